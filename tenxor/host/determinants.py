@@ -16,7 +16,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 LARGE = 256  # rows: a factorization takes some milliseconds
-_LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # NumPy's type character -> LAPACK's
+_LAPACK_LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # NumPy's type character -> LAPACK's
 _NAMES = (  # names of LAPACK's functions in NumPy's builds, with their integer types
     *(("scipy_{}getrf_64_", ctypes.c_int64), ("{}getrf_64_", ctypes.c_int64)),
     *(("scipy_{}getrf_", ctypes.c_int32), ("{}getrf_", ctypes.c_int32)),
@@ -105,7 +105,7 @@ def _find_factor(char: str) -> Factor | None:
     try:
         library = ctypes.CDLL(np.linalg._umath_linalg.__file__)
         for name, integer in _NAMES:
-            function = getattr(library, name.format(_LETTERS[char]), None)
+            function = getattr(library, name.format(_LAPACK_LETTERS[char]), None)
             if function is not None:
                 factor = _wrap_lapack(function, integer)
                 exchange_count, diagonal = factor(np.array([[1, 2], [4, 4]], char))

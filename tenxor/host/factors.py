@@ -14,7 +14,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 MAX_MASK_ELEMENTS = 1 << 14  # maximal elements of a cached triangular mask
-_DOUBLE = {"f": "d", "d": "d", "F": "D", "D": "D"}  # the precision of the computation, as in NumPy
+_DOUBLE_CHARS = {"f": "d", "d": "d", "F": "D", "D": "D"}  # the precision of the computation, as in NumPy
 
 
 def qr(x: Array, *, mode: str, out: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
@@ -32,7 +32,7 @@ def qr(x: Array, *, mode: str, out: tuple[Array, Array] | None = None) -> tuple[
         for target, array in zip(out, factors, strict=True):
             np.copyto(target, array)
         return out
-    computed_char = _DOUBLE[x.dtype.char]
+    computed_char = _DOUBLE_CHARS[x.dtype.char]
     packed: Array = x.astype(computed_char, "C")  # becomes R and the Householder vectors below
     with np.errstate(all="ignore"):
         reflector_factors = factor(packed, signature=f"{computed_char}->{computed_char}")
@@ -92,7 +92,7 @@ def lstsq(a: Array, b: Array, *, rcond: float) -> tuple[Array, Array, Array, Arr
     Singular values up to `rcond` times the largest count as 0. Raise LinAlgError if LAPACK does not converge.
     """
     rows, columns = a.shape[-2:]
-    computed_char, loop = _DOUBLE[a.dtype.char], _find_loop("lstsq")
+    computed_char, loop = _DOUBLE_CHARS[a.dtype.char], _find_loop("lstsq")
     if loop is None:
         return _solve_one_by_one(a, b, rcond)
     with np.errstate(all="ignore"):

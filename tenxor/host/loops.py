@@ -172,7 +172,7 @@ def call(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> boo
         addresses.insert(loop.operands, ctypes.addressof(between))
     dimensions, steps = loop_geometry
     words = [(ctypes.c_int64 * len(values))(*values) for values in (addresses, dimensions, steps)]
-    _function(loop.function)(*words, loop.data)
+    _make_function(loop.function)(*words, loop.data)
     corner: Any = (..., *[0] * len(loop.letters[loop.failed - len(results)]))  # a failed batch element is NaN everywhere
     return not (loop.fails and np.isnan(results[loop.failed][corner]).any())
 
@@ -189,7 +189,7 @@ def _call_wider(loop: Loop, operands: Sequence[Array], results: Sequence[Array])
 
 
 @cache
-def _function(address: int) -> Callable[..., None]:
+def _make_function(address: int) -> Callable[..., None]:
     """Return a ufunc's C function as a ctypes function."""
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(address)
 

@@ -52,7 +52,7 @@ def by_machine(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], optio
         return False
     query_address, _, _ = _describe_memory(queries)
     return bool(
-        _function(functions[name], name.split("_")[0])(
+        _make_function(functions[name], name.split("_")[0])(
             *_describe_memory(ordered), query_address, queries.size, step, _describe_memory(out)[0], *extra_arguments
         )
     )
@@ -68,8 +68,8 @@ def each_once(x: Array, memory: Callable[[int], Array]) -> bool:
         return False
     ordered = np.sort(x)
     start, count, _ = _describe_memory(ordered)
-    result = memory(_function(functions[f"distinct_{name}"], "distinct")(start, count))
-    _function(functions[f"put_{name}"], "put")(start, count, _describe_memory(result)[0])
+    result = memory(_make_function(functions[f"distinct_{name}"], "distinct")(start, count))
+    _make_function(functions[f"put_{name}"], "put")(start, count, _describe_memory(result)[0])
     return True
 
 
@@ -89,7 +89,7 @@ def bits_of(number: float) -> int:
 
 
 @cache
-def _function(address: int, name: str) -> Callable[..., int]:
+def _make_function(address: int, name: str) -> Callable[..., int]:
     """Return a generated function as a ctypes function."""
     floats = _FLOAT_ARGUMENTS.get(name, ())
     argument_types = [ctypes.c_double if k in floats else ctypes.c_void_p for k in range(_ARGUMENT_COUNTS[name])]

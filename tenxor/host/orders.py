@@ -23,7 +23,7 @@ RADIX_SORT_ELEMENTS = 64  # elements of at most 16 bits from which a radix sort 
 QUICK, STABLE = 0, 2  # NumPy's numbers of its sorting algorithms
 _SORT_OFFSET, _ARGSORT_OFFSET = 33, 36  # words before these functions: 21 casts and 12 others; then one for each of three algorithms
 SEARCHED = (float64, float32, int64, int32, uint64, uint32)  # dtypes that generated code compares (`shortcut/code/ordering.py`)
-_KINDS = {"quicksort": QUICK, "stable": STABLE}
+_ALGORITHMS = {"quicksort": QUICK, "stable": STABLE}
 
 
 class Order(NamedTuple):
@@ -66,7 +66,7 @@ def order_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) ->
     stable, quick = _find_functions(op.name, operand_dtype)
     if not (stable and quick):
         return None
-    return Order(op.name, operand_dtype, stable, quick, _KINDS[options["kind"]] == STABLE)
+    return Order(op.name, operand_dtype, stable, quick, _ALGORITHMS[options["kind"]] == STABLE)
 
 
 def line_through(dtypes: Sequence[DType], left: float | None, right: float | None) -> Order | None:

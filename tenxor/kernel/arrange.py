@@ -79,7 +79,7 @@ def arranged(d: Draft) -> Arranged:
     """Return the loops of a draft, ordered by memory and merged, and the walks of its accesses."""
     walks, extents = walks_of(d), list(d.extents)
     space = tuple([a for a in d.space if extents[a] != 1])
-    boundaries = _boundaries(d, space)
+    boundaries = _find_boundaries(d, space)
     if boundaries <= {0} and d.scan is None:  # otherwise the reductions decide the order of the outer loops
         space = ordered(space, walks[-1:])
     following_axes = {f.axes for f in d.reductions if d.accumulators[f.accumulator].reduction.follow is not None}
@@ -87,11 +87,11 @@ def arranged(d: Draft) -> Arranged:
     for f in d.reductions:
         if f.axes not in reduced and f.axes != (d.scan,):
             axes = tuple([a for a in f.axes if extents[a] != 1])
-            if f.axes not in following_axes and _boundaries(d, axes) <= {0, len(axes)}:
+            if f.axes not in following_axes and _find_boundaries(d, axes) <= {0, len(axes)}:
                 axes = _order_reduction(axes, walks[:-1])
             reduced[f.axes] = axes
     in_order = frozenset([f.accumulator for f in d.reductions if _is_sequential(d, f, reduced.get(f.axes, ()), walks)])
-    reduced = {original_axes: merged(axes, walks, extents, _boundaries(d, axes)) for original_axes, axes in reduced.items()}
+    reduced = {original_axes: merged(axes, walks, extents, _find_boundaries(d, axes)) for original_axes, axes in reduced.items()}
     return Arranged(extents, walks, merged(space, walks, extents, boundaries), reduced, in_order)
 
 
@@ -122,7 +122,7 @@ def _arrange_alone(d: Draft, f: ReductionLoop, walks: Sequence[Walk]) -> tuple[L
     return axes, merged(axes, operand_walks, list(d.extents), set())
 
 
-def _boundaries(d: Draft, axes: Loops) -> set[int]:
+def _find_boundaries(d: Draft, axes: Loops) -> set[int]:
     """Return the positions among the axes, counted from the outermost, at which a reduction runs."""
     return {sum(a in axes for a in f.around) for f in d.reductions}
 

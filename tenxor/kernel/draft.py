@@ -25,14 +25,14 @@ Task = Generator["Task", Expr, Expr]  # a task: yields subtasks, receives the ex
 
 
 def draft(
-    root: Node, kernels: Set[Node], ways: Mapping[Node, object] | None = None, extra_outputs: Sequence[Node] = ()
+    root: Node, kernels: Set[Node], loop_keys: Mapping[Node, object] | None = None, extra_outputs: Sequence[Node] = ()
 ) -> Draft:
     """Return the draft (a kernel under construction) that computes `root` and the nodes in `extra_outputs`.
 
-    The kernel reads memory and the results of the nodes in `kernels`. `ways` maps nodes of reductions to a key for the order of their
+    The kernel reads memory and the results of the nodes in `kernels`. `loop_keys` maps nodes of reductions to a key for the order of their
     loops. Reductions with different keys do not share loops.
     """
-    return _Drafter(root, kernels, ways or {}).draft(extra_outputs)
+    return _Drafter(root, kernels, loop_keys or {}).draft(extra_outputs)
 
 
 def run_task(task: Task) -> Expr:
@@ -53,8 +53,8 @@ def run_task(task: Task) -> Expr:
 class _Drafter:
     """The state of `draft`: the draft so far, and caches by which equal reads, reductions and index values are shared."""
 
-    def __init__(self, root: Node, kernels: Set[Node], ways: Mapping[Node, object]) -> None:
-        self.kernels, self.ways = kernels, ways
+    def __init__(self, root: Node, kernels: Set[Node], loop_keys: Mapping[Node, object]) -> None:
+        self.kernels, self.loop_keys = kernels, loop_keys
         self.d = Draft(root)
         self.values: dict[tuple[Node | None, Layout, Loops], Expr] = {}
         self.stored: dict[Node, Layout] = {}  # the additional results, each with the index map it is stored through
@@ -229,7 +229,7 @@ class _Drafter:
         # Only reductions that take their elements in the same way share loops, so each adds in the same order as it would alone.
         op = split(op, node.sources[0].dtype)
         states = op.states(node.sources[0].dtype)
-        sharing_key = (max(d.itemsize for d in states), op.combine is None, op.places, self.ways.get(node))
+        sharing_key = (max(d.itemsize for d in states), op.combine is None, op.places, self.loop_keys.get(node))
         axes = self.reduced.get((outer_loops, extents, sharing_key))
         if axes is None:
             axes = self.reduced[outer_loops, extents, sharing_key] = self.d.new_axes(extents)

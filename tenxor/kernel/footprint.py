@@ -42,8 +42,8 @@ def _reads_chains(node: Node) -> bool:
             source, index_map = read
             if index_map.base is not None:
                 return True
-            follows = isinstance(source.op, Op) or (isinstance(source.op, Gather) and index_map.tables is None)  # or computed first
-            if source.buffer is None and follows and read not in visited:
+            is_traversed = isinstance(source.op, Op) or (isinstance(source.op, Gather) and index_map.tables is None)  # or computed first
+            if source.buffer is None and is_traversed and read not in visited:
                 visited.add(read)
                 stack.append(read)
     return False

@@ -72,8 +72,8 @@ def pending(roots: Sequence[Node]) -> list[Node]:
         node = stack[-1]
         if node.buffer is not None or node in order:
             stack.pop()
-        elif unseen := [s for s in node.sources if type(s) is Node and s.buffer is None and s not in order]:
-            stack.extend(reversed(unseen))
+        elif unvisited := [s for s in node.sources if type(s) is Node and s.buffer is None and s not in order]:
+            stack.extend(reversed(unvisited))
         else:
             order[stack.pop()] = None
     return list(order)

@@ -234,7 +234,7 @@ class Nesting:
         """Return the loop nest for an elementwise computation, a reduction or a scan."""
         d, space = self.d, self.loops.space
         out = self.result()
-        innermost: Body = (*[_store(self.reads[k], value) for k, value in d.beside], _store(out, self.value))
+        innermost: Body = (*[_build_store(self.reads[k], value) for k, value in d.beside], _build_store(out, self.value))
         if d.scan is not None:
             (f,) = [f for f in d.reductions if f.axes == (d.scan,)]
             running = self.nested(space, (d.scan,), (Update(f.accumulator, f.values), *innermost))
@@ -366,7 +366,7 @@ class Nesting:
         return sizes, self.address(walk, {digit: k for k, digit in enumerate(digits)})
 
 
-def _store(location: Read, value: Expr) -> Store:
+def _build_store(location: Read, value: Expr) -> Store:
     """Return the store of a value, real or complex."""
     real, *imag = parts_of(value)
     return Store(*location, real, imag=imag[0] if imag else None)

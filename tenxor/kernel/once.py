@@ -42,7 +42,7 @@ def read_once(order: Sequence[Node], roots: Collection[Node], target: Target) ->
         return {}
     readers = Counter([source for node in order for source in set(node.sources)])
     row_nodes = {node: _collect_row_nodes(node, readers, roots, target) for node in sums}
-    return {node: inside for node, inside in row_nodes.items() if inside}
+    return {node: inner_nodes for node, inner_nodes in row_nodes.items() if inner_nodes}
 
 
 def in_one_pass(kernels: list[Node], row_nodes: Mapping[Node, Set[Node]]) -> tuple[list[Node], set[Node]]:
@@ -51,10 +51,10 @@ def in_one_pass(kernels: list[Node], row_nodes: Mapping[Node, Set[Node]]) -> tup
     `row_nodes` maps each sum to the nodes to compute inside (`read_once`). A sum is refused if its loops have another form (`onepass.py`).
     """
     kernel_set, unfused = set(kernels), set[Node]()
-    for total, inside in row_nodes.items():
+    for total, inner_nodes in row_nodes.items():
         kernel = next((node for node in kernels if total in _collect_computed(node, kernel_set)), total)
-        if one_pass(nested(drafted(kernel, kernel_set - inside))) is not None:
-            kernel_set -= inside
+        if one_pass(nested(drafted(kernel, kernel_set - inner_nodes))) is not None:
+            kernel_set -= inner_nodes
         elif kernel is not total:
             unfused.add(total)
     return [node for node in kernels if node in kernel_set], unfused
@@ -114,9 +114,9 @@ def _collect_row_nodes(total: Node, readers: Counter[Node | Scalar], roots: Coll
     return row_nodes if is_exclusive else empty
 
 
-def _list_axes(shape: Sequence[int], first: int) -> Loops:
-    """Return the axes with more than one index, numbered from `first` on."""
-    return tuple([a for a, size in enumerate(shape, first) if size != 1])
+def _list_axes(shape: Sequence[int], first_axis: int) -> Loops:
+    """Return the axes with more than one index, numbered from `first_axis` on."""
+    return tuple([a for a, size in enumerate(shape, first_axis) if size != 1])
 
 
 def _collect_reads(reduction: Node, index_map: Layout) -> _Reads | None:

@@ -19,7 +19,7 @@ MAX_VISITED_NODES = 64  # nodes visited to find the order of loops
 MAX_CACHED_MAPS = 1 << 12
 _POW = OPS["pow"]
 # Index maps of sources, by the id of the reader's index map and the reader's recipe. An entry holds this index map, so the id stays valid.
-_maps: Remembered[tuple[Layout, list[Layout | None]]] = Remembered(MAX_CACHED_MAPS)
+_map_cache: Remembered[tuple[Layout, list[Layout | None]]] = Remembered(MAX_CACHED_MAPS)
 
 
 def has_checked_exponents(node: Node) -> bool:
@@ -143,7 +143,7 @@ def source_index_maps(node: Node, index_map: Layout) -> list[tuple[Node, Layout]
     The result for a recipe and an index map is cached, because large graphs repeat themselves and are traversed often. Where a source
     begins at offset 0, its index map is the same object each time.
     """
-    entry = _maps.get((id(index_map), node.recipe))
+    entry = _map_cache.get((id(index_map), node.recipe))
     maps = _compute_maps(node, index_map) if entry is None else entry[1]
     source_maps = []
     for k, (source, form, layout, source_map) in enumerate(zip(node.sources, node.recipe.forms, node.layouts, maps, strict=True)):
@@ -167,7 +167,7 @@ def _compute_maps(node: Node, index_map: Layout) -> list[Layout | None]:
         source_map = None if form is None else (index_map if k else _get_first_map(node, index_map)).over(form.layout)
         maps.append(source_map if source_map is not None and source_map.tables is None and source_map.base is None else None)
     if not node.recipe.passing:
-        _maps.keep((id(index_map), node.recipe), (index_map, maps))
+        _map_cache.keep((id(index_map), node.recipe), (index_map, maps))
     return maps
 
 

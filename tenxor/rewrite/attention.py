@@ -35,11 +35,11 @@ def product_in_blocks(node: Node, shared: Set[Node]) -> list[Node] | None:
         return None
     if layout.ndim != result_ndim + 1 or layout != Layout.contiguous(products.shape):
         return None
-    large_sides = [side for side, weights in enumerate(products.sources) if _nbytes(weights) > FEW_BYTES]
+    large_sides = [side for side, weights in enumerate(products.sources) if _count_bytes(weights) > FEW_BYTES]
     rows = next(filter(None, (rows_of(node, products, side, shared) for side in large_sides)), None)
     if rows is None:
         return None
-    nbytes = _nbytes(rows.weights)
+    nbytes = _count_bytes(rows.weights)
     reach, product_shape = steps_seen(rows), products.shape
     if reach is None and nbytes <= BLOCK_BYTES:
         return None
@@ -64,7 +64,7 @@ def product_in_blocks(node: Node, shared: Set[Node]) -> list[Node] | None:
     return [Node(recipe, tuple(leaves), (0,) * len(leaves))]
 
 
-def _nbytes(source: Node | Scalar) -> int:
+def _count_bytes(source: Node | Scalar) -> int:
     """Return the bytes of a source, 0 for a scalar."""
     return source.size * source.dtype.itemsize if type(source) is Node else 0
 

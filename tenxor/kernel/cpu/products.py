@@ -54,8 +54,8 @@ def as_product(nest: Nest, target: Target) -> Nest | None:
         space,
         f.axes,
         [axis.extent for axis in nest.axes],
-        [_steps(nest, nest.reads[index].address) for index in position_of],
-        [_steps(nest, a) for a in (nest.store.address, *(nest.where(e) for e in store_accesses))],
+        [_list_steps(nest, nest.reads[index].address) for index in position_of],
+        [_list_steps(nest, a) for a in (nest.store.address, *(nest.where(e) for e in store_accesses))],
         [[position_of[access.index] for access in accesses((e,))] for e in reads],
     )
     pair = pair_of(moves, max(s.itemsize for s in accumulator.states))
@@ -64,7 +64,7 @@ def as_product(nest: Nest, target: Target) -> Nest | None:
     return _build_product(_widen(nest, pair.moves, list(position_of), store_accesses) if pair.widened else nest, pair, target)
 
 
-def _steps(nest: Nest, a: Address) -> Steps:
+def _list_steps(nest: Nest, a: Address) -> Steps:
     """Return the step of an address along each axis, for axes with a term in the address."""
     return {t.axis: nest.step(a, t.axis) for t in a.terms}
 

@@ -46,12 +46,12 @@ class Address(NamedTuple):
         return frozenset(t.axis for t in self.terms if t.axis >= 0)
 
 
-_NAMES = "ijklmnopqrstuvw"
+_AXIS_LETTERS = "ijklmnopqrstuvw"
 
 
 def axis_name(axis: int) -> str:
     """Return the letter or name of a loop axis, as texts of kernels show it."""
-    return _NAMES[axis] if axis < len(_NAMES) else f"i{axis}"
+    return _AXIS_LETTERS[axis] if axis < len(_AXIS_LETTERS) else f"i{axis}"
 
 
 def show_address(a: Address, digit: str = "", indices: tuple[Expr, ...] = ()) -> str:
