@@ -230,7 +230,7 @@ def test_helpers_are_not_traced(traced_threads: set[str], threads: Callable[[int
     helpers._stop_pool()
     assert tx.arange(1 << 22).sum().item() == (1 << 21) * ((1 << 22) - 1)
     assert helpers._pool is not None and helpers._pool.helpers
-    share.share(lambda begin, end: None, 8, 10 * share.PART)
+    share.share(lambda begin, end: None, 8, 10 * share.MAX_PART_NS)
     other = threading.Thread(target=int, name="another")
     other.start()
     other.join()

@@ -25,9 +25,9 @@ class Count(NamedTuple):
     wanted: int = VALUES
 
 
-def counts_of(dtype: DType, least: int) -> Count | None:
-    """Return the description of `bincount` for a dtype, with at least `least` counts; None if generated code does not count the dtype."""
-    return Count("bincount", dtype, least) if dtype in COUNTED else None
+def counts_of(dtype: DType, min_count: int) -> Count | None:
+    """Return the description of `bincount` with at least `min_count` counts, or None if generated code does not count the dtype."""
+    return Count("bincount", dtype, min_count) if dtype in COUNTED else None
 
 
 def each_once(dtype: DType, wanted: int, size: int) -> Count | None:

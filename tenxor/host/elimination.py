@@ -41,12 +41,12 @@ def lu(x: Array) -> tuple[Array, Array, Array]:
 
 def _eliminate(packed: Array, order: Array, column: int, end: int) -> None:
     """Exchange the pivot of a column with the diagonal element, divide the column below it, and update the columns up to `end`."""
-    each = np.arange(len(packed))
+    matrix_index = np.arange(len(packed))
     below = packed[:, column:, column]
     sizes = abs(below.real) + abs(below.imag) if np.iscomplexobj(packed) else abs(below)  # LAPACK compares complex numbers by this sum
     pivot = column + sizes.argmax(axis=-1)
     for x in (packed, order):
-        x[each, column], x[each, pivot] = x[each, pivot], x[each, column]
+        x[matrix_index, column], x[matrix_index, pivot] = x[matrix_index, pivot], x[matrix_index, column]
     divisor = packed[:, column, column, None]
     multipliers = packed[:, column + 1 :, column]
     np.divide(multipliers, divisor, out=multipliers, where=divisor != 0)  # a column of zeros is left as it is

@@ -32,9 +32,9 @@ class Factors(NamedTuple):
     is_complete: bool
     wider: bool
 
-    def letting_in(self, others: bool) -> Factors:
-        """Return the functions with loops that release the GIL if `others` is True."""
-        first, reduced, complete = (loop._replace(lets_in=others) for loop in self[:3])
+    def letting_in(self, releases_gil: bool) -> Factors:
+        """Return the functions with loops that release the GIL if `releases_gil` is True."""
+        first, reduced, complete = (loop._replace(lets_in=releases_gil) for loop in self[:3])
         return self._replace(first=first, reduced=reduced, complete=complete)
 
 
@@ -42,36 +42,41 @@ def factors_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) 
     """Return the QR functions for operands of these dtypes, or None for another operation, or if NumPy's functions are not as known."""
     if op.name != "qr" or other_interface():
         return None
-    return _found(dtypes[0], options["mode"] == "complete")
+    return _find_factors(dtypes[0], options["mode"] == "complete")
 
 
 def try_all() -> None:
     """Try the functions for every dtype and mode, so that `refused` is complete."""
     for dtype in (float64, complex128, float32, complex64):
         for is_complete in (False, True):
-            _found(dtype, is_complete)
+            _find_factors(dtype, is_complete)
 
 
 @lru_cache(maxsize=16)
-def _found(dtype: DType, is_complete: bool) -> Factors | None:
+def _find_factors(dtype: DType, is_complete: bool) -> Factors | None:
     """Return the functions for a dtype and mode, if they give NumPy's results on a few numbers, else None."""
-    wide = WIDER.get(dtype.numpy.char, dtype.numpy.char)
+    wide_char = WIDER.get(dtype.numpy.char, dtype.numpy.char)
     try:
-        first = loop_of_matrices("qr_r_raw", f"{wide}->{wide}")
-        reduced, complete = (loop_of_matrices(f"qr_{name}", f"{wide}{wide}->{wide}") for name in ("reduced", "complete"))
+        first_loop = loop_of_matrices("qr_r_raw", f"{wide_char}->{wide_char}")
+        reduced, complete = (loop_of_matrices(f"qr_{name}", f"{wide_char}{wide_char}->{wide_char}") for name in ("reduced", "complete"))
     except (AttributeError, ImportError, LookupError) as error:  # NumPy has moved or changed them
         refused["qr"] = str(error)
         return None
-    tried = [("reduced", reduced, (5, 3)), ("reduced", reduced, (3, 5)), ("complete", complete, (5, 3))]
-    if all([_is_numpys(first, second, mode, (np.arange(15).reshape(shape) * 7 % 11 - 4.0).astype(wide)) for mode, second, shape in tried]):
-        return Factors(first, reduced, complete, is_complete, wide != dtype.numpy.char)
+    trials = [("reduced", reduced, (5, 3)), ("reduced", reduced, (3, 5)), ("complete", complete, (5, 3))]
+    if all(
+        [
+            _matches_numpy(first_loop, second_loop, mode, (np.arange(15).reshape(shape) * 7 % 11 - 4.0).astype(wide_char))
+            for mode, second_loop, shape in trials
+        ]
+    ):
+        return Factors(first_loop, reduced, complete, is_complete, wide_char != dtype.numpy.char)
     refused["qr"] = "it does not give what NumPy gives"
     return None
 
 
-def _is_numpys(first: Loop, second: Loop, mode: Any, given: Array) -> bool:
+def _matches_numpy(first_loop: Loop, second_loop: Loop, mode: Any, matrix: Array) -> bool:
     """Return whether two loops give the factors that `np.linalg.qr` gives for a matrix in this mode."""
-    q, r = np.linalg.qr(given, mode)
-    own, more, found = given.copy(), np.empty(3, given.dtype), np.empty_like(q)
-    done = call(first, [own], [more]) and call(second, [own, more], [found])
-    return done and np.array_equal(found, q) and np.array_equal(np.triu(own[: len(r)]), r)
+    q, r = np.linalg.qr(matrix, mode)
+    packed, reflector_factors, computed_q = matrix.copy(), np.empty(3, matrix.dtype), np.empty_like(q)
+    is_done = call(first_loop, [packed], [reflector_factors]) and call(second_loop, [packed, reflector_factors], [computed_q])
+    return is_done and np.array_equal(computed_q, q) and np.array_equal(np.triu(packed[: len(r)]), r)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-MOST = 1 << 14  # maximal elements of a cached triangular mask
-_DOUBLE = {"f": "d", "d": "d", "F": "D", "D": "D"}  # the precision of the computation, as in NumPy
+MAX_MASK_ELEMENTS = 1 << 14  # maximal elements of a cached triangular mask
+_DOUBLE_CHARS = {"f": "d", "d": "d", "F": "D", "D": "D"}  # the precision of the computation, as in NumPy
 
 
 def qr(x: Array, *, mode: str, out: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
@@ -24,24 +24,29 @@ def qr(x: Array, *, mode: str, out: tuple[Array, Array] | None = None) -> tuple[
     """
     rows, columns = x.shape[-2:]
     size = rows if mode == "complete" else min(rows, columns)
-    factor, make = _loop("qr_r_raw"), _loop("qr_complete" if mode == "complete" and rows > columns else "qr_reduced")
+    factor, make = _find_loop("qr_r_raw"), _find_loop("qr_complete" if mode == "complete" and rows > columns else "qr_reduced")
     if factor is None or make is None or not x.size:
-        found = np.linalg.qr(x, "complete" if mode == "complete" else "reduced")
+        factors = np.linalg.qr(x, "complete" if mode == "complete" else "reduced")
         if out is None:
-            return found
-        for to, array in zip(out, found, strict=True):
-            np.copyto(to, array)
+            return factors
+        for target, array in zip(out, factors, strict=True):
+            np.copyto(target, array)
         return out
-    kind = _DOUBLE[x.dtype.char]
-    own: Array = x.astype(kind, "C")  # becomes R and the Householder vectors below
+    computed_char = _DOUBLE_CHARS[x.dtype.char]
+    packed: Array = x.astype(computed_char, "C")  # becomes R and the Householder vectors below
     with np.errstate(all="ignore"):
-        more = factor(own, signature=f"{kind}->{kind}")
-        q = make(own, more, signature=f"{kind}{kind}->{kind}", out=None if out is None or out[0].dtype.char != kind else out[0])
+        reflector_factors = factor(packed, signature=f"{computed_char}->{computed_char}")
+        q = make(
+            packed,
+            reflector_factors,
+            signature=f"{computed_char}{computed_char}->{computed_char}",
+            out=None if out is None or out[0].dtype.char != computed_char else out[0],
+        )
         if out is None:
-            return q, np.where(_upper(size, columns), own[..., :size, :], 0)
+            return q, np.where(_upper_mask(size, columns), packed[..., :size, :], 0)
         if q is not out[0]:
             np.copyto(out[0], q, casting="same_kind")
-        _copy_upper(out[1], own[..., :size, :])
+        _copy_upper(out[1], packed[..., :size, :])
     return out
 
 
@@ -51,34 +56,34 @@ def _copy_upper(out: Array, x: Array) -> None:
     In double precision this is a bitwise "and" with a mask, which takes less than half the time if the mask is cached.
     """
     rows, columns = out.shape[-2:]
-    if out.dtype != x.dtype or not out.flags.c_contiguous or rows * columns > MOST:
+    if out.dtype != x.dtype or not out.flags.c_contiguous or rows * columns > MAX_MASK_ELEMENTS:
         out.fill(0)
-        np.copyto(out, x, casting="same_kind", where=_upper(rows, columns))
+        np.copyto(out, x, casting="same_kind", where=_upper_mask(rows, columns))
     else:
         np.bitwise_and(x.view(np.int64), _upper_bits(rows, columns, out.itemsize // 8), out=out.view(np.int64))
 
 
-def _remembered(make: Callable[..., Array]) -> Callable[..., Array]:
+def _cached(make: Callable[..., Array]) -> Callable[..., Array]:
     """Decorate a function of two sizes so that its results are cached, unless they are large."""
-    kept = lru_cache(maxsize=256)(make)
+    cached_make = lru_cache(maxsize=256)(make)
 
     @wraps(make)
-    def known(rows: int, columns: int, *more: int) -> Array:
-        return (kept if rows * columns <= MOST else make)(rows, columns, *more)
+    def make_mask(rows: int, columns: int, *extra: int) -> Array:
+        return (cached_make if rows * columns <= MAX_MASK_ELEMENTS else make)(rows, columns, *extra)
 
-    return known
+    return make_mask
 
 
-@_remembered
-def _upper(rows: int, columns: int) -> Array:
+@_cached
+def _upper_mask(rows: int, columns: int) -> Array:
     """Return a boolean mask of the upper triangle."""
     return ~np.tri(rows, columns, -1, bool)
 
 
-@_remembered
+@_cached
 def _upper_bits(rows: int, columns: int, words: int) -> Array:
     """Return a mask of the upper triangle as `words` 64-bit integers per element: -1 inside (every bit set), 0 outside."""
-    return np.repeat(-_upper(rows, columns).astype(np.int64), words, axis=-1)
+    return np.repeat(-_upper_mask(rows, columns).astype(np.int64), words, axis=-1)
 
 
 def lstsq(a: Array, b: Array, *, rcond: float) -> tuple[Array, Array, Array, Array]:
@@ -87,39 +92,39 @@ def lstsq(a: Array, b: Array, *, rcond: float) -> tuple[Array, Array, Array, Arr
     Singular values up to `rcond` times the largest count as 0. Raise LinAlgError if LAPACK does not converge.
     """
     rows, columns = a.shape[-2:]
-    kind, loop = _DOUBLE[a.dtype.char], _loop("lstsq")
+    computed_char, loop = _DOUBLE_CHARS[a.dtype.char], _find_loop("lstsq")
     if loop is None:
-        return _one_by_one(a, b, rcond)
+        return _solve_one_by_one(a, b, rcond)
     with np.errstate(all="ignore"):
-        x, left, ranks, s = loop(a, b, rcond, signature=f"{kind}{kind}d->{kind}did")
+        x, residuals, ranks, s = loop(a, b, rcond, signature=f"{computed_char}{computed_char}d->{computed_char}did")
         if np.isnan(s).any():
             raise np.linalg.LinAlgError("SVD did not converge in Linear Least Squares")
         if rows < columns or (ranks != columns).any():  # LAPACK gives no residuals in these cases
-            left = _left(a, b, x)
-    return x, left, ranks, s
+            residuals = _sum_residuals(a, b, x)
+    return x, residuals, ranks, s
 
 
-def _left(a: Array, b: Array, x: Array) -> Array:
+def _sum_residuals(a: Array, b: Array, x: Array) -> Array:
     """Return the sums of squared residuals of solutions `x`."""
-    missed = a.astype(x.dtype, copy=False) @ x - b
-    found: Array = (missed * missed.conj()).real.sum(-2)
-    return found
+    errors = a.astype(x.dtype, copy=False) @ x - b
+    sums: Array = (errors * errors.conj()).real.sum(-2)
+    return sums
 
 
-def _one_by_one(a: Array, b: Array, rcond: float) -> tuple[Array, Array, Array, Array]:
+def _solve_one_by_one(a: Array, b: Array, rcond: float) -> tuple[Array, Array, Array, Array]:
     """Return what `lstsq` returns, computed by NumPy's own function, matrix by matrix."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
-    found = [np.linalg.lstsq(a[key], b[key], rcond) for key in np.ndindex(*batch)]
-    x, ranks, s = (np.array([each[k] for each in found]).reshape((*batch, *np.shape(found[0][k]))) for k in (0, 2, 3))
-    return x, _left(a, b, x), ranks, s
+    solutions = [np.linalg.lstsq(a[key], b[key], rcond) for key in np.ndindex(*batch)]
+    x, ranks, s = (np.array([solution[k] for solution in solutions]).reshape((*batch, *np.shape(solutions[0][k]))) for k in (0, 2, 3))
+    return x, _sum_residuals(a, b, x), ranks, s
 
 
 @cache
-def _loop(name: str) -> Any:
+def _find_loop(name: str) -> Any:
     """Return an inner generalized ufunc of NumPy's `linalg` by name; None if it is missing or has another signature."""
-    found = getattr(np.linalg._umath_linalg, name, None)
-    return found if getattr(found, "signature", None) == _SIGNATURES.get(name) else None
+    ufunc = getattr(np.linalg._umath_linalg, name, None)
+    return ufunc if getattr(ufunc, "signature", None) == _SIGNATURES.get(name) else None
 
 
 _SIGNATURES = {

@@ -20,7 +20,7 @@ refused: dict[str, str] = {}  # operation -> why its C function is not called di
 def other_interface() -> str:
     """Return why NumPy's binary interface cannot be used; an empty string if it is the known interface."""
     try:
-        version = _called(0, ctypes.c_uint)()  # PyArray_GetNDArrayCVersion, the first entry in every version
+        version = _get_function(0, ctypes.c_uint)()  # PyArray_GetNDArrayCVersion, the first entry in every version
     except (AttributeError, ImportError, TypeError, ValueError):
         return "NumPy does not tell its binary interface"
     return "" if version == INTERFACE else f"NumPy's binary interface is {version:#x}, and {INTERFACE:#x} is known"
@@ -28,18 +28,18 @@ def other_interface() -> str:
 
 def functions_of(dtype: Any) -> int:
     """Return the address of the C functions for a dtype of NumPy's (`PyArray_ArrFuncs`). `other_interface()` must be empty."""
-    found: int = _called(365, ctypes.c_void_p, ctypes.py_object)(dtype) or 0  # _PyDataType_GetArrFuncs
-    return found
+    address: int = _get_function(365, ctypes.c_void_p, ctypes.py_object)(dtype) or 0  # _PyDataType_GetArrFuncs
+    return address
 
 
 @cache
-def _table() -> int:
+def _find_table() -> int:
     """Return the address of NumPy's table of C functions."""
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
-    found: int = pointer(importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API, None)
-    return found
+    address: int = pointer(importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API, None)
+    return address
 
 
-def _called(number: int, *types: Any) -> Callable[..., Any]:
+def _get_function(number: int, *types: Any) -> Callable[..., Any]:
     """Return a function of NumPy's C interface by number. `types` are the type of the result and the types of the arguments."""
-    return ctypes.PYFUNCTYPE(*types)(ctypes.c_void_p.from_address(_table() + 8 * number).value or 0)
+    return ctypes.PYFUNCTYPE(*types)(ctypes.c_void_p.from_address(_find_table() + 8 * number).value or 0)

@@ -28,7 +28,7 @@ from .table import HOST, Array, HostOp
 
 Seen = tuple[tuple[int, ...], tuple[int, ...]]  # a shape and strides in bytes
 Geometry = tuple[tuple[int, ...], tuple[int, ...]]  # the arguments `dimensions` and `steps` of a loop
-TRIED = 5  # elements of a signal in a trial
+TRIAL_ELEMENTS = 5  # elements of a signal in a trial
 
 
 class Loop(NamedTuple):
@@ -55,90 +55,94 @@ class Loop(NamedTuple):
 
 def loop_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Loop | None:
     """Return the loop of an operation on operands of these dtypes, or None if no function is known to give NumPy's results."""
-    first, *others = dtypes
-    if op.name not in _FINDERS or any([d is not first for d in others]) or other_interface():
+    operand_dtype, *other_dtypes = dtypes
+    if op.name not in _FINDERS or any([d is not operand_dtype for d in other_dtypes]) or other_interface():
         return None
     # Signals of even and of odd length have different functions.
-    tried = tuple([(name, TRIED + (value - TRIED) % 2 if name == "n" else value) for name, value in options.items()])
-    if not _is_proved(op, first, tried):
+    trial_options = tuple(
+        [(name, TRIAL_ELEMENTS + (value - TRIAL_ELEMENTS) % 2 if name == "n" else value) for name, value in options.items()]
+    )
+    if not _is_verified(op, operand_dtype, trial_options):
         return None
-    return _found(op.name, first, tuple(options.items()))
+    return _find_loop(op.name, operand_dtype, tuple(options.items()))
 
 
 def try_all() -> None:
     """Try a function of each operation, so that `refused` is complete."""
-    some = {"n": TRIED, "norm": None, "upper": False, "full_matrices": False, "rcond": 1e-15}
+    trial_values = {"n": TRIAL_ELEMENTS, "norm": None, "upper": False, "full_matrices": False, "rcond": 1e-15}
     for name, find in _FINDERS.items():
-        options = {option: some[option] for option in signature(find).parameters if option in some}
+        options = {option: trial_values[option] for option in signature(find).parameters if option in trial_values}
         for dtype in (float64, complex128, float32, complex64):
             loop_of(HOST[name], [dtype], options)
 
 
 @lru_cache(maxsize=1024)
-def _found(name: str, dtype: DType, options: tuple[tuple[str, Any], ...]) -> Loop | None:
+def _find_loop(name: str, dtype: DType, options: tuple[tuple[str, Any], ...]) -> Loop | None:
     """Return the loop of an operation by name, or None."""
     return _FINDERS[name](dtype.numpy, **dict(options))
 
 
 @lru_cache(maxsize=1024)
-def _is_proved(op: HostOp, dtype: DType, options: tuple[tuple[str, Any], ...]) -> bool:
+def _is_verified(op: HostOp, dtype: DType, options: tuple[tuple[str, Any], ...]) -> bool:
     """Return whether a loop exists and gives NumPy's results on a few numbers."""
     try:
-        loop = _found(op.name, dtype, options)
+        loop = _find_loop(op.name, dtype, options)
     except (AttributeError, ImportError, LookupError) as error:  # NumPy has moved or changed it
         refused[op.name] = str(error)
         return False
     if loop is None:
         return False
-    given = [_some(len(letters), dtype) for letters in loop.letters[: loop.operands]]
-    wanted: Any = op.call(*given, **dict(options))
-    every = wanted if isinstance(wanted, tuple) else (wanted,)
-    found = [np.empty(x.shape, d.numpy) for x, d in zip(every, op.dtypes_of(dtype), strict=True)]
-    if call(loop, given, found) and all([np.array_equal(x, y.astype(x.dtype)) for x, y in zip(found, every, strict=True)]):
+    operands = [_make_trial_operand(len(letters), dtype) for letters in loop.letters[: loop.operands]]
+    expected: Any = op.call(*operands, **dict(options))
+    expected_results = expected if isinstance(expected, tuple) else (expected,)
+    results = [np.empty(x.shape, d.numpy) for x, d in zip(expected_results, op.dtypes_of(dtype), strict=True)]
+    if call(loop, operands, results) and all(
+        [np.array_equal(x, y.astype(x.dtype)) for x, y in zip(results, expected_results, strict=True)]
+    ):
         return True
     refused[op.name] = "it does not give what NumPy gives"
     return False
 
 
-def _some(axes: int, dtype: DType) -> Array:
+def _make_trial_operand(axes: int, dtype: DType) -> Array:
     """Return a batch of two signals (`axes` 1) or two positive definite matrices (`axes` 2), with elements that are not contiguous."""
-    made: Array = np.zeros((2, *(6, 9)[:axes]) if axes == 2 else (2, 2 * TRIED), dtype.numpy)
-    seen = made[:, ::-2, ::3] if axes == 2 else made[:, ::2]
+    memory: Array = np.zeros((2, *(6, 9)[:axes]) if axes == 2 else (2, 2 * TRIAL_ELEMENTS), dtype.numpy)
+    view = memory[:, ::-2, ::3] if axes == 2 else memory[:, ::2]
     real = np.array([[9, 2, 1], [2, 8, 3], [1, 3, 7]] if axes == 2 else [9, 2, 6, 5, 7])
-    other = np.array([[0, 1, -1], [-1, 0, 2], [1, -2, 0]] if axes == 2 else [1, 0, -2, 4, 3])
-    seen[0] = real + other * 1j if dtype.is_complex else real
-    seen[1] = seen[0] * 2 + (np.eye(3) if axes == 2 else 1)
-    return seen
+    imaginary = np.array([[0, 1, -1], [-1, 0, 2], [1, -2, 0]] if axes == 2 else [1, 0, -2, 4, 3])
+    view[0] = real + imaginary * 1j if dtype.is_complex else real
+    view[1] = view[0] * 2 + (np.eye(3) if axes == 2 else 1)
+    return view
 
 
 # --- layouts of arguments ---------------------------------------------------------------------------------------------
 
 
-def geometry(loop: Loop, seen: Sequence[Seen]) -> Geometry | None:
+def geometry(loop: Loop, layouts: Sequence[Seen]) -> Geometry | None:
     """Return the dimensions and steps for calling a loop on operands and results with the given shapes and strides.
 
     Return None if a single loop cannot walk the batch, if an array is empty, or if sizes do not match.
     """
     between = [((), ())] if loop.between else []
-    every = [*seen[: loop.operands], *between, *seen[loop.operands :]]
+    arguments = [*layouts[: loop.operands], *between, *layouts[loop.operands :]]
     sizes: dict[str, int] = {}  # in the order of first occurrence, as ufuncs number their core dimensions
-    leads = [len(shape) - len(own) for own, (shape, _) in zip(loop.letters, every, strict=True)]
-    for own, (shape, _), lead in zip(loop.letters, every, leads, strict=True):
-        for letter, size in zip(own, shape[lead:], strict=True):
+    batch_ndims = [len(shape) - len(core_letters) for core_letters, (shape, _) in zip(loop.letters, arguments, strict=True)]
+    for core_letters, (shape, _), batch_ndim in zip(loop.letters, arguments, batch_ndims, strict=True):
+        for letter, size in zip(core_letters, shape[batch_ndim:], strict=True):
             if sizes.setdefault(letter, size) != size:
                 return None
-    whole = every[-1][0][: leads[-1]]
-    if 0 in sizes.values() or 0 in whole:
+    batch_shape = arguments[-1][0][: batch_ndims[-1]]
+    if 0 in sizes.values() or 0 in batch_shape:
         return None
     outer = []
-    for (shape, strides), lead in zip(every, leads, strict=True):
-        known = [0 if n == 1 else s for n, s in zip(shape[:lead], strides[:lead], strict=True)]
-        step = one_step(whole, [0] * (len(whole) - lead) + known)
+    for (shape, strides), batch_ndim in zip(arguments, batch_ndims, strict=True):
+        batch_strides = [0 if n == 1 else s for n, s in zip(shape[:batch_ndim], strides[:batch_ndim], strict=True)]
+        step = one_step(batch_shape, [0] * (len(batch_shape) - batch_ndim) + batch_strides)
         if step is None:
             return None
         outer.append(step)
-    core = [s for (_, strides), lead in zip(every, leads, strict=True) for s in strides[lead:]]
-    return (prod(whole), *sizes.values()), (*outer, *core)
+    core = [s for (_, strides), batch_ndim in zip(arguments, batch_ndims, strict=True) for s in strides[batch_ndim:]]
+    return (prod(batch_shape), *sizes.values()), (*outer, *core)
 
 
 def one_step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
@@ -156,36 +160,36 @@ def call(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> boo
     """
     if loop.wider:
         return _call_wider(loop, operands, results)
-    every = [*operands, *results]
-    found = geometry(loop, [(x.shape, x.strides) for x in every])
-    if found is None or (loop.finite and not all([np.isfinite(x).all() for x in operands])):
+    arrays = [*operands, *results]
+    loop_geometry = geometry(loop, [(x.shape, x.strides) for x in arrays])
+    if loop_geometry is None or (loop.finite and not all([np.isfinite(x).all() for x in operands])):
         return False
     if loop.counts >= 0:
         results[loop.counts].fill(0)  # the loop writes only the lower half of each
-    places = [x.__array_interface__["data"][0] for x in every]
+    addresses = [x.__array_interface__["data"][0] for x in arrays]
     between = ctypes.create_string_buffer(loop.between, len(loop.between) or 1)
     if loop.between:
-        places.insert(loop.operands, ctypes.addressof(between))
-    dimensions, steps = found
-    words = [(ctypes.c_int64 * len(some))(*some) for some in (places, dimensions, steps)]
-    _function(loop.function)(*words, loop.data)
+        addresses.insert(loop.operands, ctypes.addressof(between))
+    dimensions, steps = loop_geometry
+    words = [(ctypes.c_int64 * len(values))(*values) for values in (addresses, dimensions, steps)]
+    _make_function(loop.function)(*words, loop.data)
     corner: Any = (..., *[0] * len(loop.letters[loop.failed - len(results)]))  # a failed batch element is NaN everywhere
     return not (loop.fails and np.isnan(results[loop.failed][corner]).any())
 
 
 def _call_wider(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> bool:
     """Call a loop on copies in double precision, round the results, and return whether the call succeeded."""
-    wide = [np.empty(x.shape, WIDER.get(x.dtype.char, x.dtype)) for x in results]
+    wide_results = [np.empty(x.shape, WIDER.get(x.dtype.char, x.dtype)) for x in results]
     with np.errstate(all="ignore"):  # values too large for single precision become infinite
-        if not call(loop._replace(wider=False), [x.astype(WIDER[x.dtype.char]) for x in operands], wide):
+        if not call(loop._replace(wider=False), [x.astype(WIDER[x.dtype.char]) for x in operands], wide_results):
             return False
-        for x, y in zip(results, wide, strict=True):
+        for x, y in zip(results, wide_results, strict=True):
             np.copyto(x, y, casting="same_kind")
     return True
 
 
 @cache
-def _function(address: int) -> Callable[..., None]:
+def _make_function(address: int) -> Callable[..., None]:
     """Return a ufunc's C function as a ctypes function."""
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(address)
 
@@ -204,23 +208,23 @@ class _UFunc(ctypes.Structure):
     )
 
 
-def _of_ufunc(ufunc: Any, types: str, **more: Any) -> Loop:
+def _make_loop(ufunc: Any, types: str, **loop_fields: Any) -> Loop:
     """Return the loop of a ufunc for types like "d->d". Raise LookupError if the ufunc lacks the loop or has another memory layout."""
     if types not in ufunc.types:
         raise LookupError(f"{ufunc.__name__} has no {types}")
-    said = _UFunc.from_address(id(ufunc) + object.__basicsize__)
-    facts = (ufunc.nin, ufunc.nout, ufunc.nargs, len(ufunc.types))
-    if (said.nin, said.nout, said.nargs, said.ntypes) != facts or said.name != ufunc.__name__.encode():
+    fields = _UFunc.from_address(id(ufunc) + object.__basicsize__)
+    expected = (ufunc.nin, ufunc.nout, ufunc.nargs, len(ufunc.types))
+    if (fields.nin, fields.nout, fields.nargs, fields.ntypes) != expected or fields.name != ufunc.__name__.encode():
         raise LookupError("its parts are not where they are looked for")
     k = ufunc.types.index(types)
-    function, data = [table and (ctypes.c_void_p * said.ntypes).from_address(table)[k] for table in (said.functions, said.data)]
+    function, data = [table and (ctypes.c_void_p * fields.ntypes).from_address(table)[k] for table in (fields.functions, fields.data)]
     if not function:
         raise LookupError("it has no function of C")
-    letters = tuple([tuple(findall(r"\w+", part)) for part in findall(r"\((.*?)\)", ufunc.signature)])
-    return Loop(function, data or 0, letters, said.nin - bool(more.get("between")), **more)
+    letters = tuple([tuple(findall(r"\w+", core)) for core in findall(r"\((.*?)\)", ufunc.signature)])
+    return Loop(function, data or 0, letters, fields.nin - bool(loop_fields.get("between")), **loop_fields)
 
 
-def _of_matrices(name: str, types: Mapping[str, str], **more: Any) -> Callable[..., Loop | None]:
+def _make_matrix_finder(name: str, types: Mapping[str, str], **loop_fields: Any) -> Callable[..., Loop | None]:
     """Return a finder of the loop `name` of `linalg`. `types` maps the dtype of the operands to the types of the loop.
 
     Matrices in single precision use the loop for double precision, as in NumPy.
@@ -228,20 +232,22 @@ def _of_matrices(name: str, types: Mapping[str, str], **more: Any) -> Callable[.
 
     def find(dtype: Any, **_: Any) -> Loop | None:
         """Return the loop for a dtype, or None."""
-        wide = WIDER.get(dtype.char, dtype.char)
-        if wide not in types:
+        wide_char = WIDER.get(dtype.char, dtype.char)
+        if wide_char not in types:
             return None
-        return _of_ufunc(getattr(np.linalg._umath_linalg, name), types[wide], fails=True, wider=wide != dtype.char, **more)
+        return _make_loop(
+            getattr(np.linalg._umath_linalg, name), types[wide_char], fails=True, wider=wide_char != dtype.char, **loop_fields
+        )
 
     return find
 
 
 def loop_of_matrices(name: str, types: str) -> Loop:
     """Return a loop of `linalg` for an operation without failures. Raise LookupError or AttributeError if NumPy lacks the loop."""
-    return _of_ufunc(getattr(np.linalg._umath_linalg, name), types)
+    return _make_loop(getattr(np.linalg._umath_linalg, name), types)
 
 
-def _of_signal(name: str, backward: bool) -> Callable[..., Loop | None]:
+def _make_signal_finder(name: str, backward: bool) -> Callable[..., Loop | None]:
     """Return a finder of the loop of a Fourier transform, with the scaling factor of the results as the loop's constant.
 
     NumPy's factor is an integer if nothing is scaled, so NumPy then computes in double precision.
@@ -252,50 +258,50 @@ def _of_signal(name: str, backward: bool) -> Callable[..., Loop | None]:
         if dtype.char not in ("df" if name == "rfft" else "DF"):
             return None
         transforms = importlib.import_module("numpy.fft._pocketfft_umath")
-        own = {"rfft": "rfft_n_odd" if n % 2 else "rfft_n_even"}.get(name, name)
-        plain = (norm or "backward") == ("forward" if backward else "backward")
-        given = WIDER.get(dtype.char, dtype.char) if plain else dtype.char
-        part = given.lower()
-        scale = 1.0 if plain else np.reciprocal(np.sqrt(n, dtype=part) if norm == "ortho" else n, dtype=part)
-        types = f"{given}{part}->{part if name == 'irfft' else part.upper()}"
-        return _of_ufunc(getattr(transforms, own), types, between=struct.pack(f"={part}", scale), wider=given != dtype.char)
+        loop_name = {"rfft": "rfft_n_odd" if n % 2 else "rfft_n_even"}.get(name, name)
+        is_unscaled = (norm or "backward") == ("forward" if backward else "backward")
+        char = WIDER.get(dtype.char, dtype.char) if is_unscaled else dtype.char
+        real_char = char.lower()
+        scale = 1.0 if is_unscaled else np.reciprocal(np.sqrt(n, dtype=real_char) if norm == "ortho" else n, dtype=real_char)
+        types = f"{char}{real_char}->{real_char if name == 'irfft' else real_char.upper()}"
+        return _make_loop(getattr(transforms, loop_name), types, between=struct.pack(f"={real_char}", scale), wider=char != dtype.char)
 
     return find
 
 
-def _of_least_squares(dtype: Any, rcond: float) -> Loop | None:
+def _find_least_squares(dtype: Any, rcond: float) -> Loop | None:
     """Return the loop for least squares with at least as many rows as columns.
 
     The residuals of a rank-deficient matrix are NaN, which counts as a failure.
     """
-    wide = WIDER.get(dtype.char, dtype.char)
-    types = {"d": "ddd->ddid", "D": "DDd->Ddid"}.get(wide)
+    wide_char = WIDER.get(dtype.char, dtype.char)
+    types = {"d": "ddd->ddid", "D": "DDd->Ddid"}.get(wide_char)
     if types is None or sys.byteorder != "little":
         return None
-    more = {"fails": True, "failed": 1, "counts": 2, "wider": wide != dtype.char}
-    return _of_ufunc(np.linalg._umath_linalg.lstsq, types, between=struct.pack("=d", rcond), **more)
+    loop_fields = {"fails": True, "failed": 1, "counts": 2, "wider": wide_char != dtype.char}
+    return _make_loop(np.linalg._umath_linalg.lstsq, types, between=struct.pack("=d", rcond), **loop_fields)
 
 
 WIDER = {"f": "d", "F": "D"}
-_SAME = {"d": "d->d", "D": "D->D"}
+_SAME_TYPES = {"d": "d->d", "D": "D->D"}
 _FINDERS: dict[str, Callable[..., Loop | None]] = {
-    "inv": _of_matrices("inv", _SAME),
-    "det": _of_matrices("det", _SAME),
-    "slogdet": _of_matrices("slogdet", {"d": "d->dd", "D": "D->Dd"}),
-    "solve": _of_matrices("solve", {"d": "dd->d", "D": "DD->D"}),
-    "solve_triangular": _of_matrices("solve", {"d": "dd->d", "D": "DD->D"}),
-    "eig": _of_matrices("eig", {"d": "d->DD", "D": "D->DD"}, finite=True),
-    "eigvals": _of_matrices("eigvals", {"d": "d->D", "D": "D->D"}, finite=True),
-    "eigh": _of_matrices("eigh_lo", {"d": "d->dd", "D": "D->dD"}),
-    "eigvalsh": _of_matrices("eigvalsh_lo", {"d": "d->d", "D": "D->d"}),
-    "lstsq": lambda dtype, rcond: _of_least_squares(dtype, rcond),
-    "svdvals": _of_matrices("svd", {"d": "d->d", "D": "D->d"}),
-    "svd": lambda dtype, full_matrices: _of_matrices("svd_f" if full_matrices else "svd_s", {"d": "d->ddd", "D": "D->DdD"})(dtype),
-    "cholesky": lambda dtype, upper: _of_matrices("cholesky_up" if upper else "cholesky_lo", _SAME)(dtype),
-    "fft": _of_signal("fft", False),
-    "ifft": _of_signal("ifft", True),
-    "rfft": _of_signal("rfft", False),
-    "irfft": _of_signal("irfft", True),
+    "inv": _make_matrix_finder("inv", _SAME_TYPES),
+    "det": _make_matrix_finder("det", _SAME_TYPES),
+    "slogdet": _make_matrix_finder("slogdet", {"d": "d->dd", "D": "D->Dd"}),
+    "solve": _make_matrix_finder("solve", {"d": "dd->d", "D": "DD->D"}),
+    "solve_triangular": _make_matrix_finder("solve", {"d": "dd->d", "D": "DD->D"}),
+    "eig": _make_matrix_finder("eig", {"d": "d->DD", "D": "D->DD"}, finite=True),
+    "eigvals": _make_matrix_finder("eigvals", {"d": "d->D", "D": "D->D"}, finite=True),
+    "eigh": _make_matrix_finder("eigh_lo", {"d": "d->dd", "D": "D->dD"}),
+    "eigvalsh": _make_matrix_finder("eigvalsh_lo", {"d": "d->d", "D": "D->d"}),
+    "lstsq": lambda dtype, rcond: _find_least_squares(dtype, rcond),
+    "svdvals": _make_matrix_finder("svd", {"d": "d->d", "D": "D->d"}),
+    "svd": lambda dtype, full_matrices: _make_matrix_finder("svd_f" if full_matrices else "svd_s", {"d": "d->ddd", "D": "D->DdD"})(dtype),
+    "cholesky": lambda dtype, upper: _make_matrix_finder("cholesky_up" if upper else "cholesky_lo", _SAME_TYPES)(dtype),
+    "fft": _make_signal_finder("fft", False),
+    "ifft": _make_signal_finder("ifft", True),
+    "rfft": _make_signal_finder("rfft", False),
+    "irfft": _make_signal_finder("irfft", True),
 }
 
 
@@ -307,29 +313,29 @@ CALL = 0  # the opcode of such a program
 
 
 def program(
-    loop: Loop, operands: Sequence[tuple[int, int, Seen]], results: Sequence[Seen], floats: int, apart: Sequence[int] = ()
+    loop: Loop, operands: Sequence[tuple[int, int, Seen]], results: Sequence[Seen], floats: int, scratch_offsets: Sequence[int] = ()
 ) -> bytes | None:
     """Return the bytecode for a call of a loop by generated code (`shortcut/code/looping.py`), or None if the call is not possible.
 
     An operand is given as the number of a tensor, an offset in bytes from the tensor's beginning, and the shape and strides. The first
-    operand has `floats` floats to check, if the loop needs finite operands. `apart` lists offsets in scratch memory for arguments that are
-    no tensors: for every operand, and then for as many results as entries remain.
+    operand has `floats` floats to check, if the loop needs finite operands. `scratch_offsets` lists offsets in scratch memory for
+    arguments that are no tensors: for every operand, and then for as many results as entries remain.
     """
-    words = words_of(loop, operands, results, floats, apart)
+    words = words_of(loop, operands, results, floats, scratch_offsets)
     return None if words is None else struct.pack(f"={len(words)}q", *words) + loop.between
 
 
 def words_of(
-    loop: Loop, operands: Sequence[tuple[int, int, Seen]], results: Sequence[Seen], floats: int, apart: Sequence[int] = ()
+    loop: Loop, operands: Sequence[tuple[int, int, Seen]], results: Sequence[Seen], floats: int, scratch_offsets: Sequence[int] = ()
 ) -> list[int] | None:
     """Return the 64-bit words of `program`, without the constant after them; None if the call is not possible."""
-    found = geometry(loop, [*[seen for *_, seen in operands], *results])
-    if found is None:
+    loop_geometry = geometry(loop, [*[layout for *_, layout in operands], *results])
+    if loop_geometry is None:
         return None
-    dimensions, steps = found
-    arguments = [(OPERAND, which, start) for which, start, _ in operands]
+    dimensions, steps = loop_geometry
+    arguments = [(OPERAND, tensor, start) for tensor, start, _ in operands]
     arguments += [(RESULT, k, 0) for k in range(len(results))]
-    arguments[: len(apart)] = [(APART, 0, start) for start in apart]
+    arguments[: len(scratch_offsets)] = [(APART, 0, start) for start in scratch_offsets]
     if loop.between:
         arguments.insert(len(operands), (CONSTANT, 0, 0))
     if len(arguments) > MOST:
@@ -337,8 +343,13 @@ def words_of(
     at_dimensions = HEAD + 3 * len(arguments)
     at_steps = at_dimensions + len(dimensions)
     at_constant = at_steps + len(steps)
-    looked_at, first = dimensions[0] if loop.fails else 0, len(operands) + bool(loop.between)
+    checked_count, first_result = dimensions[0] if loop.fails else 0, len(operands) + bool(loop.between)
     head = (CALL, loop.function, loop.data, len(arguments), *[8 * k for k in (at_dimensions, at_steps, at_constant)])
-    head += (looked_at, steps[first + loop.failed] if loop.fails else 0, floats if loop.finite else 0, first + loop.failed)
-    head += (first + loop.counts, dimensions[0] if loop.counts >= 0 else 0, int(loop.lets_in))
+    head += (
+        checked_count,
+        steps[first_result + loop.failed] if loop.fails else 0,
+        floats if loop.finite else 0,
+        first_result + loop.failed,
+    )
+    head += (first_result + loop.counts, dimensions[0] if loop.counts >= 0 else 0, int(loop.lets_in))
     return [*head, *[word for argument in arguments for word in argument], *dimensions, *steps]

@@ -18,9 +18,9 @@ from .loops import one_step
 from .table import Array, HostOp
 
 functions: dict[str, int] = {}  # name -> address
-_WORDS = {"search": 8, "interpolate": 13, "distinct": 2, "put": 3}  # number of arguments; those in `_FLOATS` are floats
-_FLOATS = {"interpolate": (10, 12)}
-_FLOATING = {"f": "float", "d": "double"}
+_ARGUMENT_COUNTS = {"search": 8, "interpolate": 13, "distinct": 2, "put": 3}  # number of arguments; those in `_FLOAT_ARGUMENTS` are floats
+_FLOAT_ARGUMENTS = {"interpolate": (10, 12)}
+_FLOAT_NAMES = {"f": "float", "d": "double"}
 Ends = tuple[float | None, float | None]
 
 
@@ -38,20 +38,24 @@ def by_machine(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], optio
     if not functions or op.name not in ("searchsorted", "interp"):
         return False
     if op.name == "searchsorted":
-        ordered, wanted = arrays
+        ordered, queries = arrays
         name = f"search_{ordered.dtype.name}"
-        more: Sequence[Any] = [int(options["side"] == "right")]
+        extra_arguments: Sequence[Any] = [int(options["side"] == "right")]
     else:
-        wanted, ordered, heights = arrays
-        name, more = "interpolate", [*_lies(heights)[::2], *words_of_ends((options["left"], options["right"]))]
+        queries, ordered, heights = arrays
+        name, extra_arguments = "interpolate", [*_describe_memory(heights)[::2], *words_of_ends((options["left"], options["right"]))]
     (out,) = outs
-    step = one_step(wanted.shape, wanted.strides)
-    if name not in functions or wanted.dtype != ordered.dtype or step is None or not wanted.size or not ordered.size:
+    step = one_step(queries.shape, queries.strides)
+    if name not in functions or queries.dtype != ordered.dtype or step is None or not queries.size or not ordered.size:
         return False
     if not out.flags.c_contiguous:
         return False
-    first, _, _ = _lies(wanted)
-    return bool(_function(functions[name], name.split("_")[0])(*_lies(ordered), first, wanted.size, step, _lies(out)[0], *more))
+    query_address, _, _ = _describe_memory(queries)
+    return bool(
+        _make_function(functions[name], name.split("_")[0])(
+            *_describe_memory(ordered), query_address, queries.size, step, _describe_memory(out)[0], *extra_arguments
+        )
+    )
 
 
 def each_once(x: Array, memory: Callable[[int], Array]) -> bool:
@@ -59,17 +63,17 @@ def each_once(x: Array, memory: Callable[[int], Array]) -> bool:
 
     `memory(count)` must return an array for the result, which is written without a further copy.
     """
-    name = _FLOATING.get(x.dtype.char, "" if x.dtype.kind in "fc" else f"i{8 * x.itemsize}")
+    name = _FLOAT_NAMES.get(x.dtype.char, "" if x.dtype.kind in "fc" else f"i{8 * x.itemsize}")
     if not x.size or f"distinct_{name}" not in functions:
         return False
     ordered = np.sort(x)
-    start, count, _ = _lies(ordered)
-    to = memory(_function(functions[f"distinct_{name}"], "distinct")(start, count))
-    _function(functions[f"put_{name}"], "put")(start, count, _lies(to)[0])
+    start, count, _ = _describe_memory(ordered)
+    result = memory(_make_function(functions[f"distinct_{name}"], "distinct")(start, count))
+    _make_function(functions[f"put_{name}"], "put")(start, count, _describe_memory(result)[0])
     return True
 
 
-def _lies(x: Array) -> tuple[int, int, int]:
+def _describe_memory(x: Array) -> tuple[int, int, int]:
     """Return the address of an array, the number of elements, and the step along the last axis in bytes (0 for a scalar)."""
     return x.__array_interface__["data"][0], x.size, x.strides[-1] if x.ndim else 0
 
@@ -85,8 +89,8 @@ def bits_of(number: float) -> int:
 
 
 @cache
-def _function(address: int, name: str) -> Callable[..., int]:
+def _make_function(address: int, name: str) -> Callable[..., int]:
     """Return a generated function as a ctypes function."""
-    floats = _FLOATS.get(name, ())
-    kinds = [ctypes.c_double if k in floats else ctypes.c_void_p for k in range(_WORDS[name])]
-    return ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(address)
+    floats = _FLOAT_ARGUMENTS.get(name, ())
+    argument_types = [ctypes.c_double if k in floats else ctypes.c_void_p for k in range(_ARGUMENT_COUNTS[name])]
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *argument_types)(address)

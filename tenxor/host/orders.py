@@ -19,11 +19,11 @@ from ..records import NamedTuple
 from .interface import functions_of, other_interface, refused
 from .table import Array, HostOp
 
-SHORT = 64  # elements of at most 16 bits from which a radix sort is faster, NumPy's stable sort
+RADIX_SORT_ELEMENTS = 64  # elements of at most 16 bits from which a radix sort is faster, NumPy's stable sort
 QUICK, STABLE = 0, 2  # NumPy's numbers of its sorting algorithms
-_SORTS, _ARGSORTS = 33, 36  # words before these functions: 21 casts and 12 others; then one for each of three algorithms
+_SORT_OFFSET, _ARGSORT_OFFSET = 33, 36  # words before these functions: 21 casts and 12 others; then one for each of three algorithms
 SEARCHED = (float64, float32, int64, int32, uint64, uint32)  # dtypes that generated code compares (`shortcut/code/ordering.py`)
-_KINDS = {"quicksort": QUICK, "stable": STABLE}
+_ALGORITHMS = {"quicksort": QUICK, "stable": STABLE}
 
 
 class Order(NamedTuple):
@@ -52,21 +52,21 @@ class Order(NamedTuple):
 
 def order_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Order | None:
     """Return the description of a sorting or searching operation on operands of the given dtypes, or None if the fast path lacks it."""
-    first, *others = dtypes
-    if any([d is not first for d in others]):
+    operand_dtype, *other_dtypes = dtypes
+    if any([d is not operand_dtype for d in other_dtypes]):
         return None
     if op.name == "searchsorted":
-        return Order(op.name, first, right=options["side"] == "right") if first in SEARCHED else None
+        return Order(op.name, operand_dtype, right=options["side"] == "right") if operand_dtype in SEARCHED else None
     if op.name == "topk":
-        return Order(op.name, first, wanted=options["count"], largest=options["largest"]) if first in SEARCHED else None
+        return Order(op.name, operand_dtype, wanted=options["count"], largest=options["largest"]) if operand_dtype in SEARCHED else None
     if op.name == "interp":
         return line_through(dtypes, options["left"], options["right"])
     if op.name not in ("sort", "argsort") or other_interface():
         return None
-    stable, quick = _functions(op.name, first)
+    stable, quick = _find_functions(op.name, operand_dtype)
     if not (stable and quick):
         return None
-    return Order(op.name, first, stable, quick, _KINDS[options["kind"]] == STABLE)
+    return Order(op.name, operand_dtype, stable, quick, _ALGORITHMS[options["kind"]] == STABLE)
 
 
 def line_through(dtypes: Sequence[DType], left: float | None, right: float | None) -> Order | None:
@@ -80,7 +80,7 @@ def order_by_keys(dtypes: Sequence[DType]) -> Order | None:
     """Return the description of a sort of positions by several keys of these dtypes, or None if a C function is missing."""
     if other_interface():
         return None
-    keys = tuple([(_functions("argsort", d)[0], d.itemsize) for d in dtypes])
+    keys = tuple([(_find_functions("argsort", d)[0], d.itemsize) for d in dtypes])
     return Order("lexsort", dtypes[0], keys=keys) if all([function for function, _ in keys]) else None
 
 
@@ -96,47 +96,47 @@ def functions_to_sort(name: str, dtype: DType, size: int) -> int:
     """
     if other_interface():
         return 0
-    stable, quick = _functions(name, dtype)
+    stable, quick = _find_functions(name, dtype)
     return stable if name == "argsort" or is_counted(dtype, size) else quick
 
 
 def is_counted(dtype: DType, size: int) -> bool:
     """Return whether the stable sort is the faster one for `size` elements, because it counts elements instead of comparing them."""
-    return dtype.is_integer and dtype.bits <= 16 and size > SHORT
+    return dtype.is_integer and dtype.bits <= 16 and size > RADIX_SORT_ELEMENTS
 
 
 @lru_cache(maxsize=64)
-def _functions(name: str, dtype: DType) -> tuple[int, int]:
+def _find_functions(name: str, dtype: DType) -> tuple[int, int]:
     """Return the addresses of the stable and the quick C function, each 0 if it is missing or differs from NumPy."""
-    table = (ctypes.c_void_p * (_ARGSORTS + 3)).from_address(functions_of(dtype.numpy))
-    at = _SORTS if name == "sort" else _ARGSORTS
-    ways = {"stable": table[at + STABLE] or 0, "quicksort": table[at + QUICK] or 0}
+    table = (ctypes.c_void_p * (_ARGSORT_OFFSET + 3)).from_address(functions_of(dtype.numpy))
+    offset = _SORT_OFFSET if name == "sort" else _ARGSORT_OFFSET
+    addresses = {"stable": table[offset + STABLE] or 0, "quicksort": table[offset + QUICK] or 0}
     if name == "argsort" or dtype.is_complex or dtype is float16:
-        ways["quicksort"] = ways["stable"]  # otherwise the positions of equal elements would differ, or equal complex numbers
-    if all(ways.values()) and all([_is_numpys(name, function, way, dtype) for way, function in ways.items()]):
-        return ways["stable"], ways["quicksort"]
+        addresses["quicksort"] = addresses["stable"]  # otherwise the positions of equal elements would differ, or equal complex numbers
+    if all(addresses.values()) and all([_matches_numpy(name, function, algorithm, dtype) for algorithm, function in addresses.items()]):
+        return addresses["stable"], addresses["quicksort"]
     refused[name] = f"what NumPy has for {dtype} is not what it does"
     return 0, 0
 
 
-def _is_numpys(name: str, function: int, way: Any, dtype: DType) -> bool:
-    """Return whether a function gives NumPy's result of algorithm `way` for few and for many numbers, with equal ones among them."""
-    way = "stable" if name == "argsort" else way
+def _matches_numpy(name: str, function: int, algorithm: Any, dtype: DType) -> bool:
+    """Return whether a function gives NumPy's result of `algorithm` for few and for many numbers, with equal ones among them."""
+    algorithm = "stable" if name == "argsort" else algorithm
     for count in (5, 300):
         numbers = np.arange(count) * 37 % 101 - 20
-        given: Array = np.abs(numbers).astype(dtype.numpy) if dtype.kind == "uint" else (numbers * 1.0).astype(dtype.numpy)
+        values: Array = np.abs(numbers).astype(dtype.numpy) if dtype.kind == "uint" else (numbers * 1.0).astype(dtype.numpy)
         if name == "sort":
-            wanted, found = np.sort(given, kind=way), given.copy()
-            done = _sorting(2)(function)(found.ctypes.data, count, None)
+            expected, result = np.sort(values, kind=algorithm), values.copy()
+            status = _sort_type(2)(function)(result.ctypes.data, count, None)
         else:
-            wanted, found = np.argsort(given, kind=way), np.arange(count)
-            done = _sorting(3)(function)(given.ctypes.data, found.ctypes.data, count, None)
-        if done != 0 or not np.array_equal(wanted, found):
+            expected, result = np.argsort(values, kind=algorithm), np.arange(count)
+            status = _sort_type(3)(function)(values.ctypes.data, result.ctypes.data, count, None)
+        if status != 0 or not np.array_equal(expected, result):
             return False
     return True
 
 
-def _sorting(arguments: int) -> Callable[..., Any]:
+def _sort_type(arguments: int) -> Callable[..., Any]:
     """Return the ctypes type of a C function that sorts, with this number of arguments before the last."""
     pointers = [ctypes.c_void_p] * (arguments - 1)
     return ctypes.CFUNCTYPE(ctypes.c_int, *pointers, ctypes.c_int64, ctypes.c_void_p)

@@ -10,7 +10,7 @@ from ..backend.threads import num_threads
 from ..collecting import uncollected
 from ..undisturbed import start_untraced
 
-PART = 8_000_000  # maximal nanoseconds of a part, where possible: signals are delivered between parts
+MAX_PART_NS = 8_000_000  # maximal nanoseconds of a part, where possible: signals are delivered between parts
 
 
 def is_alone() -> bool:
@@ -18,27 +18,27 @@ def is_alone() -> bool:
     return num_threads() == 1
 
 
-def share(part: Callable[[int, int], None], extent: int, work: int, over: threading.Event | None = None) -> None:
-    """Call `part(begin, end)` for ranges that together are `0..extent`, on all threads, and raise the first error of a call.
+def share(compute_range: Callable[[int, int], None], extent: int, work: int, stop: threading.Event | None = None) -> None:
+    """Call `compute_range(begin, end)` for ranges that together are `0..extent`, on all threads, and raise the first error of a call.
 
-    The whole takes about `work` nanoseconds. No range is started after an error, or after another thread has set `over`.
+    The whole takes about `work` nanoseconds. No range is started after an error, or after another thread has set `stop`.
     """
-    pieces = min(extent, max(-(-work // PART), num_threads()))
-    step = -(-extent // pieces)
-    next_piece, errors, over = count().__next__, list[BaseException](), over or threading.Event()
+    piece_count = min(extent, max(-(-work // MAX_PART_NS), num_threads()))
+    step = -(-extent // piece_count)
+    next_piece, errors, stop = count().__next__, list[BaseException](), stop or threading.Event()
 
     def serve() -> None:
         try:
-            while not over.is_set() and (begin := next_piece() * step) < extent:
-                part(begin, min(extent, begin + step))
+            while not stop.is_set() and (begin := next_piece() * step) < extent:
+                compute_range(begin, min(extent, begin + step))
         except BaseException as error:
-            over.set()
+            stop.set()
             errors.append(error)
 
     helpers = []
     with uncollected():  # the collector is off: in a worker, a finalizer might wait for a lock held by the caller
         try:
-            for k in range(1, min(num_threads(), pieces)):
+            for k in range(1, min(num_threads(), piece_count)):
                 helpers.append(threading.Thread(target=serve, name=f"tenxor-host-{k}", daemon=True))
                 try:
                     start_untraced(helpers[-1])
@@ -47,7 +47,7 @@ def share(part: Callable[[int, int], None], extent: int, work: int, over: thread
                     break
             serve()
         except BaseException:  # Ctrl-C came between two parts
-            over.set()
+            stop.set()
             raise
         finally:
             for helper in helpers:

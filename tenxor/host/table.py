@@ -21,7 +21,7 @@ from .selection import best, best_places
 Array = np.ndarray[Any, Any]
 
 
-NEVER = 1 << 62  # nanoseconds
+NO_LIMIT_NS = 1 << 62  # nanoseconds
 
 
 class HostOp:
@@ -37,7 +37,7 @@ class HostOp:
     """
 
     __slots__ = (
-        *("_known", "call", "cost", "dtypes", "fails", "found", "in_place", "into"),
+        *("_result_dtypes", "call", "cost", "dtypes", "fails", "found", "in_place", "into"),
         *("most", "name", "operands", "quiet", "results", "weight"),
     )
 
@@ -49,7 +49,7 @@ class HostOp:
         call: Callable[..., Any],
         cost: int,
         weight: str,
-        most: float = NEVER,
+        most: float = NO_LIMIT_NS,
         *,
         into: bool = False,
         in_place: bool = False,
@@ -58,18 +58,25 @@ class HostOp:
     ) -> None:
         operands, results = [tuple(["" if x == "_" else x for x in side.split()]) for side in signature.split("->")]
         self.name, self.operands, self.results, self.dtypes = name, operands, results, tuple(dtypes.split())
-        self.call, self.cost, self.weight, self.most, self.into, self.in_place = call, cost, weight, int(min(most, NEVER)), into, in_place
+        self.call, self.cost, self.weight, self.most, self.into, self.in_place = (
+            call,
+            cost,
+            weight,
+            int(min(most, NO_LIMIT_NS)),
+            into,
+            in_place,
+        )
         self.fails = fails
         self.quiet = quiet or in_place or fails or set(self.dtypes) == {"index"}  # these set NumPy's error state
-        self._known: dict[DType, list[DType]] = {}
+        self._result_dtypes: dict[DType, list[DType]] = {}
         self.found = any(letter.isupper() for letters in results for letter in letters)
 
     def dtypes_of(self, operand: DType) -> list[DType]:
         """Return the dtypes of the results for a first operand of dtype `operand`."""
-        found = self._known.get(operand)
-        if found is None:
-            found = self._known[operand] = [_DTYPES[name](operand) for name in self.dtypes]
-        return found
+        dtypes = self._result_dtypes.get(operand)
+        if dtypes is None:
+            dtypes = self._result_dtypes[operand] = [_DTYPES[name](operand) for name in self.dtypes]
+        return dtypes
 
 
 def whole(letters: str) -> bool:
@@ -86,9 +93,9 @@ _DTYPES: dict[str, Callable[[DType], DType]] = {
 HOST: dict[str, HostOp] = {}
 
 
-def entry(name: str, *rest: Any, **more: Any) -> None:
+def add_entry(name: str, *arguments: Any, **options: Any) -> None:
     """Add an operation to the table."""
-    HOST[name] = HostOp(name, *rest, **more)
+    HOST[name] = HostOp(name, *arguments, **options)
 
 
 # --- sorting ----------------------------------------------------------------------------------------------------------
@@ -107,21 +114,21 @@ def unique(x: Array) -> Array:
 
     NumPy's own function uses a hash table for integers, which is slower for many elements.
     """
-    found = np.sort(x)
+    ordered = np.sort(x)
     is_first = np.ones(len(x), bool)
-    np.not_equal(found[1:], found[:-1], out=is_first[1:])
-    return found[is_first]
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return ordered[is_first]
 
 
-entry("sort", "n -> n", "same", _sort, 8, "n", in_place=True)
-entry("argsort", "n -> n", "index", lambda x, *, kind: x.argsort(axis=-1, kind=kind), 20, "n")
-entry("partition", "n -> n", "same", _partition, 20, "n", in_place=True)
-entry("topk", "n -> k k", "same index", best, 8, "n", quiet=True)
-entry("argtopk", "n -> k", "index", best_places, 8, "n")
-entry("searchsorted", "=n _ -> _", "index", lambda x, v, *, side: x.searchsorted(v, side), 100, "")
-entry("interp", "_ =n =n -> _", "same", lambda x, xp, fp, *, left, right: np.interp(x, xp, fp, left, right), 100, "", quiet=True)
-entry("unique_values", "n -> U", "same", unique, 20, "n", quiet=True)
-entry(
+add_entry("sort", "n -> n", "same", _sort, 8, "n", in_place=True)
+add_entry("argsort", "n -> n", "index", lambda x, *, kind: x.argsort(axis=-1, kind=kind), 20, "n")
+add_entry("partition", "n -> n", "same", _partition, 20, "n", in_place=True)
+add_entry("topk", "n -> k k", "same index", best, 8, "n", quiet=True)
+add_entry("argtopk", "n -> k", "index", best_places, 8, "n")
+add_entry("searchsorted", "=n _ -> _", "index", lambda x, v, *, side: x.searchsorted(v, side), 100, "")
+add_entry("interp", "_ =n =n -> _", "same", lambda x, xp, fp, *, left, right: np.interp(x, xp, fp, left, right), 100, "", quiet=True)
+add_entry("unique_values", "n -> U", "same", unique, 20, "n", quiet=True)
+add_entry(
     "unique_all",
     "n -> U U n U",
     "same index index index",
@@ -132,39 +139,41 @@ entry(
 
 # --- matrices ---------------------------------------------------------------------------------------------------------
 
-_SMALL = 3e4  # nanoseconds for a matrix: above, LAPACK starts threads, and these would compete with ours
+_SMALL_NS = 3e4  # nanoseconds for a matrix: above, LAPACK starts threads, and these would compete with ours
 
-entry("cholesky", "nn -> nn", "same", lambda x, *, upper: np.linalg.cholesky(x, upper=upper), 1, "nnn", _SMALL, fails=True)
-entry("det", "nn -> _", "same", det, 1, "nnn", _SMALL)
-entry("cofactors", "nn -> nn", "same", cofactors, 2, "nnn", _SMALL, quiet=True)
-entry("cofactor_cotangents", "nn nn -> nn", "same", cofactor_cotangents, 20, "nnn", _SMALL, quiet=True)
-entry("slogdet", "nn -> _ _", "same part", slogdet, 1, "nnn", _SMALL)
-entry("inv", "nn -> nn", "same", np.linalg.inv, 3, "nnn", _SMALL, fails=True)
-entry("solve", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMALL, fails=True)
-entry("solve_triangular", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMALL, fails=True)  # LAPACK does not pivot in a triangle
-entry("eig", "nn -> n nn", "complex complex", np.linalg.eig, 20, "nnn", _SMALL, fails=True)
-entry("eigvals", "nn -> n", "complex", np.linalg.eigvals, 12, "nnn", _SMALL, fails=True)
-entry("eigh", "nn -> n nn", "part same", np.linalg.eigh, 10, "nnn", _SMALL, fails=True)
-entry("eigvalsh", "nn -> n", "part", np.linalg.eigvalsh, 4, "nnn", _SMALL, fails=True)
-entry("qr", "mn -> mp pn", "same same", qr, 4, "mnp", _SMALL, into=True, fails=True)
-entry("lu", "mn -> mk kn m", "same same index", lu, 4, "mnk", _SMALL, quiet=True)
+add_entry("cholesky", "nn -> nn", "same", lambda x, *, upper: np.linalg.cholesky(x, upper=upper), 1, "nnn", _SMALL_NS, fails=True)
+add_entry("det", "nn -> _", "same", det, 1, "nnn", _SMALL_NS)
+add_entry("cofactors", "nn -> nn", "same", cofactors, 2, "nnn", _SMALL_NS, quiet=True)
+add_entry("cofactor_cotangents", "nn nn -> nn", "same", cofactor_cotangents, 20, "nnn", _SMALL_NS, quiet=True)
+add_entry("slogdet", "nn -> _ _", "same part", slogdet, 1, "nnn", _SMALL_NS)
+add_entry("inv", "nn -> nn", "same", np.linalg.inv, 3, "nnn", _SMALL_NS, fails=True)
+add_entry("solve", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMALL_NS, fails=True)
+add_entry(
+    "solve_triangular", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMALL_NS, fails=True
+)  # LAPACK does not pivot in a triangle
+add_entry("eig", "nn -> n nn", "complex complex", np.linalg.eig, 20, "nnn", _SMALL_NS, fails=True)
+add_entry("eigvals", "nn -> n", "complex", np.linalg.eigvals, 12, "nnn", _SMALL_NS, fails=True)
+add_entry("eigh", "nn -> n nn", "part same", np.linalg.eigh, 10, "nnn", _SMALL_NS, fails=True)
+add_entry("eigvalsh", "nn -> n", "part", np.linalg.eigvalsh, 4, "nnn", _SMALL_NS, fails=True)
+add_entry("qr", "mn -> mp pn", "same same", qr, 4, "mnp", _SMALL_NS, into=True, fails=True)
+add_entry("lu", "mn -> mk kn m", "same same index", lu, 4, "mnk", _SMALL_NS, quiet=True)
 for _name in ("lstsq", "lstsq_wide"):  # `lstsq` is for at least as many rows as columns
-    entry(_name, "mn mk -> nk k _ p", "same part index part", lstsq, 5, "mnp", _SMALL, fails=True)
-entry(
+    add_entry(_name, "mn mk -> nk k _ p", "same part index part", lstsq, 5, "mnp", _SMALL_NS, fails=True)
+add_entry(
     "svd",
     "mn -> mp k qn",
     "same part same",
     lambda x, *, full_matrices: np.linalg.svd(x, full_matrices),
     12,
     "mnk",
-    _SMALL,
+    _SMALL_NS,
     fails=True,
 )
-entry("svdvals", "mn -> k", "part", lambda x: np.linalg.svd(x, compute_uv=False), 4, "mnk", _SMALL, fails=True)
+add_entry("svdvals", "mn -> k", "part", lambda x: np.linalg.svd(x, compute_uv=False), 4, "mnk", _SMALL_NS, fails=True)
 
 # --- frequencies ------------------------------------------------------------------------------------------------------
 
-entry("fft", "n -> k", "complex", lambda x, *, n, norm, out=None: np.fft.fft(x, n, norm=norm, out=out), 10, "k", into=True)
-entry("ifft", "n -> k", "complex", lambda x, *, n, norm, out=None: np.fft.ifft(x, n, norm=norm, out=out), 10, "k", into=True)
-entry("rfft", "n -> k", "complex", lambda x, *, n, norm, out=None: np.fft.rfft(x, n, norm=norm, out=out), 10, "k", into=True)
-entry("irfft", "n -> k", "part", lambda x, *, n, norm, out=None: np.fft.irfft(x, n, norm=norm, out=out), 10, "k", into=True)
+add_entry("fft", "n -> k", "complex", lambda x, *, n, norm, out=None: np.fft.fft(x, n, norm=norm, out=out), 10, "k", into=True)
+add_entry("ifft", "n -> k", "complex", lambda x, *, n, norm, out=None: np.fft.ifft(x, n, norm=norm, out=out), 10, "k", into=True)
+add_entry("rfft", "n -> k", "complex", lambda x, *, n, norm, out=None: np.fft.rfft(x, n, norm=norm, out=out), 10, "k", into=True)
+add_entry("irfft", "n -> k", "part", lambda x, *, n, norm, out=None: np.fft.irfft(x, n, norm=norm, out=out), 10, "k", into=True)

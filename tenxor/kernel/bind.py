@@ -38,7 +38,7 @@ from .ir import (
 )
 from .nest import Body, Nest
 
-FLAG = Operand(int64, written=True, flag=True)  # set by kernels where an index is out of range
+FLAG_OPERAND = Operand(int64, written=True, flag=True)  # set by kernels where an index is out of range
 
 
 class Binding(NamedTuple):
@@ -79,8 +79,8 @@ class _Binder:
         self.operand_of: dict[int, int] = {}
         self.address_of: dict[tuple[int, Address], Address] = {}  # by operand
         self.argument_of: dict[tuple[int, int, int], Term] = {}  # by operand, level in a view chain, and axis
-        self.known: dict[Expr, Expr] = {}
-        self.axis_of = {axis: k for k, axis in enumerate(_loops(nest))}
+        self.bound_exprs: dict[Expr, Expr] = {}
+        self.axis_of = {axis: k for k, axis in enumerate(_list_loop_axes(nest))}
         self.axes = [Axis(self.size(a.extent), *a[1:]) for a in (nest.axes[axis] for axis in self.axis_of)]
         self.lanes = {axis for axis in self.axis_of if nest.axes[axis].vector}
         self.units = set(self.lanes)  # the axes along which a step of 1 is a part of the pattern
@@ -101,7 +101,7 @@ class _Binder:
         operands = [Operand(d, written=k in written) for k, d in zip(self.operand_of, dtypes, strict=True)]
         return Kernel(
             nest.name,
-            (*operands, FLAG) if nest.indexed else tuple(operands),
+            (*operands, FLAG_OPERAND) if nest.indexed else tuple(operands),
             len(self.tables),
             tuple([n.dtype.part for n, _ in nest.scalars]),
             len(self.sizes),
@@ -119,26 +119,26 @@ class _Binder:
 
     def operand(self, k: int) -> int:
         """Return the argument number of an operand of the nest. Operands without a remaining access get none."""
-        found = self.operand_of.get(k)
-        if found is None:
-            found = self.operand_of[k] = len(self.operands)
+        argument = self.operand_of.get(k)
+        if argument is None:
+            argument = self.operand_of[k] = len(self.operands)
             self.operands.append((self.nest.operands[k].node, self.nest.operands[k].offset))
-        return found
+        return argument
 
-    def place(self, operand: int, a: Address) -> tuple[int, Address]:
+    def bind_location(self, operand: int, a: Address) -> tuple[int, Address]:
         """Return the argument number of an operand, and the address in it with parameters. Equal addresses give the same object."""
-        found = self.address_of.get((operand, a))
-        if found is None:
-            found = self.address_of[operand, a] = self.address(a, operand)
-        return self.operand(operand), found
+        bound_address = self.address_of.get((operand, a))
+        if bound_address is None:
+            bound_address = self.address_of[operand, a] = self.address(a, operand)
+        return self.operand(operand), bound_address
 
-    def address(self, a: Address, operand: int, near: tuple[int, ...] = NEAR, view: int = 0) -> Address:
+    def address(self, a: Address, operand: int, near_steps: tuple[int, ...] = NEAR, view: int = 0) -> Address:
         """Return an address with parameters in place of numbers, outermost loops first.
 
         Each operand has one parameter per axis. If `operand` is -1, the address itself is the value, and each term has a parameter of its
-        own. `near` are the small steps kept as constants, and `view` is the level in a view chain.
+        own. `near_steps` are the small steps kept as constants, and `view` is the level in a view chain.
         """
-        terms = [self.term(t, operand, near, view) for t in a.terms]
+        terms = [self.term(t, operand, near_steps, view) for t in a.terms]
         if not view:
             terms.sort(key=lambda t: t.axis if t.axis >= 0 else len(self.axes) - t.axis)
         offset = None if a.offset is None else self.size(a.offset)
@@ -147,40 +147,40 @@ class _Binder:
         digits = tuple(map(self.size, a.digits))
         return Address(tuple(terms), offset, digits, self.address(a.then, operand, (), view + 1))
 
-    def term(self, t: Term, operand: int, near: tuple[int, ...], view: int) -> Term:
+    def term(self, t: Term, operand: int, near_steps: tuple[int, ...], view: int) -> Term:
         """Return a term of an address with a parameter, or with its step if the step is a part of the pattern."""
         axis = self.axis_of[t.axis] if t.axis >= 0 and not view else t.axis
         if t.how == "step" and not view:
             if t.value == 1 and (t.axis < 0 or t.axis in self.units):
                 return Term(axis, "unit")
-            if t.value in near and t.axis in self.lanes:
+            if t.value in near_steps and t.axis in self.lanes:
                 return Term(axis, "near", int(t.value))
-        known = self.argument_of.get((operand, view, axis)) if operand >= 0 else None
-        if known is not None:
-            return known
+        known_term = self.argument_of.get((operand, view, axis)) if operand >= 0 else None
+        if known_term is not None:
+            return known_term
         if t.how == "table":
             self.tables.append(self.nest.tables[t.value])
-            found = Term(axis, "table", len(self.tables) - 1)
+            new_term = Term(axis, "table", len(self.tables) - 1)
         else:
-            found = Term(axis, "stride", self.size(t.value))
-        self.argument_of[operand, view, axis] = found
-        return found
+            new_term = Term(axis, "stride", self.size(t.value))
+        self.argument_of[operand, view, axis] = new_term
+        return new_term
 
     # Expressions and statements
 
     def expr(self, e: Expr) -> Expr:
         """Return an expression with parameters in place of numbers; memoised."""
-        found = self.known.get(e)
-        if found is None:
-            found = self.known[e] = rebuild(e, self.leaf)
-        return found
+        bound_expr = self.bound_exprs.get(e)
+        if bound_expr is None:
+            bound_expr = self.bound_exprs[e] = rebuild(e, self.leaf)
+        return bound_expr
 
     def leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
         """Return an expression that is not an operation, with parameters and the new operands `args`; memoised."""
-        found = self.known.get(e)
-        if found is None:
-            found = self.known[e] = self.bound(e, args)
-        return found
+        bound_expr = self.bound_exprs.get(e)
+        if bound_expr is None:
+            bound_expr = self.bound_exprs[e] = self.bound(e, args)
+        return bound_expr
 
     def bound(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
         """Return an expression that is not an operation, with parameters and the new operands `args`."""
@@ -188,7 +188,7 @@ class _Binder:
             operand, address = self.nest.reads[e.index]
             if operand < 0:
                 return Position(self.address(address, -1, ()), e.dtype)
-            return Load(*self.place(operand, address), e.dtype, args, e.part)
+            return Load(*self.bind_location(operand, address), e.dtype, args, e.part)
         if isinstance(e, Chosen):
             return Index(args[0], self.size(self.nest.indexed[e.axis]))
         if isinstance(e, Kept):
@@ -214,17 +214,17 @@ class _Binder:
         if isinstance(s, Product):
             return self.product(s)
         if isinstance(s, Store):
-            place = self.place(s.operand, s.address)
+            location = self.bind_location(s.operand, s.address)
             imag, changes = (None if e is None else self.expr(e) for e in (s.imag, s.changes))
-            return Store(*place, self.expr(s.value), s.streamed, imag, changes)
+            return Store(*location, self.expr(s.value), s.streamed, imag, changes)
         if isinstance(s, Accumulate):
-            place = self.place(s.operand, s.address)
+            location = self.bind_location(s.operand, s.address)
             values = self.exprs(s.values)
-            return Accumulate(*place, self.exprs(s.indices), values, s.joined)
+            return Accumulate(*location, self.exprs(s.indices), values, s.joined)
         if isinstance(s, TileLoad):
             return self.tile(s)
         if isinstance(s, Prefetch):
-            return Prefetch(*self.place(s.operand, s.address), self.axis_of[s.axis], s.by_reading)
+            return Prefetch(*self.bind_location(s.operand, s.address), self.axis_of[s.axis], s.by_reading)
         return s
 
     def tile(self, s: TileLoad) -> TileLoad:
@@ -255,12 +255,12 @@ class _Binder:
         return Product(s.accumulator, left, right, summed, values, body, shared, s.once, stretch, s.twins, ahead)
 
 
-def _loops(nest: Nest) -> dict[int, None]:
+def _list_loop_axes(nest: Nest) -> dict[int, None]:
     """Return the axes with loops, as the keys of a dict in order: the axes around the write of the result first."""
-    found: dict[int, None] = dict.fromkeys(nest.around)
+    loop_axes: dict[int, None] = dict.fromkeys(nest.around)
     for s in statements(nest.body):
         if isinstance(s, For):
-            found[s.axis] = None
+            loop_axes[s.axis] = None
         elif isinstance(s, Product):
-            found |= dict.fromkeys(s.summed)
-    return found
+            loop_axes |= dict.fromkeys(s.summed)
+    return loop_axes

@@ -101,6 +101,6 @@ class Draft:
 
     def new_axes(self, shape: tuple[int, ...]) -> Loops:
         """Add axes of the given extents, and return their numbers."""
-        first = len(self.extents)
+        first_axis = len(self.extents)
         self.extents.extend(shape)
-        return tuple(range(first, len(self.extents)))
+        return tuple(range(first_axis, len(self.extents)))

@@ -12,16 +12,16 @@ def fingerprint(kernel: Kernel) -> str:
     Operations enter by their structure (a digest), and reductions by their formulas.
     """
 
-    def of(x: object) -> str:
+    def encode(x: object) -> str:
         if isinstance(x, Expr):
             return x.digest.hex()
         if isinstance(x, Accumulator):  # by formula, not by name: user-defined reductions share a name
             state = tuple(Arg(k, d) for k, d in enumerate(x.states))
-            joined = x.reduction.combine(state, state) if x.reduction.combine else ()
-            parts = (x.row, x.states, x.reduction.identity(x.states), joined)
-            return f"Accumulator({x.reduction.name},{','.join(map(of, parts))})"
+            combined = x.reduction.combine(state, state) if x.reduction.combine else ()
+            fields = (x.row, x.states, x.reduction.identity(x.states), combined)
+            return f"Accumulator({x.reduction.name},{','.join(map(encode, fields))})"
         if isinstance(x, tuple):
-            return f"{type(x).__name__}({','.join(of(part) for part in x)})"
+            return f"{type(x).__name__}({','.join(encode(item) for item in x)})"
         return str(x)
 
-    return of(kernel)
+    return encode(kernel)

@@ -36,15 +36,15 @@ def may_be_product(node: Node) -> bool:
 
 def _reads_chains(node: Node) -> bool:
     """Return whether a node below a reduction is read through a view chain."""
-    stack, seen = [(node, whole(node))], set()
+    stack, visited = [(node, whole(node))], set()
     while stack:
         for read in source_index_maps(*stack.pop()):
             source, index_map = read
             if index_map.base is not None:
                 return True
-            follows = isinstance(source.op, Op) or (isinstance(source.op, Gather) and index_map.tables is None)  # or computed first
-            if source.buffer is None and follows and read not in seen:
-                seen.add(read)
+            is_traversed = isinstance(source.op, Op) or (isinstance(source.op, Gather) and index_map.tables is None)  # or computed first
+            if source.buffer is None and is_traversed and read not in visited:
+                visited.add(read)
                 stack.append(read)
     return False
 
@@ -52,34 +52,34 @@ def _reads_chains(node: Node) -> bool:
 def is_product(root: Node, kernels: Set[Node]) -> bool:
     """Return whether the kernel of `root` would be a contraction, given the nodes `kernels` whose results are in memory."""
     footprint = _Footprint(root, kernels)
-    if not footprint.follow() or not footprint.d.reductions:
+    if not footprint.collect() or not footprint.d.reductions:
         return False
     d = footprint.d
     refine(d)
     (f,), loops = d.reductions, arranged(d)
     if not set(loops.space) <= set(f.around):
         return False
-    position_of = {k: at for at, k in enumerate(footprint.taken)}
+    position_of = {k: position for position, k in enumerate(footprint.reduced_accesses)}
     steps = [w.steps for w in loops.walks]
     moves = Moves(
         loops.space,
         loops.reduced[f.axes],
         loops.extents,
-        [steps[k] for k in footprint.taken],
-        [its for k, its in enumerate(steps) if k not in position_of],
-        [[position_of[k], *(position_of[i] for i in footprint.indices_of(k))] for k in footprint.taken],
+        [steps[k] for k in footprint.reduced_accesses],
+        [walk_steps for k, walk_steps in enumerate(steps) if k not in position_of],
+        [[position_of[k], *(position_of[i] for i in footprint.indices_of(k))] for k in footprint.reduced_accesses],
     )
     return pair_of(moves, max(s.itemsize for s in d.accumulators[0].states)) is not None
 
 
-def _are_alike(node: Node, other: Node) -> bool:
+def _are_equal(left: Node, right: Node) -> bool:
     """Return whether two nodes have equal recipes over the same memory, down to memory, and so are one value."""
-    stack, seen = [(node, other)], set()
+    stack, visited = [(left, right)], set()
     while stack:
         pair = a, b = stack.pop()
-        if a is b or pair in seen:
+        if a is b or pair in visited:
             continue
-        seen.add(pair)
+        visited.add(pair)
         if type(a) is not Node or type(b) is not Node or a.buffer is not None or b.buffer is not None:
             return False
         if a.recipe is not b.recipe or a.offsets != b.offsets:
@@ -94,12 +94,12 @@ class _Footprint:
     def __init__(self, root: Node, kernels: Set[Node]) -> None:
         self.d = Draft(root)
         self.kernels = kernels
-        self.taken: list[int] = []  # the numbers of the accesses of the reduction
+        self.reduced_accesses: list[int] = []  # the numbers of the accesses of the reduction
         # For each indexed axis (an axis without a loop): the accesses from which the index is computed.
-        self.said_by: dict[int, list[int]] = {}
+        self.index_reads: dict[int, list[int]] = {}
         self.reduction: tuple[Node, Layout] | None = None  # with the index map it is read at
 
-    def follow(self) -> bool:
+    def collect(self) -> bool:
         """Follow recipes down to memory and fill the draft. Return False unless the kernel has one reduction and it can be a contraction.
         """
         d, root = self.d, self.d.root
@@ -116,58 +116,58 @@ class _Footprint:
         d.space = d.new_axes(index_map.shape)
         d.out = Accessed(None, written, d.space)
         stack: list[tuple[Node, Layout, Loops, bool, Loops]] = [(start, index_map, d.space, False, ())]
-        seen = set()
+        visited = set()
         while stack:
             read = stack.pop()
-            if read in seen:
+            if read in visited:
                 continue
-            seen.add(read)
-            node, index_map, loops, in_reduction, says = read
+            visited.add(read)
+            node, index_map, loops, in_reduction, index_axes = read
             if (node is not root and (node.buffer is not None or node in self.kernels)) or node.op is POSITION:
-                self.leaf(node, index_map, loops, in_reduction, says)
+                self.add_access(node, index_map, loops, in_reduction, index_axes)
                 continue
-            further: Loops = ()
+            inner_axes: Loops = ()
             if isinstance(node.op, Reduction):
                 index_map = outermost(index_map)
                 loops = loops[: len(index_map.shape)]
-                if in_reduction or not self.begin(node, node.op, index_map, loops):
+                if in_reduction or not self.add_reduction(node, node.op, index_map, loops):
                     return False
-                further, in_reduction = d.reductions[0].axes, True
+                inner_axes, in_reduction = d.reductions[0].axes, True
             elif isinstance(node.op, Gather):
-                further = d.new_axes(further_shape(node))
-                self.said_by |= {axis: [] for axis in further}
-                d.chosen |= {axis: Chosen(axis, zero(int64)) for axis in further}
+                inner_axes = d.new_axes(further_shape(node))
+                self.index_reads |= {axis: [] for axis in inner_axes}
+                d.chosen |= {axis: Chosen(axis, zero(int64)) for axis in inner_axes}
             elif not isinstance(node.op, Op):
                 return False
-            chosen = isinstance(node.op, Gather)
-            for k, (source, where) in enumerate(source_index_maps(node, index_map)):
-                index = chosen and k > 0
-                inside = loops if index else loops + further
-                stack.append((source, where, inside, in_reduction, (*says, further[k - 1]) if index else says))
+            is_gather = isinstance(node.op, Gather)
+            for k, (source, source_map) in enumerate(source_index_maps(node, index_map)):
+                is_index = is_gather and k > 0
+                source_loops = loops if is_index else loops + inner_axes
+                stack.append((source, source_map, source_loops, in_reduction, (*index_axes, inner_axes[k - 1]) if is_index else index_axes))
         return True
 
-    def begin(self, node: Node, op: Reduction, index_map: Layout, around: Loops) -> bool:
+    def add_reduction(self, node: Node, op: Reduction, index_map: Layout, outer_loops: Loops) -> bool:
         """Record a reduction. Return False if it cannot be a contraction, or differs from the reduction recorded before."""
         d, dtype = self.d, node.sources[0].dtype
         op = split(op, dtype)
         if self.reduction is None and can_be_product(op):
             self.reduction = node, index_map
             d.accumulators.append(Accumulator(op, op.states(dtype)))
-            d.reductions.append(ReductionLoop(around, d.new_axes(further_shape(node)), 0, ()))
-        return self.reduction is not None and self.reduction[1] == index_map and _are_alike(self.reduction[0], node)
+            d.reductions.append(ReductionLoop(outer_loops, d.new_axes(further_shape(node)), 0, ()))
+        return self.reduction is not None and self.reduction[1] == index_map and _are_equal(self.reduction[0], node)
 
-    def leaf(self, node: Node, index_map: Layout, loops: Loops, in_reduction: bool, says: Loops) -> None:
+    def add_access(self, node: Node, index_map: Layout, loops: Loops, in_reduction: bool, index_axes: Loops) -> None:
         """Add an access to memory or to a position.
 
-        `in_reduction` tells whether the reduction takes the element. `says` are the axes whose index is computed from the element.
+        `in_reduction` tells whether the reduction takes the element. `index_axes` are the axes whose index is computed from the element.
         """
         k = len(self.d.accessed)
         self.d.accessed.append(Accessed(None if node.op is POSITION else node, index_map, loops))
         if in_reduction:
-            self.taken.append(k)
-        for axis in says:
-            self.said_by[axis].append(k)
+            self.reduced_accesses.append(k)
+        for axis in index_axes:
+            self.index_reads[axis].append(k)
 
     def indices_of(self, k: int) -> list[int]:
         """Return the accesses from which the indices of a read are computed."""
-        return [index for axis in self.d.accessed[k].loops for index in self.said_by.get(axis, ())]
+        return [index for axis in self.d.accessed[k].loops for index in self.index_reads.get(axis, ())]

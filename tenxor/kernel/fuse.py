@@ -31,9 +31,9 @@ from .reads import (
     whole,
 )
 
-once_only = Late("tenxor.kernel.once")  # imported with the first large reduction
+once_module = Late("tenxor.kernel.once")  # imported with the first large reduction
 
-MANY = 1 << 20  # operations: the maximal weight; shared nodes count repeatedly, so weights grow exponentially
+MAX_WEIGHT = 1 << 20  # operations: the maximal weight; shared nodes count repeatedly, so weights grow exponentially
 _SUM, _MULTIPLY = REDUCTIONS["sum"], OPS["multiply"]
 _FROM_MEMORY = frozenset(("reinterpret", "blocks"))  # operations that require their sources in memory
 
@@ -53,14 +53,14 @@ class _Read(NamedTuple):
         return len(self.index_map.shape) - self.chosen
 
 
-class _Known(NamedTuple):
-    """Facts about a node apart from its readers: the weight in operations, the cost in additions, whether the node is a `constant` (cheap
-    and without reads of memory), and whether only parts of likely contractions read it (`for_products`).
+class _NodeFacts(NamedTuple):
+    """Facts about a node apart from its readers: the weight in operations, the cost in additions, whether the node is cheap and reads no
+    memory (`is_constant`), and whether only parts of likely contractions read it (`for_products`).
     """
 
     weight: int
     cost: int
-    constant: bool
+    is_constant: bool
     for_products: bool
 
 
@@ -72,8 +72,8 @@ def pending(roots: Sequence[Node]) -> list[Node]:
         node = stack[-1]
         if node.buffer is not None or node in order:
             stack.pop()
-        elif unseen := [s for s in node.sources if type(s) is Node and s.buffer is None and s not in order]:
-            stack.extend(reversed(unseen))
+        elif unvisited := [s for s in node.sources if type(s) is Node and s.buffer is None and s not in order]:
+            stack.extend(reversed(unvisited))
         else:
             order[stack.pop()] = None
     return list(order)
@@ -81,132 +81,132 @@ def pending(roots: Sequence[Node]) -> list[Node]:
 
 def fuse(order: Sequence[Node], roots: Sequence[Node], target: Target) -> list[Node]:
     """Return the nodes of `order` to compute as kernels, in an order in which they can run. `order` holds pending nodes, sources first."""
-    alone, once = set(roots), _read_once(order, roots, target)
+    stored, row_nodes = set(roots), _map_row_sums(order, roots, target)
     while True:
-        found, reads, nested = _fused(order, alone, target.fusing)
-        more = _products_apart(found, reads) | _gathers_apart(found, reads) or _nested_apart(found, nested)
-        if not more and once:
-            found, more = once_only.in_one_pass(found, once)
-        if more <= alone:
-            return found
-        alone |= more
+        kernels, reads, nested_kernels = _choose_kernels(order, stored, target.fusing)
+        newly_stored = _unfuse_products(kernels, reads) | _unfuse_gathers(kernels, reads) or _unfuse_nested(kernels, nested_kernels)
+        if not newly_stored and row_nodes:
+            kernels, newly_stored = once_module.in_one_pass(kernels, row_nodes)
+        if newly_stored <= stored:
+            return kernels
+        stored |= newly_stored
 
 
-def _read_once(order: Sequence[Node], roots: Sequence[Node], target: Target) -> dict[Node, set[Node]]:
+def _map_row_sums(order: Sequence[Node], roots: Sequence[Node], target: Target) -> dict[Node, set[Node]]:
     """Map each sum over rows to the pending nodes only it reads. Its kernel can compute them row by row, so the matrix is read once."""
     if sum([isinstance(node.op, Reduction) for node in order]) < 2:
         return {}
-    found: dict[Node, set[Node]] = once_only.read_once(order, roots, target)
-    return found
+    row_nodes: dict[Node, set[Node]] = once_module.read_once(order, roots, target)
+    return row_nodes
 
 
-def _products_apart(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> set[Node]:
+def _unfuse_products(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> set[Node]:
     """Return the nodes to store so that contractions stay kernels: inlined contractions, or else the obstacles to a contraction."""
-    every = set(kernels)
-    inside: dict[Node, list[Node]] = {}
-    for node, its in reads.items():
-        if isinstance(node.op, Reduction) and node not in every:
-            inside.setdefault(its[0].kernel, []).append(node)
-    apart: set[Node] = set()
-    if not inside:
-        return apart
+    kernel_set = set(kernels)
+    inlined_reductions: dict[Node, list[Node]] = {}
+    for node, node_reads in reads.items():
+        if isinstance(node.op, Reduction) and node not in kernel_set:
+            inlined_reductions.setdefault(node_reads[0].kernel, []).append(node)
+    unfused: set[Node] = set()
+    if not inlined_reductions:
+        return unfused
     from .footprint import is_product, may_be_product  # with the first reduction
 
-    for kernel, reductions in inside.items():
-        if _may_be_product(kernel) and not is_product(kernel, every) and is_product(kernel, every | set(reductions)):
-            apart.update(reductions)
+    for kernel, reductions in inlined_reductions.items():
+        if _may_be_product(kernel) and not is_product(kernel, kernel_set) and is_product(kernel, kernel_set | set(reductions)):
+            unfused.update(reductions)
             continue
-        likely = [node for node in reductions if may_be_product(node)]
-        ends = type(kernel.op) is Op or stores(kernel.op)
-        if likely and not (ends and is_product(kernel, every)):
-            products = [node for node in likely if is_product(node, every)]
-            others = _others(reductions, products) if ends else set()
-            apart |= others if others and is_product(kernel, every | others) else set(products)
-    return apart
+        likely_products = [node for node in reductions if may_be_product(node)]
+        has_elementwise_end = type(kernel.op) is Op or stores(kernel.op)
+        if likely_products and not (has_elementwise_end and is_product(kernel, kernel_set)):
+            products = [node for node in likely_products if is_product(node, kernel_set)]
+            other_reductions = _list_other_reductions(reductions, products) if has_elementwise_end else set()
+            unfused |= other_reductions if other_reductions and is_product(kernel, kernel_set | other_reductions) else set(products)
+    return unfused
 
 
-def _gathers_apart(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> set[Node]:
+def _unfuse_gathers(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> set[Node]:
     """Return the inlined gathers that would be computed repeatedly, because no contraction packs them."""
-    every = set(kernels)
-    found: dict[Node, list[Node]] = {}
-    for node, its in reads.items():
-        if isinstance(node.op, Gather) and node not in every and _times(its[0]) > node.size:
-            found.setdefault(its[0].kernel, []).append(node)
-    if not found:
+    kernel_set = set(kernels)
+    repeated_gathers: dict[Node, list[Node]] = {}
+    for node, node_reads in reads.items():
+        if isinstance(node.op, Gather) and node not in kernel_set and _count_computations(node_reads[0]) > node.size:
+            repeated_gathers.setdefault(node_reads[0].kernel, []).append(node)
+    if not repeated_gathers:
         return set()
     from .footprint import is_product
 
-    return {node for kernel, gathers in found.items() if not is_product(kernel, every) for node in gathers}
+    return {node for kernel, gathers in repeated_gathers.items() if not is_product(kernel, kernel_set) for node in gathers}
 
 
-def _nested_apart(kernels: Sequence[Node], nested: Set[Node]) -> set[Node]:
-    """Return the nodes to store because of reductions in the loops of others, as in the kernels `nested`. Otherwise a reduction would add
-    in another order than alone, or take far longer.
+def _unfuse_nested(kernels: Sequence[Node], nested_kernels: Set[Node]) -> set[Node]:
+    """Return the nodes to store because of reductions in the loops of others, as in `nested_kernels`. Otherwise a reduction would add in
+    another order than alone, or take far longer.
     """
-    if not nested:
+    if not nested_kernels:
         return set()
     from .arrange import better_apart
     from .lower import drafted
 
-    every = set(kernels)
-    return {node for kernel in nested for node in better_apart(drafted(kernel, every))}
+    kernel_set = set(kernels)
+    return {node for kernel in nested_kernels for node in better_apart(drafted(kernel, kernel_set))}
 
 
-def _others(reductions: Sequence[Node], products: Sequence[Node]) -> set[Node]:
+def _list_other_reductions(reductions: Sequence[Node], products: Sequence[Node]) -> set[Node]:
     """Return the remaining reductions of a kernel, if storing them lets the kernel end with the last contraction; else an empty set. These
     reductions must not need the contraction's result, and must create no more kernels than storing the contractions.
     """
-    others = {node for node in reductions if node is not products[-1]} if products else set()
-    many = len(reductions) > len(products) + 1
-    return set() if many or any(reaches(node, products[-1]) for node in others) else others
+    other_reductions = {node for node in reductions if node is not products[-1]} if products else set()
+    has_more = len(reductions) > len(products) + 1
+    return set() if has_more or any(reaches(node, products[-1]) for node in other_reductions) else other_reductions
 
 
-def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[list[Node], dict[Node, list[_Read]], set[Node]]:
+def _choose_kernels(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[list[Node], dict[Node, list[_Read]], set[Node]]:
     """Return the kernels if the nodes in `roots` must be kernels, the reads of each node, and the kernels with reductions in other loops.
     """
-    kernels = roots | _apart(order) | _shareable(order, fusing) | _scattered(order) | _of_numbers(order)
-    weight = weights(order)
-    constant = constants(order, weight, fusing)
-    cost = costs(order)
+    kernels = roots | _find_required(order) | _find_shareable(order, fusing) | _find_shared_gathers(order) | _find_scalar_operands(order)
+    node_weights = weights(order)
+    constant_nodes = constants(order, node_weights, fusing)
+    node_costs = costs(order)
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
-    cuts = _Cuts(order, fusing)
-    bare: set[Node] = set()  # nodes read by more than parts of likely contractions
-    around: dict[Node, int] = {}  # the number of loops around the reductions that a node is part of
-    nested: set[Node] = set()
+    length_limit = _LengthLimit(order, fusing)
+    non_product_operands: set[Node] = set()  # nodes read by more than parts of likely contractions
+    loops_around: dict[Node, int] = {}  # the number of loops around the reductions that a node is part of
+    nested_kernels: set[Node] = set()
     for node in reversed(order):
-        known = _Known(weight[node], cost[node], node in constant, node not in bare)
-        ends = node in kernels or _is_scanned(node, reads[node]) or not _is_inlined(node, reads[node], fusing, known)
-        if ends or cuts.before(node, reads[node], known):
+        facts = _NodeFacts(node_weights[node], node_costs[node], node in constant_nodes, node not in non_product_operands)
+        is_kernel = node in kernels or _is_scanned(node, reads[node]) or not _is_inlined(node, reads[node], fusing, facts)
+        if is_kernel or length_limit.must_end(node, reads[node], facts):
             kernels.add(node)
             reads[node] = [_Read(node, loops_of(node))]
-            around.pop(node, None)
-        cuts.take(node, reads[node])
-        if (node in kernels or node in bare) and not _may_be_product(node):
-            bare.update(source for source in node.sources if type(source) is Node)
+            loops_around.pop(node, None)
+        length_limit.add_node(node, reads[node])
+        if (node in kernels or node in non_product_operands) and not _may_be_product(node):
+            non_product_operands.update(source for source in node.sources if type(source) is Node)
         if isinstance(node.op, Reduction):
-            nested.update(read.kernel for read in reads[node] if read.loops > around.get(node, read.loops))
-            fewest = min(read.loops for read in reads[node])
-            around[node] = min(fewest, around.get(node, fewest))
-        if node in around:
-            fewest = around[node]
-            around.update((s, min(fewest, around.get(s, fewest))) for s in node.sources if type(s) is Node)
+            nested_kernels.update(read.kernel for read in reads[node] if read.loops > loops_around.get(node, read.loops))
+            loop_count = min(read.loops for read in reads[node])
+            loops_around[node] = min(loop_count, loops_around.get(node, loop_count))
+        if node in loops_around:
+            loop_count = loops_around[node]
+            loops_around.update((s, min(loop_count, loops_around.get(s, loop_count))) for s in node.sources if type(s) is Node)
         for kernel, index_map, chosen in reads[node]:
-            for k, (source, where) in enumerate(_reads_of(node, index_map)):
-                more = len(further_shape(node)) if isinstance(node.op, Gather) and k == 0 else 0
-                if isinstance(source.op, Reduction) and not chosen + more:
-                    where = outermost(where)  # computed once, outside of the loops it does not depend on
-                read = _Read(kernel, where, chosen + more)
+            for k, (source, source_map) in enumerate(_list_reads(node, index_map)):
+                new_chosen = len(further_shape(node)) if isinstance(node.op, Gather) and k == 0 else 0
+                if isinstance(source.op, Reduction) and not chosen + new_chosen:
+                    source_map = outermost(source_map)  # computed once, outside of the loops it does not depend on
+                read = _Read(kernel, source_map, chosen + new_chosen)
                 if source in reads and read not in reads[source]:
                     reads[source].append(read)
-    return [node for node in order if node in kernels], reads, nested
+    return [node for node in order if node in kernels], reads, nested_kernels
 
 
 def _is_scanned(node: Node, reads: Sequence[_Read]) -> bool:
     """Return whether a node is a reduction read by a scan and would round differently in the scan's loop than alone. Integers, and the
     largest or smallest element, are the same in any order.
     """
-    is_the_same = not isinstance(node.op, Reduction) or node.op.name in ("max", "min") or node.dtype.kind in ("int", "uint", "bool")
-    return not is_the_same and any([isinstance(read.kernel.op, Scan) for read in reads])
+    is_exact = not isinstance(node.op, Reduction) or node.op.name in ("max", "min") or node.dtype.kind in ("int", "uint", "bool")
+    return not is_exact and any([isinstance(read.kernel.op, Scan) for read in reads])
 
 
 def _may_be_product(node: Node) -> bool:
@@ -217,47 +217,47 @@ def _may_be_product(node: Node) -> bool:
     return may_be_product(node)
 
 
-def _reads_of(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
+def _list_reads(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
     """Return the source nodes of a node read at `index_map`, each with its own index map."""
     if writes(node.op):
-        old, *others = _nodes(node)
+        old, *operands = _source_nodes(node)
         # The old content is no operand of the loop: `realize` writes into its memory or into a copy.
         # A second reader makes the old content a separate kernel.
-        return [(old, whole(old)), *((other, x) for other, x in zip(others, node.layouts[1:], strict=True) if x)]
+        return [(old, whole(old)), *((operand, x) for operand, x in zip(operands, node.layouts[1:], strict=True) if x)]
     if isinstance(node.op, Scan):
-        source, through = node.sources[0], node.layouts[0]
-        assert type(source) is Node and through is not None
-        return [(source, through)]
+        source, layout = node.sources[0], node.layouts[0]
+        assert type(source) is Node and layout is not None
+        return [(source, layout)]
     if node.op.kind in _FROM_MEMORY:
         return [(source, whole(source)) for source in node.sources if type(source) is Node]
     return source_index_maps(node, index_map)
 
 
-def _apart(order: Sequence[Node]) -> set[Node]:
+def _find_required(order: Sequence[Node]) -> set[Node]:
     """Return the nodes required in memory: overwritten nodes, values and indices computed from them, and sources of bytes or blocks."""
-    found: set[Node] = set()
+    required: set[Node] = set()
     readers = Counter([source for node in order for source in set(node.sources)])
     for node in order:
         if writes(node.op):
-            old, *others = _nodes(node)
-            if readers[old] > 1 and not (node.op is UPDATE and _is_elementwise(others[0])):  # otherwise only this write reads it
-                found.update(other for other in others if other.buffer is None and reaches(other, old))
+            old, *operands = _source_nodes(node)
+            if readers[old] > 1 and not (node.op is UPDATE and _is_elementwise(operands[0])):  # otherwise only this write reads it
+                required.update(operand for operand in operands if operand.buffer is None and reaches(operand, old))
             if old.buffer is None:
-                found.add(old)
+                required.add(old)
         elif node.op.kind in _FROM_MEMORY:
-            found.update(s for s in node.sources if type(s) is Node and s.buffer is None)
-    return found
+            required.update(s for s in node.sources if type(s) is Node and s.buffer is None)
+    return required
 
 
-def _nodes(node: Node) -> list[Node]:
+def _source_nodes(node: Node) -> list[Node]:
     return [source for source in node.sources if type(source) is Node]
 
 
-def _shareable(order: Sequence[Node], fusing: Fusing) -> set[Node]:
+def _find_shareable(order: Sequence[Node], fusing: Fusing) -> set[Node]:
     """Return the sources of reductions with few results, where reductions below read much per element. Once stored, a source has a separate
     loop for threads to share, and the store is cheap.
     """
-    found: set[Node] = set()
+    shareable: set[Node] = set()
     reads: dict[Node, int] = {}  # the number of elements read by the largest reduction below
     for node in order:
         if isinstance(node.op, Op):
@@ -266,43 +266,43 @@ def _shareable(order: Sequence[Node], fusing: Fusing) -> set[Node]:
             source = node.sources[0]
             assert type(source) is Node and node.layouts[0] is not None
             reads[node] = node.layouts[0].size
-            much = max(fusing.much, fusing.far_more * source.size)
-            if node.size < fusing.few_results <= source.size and reads.get(source, 0) >= much:
-                found.add(source)
-    return found
+            min_reads = max(fusing.much, fusing.far_more * source.size)
+            if node.size < fusing.few_results <= source.size and reads.get(source, 0) >= min_reads:
+                shareable.add(source)
+    return shareable
 
 
-def _scattered(order: Sequence[Node]) -> set[Node]:
+def _find_shared_gathers(order: Sequence[Node]) -> set[Node]:
     """Return the gathers of single elements that several nodes read: each element should be fetched from scattered memory only once."""
-    found: set[Node] = set()
+    gathers: set[Node] = set()
     readers = Counter(source for node in order for source in set(node.sources))
     for node in order:
         if isinstance(node.op, Gather) and readers[node] > 1:
-            first, kept = node.layouts[0], len(node.shape)
-            assert first is not None
-            rows = kept > 0 and first.base is None and first.tables is None and first.strides[kept - 1] == 1
-            if not rows or any(i is not None and i.strides[-1] for i in node.layouts[1:]):
-                found.add(node)
-    return found
+            layout, result_ndim = node.layouts[0], len(node.shape)
+            assert layout is not None
+            takes_rows = result_ndim > 0 and layout.base is None and layout.tables is None and layout.strides[result_ndim - 1] == 1
+            if not takes_rows or any(i is not None and i.strides[-1] for i in node.layouts[1:]):
+                gathers.add(node)
+    return gathers
 
 
-def _of_numbers(order: Sequence[Node]) -> set[Node]:
+def _find_scalar_operands(order: Sequence[Node]) -> set[Node]:
     """Return the nodes made of scalars alone to store for reductions, or sums of products. No layout would fix the order in which they are
     added; in memory, their order does. A node is stored if it is small, or broadcast by its reader (`is_read_from_memory`).
     """
-    found: set[Node] = set()
-    of_numbers: set[Node] = set()
+    stored: set[Node] = set()
+    scalar_made: set[Node] = set()
     for node in order:
-        sources = _nodes(node)
-        through = zip(node.sources, node.recipe.forms, strict=False)  # a store has one more source
-        if isinstance(node.op, Op) and node.sources and all([form is None or form.is_single or s in of_numbers for s, form in through]):
-            of_numbers.add(node)
+        sources = _source_nodes(node)
+        forms = zip(node.sources, node.recipe.forms, strict=False)  # a store has one more source
+        if isinstance(node.op, Op) and node.sources and all([form is None or form.is_single or s in scalar_made for s, form in forms]):
+            scalar_made.add(node)
         if isinstance(node.op, Reduction):
             is_sum_of_products = node.op is _SUM and sources[0].buffer is None and sources[0].op is _MULTIPLY
-            reads = sources[0] if is_sum_of_products else node
-            some = [s for s in _nodes(reads) if s in of_numbers and s.size > 1]
-            found.update(s for s in some if is_read_from_memory(s, reads))
-    return found
+            reader = sources[0] if is_sum_of_products else node
+            operands = [s for s in _source_nodes(reader) if s in scalar_made and s.size > 1]
+            stored.update(s for s in operands if is_read_from_memory(s, reader))
+    return stored
 
 
 def _is_elementwise(node: Node) -> bool:
@@ -312,53 +312,53 @@ def _is_elementwise(node: Node) -> bool:
 
 def reaches(node: Node, goal: Node) -> bool:
     """Return whether a node is `goal`, or reads it directly or through pending nodes."""
-    seen: set[Node] = set()
+    visited: set[Node] = set()
     stack = [node]
     while stack:
         node = stack.pop()
         if node is goal or goal in node.sources:  # a reader is often near
             return True
-        if node not in seen and node.buffer is None:
-            seen.add(node)
+        if node not in visited and node.buffer is None:
+            visited.add(node)
             stack += [s for s in node.sources if type(s) is Node and s.buffer is None]
     return False
 
 
 def weights(order: Sequence[Node]) -> dict[Node, int]:
-    """Return the number of operations to compute each node anew, at most `MANY`. A source read twice counts twice."""
-    found: dict[Node, int] = {}
+    """Return the number of operations to compute each node anew, at most `MAX_WEIGHT`. A source read twice counts twice."""
+    node_weights: dict[Node, int] = {}
     for node in order:
-        found[node] = min(1 + sum(found.get(s, 0) for s in node.sources if type(s) is Node), MANY)
-    return found
+        node_weights[node] = min(1 + sum(node_weights.get(s, 0) for s in node.sources if type(s) is Node), MAX_WEIGHT)
+    return node_weights
 
 
 def constants(order: Sequence[Node], weight: dict[Node, int], fusing: Fusing) -> set[Node]:
     """Return the nodes that cost nothing to compute again: cheap operations without reads of memory."""
-    found: set[Node] = set()
+    constant_nodes: set[Node] = set()
     for node in order:
-        cheap = type(node.op) is Op and node.op.cost <= fusing.cheap and weight[node] <= 4 * fusing.cheap
-        if node.op is POSITION or (cheap and all(type(s) is not Node or s in found for s in node.sources)):
-            found.add(node)
-    return found
+        is_cheap = type(node.op) is Op and node.op.cost <= fusing.cheap and weight[node] <= 4 * fusing.cheap
+        if node.op is POSITION or (is_cheap and all(type(s) is not Node or s in constant_nodes for s in node.sources)):
+            constant_nodes.add(node)
+    return constant_nodes
 
 
 def narrow(order: Sequence[Node], size_of: Callable[[Node], int]) -> set[Node]:
     """Return the nodes no larger than their sources together, so storing them takes no extra memory. An operation on a broadcast is not
     among them, but its source before the broadcast is.
     """
-    least: dict[Node, int] = {}  # the smallest memory that can replace a node
-    found: set[Node] = set()
+    min_sizes: dict[Node, int] = {}  # the smallest memory that can replace a node
+    narrow_nodes: set[Node] = set()
     for node in order:
-        own = size_of(node)
+        size = size_of(node)
         sources = {s for s in node.sources if type(s) is Node}
-        below = sum(least.get(s, size_of(s)) for s in sources)
-        if own <= below or node.op is EMPTY:
-            found.add(node)
-        least[node] = min(own, below) if sources else own
-    return found
+        source_size = sum(min_sizes.get(s, size_of(s)) for s in sources)
+        if size <= source_size or node.op is EMPTY:
+            narrow_nodes.add(node)
+        min_sizes[node] = min(size, source_size) if sources else size
+    return narrow_nodes
 
 
-class _Cuts:
+class _LengthLimit:
     """A limit on the length of kernels. A long kernel ends at a node no larger than memory needed anyway: the kernel's result, or the
     node's sources. From then on the kernel inlines only cheap nodes.
     """
@@ -366,43 +366,43 @@ class _Cuts:
     def __init__(self, order: Sequence[Node], fusing: Fusing) -> None:
         self.fusing = fusing
         self.lengths = {n: length(n.op, n.recipe.dtypes) for n in order if isinstance(n.op, Op)}
-        long = sum(self.lengths.values()) > fusing.longest
-        self.narrow = narrow(order, lambda node: node.size) if long else set()
-        self.long = long
-        self.taken: Counter[Node] = Counter()  # length of each kernel so far
-        self.ended: set[Node] = set()  # kernels that reached the limit
+        is_long = sum(self.lengths.values()) > fusing.longest
+        self.narrow = narrow(order, lambda node: node.size) if is_long else set()
+        self.long = is_long
+        self.kernel_lengths: Counter[Node] = Counter()  # length of each kernel so far
+        self.ended_kernels: set[Node] = set()  # kernels that reached the limit
 
-    def before(self, node: Node, reads: Sequence[_Read], known: _Known) -> bool:
+    def must_end(self, node: Node, reads: Sequence[_Read], facts: _NodeFacts) -> bool:
         """Return whether a node becomes a kernel because the kernels reading it would get too long."""
-        if not self.long or known.constant or known.cost <= self.fusing.cheap or not isinstance(node.op, Op):
+        if not self.long or facts.is_constant or facts.cost <= self.fusing.cheap or not isinstance(node.op, Op):
             return False
         kernels = {read.kernel for read in reads}
-        more = self.lengths[node]
-        full = {k for k in kernels if k in self.ended or self.taken[k] + more > self.fusing.longest}
-        if not full or not (node in self.narrow or all(node.size <= k.size for k in kernels)):
+        node_length = self.lengths[node]
+        full_kernels = {k for k in kernels if k in self.ended_kernels or self.kernel_lengths[k] + node_length > self.fusing.longest}
+        if not full_kernels or not (node in self.narrow or all(node.size <= k.size for k in kernels)):
             return False
-        self.ended |= full
+        self.ended_kernels |= full_kernels
         return True
 
-    def take(self, node: Node, reads: Sequence[_Read]) -> None:
+    def add_node(self, node: Node, reads: Sequence[_Read]) -> None:
         """Add a node to the length of the kernels around its reads, once for each different read."""
         if self.long:
             for read in reads:
-                self.taken[read.kernel] += self.lengths.get(node, 0)
+                self.kernel_lengths[read.kernel] += self.lengths.get(node, 0)
 
 
 def costs(order: Sequence[Node]) -> dict[Node, int]:
     """Return the approximate cost of an element of each node, in additions, with all elementwise operations below it inlined."""
-    found: dict[Node, int] = {}
+    node_costs: dict[Node, int] = {}
     for node in order:
         if isinstance(node.op, Op):
-            found[node] = node.op.cost + sum(found.get(s, 0) for s in node.sources if type(s) is Node)
+            node_costs[node] = node.op.cost + sum(node_costs.get(s, 0) for s in node.sources if type(s) is Node)
         else:
-            found[node] = 0  # the result of a reduction, or memory, is only loaded
-    return found
+            node_costs[node] = 0  # the result of a reduction, or memory, is only loaded
+    return node_costs
 
 
-def _keeps_its_bits(node: Node, index_map: Layout) -> bool:
+def _keeps_bits(node: Node, index_map: Layout) -> bool:
     """Return whether a reduction read through an index map can add in the same order as alone, and as fast. This holds if the innermost
     loop around the reduction runs along the last axis of the result.
     """
@@ -412,24 +412,24 @@ def _keeps_its_bits(node: Node, index_map: Layout) -> bool:
     return node.size == 1 or along_last(node.shape, index_map) == len(index_map.shape) - 1
 
 
-def _times(read: _Read) -> int:
+def _count_computations(read: _Read) -> int:
     """Return how often a value is computed for a read."""
     shape = read.index_map.shape
     return prod(shape[: len(shape) - read.chosen]) if read.chosen else times_computed(read.index_map)
 
 
-def _elements(index_map: Layout) -> int:
+def _count_elements(index_map: Layout) -> int:
     """Return an upper bound for the number of distinct elements that an index map reaches."""
     tables = index_map.tables or (None,) * len(index_map.shape)
     axes = zip(index_map.shape, index_map.strides, tables, strict=True)
-    return prod(n for n, step, table in axes if step or table is not None)
+    return prod(n for n, stride, table in axes if stride or table is not None)
 
 
-def _reduced_in_parts(node: Node, reads: list[_Read]) -> bool:
+def _is_reduced_in_parts(node: Node, reads: list[_Read]) -> bool:
     """Return whether several kernels each reduce a different part of an elementwise result, so none repeats the work of another."""
     return (
         isinstance(node.op, Op)
-        and sum(_elements(r.index_map) for r in reads) <= node.size
+        and sum(_count_elements(r.index_map) for r in reads) <= node.size
         and all(
             isinstance(r.kernel.op, Reduction)
             or (isinstance(r.kernel.op, Op) and r.index_map.shape != loops_of(r.kernel).shape)
@@ -438,60 +438,60 @@ def _reduced_in_parts(node: Node, reads: list[_Read]) -> bool:
     )
 
 
-def _is_whole(node: Node, read: _Read) -> bool:
+def _is_complete(node: Node, read: _Read) -> bool:
     """Return whether a read computes every element of a node, before anything is overwritten. Only then an index out of range, or a
     negative exponent, is always found, and in time.
     """
     return read.index_map.tables is None and not stores(read.kernel.op) and read.index_map.covers(node.size)
 
 
-def _is_inlined(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool:
+def _is_inlined(node: Node, reads: list[_Read], fusing: Fusing, facts: _NodeFacts) -> bool:
     """Return whether a node is computed wherever it is read, and never stored."""
-    if has_checked_exponents(node) and not all(_is_whole(node, read) for read in reads):
+    if has_checked_exponents(node) and not all(_is_complete(node, read) for read in reads):
         return False
-    return _can_be_inlined(node, reads, known) and (
-        _is_free(node, reads, fusing, known) or (not node.stored and _pays(node, reads, fusing, known))
+    return _can_be_inlined(node, reads, facts) and (
+        _is_free(node, reads, fusing, facts) or (not node.stored and _is_worth_inlining(node, reads, fusing, facts))
     )
 
 
-def _can_be_inlined(node: Node, reads: list[_Read], known: _Known) -> bool:
+def _can_be_inlined(node: Node, reads: list[_Read], facts: _NodeFacts) -> bool:
     """Return whether inlining a node is possible: the index maps are single views, and an index given by a value is still checked, because
     memory is read at this index further below. Loops of a scatter compute values one by one, so they take only elementwise nodes and
     constants.
     """
-    elementwise, constant = isinstance(node.op, Op), known.constant
+    is_elementwise, is_constant = isinstance(node.op, Op), facts.is_constant
     return all(
         read.index_map.base is None
-        and (not read.chosen or (elementwise and not constant))
-        and (elementwise or constant or type(read.kernel.op) is not Scatter)
+        and (not read.chosen or (is_elementwise and not is_constant))
+        and (is_elementwise or is_constant or type(read.kernel.op) is not Scatter)
         for read in reads
     )
 
 
-def _is_free(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool:
+def _is_free(node: Node, reads: list[_Read], fusing: Fusing, facts: _NodeFacts) -> bool:
     """Return whether computing a node again costs no more than loading it."""
-    return known.constant and (known.weight <= fusing.trivial or _most_times(reads) <= node.size)
+    return facts.is_constant and (facts.weight <= fusing.trivial or _max_computations(reads) <= node.size)
 
 
-def _pays(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool:
+def _is_worth_inlining(node: Node, reads: list[_Read], fusing: Fusing, facts: _NodeFacts) -> bool:
     """Return whether inlining repeats little work: nothing, or cheap operations, but no division so often that a store would be cheaper.
     The readers must also be in a single kernel, or in several kernels with disjoint parts of the node.
     """
-    alone, together = len(reads) == 1, len({id(read.kernel) for read in reads}) == 1
-    repeats = _most_times(reads) > node.size
+    has_one_read, has_one_kernel = len(reads) == 1, len({id(read.kernel) for read in reads}) == 1
+    repeats_work = _max_computations(reads) > node.size
     if isinstance(node.op, Reduction):
-        return alone and not repeats and _keeps_its_bits(node, reads[0].index_map)
+        return has_one_read and not repeats_work and _keeps_bits(node, reads[0].index_map)
     if isinstance(node.op, Gather):
-        return alone and (not repeats or known.for_products) and _is_whole(node, reads[0])
-    if not isinstance(node.op, Op) or len(reads) > fusing.places or not (alone or known.cost <= fusing.repeatable):
+        return has_one_read and (not repeats_work or facts.for_products) and _is_complete(node, reads[0])
+    if not isinstance(node.op, Op) or len(reads) > fusing.places or not (has_one_read or facts.cost <= fusing.repeatable):
         return False
-    if not together:
-        repeats = any(_times(read) > _elements(read.index_map) for read in reads)
-    often = known.cost >= fusing.cheap and _most_times(reads) >= fusing.far_more * node.size
-    cheap = node.op.cost <= fusing.cheap and known.weight <= fusing.cheap and not often
-    return (together or _reduced_in_parts(node, reads)) and (cheap or not repeats)
+    if not has_one_kernel:
+        repeats_work = any(_count_computations(read) > _count_elements(read.index_map) for read in reads)
+    is_often_repeated = facts.cost >= fusing.cheap and _max_computations(reads) >= fusing.far_more * node.size
+    is_cheap = node.op.cost <= fusing.cheap and facts.weight <= fusing.cheap and not is_often_repeated
+    return (has_one_kernel or _is_reduced_in_parts(node, reads)) and (is_cheap or not repeats_work)
 
 
-def _most_times(reads: list[_Read]) -> int:
+def _max_computations(reads: list[_Read]) -> int:
     """Return the largest number of computations of a value for one of the reads."""
-    return max(map(_times, reads))
+    return max(map(_count_computations, reads))

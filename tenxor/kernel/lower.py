@@ -20,38 +20,38 @@ from .nest import Nest, nested
 from .refine import refine
 
 
-def lower(root: Node, kernels: Set[Node], target: Target, beside: Sequence[Node] = ()) -> tuple[Kernel, Binding]:
-    """Return the kernel that computes `root` and the nodes in `beside`, with the arguments for the layouts of exactly these nodes.
+def lower(root: Node, kernels: Set[Node], target: Target, extra_outputs: Sequence[Node] = ()) -> tuple[Kernel, Binding]:
+    """Return the kernel that computes `root` and the nodes in `extra_outputs`, with the arguments for the layouts of exactly these nodes.
 
-    `kernels` are nodes computed by separate kernels; this kernel reads their results from memory. `beside` are additional results of this
-    kernel (`together.py`). The target decides how the loops run, but changes no value.
+    `kernels` are nodes computed by separate kernels; this kernel reads their results from memory. `extra_outputs` are additional
+    results of this kernel (`together.py`). The target decides how the loops run, but changes no value.
     """
-    nest = loops_of(root, kernels, target, beside)
+    nest = loops_of(root, kernels, target, extra_outputs)
     kernel, binding = bind(nest if isinstance(root.op, Scatter) else scheduled(nest, target))
-    written, reduced = nest.visits()
-    work = written + reduced // (1 if kernel.product is None else target.costs.product)
+    written_count, reduced_count = nest.visits()
+    work = written_count + reduced_count // (1 if kernel.product is None else target.costs.product)
     return kernel, binding._replace(work=work, nest=nest)
 
 
-def drafted(root: Node, kernels: Set[Node], beside: Sequence[Node] = ()) -> Draft:
-    """Return the draft of the kernel that computes `root` and the nodes in `beside`, with loops split where view chains wrap around.
+def drafted(root: Node, kernels: Set[Node], extra_outputs: Sequence[Node] = ()) -> Draft:
+    """Return the draft of the kernel that computes `root` and the nodes in `extra_outputs`, with loops split where view chains wrap around.
 
     Reductions share loops only if each would order the loops in the same way on its own. So no reduction adds in another order because of
     neighbours in the kernel.
     """
-    d = draft(root, kernels, beside=beside)
+    d = draft(root, kernels, extra_outputs=extra_outputs)
     refine(d)
-    each = ways(d)
-    alike = {f.axes: each[f.accumulator] for f in d.reductions if f.accumulator in each}
-    if any([each[f.accumulator] != alike[f.axes] for f in d.reductions if f.accumulator in each]):
-        d = draft(root, kernels, {node: each[k] for k in each for node in d.reduced[k]}, beside)
+    loop_keys = ways(d)
+    shared_keys = {f.axes: loop_keys[f.accumulator] for f in d.reductions if f.accumulator in loop_keys}
+    if any([loop_keys[f.accumulator] != shared_keys[f.axes] for f in d.reductions if f.accumulator in loop_keys]):
+        d = draft(root, kernels, {node: loop_keys[k] for k in loop_keys for node in d.reduced[k]}, extra_outputs)
         refine(d)
     return d
 
 
-def loops_of(root: Node, kernels: Set[Node], target: Target, beside: Sequence[Node] = ()) -> Nest:
-    """Return the unscheduled loop nest that computes `root` and `beside`, reading memory and the results of the nodes in `kernels`."""
-    d = drafted(root, kernels, beside)
+def loops_of(root: Node, kernels: Set[Node], target: Target, extra_outputs: Sequence[Node] = ()) -> Nest:
+    """Return the unscheduled loop nest that computes `root` and `extra_outputs`, reading memory and the results of `kernels`."""
+    d = drafted(root, kernels, extra_outputs)
     if isinstance(root.op, Scatter):
         from .scatter import scattered
 

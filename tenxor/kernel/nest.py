@@ -81,9 +81,9 @@ class Nest(_Fields):
 
     def with_axes(self, axes: Iterable[Axis]) -> Nest:
         """Return the same loops with new axes. Computed attributes are copied, so the new axes may differ only in vectorization."""
-        other = self._replace(axes=tuple(axes))
-        other.__dict__.update(self.__dict__)
-        return other
+        nest = self._replace(axes=tuple(axes))
+        nest.__dict__.update(self.__dict__)
+        return nest
 
     def extent(self, axes: Iterable[int]) -> int:
         """Return the number of iterations of nested loops over these axes."""
@@ -99,7 +99,7 @@ class Nest(_Fields):
     @late_attribute
     def around(self) -> Loops:
         """The axes of the loops around the write of the result, outermost first."""
-        return next(tuple(dict.fromkeys(around)) for s, around in placed(self.body) if isinstance(s, (Store, Accumulate)))
+        return next(tuple(dict.fromkeys(loops)) for s, loops in walk_statements(self.body) if isinstance(s, (Store, Accumulate)))
 
     @late_attribute
     def space(self) -> Loops:
@@ -122,9 +122,9 @@ class Nest(_Fields):
         Running reductions do not count, because they take the elements they write. In a single pass over rows (`is_one_pass`), only the
         larger of the two reductions counts.
         """
-        running = self.around[len(self.space) :]
-        reduced = [self.extent(self._needed(f) + f.axes) for f in self.reductions if f.axes != running or not running]
-        return self.extent(self.around), max(reduced) if self.is_one_pass else sum(reduced)
+        running_axes = self.around[len(self.space) :]
+        reduced_counts = [self.extent(self._needed_axes(f) + f.axes) for f in self.reductions if f.axes != running_axes or not running_axes]
+        return self.extent(self.around), max(reduced_counts) if self.is_one_pass else sum(reduced_counts)
 
     @late_attribute
     def is_one_pass(self) -> bool:
@@ -132,35 +132,35 @@ class Nest(_Fields):
         if len(self.reductions) != 2:
             return False
         total, of_row = sorted(self.reductions, key=lambda f: len(f.around))
-        return total.around == self.space and of_row.around == self.space + total.axes and self._needed(of_row) != of_row.around
+        return total.around == self.space and of_row.around == self.space + total.axes and self._needed_axes(of_row) != of_row.around
 
-    def _needed(self, f: ReductionLoop) -> Loops:
+    def _needed_axes(self, f: ReductionLoop) -> Loops:
         """Return the loops around a reduction on which the reduction depends. The reduction is computed once for the remaining loops."""
         if f.around == self.space[: len(f.around)]:
             return f.around
-        moving: set[int] = set()
-        stack, seen = list(f.values), set[int]()
+        moving_axes: set[int] = set()
+        stack, visited = list(f.values), set[int]()
         while stack:
             for e in walk(stack.pop()):
                 if isinstance(e, Access):
-                    moving |= self.where(e).axes()
-                elif isinstance(e, Result) and e.accumulator not in seen:
-                    seen.add(e.accumulator)
+                    moving_axes |= self.where(e).axes()
+                elif isinstance(e, Result) and e.accumulator not in visited:
+                    visited.add(e.accumulator)
                     stack += [v for g in self.reductions if g.accumulator == e.accumulator for v in g.values]
-        return tuple([a for a in f.around if a in moving])
+        return tuple([a for a in f.around if a in moving_axes])
 
     @late_attribute
     def reductions(self) -> list[ReductionLoop]:
         """The reductions, in the order in which they start."""
         started: dict[int, Loops] = {}
-        found = []
-        for s, around in placed(self.body):
+        loops = []
+        for s, outer_loops in walk_statements(self.body):
             if isinstance(s, Init):
-                started[s.accumulator] = around
+                started[s.accumulator] = outer_loops
             elif isinstance(s, Update):
-                outside = started[s.accumulator]
-                found.append(ReductionLoop(outside, around[len(outside) :], s.accumulator, s.values))
-        return found
+                outer_axes = started[s.accumulator]
+                loops.append(ReductionLoop(outer_axes, outer_loops[len(outer_axes) :], s.accumulator, s.values))
+        return loops
 
     def aligned(self) -> list[Node]:
         """Return the nodes whose elements are each read just before the same element of the result is written, and at no other time.
@@ -169,30 +169,32 @@ class Nest(_Fields):
         """
         if writes(self.root.op) or self.space != self.around:
             return []
-        here = _moves(self.store.address)
-        beside = set(accesses([value for s in self.stores for value in s.values]))
-        found: dict[Node, bool] = {}
+        store_terms = _affine_terms(self.store.address)
+        store_accesses = set(accesses([value for s in self.stores for value in s.values]))
+        aligned_nodes: dict[Node, bool] = {}
         for e in accesses(expressions(self.body)):
             if self.reads[e.index].operand >= 0:
                 node = self.operands[self.reads[e.index].operand].node
                 if node is not None and node.size == self.root.size:
-                    found[node] = e in beside and _moves(self.where(e)) == here is not None and found.get(node, True)
-        return [node for node, same in found.items() if same]
+                    aligned_nodes[node] = (
+                        e in store_accesses and _affine_terms(self.where(e)) == store_terms is not None and aligned_nodes.get(node, True)
+                    )
+        return [node for node, is_aligned in aligned_nodes.items() if is_aligned]
 
 
-def _moves(a: Address) -> Set[Term] | None:
+def _affine_terms(a: Address) -> Set[Term] | None:
     """Return the terms of an address that is a single affine view; None for a view chain or an address with tables."""
     return None if a.then is not None or any(t.how == "table" for t in a.terms) else frozenset(a.terms)
 
 
-def placed(body: Body, around: Loops = ()) -> Iterator[tuple[Statement, Loops]]:
+def walk_statements(body: Body, outer_loops: Loops = ()) -> Iterator[tuple[Statement, Loops]]:
     """Yield every statement of a body with the axes of the loops around it."""
     for s in body:
-        yield s, around
+        yield s, outer_loops
         if isinstance(s, For):
-            yield from placed(s.body, (*around, s.axis))
+            yield from walk_statements(s.body, (*outer_loops, s.axis))
         elif isinstance(s, Product):
-            yield from placed(s.body, (*around, s.left.axis, s.right.axis))
+            yield from walk_statements(s.body, (*outer_loops, s.left.axis, s.right.axis))
 
 
 def looped(axes: Loops, body: Body) -> Body:
@@ -222,9 +224,9 @@ class Nesting:
     def __init__(self, d: Draft, loops: Arranged) -> None:
         assert d.out is not None and d.value is not None
         self.d, self.loops, self.value, self.out = d, loops, d.value, d.out
-        scan = () if d.scan is None else (d.scan,)
-        every = (*loops.space, *scan, *(a for axes in loops.reduced.values() for a in axes))
-        self.axis_of = {axis: k for k, axis in enumerate(every)}  # draft axis -> axis of the nest
+        scan_axes = () if d.scan is None else (d.scan,)
+        all_axes = (*loops.space, *scan_axes, *(a for axes in loops.reduced.values() for a in axes))
+        self.axis_of = {axis: k for k, axis in enumerate(all_axes)}  # draft axis -> axis of the nest
         self.operands: list[Source] = []
         self.tables: list[Table] = []
 
@@ -232,7 +234,7 @@ class Nesting:
         """Return the loop nest for an elementwise computation, a reduction or a scan."""
         d, space = self.d, self.loops.space
         out = self.result()
-        innermost: Body = (*[_store(self.reads[k], value) for k, value in d.beside], _store(out, self.value))
+        innermost: Body = (*[_build_store(self.reads[k], value) for k, value in d.beside], _build_store(out, self.value))
         if d.scan is not None:
             (f,) = [f for f in d.reductions if f.axes == (d.scan,)]
             running = self.nested(space, (d.scan,), (Update(f.accumulator, f.values), *innermost))
@@ -261,39 +263,39 @@ class Nesting:
 
     # Statements
 
-    def nested(self, around: Loops, axes: Loops, innermost: Body, needed: Set[int] | None = None) -> Body:
-        """Return loops over `axes` inside `around`, each with the reductions that run just inside this loop around `innermost`.
+    def nested(self, outer_loops: Loops, axes: Loops, innermost: Body, needed: Set[int] | None = None) -> Body:
+        """Return loops over `axes` inside `outer_loops`, each with the reductions that run just inside this loop around `innermost`.
 
         If `needed` is not None, only these accumulators are included.
         """
         body = innermost
         for depth in range(len(axes), 0, -1):
-            body = (For(self.axis_of[axes[depth - 1]], (*self.reductions_in((*around, *axes[:depth]), needed), *body)),)
+            body = (For(self.axis_of[axes[depth - 1]], (*self.reductions_in((*outer_loops, *axes[:depth]), needed), *body)),)
         return body
 
-    def reductions_in(self, around: Loops, needed: Set[int] | None = None) -> Body:
-        """Return the statements of the reductions just inside the loops `around`: only those in `needed`, unless `needed` is None.
+    def reductions_in(self, outer_loops: Loops, needed: Set[int] | None = None) -> Body:
+        """Return the statements of the reductions just inside the loops `outer_loops`: only those in `needed`, unless `needed` is None.
 
         Adjacent reductions over the same axes share a loop, unless one needs the result of the other. Two successive reductions may run
         over the same axes. So an inner loop contains only the reductions that its values use.
         """
         groups: list[tuple[Loops, list[ReductionLoop]]] = []
         for f in self.d.reductions:
-            if f.axes == (self.d.scan,) or self.remaining(f.around) != self.remaining(around):
+            if f.axes == (self.d.scan,) or self.remaining(f.around) != self.remaining(outer_loops):
                 continue
             if needed is not None and f.accumulator not in needed:
                 continue
-            last, sharing = groups[-1] if groups else ((), [])
-            if sharing and last == f.axes and not self.needs(f.values) & {g.accumulator for g in sharing}:
+            last_axes, sharing = groups[-1] if groups else ((), [])
+            if sharing and last_axes == f.axes and not self.needs(f.values) & {g.accumulator for g in sharing}:
                 sharing.append(f)
             else:
                 groups.append((f.axes, [f]))
-        found: list[Statement] = []
+        body: list[Statement] = []
         for axes, sharing in groups:
-            found += [Init(f.accumulator) for f in sharing]
+            body += [Init(f.accumulator) for f in sharing]
             updates = tuple([Update(f.accumulator, f.values) for f in sharing])
-            found += self.nested(around, self.loops.reduced[axes], updates, self.needs([e for f in sharing for e in f.values]))
-        return tuple(found)
+            body += self.nested(outer_loops, self.loops.reduced[axes], updates, self.needs([e for f in sharing for e in f.values]))
+        return tuple(body)
 
     def remaining(self, loops: Loops) -> frozenset[int]:
         """Return the loops left after dropping and merging axes. Sets of surrounding loops are compared by this result."""
@@ -301,18 +303,18 @@ class Nesting:
 
     def needs(self, values: Iterable[Expr]) -> set[int]:
         """Return the accumulators whose results the values need, directly or through further reductions."""
-        found: set[int] = set()
-        seen: set[Expr] = set()
+        needed: set[int] = set()
+        visited: set[Expr] = set()
         stack = list(values)
         while stack:
             e = stack.pop()
-            if e not in seen:
-                seen.add(e)
+            if e not in visited:
+                visited.add(e)
                 stack.extend(e.args)
                 if isinstance(e, Result):
-                    found.add(e.accumulator)
+                    needed.add(e.accumulator)
                     stack.extend(self.d.reductions[e.accumulator].values)
-        return found
+        return needed
 
     # Index arithmetic
 
@@ -338,19 +340,19 @@ class Nesting:
         """
         view = walk if walk.base is None else walk.base.innermost
         self.operands.append(Source(node, (node or self.d.root).dtype, view.offset))
-        chosen = {axis: ~k for k, axis in enumerate([a for a in loops if a in self.d.chosen])}
-        return Read(len(self.operands) - 1, _in_pointer(self.address(walk, self.axis_of | chosen)))
+        index_axes = {axis: ~k for k, axis in enumerate([a for a in loops if a in self.d.chosen])}
+        return Read(len(self.operands) - 1, _drop_offset(self.address(walk, self.axis_of | index_axes)))
 
-    def address(self, walk: Walk, places: dict[int, int]) -> Address:
-        """Return the address of a walk. `places` maps each axis of the walk to a loop of the nest, or to a digit of a chain."""
+    def address(self, walk: Walk, loop_of: dict[int, int]) -> Address:
+        """Return the address of a walk. `loop_of` maps each axis of the walk to a loop of the nest, or to a digit of a chain."""
         terms = []
-        for axis, where in places.items():
+        for axis, loop in loop_of.items():
             step = walk.steps.get(axis, 0)
             if isinstance(step, Table):
-                terms.append(Term(where, "table", len(self.tables)))
+                terms.append(Term(loop, "table", len(self.tables)))
                 self.tables.append(step)
             elif step:
-                terms.append(Term(where, "step", step))
+                terms.append(Term(loop, "step", step))
         if walk.base is None:
             return Address(tuple(terms), walk.offset)
         return Address(tuple(terms), walk.offset, *self.chained(walk.base))
@@ -364,15 +366,15 @@ class Nesting:
         return sizes, self.address(walk, {digit: k for k, digit in enumerate(digits)})
 
 
-def _store(where: Read, value: Expr) -> Store:
+def _build_store(location: Read, value: Expr) -> Store:
     """Return the store of a value, real or complex."""
     real, *imag = parts_of(value)
-    return Store(*where, real, imag=imag[0] if imag else None)
+    return Store(*location, real, imag=imag[0] if imag else None)
 
 
-def _in_pointer(a: Address) -> Address:
+def _drop_offset(a: Address) -> Address:
     """Return an address without the offset of its innermost view, the view of memory itself: the pointer includes this offset."""
-    return a._replace(offset=None) if a.then is None else a._replace(then=_in_pointer(a.then))
+    return a._replace(offset=None) if a.then is None else a._replace(then=_drop_offset(a.then))
 
 
 def parts_of(e: Expr) -> tuple[Expr, ...]:

@@ -22,7 +22,7 @@ from .nest import nested
 from .onepass import one_pass
 from .reads import further_shape, outermost, source_index_maps, whole
 
-MOST = 64  # nodes below a sum over rows; a larger graph is not analysed
+MAX_NODES = 64  # nodes below a sum over rows; a larger graph is not analysed
 
 
 class _Reads(NamedTuple):
@@ -37,120 +37,125 @@ def read_once(order: Sequence[Node], roots: Collection[Node], target: Target) ->
 
     `order` holds the pending nodes, sources first, and `roots` are the nodes whose values are asked for.
     """
-    sums = [node for node in order if isinstance(node.op, Reduction) and _is_much(node, target)]
+    sums = [node for node in order if isinstance(node.op, Reduction) and _is_large(node, target)]
     if len(sums) < 2:
         return {}
     readers = Counter([source for node in order for source in set(node.sources)])
-    found = {node: _inside(node, readers, roots, target) for node in sums}
-    return {node: inside for node, inside in found.items() if inside}
+    row_nodes = {node: _collect_row_nodes(node, readers, roots, target) for node in sums}
+    return {node: inner_nodes for node, inner_nodes in row_nodes.items() if inner_nodes}
 
 
-def in_one_pass(kernels: list[Node], once: Mapping[Node, Set[Node]]) -> tuple[list[Node], set[Node]]:
+def in_one_pass(kernels: list[Node], row_nodes: Mapping[Node, Set[Node]]) -> tuple[list[Node], set[Node]]:
     """Return the kernels without the nodes that sums over rows compute, and the sums that must become separate kernels for this.
 
-    `once` maps each sum to the nodes to compute inside (`read_once`). A sum is refused if its loops have another form (`onepass.py`).
+    `row_nodes` maps each sum to the nodes to compute inside (`read_once`). A sum is refused if its loops have another form (`onepass.py`).
     """
-    every, apart = set(kernels), set[Node]()
-    for total, inside in once.items():
-        kernel = next((node for node in kernels if total in _computed(node, every)), total)
-        if one_pass(nested(drafted(kernel, every - inside))) is not None:
-            every -= inside
+    kernel_set, unfused = set(kernels), set[Node]()
+    for total, inner_nodes in row_nodes.items():
+        kernel = next((node for node in kernels if total in _collect_computed(node, kernel_set)), total)
+        if one_pass(nested(drafted(kernel, kernel_set - inner_nodes))) is not None:
+            kernel_set -= inner_nodes
         elif kernel is not total:
-            apart.add(total)
-    return [node for node in kernels if node in every], apart
+            unfused.add(total)
+    return [node for node in kernels if node in kernel_set], unfused
 
 
-def _computed(kernel: Node, kernels: Set[Node]) -> Set[Node]:
+def _collect_computed(kernel: Node, kernels: Set[Node]) -> Set[Node]:
     """Return the nodes that a kernel computes: the root and the inlined nodes."""
-    found, stack = {kernel}, [kernel]
+    computed, stack = {kernel}, [kernel]
     while stack:
-        more = [s for s in stack.pop().sources if type(s) is Node and s.buffer is None and s not in kernels and s not in found]
-        found.update(more)
-        stack += more
-    return found
+        new_sources = [s for s in stack.pop().sources if type(s) is Node and s.buffer is None and s not in kernels and s not in computed]
+        computed.update(new_sources)
+        stack += new_sources
+    return computed
 
 
-def _is_much(reduction: Node, target: Target) -> bool:
+def _is_large(reduction: Node, target: Target) -> bool:
     """Return whether a reduction reads more than a near cache holds."""
-    return _bytes_of(reduction) >= min(target.passes.least, target.passes.large)
+    return _count_bytes(reduction) >= min(target.passes.least, target.passes.large)
 
 
-def _bytes_of(reduction: Node) -> int:
+def _count_bytes(reduction: Node) -> int:
     """Return the number of bytes read by a reduction, counted in the dtype of the result."""
-    through = reduction.layouts[0]
-    assert through is not None
-    return through.size * reduction.dtype.itemsize
+    layout = reduction.layouts[0]
+    assert layout is not None
+    return layout.size * reduction.dtype.itemsize
 
 
-def _inside(total: Node, readers: Counter[Node | Scalar], roots: Collection[Node], target: Target) -> Set[Node]:
+def _collect_row_nodes(total: Node, readers: Counter[Node | Scalar], roots: Collection[Node], target: Target) -> Set[Node]:
     """Return the nodes computed from single rows for the sum `total` over rows, and for no other node.
 
     Return an empty set if there are none, or if a single pass does not pay.
     """
-    none: Set[Node] = set()
-    kept, rows = _axes(total.shape, 0), _axes(further_shape(total), len(outermost(whole(total)).shape))
-    if not kept or len(rows) != 1:
-        return none
-    column, (row,) = kept[-1], rows
-    columns = total.shape[column]
-    if not target.passes.pays(_bytes_of(total), columns * total.dtype.itemsize):
-        return none
-    if target.threads > 1 and columns > target.sharing.longest:
-        return none  # enough columns for threads to share: in a single pass, each thread would reduce every row
-    reads = _reads_of(total, whole(total))
+    empty: Set[Node] = set()
+    result_axes, row_axes = _list_axes(total.shape, 0), _list_axes(further_shape(total), len(outermost(whole(total)).shape))
+    if not result_axes or len(row_axes) != 1:
+        return empty
+    column, (row,) = result_axes[-1], row_axes
+    column_count = total.shape[column]
+    if not target.passes.pays(_count_bytes(total), column_count * total.dtype.itemsize):
+        return empty
+    if target.threads > 1 and column_count > target.sharing.longest:
+        return empty  # enough columns for threads to share: in a single pass, each thread would reduce every row
+    reads = _collect_reads(total, whole(total))
     if reads is None:
-        return none
-    of_rows = [n for n, where in reads.maps.items() if where.strides[row] and not where.strides[column] and n.buffer is None]
-    results = [n for n in of_rows if isinstance(n.op, Reduction)]
-    if len(results) != 1 or not _takes_the_same(results[0], reads, kept, row):
-        return none
-    found, stack = {results[0]}, [results[0]]
+        return empty
+    candidates = [n for n, index_map in reads.maps.items() if index_map.strides[row] and not index_map.strides[column] and n.buffer is None]
+    results = [n for n in candidates if isinstance(n.op, Reduction)]
+    if len(results) != 1 or not _takes_same_elements(results[0], reads, result_axes, row):
+        return empty
+    row_nodes, stack = {results[0]}, [results[0]]
     while stack:
         for reader in reads.readers[stack.pop()]:
-            if reader in of_rows and reader not in found:
-                found.add(reader)
+            if reader in candidates and reader not in row_nodes:
+                row_nodes.add(reader)
                 stack.append(reader)
-    alone = all([not n.stored and n not in roots and readers[n] == len(reads.readers[n]) for n in found])
-    return found if alone else none
+    is_exclusive = all([not n.stored and n not in roots and readers[n] == len(reads.readers[n]) for n in row_nodes])
+    return row_nodes if is_exclusive else empty
 
 
-def _axes(shape: Sequence[int], first: int) -> Loops:
-    """Return the axes with more than one index, numbered from `first` on."""
-    return tuple([a for a, size in enumerate(shape, first) if size != 1])
+def _list_axes(shape: Sequence[int], first_axis: int) -> Loops:
+    """Return the axes with more than one index, numbered from `first_axis` on."""
+    return tuple([a for a, size in enumerate(shape, first_axis) if size != 1])
 
 
-def _reads_of(reduction: Node, index_map: Layout) -> _Reads | None:
+def _collect_reads(reduction: Node, index_map: Layout) -> _Reads | None:
     """Return the reads of a reduction at an index map, down to memory and to further reductions.
 
     Return None if a node is read in two ways, through tables or a view chain, or if the nodes are too many.
     """
-    found = _Reads({}, {})
+    reads = _Reads({}, {})
     stack = [(reduction, read) for read in source_index_maps(reduction, index_map)]
     while stack:
-        reader, (node, where) = stack.pop()
-        before = found.maps.get(node)
-        if where.base is not None or where.tables is not None or before not in (None, where) or len(found.maps) > MOST:
+        reader, (node, source_map) = stack.pop()
+        previous_map = reads.maps.get(node)
+        if (
+            source_map.base is not None
+            or source_map.tables is not None
+            or previous_map not in (None, source_map)
+            or len(reads.maps) > MAX_NODES
+        ):
             return None
-        found.maps[node] = where
-        its = found.readers.setdefault(node, [])
-        if reader not in its:
-            its.append(reader)
-        if before is None and node.buffer is None and isinstance(node.op, Op):
-            stack += [(node, read) for read in source_index_maps(node, where)]
-    return found
+        reads.maps[node] = source_map
+        node_readers = reads.readers.setdefault(node, [])
+        if reader not in node_readers:
+            node_readers.append(reader)
+        if previous_map is None and node.buffer is None and isinstance(node.op, Op):
+            stack += [(node, read) for read in source_index_maps(node, source_map)]
+    return reads
 
 
-def _takes_the_same(result: Node, reads: _Reads, kept: Loops, row: int) -> bool:
+def _takes_same_elements(result: Node, reads: _Reads, result_axes: Loops, row: int) -> bool:
     """Return whether the reduction `result` along rows takes elements that the sum over rows takes too."""
-    at, (*outer, column) = outermost(reads.maps[result]), kept
-    steps, own = _axes(further_shape(result), len(at.shape)), _reads_of(result, at)
-    if own is None or len(steps) != 1:
+    result_map, (*outer, column) = outermost(reads.maps[result]), result_axes
+    step_axes, row_reads = _list_axes(further_shape(result), len(result_map.shape)), _collect_reads(result, result_map)
+    if row_reads is None or len(step_axes) != 1:
         return False
-    (step,) = steps
-    for node, where in own.maps.items():
-        other = reads.maps.get(node)
-        if other is not None and where.strides[step] and where.strides[row] and where.offset == other.offset:
-            same = where.shape[step] == other.shape[column] and where.strides[step] == other.strides[column]
-            if same and not where.strides[column] and all([where.strides[a] == other.strides[a] for a in (*outer, row)]):
+    (step,) = step_axes
+    for node, row_map in row_reads.maps.items():
+        sum_map = reads.maps.get(node)
+        if sum_map is not None and row_map.strides[step] and row_map.strides[row] and row_map.offset == sum_map.offset:
+            is_same = row_map.shape[step] == sum_map.shape[column] and row_map.strides[step] == sum_map.strides[column]
+            if is_same and not row_map.strides[column] and all([row_map.strides[a] == sum_map.strides[a] for a in (*outer, row)]):
                 return True
     return False

@@ -27,10 +27,14 @@ def one_pass(nest: Nest) -> OnePass | None:
     if not space or not nest.is_one_pass or nest.around != space or len(nest.stores) != 1:
         return None
     total, of_row = sorted(nest.reductions, key=lambda f: len(f.around))
-    column, lined = space[-1], nest.in_order
+    column, in_order = space[-1], nest.in_order
     if len(total.axes) != 1 or len(of_row.axes) != 1:
         return None
-    if total.accumulator not in lined or of_row.accumulator in lined or nest.accumulators[total.accumulator].reduction.combine is None:
+    if (
+        total.accumulator not in in_order
+        or of_row.accumulator in in_order
+        or nest.accumulators[total.accumulator].reduction.combine is None
+    ):
         return None
     if any(column in nest.where(e).axes() for e in accesses(of_row.values)):
         return None

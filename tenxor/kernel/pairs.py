@@ -23,11 +23,11 @@ from .drafted import Loops
 # every machine.
 LEAST = (2, 2, 4)  # minimal M, N and K of a contraction
 FULL = (4, 8, 4)  # minimal M, N and K with well-filled vectors: smaller sizes are tried with interchanged axes
-# A reduction is vectorized along its steps instead with more than LONG steps and fewer than FEW results; or, where the steps are
-# contiguous on both sides, with fewer than FEW_BESIDE results, because transposing the operands would cost more.
-LONG, FEW, FEW_BESIDE = 64, 10, 32
+# A reduction is vectorized along its steps instead with more than MAX_SHORT_STEPS steps and fewer than MIN_RESULTS results; or, where
+# the steps are contiguous on both sides, with fewer than MIN_UNIT_RESULTS results, because transposing the operands would cost more.
+MAX_SHORT_STEPS, MIN_RESULTS, MIN_UNIT_RESULTS = 64, 10, 32
 AT_ONCE = 256  # steps (KC) added in one chunk: a panel of columns for so many steps stays in the nearest cache
-NARROW, LANES = 12, 64  # columns too few for lanes; bytes of the widest vectors
+MIN_COLUMNS, LANES = 12, 64  # columns too few for lanes; bytes of the widest vectors
 
 Steps = dict[int, Step]  # the step of an access along each axis; axes with step 0 are left out
 
@@ -77,42 +77,43 @@ def pair_of(m: Moves, itemsize: int) -> Pair | None:
     """Return a reduction with a state of `itemsize` bytes as a contraction; None if it is no contraction or too small."""
     if len(m.space) < 2:
         return None
-    wide = widened(m, itemsize)
-    found = None if wide is None else _paired(wide)
-    if found is not None:
-        return found._replace(widened=True)
-    found = _paired(m)
-    interchanged = longest_last(m.space, m.extents, FULL[1] if found is None else FULL[0] + 1)
-    if interchanged == m.space or (found is not None and not _is_unit(m, interchanged[-1])):
-        return found
-    other = _paired(m._replace(space=interchanged))  # with few columns, exchange rows and columns, if the new columns are contiguous
-    if found is None and other is not None and other.k < NARROW and m.extents[m.space[-1]] > FULL[0]:
+    widened_moves = merge_columns(m, itemsize)
+    pair = None if widened_moves is None else _match_pair(widened_moves)
+    if pair is not None:
+        return pair._replace(widened=True)
+    pair = _match_pair(m)
+    interchanged = longest_last(m.space, m.extents, FULL[1] if pair is None else FULL[0] + 1)
+    if interchanged == m.space or (pair is not None and not _is_unit(m, interchanged[-1])):
+        return pair
+    # with few columns, exchange rows and columns, if the new columns are contiguous
+    interchanged_pair = _match_pair(m._replace(space=interchanged))
+    if pair is None and interchanged_pair is not None and interchanged_pair.k < MIN_COLUMNS and m.extents[m.space[-1]] > FULL[0]:
         return None
-    return other or found
+    return interchanged_pair or pair
 
 
 def _is_unit(m: Moves, axis: int) -> bool:
     """Return whether every access of the reduction that moves along an axis moves in steps of 1."""
-    return all(its.get(axis, 1) == 1 for its in m.taken)
+    return all(steps.get(axis, 1) == 1 for steps in m.taken)
 
 
-def _paired(m: Moves) -> Pair | None:
+def _match_pair(m: Moves) -> Pair | None:
     """Return the reduction as a contraction with the last independent axis as columns, or None."""
-    *others, column = m.space
-    every = [m.axes(read) for read in m.reads]
-    right = [its for its in every if column in its]
-    left = [its for its in every if column not in its]
-    rows = [a for a in others if any(a in its for its in left) and not any(a in its for its in right)]
-    if not rows or not all(any(not its.isdisjoint(m.summed) for its in side) for side in (left, right)):
+    *other_axes, column = m.space
+    read_axes = [m.axes(read) for read in m.reads]
+    right_reads = [axes for axes in read_axes if column in axes]
+    left_reads = [axes for axes in read_axes if column not in axes]
+    rows = [a for a in other_axes if any(a in axes for axes in left_reads) and not any(a in axes for axes in right_reads)]
+    if not rows or not all(any(not axes.isdisjoint(m.summed) for axes in side) for side in (left_reads, right_reads)):
         return None
-    found = Pair(m, max(rows, key=lambda a: m.extents[a]), column)
-    sizes = m.extents[found.row], m.extents[column], found.k
-    if any(size < least for size, least in zip(sizes, LEAST, strict=True)):
+    pair = Pair(m, max(rows, key=lambda a: m.extents[a]), column)
+    sizes = m.extents[pair.row], m.extents[column], pair.k
+    if any(size < min_size for size, min_size in zip(sizes, LEAST, strict=True)):
         return None
-    results = sizes[0] * sizes[1]
-    if (found.k > LONG and results < FEW) or (results < FEW_BESIDE and _is_unit(m, m.summed[-1])):
+    result_count = sizes[0] * sizes[1]
+    if (pair.k > MAX_SHORT_STEPS and result_count < MIN_RESULTS) or (result_count < MIN_UNIT_RESULTS and _is_unit(m, m.summed[-1])):
         return None
-    return found
+    return pair
 
 
 # --- columns of several axes ------------------------------------------------------------------------------------------
@@ -121,10 +122,10 @@ def _paired(m: Moves) -> Pair | None:
 def is_ragged(n: int, itemsize: int) -> bool:
     """Return whether much of the last vector of `n` columns would be empty."""
     lanes = LANES // itemsize
-    return n < NARROW or -n % lanes > n // 16
+    return n < MIN_COLUMNS or -n % lanes > n // 16
 
 
-def widened(m: Moves, itemsize: int) -> Moves | None:
+def merge_columns(m: Moves, itemsize: int) -> Moves | None:
     """Return the reduction with the last independent axes merged until they fill vectors, for example the columns of several images.
 
     Tables then give the offsets along the merged axis. Return None if the last axis fills vectors already, or if an access outside of the
@@ -133,28 +134,28 @@ def widened(m: Moves, itemsize: int) -> Moves | None:
     space, extents = m.space, list(m.extents)
     if len(space) < 3 or not is_ragged(extents[space[-1]], itemsize):
         return None
-    taken, others = [dict(its) for its in m.taken], [dict(its) for its in m.others]
+    taken_steps, other_steps = [dict(steps) for steps in m.taken], [dict(steps) for steps in m.others]
     while len(space) > 2 and is_ragged(extents[space[-1]], itemsize) and extents[space[-2]] <= SMALL_TABLE:
-        *rest, outer, inner = space
-        if any(inner in its and outer not in its for its in taken):
+        *leading, outer, inner = space
+        if any(inner in steps and outer not in steps for steps in taken_steps):
             break  # the outer axis is an axis of rows
-        for its in (*taken, *others):
-            _join(its, outer, inner, extents)
-        if any(isinstance(its.get(inner), Table) for its in others):
+        for steps in (*taken_steps, *other_steps):
+            _merge_steps(steps, outer, inner, extents)
+        if any(isinstance(steps.get(inner), Table) for steps in other_steps):
             return None
         extents[inner] *= extents[outer]
-        space = (*rest, inner)
-    return None if space == m.space else m._replace(space=space, extents=extents, taken=taken, others=others)
+        space = (*leading, inner)
+    return None if space == m.space else m._replace(space=space, extents=extents, taken=taken_steps, others=other_steps)
 
 
-def _join(its: Steps, outer: int, inner: int, extents: Sequence[int]) -> None:
+def _merge_steps(steps: Steps, outer: int, inner: int, extents: Sequence[int]) -> None:
     """Merge the steps along axes `outer` and `inner`, in place, into a step along `inner`."""
-    first, last = (_offsets(its.pop(axis, 0), extents[axis]) for axis in (outer, inner))
-    _, both = axis_of((first[:, None] + last).ravel())
-    if both.table is not None or both.stride:
-        its[inner] = both.stride if both.table is None else both.table
+    outer_offsets, inner_offsets = (_list_offsets(steps.pop(axis, 0), extents[axis]) for axis in (outer, inner))
+    _, merged_axis = axis_of((outer_offsets[:, None] + inner_offsets).ravel())
+    if merged_axis.table is not None or merged_axis.stride:
+        steps[inner] = merged_axis.stride if merged_axis.table is None else merged_axis.table
 
 
-def _offsets(step: Step, size: int) -> IntArray:
+def _list_offsets(step: Step, size: int) -> IntArray:
     """Return the offsets along an axis of this size and step."""
     return step.offsets if isinstance(step, Table) else np.arange(index(size), dtype=np.int64) * index(step)

@@ -15,11 +15,11 @@ from ..ops import OPS, Op
 from ..ops.reductions import Reduction
 from ..remembered import Remembered
 
-MAX_SEEN = 64  # nodes visited to find the order of loops
-MAX_MAPS = 1 << 12
+MAX_VISITED_NODES = 64  # nodes visited to find the order of loops
+MAX_CACHED_MAPS = 1 << 12
 _POW = OPS["pow"]
 # Index maps of sources, by the id of the reader's index map and the reader's recipe. An entry holds this index map, so the id stays valid.
-_maps: Remembered[tuple[Layout, list[Layout | None]]] = Remembered(MAX_MAPS)
+_map_cache: Remembered[tuple[Layout, list[Layout | None]]] = Remembered(MAX_CACHED_MAPS)
 
 
 def has_checked_exponents(node: Node) -> bool:
@@ -49,45 +49,45 @@ def loops_of(root: Node) -> Layout:
     index_map = whole(root)
     if not isinstance(root.op, Op) or len(root.shape) < 2 or not _reads_a_reduction(root):
         return index_map
-    needed: set[int] = set()
-    stack, seen = source_index_maps(root, index_map), 0
-    while stack and seen < MAX_SEEN:
-        node, where = stack.pop()
-        seen += 1
-        if node.buffer is None and where.base is None and where.tables is None:
+    needed_axes: set[int] = set()
+    stack, visited_count = source_index_maps(root, index_map), 0
+    while stack and visited_count < MAX_VISITED_NODES:
+        node, node_map = stack.pop()
+        visited_count += 1
+        if node.buffer is None and node_map.base is None and node_map.tables is None:
             if isinstance(node.op, Op):
-                stack += source_index_maps(node, where)
+                stack += source_index_maps(node, node_map)
             elif isinstance(node.op, Reduction):
-                if not of_columns(node):
+                if not is_column_reduction(node):
                     return index_map
-                needed.update(a for a, stride in enumerate(where.strides) if stride and where.shape[a] != 1)
-    inner = [a for a in range(len(root.shape)) if a not in needed]
-    return index_map.permute((*sorted(needed), *inner)) if needed and inner else index_map
+                needed_axes.update(a for a, stride in enumerate(node_map.strides) if stride and node_map.shape[a] != 1)
+    inner_axes = [a for a in range(len(root.shape)) if a not in needed_axes]
+    return index_map.permute((*sorted(needed_axes), *inner_axes)) if needed_axes and inner_axes else index_map
 
 
 def _reads_a_reduction(root: Node) -> bool:
     """Return whether a pending node below `root` is a reduction. Otherwise the order of the loops does not matter."""
-    stack, seen = [root], {root}
+    stack, visited = [root], {root}
     while stack:
         for source in stack.pop().sources:
-            if type(source) is Node and source.buffer is None and source not in seen:
+            if type(source) is Node and source.buffer is None and source not in visited:
                 if isinstance(source.op, Reduction):
                     return True
-                seen.add(source)
+                visited.add(source)
                 stack.append(source)
     return False
 
 
-def of_columns(node: Node) -> bool:
+def is_column_reduction(node: Node) -> bool:
     """Return whether neighbouring results of a reduction are nearer in memory than the elements combined in a single result."""
-    layout, kept = node.layouts[0], len(node.shape)
+    layout, result_ndim = node.layouts[0], len(node.shape)
     assert layout is not None
-    steps = [abs(s) for s, n in zip(layout.strides, layout.shape, strict=True) if n != 1]
-    reduced = [abs(s) for s, n in zip(layout.strides[kept:], layout.shape[kept:], strict=True) if n != 1]
-    return len(steps) > len(reduced) > 0 and steps[-len(reduced) - 1] < min(reduced)
+    strides = [abs(s) for s, n in zip(layout.strides, layout.shape, strict=True) if n != 1]
+    reduced_strides = [abs(s) for s, n in zip(layout.strides[result_ndim:], layout.shape[result_ndim:], strict=True) if n != 1]
+    return len(strides) > len(reduced_strides) > 0 and strides[-len(reduced_strides) - 1] < min(reduced_strides)
 
 
-def depends_on(index_map: Layout) -> int:
+def count_needed_loops(index_map: Layout) -> int:
     """Return how many of the outermost loops the index map depends on."""
     if 0 in index_map.shape:  # a loop without iterations must contain every read
         return len(index_map.shape)
@@ -100,12 +100,12 @@ def depends_on(index_map: Layout) -> int:
 
 def times_computed(index_map: Layout) -> int:
     """Return how often a value with this index map is computed, if it is hoisted to the outermost loop possible."""
-    return prod(index_map.shape[: depends_on(index_map)])
+    return prod(index_map.shape[: count_needed_loops(index_map)])
 
 
 def outermost(index_map: Layout) -> Layout:
     """Return the index map without the inner loops on which it does not depend."""
-    n = depends_on(index_map)
+    n = count_needed_loops(index_map)
     if n == len(index_map.shape):
         return index_map
     tables = index_map.tables[:n] if index_map.tables is not None else None
@@ -143,35 +143,35 @@ def source_index_maps(node: Node, index_map: Layout) -> list[tuple[Node, Layout]
     The result for a recipe and an index map is cached, because large graphs repeat themselves and are traversed often. Where a source
     begins at offset 0, its index map is the same object each time.
     """
-    known = _maps.get((id(index_map), node.recipe))
-    maps = _maps_of(node, index_map) if known is None else known[1]
-    found = []
-    for k, (source, form, layout, where) in enumerate(zip(node.sources, node.recipe.forms, node.layouts, maps, strict=True)):
+    entry = _map_cache.get((id(index_map), node.recipe))
+    maps = _compute_maps(node, index_map) if entry is None else entry[1]
+    source_maps = []
+    for k, (source, form, layout, source_map) in enumerate(zip(node.sources, node.recipe.forms, node.layouts, maps, strict=True)):
         if type(source) is Node:
             assert form is not None and layout is not None
-            if where is None:
-                where = (index_map if k else _of_first(node, index_map)).over(layout)
+            if source_map is None:
+                source_map = (index_map if k else _get_first_map(node, index_map)).over(layout)
             elif layout is not form.layout:
-                where = where.at(where.offset + layout.offset)
-            found.append((source, where))
-    return found
+                source_map = source_map.at(source_map.offset + layout.offset)
+            source_maps.append((source, source_map))
+    return source_maps
 
 
-def _maps_of(node: Node, index_map: Layout) -> list[Layout | None]:
+def _compute_maps(node: Node, index_map: Layout) -> list[Layout | None]:
     """Compute the index maps of the sources, as if each began at offset 0, and cache them unless the recipe is uncacheable.
 
     An entry is None for a scalar, and for an index map with tables or of a view chain, because these are not cached.
     """
     maps = list[Layout | None]()
     for k, form in enumerate(node.recipe.forms):
-        where = None if form is None else (index_map if k else _of_first(node, index_map)).over(form.layout)
-        maps.append(where if where is not None and where.tables is None and where.base is None else None)
+        source_map = None if form is None else (index_map if k else _get_first_map(node, index_map)).over(form.layout)
+        maps.append(source_map if source_map is not None and source_map.tables is None and source_map.base is None else None)
     if not node.recipe.passing:
-        _maps.keep((id(index_map), node.recipe), (index_map, maps))
+        _map_cache.keep((id(index_map), node.recipe), (index_map, maps))
     return maps
 
 
-def _of_first(node: Node, index_map: Layout) -> Layout:
+def _get_first_map(node: Node, index_map: Layout) -> Layout:
     """Return the index map of the loops around a node's read of its first source."""
     if isinstance(node.op, Reduction):
         return inside(outermost(index_map), further_shape(node))

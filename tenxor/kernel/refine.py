@@ -10,45 +10,45 @@ from __future__ import annotations
 from ..layout import contiguous_strides
 from .drafted import Accessed, Draft
 
-Cuts = dict[int, tuple[int, ...]]  # axis -> the extents of the axes that replace it
+Splits = dict[int, tuple[int, ...]]  # axis -> the extents of the axes that replace it
 
 
 def refine(d: Draft) -> None:
     """Split loops of a draft, in place, wherever this shortens a view chain and lengthens no other."""
     assert d.out is not None
     for k in range(len(d.accessed) + 1):
-        while accessed(d, k).index_map.base is not None:
-            cuts = turns(d, accessed(d, k))
-            if not cuts or not cut(d, cuts, k):
+        while get_access(d, k).index_map.base is not None:
+            splits = find_splits(d, get_access(d, k))
+            if not splits or not apply_splits(d, splits, k):
                 break
 
 
-def accessed(d: Draft, k: int) -> Accessed:
+def get_access(d: Draft, k: int) -> Accessed:
     """Return access number `k` of a draft. The number after the last read is the write of the result."""
     assert d.out is not None
     return d.accessed[k] if k < len(d.accessed) else d.out
 
 
-def turns(d: Draft, p: Accessed) -> Cuts:
+def find_splits(d: Draft, p: Accessed) -> Splits:
     """Return the splits of loops along which a digit of the flat index of a chained access wraps around at regular intervals."""
     base = p.index_map.base
     assert base is not None
-    found: Cuts = {}
+    splits: Splits = {}
     for axis, size, stride in zip(p.loops, p.index_map.shape, p.index_map.strides, strict=True):
-        reach = size * abs(stride)
-        inner = [
+        span = size * abs(stride)
+        inner_sizes = [
             boundary // abs(stride)
             for boundary in sorted(set(contiguous_strides(base.shape)))
-            if 0 < abs(stride) < boundary < reach and boundary % stride == 0 and reach % boundary == 0
+            if 0 < abs(stride) < boundary < span and boundary % stride == 0 and span % boundary == 0
         ]
-        if inner and axis != d.scan and axis not in d.chosen:
-            ends = [*reversed(inner), 1]
-            sizes = [outer // inside for outer, inside in zip([size, *ends], ends, strict=False)]
-            found[axis] = tuple(sizes)
-    return found
+        if inner_sizes and axis != d.scan and axis not in d.chosen:
+            part_sizes = [*reversed(inner_sizes), 1]
+            sizes = [outer // inner for outer, inner in zip([size, *part_sizes], part_sizes, strict=False)]
+            splits[axis] = tuple(sizes)
+    return splits
 
 
-def cut(d: Draft, cuts: Cuts, k: int) -> bool:
+def apply_splits(d: Draft, splits: Splits, k: int) -> bool:
     """Split loops of the draft in place and return True. Return False, without a change, if the splits do not help.
 
     Splits do not help if the chain of access `k` gets no shorter, or if another chain gets longer.
@@ -56,25 +56,25 @@ def cut(d: Draft, cuts: Cuts, k: int) -> bool:
     assert d.out is not None
     index_maps = []
     for n, p in enumerate([*d.accessed, d.out]):
-        shape = [size for axis in p.loops for size in cuts.get(axis, (d.extents[axis],))]
+        shape = [size for axis in p.loops for size in splits.get(axis, (d.extents[axis],))]
         index_map = p.index_map.reshape(shape)
         if index_map.depth > p.index_map.depth - (n == k):
             return False
         index_maps.append(index_map)
-    new = {axis: d.new_axes(sizes) for axis, sizes in cuts.items()}
+    new_axes = {axis: d.new_axes(sizes) for axis, sizes in splits.items()}
 
-    def after(loops: tuple[int, ...]) -> tuple[int, ...]:
+    def replace_axes(loops: tuple[int, ...]) -> tuple[int, ...]:
         """Return the loops with each split axis replaced by its parts."""
-        return tuple([part for axis in loops for part in new.get(axis, (axis,))])
+        return tuple([new_axis for axis in loops for new_axis in new_axes.get(axis, (axis,))])
 
     *d.accessed, d.out = (
-        p._replace(index_map=index_map, loops=after(p.loops))
+        p._replace(index_map=index_map, loops=replace_axes(p.loops))
         for p, index_map in zip([*d.accessed, d.out], index_maps, strict=True)
     )
-    d.space = after(d.space)
+    d.space = replace_axes(d.space)
     d.reductions = [
         f._replace(
-            around=after(f.around), axes=after(f.axes), last=None if f.last is None else after((f.last,))[-1]
+            around=replace_axes(f.around), axes=replace_axes(f.axes), last=None if f.last is None else replace_axes((f.last,))[-1]
         )
         for f in d.reductions
     ]

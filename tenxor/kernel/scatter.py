@@ -35,23 +35,23 @@ def scattered(d: Draft, target: Target) -> Nest:
     assert d.out is not None
     walks, extents = walks_of(d), list(d.extents)
     out = walks[-1]
-    meet = meeting(d.out.index_map, len(d.space))
-    free = [a for k, a in enumerate(d.space) if k not in meet and extents[a] != 1]
-    meets = tuple([a for k, a in enumerate(d.space) if k in meet and extents[a] != 1])
-    beside = out.base is None and any(out.is_unit(a) and extents[a] >= target.loops.beside for a in free)
-    inner = tuple([a for a in free if beside and out.is_unit(a)][:1])
-    outer = ordered(tuple([a for a in free if a not in inner]), [out])
-    space = merged((*outer, *meets, *inner), walks, extents, {len(outer), len(outer) + len(meets)})
+    meeting_axes = meeting(d.out.index_map, len(d.space))
+    free_axes = [a for k, a in enumerate(d.space) if k not in meeting_axes and extents[a] != 1]
+    ordered_axes = tuple([a for k, a in enumerate(d.space) if k in meeting_axes and extents[a] != 1])
+    has_unit_axis = out.base is None and any(out.is_unit(a) and extents[a] >= target.loops.beside for a in free_axes)
+    inner = tuple([a for a in free_axes if has_unit_axis and out.is_unit(a)][:1])
+    outer = ordered(tuple([a for a in free_axes if a not in inner]), [out])
+    space = merged((*outer, *ordered_axes, *inner), walks, extents, {len(outer), len(outer) + len(ordered_axes)})
     nesting = Nesting(d, Arranged(extents, walks, space, {}, frozenset()))
     body = looped(tuple([nesting.axis_of[a] for a in space]), (_accumulate(nesting),))
-    shared, steps = (prod([extents[a] for a in space if a in some]) for some in (outer, space))
-    if inner and meets and shared < target.threads and steps >= target.sharing.scattered:
-        block = _block(extents[inner[0]], target)
+    shared_size, step_count = (prod([extents[a] for a in space if a in axes]) for axes in (outer, space))
+    if inner and ordered_axes and shared_size < target.threads and step_count >= target.sharing.scattered:
+        block = _choose_block(extents[inner[0]], target)
         body = (For(nesting.axis_of[space[-1]], body, block),) if block else body
-    return nesting.made(body, tuple([a for a in space if a not in meets]), lanes=space[-1:])
+    return nesting.made(body, tuple([a for a in space if a not in ordered_axes]), lanes=space[-1:])
 
 
-def _block(extent: int, target: Target) -> int:
+def _choose_block(extent: int, target: Target) -> int:
     """Return the number of neighbours in the block for a thread, a doubling of the minimal block; 0 with too few neighbours to share."""
     block = target.sharing.scattered_block
     while block * target.threads < extent:
@@ -66,11 +66,11 @@ def meeting(target: Layout, loops: int) -> set[int]:
     distinct elements.
     """
     axes = target.axes()
-    met = {k for k, axis in enumerate(axes[:loops]) if axis.size > 1 and _repeats(axis.stride, axis.table)}
-    once = target.oindex(
-        [_first_of_each(axis.table) if k in met else None for k, axis in enumerate(axes)], keepdims=True
+    meeting_axes = {k for k, axis in enumerate(axes[:loops]) if axis.size > 1 and _repeats(axis.stride, axis.table)}
+    distinct = target.oindex(
+        [_first_occurrences(axis.table) if k in meeting_axes else None for k, axis in enumerate(axes)], keepdims=True
     )
-    return met if once.is_injective() else set(range(loops))
+    return meeting_axes if distinct.is_injective() else set(range(loops))
 
 
 def _repeats(stride: int, table: object) -> bool:
@@ -79,7 +79,7 @@ def _repeats(stride: int, table: object) -> bool:
     return stride == 0 if offsets is None else len(np.unique(offsets)) < len(offsets)
 
 
-def _first_of_each(table: object) -> object:
+def _first_occurrences(table: object) -> object:
     """Return the positions along an axis of the first occurrence of each offset."""
     offsets = getattr(table, "offsets", None)
     return 0 if offsets is None else np.unique(offsets, return_index=True)[1]
@@ -90,29 +90,29 @@ def _accumulate(nesting: Nesting) -> Accumulate:
     d = nesting.d
     assert isinstance(d.root.op, Scatter)
     indices = tuple([d.chosen[axis] for axis in nesting.out.loops if axis in d.chosen])
-    return Accumulate(*nesting.result(), indices, parts_of(nesting.value), joined(d.root.op.reduction, d.root.dtype))
+    return Accumulate(*nesting.result(), indices, parts_of(nesting.value), build_update(d.root.op.reduction, d.root.dtype))
 
 
-def joined(reduction: Reduction | None, dtype: DType) -> tuple[Expr, ...]:
+def build_update(reduction: Reduction | None, dtype: DType) -> tuple[Expr, ...]:
     """Return the components of an element after the element has taken a value, as expressions over `Arg`s.
 
     The arguments are the components of the old element, then the components of the value. With `reduction` None, the value replaces the
     element.
     """
-    parts = (dtype.part,) * (2 if dtype.is_complex else 1)
-    held, given = ([Arg(first + k, p) for k, p in enumerate(parts)] for first in (0, len(parts)))
+    part_dtypes = (dtype.part,) * (2 if dtype.is_complex else 1)
+    old_parts, new_parts = ([Arg(begin + k, p) for k, p in enumerate(part_dtypes)] for begin in (0, len(part_dtypes)))
     if reduction is None:
-        return tuple(given)
+        return tuple(new_parts)
     if reduction.between is not None and dtype.is_float:
-        return (call(reduction.between, held[0], given[0]),)
+        return (call(reduction.between, old_parts[0], new_parts[0]),)
     r = split(reduction, dtype)
     states = r.states(dtype)
     assert r.combine is not None, f"{r} says no way to join two states"
-    left, right = (r.lift(x, x, states) for x in (_whole(held, dtype), _whole(given, dtype)))
+    left, right = (r.lift(x, x, states) for x in (_join_parts(old_parts, dtype), _join_parts(new_parts, dtype)))
     state = r.combine(left, right)
     return parts_of(converted(r.finish(state, dtype) if r.finish else state[-1], dtype))
 
 
-def _whole(parts: Sequence[Expr], dtype: DType) -> Expr:
+def _join_parts(components: Sequence[Expr], dtype: DType) -> Expr:
     """Return components as one value: a pair for a complex dtype."""
-    return Pair(parts[0], parts[1], dtype) if dtype.is_complex else parts[0]
+    return Pair(components[0], components[1], dtype) if dtype.is_complex else components[0]

@@ -14,7 +14,7 @@ from .drafted import Access
 from .ir import Address, Factor, Result, ScalarParameter, Store, Term, expand
 from .nest import Nest
 
-EVEN = ("square", "abs")  # even functions: the sign of a difference does not matter
+EVEN_OPS = ("square", "abs")  # even functions: the sign of a difference does not matter
 Twins = tuple[tuple[int, int], ...]  # pairs of equal values: index on the left side, index on the right side
 
 
@@ -26,54 +26,54 @@ def twins(nest: Nest, row: int, column: int, left: Sequence[Expr], right: Sequen
     """
     if len(values) > 1 or len(left) != len(right):
         return ()
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     for k, e in enumerate(left):
-        taken = {other for _, other in found}
-        its = [n for n, other in enumerate(right) if n not in taken and _is_twin(nest, row, column, e, other)]
-        if not its:
+        used = {n for _, n in pairs}
+        matches = [n for n, value in enumerate(right) if n not in used and _is_equal_pair(nest, row, column, e, value)]
+        if not matches:
             return ()
-        found.append((k, its[0]))
+        pairs.append((k, matches[0]))
     swapped: dict[Expr, Expr] = {}
-    for k, n in found:
-        one, other = Factor(0, k, left[k].dtype), Factor(1, n, right[n].dtype)
-        swapped |= {one: other, other: one}
-    if not all(_commutes(v, swapped) for v in values) or not _is_alike_everywhere(nest.store, row, column):
+    for k, n in pairs:
+        left_factor, right_factor = Factor(0, k, left[k].dtype), Factor(1, n, right[n].dtype)
+        swapped |= {left_factor: right_factor, right_factor: left_factor}
+    if not all(_is_symmetric(v, swapped) for v in values) or not _is_uniform_store(nest.store, row, column):
         return ()
-    return tuple(found) if nest.axes[row].extent == nest.axes[column].extent else ()
+    return tuple(pairs) if nest.axes[row].extent == nest.axes[column].extent else ()
 
 
-def leaves(one: Expr, other: Expr) -> Iterator[tuple[Expr, Expr] | None]:
+def leaves(left: Expr, right: Expr) -> Iterator[tuple[Expr, Expr] | None]:
     """Yield the pairs of leaves at equal positions of two expressions, each pair once. Where the operations differ, yield None and end."""
-    stack, seen = [(one, other)], set()
+    stack, visited = [(left, right)], set()
     while stack:
         pair = stack.pop()
-        if pair in seen:
+        if pair in visited:
             continue
-        seen.add(pair)
-        one, other = pair
-        if isinstance(one, Call) and isinstance(other, Call):
-            if one.op is not other.op or one.dtype is not other.dtype or len(one.args) != len(other.args):
+        visited.add(pair)
+        left, right = pair
+        if isinstance(left, Call) and isinstance(right, Call):
+            if left.op is not right.op or left.dtype is not right.dtype or len(left.args) != len(right.args):
                 yield None
                 return
-            stack += zip(one.args, other.args, strict=True)
+            stack += zip(left.args, right.args, strict=True)
         else:
             yield pair
 
 
-def _is_alike_everywhere(s: Store, row: int, column: int) -> bool:
+def _is_uniform_store(s: Store, row: int, column: int) -> bool:
     """Return whether a store depends on the result alone, and writes rows of contiguous elements."""
     if s.imag is not None or s.address.then is not None:
         return False
-    steps = {t.axis: t for t in s.address.terms}
-    if row not in steps or steps.get(column) != Term(column, "step", 1):
+    terms = {t.axis: t for t in s.address.terms}
+    if row not in terms or terms.get(column) != Term(column, "step", 1):
         return False
     return all(isinstance(e, (Call, Const, ScalarParameter, Result)) for e in walk(s.value))
 
 
-def _is_twin(nest: Nest, row: int, column: int, one: Expr, other: Expr) -> bool:
-    """Return whether a value for a row, `one`, equals the value `other` for the column of the same number, given equal memory."""
+def _is_equal_pair(nest: Nest, row: int, column: int, left: Expr, right: Expr) -> bool:
+    """Return whether a value for a row, `left`, equals the value `right` for the column of the same number, given equal memory."""
 
-    def same(pair: tuple[Expr, Expr] | None) -> bool:
+    def are_equal(pair: tuple[Expr, Expr] | None) -> bool:
         """Return whether two leaves are equal; None stands for expressions that differ."""
         if pair is None:
             return False
@@ -82,44 +82,48 @@ def _is_twin(nest: Nest, row: int, column: int, one: Expr, other: Expr) -> bool:
             return type(e) is type(f) and (e == f or isinstance(e, ScalarParameter)) and e.dtype is f.dtype
         if e.args or f.args or e.part != f.part or e.dtype is not f.dtype:
             return False
-        (a, its), (b, others) = nest.reads[e.index], nest.reads[f.index]
+        (a, left_address), (b, right_address) = nest.reads[e.index], nest.reads[f.index]
         if (a < 0) != (b < 0) or (a >= 0 and nest.operands[a].node is not nest.operands[b].node):
             return False
-        return its.then is others.then is None and its.offset == others.offset and moves(its, row) == moves(others, column)
+        return (
+            left_address.then is right_address.then is None
+            and left_address.offset == right_address.offset
+            and steps_by_axis(left_address, row) == steps_by_axis(right_address, column)
+        )
 
-    def moves(a: Address, own: int) -> Mapping[int, object]:
+    def steps_by_axis(a: Address, side_axis: int) -> Mapping[int, object]:
         """Return the steps of an address by axis, with the axis of the side itself as -1."""
-        return {-1 if t.axis == own else t.axis: nest.step(a, t.axis) for t in a.terms}
+        return {-1 if t.axis == side_axis else t.axis: nest.step(a, t.axis) for t in a.terms}
 
-    return all(same(pair) for pair in leaves(one, other))
+    return all(are_equal(pair) for pair in leaves(left, right))
 
 
-def _commutes(value: Expr, swapped: Mapping[Expr, Expr]) -> bool:
+def _is_symmetric(value: Expr, swapped: Mapping[Expr, Expr]) -> bool:
     """Return whether exchanging both sides leaves a next state unchanged, to the bit."""
-    known: dict[tuple[Expr, Expr], bool] = {}
+    cache: dict[tuple[Expr, Expr], bool] = {}
 
-    def equal(one: Expr, other: Expr) -> bool:
-        found = known.get((one, other))
-        if found is None:
-            found = known[one, other] = one == other or _equal(one, other, equal)
-        return found
+    def are_equal(left: Expr, right: Expr) -> bool:
+        is_equal = cache.get((left, right))
+        if is_equal is None:
+            is_equal = cache[left, right] = left == right or _are_equal(left, right, are_equal)
+        return is_equal
 
-    return equal(value, replaced(value, swapped))
+    return are_equal(value, replaced(value, swapped))
 
 
-def _equal(one: Expr, other: Expr, equal: Callable[[Expr, Expr], bool]) -> bool:
-    """Return whether two operations give equal results, up to the order of two factors or summands. `equal` compares their operands."""
-    if not (isinstance(one, Call) and isinstance(other, Call)) or one.op is not other.op or one.dtype is not other.dtype:
+def _are_equal(left: Expr, right: Expr, are_equal: Callable[[Expr, Expr], bool]) -> bool:
+    """Return whether two operations give equal results, up to the order of two factors or summands. `are_equal` compares their operands."""
+    if not (isinstance(left, Call) and isinstance(right, Call)) or left.op is not right.op or left.dtype is not right.dtype:
         return False
-    if all(equal(a, b) for a, b in zip(one.args, other.args, strict=True)):
+    if all(are_equal(a, b) for a, b in zip(left.args, right.args, strict=True)):
         return True
-    name = one.op.name
-    if name == "multiply" or (name == "add" and all(isinstance(a, Factor) for a in (*one.args, *other.args))):
-        return all(equal(a, b) for a, b in zip(one.args, reversed(other.args), strict=True))
-    if name in EVEN:
-        (x,), (y,) = one.args, other.args
+    name = left.op.name
+    if name == "multiply" or (name == "add" and all(isinstance(a, Factor) for a in (*left.args, *right.args))):
+        return all(are_equal(a, b) for a, b in zip(left.args, reversed(right.args), strict=True))
+    if name in EVEN_OPS:
+        (x,), (y,) = left.args, right.args
         exact = name == "square" or x.dtype.kind != "uint"
         if exact and isinstance(x, Call) and isinstance(y, Call) and x.op is y.op and x.op.name == "subtract":
-            return all(equal(a, b) for a, b in zip(x.args, reversed(y.args), strict=True))
-    a, b = expand(one), expand(other)
-    return a is not None and b is not None and equal(a, b)
+            return all(are_equal(a, b) for a, b in zip(x.args, reversed(y.args), strict=True))
+    a, b = expand(left), expand(right)
+    return a is not None and b is not None and are_equal(a, b)

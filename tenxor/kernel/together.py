@@ -23,7 +23,7 @@ class _Kernel(NamedTuple):
     A kernel that is not purely elementwise stays alone. Then `loops` is None, and only `sources` is known.
     """
 
-    place: int
+    position: int
     sources: frozenset[Node]
     loops: Layout | None = None
     reads: frozenset[tuple[Node, Layout]] = frozenset()
@@ -36,48 +36,48 @@ def together(kernels: Sequence[Node], target: Target) -> dict[Node, tuple[Node, 
     `kernels` are given in an order in which they can run. The order stays valid if each group is moved back to its last kernel: no kernel
     in between reads a result of the group, or overwrites an operand.
     """
-    every = set(kernels)
-    known = {node: _seen(node, place, every) for place, node in enumerate(kernels)}
-    read_first: dict[Node, int] = {}  # the place of the first reader of each kernel
-    for its in known.values():
-        for source in its.sources & every:
-            read_first.setdefault(source, its.place)
-    found: dict[Node, tuple[Node, ...]] = {}
-    ends: dict[tuple[object, ...], Node] = {}  # the last kernel of each open group, by the common loops and element size
-    for node, its in known.items():
+    kernel_set = set(kernels)
+    facts_of = {node: _collect_facts(node, position, kernel_set) for position, node in enumerate(kernels)}
+    first_readers: dict[Node, int] = {}  # the place of the first reader of each kernel
+    for facts in facts_of.values():
+        for source in facts.sources & kernel_set:
+            first_readers.setdefault(source, facts.position)
+    groups: dict[Node, tuple[Node, ...]] = {}
+    open_groups: dict[tuple[object, ...], Node] = {}  # the last kernel of each open group, by the common loops and element size
+    for node, facts in facts_of.items():
         if writes(node.op):
-            ends.clear()
-        if its.loops is None or node.size * node.dtype.itemsize >= target.sharing.in_place:
+            open_groups.clear()
+        if facts.loops is None or node.size * node.dtype.itemsize >= target.sharing.in_place:
             continue  # a large result is best written into the memory of an operand no longer needed
-        alike = its.loops, node.dtype.itemsize, node.dtype.is_complex
-        last = ends.get(alike)
-        ends[alike] = node
-        if last is not None:
-            group = (*found.get(last, ()), last)
-            at_hand = all(read_first.get(other, its.place) >= its.place for other in group)
-            if at_hand and _pays(group, node, known, target.fusing):
-                found.pop(last, None)
-                found[node] = group
-    return found
+        group_key = facts.loops, node.dtype.itemsize, node.dtype.is_complex
+        group_end = open_groups.get(group_key)
+        open_groups[group_key] = node
+        if group_end is not None:
+            group = (*groups.get(group_end, ()), group_end)
+            is_movable = all(first_readers.get(member, facts.position) >= facts.position for member in group)
+            if is_movable and _is_worth_joining(group, node, facts_of, target.fusing):
+                groups.pop(group_end, None)
+                groups[node] = group
+    return groups
 
 
-def _pays(group: Sequence[Node], node: Node, known: dict[Node, _Kernel], fusing: Fusing) -> bool:
+def _is_worth_joining(group: Sequence[Node], node: Node, facts_of: dict[Node, _Kernel], fusing: Fusing) -> bool:
     """Return whether kernel `node` should join a group.
 
     The kernel must share a read with the group at an equal index map, or read a result of the group in the same loops. It must read no
     result of the group at another index map. The fused kernel must stay short, with few enough memory streams for the hardware prefetcher.
     """
-    own = known[node]
-    before = frozenset().union(*[known[other].reads for other in group])
-    if any(source in group and where != own.loops for source, where in own.reads):
+    facts = facts_of[node]
+    group_reads = frozenset().union(*[facts_of[member].reads for member in group])
+    if any(source in group and index_map != facts.loops for source, index_map in facts.reads):
         return False
-    shared = any(read in before or read[0] in group for read in own.reads)
-    streams = {source for source, _ in before | own.reads}.union(group)
-    short = own.length + sum([known[other].length for other in group]) <= fusing.longest
-    return shared and short and len(group) < fusing.results and len(streams) < fusing.streams
+    is_shared = any(read in group_reads or read[0] in group for read in facts.reads)
+    streams = {source for source, _ in group_reads | facts.reads}.union(group)
+    is_short = facts.length + sum([facts_of[member].length for member in group]) <= fusing.longest
+    return is_shared and is_short and len(group) < fusing.results and len(streams) < fusing.streams
 
 
-def _seen(root: Node, place: int, kernels: Set[Node]) -> _Kernel:
+def _collect_facts(root: Node, position: int, kernels: Set[Node]) -> _Kernel:
     """Return the facts about the kernel of `root`, given its place in the order and the set of kernels."""
     sources: set[Node] = set()
     computed: dict[Node, None] = {root: None}
@@ -92,21 +92,21 @@ def _seen(root: Node, place: int, kernels: Set[Node]) -> _Kernel:
                 computed[source] = None
                 stack.append(source)
     if not root.size or not all([node.op is POSITION or (type(node.op) is Op and not can_fail(node)) for node in computed]):
-        return _Kernel(place, frozenset(sources))
+        return _Kernel(position, frozenset(sources))
     loops = loops_of(root)
-    reads = frozenset(_reads(root, loops, sources))
-    return _Kernel(place, frozenset(sources), loops, reads, sum([length(n.op, n.recipe.dtypes) for n in computed if type(n.op) is Op]))
+    reads = frozenset(_list_reads(root, loops, sources))
+    return _Kernel(position, frozenset(sources), loops, reads, sum([length(n.op, n.recipe.dtypes) for n in computed if type(n.op) is Op]))
 
 
-def _reads(root: Node, loops: Layout, sources: Set[Node]) -> Iterator[tuple[Node, Layout]]:
+def _list_reads(root: Node, loops: Layout, sources: Set[Node]) -> Iterator[tuple[Node, Layout]]:
     """Yield the sources that an elementwise kernel reads, with the index map of each read."""
     stack = source_index_maps(root, loops)
-    seen = set(stack)
+    visited = set(stack)
     while stack:
-        node, where = stack.pop()
+        node, index_map = stack.pop()
         if node in sources:
-            yield node, where
+            yield node, index_map
         else:
-            new = [read for read in source_index_maps(node, where) if read not in seen]
-            seen.update(new)
-            stack += new
+            new_reads = [read for read in source_index_maps(node, index_map) if read not in visited]
+            visited.update(new_reads)
+            stack += new_reads

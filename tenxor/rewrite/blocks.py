@@ -27,6 +27,6 @@ class Blocks(Special):
 
 def is_much(reduction: Node) -> bool:
     """Return whether a reduction reads enough bytes for blocks to pay."""
-    through = reduction.layouts[0]
-    assert through is not None
-    return through.size * reduction.dtype.itemsize > FEW_BYTES
+    layout = reduction.layouts[0]
+    assert layout is not None
+    return layout.size * reduction.dtype.itemsize > FEW_BYTES

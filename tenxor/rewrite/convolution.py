@@ -14,27 +14,36 @@ def kernels_apart(node: Node) -> list[Node] | None:
 
     Return None for every node of another form.
     """
-    reduction, through, kept = node.op, node.layouts[0], len(node.shape)
-    assert isinstance(reduction, Reduction) and through is not None
+    reduction, layout, result_ndim = node.op, node.layouts[0], len(node.shape)
+    assert isinstance(reduction, Reduction) and layout is not None
     (products,) = node.sources
     assert type(products) is Node
-    sides = sides_of(products, through)
-    side = next((k for k, x in enumerate(sides) if times_read(x, kept) < FEW and overlaps(x, kept)), None)
-    if side is None or not node.size or not _along_last(sides[side], kept):
+    sides = sides_of(products, layout)
+    side = next((k for k, x in enumerate(sides) if times_read(x, result_ndim) < FEW and overlaps(x, result_ndim)), None)
+    if side is None or not node.size or not _is_last_fastest(sides[side], result_ndim):
         return None
-    weight, seen = products.sources[1 - side], sides[1 - side]
-    if type(weight) is not Node or seen.base is not None or seen.tables is not None or times_read(seen, kept) < FEW:
+    weight, weight_layout = products.sources[1 - side], sides[1 - side]
+    if (
+        type(weight) is not Node
+        or weight_layout.base is not None
+        or weight_layout.tables is not None
+        or times_read(weight_layout, result_ndim) < FEW
+    ):
         return None
-    made: list[Node] = []
-    copied = turned(made, weight, seen, kept)
-    both = [copied, (products.sources[side], sides[side])]
-    sources, layouts = zip(*(both if side else both[::-1]), strict=True)
-    made.append(Node.of(products.op, products.shape, products.dtype, sources, layouts))
-    reduced(made, reduction, made[-1], through, kept)
-    return made
+    new_nodes: list[Node] = []
+    weight_copy = turned(new_nodes, weight, weight_layout, result_ndim)
+    terms = [weight_copy, (products.sources[side], sides[side])]
+    sources, layouts = zip(*(terms if side else terms[::-1]), strict=True)
+    new_nodes.append(Node.of(products.op, products.shape, products.dtype, sources, layouts))
+    reduced(new_nodes, reduction, new_nodes[-1], layout, result_ndim)
+    return new_nodes
 
 
-def _along_last(seen: Layout, kept: int) -> bool:
+def _is_last_fastest(layout: Layout, result_ndim: int) -> bool:
     """Return whether the stride between neighbouring results is no larger than any nonzero stride of the view."""
-    steps = [abs(step) for n, step in zip(seen.shape, seen.strides, strict=True) if n > 1]
-    return kept > 0 and seen.shape[kept - 1] > 1 and abs(seen.strides[kept - 1]) <= min(s for s in steps if s)
+    strides = [abs(stride) for n, stride in zip(layout.shape, layout.strides, strict=True) if n > 1]
+    return (
+        result_ndim > 0
+        and layout.shape[result_ndim - 1] > 1
+        and abs(layout.strides[result_ndim - 1]) <= min(stride for stride in strides if stride)
+    )

@@ -7,10 +7,10 @@ from itertools import pairwise, product
 
 from ..records import NamedTuple
 
-ROWS = 512  # maximal rows of a block without a causal mask
-ROWS_IF_CAUSAL = (64, 128)  # maximal rows of a causal block: with fewer than MANY_ROWS rows in total, and with more
-MANY_ROWS = 1024
-ALIKE = 64  # unseen steps are left out in multiples of this number, so the rest is added in the same order
+MAX_BLOCK_ROWS = 512  # maximal rows of a block without a causal mask
+MAX_CAUSAL_BLOCK_ROWS = (64, 128)  # maximal rows of a causal block: with fewer than LARGE_ROW_COUNT rows in total, and with more
+LARGE_ROW_COUNT = 1024
+STEP_MULTIPLE = 64  # unseen steps are left out in multiples of this number, so the rest is added in the same order
 
 
 class Cut(NamedTuple):
@@ -22,27 +22,27 @@ class Cut(NamedTuple):
 
 
 def cuts(
-    before: Sequence[int], length: int, steps: int, itemsize: int, seen: int | None, block_bytes: int, fewest: int
+    outer_shape: Sequence[int], row_count: int, step_count: int, itemsize: int, reach: int | None, block_bytes: int, min_rows: int
 ) -> Iterator[Cut]:
-    """Yield the blocks of `length` rows behind axes of the sizes `before`.
+    """Yield the blocks of `row_count` rows behind axes of the sizes `outer_shape`.
 
-    A block holds rows of as many outer indices as fit into `block_bytes`, or a part of the rows of one outer index, and at least `fewest`
-    rows. If `seen` is not None, row r sees the steps up to r + `seen`, and a block leaves out the steps seen by none of its rows.
+    A block holds rows of as many outer indices as fit into `block_bytes`, or a part of the rows of one outer index, and at least `min_rows`
+    rows. If `reach` is not None, row r sees the steps up to r + `reach`, and a block leaves out the steps seen by none of its rows.
     `itemsize` is in bytes.
     """
-    nbytes = steps * itemsize
-    most = ROWS if seen is None else ROWS_IF_CAUSAL[length >= MANY_ROWS]
-    count = max(1, length // min(most, max(fewest, block_bytes // nbytes)))
-    bounds = [length * k // count for k in range(count + 1)]
-    high = -(-length // count)
-    heads = max(1, -(-fewest // high), block_bytes // (high * nbytes))
-    inner, axis = 1, len(before)
-    while axis > 0 and inner * before[axis - 1] <= heads:
+    nbytes = step_count * itemsize
+    max_rows = MAX_BLOCK_ROWS if reach is None else MAX_CAUSAL_BLOCK_ROWS[row_count >= LARGE_ROW_COUNT]
+    block_count = max(1, row_count // min(max_rows, max(min_rows, block_bytes // nbytes)))
+    bounds = [row_count * k // block_count for k in range(block_count + 1)]
+    block_rows = -(-row_count // block_count)
+    block_heads = max(1, -(-min_rows // block_rows), block_bytes // (block_rows * nbytes))
+    inner, axis = 1, len(outer_shape)
+    while axis > 0 and inner * outer_shape[axis - 1] <= block_heads:
         axis -= 1
-        inner *= before[axis]
-    each = [1] * (axis - 1) + [max(1, heads // inner)] * (axis > 0) + list(before[axis:])
-    outer = [[slice(start, min(start + step, n)) for start in range(0, n, step)] for n, step in zip(before, each, strict=True)]
-    for its in product(*outer):
+        inner *= outer_shape[axis]
+    outer_steps = [1] * (axis - 1) + [max(1, block_heads // inner)] * (axis > 0) + list(outer_shape[axis:])
+    outer = [[slice(start, min(start + step, n)) for start in range(0, n, step)] for n, step in zip(outer_shape, outer_steps, strict=True)]
+    for outer_slices in product(*outer):
         for start, stop in pairwise(bounds):
-            reach = steps if seen is None else min(-(-(stop + seen) // ALIKE) * ALIKE, steps)
-            yield Cut(its, slice(start, stop), reach)
+            seen_steps = step_count if reach is None else min(-(-(stop + reach) // STEP_MULTIPLE) * STEP_MULTIPLE, step_count)
+            yield Cut(outer_slices, slice(start, stop), seen_steps)

@@ -20,77 +20,80 @@ Term = tuple[Node, Layout]  # a node with the layout of a read
 _CAST, _POSITIVE = OPS["cast"], OPS["positive"]
 
 
-def reduced(made: list[Node], reduction: Reduction, source: Node, through: Layout, kept: int) -> Node:
-    """Append the reduction of a node, read through a layout, over every axis except the first `kept`. Return the new node."""
-    shape, dtype = through.shape[:kept], reduction.result(source.dtype)
-    made.append(Node.of(reduction, shape, dtype, (source,), (through,)))
-    return made[-1]
+def reduced(new_nodes: list[Node], reduction: Reduction, source: Node, layout: Layout, result_ndim: int) -> Node:
+    """Append the reduction of a node, read through a layout, over every axis except the first `result_ndim`. Return the new node."""
+    shape, dtype = layout.shape[:result_ndim], reduction.result(source.dtype)
+    new_nodes.append(Node.of(reduction, shape, dtype, (source,), (layout,)))
+    return new_nodes[-1]
 
 
-def combined(made: list[Node], op: Op, dtype: DType, *terms: Term) -> Term:
+def combined(new_nodes: list[Node], op: Op, dtype: DType, *terms: Term) -> Term:
     """Append an elementwise operation on nodes, each read through a layout. Return the new node with a contiguous layout."""
     sources, layouts = zip(*terms, strict=True)
     shape = layouts[0].shape
-    made.append(Node.of(op, shape, dtype, sources, layouts))
-    return made[-1], Layout.contiguous(shape)
+    new_nodes.append(Node.of(op, shape, dtype, sources, layouts))
+    return new_nodes[-1], Layout.contiguous(shape)
 
 
-def computed(made: list[Node], op: Op, *nodes: Node) -> Node:
+def computed(new_nodes: list[Node], op: Op, *nodes: Node) -> Node:
     """Append an elementwise operation on nodes of one shape and dtype, read contiguously. Return the new node."""
-    return combined(made, op, nodes[0].dtype, *[(node, Layout.contiguous(node.shape)) for node in nodes])[0]
+    return combined(new_nodes, op, nodes[0].dtype, *[(node, Layout.contiguous(node.shape)) for node in nodes])[0]
 
 
-def converted(made: list[Node], dtype: DType, source: Node, through: Layout) -> Term:
+def converted(new_nodes: list[Node], dtype: DType, source: Node, layout: Layout) -> Term:
     """Append the cast to another dtype of a node read through a layout. Return the new node with a layout of the same shape.
 
     The elements of the new node keep their order in memory.
     """
-    order = memory_order([through]) or tuple(range(through.ndim))
-    turned = through.permute(order)
-    made.append(Node.of(_CAST, turned.shape, dtype, (source,), (turned,)))
-    return made[-1], Layout.contiguous(turned.shape).permute([order.index(axis) for axis in range(len(order))])
+    order = memory_order([layout]) or tuple(range(layout.ndim))
+    permuted = layout.permute(order)
+    new_nodes.append(Node.of(_CAST, permuted.shape, dtype, (source,), (permuted,)))
+    return new_nodes[-1], Layout.contiguous(permuted.shape).permute([order.index(axis) for axis in range(len(order))])
 
 
-def times_read(side: Layout, kept: int) -> int:
-    """Return how many results share each element of an operand read through `side`, with `kept` axes of results; 1 for a view chain."""
+def times_read(side: Layout, result_ndim: int) -> int:
+    """Return how many results share each element of an operand read through `side`; 1 for a view chain.
+
+    The first `result_ndim` axes are axes of results.
+    """
     if side.base is not None:
         return 1
-    return prod([n for n, step in zip(side.shape[:kept], side.strides, strict=False) if not step])
+    return prod([n for n, stride in zip(side.shape[:result_ndim], side.strides, strict=False) if not stride])
 
 
-def turned(made: list[Node], source: Node, seen: Layout, kept: int) -> Term:
-    """Append a stored copy of a node read through `seen`, with the first `kept` axes last in memory. Return the copy and a layout.
+def turned(new_nodes: list[Node], source: Node, layout: Layout, result_ndim: int) -> Term:
+    """Append a stored copy of a node read through `layout`, with the first `result_ndim` axes last in memory. Return the copy and a layout.
 
-    The layout reads the copy with the shape of `seen`. Axes with stride 0 are not copied.
+    The layout reads the copy with the shape of `layout`. Axes with stride 0 are not copied.
     """
-    axes = [a for a in (*range(kept, seen.ndim), *range(kept)) if seen.strides[a]]
-    own = seen.permute((*axes, *(a for a in range(seen.ndim) if a not in axes)))
-    own = own.index((slice(None),) * len(axes) + (0,) * (seen.ndim - len(axes)))
-    made.append(Node.of(_POSITIVE, own.shape, source.dtype, (source,), (own,)))
-    made[-1].stored = True  # computed on its own
-    strides = [0] * seen.ndim
-    for a, step in zip(axes, Layout.contiguous(own.shape).strides, strict=True):
-        strides[a] = step
-    return made[-1], Layout(seen.shape, tuple(strides))
+    axes = [a for a in (*range(result_ndim, layout.ndim), *range(result_ndim)) if layout.strides[a]]
+    copy_layout = layout.permute((*axes, *(a for a in range(layout.ndim) if a not in axes)))
+    copy_layout = copy_layout.index((slice(None),) * len(axes) + (0,) * (layout.ndim - len(axes)))
+    new_nodes.append(Node.of(_POSITIVE, copy_layout.shape, source.dtype, (source,), (copy_layout,)))
+    new_nodes[-1].stored = True  # computed on its own
+    strides = [0] * layout.ndim
+    for a, stride in zip(axes, Layout.contiguous(copy_layout.shape).strides, strict=True):
+        strides[a] = stride
+    return new_nodes[-1], Layout(layout.shape, tuple(strides))
 
 
-def renewed(node: Node, instead: Mapping[Node, Node]) -> Node:
-    """Return a node with sources replaced by the map `instead`; the node itself if no source is in the map."""
-    if not instead or instead.keys().isdisjoint(node.sources):
+def renewed(node: Node, replacements: Mapping[Node, Node]) -> Node:
+    """Return a node with sources replaced by `replacements`; the node itself if no source is in the map."""
+    if not replacements or replacements.keys().isdisjoint(node.sources):
         return node
-    found = Node(node.recipe, tuple([instead.get(s, s) if type(s) is Node else s for s in node.sources]), node.offsets)
-    found.stored = node.stored
-    return found
+    new_node = Node(node.recipe, tuple([replacements.get(s, s) if type(s) is Node else s for s in node.sources]), node.offsets)
+    new_node.stored = node.stored
+    return new_node
 
 
-def last_table(layout: Layout | None) -> Table | None:
+def get_last_table(layout: Layout | None) -> Table | None:
     """Return the offset table along the last axis of a layout; None if there is none, or for a view chain."""
     return layout.tables[-1] if layout is not None and layout.tables and layout.base is None else None
 
 
 def reads_by_tables(node: Node) -> bool:
     """Return whether a node reads a source through an offset table along the last axis."""
-    return any([form is not None and last_table(form.layout) is not None for form in node.recipe.forms])
+    return any([form is not None and get_last_table(form.layout) is not None for form in node.recipe.forms])
 
 
 def is_made(source: Node | Scalar, *kinds: type) -> TypeGuard[Node]:
@@ -98,35 +101,35 @@ def is_made(source: Node | Scalar, *kinds: type) -> TypeGuard[Node]:
     return type(source) is Node and source.buffer is None and not source.stored and type(source.op) in (Op, *kinds)
 
 
-def made_at(made: list[Node], node: Node, place: Layout, others: Set[Node] = frozenset()) -> Node:
-    """Append nodes to compute an elementwise node only at the elements `place`, and return the last: a part is computed without the whole.
+def made_at(new_nodes: list[Node], node: Node, part_layout: Layout, excluded: Set[Node] = frozenset()) -> Node:
+    """Append nodes to compute an elementwise node only at the elements `part_layout`. Return the last node.
 
-    Operands are recomputed at these elements too, up to a limit of `MOST` nodes. Nodes in `others` and nodes read through view chains are
+    Operands are recomputed at these elements too, up to a limit of `MOST` nodes. Nodes in `excluded` and nodes read through view chains are
     not recomputed.
     """
-    known: dict[tuple[Node, Layout], Node] = {}
-    stack = [(node, place)]
+    copies: dict[tuple[Node, Layout], Node] = {}
+    stack = [(node, part_layout)]
     while stack:
-        last, at = stack[-1]
+        reader, reader_layout = stack[-1]
         reads = [
-            (s, at.over(x) if type(s) is Node and x is not None else None)
-            for s, x in zip(last.sources, last.layouts, strict=True)
+            (s, reader_layout.over(x) if type(s) is Node and x is not None else None)
+            for s, x in zip(reader.sources, reader.layouts, strict=True)
         ]
         missing = [
             (s, x)
             for s, x in reads
-            if type(s) is Node and x is not None and x.base is None and is_made(s) and s not in others and (s, x) not in known
+            if type(s) is Node and x is not None and x.base is None and is_made(s) and s not in excluded and (s, x) not in copies
         ]
-        if missing and len(known) + len(stack) < MOST:
+        if missing and len(copies) + len(stack) < MOST:
             stack += missing
             continue
         stack.pop()
-        if (last, at) in known:
+        if (reader, reader_layout) in copies:
             continue
-        whole = Layout.contiguous(at.shape)
-        twins = [known.get((s, x)) if type(s) is Node and x is not None else None for s, x in reads]
-        sources = tuple([twin or s for twin, (s, _) in zip(twins, reads, strict=True)])
-        layouts = tuple([whole if twin else x for twin, (_, x) in zip(twins, reads, strict=True)])
-        made.append(Node.of(last.op, at.shape, last.dtype, sources, layouts))
-        known[last, at] = made[-1]
-    return known[node, place]
+        contiguous = Layout.contiguous(reader_layout.shape)
+        operand_copies = [copies.get((s, x)) if type(s) is Node and x is not None else None for s, x in reads]
+        sources = tuple([operand_copy or s for operand_copy, (s, _) in zip(operand_copies, reads, strict=True)])
+        layouts = tuple([contiguous if operand_copy else x for operand_copy, (_, x) in zip(operand_copies, reads, strict=True)])
+        new_nodes.append(Node.of(reader.op, reader_layout.shape, reader.dtype, sources, layouts))
+        copies[reader, reader_layout] = new_nodes[-1]
+    return copies[node, part_layout]

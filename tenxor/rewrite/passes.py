@@ -22,7 +22,7 @@ Rule = Callable[[Node], list[Node] | None]
 Applied = tuple[Sequence[Node], dict[Node, Node]]
 
 
-def _as_one(node: Node) -> list[Node] | None:
+def _rewrite_reduction(node: Node) -> list[Node] | None:
     """Apply the rules for single reductions to a node, and return the new nodes of the first match, or None."""
     from .best import in_two_passes
     from .convolution import kernels_apart
@@ -42,37 +42,37 @@ def rewritten(order: Sequence[Node], results: Collection[Node] = ()) -> dict[Nod
 
         readers = Counter(source for node in order for source in set(node.sources))
         shared = {source for source, count in readers.items() if count > 1 and type(source) is Node}
-        passes.append(partial(_to_reductions, partial(product_in_blocks, shared=shared)))
+        passes.append(partial(_rewrite_reductions, partial(product_in_blocks, shared=shared)))
     if reductions:
-        passes.append(partial(_to_reductions, _as_one))
+        passes.append(partial(_rewrite_reductions, _rewrite_reduction))
     if any(map(reads_by_tables, order)):
         from .pieces import in_pieces
 
         passes.append(partial(in_pieces, results=results))
-    now: dict[Node, Node] = {}
-    changed = order
-    for applied in passes:
-        changed, instead = applied(changed)
-        if instead:
-            now = {node: instead.get(other, other) for node, other in now.items()} | {
-                node: other for node, other in instead.items() if node not in now
+    replacements: dict[Node, Node] = {}
+    nodes = order
+    for apply_pass in passes:
+        nodes, pass_replacements = apply_pass(nodes)
+        if pass_replacements:
+            replacements = {node: pass_replacements.get(replacement, replacement) for node, replacement in replacements.items()} | {
+                node: replacement for node, replacement in pass_replacements.items() if node not in replacements
             }
-    return {node: now[node] for node in order if node in now} if now else now
+    return {node: replacements[node] for node in order if node in replacements} if replacements else replacements
 
 
-def _to_reductions(rule: Rule, order: Sequence[Node]) -> Applied:
+def _rewrite_reductions(rule: Rule, order: Sequence[Node]) -> Applied:
     """Apply a rule to each reduction, in order. Return the new list of nodes, and the replacements."""
-    now: list[Node] = []
-    instead: dict[Node, Node] = {}
+    new_order: list[Node] = []
+    replacements: dict[Node, Node] = {}
     for node in order:
-        last = renewed(node, instead)
-        made = rule(last) if isinstance(node.op, Reduction) else None
-        if made is not None:
-            made[-1].stored = made[-1].stored or node.stored
-            now += made
-            instead[node] = made[-1]
+        renewed_node = renewed(node, replacements)
+        new_nodes = rule(renewed_node) if isinstance(node.op, Reduction) else None
+        if new_nodes is not None:
+            new_nodes[-1].stored = new_nodes[-1].stored or node.stored
+            new_order += new_nodes
+            replacements[node] = new_nodes[-1]
         else:
-            now.append(last)
-            if last is not node:
-                instead[node] = last
-    return now, instead
+            new_order.append(renewed_node)
+            if renewed_node is not node:
+                replacements[node] = renewed_node
+    return new_order, replacements

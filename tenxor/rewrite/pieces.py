@@ -16,29 +16,29 @@ import numpy as np
 from ..layout import Layout, Table
 from ..node import EMPTY, STORE, Node, stores
 from ..ops import Op
-from .making import MOST as MOST_MADE
+from .making import MOST as MAX_RECOMPUTED_NODES
 from .making import made_at, reads_by_tables, renewed
 
-MOST = 16  # maximal number of pieces
-LEAST = 1 << 12  # minimal elements of a piece, on average
+MAX_PIECES = 16  # maximal number of pieces
+MIN_PIECE_ELEMENTS = 1 << 12  # minimal elements of a piece, on average
 Boxes = list[list[tuple[int, int]]]  # for each axis, the begin and end of each piece
 
 
 def in_pieces(order: Sequence[Node], results: Collection[Node] = ()) -> tuple[list[Node], dict[Node, Node]]:
     """Return the nodes in order, with nodes split into pieces, and the replacements of changed nodes."""
     clusters = _Clusters(order, results)
-    now: list[Node] = []
-    instead: dict[Node, Node] = {}
+    new_order: list[Node] = []
+    replacements: dict[Node, Node] = {}
     for node in order:
-        made = clusters.pieces_of(node) or [node]
-        for each in made:
-            now.append(renewed(each, instead))
-            if now[-1] is not each:
-                instead[each] = now[-1]
-        if made[-1] is not node:
-            instead[node] = now[-1]
-            now[-1].stored = node.stored
-    return now, instead
+        piece_nodes = clusters.pieces_of(node) or [node]
+        for piece_node in piece_nodes:
+            new_order.append(renewed(piece_node, replacements))
+            if new_order[-1] is not piece_node:
+                replacements[piece_node] = new_order[-1]
+        if piece_nodes[-1] is not node:
+            replacements[node] = new_order[-1]
+            new_order[-1].stored = node.stored
+    return new_order, replacements
 
 
 class _Clusters:
@@ -50,72 +50,90 @@ class _Clusters:
 
     def __init__(self, order: Sequence[Node], results: Collection[Node]) -> None:
         self.elementwise = {node for node in order if type(node.op) is Op}
-        within, others, inside = set[Node](), set[Node](), set[Node]()
+        contiguous_sources, other_sources, kernel_sources = set[Node](), set[Node](), set[Node]()
         for node in order:
-            for source, at in zip(node.sources, node.layouts, strict=True):
+            for source, layout in zip(node.sources, node.layouts, strict=True):
                 if source not in self.elementwise:
                     continue
-                as_it_lies = node in self.elementwise and at == Layout.contiguous(source.shape) and node.shape == source.shape
-                (within if as_it_lies else others).add(source)
+                is_contiguous = node in self.elementwise and layout == Layout.contiguous(source.shape) and node.shape == source.shape
+                (contiguous_sources if is_contiguous else other_sources).add(source)
                 if node not in self.elementwise and not stores(node.op):
-                    inside.add(source)
-        self.ends = {node for node in self.elementwise if node.stored or node in results or node in others or node not in within}
+                    kernel_sources.add(source)
+        self.ends = {
+            node for node in self.elementwise if node.stored or node in results or node in other_sources or node not in contiguous_sources
+        }
         self.boxes: dict[Node, tuple[Boxes, Set[Node]]] = {}  # the pieces of each split node, and the nodes not recomputed per piece
-        reading = set[Node]()
+        table_readers = set[Node]()
         for node in self.ends:
-            its = self._of(node)
-            by_tables = {each for each in its if reads_by_tables(each)}
-            boxes = _boxes(node.shape, its) if by_tables and node not in inside and len(its) <= MOST_MADE else None
+            cluster = self._collect_cluster(node)
+            by_tables = {member for member in cluster if reads_by_tables(member)}
+            boxes = (
+                _choose_boxes(node.shape, cluster)
+                if by_tables and node not in kernel_sources and len(cluster) <= MAX_RECOMPUTED_NODES
+                else None
+            )
             if boxes is None:
-                reading |= by_tables
+                table_readers |= by_tables
             else:
                 self.boxes[node] = boxes, self.ends
-        for node in reading.difference(self.boxes):
-            boxes = _boxes(node.shape, [node])
+        for node in table_readers.difference(self.boxes):
+            boxes = _choose_boxes(node.shape, [node])
             if boxes is not None:
                 self.boxes[node] = boxes, self.elementwise
 
-    def _of(self, end: Node) -> set[Node]:
+    def _collect_cluster(self, end: Node) -> set[Node]:
         """Return the nodes of the cluster that ends at a node."""
-        found, stack = {end}, [end]
+        cluster, stack = {end}, [end]
         while stack:
-            last = stack.pop()
-            for source, at in zip(last.sources, last.layouts, strict=True):
-                if source in self.elementwise and source not in self.ends and source not in found and at == Layout.contiguous(end.shape):
-                    found.add(source)
+            reader = stack.pop()
+            for source, layout in zip(reader.sources, reader.layouts, strict=True):
+                if (
+                    source in self.elementwise
+                    and source not in self.ends
+                    and source not in cluster
+                    and layout == Layout.contiguous(end.shape)
+                ):
+                    cluster.add(source)
                     stack.append(source)
-        return found
+        return cluster
 
     def pieces_of(self, node: Node) -> list[Node] | None:
         """Return the nodes to compute a node piece by piece, with the replacement last; None if the node is not split."""
         if node not in self.boxes:
             return None
-        (boxes, others), whole, flat = self.boxes[node], Layout.contiguous(node.shape), Layout.contiguous((node.size,))
-        made = [Node.of(EMPTY, node.shape, node.dtype)]
+        (boxes, excluded), layout, flat_layout = self.boxes[node], Layout.contiguous(node.shape), Layout.contiguous((node.size,))
+        new_nodes = [Node.of(EMPTY, node.shape, node.dtype)]
         for box in product(*boxes):
-            place, so_far = whole.index([slice(*its) for its in box]), made[-1]
-            piece = made_at(made, node, place, others)
-            made.append(Node.of(STORE, flat.shape, node.dtype, (so_far, piece), (flat, Layout.contiguous(piece.shape)), place))
-        return made
+            piece_layout, previous = layout.index([slice(*bounds) for bounds in box]), new_nodes[-1]
+            piece = made_at(new_nodes, node, piece_layout, excluded)
+            new_nodes.append(
+                Node.of(
+                    STORE, flat_layout.shape, node.dtype, (previous, piece), (flat_layout, Layout.contiguous(piece.shape)), piece_layout
+                )
+            )
+        return new_nodes
 
 
-def _boxes(shape: tuple[int, ...], nodes: Iterable[Node]) -> Boxes | None:
+def _choose_boxes(shape: tuple[int, ...], nodes: Iterable[Node]) -> Boxes | None:
     """Return the pieces within which the tables of the nodes have constant steps, as ranges along each axis.
 
     Return None if the last axis is not split, or if pieces are too many or too small. Earlier axes whose tables break too often are not
     split.
     """
-    places = [{0, n} for n in shape]
-    for at in [layout for node in nodes for layout in node.layouts if layout is not None and layout.base is None]:
-        for axis, table in enumerate(at.tables or ()):
-            places[axis].update(() if table is None else _breaks(table))
-    found = [list(pairwise(sorted(its if len(its) <= MOST + 1 else {0, n}))) for its, n in zip(places, shape, strict=True)]
-    return found if len(found[-1]) > 1 and prod(map(len, found)) <= min(MOST, prod(shape) // LEAST) else None
+    bounds = [{0, n} for n in shape]
+    for layout in [layout for node in nodes for layout in node.layouts if layout is not None and layout.base is None]:
+        for axis, table in enumerate(layout.tables or ()):
+            bounds[axis].update(() if table is None else _find_breaks(table))
+    boxes = [
+        list(pairwise(sorted(axis_bounds if len(axis_bounds) <= MAX_PIECES + 1 else {0, n})))
+        for axis_bounds, n in zip(bounds, shape, strict=True)
+    ]
+    return boxes if len(boxes[-1]) > 1 and prod(map(len, boxes)) <= min(MAX_PIECES, prod(shape) // MIN_PIECE_ELEMENTS) else None
 
 
-def _breaks(table: Table) -> list[int]:
-    """Return the indices at which a table departs from the most common step, at most `MOST + 1` indices."""
+def _find_breaks(table: Table) -> list[int]:
+    """Return the indices at which a table departs from the most common step, at most `MAX_PIECES + 1` indices."""
     steps, counts = np.unique(np.diff(table.offsets), return_counts=True)
     jumps = np.diff(table.offsets) != steps[counts.argmax()]
-    found: list[int] = (np.flatnonzero(jumps)[: MOST + 1] + 1).tolist()
-    return found
+    breaks: list[int] = (np.flatnonzero(jumps)[: MAX_PIECES + 1] + 1).tolist()
+    return breaks

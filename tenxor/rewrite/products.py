@@ -11,7 +11,7 @@ from ..ops.reductions import Reduction
 from .making import computed, reduced
 from .reductions import FEW, reduced_in_parts
 
-STEPS = 1 << 14  # steps of a part; the results of the parts are added
+PART_STEPS = 1 << 14  # steps of a part; the results of the parts are added
 _MULTIPLY = OPS["multiply"]
 
 
@@ -20,57 +20,57 @@ def product_in_parts(node: Node) -> list[Node] | None:
 
     The new nodes are listed sources first, with the result last.
     """
-    reduction, through, kept = node.op, node.layouts[0], len(node.shape)
-    assert isinstance(reduction, Reduction) and through is not None
-    if prod(through.shape[kept:]) < 2 * STEPS or node.size <= FEW:
+    reduction, layout, result_ndim = node.op, node.layouts[0], len(node.shape)
+    assert isinstance(reduction, Reduction) and layout is not None
+    if prod(layout.shape[result_ndim:]) < 2 * PART_STEPS or node.size <= FEW:
         return None
     (products,) = node.sources
     assert type(products) is Node
     if products.op is not _MULTIPLY or products.stored or reduction.name not in ("sum", "sum_in_width"):
         return None
-    one, other = products.layouts
-    if one is None or other is None or through != Layout.contiguous(products.shape):
+    left_layout, right_layout = products.layouts
+    if left_layout is None or right_layout is None or layout != Layout.contiguous(products.shape):
         return None
-    if not any(_is_shared(side, kept) for side in (one, other)):
+    if not any(_is_shared(side, result_ndim) for side in (left_layout, right_layout)):
         return None
-    made: list[Node] = []
-    _summed(made, reduction, products, kept)
-    return made
+    new_nodes: list[Node] = []
+    _append_sum(new_nodes, reduction, products, result_ndim)
+    return new_nodes
 
 
-def _is_shared(side: Layout, kept: int) -> bool:
+def _is_shared(side: Layout, result_ndim: int) -> bool:
     """Return whether several results need the same elements of one side."""
     return side.base is None and any(
-        n > 1 and not step for n, step in zip(side.shape[:kept], side.strides, strict=False)
+        n > 1 and not stride for n, stride in zip(side.shape[:result_ndim], side.strides, strict=False)
     )
 
 
-def _summed(made: list[Node], reduction: Reduction, products: Node, kept: int) -> Node:
-    """Append the sum of products over every axis except the first `kept`, in parts if it is long. Return the last node."""
-    steps = prod(products.shape[kept:])
-    if steps < 2 * STEPS:
-        return reduced(made, reduction, products, Layout.contiguous(products.shape), kept)
-    axis = max(range(kept, len(products.shape)), key=lambda k: products.shape[k])
+def _append_sum(new_nodes: list[Node], reduction: Reduction, products: Node, result_ndim: int) -> Node:
+    """Append the sum of products over every axis except the first `result_ndim`, in parts if it is long. Return the last node."""
+    steps = prod(products.shape[result_ndim:])
+    if steps < 2 * PART_STEPS:
+        return reduced(new_nodes, reduction, products, Layout.contiguous(products.shape), result_ndim)
+    axis = max(range(result_ndim, len(products.shape)), key=lambda k: products.shape[k])
     size = products.shape[axis]
-    each = max(1, STEPS * size // steps)
-    whole = size - size % each
+    part_size = max(1, PART_STEPS * size // steps)
+    remainder_begin = size - size % part_size
 
-    def part(begin: int, end: int, *, cut: bool) -> Node:
+    def append_part(begin: int, end: int, *, by_blocks: bool) -> Node:
         """Append the sum of the steps from `begin` to `end` of the longest axis, and return the node.
 
-        With `cut`, append partial sums over blocks of steps instead, with the blocks along a new first axis.
+        With `by_blocks`, append partial sums over blocks of steps instead, with the blocks along a new first axis.
         """
-        where = (slice(None),) * axis + (slice(begin, end),)
-        sides = [side.index(where) for side in products.layouts if side is not None]
-        if cut:
-            sides = [side.unflatten(axis, (-1, each)) for side in sides]
+        slices = (slice(None),) * axis + (slice(begin, end),)
+        sides = [side.index(slices) for side in products.layouts if side is not None]
+        if by_blocks:
+            sides = [side.unflatten(axis, (-1, part_size)) for side in sides]
             order = (axis, *(k for k in range(len(products.shape) + 1) if k != axis))
             sides = [side.permute(order) for side in sides]
-        made.append(Node.of(_MULTIPLY, sides[0].shape, products.dtype, products.sources, tuple(sides)))
-        return _summed(made, reduction, made[-1], kept + cut)
+        new_nodes.append(Node.of(_MULTIPLY, sides[0].shape, products.dtype, products.sources, tuple(sides)))
+        return _append_sum(new_nodes, reduction, new_nodes[-1], result_ndim + by_blocks)
 
-    found = part(0, whole, cut=True)
-    found.stored = True  # a separate kernel, for the threads to share
-    last = Layout.contiguous(found.shape).permute((*range(1, kept + 1), 0))
-    found = reduced_in_parts(made, reduction, found, last, kept)
-    return computed(made, OPS["add"], found, part(whole, size, cut=False)) if whole < size else found
+    total = append_part(0, remainder_begin, by_blocks=True)
+    total.stored = True  # a separate kernel, for the threads to share
+    partial_layout = Layout.contiguous(total.shape).permute((*range(1, result_ndim + 1), 0))
+    total = reduced_in_parts(new_nodes, reduction, total, partial_layout, result_ndim)
+    return computed(new_nodes, OPS["add"], total, append_part(remainder_begin, size, by_blocks=False)) if remainder_begin < size else total

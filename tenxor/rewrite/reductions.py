@@ -13,10 +13,12 @@ from ..ops import OPS
 from ..ops.reductions import COMBINED_BY, REDUCTIONS, Reduction
 from .making import computed, converted, reduced
 
-# A reduction of LARGE elements to FEW results, or FEW_COLUMNS contiguous results, is split into BLOCKS blocks. Short rows are joined.
-LARGE, FEW, FEW_COLUMNS, BLOCKS = 1 << 18, 16, 512, 64
-HUGE, FEW_HUGE, MANY = 1 << 28, 1 << 10, 1 << 14  # HUGE elements to FEW_HUGE results: MANY blocks, with signals between
-SHORT, LONG = 64, 256  # elements of a row: shorter rows are joined, up to this length
+# A reduction of MIN_SPLIT_ELEMENTS elements to FEW results, or MAX_COLUMN_RESULTS contiguous results, is split into BLOCK_COUNT blocks.
+# Short rows are joined.
+MIN_SPLIT_ELEMENTS, FEW, MAX_COLUMN_RESULTS, BLOCK_COUNT = 1 << 18, 16, 512, 64
+# A reduction of MIN_HUGE_ELEMENTS elements to MAX_HUGE_RESULTS results is split into HUGE_BLOCK_COUNT blocks, with signals between.
+MIN_HUGE_ELEMENTS, MAX_HUGE_RESULTS, HUGE_BLOCK_COUNT = 1 << 28, 1 << 10, 1 << 14
+MIN_ROW_ELEMENTS, MAX_JOINED_ELEMENTS = 64, 256  # elements of a row: shorter rows are joined, up to this length
 
 
 def reduction_in_parts(node: Node) -> list[Node] | None:
@@ -24,109 +26,115 @@ def reduction_in_parts(node: Node) -> list[Node] | None:
 
     The new nodes are listed sources first, with the result last.
     """
-    reduction, through = node.op, node.layouts[0]
-    assert isinstance(reduction, Reduction) and through is not None
-    if through.size < LARGE or reduction.name not in COMBINED_BY:
+    reduction, layout = node.op, node.layouts[0]
+    assert isinstance(reduction, Reduction) and layout is not None
+    if layout.size < MIN_SPLIT_ELEMENTS or reduction.name not in COMBINED_BY:
         return None
-    made: list[Node] = []
+    new_nodes: list[Node] = []
     (source,) = node.sources
     assert type(source) is Node
-    reduced_in_parts(made, reduction, source, through, len(node.shape))
-    return made if len(made) > 1 else None
+    reduced_in_parts(new_nodes, reduction, source, layout, len(node.shape))
+    return new_nodes if len(new_nodes) > 1 else None
 
 
-def reduced_in_parts(made: list[Node], reduction: Reduction, source: Node, through: Layout, kept: int) -> Node:
-    """Append the reduction of a node read through a layout over every axis except the first `kept`, in parts if it is large.
+def reduced_in_parts(new_nodes: list[Node], reduction: Reduction, source: Node, layout: Layout, result_ndim: int) -> Node:
+    """Append the reduction of a node read through a layout over every axis except the first `result_ndim`, in parts if it is large.
 
     Return the last node.
     """
-    inner = _inner_axes(through, kept)
-    blocks, together = (1, 1) if inner else _parts(through, kept)
-    if blocks * together == 1 and not inner:
-        return reduced(made, reduction, source, through, kept)
+    inner_count = _count_inner_axes(layout, result_ndim)
+    block_count, joined_rows = (1, 1) if inner_count else _choose_blocks(layout, result_ndim)
+    if block_count * joined_rows == 1 and not inner_count:
+        return reduced(new_nodes, reduction, source, layout, result_ndim)
     if source.dtype.compute is not source.dtype and reduction.name in ("sum", "prod"):
-        wide = reduced_in_parts(made, reduction, *converted(made, source.dtype.compute, source, through), kept)
-        return converted(made, source.dtype, wide, Layout.contiguous(wide.shape))[0]
-    if inner:
-        return _inner_first(made, reduction, source, through, kept, inner)
-    return _in_blocks(made, reduction, source, through, kept, blocks, together)
+        wide_result = reduced_in_parts(new_nodes, reduction, *converted(new_nodes, source.dtype.compute, source, layout), result_ndim)
+        return converted(new_nodes, source.dtype, wide_result, Layout.contiguous(wide_result.shape))[0]
+    if inner_count:
+        return _reduce_inner_first(new_nodes, reduction, source, layout, result_ndim, inner_count)
+    return _reduce_blocks(new_nodes, reduction, source, layout, result_ndim, block_count, joined_rows)
 
 
-def _inner_first(made: list[Node], reduction: Reduction, source: Node, through: Layout, kept: int, inner: int) -> Node:
-    """Append the reduction over the last `inner` axes, then over the rest. Return the last node."""
-    first = through.ndim - inner
+def _reduce_inner_first(
+    new_nodes: list[Node], reduction: Reduction, source: Node, layout: Layout, result_ndim: int, inner_count: int
+) -> Node:
+    """Append the reduction over the last `inner_count` axes, then over the rest. Return the last node."""
+    first_inner = layout.ndim - inner_count
     partial = reduced(
-        made,
+        new_nodes,
         reduction,
         source,
-        through.permute((*range(kept, first), *range(kept), *range(first, through.ndim))),
-        first,
+        layout.permute((*range(result_ndim, first_inner), *range(result_ndim), *range(first_inner, layout.ndim))),
+        first_inner,
     )
     partial.stored = True
-    others = first - kept
-    last = Layout.contiguous(partial.shape).permute((*range(others, first), *range(others)))
-    return reduced_in_parts(made, _of_results(reduction), partial, last, kept)
+    outer_count = first_inner - result_ndim
+    partial_layout = Layout.contiguous(partial.shape).permute((*range(outer_count, first_inner), *range(outer_count)))
+    return reduced_in_parts(new_nodes, _combining_reduction(reduction), partial, partial_layout, result_ndim)
 
 
-def _in_blocks(
-    made: list[Node], reduction: Reduction, source: Node, through: Layout, kept: int, blocks: int, together: int
+def _reduce_blocks(
+    new_nodes: list[Node], reduction: Reduction, source: Node, layout: Layout, result_ndim: int, block_count: int, joined_rows: int
 ) -> Node:
-    """Append the reduction over `blocks` blocks of the longest axis, with `together` rows joined, then over the results and the remainder.
+    """Append the reduction over `block_count` blocks of the longest axis, then over the results and the remainder.
 
     Return the last node.
     """
-    axis = max(range(kept, through.ndim), key=lambda a: through.shape[a])
-    size = through.shape[axis]
-    blocks = min(blocks, size)
-    whole = size - size % (blocks * together)
-    before = (slice(None),) * axis
-    cut = through.index((*before, slice(0, whole))).unflatten(axis, (blocks, -1, together))
+    axis = max(range(result_ndim, layout.ndim), key=lambda a: layout.shape[a])
+    size = layout.shape[axis]
+    block_count = min(block_count, size)
+    remainder_begin = size - size % (block_count * joined_rows)
+    leading = (slice(None),) * axis
+    block_layout = layout.index((*leading, slice(0, remainder_begin))).unflatten(axis, (block_count, -1, joined_rows))
     # The axis of blocks comes first. Joined rows come before the last axis, as in memory.
-    order = [axis, *range(kept - 1), axis + 2, *range(max(kept - 1, 0), kept)]
-    cut = cut.permute((*order, *(a for a in range(cut.ndim) if a not in order)))
-    partial = reduced(made, reduction, source, cut, kept + 2)
+    order = [axis, *range(result_ndim - 1), axis + 2, *range(max(result_ndim - 1, 0), result_ndim)]
+    block_layout = block_layout.permute((*order, *(a for a in range(block_layout.ndim) if a not in order)))
+    partial = reduced(new_nodes, reduction, source, block_layout, result_ndim + 2)
     partial.stored = True  # a separate kernel, for the threads to share
-    parts = (0, max(kept, 1))
-    last = Layout.contiguous(partial.shape).permute((*(a for a in range(kept + 2) if a not in parts), *parts))
-    found = reduced(made, _of_results(reduction), partial, last, kept)
-    if whole < size:
-        rest = reduced(made, reduction, source, through.index((*before, slice(whole, size))), kept)
-        found = computed(made, OPS[COMBINED_BY[reduction.name]], found, rest)
-    return found
+    partial_axes = (0, max(result_ndim, 1))
+    partial_layout = Layout.contiguous(partial.shape).permute(
+        (*(a for a in range(result_ndim + 2) if a not in partial_axes), *partial_axes)
+    )
+    result = reduced(new_nodes, _combining_reduction(reduction), partial, partial_layout, result_ndim)
+    if remainder_begin < size:
+        remainder = reduced(new_nodes, reduction, source, layout.index((*leading, slice(remainder_begin, size))), result_ndim)
+        result = computed(new_nodes, OPS[COMBINED_BY[reduction.name]], result, remainder)
+    return result
 
 
-def _of_results(reduction: Reduction) -> Reduction:
+def _combining_reduction(reduction: Reduction) -> Reduction:
     """Return the reduction for partial results of a reduction: "sum" for "count_nonzero", otherwise the reduction itself."""
     return REDUCTIONS["sum" if reduction.name == "count_nonzero" else reduction.name]
 
 
-def _inner_axes(through: Layout, kept: int) -> int:
+def _count_inner_axes(layout: Layout, result_ndim: int) -> int:
     """Return the number of trailing reduced axes with smaller strides than every kept axis; 0 unless other reduced axes have larger ones.
 
     The trailing axes are reduced first, so memory is read in order.
     """
-    if through.size < LARGE or not kept or through.base is not None or through.tables is not None:
+    if layout.size < MIN_SPLIT_ELEMENTS or not result_ndim or layout.base is not None or layout.tables is not None:
         return 0
-    steps = [abs(s) for s in through.strides]
-    least = min(steps[:kept])
-    inner = [s < least for s in steps[kept:]]
-    count = sum(inner)
-    together = prod(through.shape[through.ndim - count :])
-    return count if 0 < count < len(inner) and all(inner[-count:]) and together >= SHORT else 0
+    strides = [abs(s) for s in layout.strides]
+    min_result_stride = min(strides[:result_ndim])
+    are_inner = [s < min_result_stride for s in strides[result_ndim:]]
+    count = sum(are_inner)
+    inner_size = prod(layout.shape[layout.ndim - count :])
+    return count if 0 < count < len(are_inner) and all(are_inner[-count:]) and inner_size >= MIN_ROW_ELEMENTS else 0
 
 
-def _parts(through: Layout, kept: int) -> tuple[int, int]:
-    """Return the number of blocks for a reduction which keeps the first `kept` axes, and the number of rows to join; (1, 1) to leave it."""
-    results = prod(through.shape[:kept])
-    if through.size < LARGE:
+def _choose_blocks(layout: Layout, result_ndim: int) -> tuple[int, int]:
+    """Return the numbers of blocks and of rows to join, for a reduction that keeps the first `result_ndim` axes; (1, 1) to leave it."""
+    result_count = prod(layout.shape[:result_ndim])
+    if layout.size < MIN_SPLIT_ELEMENTS:
         return 1, 1
-    if not kept or through.base is not None or through.tables is not None or through.strides[kept - 1] != 1:
-        if prod(through.shape[kept:]) > HUGE and results <= FEW_HUGE:
-            return MANY, 1
-        return (BLOCKS if results <= FEW else 1), 1
-    longest, length = max(through.shape[kept:]), through.shape[kept - 1]
-    blocks = BLOCKS if results <= FEW_COLUMNS else 1
-    together = 1
-    while length < SHORT and 2 * together * length <= LONG and longest >= 32 * blocks * together:
-        together *= 2
-    return blocks, together
+    if not result_ndim or layout.base is not None or layout.tables is not None or layout.strides[result_ndim - 1] != 1:
+        if prod(layout.shape[result_ndim:]) > MIN_HUGE_ELEMENTS and result_count <= MAX_HUGE_RESULTS:
+            return HUGE_BLOCK_COUNT, 1
+        return (BLOCK_COUNT if result_count <= FEW else 1), 1
+    max_extent, row_size = max(layout.shape[result_ndim:]), layout.shape[result_ndim - 1]
+    block_count = BLOCK_COUNT if result_count <= MAX_COLUMN_RESULTS else 1
+    joined_rows = 1
+    while (
+        row_size < MIN_ROW_ELEMENTS and 2 * joined_rows * row_size <= MAX_JOINED_ELEMENTS and max_extent >= 32 * block_count * joined_rows
+    ):
+        joined_rows *= 2
+    return block_count, joined_rows

@@ -10,7 +10,7 @@ from ..ops.reductions import Reduction
 from ..records import NamedTuple
 from .making import is_made
 
-MOST = 64  # maximal number of nodes below a side
+MAX_NODES = 64  # maximal number of nodes below a side
 
 Axes = tuple[int, ...]  # for each axis of a node, the equal axis of the contraction, or -1
 Place = dict[int, slice]  # slices by axis of the contraction
@@ -32,7 +32,7 @@ class Rows(NamedTuple):
 
     def further(self, node: Node) -> Axes:
         """Return the axes of the contraction that a reduction runs over, -1 for unknown axes."""
-        return _further(node, self.axes)
+        return _find_reduced_axes(node, self.axes)
 
 
 def rows_of(node: Node, products: Node, side: int, shared: Set[Node]) -> Rows | None:
@@ -40,153 +40,158 @@ def rows_of(node: Node, products: Node, side: int, shared: Set[Node]) -> Rows | 
 
     Nodes in `shared` (with several readers) that depend on rows but not on steps are computed for every row anyway. They stay outside.
     """
-    weights, through, other = products.sources[side], products.layouts[side], products.layouts[1 - side]
-    if through is None or other is None or not is_made(weights, Reduction):
+    weights, layout, other_layout = products.sources[side], products.layouts[side], products.layouts[1 - side]
+    if layout is None or other_layout is None or not is_made(weights, Reduction):
         return None
-    steps = len(node.shape)
-    axes = walked(through, weights.shape)
-    if axes is None or len(axes) < 2 or axes[-1] != steps or axes[-2] < 0:
+    step_axis = len(node.shape)
+    axes = map_axes(layout, weights.shape)
+    if axes is None or len(axes) < 2 or axes[-1] != step_axis or axes[-2] < 0:
         return None
-    row = axes[-2]
-    if other.strides[row] or (other.tables is not None and other.tables[row] is not None):
+    row_axis = axes[-2]
+    if other_layout.strides[row_axis] or (other_layout.tables is not None and other_layout.tables[row_axis] is not None):
         return None
-    found = _depending(node, products, row, steps, shared)
-    if found is None:
+    node_axes = _collect_dependents(node, products, row_axis, step_axis, shared)
+    if node_axes is None:
         return None
-    order = _ordered(node, found)
+    order = _sort_sources_first(node, node_axes)
     reductions = [n for n in order if n is not node and isinstance(n.op, Reduction)]
-    together = any({row, steps} <= set(found[n]) for n in reductions)
-    if not together or not any(steps in _further(n, found) for n in reductions):
+    makes_pairs = any({row_axis, step_axis} <= set(node_axes[n]) for n in reductions)
+    if not makes_pairs or not any(step_axis in _find_reduced_axes(n, node_axes) for n in reductions):
         return None
-    return Rows(order, found, weights, tuple([a for a in axes[:-2] if a >= 0]), row, steps)
+    return Rows(order, node_axes, weights, tuple([a for a in axes[:-2] if a >= 0]), row_axis, step_axis)
 
 
-def _depending(node: Node, products: Node, row: int, steps: int, shared: Set[Node]) -> dict[Node, Axes] | None:
+def _collect_dependents(node: Node, products: Node, row_axis: int, step_axis: int, shared: Set[Node]) -> dict[Node, Axes] | None:
     """Return the axes of each node that depends on the rows; None if the nodes are too many. Nodes read in two ways are not entered."""
-    apart: set[Node] = set()
-    while len(apart) <= MOST:
-        found: dict[Node, Axes] = {node: tuple(range(steps)), products: (*range(steps), steps)}
-        twice = _propagate(found, products, apart, row, steps)
-        if len(found) > 2 * MOST:
+    excluded: set[Node] = set()
+    while len(excluded) <= MAX_NODES:
+        node_axes: dict[Node, Axes] = {node: tuple(range(step_axis)), products: (*range(step_axis), step_axis)}
+        conflict = _propagate(node_axes, products, excluded, row_axis, step_axis)
+        if len(node_axes) > 2 * MAX_NODES:
             return None
-        if twice is not None:
-            apart.add(twice)
+        if conflict is not None:
+            excluded.add(conflict)
             continue
-        there = {n for n in found if n in shared and steps not in found[n] and steps not in _further(n, found)}
-        if not there:
-            return {n: axes for n, axes in found.items() if row in axes}
-        apart |= there
+        shared_nodes = {
+            n for n in node_axes if n in shared and step_axis not in node_axes[n] and step_axis not in _find_reduced_axes(n, node_axes)
+        }
+        if not shared_nodes:
+            return {n: axes for n, axes in node_axes.items() if row_axis in axes}
+        excluded |= shared_nodes
     return None
 
 
-def _propagate(found: dict[Node, Axes], products: Node, apart: set[Node], row: int, steps: int) -> Node | None:
-    """Record in `found` the axes of the nodes below the products, except nodes in `apart`. Return a node read in two ways, or None."""
+def _propagate(node_axes: dict[Node, Axes], products: Node, excluded: set[Node], row_axis: int, step_axis: int) -> Node | None:
+    """Record in `node_axes` the axes of the nodes below the products, except nodes in `excluded`.
+
+    Return a node read in two ways, or None.
+    """
     stack = [products]
-    while stack and len(found) <= 2 * MOST:
+    while stack and len(node_axes) <= 2 * MAX_NODES:
         reader = stack.pop()
-        own = (*found[reader], *_further(reader, found))
-        for source, through in zip(reader.sources, reader.layouts, strict=True):
-            if through is None or source in apart or not is_made(source, Reduction):
+        reader_axes = (*node_axes[reader], *_find_reduced_axes(reader, node_axes))
+        for source, layout in zip(reader.sources, reader.layouts, strict=True):
+            if layout is None or source in excluded or not is_made(source, Reduction):
                 continue
-            at = walked(through, source.shape)
-            axes = () if at is None else tuple([own[a] if a >= 0 else -1 for a in at])
-            before = found.get(source, axes)
+            layout_axes = map_axes(layout, source.shape)
+            axes = () if layout_axes is None else tuple([reader_axes[a] if a >= 0 else -1 for a in layout_axes])
+            previous = node_axes.get(source, axes)
             # An axis unknown below a reduction (-1) is the axis of steps if a second reader says so.
-            if len(axes) != len(before) or any(
-                a != b and {a, b} != {-1, steps} for a, b in zip(axes, before, strict=True)
+            if len(axes) != len(previous) or any(
+                a != b and {a, b} != {-1, step_axis} for a, b in zip(axes, previous, strict=True)
             ):
                 return source
-            axes = tuple(map(max, axes, before))
-            if source not in found or axes != before:
-                found[source] = axes
-                if row in axes:
+            axes = tuple(map(max, axes, previous))
+            if source not in node_axes or axes != previous:
+                node_axes[source] = axes
+                if row_axis in axes:
                     stack.append(source)
     return None
 
 
-def _further(node: Node, found: dict[Node, Axes]) -> Axes:
-    """Return the axes of the contraction that a reduction runs over, given the axes of its source in `found`.
+def _find_reduced_axes(node: Node, node_axes: dict[Node, Axes]) -> Axes:
+    """Return the axes of the contraction that a reduction runs over, given the axes of its source in `node_axes`.
 
     An unknown axis is -1. A node that is not a reduction gives an empty tuple.
     """
     if not isinstance(node.op, Reduction):
         return ()
-    (source,), (through,), first = node.sources, node.layouts, len(node.shape)
-    assert type(source) is Node and through is not None
-    axes = [-1] * (through.ndim - first)
-    at = walked(through, source.shape) if source in found else None
-    for a, axis in zip(at or (), found.get(source, ()), strict=False):
-        if a >= first:
-            axes[a - first] = axis
+    (source,), (layout,), result_ndim = node.sources, node.layouts, len(node.shape)
+    assert type(source) is Node and layout is not None
+    axes = [-1] * (layout.ndim - result_ndim)
+    layout_axes = map_axes(layout, source.shape) if source in node_axes else None
+    for a, axis in zip(layout_axes or (), node_axes.get(source, ()), strict=False):
+        if a >= result_ndim:
+            axes[a - result_ndim] = axis
     return tuple(axes)
 
 
-def walked(through: Layout, shape: tuple[int, ...]) -> Axes | None:
+def map_axes(layout: Layout, shape: tuple[int, ...]) -> Axes | None:
     """Return, for each axis of a node of this shape, the axis of the layout along it, -1 for axes of size 1.
 
     Return None if an axis of the node is not read whole and in order.
     """
-    if through.base is not None or through.tables is not None or through.offset:
+    if layout.base is not None or layout.tables is not None or layout.offset:
         return None
-    found = []
-    axes = [*zip(through.shape, through.strides, strict=True)]
-    for size, step in zip(shape, Layout.contiguous(shape).strides, strict=True):
-        at = [a for a, its in enumerate(axes) if its == (size, step)]
-        if size != 1 and len(at) != 1:
+    layout_axes = []
+    extents_and_strides = [*zip(layout.shape, layout.strides, strict=True)]
+    for size, stride in zip(shape, Layout.contiguous(shape).strides, strict=True):
+        matches = [a for a, extent_and_stride in enumerate(extents_and_strides) if extent_and_stride == (size, stride)]
+        if size != 1 and len(matches) != 1:
             return None
-        found.append(-1 if size == 1 else at[0])
-    if any(step for a, (size, step) in enumerate(axes) if a not in found and size != 1):
+        layout_axes.append(-1 if size == 1 else matches[0])
+    if any(stride for a, (size, stride) in enumerate(extents_and_strides) if a not in layout_axes and size != 1):
         return None
-    return tuple(found)
+    return tuple(layout_axes)
 
 
-def _ordered(node: Node, some: dict[Node, Axes]) -> list[Node]:
-    """Return the nodes of `some` below and including `node`, sources first."""
-    found: dict[Node, None] = {}
+def _sort_sources_first(node: Node, node_axes: dict[Node, Axes]) -> list[Node]:
+    """Return the nodes of `node_axes` below and including `node`, sources first."""
+    order: dict[Node, None] = {}
     stack = [node]
     while stack:
-        missing = [s for s in stack[-1].sources if type(s) is Node and s in some and s not in found]
+        missing = [s for s in stack[-1].sources if type(s) is Node and s in node_axes and s not in order]
         if missing:
             stack += missing
         else:
-            found[stack.pop()] = None
-    return list(found)
+            order[stack.pop()] = None
+    return list(order)
 
 
-def restricted(rows: Rows, place: Place, known: dict[Node, Node]) -> Node:
-    """Return a copy of the contraction restricted to `place`. `known` maps the nodes outside of the subgraph to replacements."""
-    twin: dict[Node, Node] = {}
-    whole = slice(None)
+def restricted(rows: Rows, region: Place, replacements: dict[Node, Node]) -> Node:
+    """Return a copy of the contraction restricted to `region`. `replacements` replaces nodes outside of the subgraph."""
+    copies: dict[Node, Node] = {}
+    full = slice(None)
     for node in rows.order:
-        cut = [place.get(axis, whole) for axis in (*rows.axes[node], *rows.further(node))]
+        slices = [region.get(axis, full) for axis in (*rows.axes[node], *rows.further(node))]
         sources: list[Node | Scalar] = []
         layouts: list[Layout | None] = []
-        for source, through in zip(node.sources, node.layouts, strict=True):
-            if type(source) is not Node or through is None:
+        for source, layout in zip(node.sources, node.layouts, strict=True):
+            if type(source) is not Node or layout is None:
                 sources.append(source)
                 layouts.append(None)
-            elif source in twin:
-                sources.append(twin[source])
-                layouts.append(_through(through, source.shape, twin[source].shape, cut))
+            elif source in copies:
+                sources.append(copies[source])
+                layouts.append(_restrict_layout(layout, source.shape, copies[source].shape, slices))
             else:
-                sources.append(known.get(source, source))
-                layouts.append(through.index(cut))
-        shape = _cut(node.shape, cut)
-        twin[node] = Node.of(node.op, shape, node.dtype, tuple(sources), tuple(layouts))
-    return twin[rows.order[-1]]
+                sources.append(replacements.get(source, source))
+                layouts.append(layout.index(slices))
+        shape = _restrict_shape(node.shape, slices)
+        copies[node] = Node.of(node.op, shape, node.dtype, tuple(sources), tuple(layouts))
+    return copies[rows.order[-1]]
 
 
-def _through(through: Layout, before: tuple[int, ...], now: tuple[int, ...], cut: list[slice]) -> Layout:
-    """Return the layout for a restricted source of shape `now`, which had shape `before`."""
-    at = walked(through, before)
-    assert at is not None
-    strides = [0] * through.ndim
-    for a, step in zip(at, Layout.contiguous(now).strides, strict=True):
+def _restrict_layout(layout: Layout, old_shape: tuple[int, ...], new_shape: tuple[int, ...], slices: list[slice]) -> Layout:
+    """Return the layout for a restricted source of shape `new_shape`, which had shape `old_shape`."""
+    layout_axes = map_axes(layout, old_shape)
+    assert layout_axes is not None
+    strides = [0] * layout.ndim
+    for a, stride in zip(layout_axes, Layout.contiguous(new_shape).strides, strict=True):
         if a >= 0:
-            strides[a] = step
-    return Layout(_cut(through.shape, cut), tuple(strides))
+            strides[a] = stride
+    return Layout(_restrict_shape(layout.shape, slices), tuple(strides))
 
 
-def _cut(shape: tuple[int, ...], cut: list[slice]) -> tuple[int, ...]:
+def _restrict_shape(shape: tuple[int, ...], slices: list[slice]) -> tuple[int, ...]:
     """Return a shape after slicing each axis."""
-    return tuple([len(range(n)[some]) for n, some in zip(shape, cut, strict=False)])
+    return tuple([len(range(n)[axis_slice]) for n, axis_slice in zip(shape, slices, strict=False)])

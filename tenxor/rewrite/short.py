@@ -16,14 +16,14 @@ from ..ops.reductions import COMBINED_BY, Reduction
 from .making import Term, combined, converted, is_made, made_at, times_read
 from .shared import with_shared_turned
 
-TERMS = 32  # maximal number of terms
-ROW, MANY = 8, 1 << 16  # maximal elements of a short row, and minimal elements of the rows together
+MAX_TERMS = 32  # maximal number of terms
+MAX_ROW_ELEMENTS, MIN_TOTAL_ELEMENTS = 8, 1 << 16  # maximal elements of a short row, and minimal elements of the rows together
 BEST = 16  # maximal elements of a row for max, min, argmax and argmin: combining lanes takes longer for these
 PLACES = 1 << 14  # minimal elements of the rows together for argmax and argmin, the slowest reductions
 FEW = 4  # minimal number of results that share each element of a side for a contraction with register tiles
-_BEST_BY = {"argmax": "maximum", "argmin": "minimum"}  # the operation for the extremum whose position is found
-_WRITTEN_OUT = ("sum", "sum_in_width", "prod", "max", "min", "any", "all", *_BEST_BY)
-_INTEGERS = {d.itemsize: d for d in (int8, int16, int32, int64)}
+_EXTREMUM_OPS = {"argmax": "maximum", "argmin": "minimum"}  # the operation for the extremum whose position is found
+_UNROLLED_REDUCTIONS = ("sum", "sum_in_width", "prod", "max", "min", "any", "all", *_EXTREMUM_OPS)
+_INTEGER_OF_BYTES = {d.itemsize: d for d in (int8, int16, int32, int64)}
 _MULTIPLY = OPS["multiply"]
 
 
@@ -32,117 +32,117 @@ def written_out(node: Node) -> list[Node] | None:
 
     The new nodes are listed sources first, with the result last.
     """
-    reduction, through, kept = node.op, node.layouts[0], len(node.shape)
-    assert isinstance(reduction, Reduction) and through is not None
-    if not 1 < prod(through.shape[kept:]) <= TERMS or reduction.name not in _WRITTEN_OUT or not node.size:
+    reduction, layout, result_ndim = node.op, node.layouts[0], len(node.shape)
+    assert isinstance(reduction, Reduction) and layout is not None
+    if not 1 < prod(layout.shape[result_ndim:]) <= MAX_TERMS or reduction.name not in _UNROLLED_REDUCTIONS or not node.size:
         return None
-    if reduction.places and through.ndim - kept != 1:
+    if reduction.places and layout.ndim - result_ndim != 1:
         return None  # a position would count along several axes
     (source,) = node.sources
     assert type(source) is Node
-    sides = sides_of(source, through)
-    times = [times_read(side, kept) for side in sides]
-    if times and min(times) >= FEW:
+    sides = sides_of(source, layout)
+    read_counts = [times_read(side, result_ndim) for side in sides]
+    if read_counts and min(read_counts) >= FEW:
         return None
-    if times and max(times) == 1:
+    if read_counts and max(read_counts) == 1:
         sides = ()
-    windows = any(overlaps(x, kept) for x in sides or (through,))
-    row = max([_short_row(x, kept, reduction) for x in sides or (through,)])
-    if not row and (reduction.places or not windows):
+    has_windows = any(overlaps(x, result_ndim) for x in sides or (layout,))
+    row_size = max([_count_row_elements(x, result_ndim, reduction) for x in sides or (layout,)])
+    if not row_size and (reduction.places or not has_windows):
         return None
-    made: list[Node] = []
-    if windows and sides:
-        terms = _products(made, source, sides, kept)
-    elif not windows and is_made(source):
-        source, through = with_shared_turned(made, source, through, kept)
-        terms = [(made_at(made, source, x), Layout.contiguous(x.shape)) for x in _terms(through, kept)]
+    new_nodes: list[Node] = []
+    if has_windows and sides:
+        terms = _append_products(new_nodes, source, sides, result_ndim)
+    elif not has_windows and is_made(source):
+        source, layout = with_shared_turned(new_nodes, source, layout, result_ndim)
+        terms = [(made_at(new_nodes, source, x), Layout.contiguous(x.shape)) for x in _split_terms(layout, result_ndim)]
     else:
-        terms = [(source, x) for x in _terms(through, kept)]
-    wide = source.dtype if reduction.ordered else reduction.result(source.dtype).compute
-    if source.dtype is not wide:
-        terms = [converted(made, wide, *term) for term in terms]
-    combine = OPS[(_BEST_BY if reduction.places else COMBINED_BY)[reduction.name]]
-    found, *others = terms
-    for other in others:
-        found = combined(made, combine, wide, found, other)
+        terms = [(source, x) for x in _split_terms(layout, result_ndim)]
+    wide_dtype = source.dtype if reduction.ordered else reduction.result(source.dtype).compute
+    if source.dtype is not wide_dtype:
+        terms = [converted(new_nodes, wide_dtype, *term) for term in terms]
+    combine = OPS[(_EXTREMUM_OPS if reduction.places else COMBINED_BY)[reduction.name]]
+    result, *later_terms = terms
+    for term in later_terms:
+        result = combined(new_nodes, combine, wide_dtype, result, term)
     if reduction.places:
-        found = _first(made, terms, found)
-    if found[0].dtype is not node.dtype:
-        combined(made, OPS["cast"], node.dtype, found)
-    made[-1].stored = row == len(terms)  # a result per row: compute the results of many rows together, before their use
-    return made
+        result = _append_first_position(new_nodes, terms, result)
+    if result[0].dtype is not node.dtype:
+        combined(new_nodes, OPS["cast"], node.dtype, result)
+    new_nodes[-1].stored = row_size == len(terms)  # a result per row: compute the results of many rows together, before their use
+    return new_nodes
 
 
-def _first(made: list[Node], terms: list[Term], best: Term) -> Term:
-    """Append the position of the first term equal to the extremum `best`, or NaN: the number of terms before. Return the position.
+def _append_first_position(new_nodes: list[Node], terms: list[Term], extremum: Term) -> Term:
+    """Append the position of the first term equal to `extremum`, or NaN: the number of terms before. Return the position.
 
     The count is an integer as wide as the elements. With a NaN among the elements, the extremum is NaN.
     """
-    places = _INTEGERS[terms[0][0].dtype.compute.itemsize]
-    before: list[Term] = []
+    position_dtype = _INTEGER_OF_BYTES[terms[0][0].dtype.compute.itemsize]
+    miss_flags: list[Term] = []
     for term in terms[:-1]:
-        is_not = is_another(made, term, best)
-        before.append(combined(made, OPS["logical_and"], boolean, before[-1], is_not) if before else is_not)
-    found, *others = [combined(made, OPS["cast"], places, each) for each in before]
-    for other in others:
-        found = combined(made, OPS["add"], places, found, other)
-    return found
+        differs = is_another(new_nodes, term, extremum)
+        miss_flags.append(combined(new_nodes, OPS["logical_and"], boolean, miss_flags[-1], differs) if miss_flags else differs)
+    position, *later_flags = [combined(new_nodes, OPS["cast"], position_dtype, flag) for flag in miss_flags]
+    for flag in later_flags:
+        position = combined(new_nodes, OPS["add"], position_dtype, position, flag)
+    return position
 
 
-def is_another(made: list[Node], term: Term, best: Term) -> Term:
-    """Append the test whether a term is neither the extremum `best` nor NaN, and return the test."""
-    differs = combined(made, OPS["not_equal"], boolean, term, best)
+def is_another(new_nodes: list[Node], term: Term, extremum: Term) -> Term:
+    """Append the test whether a term is neither `extremum` nor NaN, and return the test."""
+    differs = combined(new_nodes, OPS["not_equal"], boolean, term, extremum)
     if not term[0].dtype.is_float:
         return differs
-    return combined(made, OPS["logical_and"], boolean, differs, combined(made, OPS["equal"], boolean, term, term))
+    return combined(new_nodes, OPS["logical_and"], boolean, differs, combined(new_nodes, OPS["equal"], boolean, term, term))
 
 
-def sides_of(source: Node, through: Layout) -> tuple[Layout, ...]:
+def sides_of(source: Node, layout: Layout) -> tuple[Layout, ...]:
     """Return the layouts of both sides of a pending product that is reduced contiguously; otherwise an empty tuple."""
     if source.buffer is not None or source.op is not _MULTIPLY or source.stored:
         return ()
-    one, other = source.layouts
-    if one is None or other is None or through != Layout.contiguous(source.shape):
+    left_layout, right_layout = source.layouts
+    if left_layout is None or right_layout is None or layout != Layout.contiguous(source.shape):
         return ()
-    return (one, other)
+    return (left_layout, right_layout)
 
 
-def overlaps(through: Layout, kept: int) -> bool:
+def overlaps(layout: Layout, result_ndim: int) -> bool:
     """Return whether the elements of neighbouring results overlap or interleave in memory, as windows do."""
-    if through.base is not None or through.tables is not None:
+    if layout.base is not None or layout.tables is not None:
         return False
-    axes = [(n, abs(step)) for n, step in zip(through.shape, through.strides, strict=True)]
+    axes = [(n, abs(stride)) for n, stride in zip(layout.shape, layout.strides, strict=True)]
     return any(
-        step <= inner * (n - 1) and inner < step * count
-        for n, inner in axes[kept:]
-        for count, step in axes[:kept]
-        if step
+        stride <= inner_stride * (n - 1) and inner_stride < stride * count
+        for n, inner_stride in axes[result_ndim:]
+        for count, stride in axes[:result_ndim]
+        if stride
     )
 
 
-def _short_row(through: Layout, kept: int, reduction: Reduction) -> int:
+def _count_row_elements(layout: Layout, result_ndim: int, reduction: Reduction) -> int:
     """Return the number of contiguous elements reduced for a result, if the elements are few and the rows many; otherwise 0."""
-    longest = BEST if reduction.ordered else ROW
-    if through.size < (PLACES if reduction.places else MANY) or through.base is not None or through.tables is not None:
+    max_row_size = BEST if reduction.ordered else MAX_ROW_ELEMENTS
+    if layout.size < (PLACES if reduction.places else MIN_TOTAL_ELEMENTS) or layout.base is not None or layout.tables is not None:
         return 0
-    steps = [abs(step) if n > 1 else 0 for n, step in zip(through.shape, through.strides, strict=True)]
-    least = min([step for step in steps if step], default=0)
-    if not least or least in steps[:kept]:
+    strides = [abs(stride) if n > 1 else 0 for n, stride in zip(layout.shape, layout.strides, strict=True)]
+    min_stride = min([stride for stride in strides if stride], default=0)
+    if not min_stride or min_stride in strides[:result_ndim]:
         return 0
-    row = 1
-    while row <= longest and row * least in steps[kept:]:
-        row *= through.shape[kept + steps[kept:].index(row * least)]
-    return row if row <= longest else 0
+    row_size = 1
+    while row_size <= max_row_size and row_size * min_stride in strides[result_ndim:]:
+        row_size *= layout.shape[result_ndim + strides[result_ndim:].index(row_size * min_stride)]
+    return row_size if row_size <= max_row_size else 0
 
 
-def _terms(through: Layout, kept: int) -> list[Layout]:
+def _split_terms(layout: Layout, result_ndim: int) -> list[Layout]:
     """Return the layout of each term."""
-    before = (slice(None),) * kept
-    return [through.index((*before, *place)) for place in product(*map(range, through.shape[kept:]))]
+    leading = (slice(None),) * result_ndim
+    return [layout.index((*leading, *term_index)) for term_index in product(*map(range, layout.shape[result_ndim:]))]
 
 
-def _products(made: list[Node], products: Node, sides: tuple[Layout, ...], kept: int) -> list[tuple[Node, Layout]]:
+def _append_products(new_nodes: list[Node], products: Node, sides: tuple[Layout, ...], result_ndim: int) -> list[tuple[Node, Layout]]:
     """Append the product of each term, and return the terms."""
-    for its in zip(*[_terms(side, kept) for side in sides], strict=True):
-        made.append(Node.of(_MULTIPLY, its[0].shape, products.dtype, products.sources, its))
-    return [(term, Layout.contiguous(term.shape)) for term in made]
+    for term_layouts in zip(*[_split_terms(side, result_ndim) for side in sides], strict=True):
+        new_nodes.append(Node.of(_MULTIPLY, term_layouts[0].shape, products.dtype, products.sources, term_layouts))
+    return [(term, Layout.contiguous(term.shape)) for term in new_nodes]

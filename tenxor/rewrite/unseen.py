@@ -14,31 +14,31 @@ from ..ops import OPS
 from ..ops.reductions import Reduction
 from .rows import Rows
 
-_WEIGHS_NOTHING = {"multiply": 0.0, "divide": 0.0}
-_OF_LOWEST = {"subtract": -inf, "exp": 0.0}
+_RESULTS_FOR_ZERO = {"multiply": 0.0, "divide": 0.0}
+_RESULTS_FOR_MINUS_INF = {"subtract": -inf, "exp": 0.0}
 
 
 def steps_seen(rows: Rows) -> int | None:
     """Return how many steps beyond its own number each row sees, or None if later steps may have a weight other than 0."""
     reach: int | None = None
-    value: dict[Node, float | None] = {}  # the value of each node at unseen steps, if known: -inf or 0
+    values: dict[Node, float | None] = {}  # the value of each node at unseen steps, if known: -inf or 0
     for node in rows.order[:-2]:
         if isinstance(node.op, Reduction):
             if rows.steps in rows.further(node):
                 (source,) = node.sources
-                below = value.get(source) if type(source) is Node else None
-                if (node.op.name, below) not in (("max", -inf), ("sum", 0.0)):
+                source_value = values.get(source) if type(source) is Node else None
+                if (node.op.name, source_value) not in (("max", -inf), ("sum", 0.0)):
                     return None
         elif rows.steps in rows.axes[node]:
-            more = _reach(node, rows) if reach is None else None
-            if more is not None:
-                reach, value[node] = more, -inf
+            mask_reach = _match_mask(node, rows) if reach is None else None
+            if mask_reach is not None:
+                reach, values[node] = mask_reach, -inf
             else:
-                value[node] = _value(node, value, rows)
-    return reach if value.get(rows.weights) == 0 else None
+                values[node] = _infer_value(node, values, rows)
+    return reach if values.get(rows.weights) == 0 else None
 
 
-def _reach(node: Node, rows: Rows) -> int | None:
+def _match_mask(node: Node, rows: Rows) -> int | None:
     """Return how many steps beyond its own number each row sees, if `node` is a `where_seen` with -inf at later steps; otherwise None."""
     if node.op is not OPS["where_seen"]:
         return None
@@ -48,37 +48,37 @@ def _reach(node: Node, rows: Rows) -> int | None:
     if rows.axes.get(condition, ())[-2:] != (rows.row, rows.steps):
         return None
     ndim = len(condition.shape)
-    places = [_counted(s, x, ndim) for s, x in zip(condition.sources, condition.layouts, strict=True)]
+    counters = [_match_counter(s, x, ndim) for s, x in zip(condition.sources, condition.layouts, strict=True)]
     if condition.op is OPS["greater_equal"]:
-        places.reverse()
+        counters.reverse()
     elif condition.op is not OPS["less_equal"]:
         return None
-    step, row = places
+    step, row = counters
     if step is None or row is None or (step[0], row[0]) != (ndim - 1, ndim - 2) or row[1] < step[1]:
         return None
     return row[1] - step[1]
 
 
-def _counted(source: Node | Scalar, through: Layout | None, ndim: int) -> tuple[int, int] | None:
+def _match_counter(source: Node | Scalar, layout: Layout | None, ndim: int) -> tuple[int, int] | None:
     """Return the only axis along which a source counts up by 1, and the first value; None for a source of another form."""
-    if type(source) is not Node or source.op is not POSITION or through is None or through.base is not None:
+    if type(source) is not Node or source.op is not POSITION or layout is None or layout.base is not None:
         return None
-    if through.tables is not None or sorted(through.strides) != [0] * (ndim - 1) + [1]:
+    if layout.tables is not None or sorted(layout.strides) != [0] * (ndim - 1) + [1]:
         return None
-    return through.strides.index(1), through.offset
+    return layout.strides.index(1), layout.offset
 
 
-def _value(node: Node, value: dict[Node, float | None], rows: Rows) -> float | None:
+def _infer_value(node: Node, values: dict[Node, float | None], rows: Rows) -> float | None:
     """Return the value of an elementwise node at unseen steps, -inf or 0, or None if the value is unknown.
 
     The first operand must have a known value at these steps, and the remaining operands must be the same for every step of a row.
     """
-    first, *others = node.sources
-    if type(first) is not Node or any(
-        type(s) is Node and (s not in rows.axes or rows.steps in rows.axes[s]) for s in others
+    operand, *other_operands = node.sources
+    if type(operand) is not Node or any(
+        type(s) is Node and (s not in rows.axes or rows.steps in rows.axes[s]) for s in other_operands
     ):
         return None
-    known = value.get(first)
-    if known is None:
+    operand_value = values.get(operand)
+    if operand_value is None:
         return None
-    return (_WEIGHS_NOTHING if known == 0 else _OF_LOWEST).get(node.op.name)
+    return (_RESULTS_FOR_ZERO if operand_value == 0 else _RESULTS_FOR_MINUS_INF).get(node.op.name)

@@ -20,7 +20,7 @@ from .twins import check
 pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
 
 NARROW = (boolean, int8, uint8, int16, uint16)
-LENGTHS = (0, 1, 7, narrow.LEAST - 1, narrow.LEAST, narrow.LEAST + 1, 1000)
+LENGTHS = (0, 1, 7, narrow.MIN_SUM_ELEMENTS - 1, narrow.MIN_SUM_ELEMENTS, narrow.MIN_SUM_ELEMENTS + 1, 1000)
 
 
 def tensor(values: Any, dtype: DType) -> Tensor:
@@ -35,7 +35,7 @@ def any_values(dtype: DType, *shape: int) -> Tensor:
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_machine_code_and_interpreter_agree(length: int, dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(narrow, "BLOCK", 96)  # several, of which the last is not whole
+    monkeypatch.setattr(narrow, "BLOCK_ELEMENTS", 96)  # several, of which the last is not whole
     x = any_values(dtype, 3, length)
     views: list[Callable[[Tensor], Tensor]] = [lambda t: t, lambda t: t[:, ::-1], lambda t: t[::-1, ::2], lambda t: t[:, 1:]]
     for view in views:
@@ -48,7 +48,7 @@ def test_machine_code_and_interpreter_agree(length: int, dtype: DType, monkeypat
 def test_no_block_overflows(dtype: DType) -> None:
     """The largest and the smallest of elements, as many as fill some blocks."""
     for value in (dtype.highest, dtype.lowest):
-        for length in (narrow.BLOCK - 1, narrow.BLOCK, 3 * narrow.BLOCK + 5):
+        for length in (narrow.BLOCK_ELEMENTS - 1, narrow.BLOCK_ELEMENTS, 3 * narrow.BLOCK_ELEMENTS + 5):
             x = tx.full((2, length), value, dtype=dtype).realize()
             assert x.sum(axis=1).tolist() == [int(value) * length] * 2
             assert x.sum().item() == 2 * int(value) * length

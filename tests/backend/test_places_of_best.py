@@ -69,5 +69,5 @@ def test_places_are_short_where_all_are_small_and_values_narrow() -> None:
     for dtype in WIDE:
         assert places_of(tx.argmax(tx.zeros((2, 9), dtype=dtype).realize(), axis=1)) is int64
     one = tx.zeros(1, dtype=float32).realize()
-    assert places_of(tx.argmax(one.expand(places.NOWHERE - 1))) is int32
-    assert places_of(tx.argmax(one.expand(places.NOWHERE + 1))) is int64
+    assert places_of(tx.argmax(one.expand(places.EMPTY_POSITION - 1))) is int32
+    assert places_of(tx.argmax(one.expand(places.EMPTY_POSITION + 1))) is int64

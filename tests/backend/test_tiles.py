@@ -9,7 +9,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.dtypes import ALL, DType, bfloat16
-from tenxor.kernel.cpu.lanes import SHORT
+from tenxor.kernel.cpu.lanes import MIN_LANE_EXTENT
 from tenxor.kernel.ir import For, Kernel, Statement, TileLoad
 from tenxor.tensor import Tensor
 from tests.machines import current
@@ -45,8 +45,8 @@ def one(t: Tensor) -> Kernel:
 def test_every_size_of_the_last_tiles(rows: int) -> None:
     for columns in SIDES:
         kernel = one(matrix(rows, columns).T + matrix(columns, rows))
-        in_steps = 1 < rows <= SHORT and columns >= 2 * rows  # lanes run along the longer loop, and write in steps
-        is_near = columns <= SHORT and columns * tx.float32.itemsize < current().vector_bytes  # vectors hold several steps
+        in_steps = 1 < rows <= MIN_LANE_EXTENT and columns >= 2 * rows  # lanes run along the longer loop, and write in steps
+        is_near = columns <= MIN_LANE_EXTENT and columns * tx.float32.itemsize < current().vector_bytes  # vectors hold several steps
         assert stages(kernel) == (rows > 1 and columns > 1 and not (in_steps or is_near))
 
 

@@ -55,9 +55,9 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     rows, size = {"one block": (256, 1 << 22), "rows": (2, 1 << 22), "few heads": (3, 1 << 9), "one query": (5, 1)}[
         request.param
     ]
-    monkeypatch.setattr(cuts, "ROWS", rows)
+    monkeypatch.setattr(cuts, "MAX_BLOCK_ROWS", rows)
     monkeypatch.setattr(attention, "BLOCK_BYTES", size)
-    monkeypatch.setattr(attention, "FEWEST", 1)
+    monkeypatch.setattr(attention, "MIN_BLOCK_ROWS", 1)
 
 
 @pytest.mark.usefixtures("blocks")

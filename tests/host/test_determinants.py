@@ -20,7 +20,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("char", "fdFD")
 def test_they_are_numpys(char: str, small: None) -> None:
     numbers = np.random.default_rng(7)
-    assert determinants._factor(char) is not None, "NumPy's LAPACK goes by another name here; say which in _NAMES"
+    assert determinants._find_factor(char) is not None, "NumPy's LAPACK goes by another name here; say which in _NAMES"
     for n in (1, 2, 3, 5, 8, 33):
         given = numbers.normal(size=(2, 3, n, n)) + (1j * numbers.normal(size=(2, 3, n, n)) if char in "FD" else 0)
         x = given.astype(char)
@@ -40,7 +40,7 @@ def test_they_are_numpys(char: str, small: None) -> None:
 
 
 def test_without_lapack_numpy_does_it(monkeypatch: pytest.MonkeyPatch, small: None) -> None:
-    monkeypatch.setattr(determinants, "_factor", lambda char: None)
+    monkeypatch.setattr(determinants, "_find_factor", lambda char: None)
     x = np.array([[1.0, 2.0], [3.0, 4.0]])
     assert determinants.det(x) == np.linalg.det(x)
 

@@ -46,7 +46,9 @@ def test_a_numpy_without_these_parts_is_asked(monkeypatch: pytest.MonkeyPatch) -
     x = drawn((5, 3), "float64")
     wanted = np.linalg.qr(x)
     for missing in ("qr_r_raw", "qr_reduced"):
-        monkeypatch.setattr(factors, "_loop", lambda name, missing=missing, own=factors._loop: None if name == missing else own(name))
+        monkeypatch.setattr(
+            factors, "_find_loop", lambda name, missing=missing, own=factors._find_loop: None if name == missing else own(name)
+        )
         found = factors.qr(x, mode="reduced")
         monkeypatch.undo()
         assert [a.tobytes() for a in found] == [b.tobytes() for b in wanted]

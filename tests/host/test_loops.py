@@ -20,7 +20,7 @@ OF_DOUBLES = ("inv", "det", "slogdet", "solve", "solve_triangular", "eig", "eigv
 
 
 def forget() -> None:
-    for remembered in (loops._is_proved, loops._found, interface.other_interface, orders._functions):
+    for remembered in (loops._is_verified, loops._find_loop, interface.other_interface, orders._find_functions):
         remembered.cache_clear()
     interface.refused.clear()
 
@@ -67,7 +67,7 @@ def test_there_are_none_of_other_dtypes(dtype: DType, afresh: None) -> None:
 
 def test_another_interface_is_not_looked_into(afresh: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(interface, "INTERFACE", 0x01000009)
-    monkeypatch.setattr(loops, "_of_ufunc", lambda *_, **__: pytest.fail("it was looked into"))
+    monkeypatch.setattr(loops, "_make_loop", lambda *_, **__: pytest.fail("it was looked into"))
     assert not any([found(name) for name in OF_DOUBLES])
     assert inplace.state() == f"off: NumPy's binary interface is {0x02000000:#x}, and 0x1000009 is known"
     shortcut.start()
@@ -88,15 +88,15 @@ def test_a_struct_with_other_parts_is_refused(afresh: None, monkeypatch: pytest.
 
 
 def test_what_numpy_has_no_more_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(loops._FINDERS, "inv", loops._of_matrices("inverse", {"d": "d->d"}))
-    monkeypatch.setitem(loops._FINDERS, "det", loops._of_matrices("det", {"d": "d->D"}))
+    monkeypatch.setitem(loops._FINDERS, "inv", loops._make_matrix_finder("inverse", {"d": "d->d"}))
+    monkeypatch.setitem(loops._FINDERS, "det", loops._make_matrix_finder("det", {"d": "d->D"}))
     assert not found("inv") and not found("det")
     assert found("solve")
     assert inplace.state().startswith("on, but for det (det has no d->D), inv (")
 
 
 def test_a_function_that_gives_something_else_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(loops._FINDERS, "inv", loops._of_matrices("cholesky_lo", {"d": "d->d"}))
+    monkeypatch.setitem(loops._FINDERS, "inv", loops._make_matrix_finder("cholesky_lo", {"d": "d->d"}))
     assert not found("inv")
     assert refused() == {"inv"} and "inv (it does not give what NumPy gives)" in inplace.state()
 

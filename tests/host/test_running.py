@@ -161,9 +161,9 @@ def test_what_is_over_begins_with_no_further_matrix() -> None:
 
     op = HostOp("sum", "n -> _", "same", call, 1, "n", 3e4)
     given, found = np.arange(5.0).repeat(3).reshape(5, 3), np.full(5, -1.0)
-    running._compute(op, [given], [found], (5,), 10**9, {}, over)
+    running._compute_batch(op, [given], [found], (5,), 10**9, {}, over)
     assert (met, found.tolist()) == ([0.0, 1.0], [0.0, 3.0, -1.0, -1.0, -1.0])
-    running._compute(op, [given], [found], (5,), 10**9, {}, Event())
+    running._compute_batch(op, [given], [found], (5,), 10**9, {}, Event())
     assert found.tolist() == [0.0, 3.0, 6.0, 9.0, 12.0]
 
 

@@ -11,7 +11,7 @@ import pytest
 import tenxor as tx
 from tenxor.backend import backend
 from tenxor.kernel.cpu.columns import STEPS
-from tenxor.kernel.cpu.prefetch import OFTEN
+from tenxor.kernel.cpu.prefetch import REPEAT_FACTOR
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import For, Init, Keep, Kept, Kernel, Load, Prefetch, Statement, Store, expressions, walk
 from tenxor.layout import Layout
@@ -271,7 +271,7 @@ class TestShortRows:
         assert not self.read_first(self.rows(self.SHORTEST, self.LEAST, tx.int8).max(axis=0))
 
     def test_of_more_where_they_are_taken_with_something_else(self) -> None:
-        few, many = (self.rows(self.SHORTEST, times * self.LEAST) for times in (1, OFTEN))
+        few, many = (self.rows(self.SHORTEST, times * self.LEAST) for times in (1, REPEAT_FACTOR))
         for x, count in ((few, 0), (many, 1)):
             assert len(self.read_first(ones(x.shape[0]) @ x)) == count
 

@@ -12,7 +12,7 @@ from tenxor.dtypes import bfloat16, float16, float32, float64, int8
 from tenxor.kernel import footprint, pairs
 from tenxor.kernel.ir import Kernel, Product, Store
 from tenxor.kernel.lower import lower
-from tenxor.kernel.pairs import AT_ONCE, LEAST, LONG
+from tenxor.kernel.pairs import AT_ONCE, LEAST, MAX_SHORT_STEPS
 from tenxor.node import STORE
 from tenxor.plans import lowering
 from tenxor.plans.plan import planned
@@ -107,8 +107,8 @@ class TestWhichReductions:
         assert sides == ([columns, 100] if turned else [100, columns])
 
     def test_few_results_of_many_steps_are_not(self) -> None:
-        assert kernel_of(ones(3, LONG) @ ones(LONG, 3)).product is not None
-        assert kernel_of(ones(3, LONG + 1) @ ones(LONG + 1, 3)).product is None
+        assert kernel_of(ones(3, MAX_SHORT_STEPS) @ ones(MAX_SHORT_STEPS, 3)).product is not None
+        assert kernel_of(ones(3, MAX_SHORT_STEPS + 1) @ ones(MAX_SHORT_STEPS + 1, 3)).product is None
         assert kernel_of(ones(5, 100) @ ones(100, 5)).product is not None
         for steps in (10, 100):  # lanes run along the steps
             assert kernel_of(ones(5, steps) @ ones(5, steps).T).product is None

@@ -24,7 +24,7 @@ N = 12
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Little is put in pieces, too, and rolled when it is wanted."""
-    monkeypatch.setattr(pieces, "LEAST", 1)
+    monkeypatch.setattr(pieces, "MIN_PIECE_ELEMENTS", 1)
     monkeypatch.setattr(joining, "LAZY_ROLL_BYTES", 1)
     forget()
     yield
@@ -47,14 +47,14 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Any:
 )
 def test_where_tables_go_on_otherwise(offsets: list[int], breaks: list[int]) -> None:
     table = Table(np.array(offsets) - offsets[0])
-    assert pieces._breaks(table) == breaks
+    assert pieces._find_breaks(table) == breaks
     for start, end in zip([0, *breaks], [*breaks, len(offsets)], strict=True):
         assert len(set(np.diff(offsets[start:end]).tolist())) <= 1
 
 
 def test_no_more_breaks_than_are_of_use() -> None:
-    found = pieces._breaks(Table(np.random.default_rng(0).permutation(5000)))
-    assert len(found) == pieces.MOST + 1
+    found = pieces._find_breaks(Table(np.random.default_rng(0).permutation(5000)))
+    assert len(found) == pieces.MAX_PIECES + 1
 
 
 def rolls(x: Any, lib: Any) -> Any:

@@ -135,7 +135,7 @@ def test_memory_is_not_taken_from_who_may_still_ask() -> None:
 @pytest.mark.parametrize("shape", [(1 << 20,), (1, (1 << 20) + 17), (1 << 10, 1 << 10), (3, 1 << 19)])
 def test_a_huge_reduction_has_more_blocks(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """So that none of them takes long, as signals are heard between them."""
-    monkeypatch.setattr(sys.modules["tenxor.rewrite.reductions"], "HUGE", 1 << 18)
+    monkeypatch.setattr(sys.modules["tenxor.rewrite.reductions"], "MIN_HUGE_ELEMENTS", 1 << 18)
     x = tx.asarray(np.arange(np.prod(shape), dtype=np.uint32).reshape(shape))
     for axis in (None, len(shape) - 1):
         assert x.sum(axis=axis).tolist() == x.to_numpy().sum(axis=axis, dtype=np.uint64).tolist()

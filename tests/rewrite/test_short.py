@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import tenxor as tx
 from tenxor.node import Node
-from tenxor.rewrite.short import BEST, MANY, PLACES, ROW, written_out
+from tenxor.rewrite.short import BEST, MAX_ROW_ELEMENTS, MIN_TOTAL_ELEMENTS, PLACES, written_out
 
 from .samples import kernels
 from .test_windows import reduction_of
@@ -66,7 +66,7 @@ def best_of(x: Any, kind: str) -> Any:
 def test_rows_are_reduced_as_by_numpy(dtype: str, kind: str, row: int, how: str, odd: bool, seed: int) -> None:
     """Floats here are small integers: their sums and products are exact."""
     rng = np.random.default_rng(seed)
-    rows = MANY // row + int(rng.integers(1, 40))
+    rows = MIN_TOTAL_ELEMENTS // row + int(rng.integers(1, 40))
     a = drawn(rng, rows, row + 1 if how == "a part" else row, dtype, odd=odd)
     x = tx.asarray(a)
     if how == "turned":
@@ -94,7 +94,14 @@ def rows_of(row: int, elements: int, dtype: str = "float64") -> tx.Tensor:
 
 @pytest.mark.parametrize(
     ("kind", "longest", "least"),
-    [("argmax", BEST, PLACES), ("max", BEST, MANY), ("any", ROW, MANY), ("all", ROW, MANY), ("prod", ROW, MANY), ("sum", ROW, MANY)],
+    [
+        ("argmax", BEST, PLACES),
+        ("max", BEST, MIN_TOTAL_ELEMENTS),
+        ("any", MAX_ROW_ELEMENTS, MIN_TOTAL_ELEMENTS),
+        ("all", MAX_ROW_ELEMENTS, MIN_TOTAL_ELEMENTS),
+        ("prod", MAX_ROW_ELEMENTS, MIN_TOTAL_ELEMENTS),
+        ("sum", MAX_ROW_ELEMENTS, MIN_TOTAL_ELEMENTS),
+    ],
 )
 def test_many_short_rows_are_written_out(kind: str, longest: int, least: int) -> None:
     def made(row: int, elements: int) -> list[Node] | None:

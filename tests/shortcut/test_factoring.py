@@ -46,7 +46,7 @@ def test_what_is_no_number_goes_through() -> None:
 
 def test_another_numpy_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     """One whose parts have other names, or give other numbers."""
-    monkeypatch.setattr(factoring, "_found", factoring._found.__wrapped__)
+    monkeypatch.setattr(factoring, "_find_factors", factoring._find_factors.__wrapped__)
     given = (HOST["qr"], [float64], {"mode": "reduced"})
     assert factoring.factors_of(*given) is not None
     own = np.linalg.qr
@@ -57,6 +57,6 @@ def test_another_numpy_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str, types: str) -> None:
         raise LookupError(f"no {name}")
 
-    monkeypatch.setattr(factoring, "_found", factoring._found.__wrapped__)
+    monkeypatch.setattr(factoring, "_find_factors", factoring._find_factors.__wrapped__)
     monkeypatch.setattr(factoring, "loop_of_matrices", missing)
     assert factoring.factors_of(*given) is None and "no qr" in refused.pop("qr")

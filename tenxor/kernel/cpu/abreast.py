@@ -26,11 +26,11 @@ def abreast(nest: Nest, target: Target) -> Nest:
     if len(nest.reductions) != 1 or not nest.space:
         return nest
     (f,) = nest.reductions
-    if f.around != nest.space or len(f.axes) != 1 or not (_is_running(nest) or _comes_from_memory(nest, target)):
+    if f.around != nest.space or len(f.axes) != 1 or not (_is_running(nest) or _is_memory_bound(nest, target)):
         return nest
     if sum(map(work, f.values)) > target.costs.cheap or not all(isinstance(s, (For, Init, Update, Store)) for s in statements(nest.body)):
         return nest
-    return nest._replace(body=_with(nest.body, nest.space[-1], target.loops.abreast))
+    return nest._replace(body=_set_abreast(nest.body, nest.space[-1], target.loops.abreast))
 
 
 def _is_running(nest: Nest) -> bool:
@@ -38,7 +38,7 @@ def _is_running(nest: Nest) -> bool:
     return len(nest.around) > len(nest.space) and not any(axis.vector for axis in nest.axes)
 
 
-def _comes_from_memory(nest: Nest, target: Target) -> bool:
+def _is_memory_bound(nest: Nest, target: Target) -> bool:
     """Return whether rows are so long that the loop waits for memory, or for operands shared by the rows."""
     (f,), row = nest.reductions, nest.space[-1]
     if nest.around != nest.space or f.accumulator in nest.in_order:
@@ -47,13 +47,13 @@ def _comes_from_memory(nest: Nest, target: Target) -> bool:
     nbytes = nest.axes[inner].extent * max(o.dtype.itemsize for o in nest.operands)
     if nbytes < min(target.with_the_same, target.streamed):
         return False  # tested first: most rows are short, and share a plan because of this single comparison
-    moving = _moving(nest, inner, row)
-    is_of_streams = moving == {True} and nbytes >= target.streamed
-    is_with_the_same = moving == {True, False} and nbytes >= target.with_the_same
-    return (is_of_streams or is_with_the_same) and len(nest.accumulators[f.accumulator].states) == 1
+    movement = _row_movement(nest, inner, row)
+    is_streamed = movement == {True} and nbytes >= target.streamed
+    has_shared_operands = movement == {True, False} and nbytes >= target.with_the_same
+    return (is_streamed or has_shared_operands) and len(nest.accumulators[f.accumulator].states) == 1
 
 
-def _moving(nest: Nest, inner: int, row: int) -> set[bool]:
+def _row_movement(nest: Nest, inner: int, row: int) -> set[bool]:
     """Return whether contiguous operands along a row move from row to row, as a set of both answers; empty unless lanes run along rows.
 
     The set is also empty if an operand is read with a larger stride, through a table or at computed indices.
@@ -61,23 +61,23 @@ def _moving(nest: Nest, inner: int, row: int) -> set[bool]:
     if not nest.axes[inner].vector or nest.axes[row].vector:
         return set()
     (f,) = nest.reductions
-    moving: set[bool] = set()
+    movement: set[bool] = set()
     for e in accesses(f.values):
         operand, address = nest.reads[e.index]
-        along = nest.step(address, inner)
-        if operand < 0 or e.args or address.then is not None or isinstance(along, Table) or along not in (0, 1):
+        inner_step = nest.step(address, inner)
+        if operand < 0 or e.args or address.then is not None or isinstance(inner_step, Table) or inner_step not in (0, 1):
             return set()
-        if along:
-            moving.add(any(t.axis == row for t in address.terms))
-    return moving
+        if inner_step:
+            movement.add(any(t.axis == row for t in address.terms))
+    return movement
 
 
-def _with(body: Body, axis: int, turns: int) -> Body:
-    """Return a body with `turns` iterations of the loop over `axis` interleaved."""
+def _set_abreast(body: Body, axis: int, count: int) -> Body:
+    """Return a body with `count` iterations of the loop over `axis` interleaved."""
 
-    def changed(s: Statement) -> Statement:
+    def change(s: Statement) -> Statement:
         if not isinstance(s, For):
             return s
-        return s._replace(abreast=turns) if s.axis == axis else s._replace(body=_with(s.body, axis, turns))
+        return s._replace(abreast=count) if s.axis == axis else s._replace(body=_set_abreast(s.body, axis, count))
 
-    return tuple(map(changed, body))
+    return tuple(map(change, body))

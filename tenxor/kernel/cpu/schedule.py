@@ -24,9 +24,9 @@ def scheduled(nest: Nest, target: Target) -> Nest:
     from .prefetch import prefetching
     from .products import as_product
 
-    once = in_one_pass(nest, target)
-    if once is not None:
-        return once
+    single_pass = in_one_pass(nest, target)
+    if single_pass is not None:
+        return single_pass
     product = as_product(nest, target)
     if product is not None:
         return streaming(product, target)

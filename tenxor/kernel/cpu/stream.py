@@ -10,22 +10,22 @@ from ..nest import Body, Nest
 
 def streaming(nest: Nest, target: Target) -> Nest:
     """Return the nest, with non-temporal stores if the result is large."""
-    return nest._replace(body=_streamed(nest.body)) if _is_worth_it(nest, target) else nest
+    return nest._replace(body=_stream_stores(nest.body)) if _is_worthwhile(nest, target) else nest
 
 
-def _streamed(body: Body) -> Body:
+def _stream_stores(body: Body) -> Body:
     """Return a body with its stores made non-temporal."""
-    def changed(s: Statement) -> Statement:
+    def change(s: Statement) -> Statement:
         if isinstance(s, Product) and s.twins:
             return s  # mirroring reads the results again
         if isinstance(s, (For, Product)):
-            return s._replace(body=_streamed(s.body))
+            return s._replace(body=_stream_stores(s.body))
         return s._replace(streamed=True) if isinstance(s, Store) else s
 
-    return tuple(map(changed, body))
+    return tuple(map(change, body))
 
 
-def _is_worth_it(nest: Nest, target: Target) -> bool:
+def _is_worthwhile(nest: Nest, target: Target) -> bool:
     """Return whether non-temporal stores pay for the result.
 
     The result must be large, more than caches hold together with the operands, and written in rows of vectors that begin at cache lines.
@@ -34,10 +34,10 @@ def _is_worth_it(nest: Nest, target: Target) -> bool:
     nbytes = root.size * root.dtype.itemsize
     if stores(root.op) or nbytes < streams.result:
         return False
-    read = {o.node: o.node.size * o.dtype.itemsize for o in nest.operands if o.node is not None}
-    if nbytes + sum(read.values()) <= streams.touched:
+    operand_bytes = {o.node: o.node.size * o.dtype.itemsize for o in nest.operands if o.node is not None}
+    if nbytes + sum(operand_bytes.values()) <= streams.touched:
         return False
     address = nest.store.address
-    across = [t for t in address.terms if not (t.how == "step" and t.value == 1 and nest.axes[t.axis].vector)]
-    rows = all(t.how == "step" and t.value * root.dtype.itemsize % ALIGNMENT == 0 for t in across)
-    return rows and address.then is None and len(across) < len(address.terms)
+    row_terms = [t for t in address.terms if not (t.how == "step" and t.value == 1 and nest.axes[t.axis].vector)]
+    has_aligned_rows = all(t.how == "step" and t.value * root.dtype.itemsize % ALIGNMENT == 0 for t in row_terms)
+    return has_aligned_rows and address.then is None and len(row_terms) < len(address.terms)

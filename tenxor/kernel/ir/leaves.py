@@ -46,12 +46,12 @@ class Address(NamedTuple):
         return frozenset(t.axis for t in self.terms if t.axis >= 0)
 
 
-_NAMES = "ijklmnopqrstuvw"
+_AXIS_LETTERS = "ijklmnopqrstuvw"
 
 
 def axis_name(axis: int) -> str:
     """Return the letter or name of a loop axis, as texts of kernels show it."""
-    return _NAMES[axis] if axis < len(_NAMES) else f"i{axis}"
+    return _AXIS_LETTERS[axis] if axis < len(_AXIS_LETTERS) else f"i{axis}"
 
 
 def show_address(a: Address, digit: str = "", indices: tuple[Expr, ...] = ()) -> str:
@@ -59,7 +59,7 @@ def show_address(a: Address, digit: str = "", indices: tuple[Expr, ...] = ()) ->
 
     `digit` is the prefix of axis names in the later views of a chain. `indices` are the index operands that axes -1, -2, … refer to.
     """
-    parts = []
+    summands = []
     for t in a.terms:
         name = f"{digit}{t.axis}" if digit else axis_name(t.axis) if t.axis >= 0 else repr(indices[~t.axis])
         texts = {
@@ -68,10 +68,10 @@ def show_address(a: Address, digit: str = "", indices: tuple[Expr, ...] = ()) ->
             "stride": f"{name}*s{t.value}",
             "table": f"t{t.value}[{name}]",
         }
-        parts.append(texts[t.how])
+        summands.append(texts[t.how])
     if a.offset is not None:
-        parts.append(f"s{a.offset}")
-    text = " + ".join(parts) or "0"
+        summands.append(f"s{a.offset}")
+    text = " + ".join(summands) or "0"
     if a.then is None:
         return text
     sizes = ", ".join(f"s{d}" for d in a.digits)
@@ -230,18 +230,18 @@ class Factor(Expr):
 
 def surface(e: Expr) -> Iterator[Expr]:
     """Yield the expression and the expressions below it, each once, but not those from which loads compute their indices."""
-    stack, seen = [e], {e}
+    stack, visited = [e], {e}
     while stack:
-        part = stack.pop()
-        yield part
-        if isinstance(part, Call):
-            stack += [a for a in part.args if a not in seen]
-            seen.update(part.args)
+        inner = stack.pop()
+        yield inner
+        if isinstance(inner, Call):
+            stack += [a for a in inner.args if a not in visited]
+            visited.update(inner.args)
 
 
 def work(e: Expr) -> int:
     """Return the estimated cost of evaluating an expression once, in additions."""
-    return sum(part.op.cost for part in walk(e) if isinstance(part, Call))
+    return sum(inner.op.cost for inner in walk(e) if isinstance(inner, Call))
 
 
 def expand(e: Call) -> Expr | None:
@@ -251,7 +251,7 @@ def expand(e: Call) -> Expr | None:
     """
     if e.op.formula is None:
         return None
-    wide = e.dtype.compute
-    if wide is e.dtype:
+    wide_dtype = e.dtype.compute
+    if wide_dtype is e.dtype:
         return e.op.formula(*e.args)
     return cast(e.op.formula(*(cast(a, a.dtype.compute) for a in e.args)), e.dtype)

@@ -214,8 +214,8 @@ class Operand(NamedTuple):
 def in_turn(body: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
     """Yield the statements in order, each as a tuple of one, but adjacent stores in one tuple, because they run together."""
     for is_store, run in groupby(body, lambda s: isinstance(s, Store)):
-        found = tuple(run)
-        yield from [found] if is_store else [(s,) for s in found]
+        group = tuple(run)
+        yield from [group] if is_store else [(s,) for s in group]
 
 
 def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
@@ -241,18 +241,18 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
             yield s.value
 
 
-def with_expressions(body: tuple[Statement, ...], changed: Callable[[Expr], Expr]) -> tuple[Statement, ...]:
-    """Return the statements with each root expression `e` replaced by `changed(e)`. Contractions and scatters stay as they are."""
-    found: list[Statement] = []
+def with_expressions(body: tuple[Statement, ...], change: Callable[[Expr], Expr]) -> tuple[Statement, ...]:
+    """Return the statements with each root expression `e` replaced by `change(e)`. Contractions and scatters stay as they are."""
+    new_body: list[Statement] = []
     for s in body:
         if isinstance(s, For):
-            s = s._replace(body=with_expressions(s.body, changed))
+            s = s._replace(body=with_expressions(s.body, change))
         elif isinstance(s, Update):
-            s = Update(s.accumulator, tuple(map(changed, s.values)))
+            s = Update(s.accumulator, tuple(map(change, s.values)))
         elif isinstance(s, Keep):
-            s = s._replace(value=changed(s.value))
+            s = s._replace(value=change(s.value))
         elif isinstance(s, Store):
-            s = s.with_values([changed(v) for v in s.values])
-            s = s if s.changes is None else s._replace(changes=changed(s.changes))
-        found.append(s)
-    return tuple(found)
+            s = s.with_values([change(v) for v in s.values])
+            s = s if s.changes is None else s._replace(changes=change(s.changes))
+        new_body.append(s)
+    return tuple(new_body)

@@ -71,23 +71,23 @@ def _show_body(axes: Axes, accumulators: Accumulators, body: Body, depth: int, l
     for s in body:
         if isinstance(s, For):
             axis = axes[s.axis]
-            how = ("parallel " if axis.parallel else "") + ("vector " if axis.vector else "")
+            mode = ("parallel " if axis.parallel else "") + ("vector " if axis.vector else "")
             name, extent = axis_name(s.axis), f"s{axis.extent}"
             if s.block:
                 lines.append(f"{pad}blocks of {s.block} {name} in 0..{extent}{', as a whole' if s.whole else ''}:")
                 _show_body(axes, accumulators, s.body, depth + 1, lines)
                 continue
-            some = f", {s.abreast} abreast" if s.abreast > 1 else ""
-            lines.append(f"{pad}{how}for {name} in 0..{extent}{some}:")
+            jam = f", {s.abreast} abreast" if s.abreast > 1 else ""
+            lines.append(f"{pad}{mode}for {name} in 0..{extent}{jam}:")
             _show_body(axes, accumulators, s.body, depth + 1, lines)
         elif isinstance(s, Init):
             lines.append(in_rows(f"{pad}r{s.accumulator} = {accumulators[s.accumulator].reduction.name}.identity"))
         elif isinstance(s, Update):
-            for part, value in enumerate(s.values):
-                lines.append(in_rows(f"{pad}r{s.accumulator}{f'.{part}' if part else ''} = {value!r}"))
+            for k, value in enumerate(s.values):
+                lines.append(in_rows(f"{pad}r{s.accumulator}{f'.{k}' if k else ''} = {value!r}"))
         elif isinstance(s, Prefetch):
-            how, of = ("read", "") if s.by_reading else ("prefetch", f" of the next {axis_name(s.axis)}")
-            lines.append(f"{pad}{how} p{s.operand}[{show_address(s.address)}]{of}")
+            mode, clause = ("read", "") if s.by_reading else ("prefetch", f" of the next {axis_name(s.axis)}")
+            lines.append(f"{pad}{mode} p{s.operand}[{show_address(s.address)}]{clause}")
         elif isinstance(s, Keep):
             lines.append(in_rows(f"{pad}kept{s.row}[{axis_name(s.axis)}] = {s.value!r}"))
         elif isinstance(s, Product):
@@ -95,17 +95,17 @@ def _show_body(axes: Axes, accumulators: Accumulators, body: Body, depth: int, l
         elif isinstance(s, TileLoad):
             lines.append(f"{pad}tile{s.tile} = p{s.operand}[{show_address(s.address)}] over the blocks")
         elif isinstance(s, Accumulate):
-            place, parts = show_address(s.address, indices=s.indices), PARTS if len(s.values) > 1 else ("",)
-            held = [_Held(part, v.dtype) for part, v in zip(parts, s.values, strict=True)]
-            for which, value in zip(parts, s.joined, strict=True):
-                lines.append(f"{pad}p{s.operand}[{place}]{which} = {substitute(value, (*held, *s.values))!r}")
+            address_text, components = show_address(s.address, indices=s.indices), PARTS if len(s.values) > 1 else ("",)
+            old_values = [_Held(component, v.dtype) for component, v in zip(components, s.values, strict=True)]
+            for component, value in zip(components, s.joined, strict=True):
+                lines.append(f"{pad}p{s.operand}[{address_text}]{component} = {substitute(value, (*old_values, *s.values))!r}")
         else:
-            how = " streamed" if s.streamed else ""
+            mode = " streamed" if s.streamed else ""
             if s.changes is not None:
                 lines.append(f"{pad}where {s.changes!r}:")
                 pad += "  "
-            for which, value in zip(PARTS if s.imag is not None else ("",), s.values, strict=True):
-                lines.append(in_rows(f"{pad}p{s.operand}[{show_address(s.address)}]{which} ={how} {value!r}"))
+            for component, value in zip(PARTS if s.imag is not None else ("",), s.values, strict=True):
+                lines.append(in_rows(f"{pad}p{s.operand}[{show_address(s.address)}]{component} ={mode} {value!r}"))
 
 
 def _show_product(axes: Axes, accumulators: Accumulators, s: Product, depth: int, lines: list[str]) -> None:
@@ -113,12 +113,12 @@ def _show_product(axes: Axes, accumulators: Accumulators, s: Product, depth: int
     pad = "  " * depth
     row, column, step = axis_name(s.left.axis), axis_name(s.right.axis), ", ".join(map(axis_name, s.summed))
     rows, columns = (f"s{axes[side.axis].extent}" for side in (s.left, s.right))
-    half = f" from {row} on, and mirrored" if s.twins else ""
+    symmetry = f" from {row} on, and mirrored" if s.twins else ""
     ahead = f", the next {axis_name(s.ahead)} prefetched" if s.ahead >= 0 else ""
-    lines.append(f"{pad}product for {row} in 0..{rows}, {column} in 0..{columns}{half}, over {step}{ahead}:")
+    lines.append(f"{pad}product for {row} in 0..{rows}, {column} in 0..{columns}{symmetry}, over {step}{ahead}:")
     for name, side in (("left", s.left), ("right", s.right)):
-        how = " packed" if side.packed else ""
-        lines += [f"{pad}  {name}{k}[{axis_name(side.axis)}, {step}] ={how} {e!r}" for k, e in enumerate(side.values)]
-    for part, value in enumerate(s.values):
-        lines.append(f"{pad}  r{s.accumulator}{f'.{part}' if part else ''}[{row}, {column}] = {value!r}")
+        mode = " packed" if side.packed else ""
+        lines += [f"{pad}  {name}{k}[{axis_name(side.axis)}, {step}] ={mode} {e!r}" for k, e in enumerate(side.values)]
+    for component, value in enumerate(s.values):
+        lines.append(f"{pad}  r{s.accumulator}{f'.{component}' if component else ''}[{row}, {column}] = {value!r}")
     _show_body(axes, accumulators, s.body, depth + 1, lines)
