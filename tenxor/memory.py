@@ -55,8 +55,8 @@ class Buffer:
             """Make the array of a block allocated by the fast path, at the first request."""
             if name != "array":
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            found = self.array = np.frombuffer(self.owner, np.uint8)
-            return found
+            array = self.array = np.frombuffer(self.owner, np.uint8)
+            return array
 
     def typed(self, dtype: DType) -> Array:
         """Return the elements as a 1-D NumPy array over the same memory (`bfloat16` as its bits)."""
@@ -125,10 +125,10 @@ def window(buffer: Buffer, start: int, nbytes: int) -> Buffer:
 
     The part is for computation alone: it does not share `pins` and ownership with the whole.
     """
-    found = Buffer(nbytes)
-    found.array, found.address = buffer.array[start : start + nbytes], buffer.address + start
-    found.owner = buffer
-    return found
+    result = Buffer(nbytes)
+    result.array, result.address = buffer.array[start : start + nbytes], buffer.address + start
+    result.owner = buffer
+    return result
 
 
 class Pin:
@@ -206,16 +206,16 @@ def set_memory_limit(limit: int | None) -> None:
     pool.relieved()
 
 
-def _limit_named() -> None:
-    named = os.environ.get("TENXOR_MEMORY_LIMIT", "")
-    if named:
+def _set_initial_limit() -> None:
+    value = os.environ.get("TENXOR_MEMORY_LIMIT", "")
+    if value:
         try:
-            limit = int(named)
+            limit = int(value)
         except ValueError:
             limit = 0
         if limit < 1:
-            raise ArgumentError(f"TENXOR_MEMORY_LIMIT: the limit is a number of bytes, not {named!r:.80}; it must be a positive integer")
+            raise ArgumentError(f"TENXOR_MEMORY_LIMIT: the limit is a number of bytes, not {value!r:.80}; it must be a positive integer")
         set_memory_limit(limit)
 
 
-_limit_named()
+_set_initial_limit()

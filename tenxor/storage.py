@@ -144,5 +144,5 @@ def known_numbers(cells: Sequence[Storage], dtype: DType) -> list[Number] | None
     """Return the Python numbers of `cells`, as `Element.known` gives them; None unless every number is known and of the dtype `dtype`."""
     if dtype is bfloat16 or set(map(type, cells)) != {Element}:
         return None
-    found = [x._number for x in cells if x._dtype is dtype]  # type: ignore[attr-defined]
-    return found if len(found) == len(cells) and None not in found else None
+    numbers = [x._number for x in cells if x._dtype is dtype]  # type: ignore[attr-defined]
+    return numbers if len(numbers) == len(cells) and None not in numbers else None
