@@ -83,10 +83,10 @@ class Late:
         self._module = module
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        def import_and_call(*args: Any, **named: Any) -> Any:
+        def import_and_call(*args: Any, **kwargs: Any) -> Any:
             function = getattr(import_module(self._module), name)
             setattr(self, name, function)  # later accesses bypass this method
-            return function(*args, **named)
+            return function(*args, **kwargs)
 
         return import_and_call
 
@@ -147,7 +147,7 @@ def by_homes(package: dict[str, Any], names: Mapping[str, str]) -> tuple[Callabl
     return attribute, homes
 
 
-class _Awaited:
+class _ImportNotifier:
     """A finder for a single module of another library. It calls `callback()` after the import of the module."""
 
     def __init__(self, module: str, callback: Callable[[], Any]) -> None:
@@ -177,4 +177,4 @@ def when_loaded(module: str, callback: Callable[[], Any]) -> None:
     if module in sys.modules:
         callback()
     else:
-        sys.meta_path.insert(0, _Awaited(module, callback))
+        sys.meta_path.insert(0, _ImportNotifier(module, callback))

@@ -137,7 +137,7 @@ class Pin:
     __slots__ = ("__weakref__",)
 
 
-class _Watch(ref[Pin]):
+class _PinReference(ref[Pin]):
     """The `pins` of an exported buffer: a weak reference to the `Pin`, with a callback `reset` that sets `pins` to 0.
 
     The callback runs in C alone, exactly once, and no signal or thread can intervene.
@@ -155,15 +155,15 @@ def pinned(buffer: Buffer) -> object:
     """Return the token of `buffer`: while it lives, the buffer is externally shared. Return None for foreign memory. The caller must hold
     the lock.
     """
-    watch = buffer.pins
-    pin = watch() if isinstance(watch, _Watch) else None
-    if pin is None and watch != 1:
-        if isinstance(watch, _Watch):  # the pin is dead, but the callback has not run yet: disable the callback
-            watch.reset = int
+    pin_reference = buffer.pins
+    pin = pin_reference() if isinstance(pin_reference, _PinReference) else None
+    if pin is None and pin_reference != 1:
+        if isinstance(pin_reference, _PinReference):  # the pin is dead, but the callback has not run yet: disable the callback
+            pin_reference.reset = int
         pin = Pin()
-        watch = _Watch(pin, _reset)
-        watch.reset = partial(setattr, buffer, "pins", 0)
-        buffer.pins = watch
+        pin_reference = _PinReference(pin, _reset)
+        pin_reference.reset = partial(setattr, buffer, "pins", 0)
+        buffer.pins = pin_reference
     return pin
 
 

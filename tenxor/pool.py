@@ -100,7 +100,7 @@ class Pool:
         "max_held",
         "limit",
         "loans",
-        "much_in_use",
+        "pressure_bytes",
         "max_in_use",
         "pressed",
         "recent",
@@ -110,7 +110,7 @@ class Pool:
         "watched",
     )
 
-    much_in_use: int
+    pressure_bytes: int
 
     def __init__(self) -> None:
         self.free: dict[int, list[Block]] = {}
@@ -189,13 +189,13 @@ class Pool:
         array, borrower.address, _ = block
         borrower.array = array if len(array) == capacity else array[:capacity]
         if capacity >= SPARE or (capacity >= HUGE_PAGE and self.room != UNLIMITED):
-            self.awaited.add(ref(borrower, self.ringable().put))
+            self.awaited.add(ref(borrower, self.get_bell().put))
         self.loans[ref(borrower, self.back.append)] = block
         if in_use > self.high:
             self._record_rise(in_use)
         if in_use + small[IN_USE] > self.max_in_use:
             self.max_in_use = in_use + small[IN_USE]
-        if in_use > self.much_in_use:
+        if in_use > self.pressure_bytes:
             self.pressed = True
         if in_use + pooled > min(SPARE, self.room) and not self.watched:
             self._watch()
@@ -277,7 +277,7 @@ class Pool:
         def watch() -> None:
             while self.watched:
                 with suppress(_queue.Empty):
-                    self.awaited.discard(self.ringable().get(timeout=DECAY_S))
+                    self.awaited.discard(self.get_bell().get(timeout=DECAY_S))
                 self.watched = self.forget()
 
         if _is_examining:
@@ -288,7 +288,7 @@ class Pool:
         except RuntimeError:  # no more threads, or the interpreter ends: the next computation releases memory
             self.watched = False
 
-    def ringable(self) -> SimpleQueue[ref[Any]]:
+    def get_bell(self) -> SimpleQueue[ref[Any]]:
         """Return the queue `bell`, made at the first request: most processes never need a queue, and the import takes as long as a package
         of ours.
         """
@@ -393,7 +393,7 @@ class Pool:
         """Record that memory use cannot be reduced further now: reset `pressed`."""
         self.pressed, self.foreign = False, 0
         in_use, pooled = self.settle()
-        self.much_in_use = in_use + in_use // 8 + GROWTH_BYTES
+        self.pressure_bytes = in_use + in_use // 8 + GROWTH_BYTES
         self._limit_beside_small(in_use + pooled)
 
     def allow_small(self) -> None:
@@ -429,7 +429,7 @@ class Pool:
     def share(self, nbytes: int) -> None:
         """Record `nbytes` bytes of foreign memory kept alive by tensors."""
         self.foreign += nbytes
-        self.pressed = self.pressed or self.settle()[0] + self.foreign > self.much_in_use
+        self.pressed = self.pressed or self.settle()[0] + self.foreign > self.pressure_bytes
 
     def new(self, nbytes: int) -> Block | None:
         """Return a new block from the system; None if memory does not suffice. ValueError stands for more than the address space."""

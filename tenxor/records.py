@@ -53,16 +53,16 @@ else:
         Few classes have so many fields, and to compile a function for each would take longer than every call of a generic function.
         """
 
-        def __new__(_cls: type, *values: Any, **named: Any) -> Any:
+        def __new__(_cls: type, *values: Any, **kwargs: Any) -> Any:
             positional = dict(zip(fields, values, strict=False))
-            value_of = defaults | positional | named
+            value_of = defaults | positional | kwargs
             if (
                 len(values) > len(fields)
                 or len(value_of) > len(fields)
-                or not positional.keys().isdisjoint(named)
+                or not positional.keys().isdisjoint(kwargs)
                 or len(value_of) < len(fields)
             ):
-                raise TypeError(f"{name}() takes {', '.join(fields)}; {len(values)} values and {[*named]} were given")
+                raise TypeError(f"{name}() takes {', '.join(fields)}; {len(values)} values and {[*kwargs]} were given")
             return _of(_cls, map(value_of.__getitem__, fields))
 
         return __new__
@@ -82,10 +82,10 @@ else:
             raise TypeError(f"{cls.__name__} has {len(cls._fields)} fields, {len(record)} values were given")
         return record
 
-    def _replace(self, /, **named: Any) -> Any:
-        record = tuple.__new__(type(self), map(named.pop, self._fields, self))
-        if named:
-            raise ValueError(f"{type(self).__name__} has no fields {[*named]}")
+    def _replace(self, /, **kwargs: Any) -> Any:
+        record = tuple.__new__(type(self), map(kwargs.pop, self._fields, self))
+        if kwargs:
+            raise ValueError(f"{type(self).__name__} has no fields {[*kwargs]}")
         return record
 
     def _asdict(self) -> dict[str, Any]:

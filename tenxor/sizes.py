@@ -56,13 +56,13 @@ class Size:
     def __divmod__(self, other: Number) -> tuple[Number, Number]:
         if not isinstance(other, (int, Size)):
             return NotImplemented
-        quotient, remainder = self.trace.divided(self, other)
+        quotient, remainder = self.trace.divide(self, other)
         return quotient, remainder or 0  # `or` asks whether the remainder is 0: a guard
 
     def __rdivmod__(self, other: int) -> tuple[Number, Number]:
         if not isinstance(other, int):
             return NotImplemented
-        quotient, remainder = self.trace.divided(other, self)
+        quotient, remainder = self.trace.divide(other, self)
         return quotient, remainder or 0
 
     def __neg__(self) -> Number:
@@ -75,10 +75,10 @@ class Size:
         return self * -1 + other
 
     def __floordiv__(self, other: Number) -> Number:
-        return self.trace.divided(self, other)[0] if isinstance(other, (int, Size)) else NotImplemented
+        return self.trace.divide(self, other)[0] if isinstance(other, (int, Size)) else NotImplemented
 
     def __rfloordiv__(self, other: int) -> Number:
-        return self.trace.divided(other, self)[0] if isinstance(other, int) else NotImplemented
+        return self.trace.divide(other, self)[0] if isinstance(other, int) else NotImplemented
 
     def __rtruediv__(self, other: float) -> Quotient:
         return Quotient(other, self) if type(other) is float else NotImplemented
@@ -250,7 +250,7 @@ class Trace:
             self.lines[Condition(difference.terms, comparison if answer else _OPPOSITES[comparison])] = None
         return answer
 
-    def divided(self, a: Number, b: Number) -> tuple[Number, Number]:
+    def divide(self, a: Number, b: Number) -> tuple[Number, Number]:
         """Return the quotient, rounded down, and the remainder.
 
         Both are computed from the terms of `a` and `b` where guards, or exact division of the terms, allow it; otherwise they are new
@@ -299,7 +299,7 @@ class Trace:
         names = self.names
         return " + ".join(["*".join([str(n)] * (n != 1 or not m) + [names[a] for a in m]) for m, n in terms]) or "0"
 
-    def brief(self) -> list[Line]:
+    def merged_lines(self) -> list[Line]:
         """Return the lines of the trace, with the bounds of each input merged, and without conditions implied by the merged bounds."""
         bounds, excluded_values, other_lines = dict[int, tuple[int, int]](), dict[int, list[int]](), list[Line]()
         for line in self.lines:
@@ -342,7 +342,7 @@ class Trace:
             factor, constant = -factor, -constant - 1
         return (atom, -(constant // factor), MAX_INT64, None) if factor > 0 else (atom, MIN_INT64, constant // -factor, None)
 
-    def said(self, line: Condition | Bounds) -> str:
+    def guard_text(self, line: Condition | Bounds) -> str:
         """Return a guard as a Python expression."""
         if isinstance(line, Bounds):
             name, lower, upper = self.names[line.atom], line.lower, line.upper
@@ -356,17 +356,17 @@ class Trace:
 
         A division with unused results is left out: the inputs may be `Size`s, and the division would record guards for them.
         """
-        lines, guards, brief = [f"def found({', '.join(self.given)}):"], list[str](), self.brief()
-        read = {self.names[atom] for atom in _find_atoms((brief, results))}
+        lines, guards, merged_lines = [f"def found({', '.join(self.given)}):"], list[str](), self.merged_lines()
+        read = {self.names[atom] for atom in _find_atoms((merged_lines, results))}
 
         def check() -> None:
             if guards:
                 lines.append(f"if not ({' and '.join(guards)}): return None")
                 guards.clear()
 
-        for line in brief:
+        for line in merged_lines:
             if not isinstance(line, Division):
-                guards.append(self.said(line))
+                guards.append(self.guard_text(line))
                 continue
             check()
             quotient, remainder = line.names
@@ -385,7 +385,7 @@ class Trace:
 
     def words(self, results: Iterable[Number]) -> list[int]:
         """Return the function of `source` as bytecode: a guard program in the grammar of `known.py`."""
-        lines = self.brief()
+        lines = self.merged_lines()
         codes = [len(self.given), len(lines)]
         for line in lines:
             if isinstance(line, Condition):

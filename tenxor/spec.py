@@ -306,12 +306,12 @@ def _wrap_for_replay(original: Callable[P, T], wrapper_of: Callable[[Caller], Ca
     name = f"{original.__module__}.{original.__qualname__}"
 
     @wraps(original)
-    def function(*args: P.args, **named: P.kwargs) -> T:
+    def function(*args: P.args, **kwargs: P.kwargs) -> T:
         if args:
             for caller in callers:
-                result: T = wrapper_of(caller)(name, original)(*args, **named)
+                result: T = wrapper_of(caller)(name, original)(*args, **kwargs)
                 return result
-        return original(*args, **named)
+        return original(*args, **kwargs)
 
     function.__annotations__ = original.__annotations__  # from CPython 3.14 on, `wraps` misses annotations that were set explicitly
     return frameless(function, "again", name)

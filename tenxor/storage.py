@@ -140,9 +140,10 @@ class WatchedElement(Element):
     node = property(_node.__get__, _write_watched)
 
 
-def known_numbers(cells: Sequence[Storage], dtype: DType) -> list[Number] | None:
-    """Return the Python numbers of `cells`, as `Element.known` gives them; None unless every number is known and of the dtype `dtype`."""
-    if dtype is bfloat16 or set(map(type, cells)) != {Element}:
+def known_numbers(storages: Sequence[Storage], dtype: DType) -> list[Number] | None:
+    """Return the Python numbers of `storages`, as `Element.known` gives them; None unless every number is known and of the dtype `dtype`.
+    """
+    if dtype is bfloat16 or set(map(type, storages)) != {Element}:
         return None
-    numbers = [x._number for x in cells if x._dtype is dtype]  # type: ignore[attr-defined]
-    return numbers if len(numbers) == len(cells) and None not in numbers else None
+    numbers = [x._number for x in storages if x._dtype is dtype]  # type: ignore[attr-defined]
+    return numbers if len(numbers) == len(storages) and None not in numbers else None

@@ -113,9 +113,9 @@ def in_blocks(node: Node, slot_of: dict[Node, int], scalars: dict[int, int], mak
             bodies.append(_make_body(make_plan(pattern), slots, scalar_numbers))
         blocks.append((body_index, [given(offset) for offset in pattern.offsets]))
     calls_of_bodies = [[step.filling for step in body.plan.steps if step.filling is not None] for body in bodies]
-    works = [sum([call.work for call in calls]) for calls in calls_of_bodies]
+    work_of_bodies = [sum([call.work for call in calls]) for calls in calls_of_bodies]
     flagged = any([call.flagged for calls in calls_of_bodies for call in calls])
-    return Blockwise(bodies, blocks, needs, sum([works[body_index] for body_index, _ in blocks]), flagged)
+    return Blockwise(bodies, blocks, needs, sum([work_of_bodies[body_index] for body_index, _ in blocks]), flagged)
 
 
 def of_words(words: tuple[Any, ...], plan_of: Callable[[Any], Plan | None]) -> Blockwise | None:

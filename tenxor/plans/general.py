@@ -125,15 +125,15 @@ def general_for(pattern: Pattern, trace_every_miss: bool = False) -> tuple[Gener
     return match
 
 
-def general_of_sizes(pattern: Pattern, sized: Pattern) -> tuple[General, Numbers] | None:
-    """Return the generic plan for `pattern`, and its `Numbers` in terms of the symbolic sizes of `sized`.
+def general_of_sizes(pattern: Pattern, symbolic_pattern: Pattern) -> tuple[General, Numbers] | None:
+    """Return the generic plan for `pattern`, and its `Numbers` in terms of the symbolic sizes of `symbolic_pattern`.
 
-    `sized` is the same graph as `pattern`, with `Size`s for dims. Return None if the structures differ, if no generic plan holds or can be
-    traced, if a dim of `pattern` has two sizes in `sized` or two dims share a size, or if a guard fails.
+    `symbolic_pattern` is the same graph as `pattern`, with `Size`s for dims. Return None if the structures differ, if no generic plan holds
+    or can be traced, if a dim of `pattern` has two sizes in `symbolic_pattern` or two dims share a size, or if a guard fails.
     """
     dims, sizes = list[int](), list[int]()
     structure = structure_of(pattern, dims)
-    if structure is None or structure_of(sized, sizes) != structure:
+    if structure is None or structure_of(symbolic_pattern, sizes) != structure:
         return None
     match = general_for(pattern, trace_every_miss=True)
     size_of = {0: 0, 1: 1}

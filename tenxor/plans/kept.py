@@ -178,11 +178,11 @@ def text_of_structure(structure: object, namespace: str = _GENERIC_NAMESPACE) ->
     return _text_of_nested(namespace, structure, leaf_text)
 
 
-def _text_of_nested(head: str, root: object, leaf_text: Callable[[object], str | None]) -> str | None:
-    """Return the text of nested tuples, with `leaf_text(x)` for each leaf x; None if `leaf_text` returns None for a leaf. `head` is the
-    first word.
+def _text_of_nested(first_word: str, root: object, leaf_text: Callable[[object], str | None]) -> str | None:
+    """Return the text of nested tuples, with `leaf_text(x)` for each leaf x; None if `leaf_text` returns None for a leaf. The text
+    begins with `first_word`.
     """
-    words = [head]
+    words = [first_word]
     stack = [root]
     while stack:
         item = stack.pop()
@@ -257,8 +257,8 @@ def in_words(plan: Plan) -> tuple[Any, ...] | None:
         words = None if step.filling is None else step.filling.in_words(in_words)
         if words is None and step.filling is not None:
             return None
-        head = step.number, step.shape, step.dtype.name, step.nbytes, str(step.name), step.whole
-        steps.append((head, words, tuple([getattr(step, name) for name in _STORED_ATTRIBUTES])))
+        fields = step.number, step.shape, step.dtype.name, step.nbytes, str(step.name), step.whole
+        steps.append((fields, words, tuple([getattr(step, name) for name in _STORED_ATTRIBUTES])))
     return steps, plan.inlined, plan.costly, plan.dear, plan.watched, plan.reads, plan.more
 
 

@@ -115,11 +115,11 @@ class Lowering:
                 stack.append(missing[0])
                 continue
             else:
-                self.describe(node, key, reads, rank_of)
+                self.append_to_key(node, key, reads, rank_of)
             rank_of[stack.pop()] = len(rank_of)
         return tuple(key), reads
 
-    def describe(self, node: Node, key: list[object], reads: Reads, rank_of: dict[Node, int]) -> None:
+    def append_to_key(self, node: Node, key: list[object], reads: Reads, rank_of: dict[Node, int]) -> None:
         """Append the recipe and the sources of a node to `key`, and add the scalars and offsets of the node to `reads`.
 
         `rank_of` maps each source to its rank in the key.

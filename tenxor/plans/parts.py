@@ -81,8 +81,8 @@ def is_in_order(node: Node, reader: Node) -> bool:
     for source in reader.sources:
         if type(source) is Node:
             order = order_of(source)
-            is_all = node.size == 1 and reader is node and source.size == node.layouts[0].size  # type: ignore[union-attr]
-            if order is False or (order is None and not (is_all or is_read_from_memory(source, reader))):
+            is_full_sum = node.size == 1 and reader is node and source.size == node.layouts[0].size  # type: ignore[union-attr]
+            if order is False or (order is None and not (is_full_sum or is_read_from_memory(source, reader))):
                 return False
     return True
 
@@ -107,11 +107,11 @@ def adding_otherwise(nodes: Sequence[Node]) -> set[int]:
     return reordered_ids
 
 
-def dear(inlined: Iterable[Node], fusing: Fusing, held: Set[Node] | None = None) -> list[Node]:
+def dear(inlined: Iterable[Node], fusing: Fusing, candidates: Set[Node] | None = None) -> list[Node]:
     """Return the nodes of `inlined` too expensive to repeat: above `fusing.repeatable` additions each, cheap operations not counted.
 
-    `inlined` is in topological order. The cost of a node includes the inlined nodes below. With `held`, return only nodes of `held`; these
-    will be stored, so they add nothing to the cost of their readers.
+    `inlined` is in topological order. The cost of a node includes the inlined nodes below. With `candidates`, return only nodes of
+    `candidates`; these will be stored, so they add nothing to the cost of their readers.
     """
     expensive_nodes: list[Node] = []
     cost: dict[Node, int] = {}
@@ -119,9 +119,9 @@ def dear(inlined: Iterable[Node], fusing: Fusing, held: Set[Node] | None = None)
         if type(node.op) is Op:
             own_cost = node.op.cost if node.op.cost > fusing.cheap else 0
             cost[node] = own_cost + sum([cost.get(s, 0) for s in node.sources if type(s) is Node])
-            if cost[node] > fusing.repeatable and (held is None or node in held):
+            if cost[node] > fusing.repeatable and (candidates is None or node in candidates):
                 expensive_nodes.append(node)
-                if held is not None:
+                if candidates is not None:
                     cost[node] = 0
     return expensive_nodes
 

@@ -86,10 +86,10 @@ def taken(roots: Sequence[Node]) -> Pattern:
 
 def structured(roots: Sequence[Node]) -> Pattern:
     """Return the pattern of the pending nodes `roots`, keyed by its structure. Never uses the fast path."""
-    return (of_one(roots[0]) if len(roots) == 1 else None) or pattern_of(roots)
+    return (pattern_of_one(roots[0]) if len(roots) == 1 else None) or pattern_of(roots)
 
 
-def of_one(root: Node) -> Pattern | None:
+def pattern_of_one(root: Node) -> Pattern | None:
     """Return the pattern of a node that reads only memory and scalars; None for another node.
 
     The recipe is nearly the whole key. Equal sources, and equal views of a source, are the only additions.

@@ -65,14 +65,14 @@ def _plan_placeholders(pattern: Pattern, nodes: Sequence[Node], cache: Known) ->
     slot_of |= {replacement: slot_of[node] for node, replacement in replacement_of.items()}
     added_nodes = [node for node in new_order if node not in slot_of]
     slot_of |= {node: k for k, node in enumerate(added_nodes, len(nodes))}
-    stored, free = set(kernels), constants(order, weights(order), target.fusing)
-    inlined_nodes = [n for n in order if replacement_of.get(n, n) not in stored]
+    stored_nodes, free_nodes = set(kernels), constants(order, weights(order), target.fusing)
+    inlined_nodes = [n for n in order if replacement_of.get(n, n) not in stored_nodes]
     inlined = {slot_of[n] for n in inlined_nodes}
-    costly = [slot_of[n] for n in inlined_nodes if n not in free]
+    costly = [slot_of[n] for n in inlined_nodes if n not in free_nodes]
     dear_slots = [slot_of[n] for n in _find_expensive(inlined_nodes, [nodes[k] for k in pattern.roots], nodes, target)]
-    user_slot_of = _find_user_slots(new_order, stored, slot_of, len(nodes)) if added_nodes else {}
+    user_slot_of = _find_user_slots(new_order, stored_nodes, slot_of, len(nodes)) if added_nodes else {}
     scalars = {id(s): k for k, s in enumerate(scalars_of(nodes))}
-    lowering = Lowering(stored, cache, slot_of, scalars)
+    lowering = Lowering(stored_nodes, cache, slot_of, scalars)
     nbytes = {k: int_of(node.size) * node.dtype.itemsize for node, k in slot_of.items()}
     groups = together(kernels, target) if len(pattern.roots) > 1 else {}  # the fast path's launch records have one result per kernel
     extra_results = {node for group in groups.values() for node in group}
@@ -167,15 +167,15 @@ def _make_step(
     if writes(node.op) and node.op is not UPDATE and (reads_overwritten or node.sources[0] in node.sources[1:]):
         step.may_take = ()  # the values to write are read from the overwritten memory, in another order
     arguments, kernel = call.arguments, call.compiled.kernel
-    in_parts = kernel.split >= 0 and not arguments.scratch  # signals are delivered between two parts
+    is_splittable = kernel.split >= 0 and not arguments.scratch  # signals are delivered between two parts
     threads = target.threads if kernel.shared >= 0 else 1
-    part_length = kernel.grain(target.sharing) * threads if in_parts else arguments.split
-    unbroken = target.sharing.unbroken  # limit on the work of one part; small work asks no second question, so sizes share a generic plan
-    is_brief = call.work <= unbroken or call.work * part_length <= arguments.split * unbroken
+    part_length = kernel.grain(target.sharing) * threads if is_splittable else arguments.split
+    max_part_work = target.sharing.unbroken  # small work asks no second question, so sizes share a generic plan
+    is_brief = call.work <= max_part_work or call.work * part_length <= arguments.split * max_part_work
     may_fail = isinstance(node.op, Scatter) and not node.op.checked
     if step.irrevocable and (may_fail or not is_brief):
         step.may_take = ()  # the step cannot be repeated, and a long step should be interruptible
-    step.is_long = step.irrevocable and call.work > unbroken
+    step.is_long = step.irrevocable and call.work > max_part_work
     if extra_slots:  # donors are nodes in memory: no new reference to such a node can arise while the plan runs
         step.may_take = tuple([k for k in lowering.aligned(node) if k < len(nodes) and nodes[k].buffer is not None])
     elif step.nbytes >= target.sharing.in_place and is_brief and type(node.op) is Op and not call.flagged:

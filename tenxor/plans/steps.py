@@ -327,9 +327,9 @@ class Step:
         if type(slot) is Node and slot.recipe.op is UNFINISHED:
             go_on(slot)  # a signal handler began the computation and was interrupted
             return
-        donor = self.donor(slots, referenced_slots) if self.donors else None
+        donor = self.find_donor(slots, referenced_slots) if self.donors else None
         if donor is not None and self.over is None:
-            self.in_place(slot, inputs, donor)
+            self.run_in_place(slot, inputs, donor)
         else:
             if self.over is not None:
                 out = slots[self.over].buffer if donor is not None else _memory_to_write(slots[self.over].buffer, self)
@@ -346,7 +346,7 @@ class Step:
         if donor is not None:
             slots[donor] = DONE  # the content is lost; and with a second owner of the memory, the next store would copy
 
-    def donor(self, slots: Sequence[Holder], referenced_slots: Set[int]) -> int | None:
+    def find_donor(self, slots: Sequence[Holder], referenced_slots: Set[int]) -> int | None:
         """Return the number of the slot that donates its memory to the result; None if there is none.
 
         A donor must have no other owner, must not be externally shared or read-only, and must have the size of the result unless the step
@@ -364,7 +364,7 @@ class Step:
                 return k
         return None
 
-    def in_place(self, slot: Holder, inputs: Given, donor: int) -> None:
+    def run_in_place(self, slot: Holder, inputs: Given, donor: int) -> None:
         """Compute the slot in the memory of slot `donor`. The old content is lost, so the launch cannot be repeated from the start."""
         out = inputs.nodes[donor].buffer
         assert out is not None and self.filling is not None

@@ -86,7 +86,7 @@ def test_what_is_more_than_is_ever_kept_goes_at_once(mine: Pool, monkeypatch: py
     del taken
     assert within_seconds(lambda: free_bytes(mine) == 3 * SPARE and not mine.back and not mine.awaited)
     mine.release(mine.pooled)
-    mine.ringable().put(None)  # type: ignore[arg-type]  # that thread has nothing to forget any more
+    mine.get_bell().put(None)  # type: ignore[arg-type]  # that thread has nothing to forget any more
     assert within_seconds(lambda: not mine.watched)
 
 
