@@ -148,7 +148,7 @@ class _PinReference(ref[Pin]):
     reset: Callable[[], object]
 
 
-_reset = methodcaller("reset")
+_call_reset = methodcaller("reset")
 
 
 def pinned(buffer: Buffer) -> object:
@@ -161,7 +161,7 @@ def pinned(buffer: Buffer) -> object:
         if isinstance(pin_reference, _PinReference):  # the pin is dead, but the callback has not run yet: disable the callback
             pin_reference.reset = int
         pin = Pin()
-        pin_reference = _PinReference(pin, _reset)
+        pin_reference = _PinReference(pin, _call_reset)
         pin_reference.reset = partial(setattr, buffer, "pins", 0)
         buffer.pins = pin_reference
     return pin

@@ -265,7 +265,7 @@ class Recipe:
 keepers: list[Callable[[DType, tuple[int, ...], Recipe | None], Recipe | None]] = []
 MAX_RECIPES = 1 << 15
 _recipes: Remembered[Recipe] = Remembered(MAX_RECIPES)
-_recipe_of = _recipes.get
+_look_up_recipe = _recipes.get
 
 
 def recipe_of(
@@ -278,7 +278,7 @@ def recipe_of(
 ) -> Recipe:
     """Return the interned recipe of the given parts: the same object each time, unless a layout key is `passing`."""
     key = (op, shape, dtype, dtypes, forms, target)
-    recipe = _recipe_of(key)
+    recipe = _look_up_recipe(key)
     if recipe is None:
         fast_path_recipe = keepers[0](dtype, shape, None) if op is DATA and keepers else None
         recipe = fast_path_recipe or Recipe(op, shape, dtype, dtypes, forms, target)

@@ -29,8 +29,8 @@ from .memory import allocate
 from .node import Node, data
 from .records import NamedTuple
 
-_node_and_buffer: Any = attrgetter("node.references", "node.buffer.references")  # of a storage: the node, and the buffer of the node
-_buffer: Any = attrgetter("buffer.references")  # of a node: the buffer
+_storage_counts: Any = attrgetter("node.references", "node.buffer.references")  # of a storage: the node, and the buffer of the node
+_buffer_count: Any = attrgetter("buffer.references")  # of a node: the buffer
 _UNKNOWN = -1  # different from every count
 NOBODY: frozenset[int] = frozenset()  # the empty set of node numbers
 
@@ -75,8 +75,8 @@ def _measure_counts() -> tuple[int, tuple[int, int], int]:
         storage, items = _Holder(data(allocate(0), (0,), boolean)), [data(allocate(0), (0,), boolean)]
         extra_owners: list[object] = []
         for extra_count in range(4):
-            (in_list,), (node_count, buffer_count), in_node = _count_references(items, (0,)), _node_and_buffer(storage), _buffer(items[0])
-            measurements.add((in_list - extra_count, (node_count - extra_count, buffer_count - extra_count), in_node - extra_count))
+            (listed,), (node_count, data_count), in_node = _count_references(items, (0,)), _storage_counts(storage), _buffer_count(items[0])
+            measurements.add((listed - extra_count, (node_count - extra_count, data_count - extra_count), in_node - extra_count))
             held = (items[0], items[0].buffer, storage.node, storage.node.buffer)
             extra_owners.append([held, list(map(_Holder, held)), dict(enumerate(held))][extra_count % 3])  # type: ignore[arg-type]
             del held
@@ -94,7 +94,7 @@ def _has_other_threads() -> bool:
 
 def alone(storage: Any) -> bool:
     """Return whether the node in memory of `storage`, and the buffer of the node, have no further owner. The caller must hold the lock."""
-    return bool(_node_and_buffer(storage) == _IN_STORAGE) and not (_FREE_THREADED and _has_other_threads())
+    return bool(_storage_counts(storage) == _IN_STORAGE) and not (_FREE_THREADED and _has_other_threads())
 
 
 def held(nodes: list[Node], numbers: Sequence[int], reads: Sequence[int]) -> set[int]:
@@ -112,4 +112,4 @@ def held(nodes: list[Node], numbers: Sequence[int], reads: Sequence[int]) -> set
 
 def sole(holder: Any) -> bool:
     """Return whether the buffer of a node, or of a plan's own `Cell`, has no owner besides `holder`. The caller must hold the lock."""
-    return bool(_buffer(holder) == _IN_NODE) and not (_FREE_THREADED and _has_other_threads())
+    return bool(_buffer_count(holder) == _IN_NODE) and not (_FREE_THREADED and _has_other_threads())

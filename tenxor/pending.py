@@ -166,11 +166,11 @@ def have_read(storage: Holder, value: Node | None) -> None:
     if not any([node is storage.node for node in nodes]):
         nodes.append(storage.node)
     graph = _ReaderGraph(nodes, [storage.node])
-    waiting = [k for k in graph.readers(storage.node) if k != root and nodes[k].recipe.nbytes <= storage.node.recipe.nbytes]
+    reader_numbers = [k for k in graph.readers(storage.node) if k != root and nodes[k].recipe.nbytes <= storage.node.recipe.nbytes]
     has_other_readers = graph.index_of(storage.node) in graph.externally_owned
     del graph
-    if waiting:
-        _try_realize([nodes[k] for k in waiting])
+    if reader_numbers:
+        _try_realize([nodes[k] for k in reader_numbers])
     if not has_other_readers:
         return
     nodes = _collect_pending()

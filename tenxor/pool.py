@@ -68,17 +68,17 @@ class Pool:
     """The pool: blocks in use, free blocks (sizes freed longest ago first), and counts of bytes. In use and free together never exceed
     `limit`.
 
-    `peak` is the maximum in use, `high` the maximum since the last decay, and `recent` a maximum that decays at the time `due`; it
-    determines `max_held`, a limit on use and free blocks. `pressed` is true if far more is in use than at the last `relieved`.
+    `peak` is the maximum in use, `peak_since_decay` the maximum since the last decay, and `recent` a maximum that decays at the time `due`;
+    it determines `max_held`, a limit on use and free blocks. `pressed` is true if far more is in use than at the last `relieved`.
 
     Blocks in use are in `loans`, keyed by weak references to their owners. When an owner is deallocated, C code appends the reference to
-    `back`, without a Python frame in which a signal could be delivered. Free blocks are in `free`. `_sums` caches the totals of both with
-    the number of the operation that computed them; they are valid if no operation has begun since. So if a signal interrupts an operation,
-    or another thread or a signal handler intervenes, the next operation computes the totals anew. While the other operation is still in
-    progress, these totals are stored without a number.
+    `returned_loans`, without a Python frame in which a signal could be delivered. Free blocks are in `free`. `_sums` caches the totals of
+    both with the number of the operation that computed them; they are valid if no operation has begun since. So if a signal interrupts an
+    operation, or another thread or a signal handler intervenes, the next operation computes the totals anew. While the other operation is
+    still in progress, these totals are stored without a number.
 
-    `room` and `MAX_POOLED` limit the free blocks. With `room` set, the memory of the process is watched from outside, so freed memory
-    returns to the system soon, and not at the next computation.
+    `free_limit` and `MAX_POOLED` limit the free blocks. With `free_limit` set, the memory of the process is watched from outside, so freed
+    memory returns to the system soon, and not at the next computation.
 
     `small` has the counts of the fast path's own blocks (`shortcut/code/blocks.py`): in use, the recent maximum, free, and the limit on use
     and free before the fast path must ask here (`allow_small`); `release_small` frees the free ones. `watched` is true while the background
@@ -90,13 +90,13 @@ class Pool:
         "_number",
         "_sums",
         "awaited",
-        "back",
+        "returned_loans",
         "bell",
         "colour",
         "due",
         "foreign",
         "free",
-        "high",
+        "peak_since_decay",
         "max_held",
         "limit",
         "loans",
@@ -105,7 +105,7 @@ class Pool:
         "pressed",
         "recent",
         "release_small",
-        "room",
+        "free_limit",
         "small",
         "watched",
     )
@@ -115,17 +115,17 @@ class Pool:
     def __init__(self) -> None:
         self.free: dict[int, list[Block]] = {}
         self.loans: dict[ref[Any], Block] = {}
-        self.back: deque[ref[Any]] = deque()
+        self.returned_loans: deque[ref[Any]] = deque()
         self._number = count(1).__next__
         self._sums = (0, 0, 0)  # the number of the operation that computed them, the bytes in use, and the free bytes
         self._latest = 0  # the number of the last operation begun
         self.small: Counts = [0] * 4
         self.release_small: Callable[[], object] = int
-        self.max_in_use = self.colour = self.recent = self.high = self.foreign = 0
+        self.max_in_use = self.colour = self.recent = self.peak_since_decay = self.foreign = 0
         self.watched = False
         self.bell: SimpleQueue[ref[Any]] | None = None
         self.awaited = set[ref[Any]]()
-        self.max_held, self.limit, self.room, self.due = SPARE, UNLIMITED, UNLIMITED, monotonic() + DECAY_S
+        self.max_held, self.limit, self.free_limit, self.due = SPARE, UNLIMITED, UNLIMITED, monotonic() + DECAY_S
         self.relieved()
 
     @property
@@ -188,16 +188,16 @@ class Pool:
             block = new_block
         array, borrower.address, _ = block
         borrower.array = array if len(array) == capacity else array[:capacity]
-        if capacity >= SPARE or (capacity >= HUGE_PAGE and self.room != UNLIMITED):
+        if capacity >= SPARE or (capacity >= HUGE_PAGE and self.free_limit != UNLIMITED):
             self.awaited.add(ref(borrower, self.get_bell().put))
-        self.loans[ref(borrower, self.back.append)] = block
-        if in_use > self.high:
+        self.loans[ref(borrower, self.returned_loans.append)] = block
+        if in_use > self.peak_since_decay:
             self._record_rise(in_use)
         if in_use + small[IN_USE] > self.max_in_use:
             self.max_in_use = in_use + small[IN_USE]
         if in_use > self.pressure_bytes:
             self.pressed = True
-        if in_use + pooled > min(SPARE, self.room) and not self.watched:
+        if in_use + pooled > min(SPARE, self.free_limit) and not self.watched:
             self._watch()
         self._sums = operation, in_use, pooled
         return True
@@ -205,7 +205,7 @@ class Pool:
     def settle(self) -> tuple[int, int]:
         """Take back freed blocks, and return the bytes in use and the free bytes."""
         counted_by, in_use, pooled = self._sums
-        if counted_by != self._latest or self.back:
+        if counted_by != self._latest or self.returned_loans:
             operation, in_use, pooled = self._begin()
             self._sums = operation, in_use, pooled
         return in_use, pooled
@@ -219,7 +219,7 @@ class Pool:
 
     def keep_at_most(self, nbytes: int) -> None:
         """Limit the free blocks to `nbytes` bytes from now on."""
-        self.room = nbytes
+        self.free_limit = nbytes
         excess = self.pooled - nbytes
         if excess > 0:
             self.release(excess)
@@ -229,7 +229,7 @@ class Pool:
         operation, in_use, pooled = self._begin()
         pooled -= self._decay(in_use, pooled)
         self._sums = operation, in_use, pooled
-        return in_use + pooled > min(SPARE, self.room)
+        return in_use + pooled > min(SPARE, self.free_limit)
 
     # Steps of the methods above, which work on counts of their own until the end
 
@@ -241,28 +241,28 @@ class Pool:
         if counted_by != previous:
             operation = NO_OPERATION if self._has_other_operation() else operation
             for loan in list(self.loans):
-                if loan() is None:  # a signal removed the reference from `back`: the system takes the block
+                if loan() is None:  # a signal removed the reference from `returned_loans`: the system takes the block
                     self.loans.pop(loan, None)
             in_use = sum([capacity for _, _, capacity in list(self.loans.values())])
             pooled = sum([capacity * len(self.free.get(capacity, ())) for capacity in self.free.copy()])  # a copy: other code may run
             self.max_in_use = max(self.max_in_use, in_use)
-        back = self.back
-        while back:
+        returned_loans = self.returned_loans
+        while returned_loans:
             try:
-                block = self.loans.pop(back.popleft(), None)
+                block = self.loans.pop(returned_loans.popleft(), None)
             except (IndexError, TypeError):  # another thread was faster; or a signal came before the loan was recorded
                 continue
             if block is None:
                 continue
             capacity = block[2]
             in_use -= capacity
-            new_pooled, max_pooled = pooled + capacity, min(MAX_POOLED, self.room)
+            new_pooled, max_pooled = pooled + capacity, min(MAX_POOLED, self.free_limit)
             if new_pooled + in_use > self.max_held or new_pooled > max_pooled or (capacity >= MIN_TIMED_BYTES and monotonic() >= self.due):
                 pooled -= self._decay(in_use, pooled)
-                room = min(self.max_held - in_use, max_pooled)
-                if capacity > room:
+                available = min(self.max_held - in_use, max_pooled)
+                if capacity > available:
                     continue
-                pooled -= self._release_free(pooled + capacity - room, capacity)
+                pooled -= self._release_free(pooled + capacity - available, capacity)
             blocks = self.free.pop(capacity, None) or []
             blocks.append(block)
             self.free[capacity] = blocks  # moved to the end: freed last
@@ -300,7 +300,7 @@ class Pool:
 
     def _record_rise(self, in_use: int) -> None:
         """Record that more is in use than at any time since the last decay."""
-        self.high = in_use
+        self.peak_since_decay = in_use
         if in_use > self.recent:
             self.recent = in_use
             self.max_held = in_use + in_use // 4 + SPARE
@@ -346,8 +346,8 @@ class Pool:
         if half_lives <= 0:
             return 0
         self.due = now + DECAY_S
-        self.recent = max(self.high, in_use + ((self.recent - in_use) >> half_lives))
-        self.high = in_use
+        self.recent = max(self.peak_since_decay, in_use + ((self.recent - in_use) >> half_lives))
+        self.peak_since_decay = in_use
         self.max_held = self.recent + self.recent // 4 + SPARE
         return self._release_free(pooled + in_use - self.max_held)
 

@@ -23,7 +23,7 @@ from typing import Any
 from .known import ATOM, BOUNDED, CONSTANT, DIVIDED, HOW
 from .records import NamedTuple
 
-_serial = count(1).__next__  # the number of the next trace
+_next_serial = count(1).__next__  # the number of the next trace
 Monomial = tuple[int, ...]  # the atoms of a product, sorted; () is 1
 Terms = tuple[tuple[Monomial, int], ...]  # sorted products, each with a factor other than 0
 
@@ -222,7 +222,7 @@ class Trace:
     """The record of a computation with symbolic sizes: the inputs, the divisions, and the guards."""
 
     def __init__(self) -> None:
-        self.serial = _serial()
+        self.serial = _next_serial()
         self.names: list[str] = []  # names of the atoms: the inputs, and the results of divisions
         self.given: list[str] = []
         self.lines: dict[Condition | Division, None] = {}  # guards and divisions in order

@@ -72,19 +72,19 @@ class Storage:
         return f"Storage({self.node.size} x {self.node.dtype})"
 
 
-_node: Any = Storage.__dict__["node"]  # the descriptor of the slot
-put_unwatched: Callable[[Storage, Node], None] = _node.__set__  # sets the node without the hook, for callers that handle the leaf
+_node_slot: Any = Storage.__dict__["node"]  # the descriptor of the slot
+put_unwatched: Callable[[Storage, Node], None] = _node_slot.__set__  # sets the node without the hook, for callers that handle the leaf
 
 
 def _write_watched(storage: Storage, node: Node) -> None:
-    _node.__set__(storage, watching[0](storage, node))
+    _node_slot.__set__(storage, watching[0](storage, node))
 
 
 class Watched(Storage):
     """A storage that requires a gradient: each write goes through the hook in `watching`."""
 
     __slots__ = ()
-    node = property(_node.__get__, _write_watched)
+    node = property(_node_slot.__get__, _write_watched)
 
 
 class Element(Storage):
@@ -137,7 +137,7 @@ class WatchedElement(Element):
     """A 0-d storage that requires a gradient: see `Watched`."""
 
     __slots__ = ()
-    node = property(_node.__get__, _write_watched)
+    node = property(_node_slot.__get__, _write_watched)
 
 
 def known_numbers(storages: Sequence[Storage], dtype: DType) -> list[Number] | None:

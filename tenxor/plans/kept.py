@@ -39,7 +39,7 @@ General = tuple[Plan, Any, bool]  # a plan without dims, the function to compute
 MAGIC = b"tenxor plan 1\n"
 MAX_TABLE_ENTRIES, MAX_TABLE_CORNERS = 1 << 16, 16  # limits of an offset table in a text: entries, and corners
 MAX_LOOKUPS = 256  # look-ups per process: later look-ups are likely to be for sizes unknown to other processes
-_SPECIAL = (DATA, EMPTY, POSITION, STORE, UPDATE, REINTERPRET)
+_SPECIAL_OPERATIONS = (DATA, EMPTY, POSITION, STORE, UPDATE, REINTERPRET)
 # The attributes of a step that are stored unchanged.
 _STORED_ATTRIBUTES = ("over", "bytes_of", "may_take", "donors", "needs", "last", "irrevocable", "is_long", "beside")
 MAX_UNPLANNED_SIZES = 4  # sizes of a graph that are computed operation by operation, without a plan for the whole
@@ -236,7 +236,7 @@ def _text_of_operation(op: Any) -> str | None:
     elif type(op) is Scan:
         is_known = op.reduction.name in REDUCTIONS and op.reduction is running(op.reduction.name, float64)
     else:
-        is_known = OPS.get(name) is op or op in _SPECIAL or (type(op) is Reduction and _is_in_table(op))
+        is_known = OPS.get(name) is op or op in _SPECIAL_OPERATIONS or (type(op) is Reduction and _is_in_table(op))
     return f"{type(op).__name__} {name} {details}" if is_known else None
 
 

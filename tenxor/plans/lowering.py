@@ -72,7 +72,7 @@ class Lowering:
         compiled = None if lowered is None else lowered.kernel()
         if lowered is None or compiled is None:
             kernel, binding = lower(node, self.kernels, self.known.target, tuple(extra_slots))
-            call = call_of(
+            call = make_call(
                 kernel,
                 binding,
                 ChainMap(extra_slots, self.slot_of) if extra_slots else self.slot_of,  # type: ignore[arg-type]
@@ -136,14 +136,14 @@ class Lowering:
                 key.append(offset)
 
 
-def call_of(kernel: Kernel, binding: Binding, slot_of: Mapping[Node, int], scalars: Mapping[int, int]) -> Call:
+def make_call(kernel: Kernel, binding: Binding, slot_of: Mapping[Node, int], scalars: Mapping[int, int]) -> Call:
     """Return the call of a kernel, and compile the kernel unless it is cached.
 
     `binding` has the operands. `slot_of` maps nodes to slots, and `scalars` maps the `id` of each scalar to its number.
     """
     (_, out), *operands = binding.operands
     sources = [(slot_of[n], *given(offset)) for n, offset in operands if n is not None]
-    cost = _cost(kernel)
+    cost = _work_per_element(kernel)
     arguments = Arguments(
         given(out),
         sources,
@@ -157,7 +157,7 @@ def call_of(kernel: Kernel, binding: Binding, slot_of: Mapping[Node, int], scala
     return Call(backend().compile(kernel), arguments)
 
 
-def _cost(kernel: Kernel) -> int:
+def _work_per_element(kernel: Kernel) -> int:
     """Return the work per element in additions: 2 for a load and a store, 1 for a reduction step, and the computation.
 
     A vector holds several elements, but fewer wide ones, so the computation counts by element size. The steps of a product count as they

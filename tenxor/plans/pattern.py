@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 OFFSET_SPACING = 1 << 48  # elements between placeholder offsets: larger than any memory
-_STORED = "stored"  # marks a node with `stored` in a key
+_STORED_MARK = "stored"  # marks a node with `stored` in a key
 
 
 class Pattern:
@@ -144,7 +144,7 @@ def pattern_of(roots: Sequence[Node]) -> Pattern:
                 key.append(source.recipe.dtype)
         else:
             if node.stored:
-                key.append(_STORED)
+                key.append(_STORED_MARK)
             key.append(node.recipe)
             offsets += node.offsets
             for source, offset in zip(node.sources, node.offsets):  # noqa: B905  # the last offset may be the target's

@@ -206,11 +206,11 @@ def _plan_memory(steps: list[Step], readers: dict[int, frozenset[int]], count: i
     result.
 
     The first `count` slots are the pattern's; `readers` is a result of `_find_readers`. A slot of the pattern donates memory only to
-    another slot of the pattern, and only in a step after which no goal (`_goals`) of the slot is left to compute.
+    another slot of the pattern, and only in a step after which no goal (`_find_goals`) of the slot is left to compute.
     """
     later_needs: set[int] = set()
     later_slots: set[int] = set()  # the slots of later steps
-    goals = _goals(steps, count)
+    goals = _find_goals(steps, count)
     for step in reversed(steps):
         step.last = tuple(step.needs - later_needs) if later_needs else ()  # after the last step, the caller drops every slot
         gives_extra = any([k >= count for k in step.gives])
@@ -222,7 +222,7 @@ def _plan_memory(steps: list[Step], readers: dict[int, frozenset[int]], count: i
         later_slots.update(step.gives)
 
 
-def _goals(steps: Sequence[Step], count: int) -> dict[int, set[int]]:
+def _find_goals(steps: Sequence[Step], count: int) -> dict[int, set[int]]:
     """Map each operand of an additional slot, and each additional slot, to its goals: the slots of the pattern to be computed from it.
 
     Additional slots have numbers from `count` on. An interruption of the plan loses their content. The next plan computes the content

@@ -84,7 +84,7 @@ def test_what_is_more_than_is_ever_kept_goes_at_once(mine: Pool, monkeypatch: py
     taken = [allocate(SPARE) for _ in range(20)]
     assert not mine.free
     del taken
-    assert within_seconds(lambda: free_bytes(mine) == 3 * SPARE and not mine.back and not mine.awaited)
+    assert within_seconds(lambda: free_bytes(mine) == 3 * SPARE and not mine.returned_loans and not mine.awaited)
     mine.release(mine.pooled)
     mine.get_bell().put(None)  # type: ignore[arg-type]  # that thread has nothing to forget any more
     assert within_seconds(lambda: not mine.watched)
@@ -96,12 +96,12 @@ def test_where_there_is_little_room_memory_goes_at_once(mine: Pool, monkeypatch:
     mine.keep_at_most(20 * MiB)
     taken = [allocate(4 * MiB) for _ in range(40)]
     del taken
-    assert within_seconds(lambda: free_bytes(mine) == 20 * MiB and not mine.back)
+    assert within_seconds(lambda: free_bytes(mine) == 20 * MiB and not mine.returned_loans)
     mine.keep_at_most(8 * MiB)
     assert free_bytes(mine) == 8 * MiB
     taken = [allocate(16 * MiB)]
     del taken
-    assert within_seconds(lambda: not mine.back and not mine.watched and free_bytes(mine) <= 8 * MiB)
+    assert within_seconds(lambda: not mine.returned_loans and not mine.watched and free_bytes(mine) <= 8 * MiB)
 
 
 def test_where_there_are_no_threads_memory_goes_back_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ def test_no_more_is_in_use_by_larger_blocks_than_was_lately(blocks: Blocks) -> N
     held.append(allocate(5 * MiB))
     assert blocks.made == 3
     del held[-1]
-    blocks.pool.recent = blocks.pool.high = 21 * MiB - 1
+    blocks.pool.recent = blocks.pool.peak_since_decay = 21 * MiB - 1
     held.append(allocate(4 * MiB))
     assert blocks.made == 4 and blocks.pool.in_use == 20 * MiB
 
