@@ -6,7 +6,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-OWN = 1000  # objects that Python may have frozen itself (CPython 3.12 starts with 375); user code that freezes objects freezes far more
+# Objects that Python may have frozen itself (CPython 3.12 starts with 375); user code that freezes objects freezes far more.
+MAX_INTERPRETER_FROZEN = 1000
 
 
 _pauses: list[None] = []  # an entry for each section with the collector off
@@ -35,12 +36,12 @@ def resume() -> None:
 @contextmanager
 def uncollected() -> Iterator[None]:
     """Disable the garbage collector while the context is open: for code that makes long-lived objects, or counts references."""
-    collects = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if collects:
+        if was_enabled:
             gc.enable()
 
 
@@ -53,6 +54,6 @@ def lasting() -> Iterator[None]:
     """
     with uncollected():
         yield
-        if hasattr(gc, "freeze") and gc.get_freeze_count() < OWN:  # do not unfreeze the objects that user code has frozen
+        if hasattr(gc, "freeze") and gc.get_freeze_count() < MAX_INTERPRETER_FROZEN:  # never unfreeze objects that user code has frozen
             gc.freeze()
             gc.unfreeze()  # into the oldest generation, without an examination

@@ -55,18 +55,22 @@ functions: list[Frameless] = []  # every instance
 standing_in: list[Callable[[Frameless], None]] = []  # hook of the fast path, one or none: sets the vectorcall entry
 
 
-def frameless(own: Callable[..., Any], machine: str, subject: object) -> Frameless:
-    """Return a `Frameless` for the function `own`, with its name, signature, docstring and annotations.
+def frameless(function: Callable[..., Any], machine: str, subject: object) -> Frameless:
+    """Return a `Frameless` for `function`, with its name, signature, docstring and annotations.
 
     `machine` names the routine of the fast path that may be called instead, and `subject` is passed to this routine.
     """
-    made = Frameless(own)
-    made.machine, made.subject = machine, subject
-    its = made.__dict__
-    its.update(own.__dict__)
-    its["__module__"], its["__doc__"], its["__annotations__"] = own.__module__, own.__doc__, own.__annotations__  # the class has them, too
-    its["__wrapped__"] = own
-    functions.append(made)
-    for stand_in in standing_in:
-        stand_in(made)
-    return made
+    wrapper = Frameless(function)
+    wrapper.machine, wrapper.subject = machine, subject
+    attributes = wrapper.__dict__
+    attributes.update(function.__dict__)
+    attributes["__module__"], attributes["__doc__"], attributes["__annotations__"] = (
+        function.__module__,
+        function.__doc__,
+        function.__annotations__,  # the class has all three, too
+    )
+    attributes["__wrapped__"] = function
+    functions.append(wrapper)
+    for set_entry in standing_in:
+        set_entry(wrapper)
+    return wrapper

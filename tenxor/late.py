@@ -71,9 +71,9 @@ class LateModule:
 
     def __getattr__(self, name: str) -> Any:
         with undisturbed():  # also for modules of other libraries
-            found = getattr(import_module(self._module), name)
-        setattr(self, name, found)  # later accesses bypass this method
-        return found
+            value = getattr(import_module(self._module), name)
+        setattr(self, name, value)  # later accesses bypass this method
+        return value
 
 
 class Late:
@@ -83,12 +83,12 @@ class Late:
         self._module = module
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        def first(*args: Any, **named: Any) -> Any:
-            found = getattr(import_module(self._module), name)
-            setattr(self, name, found)  # later accesses bypass this method
-            return found(*args, **named)
+        def import_and_call(*args: Any, **kwargs: Any) -> Any:
+            function = getattr(import_module(self._module), name)
+            setattr(self, name, function)  # later accesses bypass this method
+            return function(*args, **kwargs)
 
-        return first
+        return import_and_call
 
 
 def public_dir(module: dict[str, Any]) -> Callable[[], list[str]]:
@@ -135,23 +135,23 @@ def by_homes(package: dict[str, Any], names: Mapping[str, str]) -> tuple[Callabl
 
     `names` maps modules of Tenxor to their names, separated by spaces. A module is imported at the first access to one of its names.
     """
-    homes = {name: home for home, its in names.items() for name in its.split()}
+    homes = {name: home for home, joined_names in names.items() for name in joined_names.split()}
     missing = public_getattr(package)
 
     def attribute(name: str) -> Any:
         if name not in homes:
             missing(name)
-        found = package[name] = getattr(import_module(f"tenxor.{homes[name]}"), name)  # later accesses bypass this function
-        return found
+        value = package[name] = getattr(import_module(f"tenxor.{homes[name]}"), name)  # later accesses bypass this function
+        return value
 
     return attribute, homes
 
 
-class _Awaited:
-    """A finder for a single module of another library. It calls `then()` after the import of the module."""
+class _ImportNotifier:
+    """A finder for a single module of another library. It calls `callback()` after the import of the module."""
 
-    def __init__(self, module: str, then: Callable[[], Any]) -> None:
-        self._module, self._then = module, then
+    def __init__(self, module: str, callback: Callable[[], Any]) -> None:
+        self._module, self._callback = module, callback
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name != self._module:
@@ -164,17 +164,17 @@ class _Awaited:
         execute = getattr(loader, "exec_module", None)
         if execute is not None:
 
-            def then(module: Any) -> None:
+            def execute_and_notify(module: Any) -> None:
                 execute(module)
-                self._then()
+                self._callback()
 
-            loader.exec_module = then
+            loader.exec_module = execute_and_notify
         return spec
 
 
-def when_loaded(module: str, then: Callable[[], Any]) -> None:
-    """Call `then()` once the module of another library is imported: now, if it already is, or never, if it is never imported."""
+def when_loaded(module: str, callback: Callable[[], Any]) -> None:
+    """Call `callback()` once the module of another library is imported: now, if it already is, or never, if it is never imported."""
     if module in sys.modules:
-        then()
+        callback()
     else:
-        sys.meta_path.insert(0, _Awaited(module, then))
+        sys.meta_path.insert(0, _ImportNotifier(module, callback))

@@ -11,7 +11,7 @@ instruction before. The thread would then keep the lock for ever, and the rest w
 from __future__ import annotations
 
 import sys
-from _thread import RLock as own_lock  # `threading` provides the same class, but imports more
+from _thread import RLock as new_rlock  # `threading` provides the same class, but imports more
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ ENTERED_BY_A_CALL = sys.version_info >= (3, 14)
 
 def reentrant() -> RLock:
     """Return a reentrant lock that is safe against signals in `with` and `taken_at_once`, or where no signal handler runs."""
-    own = own_lock()
-    return _Lock(own) if ENTERED_BY_A_CALL else own  # type: ignore[return-value]
+    inner = new_rlock()
+    return _Lock(inner) if ENTERED_BY_A_CALL else inner  # type: ignore[return-value]
 
 
 def taken_at_once(lock: RLock) -> bool:
     """Acquire a lock unless another thread holds it, and return whether this succeeded. If a signal handler raises, nothing is changed."""
-    return _taken(lock, blocking=False)
+    return _acquire(lock, blocking=False)
 
 
 def is_owned(lock: RLock) -> bool:
@@ -39,18 +39,18 @@ def is_owned(lock: RLock) -> bool:
 
 def interpreters(lock: RLock) -> Any:
     """Return the interpreter's own lock under a lock of `reentrant`."""
-    return lock.own if isinstance(lock, _Lock) else lock
+    return lock.inner if isinstance(lock, _Lock) else lock
 
 
-def _taken(lock: RLock, blocking: bool) -> bool:
+def _acquire(lock: RLock, blocking: bool) -> bool:
     """Acquire a lock, and return whether this succeeded. No signal handler runs between the last instruction here and the caller's next
     one.
     """
-    before: int = lock._recursion_count()  # type: ignore[attr-defined]
+    old_count: int = lock._recursion_count()  # type: ignore[attr-defined]
     try:
         return lock.acquire(blocking)
     except BaseException:
-        if lock._recursion_count() > before:  # type: ignore[attr-defined]
+        if lock._recursion_count() > old_count:  # type: ignore[attr-defined]
             lock.release()
         raise
 
@@ -61,16 +61,16 @@ class _Lock:
     `__exit__` is the interpreter's own: in a Python function, signal handlers would run before the release of the lock.
     """
 
-    own: Any
+    inner: Any
 
-    def __new__(cls, own: Any) -> _Lock:
+    def __new__(cls, inner: Any) -> _Lock:
         """Return the only instance of a new subclass, as Python looks up special methods in the class of an object."""
         names = ("acquire", "release", "_is_owned", "_recursion_count", "__exit__")
-        kind = type(cls.__name__, (cls,), {"own": own, **{name: getattr(own, name) for name in names}})
-        return object.__new__(kind)
+        subclass = type(cls.__name__, (cls,), {"inner": inner, **{name: getattr(inner, name) for name in names}})
+        return object.__new__(subclass)
 
     def __enter__(self) -> bool:
-        return _taken(self.own, True)
+        return _acquire(self.inner, True)
 
     def __repr__(self) -> str:
-        return repr(self.own)
+        return repr(self.inner)

@@ -55,8 +55,8 @@ class Buffer:
             """Make the array of a block allocated by the fast path, at the first request."""
             if name != "array":
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            found = self.array = np.frombuffer(self.owner, np.uint8)
-            return found
+            array = self.array = np.frombuffer(self.owner, np.uint8)
+            return array
 
     def typed(self, dtype: DType) -> Array:
         """Return the elements as a 1-D NumPy array over the same memory (`bfloat16` as its bits)."""
@@ -125,10 +125,10 @@ def window(buffer: Buffer, start: int, nbytes: int) -> Buffer:
 
     The part is for computation alone: it does not share `pins` and ownership with the whole.
     """
-    found = Buffer(nbytes)
-    found.array, found.address = buffer.array[start : start + nbytes], buffer.address + start
-    found.owner = buffer
-    return found
+    result = Buffer(nbytes)
+    result.array, result.address = buffer.array[start : start + nbytes], buffer.address + start
+    result.owner = buffer
+    return result
 
 
 class Pin:
@@ -137,7 +137,7 @@ class Pin:
     __slots__ = ("__weakref__",)
 
 
-class _Watch(ref[Pin]):
+class _PinReference(ref[Pin]):
     """The `pins` of an exported buffer: a weak reference to the `Pin`, with a callback `reset` that sets `pins` to 0.
 
     The callback runs in C alone, exactly once, and no signal or thread can intervene.
@@ -148,22 +148,22 @@ class _Watch(ref[Pin]):
     reset: Callable[[], object]
 
 
-_reset = methodcaller("reset")
+_call_reset = methodcaller("reset")
 
 
 def pinned(buffer: Buffer) -> object:
     """Return the token of `buffer`: while it lives, the buffer is externally shared. Return None for foreign memory. The caller must hold
     the lock.
     """
-    watch = buffer.pins
-    pin = watch() if isinstance(watch, _Watch) else None
-    if pin is None and watch != 1:
-        if isinstance(watch, _Watch):  # the pin is dead, but the callback has not run yet: disable the callback
-            watch.reset = int
+    pin_reference = buffer.pins
+    pin = pin_reference() if isinstance(pin_reference, _PinReference) else None
+    if pin is None and pin_reference != 1:
+        if isinstance(pin_reference, _PinReference):  # the pin is dead, but the callback has not run yet: disable the callback
+            pin_reference.reset = int
         pin = Pin()
-        watch = _Watch(pin, _reset)
-        watch.reset = partial(setattr, buffer, "pins", 0)
-        buffer.pins = watch
+        pin_reference = _PinReference(pin, _call_reset)
+        pin_reference.reset = partial(setattr, buffer, "pins", 0)
+        buffer.pins = pin_reference
     return pin
 
 
@@ -206,16 +206,16 @@ def set_memory_limit(limit: int | None) -> None:
     pool.relieved()
 
 
-def _limit_named() -> None:
-    named = os.environ.get("TENXOR_MEMORY_LIMIT", "")
-    if named:
+def _set_initial_limit() -> None:
+    value = os.environ.get("TENXOR_MEMORY_LIMIT", "")
+    if value:
         try:
-            limit = int(named)
+            limit = int(value)
         except ValueError:
             limit = 0
         if limit < 1:
-            raise ArgumentError(f"TENXOR_MEMORY_LIMIT: the limit is a number of bytes, not {named!r:.80}; it must be a positive integer")
+            raise ArgumentError(f"TENXOR_MEMORY_LIMIT: the limit is a number of bytes, not {value!r:.80}; it must be a positive integer")
         set_memory_limit(limit)
 
 
-_limit_named()
+_set_initial_limit()

@@ -164,14 +164,14 @@ tracking: ContextVar[bool | None] = ContextVar("tracking", default=True)
 
 
 @contextmanager
-def tracked(yes: bool | None = True) -> Iterator[None]:
+def tracked(value: bool | None = True) -> Iterator[None]:
     """Set `tracking` for this thread while the context is open."""
-    before = tracking.get()
+    previous = tracking.get()
     try:
-        tracking.set(yes)  # inside `try`: a signal may be delivered right after the call
+        tracking.set(value)  # inside `try`: a signal may be delivered right after the call
         yield
     finally:
-        tracking.set(before)
+        tracking.set(previous)
 
 
 def untracked() -> AbstractContextManager[None]:
@@ -214,11 +214,11 @@ class Recipe:
         self.op, self.shape, self.dtype, self.dtypes, self.forms, self.target = op, shape, dtype, dtypes, forms, target
         self.size = prod(shape)
         self.nbytes = self.size * dtype.itemsize
-        plain = _contiguous(shape).form
+        row_major = _contiguous(shape).form
         self.keeps_order, self.passing = True, target is not None and target.passing
         for form in forms:
             if form is not None:
-                self.keeps_order = self.keeps_order and (form is plain or form.is_single or form.layout == plain.layout)
+                self.keeps_order = self.keeps_order and (form is row_major or form.is_single or form.layout == row_major.layout)
                 self.passing = self.passing or form.passing
         self.frame: bytes | None = None
         self.summed: tuple[Recipe, bytes] | dict[Recipe, bytes] | None = None
@@ -240,13 +240,13 @@ class Recipe:
                 return self
             if name in ("forms", "target"):
                 forms = [None if spec is None else spec.form for spec in self.specs]
-                found = forms[-1] if name == "target" else tuple(forms[:-1])
+                value = forms[-1] if name == "target" else tuple(forms[:-1])
             elif name == "number":
-                found = _recipe_number()
+                value = _recipe_number()
             else:
                 raise AttributeError(name)
-            setattr(self, name, found)
-            return found
+            setattr(self, name, value)
+            return value
 
     @property
     def specs(self) -> tuple[Any, ...] | None:
@@ -265,7 +265,7 @@ class Recipe:
 keepers: list[Callable[[DType, tuple[int, ...], Recipe | None], Recipe | None]] = []
 MAX_RECIPES = 1 << 15
 _recipes: Remembered[Recipe] = Remembered(MAX_RECIPES)
-_recipe_of = _recipes.get
+_look_up_recipe = _recipes.get
 
 
 def recipe_of(
@@ -278,13 +278,13 @@ def recipe_of(
 ) -> Recipe:
     """Return the interned recipe of the given parts: the same object each time, unless a layout key is `passing`."""
     key = (op, shape, dtype, dtypes, forms, target)
-    found = _recipe_of(key)
-    if found is None:
-        kept = keepers[0](dtype, shape, None) if op is DATA and keepers else None
-        found = kept or Recipe(op, shape, dtype, dtypes, forms, target)
-        if not found.passing:
-            _recipes.keep(key, found)
-    return found
+    recipe = _look_up_recipe(key)
+    if recipe is None:
+        fast_path_recipe = keepers[0](dtype, shape, None) if op is DATA and keepers else None
+        recipe = fast_path_recipe or Recipe(op, shape, dtype, dtypes, forms, target)
+        if not recipe.passing:
+            _recipes.keep(key, recipe)
+    return recipe
 
 
 class Node:
@@ -348,8 +348,8 @@ class Node:
                         heavy = s.heavy
                 elif memory.nbytes > heavy:
                     heavy = memory.nbytes
-        since = number - first + 1  # nodes made meanwhile, an upper bound for the graph
-        self.count = count if count < since else since
+        made_since = number - first + 1  # nodes made meanwhile, an upper bound for the graph
+        self.count = count if count < made_since else made_since
         self.first, self.heavy = first, heavy
         self.past = None if past is None else past.followed(self, number)
 
@@ -372,11 +372,11 @@ class Node:
             None if target is None else target.form,
         )
         offsets = tuple([0 if x is None else x.offset for x in layouts])
-        found = Node(recipe, sources, offsets if target is None else (*offsets, target.offset))
-        found._layouts = layouts
+        node = Node(recipe, sources, offsets if target is None else (*offsets, target.offset))
+        node._layouts = layouts
         if op is PLACEHOLDER:
-            found.past = TRACED
-        return found
+            node.past = TRACED
+        return node
 
     references = property(getrefcount)  # called from C code alone: see `ownership.py`
 
@@ -404,11 +404,11 @@ class Node:
     @property
     def layouts(self) -> tuple[Layout | None, ...]:
         """The layouts of the sources; None for a scalar."""
-        found = self._layouts
-        if found is None:
-            each = zip(self.recipe.forms, self.offsets)  # noqa: B905  # the last offset may be the target's
-            found = self._layouts = tuple([None if form is None else form.layout.at(offset) for form, offset in each])
-        return found
+        layouts = self._layouts
+        if layouts is None:
+            keys_and_offsets = zip(self.recipe.forms, self.offsets)  # noqa: B905  # the last offset may be the target's
+            layouts = self._layouts = tuple([None if form is None else form.layout.at(offset) for form, offset in keys_and_offsets])
+        return layouts
 
     @property
     def target(self) -> Layout | None:
@@ -416,8 +416,8 @@ class Node:
         form = self.recipe.target
         if form is None:
             return None
-        found: Layout = form.layout.at(self.offsets[-1])
-        return found
+        layout: Layout = form.layout.at(self.offsets[-1])
+        return layout
 
     def settle(self, buffer: Buffer) -> None:
         """Replace the recipe by the computed data. Do nothing if a signal handler or a finalizer has computed the node meanwhile."""
@@ -487,10 +487,10 @@ def reinterpreted(node: Node, dtype: DType) -> Node:
         source = node.sources[0]
         assert type(source) is Node
         return source if source.dtype is dtype else reinterpreted(source, dtype)
-    found = Node.of(REINTERPRET, shape, dtype, (node,), (Layout.contiguous(node.shape),))
+    result = Node.of(REINTERPRET, shape, dtype, (node,), (Layout.contiguous(node.shape),))
     if node.buffer is not None:
-        found.settle(node.buffer)
-    return found
+        result.settle(node.buffer)
+    return result
 
 
 def is_pinned(source: Node | Scalar) -> bool:

@@ -29,8 +29,8 @@ from .memory import allocate
 from .node import Node, data
 from .records import NamedTuple
 
-_node_and_buffer: Any = attrgetter("node.references", "node.buffer.references")  # of a storage: the node, and the buffer of the node
-_buffer: Any = attrgetter("buffer.references")  # of a node: the buffer
+_storage_counts: Any = attrgetter("node.references", "node.buffer.references")  # of a storage: the node, and the buffer of the node
+_buffer_count: Any = attrgetter("buffer.references")  # of a node: the buffer
 _UNKNOWN = -1  # different from every count
 NOBODY: frozenset[int] = frozenset()  # the empty set of node numbers
 
@@ -50,7 +50,7 @@ class Looks(NamedTuple):
 short_looks: list[Looks] = []
 
 
-def _listed(items: Sequence[object], numbers: Iterable[int]) -> list[int]:
+def _count_references(items: Sequence[object], numbers: Iterable[int]) -> list[int]:
     """Return the reference counts of the items with the given numbers, with the references of the list and of the measurement."""
     return list(map(getrefcount, map(items.__getitem__, numbers)))
 
@@ -64,37 +64,37 @@ class _Holder:
         self.node = node
 
 
-def _measured() -> tuple[int, tuple[int, int], int]:
+def _measure_counts() -> tuple[int, tuple[int, int], int]:
     """Measure the reference counts of objects without further owners: an item of a list, the node and buffer of a storage, the buffer of a
     node.
 
     If the measurements vary, return `_UNKNOWN` for each count.
     """
-    found = set()
+    measurements = set()
     for _ in range(5):  # of four rounds each: the interpreter specialises bytecode after fewer
         storage, items = _Holder(data(allocate(0), (0,), boolean)), [data(allocate(0), (0,), boolean)]
-        others: list[object] = []
-        for more in range(4):
-            (listed,), (node, own), buffer = _listed(items, (0,)), _node_and_buffer(storage), _buffer(items[0])
-            found.add((listed - more, (node - more, own - more), buffer - more))
+        extra_owners: list[object] = []
+        for extra_count in range(4):
+            (listed,), (node_count, data_count), in_node = _count_references(items, (0,)), _storage_counts(storage), _buffer_count(items[0])
+            measurements.add((listed - extra_count, (node_count - extra_count, data_count - extra_count), in_node - extra_count))
             held = (items[0], items[0].buffer, storage.node, storage.node.buffer)
-            others.append([held, list(map(_Holder, held)), dict(enumerate(held))][more % 3])  # type: ignore[arg-type]
+            extra_owners.append([held, list(map(_Holder, held)), dict(enumerate(held))][extra_count % 3])  # type: ignore[arg-type]
             del held
-    return found.pop() if len(found) == 1 else (_UNKNOWN, (_UNKNOWN, _UNKNOWN), _UNKNOWN)
+    return measurements.pop() if len(measurements) == 1 else (_UNKNOWN, (_UNKNOWN, _UNKNOWN), _UNKNOWN)
 
 
-_IN_LIST, _IN_STORAGE, _IN_NODE = _measured()
+_IN_LIST, _IN_STORAGE, _IN_NODE = _measure_counts()
 # Without the GIL a count is the sum of two numbers that are not read at the same time: exact only while no other thread runs.
 _FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
-def _others_run() -> bool:
+def _has_other_threads() -> bool:
     return len(sys._current_frames()) > 1
 
 
 def alone(storage: Any) -> bool:
     """Return whether the node in memory of `storage`, and the buffer of the node, have no further owner. The caller must hold the lock."""
-    return bool(_node_and_buffer(storage) == _IN_STORAGE) and not (_FREE_THREADED and _others_run())
+    return bool(_storage_counts(storage) == _IN_STORAGE) and not (_FREE_THREADED and _has_other_threads())
 
 
 def held(nodes: list[Node], numbers: Sequence[int], reads: Sequence[int]) -> set[int]:
@@ -102,14 +102,14 @@ def held(nodes: list[Node], numbers: Sequence[int], reads: Sequence[int]) -> set
 
     `reads` has, for each of the numbers, how many references recipes of the list have to the node.
     """
-    if _FREE_THREADED and _others_run():
+    if _FREE_THREADED and _has_other_threads():
         return set(numbers)
     if _IN_LIST != _UNKNOWN and type(numbers) is list and type(reads) is list:
-        for looks in short_looks:
-            return set(looks.held(nodes, numbers, reads))
-    return {k for k, n, read in zip(numbers, _listed(nodes, numbers), reads, strict=True) if n != read + _IN_LIST}
+        for queries in short_looks:
+            return set(queries.held(nodes, numbers, reads))
+    return {k for k, n, read_count in zip(numbers, _count_references(nodes, numbers), reads, strict=True) if n != read_count + _IN_LIST}
 
 
 def sole(holder: Any) -> bool:
     """Return whether the buffer of a node, or of a plan's own `Cell`, has no owner besides `holder`. The caller must hold the lock."""
-    return bool(_buffer(holder) == _IN_NODE) and not (_FREE_THREADED and _others_run())
+    return bool(_buffer_count(holder) == _IN_NODE) and not (_FREE_THREADED and _has_other_threads())

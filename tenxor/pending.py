@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 ownership, patterns = LateModule("tenxor.ownership"), LateModule("tenxor.plans.pattern")
 
 SMALL = 8  # a result this many times smaller than its operands is computed rather than kept pending
-ENOUGH = MAX_PENDING * 3 // 4  # a graph of more pending nodes is computed in part; below, a recount would soon be due, and costs as much
+# A graph of more pending nodes is computed in part; below, a recount would soon be due, and costs as much.
+MAX_RECOUNTED_NODES = MAX_PENDING * 3 // 4
 
 
 class Holder(Protocol):
@@ -45,67 +46,67 @@ def bounded(node: Node) -> None:
         return
     for make in making:  # a graph of this length consists of small work: build the fast path
         make()
-    if any([way(node) for way in short_ways[-1:]]):
+    if any([hook(node) for hook in short_ways[-1:]]):
         return
     pattern = patterns.taken([node])
-    if pattern.pending > ENOUGH:
-        last = _last(pattern)
+    if pattern.pending > MAX_RECOUNTED_NODES:
+        last_nodes = _find_last_nodes(pattern)
         del pattern  # the pattern refers to the nodes, and owners are counted below
-        realize_by_plan(last)
+        realize_by_plan(last_nodes)
         if node.buffer is not None:
             node.count = 1
             return
         pattern = patterns.taken([node])
-    _count([each for each in pattern.nodes if each.buffer is None])
+    _recount([pending_node for pending_node in pattern.nodes if pending_node.buffer is None])
     del pattern
     if node.count > 4 * MAX_PENDING:  # no cut makes the graph smaller
         realize(node)
 
 
-def _count(order: list[Node]) -> None:
+def _recount(order: list[Node]) -> None:
     """Set `count` and `first` of the nodes of a graph as if they had just been made in this order, so that new nodes on top count exactly.
     """
-    first = next_number() - len(order) + 1
-    for below, node in enumerate(order):
-        node.count, node.first = below + 1, first
+    first_number = next_number() - len(order) + 1
+    for position, node in enumerate(order):
+        node.count, node.first = position + 1, first_number
 
 
-_lasts: Remembered[list[int]] = Remembered(1 << 8)  # keyed by signature and the sizes of the operands in bytes
+_last_nodes_of: Remembered[list[int]] = Remembered(1 << 8)  # keyed by signature and the sizes of the operands in bytes
 
 
-def _last(pattern: Pattern) -> list[Node]:
+def _find_last_nodes(pattern: Pattern) -> list[Node]:
     """Return the last nodes of a graph that take no more memory than their operands: to compute them costs no memory."""
     key = pattern.key, *[node.recipe.nbytes for node in pattern.nodes if node.buffer is not None]
-    found = _lasts.get(key)
-    if found is None:
-        narrow = _narrow([node for node in pattern.nodes if node.buffer is None])
-        found = [k for k, node in enumerate(pattern.nodes) if node in narrow]
-        _lasts.keep(key, found)
-    return [pattern.nodes[k] for k in found]
+    positions = _last_nodes_of.get(key)
+    if positions is None:
+        narrow_nodes = _find_narrow_nodes([node for node in pattern.nodes if node.buffer is None])
+        positions = [k for k, node in enumerate(pattern.nodes) if node in narrow_nodes]
+        _last_nodes_of.keep(key, positions)
+    return [pattern.nodes[k] for k in positions]
 
 
-def _narrow(order: list[Node]) -> set[Node]:
+def _find_narrow_nodes(order: list[Node]) -> set[Node]:
     """Return the nodes nearest to the last node of `order` that are no larger than their operands."""
     from .kernel.fuse import narrow  # imports a part of the planner on first use
 
-    thin = narrow(order, lambda node: node.recipe.nbytes)
-    found: set[Node] = set()
-    seen: set[Node] = set()
+    narrow_nodes = narrow(order, lambda node: node.recipe.nbytes)
+    nearest_nodes: set[Node] = set()
+    visited: set[Node] = set()
     stack = order[-1:]
     while stack:
         node = stack.pop()
-        if node.buffer is None and node not in seen:
-            seen.add(node)
-            if node in thin and node.op is not EMPTY:
-                found.add(node)
+        if node.buffer is None and node not in visited:
+            visited.add(node)
+            if node in narrow_nodes and node.op is not EMPTY:
+                nearest_nodes.add(node)
             else:
                 stack.extend(s for s in node.sources if type(s) is Node)
-    return found
+    return nearest_nodes
 
 
 waiting: list[ref[Node]] = []  # weak references to pending results with large operands
 OFTEN = 64  # new entries before the list is cleaned up
-_many = OFTEN  # length of the list at the next clean-up
+_cleanup_length = OFTEN  # length of the list at the next clean-up
 
 
 def remember(node: Node) -> None:
@@ -118,14 +119,14 @@ def remember(node: Node) -> None:
 
 def forget_gone() -> None:
     """Remove computed and deallocated nodes from `waiting`, if it has doubled since the last time."""
-    global _many
-    if len(waiting) >= _many:
-        looks = ownership.short_looks[:1]
-        if looks:
-            waiting[:] = looks[0].still_waiting(waiting)
+    global _cleanup_length
+    if len(waiting) >= _cleanup_length:
+        queries = ownership.short_looks[:1]
+        if queries:
+            waiting[:] = queries[0].still_waiting(waiting)
         else:
-            waiting[:] = [one for one in waiting if (node := one()) is not None and node.buffer is None]
-        _many = max(OFTEN, 2 * len(waiting))
+            waiting[:] = [reference for reference in waiting if (node := reference()) is not None and node.buffer is None]
+        _cleanup_length = max(OFTEN, 2 * len(waiting))
 
 
 def _is_small(node: Node) -> bool:
@@ -139,8 +140,8 @@ def relieve() -> None:
     """
     pool.relieved()
     with lock:
-        for one in _accounts()[1]:
-            node = one()
+        for reference in _account_memory()[1]:
+            node = reference()
             if node is not None:
                 with suppress(*EVALUATION_ERRORS):  # a request for the value raises the error again
                     realize(node)
@@ -150,7 +151,7 @@ def relieve() -> None:
 def waiting_bytes() -> int:
     """Return the bytes of memory kept alive by pending recipes alone. Recipes with little memory are not counted."""
     with lock:
-        return _accounts()[0]
+        return _account_memory()[0]
 
 
 def have_read(storage: Holder, value: Node | None) -> None:
@@ -164,81 +165,81 @@ def have_read(storage: Holder, value: Node | None) -> None:
     root = len(nodes) - 1
     if not any([node is storage.node for node in nodes]):
         nodes.append(storage.node)
-    known = _Known(nodes, [storage.node])
-    waiting = [k for k in known.readers(storage.node) if k != root and nodes[k].recipe.nbytes <= storage.node.recipe.nbytes]
-    is_read = known.at(storage.node) in known.others
-    del known
-    if waiting:
-        _settled([nodes[k] for k in waiting])
-    if not is_read:
+    graph = _ReaderGraph(nodes, [storage.node])
+    reader_numbers = [k for k in graph.readers(storage.node) if k != root and nodes[k].recipe.nbytes <= storage.node.recipe.nbytes]
+    has_other_readers = graph.index_of(storage.node) in graph.externally_owned
+    del graph
+    if reader_numbers:
+        _try_realize([nodes[k] for k in reader_numbers])
+    if not has_other_readers:
         return
-    nodes = _graph()
-    readers = _Known(nodes, []).readers(storage.node)
-    if sum([nodes[k].recipe.nbytes for k in readers]) * SMALL <= storage.node.recipe.nbytes and _is_little([nodes[k] for k in readers]):
-        _settled([nodes[k] for k in readers])
+    nodes = _collect_pending()
+    readers = _ReaderGraph(nodes, []).readers(storage.node)
+    if sum([nodes[k].recipe.nbytes for k in readers]) * SMALL <= storage.node.recipe.nbytes and _is_cheap([nodes[k] for k in readers]):
+        _try_realize([nodes[k] for k in readers])
 
 
-def _settled(nodes: list[Node]) -> None:
+def _try_realize(nodes: list[Node]) -> None:
     with suppress(*EVALUATION_ERRORS):  # a request for the values raises the error again
         realize(*nodes)
 
 
-def _is_little(nodes: list[Node]) -> bool:
+def _is_cheap(nodes: list[Node]) -> bool:
     """Return whether computing `nodes` is no more work than a copy: the operations are few and elementwise."""
     order = [node for node in patterns.taken(nodes).nodes if node.buffer is None] if nodes else []
     return len(order) <= 4 * SMALL and all([type(node.op) is Op for node in order])
 
 
-class _Known:
+class _ReaderGraph:
     """The references between the nodes of a list in topological order: the operands of each node, and the nodes with owners outside
-    (`others`).
+    (`externally_owned`).
 
-    `once_more` lists nodes with a further known owner, such as a storage; the constructor clears this list.
+    `owned_nodes` lists nodes with a further known owner, such as a storage; the constructor clears this list.
     """
 
-    def __init__(self, nodes: list[Node], once_more: list[Node]) -> None:
+    def __init__(self, nodes: list[Node], owned_nodes: list[Node]) -> None:
         self.nodes = nodes
-        self.number_of = {id(node): k for k, node in enumerate(nodes)}
-        self.reads = [[self.number_of[id(s)] for s in n.sources if type(s) is Node] if n.buffer is None else [] for n in nodes]
-        self.times = Counter(k for each in self.reads for k in each)
-        self.times.update([self.number_of[id(node)] for node in once_more])
-        once_more.clear()
-        self.others = ownership.held(nodes, range(len(nodes)), [self.times[k] for k in range(len(nodes))])
+        self.index_by_id = {id(node): k for k, node in enumerate(nodes)}
+        self.reads = [[self.index_by_id[id(s)] for s in n.sources if type(s) is Node] if n.buffer is None else [] for n in nodes]
+        self.reference_counts = Counter(k for operands in self.reads for k in operands)
+        self.reference_counts.update([self.index_by_id[id(node)] for node in owned_nodes])
+        owned_nodes.clear()
+        self.externally_owned = ownership.held(nodes, range(len(nodes)), [self.reference_counts[k] for k in range(len(nodes))])
 
-    def at(self, node: Node) -> int:
+    def index_of(self, node: Node) -> int:
         """Return the number of `node` in the list, or -1."""
-        return self.number_of.get(id(node), -1)
+        return self.index_by_id.get(id(node), -1)
 
     def readers(self, node: Node) -> list[int]:
         """Return the numbers of pending nodes with outside owners: `node` itself and its dependents, except nodes of traced functions."""
-        found = {self.at(node)}
-        for k, each in enumerate(self.reads):
-            if not found.isdisjoint(each):
-                found.add(k)
-        return sorted(k for k in found & self.others if self.nodes[k].buffer is None and not self.nodes[k].traced)
+        dependents = {self.index_of(node)}
+        for k, operands in enumerate(self.reads):
+            if not dependents.isdisjoint(operands):
+                dependents.add(k)
+        return sorted(k for k in dependents & self.externally_owned if self.nodes[k].buffer is None and not self.nodes[k].traced)
 
 
-def _graph() -> list[Node]:
+def _collect_pending() -> list[Node]:
     """Return the pending graph of the nodes in `waiting`, in topological order, after the nodes in memory that it reads."""
     from .kernel.fuse import pending
 
-    order = pending([node for one in waiting if (node := one()) is not None])
+    order = pending([node for reference in waiting if (node := reference()) is not None])
     return [*dict.fromkeys(s for n in order for s in n.sources if type(s) is Node and s.buffer is not None), *order]
 
 
-def _accounts() -> tuple[int, list[ref[Node]]]:
+def _account_memory() -> tuple[int, list[ref[Node]]]:
     """Return the bytes kept alive by pending recipes alone, and the small results whose computation would free memory."""
-    nodes = _graph()
-    known = _Known(nodes, [])
-    others, reads = known.others, known.reads
-    alone = {k for k, node in enumerate(nodes) if node.buffer is not None and k not in others}
-    nbytes = sum(memory.nbytes for k in alone if (memory := nodes[k].buffer) is not None)
-    needed = {k for k in others if not _is_small(nodes[k])}  # large results stay pending, with everything they read
-    frees: set[int] = set()
+    nodes = _collect_pending()
+    graph = _ReaderGraph(nodes, [])
+    externally_owned, reads = graph.externally_owned, graph.reads
+    freeable = {k for k, node in enumerate(nodes) if node.buffer is not None and k not in externally_owned}
+    nbytes = sum(memory.nbytes for k in freeable if (memory := nodes[k].buffer) is not None)
+    needed = {k for k in externally_owned if not _is_small(nodes[k])}  # large results stay pending, with everything they read
+    freeing: set[int] = set()
     for k in reversed(range(len(nodes))):
         if k in needed:
             needed.update(reads[k])
-    for k, each in enumerate(reads):
-        if (k in alone and k not in needed) or not frees.isdisjoint(each):
-            frees.add(k)
-    return nbytes, [ref(nodes[k]) for k in sorted((frees & others) - needed)]
+    for k, operands in enumerate(reads):
+        if (k in freeable and k not in needed) or not freeing.isdisjoint(operands):
+            freeing.add(k)
+    return nbytes, [ref(nodes[k]) for k in sorted((freeing & externally_owned) - needed)]

@@ -49,17 +49,17 @@ PAGE = 1 << 12  # bytes
 HUGE_PAGE = 1 << 21  # bytes: larger blocks are mapped on their own, in pages of this size
 SHADE = 1600  # bytes between block starts in their pages, against 4 KiB aliasing: a load waits for a store with equal last twelve bits
 SHADED = 1 << 15  # smallest block, in bytes, to which `SHADE` applies
-COLOUR = (1 << 16) + SHADE  # blocks in huge pages start at different multiples of this: equal starts share a bank of memory
+COLOUR_BYTES = (1 << 16) + SHADE  # blocks in huge pages start at different multiples of this: equal starts share a bank of memory
 COLOURS = 8
-ADAPTED = 1 << 20  # smallest block, in bytes, that a block of another size may replace: new memory takes longer
+MIN_REPLACEABLE_BYTES = 1 << 20  # smallest block, in bytes, that a block of another size may replace: new memory takes longer
 UNLIMITED = 1 << 80  # larger than the address space
 SPARE = 1 << 26  # bytes kept above the recent need, besides a quarter of the need: sizes vary
-FORGOTTEN = 2.0  # seconds until half of the excess over the present need is forgotten
-TIMED = 1 << 16  # smallest freed block, in bytes, at which the clock is read
-GROWTH = 1 << 24  # bytes by which memory may grow, plus an eighth of the memory in use, before pending work is examined
+DECAY_S = 2.0  # seconds until half of the excess over the present need is forgotten
+MIN_TIMED_BYTES = 1 << 16  # smallest freed block, in bytes, at which the clock is read
+GROWTH_BYTES = 1 << 24  # bytes by which memory may grow, plus an eighth of the memory in use, before pending work is examined
 IN_USE, PEAK, POOLED, ALLOWED = range(4)  # indices into `Pool.small`, counts of bytes
-_looking = False  # true while a thread examines the frames of each thread
-NOBODY = -1  # an operation number that never matches, for sums computed while another operation is in progress
+_is_examining = False  # true while a thread examines the frames of each thread
+NO_OPERATION = -1  # an operation number that never matches, for sums computed while another operation is in progress
 MEMORY_BYTES = memory_bytes()  # of the machine, or of the container
 MAX_POOLED = MEMORY_BYTES // 4  # limit on the bytes kept for reuse
 
@@ -68,17 +68,17 @@ class Pool:
     """The pool: blocks in use, free blocks (sizes freed longest ago first), and counts of bytes. In use and free together never exceed
     `limit`.
 
-    `peak` is the maximum in use, `high` the maximum since the last decay, and `recent` a maximum that decays at the time `due`; it
-    determines `kept`, a limit on use and free blocks. `pressed` is true if far more is in use than at the last `relieved`.
+    `peak` is the maximum in use, `peak_since_decay` the maximum since the last decay, and `recent` a maximum that decays at the time `due`;
+    it determines `max_held`, a limit on use and free blocks. `pressed` is true if far more is in use than at the last `relieved`.
 
     Blocks in use are in `loans`, keyed by weak references to their owners. When an owner is deallocated, C code appends the reference to
-    `back`, without a Python frame in which a signal could be delivered. Free blocks are in `free`. `_sums` caches the totals of both with
-    the number of the operation that computed them; they are valid if no operation has begun since. So if a signal interrupts an operation,
-    or another thread or a signal handler intervenes, the next operation computes the totals anew. While the other operation is still in
-    progress, these totals are stored without a number.
+    `returned_loans`, without a Python frame in which a signal could be delivered. Free blocks are in `free`. `_sums` caches the totals of
+    both with the number of the operation that computed them; they are valid if no operation has begun since. So if a signal interrupts an
+    operation, or another thread or a signal handler intervenes, the next operation computes the totals anew. While the other operation is
+    still in progress, these totals are stored without a number.
 
-    `room` and `MAX_POOLED` limit the free blocks. With `room` set, the memory of the process is watched from outside, so freed memory
-    returns to the system soon, and not at the next computation.
+    `free_limit` and `MAX_POOLED` limit the free blocks. With `free_limit` set, the memory of the process is watched from outside, so freed
+    memory returns to the system soon, and not at the next computation.
 
     `small` has the counts of the fast path's own blocks (`shortcut/code/blocks.py`): in use, the recent maximum, free, and the limit on use
     and free before the fast path must ask here (`allow_small`); `release_small` frees the free ones. `watched` is true while the background
@@ -90,42 +90,42 @@ class Pool:
         "_number",
         "_sums",
         "awaited",
-        "back",
+        "returned_loans",
         "bell",
         "colour",
         "due",
         "foreign",
         "free",
-        "high",
-        "kept",
+        "peak_since_decay",
+        "max_held",
         "limit",
         "loans",
-        "much",
-        "most",
+        "pressure_bytes",
+        "max_in_use",
         "pressed",
         "recent",
         "release_small",
-        "room",
+        "free_limit",
         "small",
         "watched",
     )
 
-    much: int
+    pressure_bytes: int
 
     def __init__(self) -> None:
         self.free: dict[int, list[Block]] = {}
         self.loans: dict[ref[Any], Block] = {}
-        self.back: deque[ref[Any]] = deque()
+        self.returned_loans: deque[ref[Any]] = deque()
         self._number = count(1).__next__
         self._sums = (0, 0, 0)  # the number of the operation that computed them, the bytes in use, and the free bytes
         self._latest = 0  # the number of the last operation begun
         self.small: Counts = [0] * 4
         self.release_small: Callable[[], object] = int
-        self.most = self.colour = self.recent = self.high = self.foreign = 0
+        self.max_in_use = self.colour = self.recent = self.peak_since_decay = self.foreign = 0
         self.watched = False
         self.bell: SimpleQueue[ref[Any]] | None = None
         self.awaited = set[ref[Any]]()
-        self.kept, self.limit, self.room, self.due = SPARE, UNLIMITED, UNLIMITED, monotonic() + FORGOTTEN
+        self.max_held, self.limit, self.free_limit, self.due = SPARE, UNLIMITED, UNLIMITED, monotonic() + DECAY_S
         self.relieved()
 
     @property
@@ -141,146 +141,146 @@ class Pool:
     @property
     def peak(self) -> int:
         """The maximum number of bytes in use since `peak` was last set."""
-        self.most = max(self.most, self.settle()[0] + self.small[PEAK])
-        return self.most
+        self.max_in_use = max(self.max_in_use, self.settle()[0] + self.small[PEAK])
+        return self.max_in_use
 
     @peak.setter
     def peak(self, nbytes: int) -> None:
         self.small[PEAK] = self.small[IN_USE]
-        self.most = nbytes
+        self.max_in_use = nbytes
 
     def lend(self, borrower: Any, capacity: int) -> bool:
         """Give `borrower` a block for life, as the attributes `array` and `address`. Return False if no memory is left, or above the limit.
 
         `capacity` must be a result of `capacity_of`.
         """
-        mine, in_use, pooled = self._begun()
+        operation, in_use, pooled = self._begin()
         small, limit = self.small, self.limit
         if pooled > SPARE // 4 and monotonic() >= self.due:
-            pooled -= self._forgotten(in_use, pooled)
+            pooled -= self._decay(in_use, pooled)
         if small[PEAK]:
-            self.most = max(self.most, in_use + small[PEAK])
+            self.max_in_use = max(self.max_in_use, in_use + small[PEAK])
             small[PEAK] = small[IN_USE]
         if limit != UNLIMITED or self._is_small_near_allowed():
-            limit = self._beside_small(in_use + pooled + capacity)
+            limit = self._limit_beside_small(in_use + pooled + capacity)
         blocks = self.free.get(capacity)
-        if not blocks and capacity >= ADAPTED and limit == UNLIMITED:
-            capacity = self._larger(capacity, self.recent - in_use)
+        if not blocks and capacity >= MIN_REPLACEABLE_BYTES and limit == UNLIMITED:
+            capacity = self._find_larger(capacity, self.recent - in_use)
             blocks = self.free.get(capacity)
         in_use += capacity
         if blocks:
             block = blocks.pop()
             pooled -= capacity
         else:
-            kept = max(self.kept, in_use + in_use // 4 + SPARE)
-            made, had = self._grown(capacity) if in_use <= limit else (None, 0)
-            pooled -= had
-            pooled -= self._released(pooled + in_use - min(limit, kept), capacity)
-            if made is None and in_use <= limit:
-                made = self.new(capacity)
-            if made is None and in_use <= limit:
-                pooled -= self._released(pooled)
+            max_held = max(self.max_held, in_use + in_use // 4 + SPARE)
+            new_block, grown_from = self._grow_block(capacity) if in_use <= limit else (None, 0)
+            pooled -= grown_from
+            pooled -= self._release_free(pooled + in_use - min(limit, max_held), capacity)
+            if new_block is None and in_use <= limit:
+                new_block = self.new(capacity)
+            if new_block is None and in_use <= limit:
+                pooled -= self._release_free(pooled)
                 self.release_small()
-                made = self.new(capacity)
-            if made is None:
-                self._sums = mine, in_use - capacity, pooled
+                new_block = self.new(capacity)
+            if new_block is None:
+                self._sums = operation, in_use - capacity, pooled
                 return False
-            block = made
+            block = new_block
         array, borrower.address, _ = block
         borrower.array = array if len(array) == capacity else array[:capacity]
-        if capacity >= SPARE or (capacity >= HUGE_PAGE and self.room != UNLIMITED):
-            self.awaited.add(ref(borrower, self.ringable().put))
-        self.loans[ref(borrower, self.back.append)] = block
-        if in_use > self.high:
-            self._risen(in_use)
-        if in_use + small[IN_USE] > self.most:
-            self.most = in_use + small[IN_USE]
-        if in_use > self.much:
+        if capacity >= SPARE or (capacity >= HUGE_PAGE and self.free_limit != UNLIMITED):
+            self.awaited.add(ref(borrower, self.get_bell().put))
+        self.loans[ref(borrower, self.returned_loans.append)] = block
+        if in_use > self.peak_since_decay:
+            self._record_rise(in_use)
+        if in_use + small[IN_USE] > self.max_in_use:
+            self.max_in_use = in_use + small[IN_USE]
+        if in_use > self.pressure_bytes:
             self.pressed = True
-        if in_use + pooled > min(SPARE, self.room) and not self.watched:
+        if in_use + pooled > min(SPARE, self.free_limit) and not self.watched:
             self._watch()
-        self._sums = mine, in_use, pooled
+        self._sums = operation, in_use, pooled
         return True
 
     def settle(self) -> tuple[int, int]:
         """Take back freed blocks, and return the bytes in use and the free bytes."""
-        number, in_use, pooled = self._sums
-        if number != self._latest or self.back:
-            mine, in_use, pooled = self._begun()
-            self._sums = mine, in_use, pooled
+        counted_by, in_use, pooled = self._sums
+        if counted_by != self._latest or self.returned_loans:
+            operation, in_use, pooled = self._begin()
+            self._sums = operation, in_use, pooled
         return in_use, pooled
 
     def release(self, nbytes: int) -> None:
         """Return `nbytes` free bytes to the system, or as many as there are."""
-        mine, in_use, pooled = self._begun()
-        self._sums = mine, in_use, pooled - self._released(nbytes)
+        operation, in_use, pooled = self._begin()
+        self._sums = operation, in_use, pooled - self._release_free(nbytes)
         if nbytes > pooled:
             self.release_small()
 
     def keep_at_most(self, nbytes: int) -> None:
         """Limit the free blocks to `nbytes` bytes from now on."""
-        self.room = nbytes
+        self.free_limit = nbytes
         excess = self.pooled - nbytes
         if excess > 0:
             self.release(excess)
 
     def forget(self) -> bool:
         """Let the record of recent need decay, and release blocks beyond it. Return whether more may follow later."""
-        mine, in_use, pooled = self._begun()
-        pooled -= self._forgotten(in_use, pooled)
-        self._sums = mine, in_use, pooled
-        return in_use + pooled > min(SPARE, self.room)
+        operation, in_use, pooled = self._begin()
+        pooled -= self._decay(in_use, pooled)
+        self._sums = operation, in_use, pooled
+        return in_use + pooled > min(SPARE, self.free_limit)
 
     # Steps of the methods above, which work on counts of their own until the end
 
-    def _begun(self) -> tuple[int, int, int]:
+    def _begin(self) -> tuple[int, int, int]:
         """Begin an operation and take back freed blocks. Return the number of the operation, the bytes in use, and the free bytes."""
-        mine, before = self._number(), self._latest
-        self._latest = mine
-        number, in_use, pooled = self._sums
-        if number != before:
-            mine = NOBODY if self._others() else mine
+        operation, previous = self._number(), self._latest
+        self._latest = operation
+        counted_by, in_use, pooled = self._sums
+        if counted_by != previous:
+            operation = NO_OPERATION if self._has_other_operation() else operation
             for loan in list(self.loans):
-                if loan() is None:  # a signal removed the reference from `back`: the system takes the block
+                if loan() is None:  # a signal removed the reference from `returned_loans`: the system takes the block
                     self.loans.pop(loan, None)
             in_use = sum([capacity for _, _, capacity in list(self.loans.values())])
             pooled = sum([capacity * len(self.free.get(capacity, ())) for capacity in self.free.copy()])  # a copy: other code may run
-            self.most = max(self.most, in_use)
-        back = self.back
-        while back:
+            self.max_in_use = max(self.max_in_use, in_use)
+        returned_loans = self.returned_loans
+        while returned_loans:
             try:
-                block = self.loans.pop(back.popleft(), None)
+                block = self.loans.pop(returned_loans.popleft(), None)
             except (IndexError, TypeError):  # another thread was faster; or a signal came before the loan was recorded
                 continue
             if block is None:
                 continue
             capacity = block[2]
             in_use -= capacity
-            kept, most = pooled + capacity, min(MAX_POOLED, self.room)
-            if kept + in_use > self.kept or kept > most or (capacity >= TIMED and monotonic() >= self.due):
-                pooled -= self._forgotten(in_use, pooled)
-                room = min(self.kept - in_use, most)
-                if capacity > room:
+            new_pooled, max_pooled = pooled + capacity, min(MAX_POOLED, self.free_limit)
+            if new_pooled + in_use > self.max_held or new_pooled > max_pooled or (capacity >= MIN_TIMED_BYTES and monotonic() >= self.due):
+                pooled -= self._decay(in_use, pooled)
+                available = min(self.max_held - in_use, max_pooled)
+                if capacity > available:
                     continue
-                pooled -= self._released(pooled + capacity - room, capacity)
+                pooled -= self._release_free(pooled + capacity - available, capacity)
             blocks = self.free.pop(capacity, None) or []
             blocks.append(block)
             self.free[capacity] = blocks  # moved to the end: freed last
             pooled += capacity
-        return mine, in_use, pooled
+        return operation, in_use, pooled
 
     def _watch(self) -> None:
-        """Start the background thread, unless no thread can start now. It lets the record decay every `FORGOTTEN` seconds and when a large
+        """Start the background thread, unless no thread can start now. It lets the record decay every `DECAY_S` seconds and when a large
         block is freed, until nothing is left to release.
         """
 
         def watch() -> None:
             while self.watched:
                 with suppress(_queue.Empty):
-                    self.awaited.discard(self.ringable().get(timeout=FORGOTTEN))
+                    self.awaited.discard(self.get_bell().get(timeout=DECAY_S))
                 self.watched = self.forget()
 
-        if _looking:
+        if _is_examining:
             return
         self.watched = True
         try:
@@ -288,95 +288,96 @@ class Pool:
         except RuntimeError:  # no more threads, or the interpreter ends: the next computation releases memory
             self.watched = False
 
-    def ringable(self) -> SimpleQueue[ref[Any]]:
+    def get_bell(self) -> SimpleQueue[ref[Any]]:
         """Return the queue `bell`, made at the first request: most processes never need a queue, and the import takes as long as a package
         of ours.
         """
         if self.bell is None:
-            made: SimpleQueue[ref[Any]] = _queue.SimpleQueue()
+            queue: SimpleQueue[ref[Any]] = _queue.SimpleQueue()
             if self.bell is None:  # checked again: no other thread runs between this line and the next
-                self.bell = made
+                self.bell = queue
         return self.bell
 
-    def _risen(self, in_use: int) -> None:
+    def _record_rise(self, in_use: int) -> None:
         """Record that more is in use than at any time since the last decay."""
-        self.high = in_use
+        self.peak_since_decay = in_use
         if in_use > self.recent:
             self.recent = in_use
-            self.kept = in_use + in_use // 4 + SPARE
+            self.max_held = in_use + in_use // 4 + SPARE
 
     @staticmethod
-    def _others() -> bool:
+    def _has_other_operation() -> bool:
         """Return whether another operation of the pool may be in progress: in a frame further up, or in another thread.
 
         CPython holds a lock while listing frames, and may run the garbage collector, whose finalizers may call the pool again. Listing
         frames again, or starting a thread, would then wait for this lock for ever.
         """
-        global _looking
-        me = get_ident()
+        global _is_examining
+        this_thread = get_ident()
         frame: FrameType | None
-        now: dict[int, FrameType] = {}
+        frames: dict[int, FrameType] = {}
         stacks: dict[int, FrameType | None] = {}
-        if _looking:
+        if _is_examining:
             return True
-        _looking = True  # no other code runs between the test and this line
+        _is_examining = True  # no other code runs between the test and this line
         try:
             stacks.update(sys._current_frames())
-            stacks[me] = sys._getframe(2).f_back  # the caller of the present operation
+            stacks[this_thread] = sys._getframe(2).f_back  # the caller of the present operation
             for frame in stacks.values():
                 while frame is not None:
-                    if frame.f_code in _TURNS:
+                    if frame.f_code in _OPERATION_CODES:
                         return True
                     frame = frame.f_back
-            del stacks[me]
-            now.update(sys._current_frames())
-            return any([now[thread] is not top for thread, top in stacks.items() if thread in now])  # a moved thread may be anywhere
+            del stacks[this_thread]
+            frames.update(sys._current_frames())
+            return any([frames[thread] is not top for thread, top in stacks.items() if thread in frames])  # a moved thread may be anywhere
         except AttributeError:  # CPython 3.11: a frame was freed meanwhile and the memory reused; the thread may be anywhere
             return True
         finally:  # break reference cycles through this frame, which would keep the locals of every caller alive
-            _looking = False
+            _is_examining = False
             stacks.clear()
-            now.clear()
+            frames.clear()
             frame = None
 
-    def _forgotten(self, in_use: int, pooled: int) -> int:
+    def _decay(self, in_use: int, pooled: int) -> int:
         """Let the record of recent need decay, if it is time, and release blocks beyond it. Return the bytes released."""
         now = monotonic()
-        times = int((now - self.due) // FORGOTTEN) + 1
-        if times <= 0:
+        half_lives = int((now - self.due) // DECAY_S) + 1
+        if half_lives <= 0:
             return 0
-        self.due = now + FORGOTTEN
-        self.recent = max(self.high, in_use + ((self.recent - in_use) >> times))
-        self.high = in_use
-        self.kept = self.recent + self.recent // 4 + SPARE
-        return self._released(pooled + in_use - self.kept)
+        self.due = now + DECAY_S
+        self.recent = max(self.peak_since_decay, in_use + ((self.recent - in_use) >> half_lives))
+        self.peak_since_decay = in_use
+        self.max_held = self.recent + self.recent // 4 + SPARE
+        return self._release_free(pooled + in_use - self.max_held)
 
-    def _released(self, nbytes: int, last: int = 0) -> int:
-        """Release up to `nbytes` free bytes to the system: sizes freed longest ago first, blocks of size `last` last. Return the bytes
+    def _release_free(self, nbytes: int, last_size: int = 0) -> int:
+        """Release up to `nbytes` free bytes to the system: sizes freed longest ago first, blocks of size `last_size` last. Return the bytes
         released.
         """
-        found = 0
+        released = 0
         if nbytes > 0:
-            for capacity in sorted(self.free, key=lambda size: size == last):
+            for capacity in sorted(self.free, key=lambda size: size == last_size):
                 blocks = self.free.get(capacity)
                 while blocks:
-                    if found >= nbytes:
-                        return found
+                    if released >= nbytes:
+                        return released
                     try:
                         blocks.pop(0)
                     except IndexError:  # another thread was faster
                         break
-                    found += capacity
-        return found
+                    released += capacity
+        return released
 
-    def _larger(self, capacity: int, most: int) -> int:
-        """Return the smallest size above `capacity` of a free block, up to half as large again and up to `most`, or `capacity` itself."""
-        largest = min(capacity + capacity // 2, most)
+    def _find_larger(self, capacity: int, max_size: int) -> int:
+        """Return the smallest size above `capacity` of a free block, up to half as large again and up to `max_size`, or `capacity` itself.
+        """
+        largest = min(capacity + capacity // 2, max_size)
         # Not `items()`: without memory for the first item, CPython 3.11 aborts the process.
         fits = [size for size in self.free.copy() if capacity < size <= largest and self.free.get(size)]
         return min(fits, default=capacity)
 
-    def _grown(self, capacity: int) -> tuple[Block | None, int]:
+    def _grow_block(self, capacity: int) -> tuple[Block | None, int]:
         """Take the largest free block with room to grow to `capacity`. Return the grown block and the old size, or None and 0."""
         if capacity <= HUGE_PAGE:
             return None, 0
@@ -392,8 +393,8 @@ class Pool:
         """Record that memory use cannot be reduced further now: reset `pressed`."""
         self.pressed, self.foreign = False, 0
         in_use, pooled = self.settle()
-        self.much = in_use + in_use // 8 + GROWTH
-        self._beside_small(in_use + pooled)
+        self.pressure_bytes = in_use + in_use // 8 + GROWTH_BYTES
+        self._limit_beside_small(in_use + pooled)
 
     def allow_small(self) -> None:
         """Raise the allowance of the fast path if its blocks have nearly used it up.
@@ -402,39 +403,40 @@ class Pool:
         compute the operation in place and allocate no block. Without this call the allowance would then stay used up.
         """
         if self._is_small_near_allowed():
-            self._beside_small(sum(self.settle()))
+            self._limit_beside_small(sum(self.settle()))
 
     def _is_small_near_allowed(self) -> bool:
         """Return whether the blocks of the fast path have nearly used up their allowance."""
         small = self.small
-        return small[IN_USE] + small[POOLED] > small[ALLOWED] - GROWTH // 2
+        return small[IN_USE] + small[POOLED] > small[ALLOWED] - GROWTH_BYTES // 2
 
-    def _beside_small(self, have: int) -> int:
-        """Return the limit on bytes outside the fast path's own blocks, and set the allowance of the fast path. `have` bytes are held here.
+    def _limit_beside_small(self, held: int) -> int:
+        """Return the limit on bytes outside the fast path's own blocks, and set the allowance of the fast path. The pool itself has `held`
+        bytes.
         """
         small, limit = self.small, self.limit
-        if limit != UNLIMITED and small[POOLED] and have + small[IN_USE] + small[POOLED] > limit:
+        if limit != UNLIMITED and small[POOLED] and held + small[IN_USE] + small[POOLED] > limit:
             self.release_small()
-        total = small[IN_USE] + small[POOLED]
-        self.pressed = self.pressed or (small[ALLOWED] > GROWTH // 2 and self._is_small_near_allowed())
-        allowed = total + small[IN_USE] // 8 + GROWTH
+        small_held = small[IN_USE] + small[POOLED]
+        self.pressed = self.pressed or (small[ALLOWED] > GROWTH_BYTES // 2 and self._is_small_near_allowed())
+        allowed = small_held + small[IN_USE] // 8 + GROWTH_BYTES
         if limit != UNLIMITED:
-            limit -= total
-            allowed = min(allowed, total + max(0, limit - have) // 2)
+            limit -= small_held
+            allowed = min(allowed, small_held + max(0, limit - held) // 2)
         small[ALLOWED] = allowed
         return limit
 
     def share(self, nbytes: int) -> None:
         """Record `nbytes` bytes of foreign memory kept alive by tensors."""
         self.foreign += nbytes
-        self.pressed = self.pressed or self.settle()[0] + self.foreign > self.much
+        self.pressed = self.pressed or self.settle()[0] + self.foreign > self.pressure_bytes
 
     def new(self, nbytes: int) -> Block | None:
         """Return a new block from the system; None if memory does not suffice. ValueError stands for more than the address space."""
         try:
             self.colour += 1
             if nbytes >= HUGE_PAGE:
-                colour = self.colour % COLOURS * COLOUR
+                colour = self.colour % COLOURS * COLOUR_BYTES
                 try:
                     raw = huge_pages(nbytes + min(nbytes // 2, SPARE // 2) + colour, HUGE_PAGE)
                 except (MemoryError, OSError, ValueError, OverflowError):  # then without room to grow
@@ -458,17 +460,17 @@ def huge_pages(nbytes: int, page: int) -> Array | None:
     if space is None:
         return None
     raw = np.frombuffer(space, np.uint8)
-    first = -_address(raw) % page
-    advise_huge(space, first, nbytes)
-    return raw[first : first + nbytes]
+    start = -_address(raw) % page
+    advise_huge(space, start, nbytes)
+    return raw[start : start + nbytes]
 
 
 def _address(array: Array) -> int:
-    found: int = array.__array_interface__["data"][0]
-    return found
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
-_TURNS = {method.__code__ for method in (Pool.lend, Pool.settle, Pool.release, Pool.forget)}
+_OPERATION_CODES = {method.__code__ for method in (Pool.lend, Pool.settle, Pool.release, Pool.forget)}
 
 
 def capacity_of(nbytes: int) -> int:
@@ -484,9 +486,9 @@ def capacity_of(nbytes: int) -> int:
 pool = Pool()
 
 
-def _unwatched() -> None:
+def _reset_watch() -> None:
     pool.watched, pool.bell, pool.awaited = False, None, set()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unwatched)  # threads do not exist in the child
+    os.register_at_fork(after_in_child=_reset_watch)  # threads do not exist in the child

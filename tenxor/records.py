@@ -19,7 +19,7 @@ else:
     _of = tuple.__new__
     # The `__new__` of records with 0, 1, 2, ... fields, compiled with this module. A class takes the code object for its number of fields,
     # with the arguments renamed.
-    _MAKING = (
+    _NEW_TEMPLATES = (
         lambda _cls: _of(_cls, ()),
         lambda _cls, a: _of(_cls, (a,)),
         lambda _cls, a, b: _of(_cls, (a, b)),
@@ -40,25 +40,30 @@ else:
         lambda _cls, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q, r: _of(_cls, (a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q, r)),
     )
 
-    def _making(name: str, fields: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., Any]:
-        if len(fields) >= len(_MAKING):
-            return _of_many(name, fields, defaults)
-        made = _MAKING[len(fields)]
-        code = made.__code__.replace(co_varnames=("_cls", *fields), co_name="__new__", co_qualname=f"{name}.__new__")
+    def _create_new(name: str, fields: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., Any]:
+        if len(fields) >= len(_NEW_TEMPLATES):
+            return _create_generic_new(name, fields, defaults)
+        template = _NEW_TEMPLATES[len(fields)]
+        code = template.__code__.replace(co_varnames=("_cls", *fields), co_name="__new__", co_qualname=f"{name}.__new__")
         return FunctionType(code, globals(), "__new__", tuple(defaults.values()))
 
-    def _of_many(name: str, fields: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., Any]:
-        """Return a `__new__` for a record with more fields than the functions in `_MAKING`.
+    def _create_generic_new(name: str, fields: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., Any]:
+        """Return a `__new__` for a record with more fields than the functions in `_NEW_TEMPLATES`.
 
         Few classes have so many fields, and to compile a function for each would take longer than every call of a generic function.
         """
 
-        def __new__(_cls: type, *values: Any, **named: Any) -> Any:
-            given = dict(zip(fields, values, strict=False))
-            found = defaults | given | named
-            if len(values) > len(fields) or len(found) > len(fields) or not given.keys().isdisjoint(named) or len(found) < len(fields):
-                raise TypeError(f"{name}() takes {', '.join(fields)}; {len(values)} values and {[*named]} were given")
-            return _of(_cls, map(found.__getitem__, fields))
+        def __new__(_cls: type, *values: Any, **kwargs: Any) -> Any:
+            positional = dict(zip(fields, values, strict=False))
+            value_of = defaults | positional | kwargs
+            if (
+                len(values) > len(fields)
+                or len(value_of) > len(fields)
+                or not positional.keys().isdisjoint(kwargs)
+                or len(value_of) < len(fields)
+            ):
+                raise TypeError(f"{name}() takes {', '.join(fields)}; {len(values)} values and {[*kwargs]} were given")
+            return _of(_cls, map(value_of.__getitem__, fields))
 
         return __new__
 
@@ -68,20 +73,20 @@ else:
         def __get__(self, record: object, cls: type) -> Any:
             from inspect import Parameter, Signature
 
-            told = [(field, cls._field_defaults.get(field, Parameter.empty)) for field in cls._fields]
-            return Signature([Parameter(field, Parameter.POSITIONAL_OR_KEYWORD, default=default) for field, default in told])
+            defaults = [(field, cls._field_defaults.get(field, Parameter.empty)) for field in cls._fields]
+            return Signature([Parameter(field, Parameter.POSITIONAL_OR_KEYWORD, default=default) for field, default in defaults])
 
     def _make(cls, values: Iterable[Any]) -> Any:
-        made = tuple.__new__(cls, values)
-        if len(made) != len(cls._fields):
-            raise TypeError(f"{cls.__name__} has {len(cls._fields)} fields, {len(made)} values were given")
-        return made
+        record = tuple.__new__(cls, values)
+        if len(record) != len(cls._fields):
+            raise TypeError(f"{cls.__name__} has {len(cls._fields)} fields, {len(record)} values were given")
+        return record
 
-    def _replace(self, /, **named: Any) -> Any:
-        made = tuple.__new__(type(self), map(named.pop, self._fields, self))
-        if named:
-            raise ValueError(f"{type(self).__name__} has no fields {[*named]}")
-        return made
+    def _replace(self, /, **kwargs: Any) -> Any:
+        record = tuple.__new__(type(self), map(kwargs.pop, self._fields, self))
+        if kwargs:
+            raise ValueError(f"{type(self).__name__} has no fields {[*kwargs]}")
+        return record
 
     def _asdict(self) -> dict[str, Any]:
         return dict(zip(self._fields, self, strict=True))
@@ -109,11 +114,16 @@ else:
             if fields[len(fields) - len(defaults) :] != tuple(defaults):
                 raise TypeError(f"{name}: fields with a default are the last ones")
             getters = {field: _tuplegetter(k, f"Alias for field number {k}") for k, field in enumerate(fields)}
-            known = {"_fields": fields, "_field_defaults": defaults, "__match_args__": fields, "__doc__": f"{name}({', '.join(fields)})"}
-            known["__new__"] = _making(name, fields, defaults)
-            if len(fields) >= len(_MAKING):
-                known["__signature__"] = _Signature()
-            return type(name, (tuple, *bases[1:]), {**_COMMON, **known, **namespace, **getters})
+            attributes = {
+                "_fields": fields,
+                "_field_defaults": defaults,
+                "__match_args__": fields,
+                "__doc__": f"{name}({', '.join(fields)})",
+            }
+            attributes["__new__"] = _create_new(name, fields, defaults)
+            if len(fields) >= len(_NEW_TEMPLATES):
+                attributes["__signature__"] = _Signature()
+            return type(name, (tuple, *bases[1:]), {**_COMMON, **attributes, **namespace, **getters})
 
     _Plain = type.__new__(_Meta, "NamedTuple", (), {})
 

@@ -23,7 +23,7 @@ from typing import Any
 from .known import ATOM, BOUNDED, CONSTANT, DIVIDED, HOW
 from .records import NamedTuple
 
-_serial = count(1).__next__  # the number of the next trace
+_next_serial = count(1).__next__  # the number of the next trace
 Monomial = tuple[int, ...]  # the atoms of a product, sorted; () is 1
 Terms = tuple[tuple[Monomial, int], ...]  # sorted products, each with a factor other than 0
 
@@ -40,10 +40,10 @@ class Size:
 
     def __add__(self, other: Number) -> Number:
         if type(other) is int:
-            return Size(self.trace, self.value + other, _plus(self.terms, other))
+            return Size(self.trace, self.value + other, _add_constant(self.terms, other))
         if not isinstance(other, (int, Size)):
             return NotImplemented
-        return self.trace.number(self.value + int_of(other), _summed(self.terms, terms_of(other)))
+        return self.trace.number(self.value + int_of(other), _add_terms(self.terms, terms_of(other)))
 
     def __mul__(self, other: Number) -> Number:
         if type(other) is int and other:
@@ -51,19 +51,19 @@ class Size:
         if not isinstance(other, (int, Size)):
             return NotImplemented
         products = [(tuple(sorted(m + n)), a * b) for m, a in self.terms for n, b in terms_of(other)]
-        return self.trace.number(self.value * int_of(other), _summed((), products))
+        return self.trace.number(self.value * int_of(other), _add_terms((), products))
 
     def __divmod__(self, other: Number) -> tuple[Number, Number]:
         if not isinstance(other, (int, Size)):
             return NotImplemented
-        quotient, rest = self.trace.divided(self, other)
-        return quotient, rest or 0  # `or` asks whether the remainder is 0: a guard
+        quotient, remainder = self.trace.divide(self, other)
+        return quotient, remainder or 0  # `or` asks whether the remainder is 0: a guard
 
     def __rdivmod__(self, other: int) -> tuple[Number, Number]:
         if not isinstance(other, int):
             return NotImplemented
-        quotient, rest = self.trace.divided(other, self)
-        return quotient, rest or 0
+        quotient, remainder = self.trace.divide(other, self)
+        return quotient, remainder or 0
 
     def __neg__(self) -> Number:
         return self * -1
@@ -75,10 +75,10 @@ class Size:
         return self * -1 + other
 
     def __floordiv__(self, other: Number) -> Number:
-        return self.trace.divided(self, other)[0] if isinstance(other, (int, Size)) else NotImplemented
+        return self.trace.divide(self, other)[0] if isinstance(other, (int, Size)) else NotImplemented
 
     def __rfloordiv__(self, other: int) -> Number:
-        return self.trace.divided(other, self)[0] if isinstance(other, int) else NotImplemented
+        return self.trace.divide(other, self)[0] if isinstance(other, int) else NotImplemented
 
     def __rtruediv__(self, other: float) -> Quotient:
         return Quotient(other, self) if type(other) is float else NotImplemented
@@ -156,10 +156,10 @@ class Quotient:
     def __repr__(self) -> str:
         return f"{self.over} / ({self.by!r})"
 
-    def _refused(self, *_: object) -> Any:
+    def _reject(self, *_: object) -> Any:
         raise TypeError("a quotient of a size is not known")
 
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __hash__ = __float__ = _refused
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __hash__ = __float__ = _reject
 
 
 Number = int | Size
@@ -175,7 +175,7 @@ def terms_of(n: Number) -> Terms:
     return n.terms if isinstance(n, Size) else (((), n),) if n else ()
 
 
-def _plus(terms: Terms, n: int) -> Terms:
+def _add_constant(terms: Terms, n: int) -> Terms:
     """Return a sum with the constant `n` added."""
     monomial, constant = terms[0]
     if monomial:
@@ -183,26 +183,26 @@ def _plus(terms: Terms, n: int) -> Terms:
     return (((), constant + n), *terms[1:]) if constant + n else terms[1:]
 
 
-def _summed(first: Iterable[tuple[Monomial, int]], second: Iterable[tuple[Monomial, int]]) -> Terms:
-    found: dict[Monomial, int] = dict(first)
-    for monomial, times in second:
-        found[monomial] = found.get(monomial, 0) + times
-    return tuple(sorted([term for term in found.items() if term[1]]))
+def _add_terms(first: Iterable[tuple[Monomial, int]], second: Iterable[tuple[Monomial, int]]) -> Terms:
+    factor_of: dict[Monomial, int] = dict(first)
+    for monomial, factor in second:
+        factor_of[monomial] = factor_of.get(monomial, 0) + factor
+    return tuple(sorted([term for term in factor_of.items() if term[1]]))
 
 
 class Condition(NamedTuple):
-    """A guard: the comparison `how` of a sum with 0 (`HOW`)."""
+    """A guard: `comparison`, an entry of `HOW`, of a sum with 0."""
 
     terms: Terms
-    how: str
+    comparison: str
 
 
 class Bounds(NamedTuple):
-    """A guard: an atom is at least `least` and at most `most`. A single `Bounds` replaces many conditions on an input."""
+    """A guard: an atom is at least `lower` and at most `upper`. A single `Bounds` replaces many conditions on an input."""
 
     atom: int
-    least: int
-    most: int
+    lower: int
+    upper: int
 
 
 class Division(NamedTuple):
@@ -214,15 +214,15 @@ class Division(NamedTuple):
 
 
 Line = Condition | Bounds | Division
-LEAST, MOST = -(1 << 63), (1 << 63) - 1  # the range of 64-bit integers, an upper bound for sizes
-_UNLIKE = {"==": "!=", "<": ">="}
+MIN_INT64, MAX_INT64 = -(1 << 63), (1 << 63) - 1  # the range of 64-bit integers, an upper bound for sizes
+_OPPOSITES = {"==": "!=", "<": ">="}
 
 
 class Trace:
     """The record of a computation with symbolic sizes: the inputs, the divisions, and the guards."""
 
     def __init__(self) -> None:
-        self.serial = _serial()
+        self.serial = _next_serial()
         self.names: list[str] = []  # names of the atoms: the inputs, and the results of divisions
         self.given: list[str] = []
         self.lines: dict[Condition | Division, None] = {}  # guards and divisions in order
@@ -241,50 +241,50 @@ class Trace:
         """Return the number with the given terms: an int if they contain no atom, a `Size` otherwise."""
         return Size(self, value, terms) if terms and terms[-1][0] else value
 
-    def asked(self, difference: Number, how: str, answer: bool) -> bool:
-        """Return `answer`, the answer to whether `difference` is 0 (`how` is "==") or below 0 ("<"), and record it as a guard.
+    def asked(self, difference: Number, comparison: str, answer: bool) -> bool:
+        """Return `answer`, the answer to whether `difference` is 0 (`comparison` is "==") or below 0 ("<"), and record it as a guard.
 
         For an int nothing is recorded: the answer never changes.
         """
         if isinstance(difference, Size):
-            self.lines[Condition(difference.terms, how if answer else _UNLIKE[how])] = None
+            self.lines[Condition(difference.terms, comparison if answer else _OPPOSITES[comparison])] = None
         return answer
 
-    def divided(self, a: Number, b: Number) -> tuple[Number, Number]:
+    def divide(self, a: Number, b: Number) -> tuple[Number, Number]:
         """Return the quotient, rounded down, and the remainder.
 
         Both are computed from the terms of `a` and `b` where guards, or exact division of the terms, allow it; otherwise they are new
         atoms.
         """
-        value, rest = divmod(int_of(a), int_of(b))
+        value, remainder = divmod(int_of(a), int_of(b))
         key = terms, by = terms_of(a), terms_of(b)
-        found = self.divisions.get(key)
-        if found is not None:
-            return found
+        result = self.divisions.get(key)
+        if result is not None:
+            return result
         if isinstance(b, Size):
             self.asked(b, "==", False)
-        exact = _exactly(terms, by)
-        if value == 0 and rest:
-            self.asked(a, "<", rest < 0)
+        exact_terms = _divide_exactly(terms, by)
+        if value == 0 and remainder:
+            self.asked(a, "<", remainder < 0)
             self.asked(abs(a) - abs(b), "<", True)
-            found = 0, a
-        elif exact is not None:
-            found = self.number(value, exact), rest
-        elif isinstance(b, int) and all(times % b == 0 for monomial, times in terms if monomial):
-            found = self.number(value, tuple([(m, n // b) for m, n in terms if n // b])), rest
+            result = 0, a
+        elif exact_terms is not None:
+            result = self.number(value, exact_terms), remainder
+        elif isinstance(b, int) and all(factor % b == 0 for monomial, factor in terms if monomial):
+            result = self.number(value, tuple([(m, n // b) for m, n in terms if n // b])), remainder
         else:
             names = f"q{len(self.names)}", f"r{len(self.names)}"
             self.lines[Division(terms, by, names)] = None
-            found = self._atom(names[0], value), self._atom(names[1], rest)
-        self.divisions[key] = found
-        return found
+            result = self._atom(names[0], value), self._atom(names[1], remainder)
+        self.divisions[key] = result
+        return result
 
     @property
     def is_pinned(self) -> bool:
         """True if a guard fixes an input to a single value, so that the trace is valid for this value only."""
-        return any([isinstance(line, Condition) and line.how == "==" and self._is_given(line.terms) for line in self.lines])
+        return any([isinstance(line, Condition) and line.comparison == "==" and self._has_single_input(line.terms) for line in self.lines])
 
-    def _is_given(self, terms: Terms) -> bool:
+    def _has_single_input(self, terms: Terms) -> bool:
         """Return whether a sum is a multiple of a single input, plus a constant."""
         *constant, (monomial, _) = terms
         return len(constant) <= 1 and len(monomial) == 1 and monomial[0] < len(self.given) and (not constant or not constant[0][0])
@@ -292,86 +292,86 @@ class Trace:
     def text(self, value: Any) -> str:
         """Return the Python expression of a number, or of a tuple of numbers."""
         if isinstance(value, tuple):
-            return f"({''.join([self.text(part) + ', ' for part in value])})"
+            return f"({''.join([self.text(item) + ', ' for item in value])})"
         return self._sum(value.terms) if isinstance(value, Size) else str(index(value))
 
     def _sum(self, terms: Terms) -> str:
         names = self.names
         return " + ".join(["*".join([str(n)] * (n != 1 or not m) + [names[a] for a in m]) for m, n in terms]) or "0"
 
-    def brief(self) -> list[Line]:
+    def merged_lines(self) -> list[Line]:
         """Return the lines of the trace, with the bounds of each input merged, and without conditions implied by the merged bounds."""
-        bounds, others, rest = dict[int, tuple[int, int]](), dict[int, list[int]](), list[Line]()
+        bounds, excluded_values, other_lines = dict[int, tuple[int, int]](), dict[int, list[int]](), list[Line]()
         for line in self.lines:
-            known = self._of_one_number(line) if isinstance(line, Condition) else None
-            if known is None:
-                rest.append(line)
+            input_bounds = self._bounds_of(line) if isinstance(line, Condition) else None
+            if input_bounds is None:
+                other_lines.append(line)
                 continue
-            atom, least, most, other = known
-            before = bounds.get(atom, (LEAST, MOST))
-            bounds[atom] = max(before[0], least), min(before[1], most)
-            if other is not None:
-                others.setdefault(atom, []).append(other)
-        found, unequal = list[Line](), list[Line]()
-        for atom, (least, most) in bounds.items():
-            holes = set(others.get(atom, ()))
-            while least in holes:
-                least += 1
-            while most in holes:
-                most -= 1
-            if (least, most) != (LEAST, MOST):
-                found.append(Bounds(atom, least, most))
-            unequal += [Condition(_summed((((atom,), 1),), (((), -n),)), "!=") for n in sorted(holes) if least < n < most]
-        return [*found, *unequal, *rest]
+            atom, lower, upper, excluded = input_bounds
+            old_bounds = bounds.get(atom, (MIN_INT64, MAX_INT64))
+            bounds[atom] = max(old_bounds[0], lower), min(old_bounds[1], upper)
+            if excluded is not None:
+                excluded_values.setdefault(atom, []).append(excluded)
+        bound_lines, unequal = list[Line](), list[Line]()
+        for atom, (lower, upper) in bounds.items():
+            holes = set(excluded_values.get(atom, ()))
+            while lower in holes:
+                lower += 1
+            while upper in holes:
+                upper -= 1
+            if (lower, upper) != (MIN_INT64, MAX_INT64):
+                bound_lines.append(Bounds(atom, lower, upper))
+            unequal += [Condition(_add_terms((((atom,), 1),), (((), -n),)), "!=") for n in sorted(holes) if lower < n < upper]
+        return [*bound_lines, *unequal, *other_lines]
 
-    def _of_one_number(self, condition: Condition) -> tuple[int, int, int, int | None] | None:
+    def _bounds_of(self, condition: Condition) -> tuple[int, int, int, int | None] | None:
         """Return the meaning of a condition on a single input: the atom, the least and the greatest value, and an excluded value or None.
 
         Return None for a condition with several atoms, with a product of atoms, or with an atom that is no input.
         """
-        *first, (monomial, times) = condition.terms
-        if len(monomial) != 1 or monomial[0] >= len(self.given) or len(first) > 1 or (first and first[0][0]):
+        *constant_terms, (monomial, factor) = condition.terms
+        if len(monomial) != 1 or monomial[0] >= len(self.given) or len(constant_terms) > 1 or (constant_terms and constant_terms[0][0]):
             return None
-        (atom,), constant, how = monomial, first[0][1] if first else 0, condition.how
-        if how in ("==", "!="):
-            equal, is_between = divmod(-constant, times)
-            if how == "==":
+        (atom,), constant, comparison = monomial, constant_terms[0][1] if constant_terms else 0, condition.comparison
+        if comparison in ("==", "!="):
+            equal, is_between = divmod(-constant, factor)
+            if comparison == "==":
                 return None if is_between else (atom, equal, equal, None)
-            return atom, LEAST, MOST, None if is_between else equal
-        if how == "<":  # as times * n + constant >= 0
-            times, constant = -times, -constant - 1
-        return (atom, -(constant // times), MOST, None) if times > 0 else (atom, LEAST, constant // -times, None)
+            return atom, MIN_INT64, MAX_INT64, None if is_between else equal
+        if comparison == "<":  # as factor * n + constant >= 0
+            factor, constant = -factor, -constant - 1
+        return (atom, -(constant // factor), MAX_INT64, None) if factor > 0 else (atom, MIN_INT64, constant // -factor, None)
 
-    def said(self, line: Condition | Bounds) -> str:
+    def guard_text(self, line: Condition | Bounds) -> str:
         """Return a guard as a Python expression."""
         if isinstance(line, Bounds):
-            name, least, most = self.names[line.atom], line.least, line.most
-            return " <= ".join([*[str(least)] * (least > LEAST), name, *[str(most)] * (most < MOST)])
+            name, lower, upper = self.names[line.atom], line.lower, line.upper
+            return " <= ".join([*[str(lower)] * (lower > MIN_INT64), name, *[str(upper)] * (upper < MAX_INT64)])
         first, constant = line.terms[0]
         terms, constant = (line.terms, 0) if first else (line.terms[1:], constant)
-        return f"{self._sum(terms)} {line.how} {-constant}"
+        return f"{self._sum(terms)} {line.comparison} {-constant}"
 
     def source(self, results: tuple[object, ...]) -> str:
         """Return the Python source of a function `found` that takes the inputs and returns `results` for them, or None if a guard fails.
 
         A division with unused results is left out: the inputs may be `Size`s, and the division would record guards for them.
         """
-        lines, holds, brief = [f"def found({', '.join(self.given)}):"], list[str](), self.brief()
-        read = {self.names[atom] for atom in _atoms_in((brief, results))}
+        lines, guards, merged_lines = [f"def found({', '.join(self.given)}):"], list[str](), self.merged_lines()
+        read = {self.names[atom] for atom in _find_atoms((merged_lines, results))}
 
         def check() -> None:
-            if holds:
-                lines.append(f"if not ({' and '.join(holds)}): return None")
-                holds.clear()
+            if guards:
+                lines.append(f"if not ({' and '.join(guards)}): return None")
+                guards.clear()
 
-        for line in brief:
+        for line in merged_lines:
             if not isinstance(line, Division):
-                holds.append(self.said(line))
+                guards.append(self.guard_text(line))
                 continue
             check()
-            quotient, rest = line.names
-            if rest in read:
-                lines.append(f"{quotient}, {rest} = divmod({self._sum(line.over)}, {self._sum(line.by)})")
+            quotient, remainder = line.names
+            if remainder in read:
+                lines.append(f"{quotient}, {remainder} = divmod({self._sum(line.over)}, {self._sum(line.by)})")
             elif quotient in read:
                 lines.append(f"{quotient} = ({self._sum(line.over)}) // ({self._sum(line.by)})")
         check()
@@ -385,57 +385,57 @@ class Trace:
 
     def words(self, results: Iterable[Number]) -> list[int]:
         """Return the function of `source` as bytecode: a guard program in the grammar of `known.py`."""
-        lines = self.brief()
-        found = [len(self.given), len(lines)]
+        lines = self.merged_lines()
+        codes = [len(self.given), len(lines)]
         for line in lines:
             if isinstance(line, Condition):
-                found += (HOW.index(line.how), *_words(line.terms))
+                codes += (HOW.index(line.comparison), *_encode_sum(line.terms))
             elif isinstance(line, Bounds):
-                found += (BOUNDED, *line)
+                codes += (BOUNDED, *line)
             else:
-                found += (DIVIDED, *_words(line.over), *_words(line.by))
-        last = [terms_of(n) for n in results]
-        return [*found, len(last), *[word for terms in last for word in _words_of_result(terms)]]
+                codes += (DIVIDED, *_encode_sum(line.over), *_encode_sum(line.by))
+        result_terms = [terms_of(n) for n in results]
+        return [*codes, len(result_terms), *[word for terms in result_terms for word in _encode_result(terms)]]
 
 
-def _words(terms: Terms) -> list[int]:
+def _encode_sum(terms: Terms) -> list[int]:
     """Encode a sum: the number of products, and for each product the factor, the number of atoms, and the atoms."""
-    return [len(terms), *[word for monomial, times in terms for word in (times, len(monomial), *monomial)]]
+    return [len(terms), *[word for monomial, factor in terms for word in (factor, len(monomial), *monomial)]]
 
 
-def _words_of_result(terms: Terms) -> list[int]:
+def _encode_result(terms: Terms) -> list[int]:
     """Encode a result: a constant or an atom in two words, anything else as a sum."""
     if not terms or terms[-1][0] == ():
         return [CONSTANT, terms[-1][1] if terms else 0]
-    (monomial, times) = terms[-1]
-    return [ATOM, *monomial] if (len(terms), len(monomial), times) == (1, 1, 1) else _words(terms)
+    (monomial, factor) = terms[-1]
+    return [ATOM, *monomial] if (len(terms), len(monomial), factor) == (1, 1, 1) else _encode_sum(terms)
 
 
-def _atoms_in(value: Any) -> set[int]:
+def _find_atoms(value: Any) -> set[int]:
     """Return the atoms in lines or results, or in nested sequences of these."""
     if isinstance(value, (Size, Condition)):
         return {atom for monomial, _ in value.terms for atom in monomial}
     if isinstance(value, Division):
         return {atom for terms in (value.over, value.by) for monomial, _ in terms for atom in monomial}
-    return set[int]().union(*map(_atoms_in, value)) if type(value) in (tuple, list) else set()
+    return set[int]().union(*map(_find_atoms, value)) if type(value) in (tuple, list) else set()
 
 
-def _exactly(terms: Terms, by: Terms) -> Terms | None:
+def _divide_exactly(terms: Terms, by: Terms) -> Terms | None:
     """Return the exact quotient of two sums; None if the sums do not divide term by term.
 
     The divisor must be a single product that divides each term, or both sums must be equal, or the dividend must be 0.
     """
     if len(by) != 1:
         return () if not terms else ((((), 1),) if terms == by else None)
-    ((divisor, times),) = by
-    found = []
+    ((divisor, factor),) = by
+    quotient_terms = []
     for monomial, n in terms:
-        rest = list(monomial)
+        other_atoms = list(monomial)
         for atom in divisor:
-            if atom not in rest:
+            if atom not in other_atoms:
                 return None
-            rest.remove(atom)
-        if n % times:
+            other_atoms.remove(atom)
+        if n % factor:
             return None
-        found.append((tuple(rest), n // times))
-    return tuple(sorted(found))
+        quotient_terms.append((tuple(other_atoms), n // factor))
+    return tuple(sorted(quotient_terms))

@@ -24,9 +24,9 @@ EXACT = 1 << 53  # a float represents every smaller integer exactly
 LARGEST_INT, LARGEST_UNSIGNED = (1 << 63) - 1, (1 << 64) - 1  # the ranges of 64-bit integers
 
 
-def itself(parts: tuple[Any, ...]) -> Any:
+def itself(operands: tuple[Any, ...]) -> Any:
     """Return the only operand: the `kind` of a template for calls that return the operand itself."""
-    return parts[0]
+    return operands[0]
 
 
 Read = tuple[tuple[Scalar | int, ...], tuple[int, ...], bool]
@@ -124,23 +124,23 @@ class Spec:
 
     @property
     def made(self) -> Table:
-        self._have_in_tables()
+        self._flush_inline_cache()
         return self._made
 
     @property
     def called(self) -> Table:
-        self._have_in_tables()
+        self._flush_inline_cache()
         return self._called
 
-    def _have_in_tables(self) -> None:
+    def _flush_inline_cache(self) -> None:
         """Move the inline cache to the tables. Several threads may do so at the same time."""
         for slot in NEAR:
-            made: Made | None = getattr(self, slot)
-            if made is not None:
-                table = self._called if type(made.operation) is str else self._made
+            template: Made | None = getattr(self, slot)
+            if template is not None:
+                table = self._called if type(template.operation) is str else self._made
                 if not table:
                     _tables.append(table)
-                table.setdefault(made.operation, {})[made.beside] = made
+                table.setdefault(template.operation, {})[template.beside] = template
         self.clear()
 
     def clear(self) -> None:
@@ -160,20 +160,20 @@ class Spec:
         def __getattr__(self, name: str) -> Any:
             """Compute an attribute at the first request."""
             if name == "form":
-                found = form_of_numbers(self.shape, self.strides)
-                found.specs.setdefault(self.dtype, self)
+                value = form_of_numbers(self.shape, self.strides)
+                value.specs.setdefault(self.dtype, self)
             elif name == "layout":
-                found = self.form.layout
+                value = self.form.layout
             elif name == "nbytes":
-                found = self.size * self.dtype.itemsize
+                value = self.size * self.dtype.itemsize
             elif name in ("_made", "made_after", "_called"):
-                found = {}
+                value = {}
             elif name in NEAR:
                 return None
             else:
                 raise AttributeError(name)
-            setattr(self, name, found)
-            return found
+            setattr(self, name, value)
+            return value
 
     def __repr__(self) -> str:
         return f"Spec({self.layout}, {self.dtype})"
@@ -187,10 +187,10 @@ def spec_of_numbers(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ..
 def spec_of(layout: Layout, dtype: DType) -> Spec:
     """Return the spec of tensors with a layout, at any offset, and a dtype."""
     form = layout._form or layout.form
-    found: Spec | None = form.specs.get(dtype)
-    if found is None:
-        found = form.specs[dtype] = _of_keeper(form, dtype) or Spec(form, dtype)
-    return found
+    spec: Spec | None = form.specs.get(dtype)
+    if spec is None:
+        spec = form.specs[dtype] = _find_in_fast_path(form, dtype) or Spec(form, dtype)
+    return spec
 
 
 # Hook of the fast path, one or none. Return the fast path's spec of a dtype, shape and strides; on a miss, store the last argument, or make
@@ -198,24 +198,24 @@ def spec_of(layout: Layout, dtype: DType) -> Spec:
 keepers: list[Callable[[DType, tuple[int, ...], tuple[int, ...], Spec | None], Spec | None]] = []
 
 
-def _of_keeper(form: Form, dtype: DType) -> Spec | None:
+def _find_in_fast_path(form: Form, dtype: DType) -> Spec | None:
     """Return the spec for a layout key that the fast path stores or makes. Return None if it stores no such spec, or one of an older key.
     """
     layout = form.layout
     if layout.tables is None and layout.base is None:
         for keeper in keepers:
-            found = keeper(dtype, layout.shape, layout.strides, None)
-            if found is not None and found.form is form:
-                return found
+            spec = keeper(dtype, layout.shape, layout.strides, None)
+            if spec is not None and spec.form is form:
+                return spec
     return None
 
 
 def of_known(spec: Spec) -> Spec:
     """Return the spec that stands for `spec` where the value of the tensor is a known number."""
-    found = spec.known
-    if found is None:
-        found = spec.known = Spec(spec.form, spec.dtype)
-    return found
+    constant_spec = spec.known
+    if constant_spec is None:
+        constant_spec = spec.known = Spec(spec.form, spec.dtype)
+    return constant_spec
 
 
 def found_with(op: object, keys: list[object]) -> tuple[Table, object, object]:
@@ -223,11 +223,11 @@ def found_with(op: object, keys: list[object]) -> tuple[Table, object, object]:
 
     `keys` has the specs of the operands, with the types of numbers in their places. At least one of the first two keys is a spec.
     """
-    first, second, *others = (*keys, None) if len(keys) == 1 else keys
+    first, second, *other_keys = (*keys, None) if len(keys) == 1 else keys
     if type(first) is Spec:
-        return first.made, op, second if not others else (second, *others)
+        return first.made, op, second if not other_keys else (second, *other_keys)
     assert type(second) is Spec
-    return second.made_after, op, first if not others else (first, *others)
+    return second.made_after, op, first if not other_keys else (first, *other_keys)
 
 
 _tables: list[Table | Spec] = []  # the tables with entries, and the specs with an inline cache in use
@@ -235,7 +235,7 @@ _through: dict[object, Recipe] = {}  # recipes that the fast path made of specs 
 _count = 0
 
 
-def remember(table: Table, operation: object, beside: object, made: Made | None) -> None:
+def remember(table: Table, operation: object, other_key: object, template: Made | None) -> None:
     """Record a template in a table of a spec; None records a result that cannot be replayed. Above `MAX_MADE` entries, clear every table
     first.
     """
@@ -244,7 +244,7 @@ def remember(table: Table, operation: object, beside: object, made: Made | None)
         forget()
     if not table:
         _tables.append(table)
-    table.setdefault(operation, {})[beside] = made
+    table.setdefault(operation, {})[other_key] = template
     _count += 1
 
 
@@ -285,33 +285,33 @@ callers: list[Caller] = []  # a hook: one, or none
 hearers: list[Callable[..., None]] = []  # a hook: one, or none
 
 
-def told_again(own: Callable[P, T]) -> Callable[P, T]:
+def told_again(original: Callable[P, T]) -> Callable[P, T]:
     """Memoise the host computations reported by a function (`functions/hosted.py`), for replay by the fast path. Return the wrapped
     function.
 
     The size of the result, and whether a result exists, may depend on values.
     """
-    return _again(own, lambda caller: caller.telling)
+    return _wrap_for_replay(original, lambda caller: caller.telling)
 
 
-def called_again(own: Callable[P, T]) -> Callable[P, T]:
+def called_again(original: Callable[P, T]) -> Callable[P, T]:
     """Memoise a function whose result depends on the arguments alone and on no value of a tensor. Return the wrapped function."""
-    return _again(own, lambda caller: caller.learning)
+    return _wrap_for_replay(original, lambda caller: caller.learning)
 
 
-def _again(own: Callable[P, T], first: Callable[[Caller], Callable[..., Any]]) -> Callable[P, T]:
-    """Wrap a function for replay by the fast path (`frameless`). Where the fast path declines, the wrapper made by `first` runs and
+def _wrap_for_replay(original: Callable[P, T], wrapper_of: Callable[[Caller], Callable[..., Any]]) -> Callable[P, T]:
+    """Wrap a function for replay by the fast path (`frameless`). Where the fast path declines, the wrapper made by `wrapper_of` runs and
     records.
     """
-    name = f"{own.__module__}.{own.__qualname__}"
+    name = f"{original.__module__}.{original.__qualname__}"
 
-    @wraps(own)
-    def function(*args: P.args, **named: P.kwargs) -> T:
+    @wraps(original)
+    def function(*args: P.args, **kwargs: P.kwargs) -> T:
         if args:
             for caller in callers:
-                learnt: T = first(caller)(name, own)(*args, **named)
-                return learnt
-        return own(*args, **named)
+                result: T = wrapper_of(caller)(name, original)(*args, **kwargs)
+                return result
+        return original(*args, **kwargs)
 
-    function.__annotations__ = own.__annotations__  # from CPython 3.14 on, `wraps` misses annotations that were set explicitly
+    function.__annotations__ = original.__annotations__  # from CPython 3.14 on, `wraps` misses annotations that were set explicitly
     return frameless(function, "again", name)

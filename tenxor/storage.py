@@ -72,19 +72,19 @@ class Storage:
         return f"Storage({self.node.size} x {self.node.dtype})"
 
 
-_node: Any = Storage.__dict__["node"]  # the descriptor of the slot
-put_unwatched: Callable[[Storage, Node], None] = _node.__set__  # sets the node without the hook, for callers that handle the leaf
+_node_slot: Any = Storage.__dict__["node"]  # the descriptor of the slot
+put_unwatched: Callable[[Storage, Node], None] = _node_slot.__set__  # sets the node without the hook, for callers that handle the leaf
 
 
 def _write_watched(storage: Storage, node: Node) -> None:
-    _node.__set__(storage, watching[0](storage, node))
+    _node_slot.__set__(storage, watching[0](storage, node))
 
 
 class Watched(Storage):
     """A storage that requires a gradient: each write goes through the hook in `watching`."""
 
     __slots__ = ()
-    node = property(_node.__get__, _write_watched)
+    node = property(_node_slot.__get__, _write_watched)
 
 
 class Element(Storage):
@@ -137,12 +137,13 @@ class WatchedElement(Element):
     """A 0-d storage that requires a gradient: see `Watched`."""
 
     __slots__ = ()
-    node = property(_node.__get__, _write_watched)
+    node = property(_node_slot.__get__, _write_watched)
 
 
-def known_numbers(cells: Sequence[Storage], dtype: DType) -> list[Number] | None:
-    """Return the Python numbers of `cells`, as `Element.known` gives them; None unless every number is known and of the dtype `dtype`."""
-    if dtype is bfloat16 or set(map(type, cells)) != {Element}:
+def known_numbers(storages: Sequence[Storage], dtype: DType) -> list[Number] | None:
+    """Return the Python numbers of `storages`, as `Element.known` gives them; None unless every number is known and of the dtype `dtype`.
+    """
+    if dtype is bfloat16 or set(map(type, storages)) != {Element}:
         return None
-    found = [x._number for x in cells if x._dtype is dtype]  # type: ignore[attr-defined]
-    return found if len(found) == len(cells) and None not in found else None
+    numbers = [x._number for x in storages if x._dtype is dtype]  # type: ignore[attr-defined]
+    return numbers if len(numbers) == len(storages) and None not in numbers else None

@@ -36,7 +36,7 @@ _enter_tracing = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("PyThreadState_EnterT
 _leave_tracing = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("PyThreadState_LeaveTracing", ctypes.pythonapi))
 
 
-class _OfThread(_local):
+class _ThreadSections(_local):
     """The sections of a thread: the number of open sections, the C thread state, and the signal handlers replaced meanwhile."""
 
     depth = 0
@@ -45,8 +45,8 @@ class _OfThread(_local):
     hears_signals = True  # false once the thread is known not to be the main thread
 
 
-_here = _OfThread()
-_arrived: deque[tuple[int, Handler]] = deque()  # signals that arrived during a section, with their handlers
+_sections = _ThreadSections()
+_arrived_signals: deque[tuple[int, Handler]] = deque()  # signals that arrived during a section, with their handlers
 
 
 class _Deferred:
@@ -58,24 +58,24 @@ class _Deferred:
         self.number, self.handler = number, handler
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if _here.depth:
-            _arrived.append((number, self.handler))
+        if _sections.depth:
+            _arrived_signals.append((number, self.handler))
         else:
             self.handler(number, frame)
 
 
 def enter() -> None:
     """Begin a section, which may be nested. If a signal handler raises an error first, no section has begun."""
-    if _here.depth:
-        _here.depth += 1
+    if _sections.depth:
+        _sections.depth += 1
         return
     suspended: list[None] = []
     state = _thread_state()
     try:
         suspended.extend(map(_enter_tracing, (state,)))  # in C, so `suspended` tells whether the call was made
-        _here.replaced = _replaced_handlers() if _here.hears_signals else []
-        _here.state = state
-        _here.depth = 1
+        _sections.replaced = _replace_handlers() if _sections.hears_signals else []
+        _sections.state = state
+        _sections.depth = 1
     except BaseException:
         if suspended:
             _leave_tracing(state)
@@ -85,14 +85,14 @@ def enter() -> None:
 
 def leave() -> None:
     """End a section. After the outermost section of a thread, call the handlers of the signals that arrived meanwhile."""
-    if _here.depth > 1:
-        _here.depth -= 1
+    if _sections.depth > 1:
+        _sections.depth -= 1
         return
     resume()
-    replaced = _here.replaced
+    replaced = _sections.replaced
     try:
-        _here.depth = 0
-        _leave_tracing(_here.state)
+        _sections.depth = 0
+        _leave_tracing(_sections.state)
     finally:
         _restore(replaced)
 
@@ -107,9 +107,9 @@ def undisturbed() -> Iterator[None]:
         leave()
 
 
-def _replaced_handlers() -> list[_Deferred]:
+def _replace_handlers() -> list[_Deferred]:
     """Replace Python's signal handlers, and return the replacements. Only the main thread may set handlers."""
-    found = []
+    replacements = []
     for number, handler in enumerate(map(getsignal, range(1, NSIG)), 1):
         if callable(handler):
             # A replacement is found here if an error came before the restoration, or if another thread is in a section.
@@ -120,19 +120,19 @@ def _replaced_handlers() -> list[_Deferred]:
                 if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
                     raise  # raised by the handler of a signal at just this moment
                 # This is not the main thread.
-                _here.hears_signals = False
+                _sections.hears_signals = False
                 break
-            found.append(deferred)
-    return found
+            replacements.append(deferred)
+    return replacements
 
 
 def _restore(replaced: list[_Deferred]) -> None:
     """Restore the signal handlers, unless user code has set new handlers, and call the handlers of arrived signals."""
     try:
         while replaced:
-            last = replaced[-1]
-            if getsignal(last.number) is last:
-                signal(last.number, last.handler)
+            deferred = replaced[-1]
+            if getsignal(deferred.number) is deferred:
+                signal(deferred.number, deferred.handler)
             replaced.pop()
         _call_arrived()
     finally:
@@ -142,8 +142,8 @@ def _restore(replaced: list[_Deferred]) -> None:
 
 def _call_arrived() -> None:
     """Call the handler of each arrived signal, even if a handler raises."""
-    if _arrived and _here.hears_signals:
-        number, handler = _arrived.popleft()
+    if _arrived_signals and _sections.hears_signals:
+        number, handler = _arrived_signals.popleft()
         try:
             handler(number, _getframe(1))
         finally:
@@ -175,10 +175,10 @@ def at_once(steps: Iterable[Callable[[], object]]) -> None:
         deque(map(call, steps), 0)
 
 
-def _forked() -> None:
+def _reset_after_fork() -> None:
     """Record that the thread that forked is the main thread of the child."""
-    _here.hears_signals = True
+    _sections.hears_signals = True
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_reset_after_fork)

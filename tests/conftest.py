@@ -104,7 +104,7 @@ def pytest_configure(config: pytest.Config) -> None:
     before = os.environ.get(CACHE_DIR)
     os.environ[CACHE_DIR] = str(KEPT)
     if config.getoption("--kept"):
-        kept.MOST = MOST_KEPT
+        kept.MAX_LOOKUPS = MOST_KEPT
     else:
         kept.stop()  # tests of this process look at kernels, which plans on disk are without
 
@@ -185,5 +185,5 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
 
     monkeypatch.setattr(own, "shipped", found.get)
     monkeypatch.setattr(own, "find", find)
-    monkeypatch.setattr(general, "_known", general.Remembered(general.MAX_STRUCTURES))
+    monkeypatch.setattr(general, "_caches", general.Remembered(general.MAX_STRUCTURES))
     return found

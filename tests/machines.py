@@ -29,9 +29,9 @@ def use(monkeypatch: pytest.MonkeyPatch, target: Target, unlike: str = "") -> No
     monkeypatch.setattr(compilers, "_compiler", made)
     monkeypatch.setattr(interpreter, "_PLANNING_TARGET", target)
     realize = sys.modules["tenxor.realize"]
-    plans = Remembered[Any](realize.MAX_PLANS, realize.MAX_BYTES)
+    plans = Remembered[Any](realize.MAX_PLANS, realize.MAX_TABLE_BYTES)
     monkeypatch.setattr(realize, "_plans", plans)
-    monkeypatch.setattr(realize, "_plan_of", plans.get)
+    monkeypatch.setattr(realize, "_look_up_plan", plans.get)
 
 
 def tuned(target: Target, **groups: dict[str, Any]) -> Target:

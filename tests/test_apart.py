@@ -90,7 +90,7 @@ def test_nobodys_finalizers_run_there(run: Callable[..., object]) -> None:
 
 
 def test_garbage_is_collected_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "COLLECTED", 0.01)
+    monkeypatch.setattr(apart, "GC_INTERVAL_S", 0.01)
     gone = threading.Event()
 
     def work() -> bool:
@@ -224,24 +224,24 @@ class TestAThreadThatFindsNoMemory:
         def fails(work: object, *given: object) -> None:
             raise MemoryError
 
-        monkeypatch.setattr(apart._Work, "do", fails)
-        monkeypatch.setattr(apart, "COLLECTED", 0.1)
+        monkeypatch.setattr(apart._WorkerCall, "execute", fails)
+        monkeypatch.setattr(apart, "GC_INTERVAL_S", 0.1)
         monkeypatch.setattr("sys.unraisablehook", lambda seen: told.append(seen.exc_type))
         with pytest.raises(MemoryError, match="no memory to begin with"):
             way(lambda: 1, nothing)
-        assert told == [MemoryError] and not apart._dropped
+        assert told == [MemoryError] and not apart._abandoned
 
     def test_is_not_waited_for_where_it_was_dropped(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        work = apart._Work(lambda: 1)
-        token = work.given()
-        monkeypatch.setattr(apart, "_dropped", {work})
-        settling = threading.Thread(target=apart._settled, daemon=True)
+        work = apart._WorkerCall(lambda: 1)
+        token = work.make_token()
+        monkeypatch.setattr(apart, "_abandoned", {work})
+        settling = threading.Thread(target=apart._wait_for_abandoned, daemon=True)
         settling.start()
         settling.join(0.2)
         assert settling.is_alive()
         del token  # as the thread that had it ends
         settling.join(20)
-        assert not settling.is_alive() and not apart._dropped
+        assert not settling.is_alive() and not apart._abandoned
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")

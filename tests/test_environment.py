@@ -15,7 +15,7 @@ from tenxor import backend, environment, shortcut
 from tenxor.backend import threads
 from tenxor.backend.llvm import cache, shipped
 from tenxor.errors import ArgumentError
-from tenxor.memory import _limit_named
+from tenxor.memory import _set_initial_limit
 from tenxor.plans import call
 from tenxor.system import cpus
 
@@ -33,7 +33,7 @@ READERS: dict[str, tuple[Callable[[], Any], tuple[str, ...], tuple[str, ...], st
     "TENXOR_SHIPPED": (lambda: shipped.check_setting(shipped.here()), ("",), ("file", "missing", "."), "it is not used: it .*; kernels"),
 }
 ERRORS: dict[str, tuple[Callable[[], Any], tuple[str, ...], tuple[str, ...], str]] = {
-    "TENXOR_MEMORY_LIMIT": (_limit_named, ("",), ("0", "-5", "3 GB", "1e9", "9" * 5000), "it must be a positive integer"),
+    "TENXOR_MEMORY_LIMIT": (_set_initial_limit, ("",), ("0", "-5", "3 GB", "1e9", "9" * 5000), "it must be a positive integer"),
     "TENXOR_BACKEND": (backend._select_name, ("", "llvm", "interpreter"), ("cuda", "LLVM"), "choose one of llvm, interpreter"),
 }
 USED = [(name, value) for name, (_, used, _, _) in (READERS | ERRORS).items() for value in used]

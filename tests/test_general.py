@@ -63,7 +63,7 @@ def taken_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     monkeypatch.setattr(kept, "knowing", [in_memory])
     monkeypatch.setattr(general.planning, "make_plan", noted)
     monkeypatch.setattr(general, "plan_for", compared)
-    monkeypatch.setattr(general, "_known", general.Remembered(general.MAX_STRUCTURES))
+    monkeypatch.setattr(general, "_caches", general.Remembered(general.MAX_STRUCTURES))
     yield found
 
 
@@ -254,11 +254,11 @@ def test_an_error_is_the_same_for_other_sizes() -> None:
 
 def test_structures_and_their_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     known = general.Remembered[general.Known](5)
-    monkeypatch.setattr(general, "_known", known)
+    monkeypatch.setattr(general, "_caches", known)
     x = tx.asarray(numbers(300, 300)).realize()
     for n in range(2, 250):
         assert (x[:n, :n] @ x[:n, :n])[0, 0].item() == pytest.approx(float(numbers(300, 300)[0, :n] @ numbers(300, 300)[:n, 0]))
-        assert len(known) <= 5 and all(len(k.general) <= general.MOST for k in known.values())
+        assert len(known) <= 5 and all(len(k.general) <= general.MAX_GENERIC_PLANS for k in known.values())
 
 
 def test_what_is_known_of_a_structure_is_not_asked_of_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +269,7 @@ def test_what_is_known_of_a_structure_is_not_asked_of_the_disk(monkeypatch: pyte
         asked.append(pattern)
         return read(pattern)
 
-    monkeypatch.setattr(general, "_known", general.Remembered(general.MAX_STRUCTURES))
+    monkeypatch.setattr(general, "_caches", general.Remembered(general.MAX_STRUCTURES))
     monkeypatch.setattr(kept, "read", noted)
     x = tx.asarray(np.arange(300.0)).realize()
     counts = []

@@ -245,7 +245,7 @@ def test_programs_mean_what_they_say() -> None:
 def test_what_is_copied_before_a_write_is_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """In portions, between which signals are heard, of whatever size."""
     for portion in (1, 24, 100, 800, 4096):
-        monkeypatch.setattr(steps, "_PORTION", portion)
+        monkeypatch.setattr(steps, "_COPY_CHUNK_BYTES", portion)
         t = tx.arange(100.0).realize()
         before = t * 1.0  # still to read what is overwritten
         t[3:5] = 7.0

@@ -278,7 +278,7 @@ class TestTexts:
 def fresh(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty folder, of which this process makes use as one that begins."""
     monkeypatch.setenv("TENXOR_CACHE_DIR", str(folder))
-    monkeypatch.setattr(kept, "_asked", 0)
+    monkeypatch.setattr(kept, "_lookup_count", 0)
     monkeypatch.setattr(compiler, "_compiler", Compiler())
     yield
     found._texts.cache_clear()
@@ -370,7 +370,7 @@ class TestWhatIsWritten:
     def test_are_the_first_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x = tx.asarray(A) * 2
         assert self.both(x)[1] is not None
-        monkeypatch.setattr(kept, "_asked", kept.MOST)
+        monkeypatch.setattr(kept, "_lookup_count", kept.MAX_LOOKUPS)
         assert self.both(x)[1] is None
 
     def test_is_nothing_of_what_is_read_at_any_places(self) -> None:

@@ -28,7 +28,7 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
 
     monkeypatch.setattr(lowering, "lower", counted)
     monkeypatch.setattr(plan, "together", lambda *_: {})
-    monkeypatch.setattr(plan, "_known", [])  # nor is anything known of earlier plans
+    monkeypatch.setattr(plan, "_lowering_caches", [])  # nor is anything known of earlier plans
     general.forget()  # a structure that was met before is lowered for other sizes, too
     return found
 

@@ -39,8 +39,8 @@ def fresh(nbytes: int = 8 * MiB) -> Tensor:
 def test_what_comes_near_the_limit_is_not_counted_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is computed, as after a few more operations it would be reckoned as too much again."""
     counted: list[int] = []
-    count = pending_module._count
-    monkeypatch.setattr(pending_module, "_count", lambda order: (counted.append(len(order)), count(order)))
+    count = pending_module._recount
+    monkeypatch.setattr(pending_module, "_recount", lambda order: (counted.append(len(order)), count(order)))
     w, rows = tx.ones((8, 32)).realize(), tx.ones((100, 4, 8)).realize()
     for _ in range(3):  # the first time all is met for the first time
         h = c = tx.zeros((4, 8))
@@ -56,8 +56,8 @@ def test_who_cuts_a_graph_holds_nothing_of_it(is_wide: bool, monkeypatch: pytest
     """One of its nodes is held, and stored, so it is planned twice: both times nobody else has any other."""
     others: list[int] = []
     module = sys.modules["tenxor.realize"]
-    own = module._others
-    monkeypatch.setattr(module, "_others", lambda plan, nodes: others.append(len(found := own(plan, nodes))) or found)
+    own = module._find_referenced
+    monkeypatch.setattr(module, "_find_referenced", lambda plan, nodes: others.append(len(found := own(plan, nodes))) or found)
     x, wide, held = tx.asarray(np.linspace(0, 1, 5000)).realize(), tx.ones((3, 1)).realize(), []
     y = x
     for k in range(MAX_PENDING + 4):

@@ -99,10 +99,10 @@ def test_plans_are_taken_over_from_them_without_planning(
         last = len(planned)
         plans = [(pattern, general.plan_for(pattern))]
         assert len(planned) == last
-        for shape in [(*pattern.nodes[-1].shape[:-1], 77), (*pattern.nodes[-1].shape[:-1], 78), (1,), (ready.MOST * 2,)]:
+        for shape in [(*pattern.nodes[-1].shape[:-1], 77), (*pattern.nodes[-1].shape[:-1], 78), (1,), (ready.MAX_RESULT_BYTES * 2,)]:
             other = pattern_of(make(*operands(shape, dtype, apart=True)))
             last = len(planned)  # operands are made by plans of their own
-            is_large = other.nodes[-1].recipe.nbytes >= ready.MOST
+            is_large = other.nodes[-1].recipe.nbytes >= ready.MAX_RESULT_BYTES
             if is_large or other.nodes[-1].size == 1:
                 assert ready.plan_of(other) is None
             else:
@@ -131,7 +131,7 @@ def test_texts_tell_apart_what_has_other_plans() -> None:
 def test_all_else_is_planned() -> None:
     a, b, _ = operands((4, 5), tx.float64, apart=True)
     c, one, none, turned = a.astype(tx.complex128).realize(), a[:1, :1].copy().realize(), a[:0].copy().realize(), tx.empty((5, 4)).realize()
-    large = tx.empty(ready.MOST // 8).realize()
+    large = tx.empty(ready.MAX_RESULT_BYTES // 8).realize()
     written = a.copy().realize()
     written[1] = b[1]
     makes = [

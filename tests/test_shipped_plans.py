@@ -61,7 +61,7 @@ def taken_apart(pattern: Pattern) -> tuple[object, tuple[int, ...]]:
 def test_what_holds_for_other_sizes_and_machines_is_what_would_be_planned(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of machines of one level, made for some and asked for others; the conditions say whether the function gives anything."""
     draw, made, hits = random.Random(name), dict[object, list[Shipped]](), 0
-    monkeypatch.setattr(general, "_known", general.Remembered(general.MAX_STRUCTURES))
+    monkeypatch.setattr(general, "_caches", general.Remembered(general.MAX_STRUCTURES))
     for _ in range(60):
         pattern, target = a_pattern(name, draw), a_target(draw)
         structure, numbers = taken_apart(pattern)
@@ -83,7 +83,7 @@ def test_what_holds_for_other_sizes_and_machines_is_what_would_be_planned(name: 
 @pytest.fixture(autouse=True)
 def looking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans that are shipped are looked for, as tests do not else."""
-    monkeypatch.setattr(kept, "_stopped", False)
+    monkeypatch.setattr(kept, "_is_disabled", False)
 
 
 def shipped_for(pattern: Pattern, there: dict[str, bytes]) -> None:
@@ -123,7 +123,7 @@ def test_a_machine_that_is_its_own_has_none(there: dict[str, bytes], monkeypatch
     assert len(shipped.of_structure(structure, target)) == 1
     for other in (tuned(target, blocks={"near": 12345}), tuned(target, streams={"result": 1}), tuned(target, passes={"row": 7})):
         assert shipped.of_structure(structure, other) == []
-    monkeypatch.setattr(kept, "_stopped", True)  # as where it is to be seen what plans are made of
+    monkeypatch.setattr(kept, "_is_disabled", True)  # as where it is to be seen what plans are made of
     assert shipped.of_structure(structure, target) == []
 
 

@@ -80,7 +80,7 @@ def test_equal_sums_are_equal_whatever_the_numbers() -> None:
     trace = Trace()
     n, m = trace.size(6), trace.size(4)
     assert n * m + m == m * (n + 1) and (n * m) % n == 0 and n * m // m == n and (n + m) * 2 - m - m == n + n
-    assert {trace.said(line) for line in trace.lines if isinstance(line, Condition)} <= {"n1 != 0", "n0 != 0"}
+    assert {trace.guard_text(line) for line in trace.lines if isinstance(line, Condition)} <= {"n1 != 0", "n0 != 0"}
 
 
 def test_what_is_always_one_number_is_an_int() -> None:
@@ -103,9 +103,9 @@ def test_what_bounds_one_number_is_one_line() -> None:
     trace = Trace()
     n, m = trace.size(100), trace.size(7)
     assert [n > 32, n * 8 <= 5000, n < 1 << 40, n != 40, n != 5, n * -3 < -5, m * 2 != 3, 3 * n != 1000, n > m, n * n > 6] == [True] * 10
-    assert [trace.said(line) for line in trace.brief()] == ["33 <= n0 <= 625", "n0 != 40", "-1*n0 + n1 < 0", "-1*n0*n0 < -6"]
+    assert [trace.guard_text(line) for line in trace.merged_lines()] == ["33 <= n0 <= 625", "n0 != 40", "-1*n0 + n1 < 0", "-1*n0*n0 < -6"]
     assert n == 100 and m >= 7
-    assert [trace.said(line) for line in trace.brief()[:2]] == ["100 <= n0 <= 100", "7 <= n1"]
+    assert [trace.guard_text(line) for line in trace.merged_lines()[:2]] == ["100 <= n0 <= 100", "7 <= n1"]
 
 
 def test_whoever_takes_the_number_is_given_that_one_alone() -> None:
@@ -158,7 +158,7 @@ def test_no_key_is_that_of_an_int_or_of_another_trace() -> None:
     known: dict[Number, str] = {6: "int", other: "other"}
     assert n not in known and n != other and isinstance(n, Size)
     same = n.trace.size(6)
-    assert {n: 1}[same] == 1 and [n.trace.said(line) for line in n.trace.lines] == ["n0 + -1*n1 == 0"]
+    assert {n: 1}[same] == 1 and [n.trace.guard_text(line) for line in n.trace.lines] == ["n0 + -1*n1 == 0"]
 
 
 def test_a_division_by_nothing_is_refused_and_never_done_for_others() -> None:

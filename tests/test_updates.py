@@ -195,7 +195,7 @@ def test_nothing_is_searched_that_waits_for_other_memory(monkeypatch: pytest.Mon
     for _ in range(50):
         chain = tx.sin(chain) * 1.01 + other
     x = tx.zeros(N).realize()
-    monkeypatch.setattr(pending, "_is_little", lambda readers: pytest.fail("all that waits was looked through"))
+    monkeypatch.setattr(pending, "_is_cheap", lambda readers: pytest.fail("all that waits was looked through"))
     x[10:3000] += x[3000:5990] + 1.0
     x[5:7] = x[9:11] * 2.0
     assert x[4:12].tolist() == [0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 1.0, 1.0] and not copied

@@ -18,24 +18,24 @@ from ..rewrite.blocks import Blocks
 from .pattern import Pattern, given, pattern_of
 from .steps import Cell, Plan
 
-_NOTHING = allocate(0)
+_EMPTY_BUFFER = allocate(0)
 
 
 class _Body(NamedTuple):
     """The plan for the blocks of a common structure, and the mapping of its slots and scalars to the enclosing plan, the outer one.
 
-    For each slot of the body, `cells` has the outer slot number, -1 for the whole result, or None for a slot of the body alone. `scalars`
+    For each slot of the body, `slots` has the outer slot number, -1 for the whole result, or None for a slot of the body alone. `scalars`
     has the outer number of each scalar.
     """
 
     plan: Plan
-    cells: list[int | None]
+    slots: list[int | None]
     scalars: list[int]
-    outside: frozenset[int]  # slots with an outer number: treated as externally referenced, so the body never reuses their memory
+    outer_slots: frozenset[int]  # slots with an outer number: treated as externally referenced, so the body never reuses their memory
 
 
-def _body(plan: Plan, cells: list[int | None], scalars: list[int]) -> _Body:
-    return _Body(plan, cells, scalars, frozenset([j for j, outer in enumerate(cells) if outer is not None]))
+def _make_body(plan: Plan, slots: list[int | None], scalars: list[int]) -> _Body:
+    return _Body(plan, slots, scalars, frozenset([j for j, outer in enumerate(slots) if outer is not None]))
 
 
 class Blockwise:
@@ -61,7 +61,7 @@ class Blockwise:
         plans = [of_plan(body.plan) for body in self.bodies]
         if any([words is None for words in plans]):
             return None
-        bodies = [(words, body.cells, body.scalars) for words, body in zip(plans, self.bodies, strict=True)]
+        bodies = [(words, body.slots, body.scalars) for words, body in zip(plans, self.bodies, strict=True)]
         return bodies, self.blocks, self.needs, self.work, self.flagged
 
     @property
@@ -76,54 +76,54 @@ class Blockwise:
 
         `outer` holds the slots, scalars and offsets of the enclosing plan. `once` must be None: blocks never write over their operands.
         """
-        whole = Cell(out)
-        for number, places in self.blocks:
-            body = self.bodies[number]
-            cells: list[Any] = [Cell() if k is None else outer.nodes[k] if k >= 0 else whole for k in body.cells]
-            cells += [Cell() for _ in range(body.plan.more)]
+        result_slot = Cell(out)
+        for body_index, offsets in self.blocks:
+            body = self.bodies[body_index]
+            slots: list[Any] = [Cell() if k is None else outer.nodes[k] if k >= 0 else result_slot for k in body.slots]
+            slots += [Cell() for _ in range(body.plan.more)]
             scalars = [outer.scalars[k] for k in body.scalars]
-            inner = Pattern(None, [], cells, scalars, [outer.offsets[at] + more for at, more in places], 0)
-            *steps, last = body.plan.steps
+            inner = Pattern(None, [], slots, scalars, [outer.offsets[index] + addend for index, addend in offsets], 0)
+            *steps, last_step = body.plan.steps
             try:
                 for step in steps:
-                    step.run(inner, body.outside)
-                last.fill(cells[last.number], out, inner)
+                    step.run(inner, body.outer_slots)
+                last_step.fill(slots[last_step.number], out, inner)
             except MetOutOfRange:
                 return True
         assert once is None
         return False
 
 
-def in_blocks(node: Node, number_of: dict[Node, int], scalars: dict[int, int], make_plan: Callable[[Pattern], Plan]) -> Blockwise:
+def in_blocks(node: Node, slot_of: dict[Node, int], scalars: dict[int, int], make_plan: Callable[[Pattern], Plan]) -> Blockwise:
     """Return the kernel call for `node`, whose operation is a `Blocks`. Call `make_plan` for the first block of each structure.
 
-    `number_of` maps each node to its slot, and `scalars` maps the `id` of each scalar to its number.
+    `slot_of` maps each node to its slot, and `scalars` maps the `id` of each scalar to its number.
     """
-    blocks, bodies, numbers = list[tuple[int, list[tuple[int, int]]]](), list[_Body](), dict[object, int]()
-    needs = [number_of[s] for s in node.sources if type(s) is Node]
-    sources, out = _stand_ins(node)
-    outside = dict(zip(sources, needs, strict=True)) | {out: -1}
+    blocks, bodies, body_index_of = list[tuple[int, list[tuple[int, int]]]](), list[_Body](), dict[object, int]()
+    needs = [slot_of[s] for s in node.sources if type(s) is Node]
+    sources, out = _make_placeholders(node)
+    outer_slot_of = dict(zip(sources, needs, strict=True)) | {out: -1}
     assert isinstance(node.op, Blocks)
     for k in range(node.op.count):
-        pattern = pattern_of([_root(node.op, sources, out, k)])
-        cells = [outside.get(n) for n in pattern.nodes]
-        own = [scalars[id(s)] for s in pattern.scalars]
-        number = numbers.setdefault((pattern.key, *cells, *own), len(bodies))
-        if number == len(bodies):
-            bodies.append(_body(make_plan(pattern), cells, own))
-        blocks.append((number, [given(offset) for offset in pattern.offsets]))
-    fillings = [[step.filling for step in body.plan.steps if step.filling is not None] for body in bodies]
-    works = [sum([filling.work for filling in its]) for its in fillings]
-    flagged = any([filling.flagged for its in fillings for filling in its])
-    return Blockwise(bodies, blocks, needs, sum([works[number] for number, _ in blocks]), flagged)
+        pattern = pattern_of([_make_block_store(node.op, sources, out, k)])
+        slots = [outer_slot_of.get(n) for n in pattern.nodes]
+        scalar_numbers = [scalars[id(s)] for s in pattern.scalars]
+        body_index = body_index_of.setdefault((pattern.key, *slots, *scalar_numbers), len(bodies))
+        if body_index == len(bodies):
+            bodies.append(_make_body(make_plan(pattern), slots, scalar_numbers))
+        blocks.append((body_index, [given(offset) for offset in pattern.offsets]))
+    calls_of_bodies = [[step.filling for step in body.plan.steps if step.filling is not None] for body in bodies]
+    work_of_bodies = [sum([call.work for call in calls]) for calls in calls_of_bodies]
+    flagged = any([call.flagged for calls in calls_of_bodies for call in calls])
+    return Blockwise(bodies, blocks, needs, sum([work_of_bodies[body_index] for body_index, _ in blocks]), flagged)
 
 
 def of_words(words: tuple[Any, ...], plan_of: Callable[[Any], Plan | None]) -> Blockwise | None:
     """Return the `Blockwise` serialised by `in_words`. `plan_of` decodes a plan; if it returns None for any plan, return None."""
-    bodies, *rest = words
+    bodies, *fields = words
     plans = [plan_of(plan) for plan, *_ in bodies]
-    its = [_body(plan, cells, scalars) for plan, (_, cells, scalars) in zip(plans, bodies, strict=True) if plan is not None]
-    return Blockwise(its, *rest) if len(its) == len(bodies) else None
+    decoded_bodies = [_make_body(plan, slots, scalars) for plan, (_, slots, scalars) in zip(plans, bodies, strict=True) if plan is not None]
+    return Blockwise(decoded_bodies, *fields) if len(decoded_bodies) == len(bodies) else None
 
 
 def first_block(node: Node) -> Node:
@@ -131,16 +131,16 @@ def first_block(node: Node) -> Node:
     computed.
     """
     assert isinstance(node.op, Blocks)
-    return _root(node.op, *_stand_ins(node), 0)
+    return _make_block_store(node.op, *_make_placeholders(node), 0)
 
 
-def _stand_ins(node: Node) -> tuple[list[Node], Node]:
+def _make_placeholders(node: Node) -> tuple[list[Node], Node]:
     """Return placeholders for the sources of `node` and for its flat result: data nodes with an empty buffer."""
-    sources = [data(_NOTHING, s.shape, s.dtype) for s in node.sources if type(s) is Node]
-    return sources, data(_NOTHING, (node.size,), node.dtype)
+    sources = [data(_EMPTY_BUFFER, s.shape, s.dtype) for s in node.sources if type(s) is Node]
+    return sources, data(_EMPTY_BUFFER, (node.size,), node.dtype)
 
 
-def _root(blocks: Blocks, sources: list[Node], out: Node, k: int) -> Node:
+def _make_block_store(blocks: Blocks, sources: list[Node], out: Node, k: int) -> Node:
     """Return the store of block `k` into `out`, the placeholder of the flat result."""
     value, target = blocks.block(sources, k)
     layouts = (Layout.contiguous(out.shape), Layout.contiguous(value.shape))

@@ -23,7 +23,7 @@ def debug_level() -> int:
 
 
 DEBUG = debug_level()
-MOST_TABLES = 1 << 16  # bytes of offset tables, above which a call is not serialised
+MAX_TABLE_BYTES = 1 << 16  # bytes of offset tables, above which a call is not serialised
 
 
 class Call:
@@ -69,38 +69,38 @@ class Call:
         """Return the call in serialisable form: facts about the kernel, the arguments, and the bytes of the offset tables.
 
         The result consists of tuples, lists, numbers, text and bytes. Return None if another process cannot find the kernel, or if the
-        tables exceed `MOST_TABLES` bytes. `of_plan` is unused: a call contains no plans.
+        tables exceed `MAX_TABLE_BYTES` bytes. `of_plan` is unused: a call contains no plans.
         """
-        facts = None if self.table_bytes > MOST_TABLES else backend().facts(self.compiled)
+        facts = None if self.table_bytes > MAX_TABLE_BYTES else backend().facts(self.compiled)
         if facts is None:
             return None
         tables = [table.offsets.tobytes() for table in self.tables]
-        return tuple(map(_plain, facts)), tuple(self.arguments._replace(tables=())), tables
+        return tuple(map(_encode_fact, facts)), tuple(self.arguments._replace(tables=())), tables
 
     @classmethod
     def of_words(cls, kernel: Sequence[Any], arguments: Sequence[Any], tables: Sequence[bytes]) -> Call | None:
         """Return the call serialised by `in_words`; None if the code of the kernel is neither shipped with the package nor on disk."""
-        code = found(kernel)
-        if code is None:
+        compiled = found(kernel)
+        if compiled is None:
             return None
-        its = Arguments(*arguments)
-        return cls(code, its._replace(tables=[Table(np.frombuffer(t, np.int64)) for t in tables]) if tables else its)
+        decoded = Arguments(*arguments)
+        return cls(compiled, decoded._replace(tables=[Table(np.frombuffer(t, np.int64)) for t in tables]) if tables else decoded)
 
     def __getattr__(self, name: str) -> Launch:
         if name != "run":
             raise AttributeError(name)
         launch = backend().bind(self.compiled, self.arguments)
-        self.run = _shown(self.compiled, launch) if DEBUG else launch
+        self.run = _add_debug_output(self.compiled, launch) if DEBUG else launch
         return self.run
 
 
 # --- serialised calls, for other processes --------------------------------------------------------------------------------
 
 
-def _plain(fact: Any) -> object:
+def _encode_fact(fact: Any) -> object:
     if isinstance(fact, DType):
         return fact.name
-    return tuple(map(_plain, fact)) if isinstance(fact, tuple) else fact
+    return tuple(map(_encode_fact, fact)) if isinstance(fact, tuple) else fact
 
 
 def found(kernel: Sequence[Any]) -> Compiled | None:
@@ -113,7 +113,7 @@ def found(kernel: Sequence[Any]) -> Compiled | None:
 # --- debug output of launches ---------------------------------------------------------------------------------------------
 
 
-def _shown(compiled: Compiled, launch: Launch) -> Launch:
+def _add_debug_output(compiled: Compiled, launch: Launch) -> Launch:
     """Wrap `launch` to print to stderr.
 
     `TENXOR_DEBUG` 1 prints the kernel's name, the origin of its code, and the time; 2 also prints the loop IR, and 3 the machine code.
@@ -126,10 +126,10 @@ def _shown(compiled: Compiled, launch: Launch) -> Launch:
         if DEBUG >= 2:
             print(kernel, file=sys.stderr)
         start = time.perf_counter()
-        found = launch(out, given, once)
+        has_failed = launch(out, given, once)
         backend().synchronise()
-        spent = (time.perf_counter() - start) * 1e6
-        print(f"tenxor: {kernel.name} [{compiled.origin}] {spent:.1f} us", file=sys.stderr)
-        return found
+        microseconds = (time.perf_counter() - start) * 1e6
+        print(f"tenxor: {kernel.name} [{compiled.origin}] {microseconds:.1f} us", file=sys.stderr)
+        return has_failed
 
     return run

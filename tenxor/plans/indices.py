@@ -26,26 +26,26 @@ def out_of_range(node: Node, compute: Callable[[Node], None]) -> IndexOutOfRange
     from ..kernel.fuse import pending  # imported only when an error is reported
     from ..kernel.reads import has_checked_exponents
 
-    for part in pending([node]):
-        if has_checked_exponents(part):
-            exponents, layout = part.sources[1], part.layouts[1]
+    for pending_node in pending([node]):
+        if has_checked_exponents(pending_node):
+            exponents, layout = pending_node.sources[1], pending_node.layouts[1]
             assert type(exponents) is Node and layout is not None
-            least = _elements(exponents, layout, compute).min(initial=0)
-            if least < 0:
-                return NegativeExponent.of(part.dtype, int(least))
-        if isinstance(part.op, (Gather, Scatter)):
-            count = len(part.op.axes)
-            reached = part.layouts[0] if isinstance(part.op, Gather) else part.target
-            assert reached is not None
-            sizes = reached.shape[reached.ndim - count :]
-            indices = len(part.sources) - count
+            smallest = _read_elements(exponents, layout, compute).min(initial=0)
+            if smallest < 0:
+                return NegativeExponent.of(pending_node.dtype, int(smallest))
+        if isinstance(pending_node.op, (Gather, Scatter)):
+            axis_count = len(pending_node.op.axes)
+            indexed_layout = pending_node.layouts[0] if isinstance(pending_node.op, Gather) else pending_node.target
+            assert indexed_layout is not None
+            sizes = indexed_layout.shape[indexed_layout.ndim - axis_count :]
+            first_index = len(pending_node.sources) - axis_count
             for axis, size, index, layout in zip(
-                part.op.axes, sizes, part.sources[indices:], part.layouts[indices:], strict=True
+                pending_node.op.axes, sizes, pending_node.sources[first_index:], pending_node.layouts[first_index:], strict=True
             ):
                 assert type(index) is Node and layout is not None
-                outside = counted(_elements(index, layout, compute), size)[1]
-                if outside is not None:
-                    return wrong_index(part.op.name, outside, axis, size)
+                bad_index = counted(_read_elements(index, layout, compute), size)[1]
+                if bad_index is not None:
+                    return wrong_index(pending_node.op.name, bad_index, axis, size)
     raise AssertionError("a kernel set its flag where no index is out of range and no exponent is negative")
 
 
@@ -55,7 +55,7 @@ def wrong_index(op: str, index: int, axis: int, size: int) -> IndexOutOfRange:
     return IndexOutOfRange(f"{op}: index {index} is out of range for axis {axis} of size {size}")
 
 
-def _elements(node: Node, layout: Layout, compute: Callable[[Node], None]) -> np.ndarray[Any, Any]:
+def _read_elements(node: Node, layout: Layout, compute: Callable[[Node], None]) -> np.ndarray[Any, Any]:
     """Return the elements of `node` that are read through `layout`; `compute` is called first if `node` is pending.
 
     Broadcast axes have extent 1 in the result if `layout` is a single view without tables.
@@ -63,8 +63,8 @@ def _elements(node: Node, layout: Layout, compute: Callable[[Node], None]) -> np
     if node.buffer is None:
         compute(node)
     assert node.buffer is not None
-    moving = layout
+    distinct_layout = layout
     if layout.base is None and layout.tables is None:  # read each broadcast element once
-        moving = layout.index(tuple([slice(None) if stride else slice(1) for stride in layout.strides]))
-    found: np.ndarray[Any, Any] = node.buffer.typed(node.dtype)[moving.offsets()]
-    return found
+        distinct_layout = layout.index(tuple([slice(None) if stride else slice(1) for stride in layout.strides]))
+    elements: np.ndarray[Any, Any] = node.buffer.typed(node.dtype)[distinct_layout.offsets()]
+    return elements

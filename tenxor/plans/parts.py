@@ -15,7 +15,7 @@ from ..ops.reductions import REDUCTIONS, Reduction
 from ..target import Fusing
 from .ready import MANY
 
-LARGE = 1 << 20  # bytes of a result up to which a prebuilt kernel replaces a compilation
+MAX_PREBUILT_BYTES = 1 << 20  # bytes of a result up to which a prebuilt kernel replaces a compilation
 SUM, PRODUCT = REDUCTIONS["sum"], OPS["multiply"]
 
 
@@ -36,20 +36,20 @@ def sources_first(nodes: Iterable[Node]) -> list[Node]:
     The list is also empty unless the graph has at most `MANY` nodes, all small, and gives the same bits when computed operation by
     operation.
     """
-    found: dict[Node, None] = {}
-    met = set[Node]()
+    pending_sources: dict[Node, None] = {}
+    visited = set[Node]()
     stack = list(nodes)
     roots = set(stack)
     products = largest = 0
     while stack:
         node = stack.pop()
-        if node in met or node.buffer is not None:
+        if node in visited or node.buffer is not None:
             continue
         product = product_in(node)
-        reads = product or node
-        sources = [s for s in reads.sources if type(s) is Node]
-        met.add(node)
-        if len(met) > MANY or not _is_plain(node, reads) or not (isinstance(node.op, Op) or is_in_order(node, reads)):
+        reader = product or node
+        sources = [s for s in reader.sources if type(s) is Node]
+        visited.add(node)
+        if len(visited) > MANY or not _is_standalone(node, reader) or not (isinstance(node.op, Op) or is_in_order(node, reader)):
             return []
         largest = max(largest, node.recipe.nbytes)
         products += product is not None
@@ -57,32 +57,32 @@ def sources_first(nodes: Iterable[Node]) -> list[Node]:
             return []  # may be attention, rewritten as a whole
         stack += sources
         if node in roots:
-            found.update((s, None) for s in sources if s.buffer is None)
-    return list(found)
+            pending_sources.update((s, None) for s in sources if s.buffer is None)
+    return list(pending_sources)
 
 
-def _is_plain(node: Node, reads: Node) -> bool:
+def _is_standalone(node: Node, reader: Node) -> bool:
     """Return whether `node` can be computed by itself: the operation is simple, the result is small, and no memory is overwritten.
 
-    `reads` is the node whose sources are read: `node`, or the product under a sum.
+    `reader` is the node whose sources are read: `node`, or the product under a sum.
     """
     recipe = node.recipe
-    fits = 0 < recipe.nbytes <= LARGE and recipe.target is None and not recipe.passing and not reads.recipe.passing
-    known = isinstance(node.op, Op | Reduction) or node.op is POSITION
-    return fits and known and (reads is node or not any(node.offsets))
+    fits = 0 < recipe.nbytes <= MAX_PREBUILT_BYTES and recipe.target is None and not recipe.passing and not reader.recipe.passing
+    is_supported = isinstance(node.op, Op | Reduction) or node.op is POSITION
+    return fits and is_supported and (reader is node or not any(node.offsets))
 
 
-def is_in_order(node: Node, reads: Node) -> bool:
+def is_in_order(node: Node, reader: Node) -> bool:
     """Return whether the reduction `node` adds in the same order by itself as in the fused kernel.
 
-    `reads` is the node whose sources are read: `node`, or the product under a sum. Sources made of scalars alone do not determine an order;
-    but both kernels mostly read such sources from memory (`kernel/fuse.py`), and a sum of all elements has a single loop in both.
+    `reader` is the node whose sources are read: `node`, or the product under a sum. Sources made of scalars alone do not determine an
+    order; but both kernels mostly read such sources from memory (`kernel/fuse.py`), and a sum of all elements has a single loop in both.
     """
-    for source in reads.sources:
+    for source in reader.sources:
         if type(source) is Node:
             order = order_of(source)
-            is_all = node.size == 1 and reads is node and source.size == node.layouts[0].size  # type: ignore[union-attr]
-            if order is False or (order is None and not (is_all or is_read_from_memory(source, reads))):
+            is_full_sum = node.size == 1 and reader is node and source.size == node.layouts[0].size  # type: ignore[union-attr]
+            if order is False or (order is None and not (is_full_sum or is_read_from_memory(source, reader))):
                 return False
     return True
 
@@ -93,37 +93,37 @@ def adding_otherwise(nodes: Sequence[Node]) -> set[int]:
     `nodes` come in topological order, and only the last nodes have readers outside. A node counts if it is, or depends on, a reduction that
     may add in another order by itself. The same holds for the sum of a product with a second reader, as such a product may be in memory.
     """
-    owners = Counter([id(s) for node in nodes for s in node.sources])
-    found: set[int] = set()
+    reader_counts = Counter([id(s) for node in nodes for s in node.sources])
+    reordered_ids: set[int] = set()
     for node in nodes:
         if node.buffer is not None:
             continue
         product = product_in(node)
-        otherwise = isinstance(node.op, Reduction) and not is_in_order(node, product or node)
-        if product and owners[id(product)] > 1:
-            otherwise = otherwise or not order_of(product)
-        if otherwise or any([id(s) in found for s in node.sources]):
-            found.add(id(node))
-    return found
+        is_reordered = isinstance(node.op, Reduction) and not is_in_order(node, product or node)
+        if product and reader_counts[id(product)] > 1:
+            is_reordered = is_reordered or not order_of(product)
+        if is_reordered or any([id(s) in reordered_ids for s in node.sources]):
+            reordered_ids.add(id(node))
+    return reordered_ids
 
 
-def dear(inlined: Iterable[Node], fusing: Fusing, held: Set[Node] | None = None) -> list[Node]:
+def dear(inlined: Iterable[Node], fusing: Fusing, candidates: Set[Node] | None = None) -> list[Node]:
     """Return the nodes of `inlined` too expensive to repeat: above `fusing.repeatable` additions each, cheap operations not counted.
 
-    `inlined` is in topological order. The cost of a node includes the inlined nodes below. With `held`, return only nodes of `held`; these
-    will be stored, so they add nothing to the cost of their readers.
+    `inlined` is in topological order. The cost of a node includes the inlined nodes below. With `candidates`, return only nodes of
+    `candidates`; these will be stored, so they add nothing to the cost of their readers.
     """
-    found: list[Node] = []
+    expensive_nodes: list[Node] = []
     cost: dict[Node, int] = {}
     for node in inlined:
         if type(node.op) is Op:
-            own = node.op.cost if node.op.cost > fusing.cheap else 0
-            cost[node] = own + sum([cost.get(s, 0) for s in node.sources if type(s) is Node])
-            if cost[node] > fusing.repeatable and (held is None or node in held):
-                found.append(node)
-                if held is not None:
+            own_cost = node.op.cost if node.op.cost > fusing.cheap else 0
+            cost[node] = own_cost + sum([cost.get(s, 0) for s in node.sources if type(s) is Node])
+            if cost[node] > fusing.repeatable and (candidates is None or node in candidates):
+                expensive_nodes.append(node)
+                if candidates is not None:
                     cost[node] = 0
-    return found
+    return expensive_nodes
 
 
 def order_of(source: Node) -> bool | None:
@@ -132,14 +132,14 @@ def order_of(source: Node) -> bool | None:
     True means that every operand down to memory and to other reductions, except single elements, has the same size and is read in row-major
     order. None means that nothing determines the order, as the source is made of scalars alone.
     """
-    stack, looked_at, found = [(source, True)], 0, None
+    stack, visited_count, is_ordered = [(source, True)], 0, None
     while stack:
         node, is_large = stack.pop()
         if node.buffer is not None or isinstance(node.op, Reduction) or not node.sources:
-            found = is_large or found
+            is_ordered = is_large or is_ordered
             continue
-        looked_at += 1
-        if looked_at > MANY or not node.recipe.keeps_order:
+        visited_count += 1
+        if visited_count > MANY or not node.recipe.keeps_order:
             return False
         stack += [(s, is_large and s.size == node.size) for s in node.sources if type(s) is Node]
-    return found
+    return is_ordered

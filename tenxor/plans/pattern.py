@@ -26,8 +26,8 @@ if TYPE_CHECKING:
         def number(self, value: int) -> int: ...
 
 
-APART = 1 << 48  # elements between placeholder offsets: larger than any memory
-_STORED = "stored"  # marks a node with `stored` in a key
+OFFSET_SPACING = 1 << 48  # elements between placeholder offsets: larger than any memory
+_STORED_MARK = "stored"  # marks a node with `stored` in a key
 
 
 class Pattern:
@@ -49,25 +49,25 @@ class Pattern:
     def apart(self) -> Pattern | None:
         """Return a snapshot: the same graph of new nodes without other owners, keyed by structure; None if a node was computed meanwhile.
         """
-        twin: dict[Node, Node] = {}
+        clone_of: dict[Node, Node] = {}
         for node in self.nodes:
             sources, offsets, recipe = node.sources, node.offsets, node.recipe
             if node.buffer is not None:
-                twin[node] = node
+                clone_of[node] = node
                 continue
-            own = twin[node] = Node(recipe, tuple([twin[s] if type(s) is Node else s for s in sources]), offsets)
-            own.stored = node.stored
+            clone = clone_of[node] = Node(recipe, tuple([clone_of[s] if type(s) is Node else s for s in sources]), offsets)
+            clone.stored = node.stored
         if not self.is_as_it_was():
             return None
-        nodes = list(twin.values())
+        nodes = list(clone_of.values())
         return structured([nodes[k] for k in self.roots])
 
     def is_as_it_was(self) -> bool:
         """Return whether no node was computed since the capture of the pattern. Counting suffices: a computed node never becomes pending
         again.
         """
-        for looks in short_looks:
-            return looks.count_waiting(self.nodes) == self.pending
+        for queries in short_looks:
+            return queries.count_waiting(self.nodes) == self.pending
         return [node.buffer for node in self.nodes if node.recipe.op is not UNFINISHED].count(None) == self.pending
 
 
@@ -78,25 +78,25 @@ short_walks: list[Callable[..., tuple[Any, ...] | None]] = []
 def taken(roots: Sequence[Node]) -> Pattern:
     """Return the pattern of the pending nodes `roots` with everything they need, captured by the fast path if possible."""
     for walk in short_walks:
-        found = walk(*roots)
-        if found is not None:
-            return Pattern(*found)
+        fields = walk(*roots)
+        if fields is not None:
+            return Pattern(*fields)
     return structured(roots)
 
 
 def structured(roots: Sequence[Node]) -> Pattern:
     """Return the pattern of the pending nodes `roots`, keyed by its structure. Never uses the fast path."""
-    return (of_one(roots[0]) if len(roots) == 1 else None) or pattern_of(roots)
+    return (pattern_of_one(roots[0]) if len(roots) == 1 else None) or pattern_of(roots)
 
 
-def of_one(root: Node) -> Pattern | None:
+def pattern_of_one(root: Node) -> Pattern | None:
     """Return the pattern of a node that reads only memory and scalars; None for another node.
 
     The recipe is nearly the whole key. Equal sources, and equal views of a source, are the only additions.
     """
     nodes: list[Node] = []
     scalars: list[Scalar] = []
-    places: list[tuple[Node, int]] = []
+    reads: list[tuple[Node, int]] = []
     sources, starts = root.sources, root.offsets
     key: object = root.recipe
     if root.buffer is not None or root.recipe.op is UNFINISHED:
@@ -107,14 +107,14 @@ def of_one(root: Node) -> Pattern | None:
             continue
         if source.buffer is None:
             return None
-        place = source, starts[position]
+        read = source, starts[position]
         if source not in nodes:
             nodes.append(source)
-        elif place in places:
-            key = key, position, nodes.index(source), places.index(place)
+        elif read in reads:
+            key = key, position, nodes.index(source), reads.index(read)
         else:
             key = key, position, nodes.index(source)
-        places.append(place)
+        reads.append(read)
     nodes.append(root)
     return Pattern(key, [len(nodes) - 1], nodes, scalars, [*starts, 0], 1)
 
@@ -126,7 +126,7 @@ def pattern_of(roots: Sequence[Node]) -> Pattern:
     offsets: list[int] = []
     key: list[object] = []
     number_of: dict[Node, int] = {}
-    places: dict[tuple[int, int], int] = {}
+    read_ids: dict[tuple[int, int], int] = {}
     pending = 0
     stack = list(reversed(roots))
     while stack:
@@ -144,7 +144,7 @@ def pattern_of(roots: Sequence[Node]) -> Pattern:
                 key.append(source.recipe.dtype)
         else:
             if node.stored:
-                key.append(_STORED)
+                key.append(_STORED_MARK)
             key.append(node.recipe)
             offsets += node.offsets
             for source, offset in zip(node.sources, node.offsets):  # noqa: B905  # the last offset may be the target's
@@ -154,7 +154,7 @@ def pattern_of(roots: Sequence[Node]) -> Pattern:
                 k = number_of[source]
                 key.append(k)
                 if source.buffer is not None:
-                    key.append(places.setdefault((k, offset), len(places)))  # equal numbers for reads of the same node at the same offset
+                    key.append(read_ids.setdefault((k, offset), len(read_ids)))  # equal ids for reads of the same node at the same offset
                 elif offset:
                     key.append((offset,))  # an offset into a node that the graph computes is part of the structure
             number_of[stack.pop()] = len(nodes)
@@ -178,31 +178,33 @@ def scalars_of(nodes: Iterable[Node]) -> Iterator[Scalar]:
 def stand_ins(pattern: Pattern, numbers: Numbers | None = None) -> list[Node]:
     """Return placeholders for the nodes of a pattern, to make a plan of.
 
-    Each offset into memory is a multiple of `APART` and encodes its number among the pattern's offsets: see `given`. Reads of the same node
-    at the same offset share a number. Each scalar is a new object, as two reads of a scalar may be two scalars in the next graph. With
-    `numbers`, symbolic sizes take the place of dims.
+    Each offset into memory is a multiple of `OFFSET_SPACING` and encodes its number among the pattern's offsets: see `given`. Reads of the
+    same node at the same offset share a number. Each scalar is a new object, as two reads of a scalar may be two scalars in the next graph.
+    With `numbers`, symbolic sizes take the place of dims.
     """
-    twin: dict[Node, Node] = {}
-    places: dict[tuple[Node, int], int] = {}
+    placeholder_of: dict[Node, Node] = {}
+    offset_of: dict[tuple[Node, int], int] = {}
     end = 0
     for node in pattern.nodes:
         if node.buffer is not None:
-            twin[node] = node if numbers is None else Node(numbers.recipe(node.recipe), buffer=node.buffer)
+            placeholder_of[node] = node if numbers is None else Node(numbers.recipe(node.recipe), buffer=node.buffer)
             continue
         start, end = end, end + len(node.offsets)
-        offsets = [APART * number for number in range(start + 1, end + 1)]
+        offsets = [OFFSET_SPACING * number for number in range(start + 1, end + 1)]
         for k, (source, offset) in enumerate(zip(node.sources, node.offsets)):  # noqa: B905  # as above
             if type(source) is Node and source.buffer is not None:
-                offsets[k] = places.setdefault((source, offset), offsets[k])  # equal reads have the offset of the first
+                offsets[k] = offset_of.setdefault((source, offset), offsets[k])  # equal reads have the offset of the first
             else:
                 offsets[k] = offset if numbers is None else numbers.number(offset)
-        sources = tuple([twin[s] if type(s) is Node else Scalar(s.value, s.dtype) for s in node.sources])  # type: ignore[union-attr]
-        twin[node] = Node(node.recipe if numbers is None else numbers.recipe(node.recipe), sources, tuple(offsets))
-        twin[node].stored = node.stored
-    return list(twin.values())
+        sources = tuple(
+            [placeholder_of[s] if type(s) is Node else Scalar(s.value, s.dtype) for s in node.sources]  # type: ignore[union-attr]
+        )
+        placeholder_of[node] = Node(node.recipe if numbers is None else numbers.recipe(node.recipe), sources, tuple(offsets))
+        placeholder_of[node].stored = node.stored
+    return list(placeholder_of.values())
 
 
 def given(offset: int) -> tuple[int, int]:
     """Decode an offset found with placeholders: return the number of the pattern's offset, or -1 for none, and the elements to add."""
-    at = int((offset + APART // 2) // APART)
-    return at - 1, offset - at * APART
+    number = int((offset + OFFSET_SPACING // 2) // OFFSET_SPACING)
+    return number - 1, offset - number * OFFSET_SPACING

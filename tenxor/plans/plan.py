@@ -27,7 +27,7 @@ blockwise = Late("tenxor.plans.blockwise")  # imported on demand: most plans hav
 ordered = Late("tenxor.plans.ordering").ordered
 together = Late("tenxor.kernel.together").together  # imported with the first plan of several roots
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
-_known: list[Known] = []  # the lowered kernels for the target of the last plan
+_lowering_caches: list[Known] = []  # the lowered kernels for the target of the last plan
 
 
 def make_plan(pattern: Pattern) -> Plan:
@@ -35,9 +35,9 @@ def make_plan(pattern: Pattern) -> Plan:
     pending.
     """
     target = backend().target
-    if not _known or _known[0].target is not target:
-        _known[:] = [Known(target)]
-    return _made(pattern, stand_ins(pattern), _known[0])
+    if not _lowering_caches or _lowering_caches[0].target is not target:
+        _lowering_caches[:] = [Known(target)]
+    return _plan_placeholders(pattern, stand_ins(pattern), _lowering_caches[0])
 
 
 def outlined(pattern: Pattern, nodes: Sequence[Node], target: Target) -> Plan:
@@ -46,11 +46,11 @@ def outlined(pattern: Pattern, nodes: Sequence[Node], target: Target) -> Plan:
     `nodes` are the placeholders for `pattern` (see `pattern.stand_ins`). The settings of `target` may be symbolic, too. The cache of
     lowered kernels is not used.
     """
-    return _made(pattern, nodes, Known(target))
+    return _plan_placeholders(pattern, nodes, Known(target))
 
 
-def _made(pattern: Pattern, nodes: Sequence[Node], known: Known) -> Plan:
-    target = known.target
+def _plan_placeholders(pattern: Pattern, nodes: Sequence[Node], cache: Known) -> Plan:
+    target = cache.target
     roots = [nodes[k] for k in pattern.roots]
     order = pending(roots)
     if any(node.op is PLACEHOLDER for node in order):
@@ -60,94 +60,94 @@ def _made(pattern: Pattern, nodes: Sequence[Node], known: Known) -> Plan:
             " use tx functions (tx.sin) instead of math's; a tensor from outside that it wrote to has none afterwards, either:"
             " give what is written as a result"
         )
-    number_of = {node: k for k, node in enumerate(nodes)}
-    instead, now, kernels = _fused(order, roots, target)
-    number_of |= {other: number_of[node] for node, other in instead.items()}
-    more = [node for node in now if node not in number_of]
-    number_of |= {node: k for k, node in enumerate(more, len(nodes))}
-    stored, free = set(kernels), constants(order, weights(order), target.fusing)
-    missing = [n for n in order if instead.get(n, n) not in stored]
-    inlined = {number_of[n] for n in missing}
-    costly = [number_of[n] for n in missing if n not in free]
-    its_dear = [number_of[n] for n in _dear(missing, [nodes[k] for k in pattern.roots], nodes, target)]
-    wholes = _wholes(now, stored, number_of, len(nodes)) if more else {}
+    slot_of = {node: k for k, node in enumerate(nodes)}
+    replacement_of, new_order, kernels = _choose_kernels(order, roots, target)
+    slot_of |= {replacement: slot_of[node] for node, replacement in replacement_of.items()}
+    added_nodes = [node for node in new_order if node not in slot_of]
+    slot_of |= {node: k for k, node in enumerate(added_nodes, len(nodes))}
+    stored_nodes, free_nodes = set(kernels), constants(order, weights(order), target.fusing)
+    inlined_nodes = [n for n in order if replacement_of.get(n, n) not in stored_nodes]
+    inlined = {slot_of[n] for n in inlined_nodes}
+    costly = [slot_of[n] for n in inlined_nodes if n not in free_nodes]
+    dear_slots = [slot_of[n] for n in _find_expensive(inlined_nodes, [nodes[k] for k in pattern.roots], nodes, target)]
+    user_slot_of = _find_user_slots(new_order, stored_nodes, slot_of, len(nodes)) if added_nodes else {}
     scalars = {id(s): k for k, s in enumerate(scalars_of(nodes))}
-    lowering = Lowering(stored, known, number_of, scalars)
-    nbytes = {k: int_of(node.size) * node.dtype.itemsize for node, k in number_of.items()}
+    lowering = Lowering(stored_nodes, cache, slot_of, scalars)
+    nbytes = {k: int_of(node.size) * node.dtype.itemsize for node, k in slot_of.items()}
     groups = together(kernels, target) if len(pattern.roots) > 1 else {}  # the fast path's launch records have one result per kernel
-    beside = {node for group in groups.values() for node in group}
-    count = len(nodes) + len(more)
+    extra_results = {node for group in groups.values() for node in group}
+    slot_count = len(nodes) + len(added_nodes)
     steps = []
     for node in kernels:
-        if node in beside:
+        if node in extra_results:
             continue
-        cells = {other: k for k, other in enumerate(groups.get(node, ()), count)}
-        count += len(cells)
-        steps.append(_make_step(node, cells, lowering, number_of, scalars, wholes.get(node, number_of[node]), nodes))
+        extra_slots = {result: k for k, result in enumerate(groups.get(node, ()), slot_count)}
+        slot_count += len(extra_slots)
+        steps.append(_make_step(node, extra_slots, lowering, slot_of, scalars, user_slot_of.get(node, slot_of[node]), nodes))
     if len(steps) > 2:
         steps = ordered(steps, nbytes, frozenset(pattern.roots))
-    _plan_memory(steps, _readers(order, inlined, number_of), len(nodes))
+    _plan_memory(steps, _find_readers(order, inlined, slot_of), len(nodes))
     watched = sorted({k for step in steps for _, readers in step.donors for k in readers}.union(costly))
-    read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)
-    return Plan(target, steps, sorted(inlined), costly, its_dear, watched, [read[k] for k in watched], count - len(nodes))
+    read_counts = Counter(slot_of[source] for n in order for source in n.sources if type(source) is Node)
+    return Plan(target, steps, sorted(inlined), costly, dear_slots, watched, [read_counts[k] for k in watched], slot_count - len(nodes))
 
 
-def _fused(
+def _choose_kernels(
     order: list[Node], roots: Sequence[Node], target: Target
 ) -> tuple[dict[Node, Node], list[Node], list[Node]]:
     """Rewrite a graph and choose the kernels.
 
     Return the replacement of each rewritten node, the nodes of the new graph in topological order, and the nodes that become kernels.
     """
-    instead = rewritten(order, roots)
-    if instead:
-        roots = [instead.get(root, root) for root in roots]
+    replacement_of = rewritten(order, roots)
+    if replacement_of:
+        roots = [replacement_of.get(root, root) for root in roots]
         order = pending(roots)
-    return instead, order, fuse(order, roots, target)
+    return replacement_of, order, fuse(order, roots, target)
 
 
-def _dear(inlined: Sequence[Node], roots: Sequence[Node], nodes: Sequence[Node], target: Target) -> list[Node]:
+def _find_expensive(inlined: Sequence[Node], roots: Sequence[Node], nodes: Sequence[Node], target: Target) -> list[Node]:
     """Return the nodes of `inlined` that are expensive to repeat and no larger than some root.
 
     The list is empty where storing more nodes might change the bits of a reduction.
     """
-    found = [node for node in dear(inlined, target.fusing) if any([node.size <= root.size for root in roots])]
-    return found if found and not adding_otherwise(nodes) else []
+    expensive_nodes = [node for node in dear(inlined, target.fusing) if any([node.size <= root.size for root in roots])]
+    return expensive_nodes if expensive_nodes and not adding_otherwise(nodes) else []
 
 
-def _wholes(order: list[Node], kernels: set[Node], number_of: dict[Node, int], count: int) -> dict[Node, int]:
+def _find_user_slots(order: list[Node], kernels: set[Node], slot_of: dict[Node, int], count: int) -> dict[Node, int]:
     """Map each node added by the rewriting to the slot of a kernel that needs the node, among the `count` slots of the pattern.
 
     Error messages name the operation of this slot. `order` has the nodes of the rewritten graph in topological order.
     """
-    found: dict[Node, int] = {}
+    user_slot_of: dict[Node, int] = {}
     for node in reversed(order):
-        own = number_of[node]
-        whole = own if own < count and node in kernels else found.get(node)
+        slot = slot_of[node]
+        user_slot = slot if slot < count and node in kernels else user_slot_of.get(node)
         for source in node.sources:
-            if type(source) is Node and whole is not None:
-                found.setdefault(source, whole)
-    return {node: k for node, k in found.items() if number_of[node] >= count}
+            if type(source) is Node and user_slot is not None:
+                user_slot_of.setdefault(source, user_slot)
+    return {node: k for node, k in user_slot_of.items() if slot_of[node] >= count}
 
 
 def _make_step(
     node: Node,
-    beside: dict[Node, int],
+    extra_slots: dict[Node, int],
     lowering: Lowering,
-    number_of: dict[Node, int],
+    slot_of: dict[Node, int],
     scalars: dict[int, int],
-    whole: int,
+    user_slot: int,
     nodes: Sequence[Node],
 ) -> Step:
-    """Return the plan step for `node`, and for the nodes of `beside`, which the same kernel computes. Choose possible donors of memory.
+    """Return the plan step for `node`, and for the nodes of `extra_slots`, which the same kernel computes. Choose possible memory donors.
 
-    `beside` maps each of its nodes to an additional slot. `whole` is the slot named in error messages.
+    `extra_slots` maps each of its nodes to an additional slot. `user_slot` is the slot named in error messages.
     """
-    asked = nodes[whole]
-    name = "full" if asked.op is OPS["cast"] and type(asked.sources[0]) is Scalar else asked.op
-    step = Step(number_of[node], node.shape, node.dtype, node.size * node.dtype.itemsize, name, whole)
+    user_node = nodes[user_slot]
+    name = "full" if user_node.op is OPS["cast"] and type(user_node.sources[0]) is Scalar else user_node.op
+    step = Step(slot_of[node], node.shape, node.dtype, node.size * node.dtype.itemsize, name, user_slot)
     if writes(node.op) or node.op is REINTERPRET:
-        source = number_of[node.sources[0]]  # type: ignore[index]
+        source = slot_of[node.sources[0]]  # type: ignore[index]
         step.needs.add(source)
         if writes(node.op):
             step.over, step.may_take = source, (source,)
@@ -156,84 +156,86 @@ def _make_step(
     if node.op in _WITHOUT_KERNEL or node.size == 0:
         return step
     if isinstance(node.op, Blocks):
-        blocks = step.filling = blockwise.in_blocks(node, number_of, scalars, make_plan)
+        blocks = step.filling = blockwise.in_blocks(node, slot_of, scalars, make_plan)
         step.needs.update(blocks.needs)
         return step
-    call, target = lowering.call(node, beside), lowering.known.target
-    step.filling, step.beside = call, tuple([(k, number_of[other]) for other, k in beside.items()])
-    step.needs.update(set(call.needs).difference(beside.values()))
-    reads_it = step.over in call.needs
-    step.irrevocable = type(node.op) is Scatter or (node.op is UPDATE and reads_it)
-    if writes(node.op) and node.op is not UPDATE and (reads_it or node.sources[0] in node.sources[1:]):
+    call, target = lowering.call(node, extra_slots), lowering.known.target
+    step.filling, step.beside = call, tuple([(k, slot_of[result]) for result, k in extra_slots.items()])
+    step.needs.update(set(call.needs).difference(extra_slots.values()))
+    reads_overwritten = step.over in call.needs
+    step.irrevocable = type(node.op) is Scatter or (node.op is UPDATE and reads_overwritten)
+    if writes(node.op) and node.op is not UPDATE and (reads_overwritten or node.sources[0] in node.sources[1:]):
         step.may_take = ()  # the values to write are read from the overwritten memory, in another order
-    own, kernel = call.arguments, call.compiled.kernel
-    in_parts = kernel.split >= 0 and not own.scratch  # signals are delivered between two parts
+    arguments, kernel = call.arguments, call.compiled.kernel
+    is_splittable = kernel.split >= 0 and not arguments.scratch  # signals are delivered between two parts
     threads = target.threads if kernel.shared >= 0 else 1
-    least = kernel.grain(target.sharing) * threads if in_parts else own.split
-    unbroken = target.sharing.unbroken  # limit on the work of one part; small work asks no second question, so sizes share a generic plan
-    is_brief = call.work <= unbroken or call.work * least <= own.split * unbroken
+    part_length = kernel.grain(target.sharing) * threads if is_splittable else arguments.split
+    max_part_work = target.sharing.unbroken  # small work asks no second question, so sizes share a generic plan
+    is_brief = call.work <= max_part_work or call.work * part_length <= arguments.split * max_part_work
     may_fail = isinstance(node.op, Scatter) and not node.op.checked
     if step.irrevocable and (may_fail or not is_brief):
         step.may_take = ()  # the step cannot be repeated, and a long step should be interruptible
-    step.is_long = step.irrevocable and call.work > unbroken
-    if beside:  # donors are nodes in memory: no new reference to such a node can arise while the plan runs
+    step.is_long = step.irrevocable and call.work > max_part_work
+    if extra_slots:  # donors are nodes in memory: no new reference to such a node can arise while the plan runs
         step.may_take = tuple([k for k in lowering.aligned(node) if k < len(nodes) and nodes[k].buffer is not None])
     elif step.nbytes >= target.sharing.in_place and is_brief and type(node.op) is Op and not call.flagged:
         step.may_take = tuple(lowering.aligned(node))
     return step
 
 
-def _readers(order: list[Node], inlined: set[int], number_of: dict[Node, int]) -> dict[int, frozenset[int]]:
+def _find_readers(order: list[Node], inlined: set[int], slot_of: dict[Node, int]) -> dict[int, frozenset[int]]:
     """Map each slot to a set: the slot itself, and the inlined nodes that read the slot directly or through other inlined nodes.
 
     A holder of such a node may ask for its value later, and the value needs the slot.
     """
-    found: dict[int, frozenset[int]] = {}
+    readers_of: dict[int, frozenset[int]] = {}
     for node in reversed(order):
-        own = number_of[node]
-        mine = found.get(own, NOBODY) | {own}
-        found[own] = mine
-        passed = mine if own in inlined else NOBODY
+        slot = slot_of[node]
+        dependents = readers_of.get(slot, NOBODY) | {slot}
+        readers_of[slot] = dependents
+        inherited = dependents if slot in inlined else NOBODY
         for source in node.sources:
             if type(source) is Node:
-                k = number_of[source]
-                found[k] = found.get(k, frozenset({k})) | passed
-    return found
+                k = slot_of[source]
+                readers_of[k] = readers_of.get(k, frozenset({k})) | inherited
+    return readers_of
 
 
 def _plan_memory(steps: list[Step], readers: dict[int, frozenset[int]], count: int) -> None:
     """Set two attributes of each step: `last`, the slots that no later step needs, and `donors`, the slots that may donate memory to the
     result.
 
-    The first `count` slots are the pattern's; `readers` is a result of `_readers`. A slot of the pattern donates memory only to another
-    slot of the pattern, and only in a step after which no goal (`_goals`) of the slot is left to compute.
+    The first `count` slots are the pattern's; `readers` is a result of `_find_readers`. A slot of the pattern donates memory only to
+    another slot of the pattern, and only in a step after which no goal (`_find_goals`) of the slot is left to compute.
     """
-    later: set[int] = set()
-    ahead: set[int] = set()  # the slots of later steps
-    goals = _goals(steps, count)
+    later_needs: set[int] = set()
+    later_slots: set[int] = set()  # the slots of later steps
+    goals = _find_goals(steps, count)
     for step in reversed(steps):
-        step.last = tuple(step.needs - later) if later else ()  # after the last step, the caller drops every slot
-        own = any([k >= count for k in step.gives])
-        free = [k for k in step.may_take if k not in later and (k >= count or not (own or ahead & goals.get(k, NOBODY)))]
-        step.donors = tuple([(k, readers.get(k, NOBODY)) for k in free])
-        later |= step.needs
-        ahead.update(step.gives)
+        step.last = tuple(step.needs - later_needs) if later_needs else ()  # after the last step, the caller drops every slot
+        gives_extra = any([k >= count for k in step.gives])
+        unneeded = [
+            k for k in step.may_take if k not in later_needs and (k >= count or not (gives_extra or later_slots & goals.get(k, NOBODY)))
+        ]
+        step.donors = tuple([(k, readers.get(k, NOBODY)) for k in unneeded])
+        later_needs |= step.needs
+        later_slots.update(step.gives)
 
 
-def _goals(steps: Sequence[Step], count: int) -> dict[int, set[int]]:
+def _find_goals(steps: Sequence[Step], count: int) -> dict[int, set[int]]:
     """Map each operand of an additional slot, and each additional slot, to its goals: the slots of the pattern to be computed from it.
 
     Additional slots have numbers from `count` on. An interruption of the plan loses their content. The next plan computes the content
     again, for the goals that are still pending, so before the goals no step may overwrite the operands.
     """
-    found: dict[int, set[int]] = {}
+    goals_of: dict[int, set[int]] = {}
     for step in reversed(steps):
-        is_own = any([k >= count for k in step.gives])
-        goals = set().union(*[found.get(k, NOBODY) if k >= count else {k} for k in step.gives])
+        gives_extra = any([k >= count for k in step.gives])
+        goals = set().union(*[goals_of.get(k, NOBODY) if k >= count else {k} for k in step.gives])
         for k in step.needs:
-            if is_own or k >= count:
-                found.setdefault(k, set()).update(goals)
-    return found
+            if gives_extra or k >= count:
+                goals_of.setdefault(k, set()).update(goals)
+    return goals_of
 
 
 def planned(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:
@@ -242,14 +244,14 @@ def planned(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:
     The kernel is None where memory is only allocated or reinterpreted. For a node computed block by block, return the kernels of the first
     block.
     """
-    wanted = [node for node in roots if node.buffer is None]
+    pending_roots = [node for node in roots if node.buffer is None]
     target = backend().target
-    _, _, kernels = _fused(pending(wanted), wanted, target)
-    every, found = set(kernels), list[tuple[Node, Kernel | None]]()
+    _, _, kernels = _choose_kernels(pending(pending_roots), pending_roots, target)
+    kernel_set, node_kernels = set(kernels), list[tuple[Node, Kernel | None]]()
     for node in kernels:
         if isinstance(node.op, Blocks):
-            found += planned([blockwise.first_block(node)])
+            node_kernels += planned([blockwise.first_block(node)])
             continue
-        nothing = node.op in _WITHOUT_KERNEL or node.size == 0
-        found.append((node, None if nothing else lower(node, every, target)[0]))
-    return found
+        has_no_kernel = node.op in _WITHOUT_KERNEL or node.size == 0
+        node_kernels.append((node, None if has_no_kernel else lower(node, kernel_set, target)[0]))
+    return node_kernels

@@ -19,7 +19,7 @@ from .pattern import Pattern
 from .steps import Plan, Step
 
 MANY = 16  # operations computed one after another, at most: each takes half a millisecond
-MOST = 1 << 20  # bytes of a result: larger results may reuse the memory of an operand, or bypass the caches
+MAX_RESULT_BYTES = 1 << 20  # bytes of a result: larger results may reuse the memory of an operand, or bypass the caches
 
 
 def plan_of(pattern: Pattern, nodes: Sequence[Node] = ()) -> Plan | None:
@@ -30,9 +30,9 @@ def plan_of(pattern: Pattern, nodes: Sequence[Node] = ()) -> Plan | None:
     if pattern.pending > 1:
         return None
     nodes = nodes or pattern.nodes
-    known = _known(nodes[-1], text_of(nodes[-1]))
-    code = None if known is None else found(known[0])
-    return None if code is None or known is None else _plan(nodes, code, known[1])
+    shipped = _find_shipped(nodes[-1], text_of(nodes[-1]))
+    compiled = None if shipped is None else found(shipped[0])
+    return None if compiled is None or shipped is None else _build_plan(nodes, compiled, shipped[1])
 
 
 def texts_of(nodes: Iterable[Node]) -> tuple[str, ...] | None:
@@ -40,7 +40,7 @@ def texts_of(nodes: Iterable[Node]) -> tuple[str, ...] | None:
     texts = []
     for node in nodes:
         text = text_of(node)
-        if text is None or _known(node, text) is None:
+        if text is None or _find_shipped(node, text) is None:
             return None
         texts.append(text)
     return tuple(texts)
@@ -57,8 +57,8 @@ def written(pattern: Pattern, plan: Plan) -> tuple[str, bytes, Plan] | None:
     call = None if text is None else plan.steps[-1].filling
     if text is None or not isinstance(call, Call):
         return None
-    words, each = call.in_words(), call.arguments.work // node.size
-    return None if words is None else (text, packed((words[0], each)), _plan(pattern.nodes, call.compiled, each))
+    words, unit_work = call.in_words(), call.arguments.work // node.size
+    return None if words is None else (text, packed((words[0], unit_work)), _build_plan(pattern.nodes, call.compiled, unit_work))
 
 
 def packed(words: Any) -> bytes:
@@ -73,13 +73,15 @@ def text_of(node: Node) -> str | None:
     """Return the key of the shipped plan for a pending node; None for nodes without such plans.
 
     Plans are shipped for operations of the op table, elementwise and of real dtypes, on contiguous operands. The result must have two
-    elements or more and less than `MOST` bytes. The operands must include a tensor, and none may be a broadcast scalar. The key has the
-    operation, the dtypes, the equalities among the sources, and the scalars.
+    elements or more and less than `MAX_RESULT_BYTES` bytes. The operands must include a tensor, and none may be a broadcast scalar. The key
+    has the operation, the dtypes, the equalities among the sources, and the scalars.
     """
     recipe = node.recipe
     name = str(recipe.op)
-    is_one = OPS.get(name) is recipe.op and recipe.keeps_order and recipe.target is None and not any(d.is_complex for d in recipe.dtypes)
-    if not is_one or recipe.size < 2 or recipe.nbytes >= MOST or recipe.dtype.is_complex:
+    is_elementwise = (
+        OPS.get(name) is recipe.op and recipe.keeps_order and recipe.target is None and not any(d.is_complex for d in recipe.dtypes)
+    )
+    if not is_elementwise or recipe.size < 2 or recipe.nbytes >= MAX_RESULT_BYTES or recipe.dtype.is_complex:
         return None
     reads: dict[tuple[Any, int], int] = {}
     words = [f"ready {name} {recipe.dtype}"]
@@ -90,7 +92,7 @@ def text_of(node: Node) -> str | None:
     return " ".join(words) if reads else None
 
 
-def _known(node: Node, text: str | None) -> tuple[Any, int] | None:
+def _find_shipped(node: Node, text: str | None) -> tuple[Any, int] | None:
     """Return the serialised kernel for the key `text` and the work per element; None if no plan is shipped, or if the result is too large.
     """
     target = backend().target
@@ -100,18 +102,18 @@ def _known(node: Node, text: str | None) -> tuple[Any, int] | None:
     return None if content is None else marshal.loads(content)
 
 
-def _plan(nodes: Sequence[Node], code: Compiled, each: int) -> Plan:
-    node, last = nodes[-1], len(nodes) - 1
+def _build_plan(nodes: Sequence[Node], compiled: Compiled, unit_work: int) -> Plan:
+    node, last_slot = nodes[-1], len(nodes) - 1
     reads: dict[tuple[Any, int], tuple[int, int, int]] = {}
     scalars = 0
-    for at, (source, offset) in enumerate(zip(node.sources, node.offsets, strict=True)):
+    for position, (source, offset) in enumerate(zip(node.sources, node.offsets, strict=True)):
         if type(source) is Node:
-            reads.setdefault((source, offset), (nodes.index(source), at, 0))
+            reads.setdefault((source, offset), (nodes.index(source), position, 0))
         else:
             scalars += 1
-    step = Step(last, node.shape, node.dtype, node.recipe.nbytes, node.op, last)
+    step = Step(last_slot, node.shape, node.dtype, node.recipe.nbytes, node.op, last_slot)
     sources = list(reads.values())
     step.needs.update(k for k, *_ in sources)
     size = node.size
-    step.filling = Call(code, Arguments((-1, 0), sources, [(k, False) for k in range(scalars)], (), [size], size, each * size, 0))
+    step.filling = Call(compiled, Arguments((-1, 0), sources, [(k, False) for k in range(scalars)], (), [size], size, unit_work * size, 0))
     return Plan(backend().target, [step], [], [], [], [], [], 0)

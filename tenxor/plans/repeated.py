@@ -24,36 +24,38 @@ def is_repeatable(plan: Plan, pattern: Pattern, placed: Mapping[Node, object]) -
     Each step must be a single kernel without checks of indices or exponents. Nothing may need memory after a step overwrites it: neither a
     later step nor a slot with given memory nor a reinterpretation. A slot with given memory must not be a reinterpretation itself.
     """
-    fixed = {k for k, node in enumerate(pattern.nodes) if node in placed or node.buffer is not None}
+    fixed_slots = {k for k, node in enumerate(pattern.nodes) if node in placed or node.buffer is not None}
     # two slots share memory: either may be read
-    shared = {k for step in plan.steps if step.bytes_of is not None for k in (step.number, step.bytes_of)}
+    shared_slots = {k for step in plan.steps if step.bytes_of is not None for k in (step.number, step.bytes_of)}
     for step in plan.steps:
         if step.filling is not None and (type(step.filling) is not Call or step.filling.flagged):
             return False
-        if step.bytes_of is not None and step.number in fixed:
+        if step.bytes_of is not None and step.number in fixed_slots:
             return False
         readers = dict(step.donors).get(step.over) if step.over is not None else frozenset[int]()
-        if readers is None or not readers.isdisjoint(fixed) or step.over in shared:
+        if readers is None or not readers.isdisjoint(fixed_slots) or step.over in shared_slots:
             return False
     return True
 
 
-def repeat(plan: Plan, pattern: Pattern, placed: Mapping[Node, Place], turns: int) -> None:
-    """Run a plan `turns` times. `placed` has the memory of each turn for the roots of the pattern, and for its nodes in memory."""
-    places: list[Place | None] = [placed.get(node) for node in pattern.nodes]
-    places += [None] * plan.more
+def repeat(plan: Plan, pattern: Pattern, placed: Mapping[Node, Place], iterations: int) -> None:
+    """Run a plan `iterations` times. `placed` has the memory of each iteration for the pattern's roots and nodes in memory."""
+    windows: list[Place | None] = [placed.get(node) for node in pattern.nodes]
+    windows += [None] * plan.more
     for step in reversed(plan.steps):  # an overwritten slot has the memory of the step's result
-        if step.over is not None and places[step.number] is not None:
-            places[step.over] = places[step.number]
+        if step.over is not None and windows[step.number] is not None:
+            windows[step.over] = windows[step.number]
     launches = []
     for step in plan.steps:
         if step.over is not None or step.bytes_of is not None:
-            places[step.number] = places[step.number] or places[step.over if step.over is not None else step.bytes_of]  # type: ignore[index]
+            windows[step.number] = (
+                windows[step.number] or windows[step.over if step.over is not None else step.bytes_of]  # type: ignore[index]
+            )
         for k in step.gives:
-            if places[k] is None:
-                places[k] = Place(backend().allocate(step.nbytes, step.name, step.shape, step.dtype), np.zeros(1, np.int64), step.nbytes)
-        for own, k in step.beside:
-            places[own] = places[k]
+            if windows[k] is None:
+                windows[k] = Place(backend().allocate(step.nbytes, step.name, step.shape, step.dtype), np.zeros(1, np.int64), step.nbytes)
+        for extra_slot, k in step.beside:
+            windows[extra_slot] = windows[k]
         if step.filling is not None:
             launches.append((step.filling.run, step.number))
-    backend().repeat(launches, places, pattern.scalars, pattern.offsets, turns)
+    backend().repeat(launches, windows, pattern.scalars, pattern.offsets, iterations)

@@ -44,9 +44,9 @@ class Shipped(NamedTuple):
         """
         scope: dict[str, FunctionType] = {}
         exec(self.source, scope)
-        found = scope["found"]
-        found.__defaults__ = tuple(settings)
-        return found
+        function = scope["found"]
+        function.__defaults__ = tuple(settings)
+        return function
 
     def plan(self) -> Plan | None:
         """Return the plan without dims; None if a kernel is missing."""
@@ -55,7 +55,7 @@ class Shipped(NamedTuple):
 
 def written(plans: Iterable[Shipped]) -> bytes:
     """Return the content to ship for the plans of a structure."""
-    content: bytes = zlib.compress(packed([tuple(each) for each in plans]), 9)
+    content: bytes = zlib.compress(packed([tuple(plan) for plan in plans]), 9)
     return content
 
 
@@ -65,4 +65,4 @@ def of_structure(structure: object, target: Target) -> list[Shipped]:
     content = None if text is None else backend().shipped(text)
     if content is None or target.with_settings(target.settings) != target:
         return []  # a machine with more differences than the settings
-    return [Shipped(*each) for each in marshal.loads(zlib.decompress(content))]
+    return [Shipped(*fields) for fields in marshal.loads(zlib.decompress(content))]

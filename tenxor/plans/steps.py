@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 allocate = backend().allocate
 
-_PORTION = 1 << 24  # bytes copied at a time: signals are delivered between two copies
+_COPY_CHUNK_BYTES = 1 << 24  # bytes copied at a time: signals are delivered between two copies
 
 
 class Cell:
@@ -106,13 +106,13 @@ class Once:
         """A C function that attaches the memory to the slot."""
         return partial(setattr, self.cell, "buffer", self.out)
 
-    def begun(self, rest: Callable[[], object]) -> bool:
-        """Record `rest`, which finishes the launch; return False if a signal handler was first and the launch is finished.
+    def begun(self, finish_launch: Callable[[], object]) -> bool:
+        """Record `finish_launch`, which finishes the launch; return False if a signal handler was first and the launch is finished.
 
         A node becomes UNFINISHED: this object is its only source, and a later request for the node calls `finish`. See
         `backend.interface.Once`.
         """
-        self.go_on, cell = rest, self.cell
+        self.go_on, cell = finish_launch, self.cell
         if not isinstance(cell, Node):
             return True
         self.cell = DONE  # breaks the reference cycle: the node refers to this object
@@ -134,8 +134,8 @@ class Once:
 def go_on(node: Node) -> None:
     """Finish the interrupted or deferred computation of `node`, which is UNFINISHED: call `finish` of the first source, such as a `Once`.
     """
-    begun: Any = node.sources[0]
-    begun.finish(node)
+    computation: Any = node.sources[0]
+    computation.finish(node)
 
 
 class Short(NamedTuple):
@@ -195,42 +195,45 @@ class Plan:
         """Return a plan with `steps` in place of the present steps. They must fill the same slots."""
         return Plan(self.target, steps, self.inlined, self.costly, self.dear, self.watched, self.reads, self.more)
 
-    def run(self, given: Given, others: Set[int] = NOBODY) -> None:
-        """Run the steps on the slots, scalars and offsets of `given`. Raise MetOutOfRange for an index out of range or a negative exponent.
+    def run(self, inputs: Given, referenced_slots: Set[int] = NOBODY) -> None:
+        """Run the steps on the slots, scalars and offsets of `inputs`. Raise MetOutOfRange for an index out of range or a negative
+        exponent.
 
-        `others` are the numbers of the externally referenced slots among the watched ones: no step overwrites memory needed for their
-        values.
+        `referenced_slots` are the numbers of the externally referenced slots among the watched ones: no step overwrites memory needed for
+        their values.
         """
         for k in self.inlined:
-            given.nodes[k] = DONE  # an inlined node may hold the last references to sources
+            inputs.nodes[k] = DONE  # an inlined node may hold the last references to sources
         if self.more:
-            given.nodes += [Cell() for _ in range(self.more)]
+            inputs.nodes += [Cell() for _ in range(self.more)]
         for run, short_of in short_runs if len(self.steps) > 1 else ():
             if self.short is None:
                 self.short = short_of(self)
-            self._run_shortly(run, self.short, given, others)
+            self._run_by_fast_path(run, self.short, inputs, referenced_slots)
             return
         for step in self.steps:
-            step.run(given, others)
+            step.run(inputs, referenced_slots)
 
-    def _run_shortly(self, run: Run, short: Short, given: Given, others: Set[int]) -> None:
+    def _run_by_fast_path(self, run: Run, short: Short, inputs: Given, referenced_slots: Set[int]) -> None:
         """Run the steps, as many as possible by the fast path and the rest in Python. The arguments are those of `run`, and an entry of
         `short_runs`.
         """
         frame, ends, writes, offers = short
-        kept = [given.nodes[k].buffer for k, readers in offers if not readers.isdisjoint(others)] if others else []
-        stops = iter([k for k, readers in writes if not readers.isdisjoint(others)] if others else [])
+        held_buffers = (
+            [inputs.nodes[k].buffer for k, readers in offers if not readers.isdisjoint(referenced_slots)] if referenced_slots else []
+        )
+        stops = iter([k for k, readers in writes if not readers.isdisjoint(referenced_slots)] if referenced_slots else [])
         stop, number = next(stops, len(ends)), 0
         while number < len(ends):
             begin, end = number, min(ends[number], stop)
             if begin < end:
-                number = run(frame, given.nodes, given.offsets, given.scalars, begin, end)
+                number = run(frame, inputs.nodes, inputs.offsets, inputs.scalars, begin, end)
             if begin >= end or number < end:  # left to Python: unsuitable, with externally referenced memory, or declined by the fast path
-                self.steps[number].run(given, others)
+                self.steps[number].run(inputs, referenced_slots)
                 number += 1
             while stop < number:
                 stop = next(stops, len(ends))
-        del kept  # until now, these references kept the fast path from taking externally referenced memory
+        del held_buffers  # until now, these references kept the fast path from taking externally referenced memory
 
 
 class Step:
@@ -283,101 +286,101 @@ class Step:
 
     def resized(self, shape: tuple[int, ...], nbytes: int, filling: Filling | None) -> Step:
         """Return a copy of the step for new dims: a new shape, number of bytes, and kernel call."""
-        found = Step(self.number, shape, self.dtype, nbytes, self.name, self.whole)
-        found.filling, found.irrevocable, found.over, found.bytes_of = filling, self.irrevocable, self.over, self.bytes_of
-        found.is_long = self.is_long
-        found.may_take, found.donors = self.may_take, self.donors
-        found.needs, found.beside, found.last = self.needs, self.beside, self.last
-        return found
+        step = Step(self.number, shape, self.dtype, nbytes, self.name, self.whole)
+        step.filling, step.irrevocable, step.over, step.bytes_of = filling, self.irrevocable, self.over, self.bytes_of
+        step.is_long = self.is_long
+        step.may_take, step.donors = self.may_take, self.donors
+        step.needs, step.beside, step.last = self.needs, self.beside, self.last
+        return step
 
     @property
     def gives(self) -> tuple[int, ...]:
         """The numbers of the slots computed by the step."""
         return (self.number, *[k for _, k in self.beside])
 
-    def run_together(self, given: Given) -> None:
+    def run_together(self, inputs: Given) -> None:
         """Compute several slots by a single kernel, into new memory. Slots computed meanwhile keep their memory; UNFINISHED slots are
         finished.
         """
-        cells = given.nodes
+        slots = inputs.nodes
         out = allocate(self.nbytes, self.name, self.shape, self.dtype)
-        for own, _ in self.beside:
-            cells[own].buffer = allocate(self.nbytes, self.name, self.shape, self.dtype)
-        self.fill(cells[self.number], out, given)
-        for k, buffer in ((self.number, out), *[(k, cells[own].buffer) for own, k in self.beside]):
-            if type(cells[k]) is Node and cells[k].recipe.op is UNFINISHED:
-                go_on(cells[k])
+        for extra_slot, _ in self.beside:
+            slots[extra_slot].buffer = allocate(self.nbytes, self.name, self.shape, self.dtype)
+        self.fill(slots[self.number], out, inputs)
+        for k, buffer in ((self.number, out), *[(k, slots[extra_slot].buffer) for extra_slot, k in self.beside]):
+            if type(slots[k]) is Node and slots[k].recipe.op is UNFINISHED:
+                go_on(slots[k])
             else:
-                cells[k].settle(buffer)
-        for k in (*[own for own, _ in self.beside], *self.last):
-            cells[k] = DONE
+                slots[k].settle(buffer)
+        for k in (*[extra_slot for extra_slot, _ in self.beside], *self.last):
+            slots[k] = DONE
 
-    def run(self, given: Given, others: Set[int]) -> None:
-        """Compute the slot, attach its memory, and drop the slots in `last`. The slots in `others` are externally referenced."""
-        cells = given.nodes
-        cell = cells[self.number]
+    def run(self, inputs: Given, referenced_slots: Set[int]) -> None:
+        """Compute the slot, attach its memory, and drop the slots in `last`. The slots in `referenced_slots` are externally referenced."""
+        slots = inputs.nodes
+        slot = slots[self.number]
         if self.beside:
-            self.run_together(given)
+            self.run_together(inputs)
             return
-        if cell.buffer is not None:
+        if slot.buffer is not None:
             return  # a signal handler or a finalizer computed the slot meanwhile, and others may use the memory
-        if type(cell) is Node and cell.recipe.op is UNFINISHED:
-            go_on(cell)  # a signal handler began the computation and was interrupted
+        if type(slot) is Node and slot.recipe.op is UNFINISHED:
+            go_on(slot)  # a signal handler began the computation and was interrupted
             return
-        donor = self.donor(cells, others) if self.donors else None
+        donor = self.find_donor(slots, referenced_slots) if self.donors else None
         if donor is not None and self.over is None:
-            self.in_place(cell, given, donor)
+            self.run_in_place(slot, inputs, donor)
         else:
             if self.over is not None:
-                out = cells[self.over].buffer if donor is not None else _memory_to_write(cells[self.over].buffer, self)
+                out = slots[self.over].buffer if donor is not None else _memory_to_write(slots[self.over].buffer, self)
             elif self.bytes_of is not None:
-                out = cells[self.bytes_of].buffer
+                out = slots[self.bytes_of].buffer
             else:
                 out = allocate(self.nbytes, self.name, self.shape, self.dtype)
             assert out is not None
             if self.filling is not None:
-                self.fill(cell, out, given)
-            cell.settle(out)
+                self.fill(slot, out, inputs)
+            slot.settle(out)
         for k in self.last:
-            cells[k] = DONE
+            slots[k] = DONE
         if donor is not None:
-            cells[donor] = DONE  # the content is lost; and with a second owner of the memory, the next store would copy
+            slots[donor] = DONE  # the content is lost; and with a second owner of the memory, the next store would copy
 
-    def donor(self, cells: Sequence[Holder], others: Set[int]) -> int | None:
+    def find_donor(self, slots: Sequence[Holder], referenced_slots: Set[int]) -> int | None:
         """Return the number of the slot that donates its memory to the result; None if there is none.
 
         A donor must have no other owner, must not be externally shared or read-only, and must have the size of the result unless the step
         is a write. Return None also for a long step with an operand in externally shared memory: in place, the step would have to run
         without a break.
         """
-        if self.is_long and any(cells[k].buffer.pins for k in self.needs if k != self.over):  # type: ignore[union-attr]
+        if self.is_long and any(slots[k].buffer.pins for k in self.needs if k != self.over):  # type: ignore[union-attr]
             return None  # one uninterruptible launch would be too long
         for k, readers in self.donors:
-            buffer = cells[k].buffer
+            buffer = slots[k].buffer
             assert buffer is not None
             fits = (self.over is not None or buffer.nbytes == self.nbytes) and not (buffer.pins or buffer.frozen)
             del buffer  # drop this reference before the references are counted
-            if fits and readers.isdisjoint(others) and sole(cells[k]):
+            if fits and readers.isdisjoint(referenced_slots) and sole(slots[k]):
                 return k
         return None
 
-    def in_place(self, cell: Holder, given: Given, donor: int) -> None:
+    def run_in_place(self, slot: Holder, inputs: Given, donor: int) -> None:
         """Compute the slot in the memory of slot `donor`. The old content is lost, so the launch cannot be repeated from the start."""
-        out = given.nodes[donor].buffer
+        out = inputs.nodes[donor].buffer
         assert out is not None and self.filling is not None
-        self.filling.run(out, given, Once(cell, out))
-        cell.settle(out)
+        self.filling.run(out, inputs, Once(slot, out))
+        slot.settle(out)
 
-    def fill(self, cell: Holder, out: Buffer, given: Given) -> None:
+    def fill(self, slot: Holder, out: Buffer, inputs: Given) -> None:
         """Compute the elements of the slot into `out`. Raise MetOutOfRange for an index out of range or a negative exponent.
 
         An irrevocable step in the memory of slot `over` is launched as a `Once`, so no interruption repeats it.
         """
         assert self.filling is not None
-        once = self.irrevocable and self.over is not None and out is given.nodes[self.over].buffer
-        if self.filling.run(out, given, Once(cell, out) if once else None):
-            if once:
-                cell.buffer = None  # the content is invalid; a later request finds the same index
+        is_in_place = self.irrevocable and self.over is not None and out is inputs.nodes[self.over].buffer
+        if self.filling.run(out, inputs, Once(slot, out) if is_in_place else None):
+            if is_in_place:
+                slot.buffer = None  # the content is invalid; a later request finds the same index
             raise MetOutOfRange(self.whole)
 
 
@@ -387,8 +390,8 @@ def _memory_to_write(old: Buffer | None, step: Step) -> Buffer:
     assert old is not None
     if old.pins and not old.frozen:
         return old
-    fresh = allocate(old.nbytes, "assignment", step.shape, step.dtype)
-    target, source = fresh.array[: old.nbytes], old.array[: old.nbytes]
-    for key in portions(source.shape, _PORTION):
+    copy = allocate(old.nbytes, "assignment", step.shape, step.dtype)
+    target, source = copy.array[: old.nbytes], old.array[: old.nbytes]
+    for key in portions(source.shape, _COPY_CHUNK_BYTES):
         target[key] = source[key]
-    return fresh
+    return copy

@@ -24,7 +24,7 @@ def general_plan(pattern: Pattern, numbers: Iterable[int]) -> General | None:
     symbolic sizes.
     """
     traced = Traced(numbers)
-    outline = _traced(pattern, traced, backend().target)
+    outline = _trace(pattern, traced, backend().target)
     return None if outline is None else General(outline[0], traced.trace.written(outline[1]), traced.trace.is_pinned)
 
 
@@ -35,7 +35,7 @@ def to_ship(pattern: Pattern, numbers: Iterable[int], settings: Settings) -> Shi
     """
     traced = Traced(numbers)
     target = backend().target.with_settings(Settings(*[cast(int, traced.trace.size(n)) for n in settings]))
-    outline = _traced(pattern, traced, target)
+    outline = _trace(pattern, traced, target)
     words = None if outline is None else kept.in_words(outline[0])
     if outline is None or words is None:
         return None
@@ -43,7 +43,7 @@ def to_ship(pattern: Pattern, numbers: Iterable[int], settings: Settings) -> Shi
     return Shipped(trace.words(()), trace.source(outline[1]), trace.is_pinned, ready.packed(words))
 
 
-def _traced(pattern: Pattern, traced: Traced, target: Target) -> tuple[Plan, Numbers] | None:
+def _trace(pattern: Pattern, traced: Traced, target: Target) -> tuple[Plan, Numbers] | None:
     """Plan with symbolic sizes, and return the plan without dims and the dims; None if some code cannot handle symbolic sizes."""
     try:
         nodes = stand_ins(pattern, traced)
@@ -57,32 +57,32 @@ class Traced:
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self.trace = Trace()
-        self.given = {n: self.trace.size(n) for n in numbers}
-        self.known: dict[int, Number] = {0: 0, 1: 1}
+        self.inputs = {n: self.trace.size(n) for n in numbers}
+        self.size_of: dict[int, Number] = {0: 0, 1: 1}
         self.recipes: dict[Recipe, Recipe] = {}
 
     def number(self, value: int) -> int:
         """Return the symbolic size of a dim, which must be 0, 1 or one of the traced numbers."""
-        found = self.known.get(value)
-        if found is None:
-            found = self.known[value] = self.given[value]
-        return cast(int, found)
+        size = self.size_of.get(value)
+        if size is None:
+            size = self.size_of[value] = self.inputs[value]
+        return cast(int, size)
 
     def numbers(self, values: Iterable[int]) -> tuple[int, ...]:
         """Return the symbolic sizes of `values`; numbers that are not dims stay as they are."""
-        return tuple([self.number(n) if n in self.given else n for n in values])
+        return tuple([self.number(n) if n in self.inputs else n for n in values])
 
     def recipe(self, recipe: Recipe) -> Recipe:
         """Return `recipe` with symbolic sizes in place of dims."""
-        found = self.recipes.get(recipe)
-        if found is None:
+        new_recipe = self.recipes.get(recipe)
+        if new_recipe is None:
             shape = tuple(map(self.number, recipe.shape))
             forms = tuple([None if form is None else self.form(form) for form in recipe.forms])
             target = None if recipe.target is None else self.form(recipe.target)
             op: Any = recipe.op
-            own = op if getattr(op, "layouts", None) is None else op.resized(self)
-            found = self.recipes[recipe] = Recipe(own, shape, recipe.dtype, recipe.dtypes, forms, target)
-        return found
+            new_op = op if getattr(op, "layouts", None) is None else op.resized(self)
+            new_recipe = self.recipes[recipe] = Recipe(new_op, shape, recipe.dtype, recipe.dtypes, forms, target)
+        return new_recipe
 
     def form(self, form: Form) -> Form:
         """Return a layout key with symbolic sizes in place of dims."""
@@ -97,9 +97,9 @@ class Traced:
         shape = tuple(map(self.number, layout.shape))
         axes = list(zip(layout.shape, layout.strides, strict=True))
         for (size, stride), (_, outer) in zip(reversed(axes), reversed(axes[:-1]), strict=False):
-            if outer == size * stride and outer not in self.known:
-                product = self.known[outer] = self.number(size) * self.number(stride)
-                self.trace.asked(product - self.given[outer], "==", True)
+            if outer == size * stride and outer not in self.size_of:
+                product = self.size_of[outer] = self.number(size) * self.number(stride)
+                self.trace.asked(product - self.inputs[outer], "==", True)
             self.number(stride)
         strides = tuple(map(self.number, layout.strides))
         base = None if layout.base is None else self.layout(layout.base)

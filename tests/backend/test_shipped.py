@@ -122,11 +122,11 @@ class TestWhatIsShipped:
         tmp_path.chmod(0o700)
         program = f"""
 import tenxor as tx
-from tenxor.realize import PATIENCE
+from tenxor.realize import MAX_DEFERRALS
 a, found = tx.full(({size},), 0.37, dtype=tx.float32).realize(), set()
-for k in range(2 * PATIENCE):
+for k in range(2 * MAX_DEFERRALS):
     found.add((a * 2 + tx.exp(a) + a).numpy().tobytes())
-    if k == PATIENCE // 2 - 4:
+    if k == MAX_DEFERRALS // 2 - 4:
         print(tx.compile_counts()[0])
 print(tx.compile_counts()[0], len(found), found.pop().hex()[:64])
 """

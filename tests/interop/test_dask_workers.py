@@ -92,7 +92,7 @@ def test_workers_keep_little_memory_beside_what_they_hold(client: Client) -> Non
         return tx.memory().pooled <= 1e9 / 16 and tx.memory().peak > 100e6
 
     assert all(client.run(pooled).values())
-    assert pool.room == UNLIMITED  # here
+    assert pool.free_limit == UNLIMITED  # here
 
 
 def test_results_of_other_calls_are_computed_too(client: Client) -> None:

@@ -39,7 +39,7 @@ def _unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
     pool.release(pool.pooled)
     while _is_watched():
         pool.watched = False
-        pool.ringable().put(None)  # type: ignore[arg-type]
+        pool.get_bell().put(None)  # type: ignore[arg-type]
         time.sleep(0.001)
     monkeypatch.setattr(pool, "watched", True)  # so that none is started
 

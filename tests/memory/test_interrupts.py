@@ -65,7 +65,7 @@ def broken_off_everywhere(program: Callable[[], None], check: Callable[[], None]
 def test_counts_are_those_of_what_lives(impatient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where memory is short in time: all that was needed is forgotten at once, so blocks go back to the system."""
     if impatient:
-        monkeypatch.setattr(sys.modules["tenxor.pool"], "FORGOTTEN", 1e-9)
+        monkeypatch.setattr(sys.modules["tenxor.pool"], "DECAY_S", 1e-9)
         monkeypatch.setattr(sys.modules["tenxor.pool"], "SPARE", 0)
     start, held = tx.memory().in_use, list[Buffer]()
 

@@ -32,7 +32,7 @@ class Blocks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.made, self.pool = 0.0, 0, Pool()
-        self.pool.due = module.FORGOTTEN
+        self.pool.due = module.DECAY_S
         self.pool.watched = True  # by the test alone
         monkeypatch.setattr(module, "monotonic", lambda: self.now)
         monkeypatch.setattr(module, "MAX_POOLED", 1 << 50)
@@ -67,7 +67,7 @@ def mine(monkeypatch: pytest.MonkeyPatch) -> Pool:
 
 
 def test_a_process_that_does_nothing_gives_memory_back(mine: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FORGOTTEN", 0.01)
+    monkeypatch.setattr(module, "DECAY_S", 0.01)
     mine.due = 0.0
     for _ in range(2):  # the thread ends when there is nothing to forget, and is there again when there is
         taken = [allocate(64 * MiB) for _ in range(20)]
@@ -79,29 +79,29 @@ def test_a_process_that_does_nothing_gives_memory_back(mine: Pool, monkeypatch: 
 
 def test_what_is_more_than_is_ever_kept_goes_at_once(mine: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though nobody computes, and long before anything is forgotten."""
-    monkeypatch.setattr(module, "FORGOTTEN", 1e6)
+    monkeypatch.setattr(module, "DECAY_S", 1e6)
     monkeypatch.setattr(module, "MAX_POOLED", 3 * SPARE)
     taken = [allocate(SPARE) for _ in range(20)]
     assert not mine.free
     del taken
-    assert within_seconds(lambda: free_bytes(mine) == 3 * SPARE and not mine.back and not mine.awaited)
+    assert within_seconds(lambda: free_bytes(mine) == 3 * SPARE and not mine.returned_loans and not mine.awaited)
     mine.release(mine.pooled)
-    mine.ringable().put(None)  # type: ignore[arg-type]  # that thread has nothing to forget any more
+    mine.get_bell().put(None)  # type: ignore[arg-type]  # that thread has nothing to forget any more
     assert within_seconds(lambda: not mine.watched)
 
 
 def test_where_there_is_little_room_memory_goes_at_once(mine: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a process that somebody judges by the memory that it has: also of blocks that are not so large."""
-    monkeypatch.setattr(module, "FORGOTTEN", 1e6)
+    monkeypatch.setattr(module, "DECAY_S", 1e6)
     mine.keep_at_most(20 * MiB)
     taken = [allocate(4 * MiB) for _ in range(40)]
     del taken
-    assert within_seconds(lambda: free_bytes(mine) == 20 * MiB and not mine.back)
+    assert within_seconds(lambda: free_bytes(mine) == 20 * MiB and not mine.returned_loans)
     mine.keep_at_most(8 * MiB)
     assert free_bytes(mine) == 8 * MiB
     taken = [allocate(16 * MiB)]
     del taken
-    assert within_seconds(lambda: not mine.back and not mine.watched and free_bytes(mine) <= 8 * MiB)
+    assert within_seconds(lambda: not mine.returned_loans and not mine.watched and free_bytes(mine) <= 8 * MiB)
 
 
 def test_where_there_are_no_threads_memory_goes_back_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ def test_no_more_is_in_use_by_larger_blocks_than_was_lately(blocks: Blocks) -> N
     held.append(allocate(5 * MiB))
     assert blocks.made == 3
     del held[-1]
-    blocks.pool.recent = blocks.pool.high = 21 * MiB - 1
+    blocks.pool.recent = blocks.pool.peak_since_decay = 21 * MiB - 1
     held.append(allocate(4 * MiB))
     assert blocks.made == 4 and blocks.pool.in_use == 20 * MiB
 
@@ -224,7 +224,7 @@ def test_what_is_needed_no_more_is_forgotten_by_and_by(blocks: Blocks) -> None:
     del large
     held = [blocks.pool.pooled]
     for _ in range(12):
-        blocks.now += module.FORGOTTEN
+        blocks.now += module.DECAY_S
         allocate(MiB)
         held.append(blocks.pool.pooled)
     assert held[0] == held[1] - MiB == 4096 * MiB and held[2] <= 2600 * MiB and held[3] <= 1350 * MiB
@@ -233,7 +233,7 @@ def test_what_is_needed_no_more_is_forgotten_by_and_by(blocks: Blocks) -> None:
 
 def test_a_pause_of_a_moment_costs_nothing(blocks: Blocks) -> None:
     allocate(1024 * MiB)
-    blocks.now += 0.9 * module.FORGOTTEN
+    blocks.now += 0.9 * module.DECAY_S
     allocate(1024 * MiB)
     assert blocks.made == 1
 
@@ -243,7 +243,7 @@ def test_a_program_that_has_become_small_gives_back(blocks: Blocks) -> None:
     del taken
     assert blocks.pool.pooled == 4096 * MiB
     for _ in range(8):
-        blocks.now += module.FORGOTTEN
+        blocks.now += module.DECAY_S
         allocate(64)
     assert blocks.pool.pooled <= SPARE
 
@@ -337,21 +337,21 @@ def test_where_a_frame_is_gone_somebody_may_still_be_at_it(blocks: Blocks, monke
     mine._latest += 1  # somebody had begun, and was broken off
     monkeypatch.setattr(sys, "_current_frames", lambda: {-1: object()})
     assert mine.settle() == (1 << 12, 0)
-    assert mine._sums[0] == module.NOBODY  # so whoever comes next counts anew
+    assert mine._sums[0] == module.NO_OPERATION  # so whoever comes next counts anew
 
 
 def test_a_finalizer_in_the_midst_of_looking_for_frames_does_not_look_again(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
     """The interpreter has a lock meanwhile, for which it would wait for good; and so it would if a thread were begun."""
     mine, frames, asked = blocks.pool, sys._current_frames, list[object]()
-    held, other = Buffer(1 << 12), Buffer(module.TIMED)
+    held, other = Buffer(1 << 12), Buffer(module.MIN_TIMED_BYTES)
     assert mine.lend(held, 1 << 12)
 
     def look() -> object:
         asked.append(None)
         if len(asked) == 1:  # as a collection in the midst of it would
             mine._latest += 1
-            assert mine.lend(other, module.TIMED)
-            assert mine.settle() == ((1 << 12) + module.TIMED, 0)
+            assert mine.lend(other, module.MIN_TIMED_BYTES)
+            assert mine.settle() == ((1 << 12) + module.MIN_TIMED_BYTES, 0)
             mine.watched = False
             mine._watch()
             assert not mine.watched
@@ -360,8 +360,8 @@ def test_a_finalizer_in_the_midst_of_looking_for_frames_does_not_look_again(bloc
     mine._latest += 1
     monkeypatch.setattr(sys, "_current_frames", look)
     monkeypatch.setattr(module, "start_new_thread", lambda *_: pytest.fail("a thread was begun"))
-    assert mine.settle() == ((1 << 12) + module.TIMED, 0)
-    assert len(asked) == 2 and not module._looking  # both by who looked first
+    assert mine.settle() == ((1 << 12) + module.MIN_TIMED_BYTES, 0)
+    assert len(asked) == 2 and not module._is_examining  # both by who looked first
 
 
 @pytest.mark.parametrize("nbytes", [300 << 10, 3 << 19, 5 << 20], ids=["of machine code", "of the system", "in huge pages"])
@@ -384,13 +384,13 @@ kept = [(k, k) for k in range(5000)]  # so that none is left of those that the i
 for fails in range(12):
     _testcapi.set_nomemory(fails, fails + 1)
     try:
-        pool._larger(1 << 20, 1 << 22)
+        pool._find_larger(1 << 20, 1 << 22)
     except MemoryError:
         pass
     finally:
         _testcapi.remove_mem_hooks()
     kept += [(k, k) for k in range(50)]
-assert pool._larger(1 << 20, 1 << 22) == (1 << 20) + (1 << 17)
+assert pool._find_larger(1 << 20, 1 << 22) == (1 << 20) + (1 << 17)
 """
 
 

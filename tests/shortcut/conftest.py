@@ -41,6 +41,6 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What Python runs by a plan."""
     found: list[object] = []
     module = import_module("tenxor.realize")  # which the function of that name hides
-    own = module._planned
-    monkeypatch.setattr(module, "_planned", lambda *given: found.append(given) or own(*given))
+    own = module._find_plan
+    monkeypatch.setattr(module, "_find_plan", lambda *given: found.append(given) or own(*given))
     return found

@@ -60,7 +60,7 @@ def test_what_waits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found = short_looks[0].still_waiting(waiting)
     assert len(found) == len(alive) and all([a is b for a, b in zip(found, alive, strict=True)])
     monkeypatch.setattr(pending, "waiting", waiting)
-    monkeypatch.setattr(pending, "_many", 0)
+    monkeypatch.setattr(pending, "_cleanup_length", 0)
     pending.forget_gone()
     assert waiting == alive
 

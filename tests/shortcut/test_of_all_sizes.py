@@ -177,7 +177,7 @@ def test_what_is_written_over_what_was_made_for_it_is_run_by_a_frame(monkeypatch
 
     for n in range(34, 60):
         padded(n)
-    planned = in_python(monkeypatch, sys.modules["tenxor.realize"], "_planned")
+    planned = in_python(monkeypatch, sys.modules["tenxor.realize"], "_find_plan")
     for n in (*SEVERAL, 73, 75):
         padded(n)
     assert not planned

@@ -87,7 +87,7 @@ def repeat(call: Call, its: dict[str, Any], times: int) -> None:
 def collect() -> None:
     """Let go of what is gone: of weak references to what waited, too, which are else looked through only when there may be many."""
     gc.collect()
-    pending._many = 0
+    pending._cleanup_length = 0
     pending.forget_gone()
 
 

@@ -141,7 +141,7 @@ def test_what_is_done_in_microseconds_is_machine_codes_own(name: str, monkeypatc
     def never(*given: object) -> None:
         raise AssertionError("Python plans what machine code has a frame for")
 
-    monkeypatch.setattr(sys.modules["tenxor.realize"], "_planned", never)
+    monkeypatch.setattr(sys.modules["tenxor.realize"], "_find_plan", never)
     found = [BRIEF[name](x, y, z).realize() for _ in wanted]
     monkeypatch.undo()
     assert [t.tolist() for t in found] == wanted
