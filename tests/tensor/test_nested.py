@@ -129,7 +129,7 @@ def test_numbers_too_large_beside_complex_ones_are_named() -> None:
 
 
 def test_long_lists_are_not_walked_item_by_item(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nested, "_measured", None)
+    monkeypatch.setattr(nested, "_measure", None)
     monkeypatch.setattr(nested, "number_of", None)
     rows = [tx.asarray([k, 1.5]) for k in range(1000)]
     assert tx.asarray(rows).shape == tx.asarray([r.to_numpy() for r in rows]).shape == (1000, 2)

@@ -196,7 +196,7 @@ def test_large_pieces_are_left_to_kernels() -> None:
 
 @pytest.mark.large
 def test_a_large_piece_without_strides_among_small_ones() -> None:
-    array = np.arange(6.0 * pieces.SPARSE).reshape(3, -1)
+    array = np.arange(6.0 * pieces.MAX_OFFSET_READS).reshape(3, -1)
     piece = tx.asarray(array).T.reshape(2, -1).reshape(-1)[::-1]
     expected = array.T.reshape(-1)[::-1]
     small = tx.zeros(2).realize()
@@ -238,14 +238,14 @@ class TestPiecesThatAreAlike:
         def looked(*_: object) -> None:
             raise AssertionError("each piece was looked at")
 
-        monkeypatch.setattr(pieces, "_seen", looked)
+        monkeypatch.setattr(pieces, "_as_arrays", looked)
 
     @pytest.mark.parametrize(
         "way", ["in order", "backwards", "in other order", "in steps", "written", "an array", "shared"]
     )
     @pytest.mark.parametrize("portion", [1 << 20, 1000])
     def test_lie_anywhere(self, way: str, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(alike, "PORTION", portion)
+        monkeypatch.setattr(alike, "CHUNK_BYTES", portion)
         for dtype in ALL:
             for shape in ((5,), (2, 3), (3, 1, 2)):
                 highest = 2 if dtype is tx.bool else 7
@@ -291,7 +291,7 @@ class TestPiecesThatAreAlike:
 
     @pytest.mark.parametrize("portion", [1 << 20, 1000])
     def test_views_of_one_tensor(self, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(alike, "PORTION", portion)
+        monkeypatch.setattr(alike, "CHUNK_BYTES", portion)
         for dtype in ALL:
             x = np.arange(600).reshape(60, 10) % (2 if dtype is tx.bool else 100)
             t = tx.asarray(x).astype(dtype).realize()

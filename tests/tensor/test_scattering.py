@@ -458,7 +458,7 @@ def test_a_signal_never_makes_values_count_twice(monkeypatch: pytest.MonkeyPatch
 def test_a_huge_scatter_has_more_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that none of them takes long, as signals are heard between them."""
     module = sys.modules["tenxor.tensor.scattering"]
-    for name, value in (("HUGE", 1 << 12), ("MANY", 1 << 12), ("FAR_MORE", 1), ("MORE_PARTS", 64)):
+    for name, value in (("MIN_HUGE_VALUES", 1 << 12), ("MIN_SPLIT_VALUES", 1 << 12), ("MIN_ELEMENT_VALUES", 1), ("HUGE_PART_COUNT", 64)):
         monkeypatch.setattr(module, name, value)
     numbers = np.random.default_rng(0)
     for count in (4097, 64 * 90, 9999):
