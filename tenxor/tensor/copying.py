@@ -202,7 +202,7 @@ def _join_by_dtype(
     axis: int | None,
     stacked: bool,
 ) -> bool:
-    """Join pieces of several dtypes: join the pieces of each dtype, then cast the buffers into `out`. Return False if this is impossible."""
+    """Join pieces of several dtypes: join the pieces of each dtype, then cast the buffers into `out`. Return False if impossible."""
     addresses, widths = table[1], table[2]
     in_order = not axis  # the pieces follow one another in memory; otherwise they are cut into rows
     if not in_order and not stacked and len({spec.shape for spec in specs}) > 1:

@@ -353,7 +353,7 @@ class Exchange(Writing):
         )
         buffer = foreign(address + low, high - low, array, frozen=lent or not array.flags.writeable)
         # NumPy's read-only flag does not bind other views of the memory
-        buffer.pins = 0 if lent or isinstance(_owner(array)[0], bytes) else 1
+        buffer.pins = 0 if lent or isinstance(_find_owner(array)[0], bytes) else 1
         node = data(buffer, ((high - low) // size,), dtype)
         return cls(Storage(node), Layout(array.shape, tuple(s // size for s in array.strides), -low // size), dtype)
 
@@ -379,7 +379,7 @@ def _to_lists(array: Array) -> Any:
     return rows
 
 
-def _owner(array: Array) -> tuple[Any, bool]:
+def _find_owner(array: Array) -> tuple[Any, bool]:
     """Return the object that owns the memory of an array, None for an array itself, and whether an array along the chain of views is
     writable.
     """
@@ -393,7 +393,7 @@ def _owner(array: Array) -> tuple[Any, bool]:
 
 def _is_read_only(array: Array) -> bool:
     """Return whether an array and every object below its chain of views are read-only."""
-    owner, writeable = _owner(array)
+    owner, writeable = _find_owner(array)
     if writeable or owner is None:
         return not writeable
     try:

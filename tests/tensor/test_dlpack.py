@@ -17,7 +17,7 @@ READ_ONLY, COPIED = 1, 2  # flags of DLPack 1.0
 
 
 def flags(capsule: Any) -> int:
-    versioned = dlpack._managed(capsule)[1]
+    versioned = dlpack._read_capsule(capsule)[1]
     assert versioned is not None
     return int(versioned.flags)
 
@@ -71,7 +71,7 @@ def test_what_is_shared_and_what_is_copied(name: str, version: tuple[int, int] |
         is_copied = copy is True or by_need
         read_only = name in READ if not is_copied else not copy
         assert flags(capsule) == READ_ONLY * read_only + COPIED * is_copied
-    described, _ = dlpack._managed(capsule)
+    described, _ = dlpack._read_capsule(capsule)
     assert described.ndim == t.ndim and described.bits == 32 and tuple(described.device) == (1, 0)
     if copy or by_need:
         assert described.data % 64 == 0  # else JAX would copy once more
@@ -88,7 +88,7 @@ def test_arguments_that_a_cpu_has_not() -> None:
 def test_bfloat16_goes_out_and_comes_in_as_itself() -> None:
     t = tx.asarray([1.0, -2.5, float("inf")], dtype=tx.bfloat16)
     for version in (None, (1, 0)):
-        described, _ = dlpack._managed(t.__dlpack__(max_version=version))
+        described, _ = dlpack._read_capsule(t.__dlpack__(max_version=version))
         assert (described.kind, described.bits, described.lanes) == (4, 16, 1)
     bits = np.array([0x3F80, 0x4000], np.uint16)
     taken = tx.from_dlpack(Exporter(bits, "torch.bfloat16"))
