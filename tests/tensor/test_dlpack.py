@@ -1,4 +1,4 @@
-"""Memory given to others by DLPack, NumPy's array interface and Python's buffers, beside what these protocols say."""
+"""Export of memory by DLPack, NumPy's array interface and Python's buffer protocol, against the specifications."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pins(t: tx.Tensor) -> int:
 
 
 class Exporter:
-    """Another library's array, which may be of bfloat16, on another device, or from before DLPack 1.0."""
+    """An array of another library: optionally of bfloat16, on another device, or from before DLPack 1.0."""
 
     def __init__(self, array: Any, dtype: str = "", device: tuple[int, int] = (1, 0), *, old: bool = False) -> None:
         self.array, self.dtype, self.device, self.old = array, dtype or str(array.dtype), device, old
@@ -48,7 +48,7 @@ class Exporter:
 
 
 TABLE = tx.arange(6, dtype=tx.float32).reshape(2, 3)
-# Views that are shared; those that are shared and read-only; and those of which there can only be a copy.
+# Views that are shared, views that are shared read-only, and views that must be copied.
 SHARED = {"whole": TABLE, "transposed": TABLE.T, "a part": TABLE[:, 1:], "0-d": TABLE[1, 2, ...], "nothing": TABLE[2:]}
 READ = {"broadcast": TABLE.expand((2, 2, 3)), "windows": TABLE.windows(1, 2)}
 COPIES = {"reversed": TABLE[::-1], "a chain": TABLE.T.reshape(6), "gathered": TABLE.oindex[[1, 0, 0]]}
@@ -57,7 +57,7 @@ COPIES = {"reversed": TABLE[::-1], "a chain": TABLE.T.reshape(6), "gathered": TA
 @pytest.mark.parametrize("copy", [None, False, True])
 @pytest.mark.parametrize("version", [None, (0, 8), (1, 0), (2, 1)])
 @pytest.mark.parametrize("name", [*SHARED, *READ, *COPIES])
-def test_what_is_shared_and_what_is_copied(name: str, version: tuple[int, int] | None, copy: bool | None) -> None:
+def test_dlpack_capsule_is_shared_or_copied_as_requested(name: str, version: tuple[int, int] | None, copy: bool | None) -> None:
     t = (SHARED | READ | COPIES)[name]
     legacy = version is None or version < (1, 0)
     by_need = name in COPIES or (legacy and name in READ)
@@ -77,7 +77,7 @@ def test_what_is_shared_and_what_is_copied(name: str, version: tuple[int, int] |
         assert described.data % 64 == 0  # else JAX would copy once more
 
 
-def test_arguments_that_a_cpu_has_not() -> None:
+def test_dlpack_rejects_streams_and_other_devices() -> None:
     for wrong in ({"stream": 1}, {"dl_device": (2, 0)}, {"dl_device": "cpu"}, {"max_version": 1}, {"max_version": "10"}):
         with pytest.raises(BufferError, match="__dlpack__: "):
             TABLE.__dlpack__(**wrong)
@@ -85,7 +85,7 @@ def test_arguments_that_a_cpu_has_not() -> None:
     assert TABLE.__dlpack_device__() == (1, 0)
 
 
-def test_bfloat16_goes_out_and_comes_in_as_itself() -> None:
+def test_dlpack_round_trip_keeps_bfloat16() -> None:
     t = tx.asarray([1.0, -2.5, float("inf")], dtype=tx.bfloat16)
     for version in (None, (1, 0)):
         described, _ = dlpack._read_capsule(t.__dlpack__(max_version=version))
@@ -111,7 +111,7 @@ def test_bfloat16_is_shared_with_ml_dtypes() -> None:
     assert np.asarray(t[::-1], dtype=ml_dtypes.bfloat16, copy=False).strides == (-2,)
 
 
-def test_what_is_taken_in() -> None:
+def test_from_dlpack_shares_or_copies_the_memory_of_an_exporter() -> None:
     a = np.arange(4.0)
     t = tx.from_dlpack(Exporter(a))
     t[0] = 9.0
@@ -127,7 +127,7 @@ def test_what_is_taken_in() -> None:
     assert exporter.asked["copy"] is False
 
 
-def test_what_is_elsewhere_is_told() -> None:
+def test_from_dlpack_rejects_memory_of_other_devices() -> None:
     far = Exporter(np.arange(3.0), device=(2, 0))
     with pytest.raises(ArgumentError, match="not in the CPU's memory"):
         tx.from_dlpack(far)
@@ -137,7 +137,7 @@ def test_what_is_elsewhere_is_told() -> None:
         tx.from_dlpack(Exporter(np.arange(3.0), device=None))  # type: ignore[arg-type]  # an exporter that fails
 
 
-def test_what_is_not_shared_is_told() -> None:
+def test_from_dlpack_without_copy_raises_for_unshareable_tensors() -> None:
     with pytest.raises(NotShared, match=r"from_dlpack: Tensor of int64 does not share its memory .*negative strides"):
         tx.from_dlpack(tx.arange(4)[::-1], copy=False)
     assert tx.from_dlpack(tx.arange(4)[::-1]).tolist() == [3, 2, 1, 0]
@@ -146,19 +146,19 @@ def test_what_is_not_shared_is_told() -> None:
             tx.from_dlpack(tx.ones(3).requires_grad_() * 1, copy=False)
 
 
-class TestTheArrayInterface:
+class TestArrayInterface:
     @pytest.mark.parametrize("t", [*SHARED.values(), TABLE[::-1]], ids=[*SHARED, "reversed"])
-    def test_is_this_very_memory(self, t: tx.Tensor) -> None:
+    def test_shares_the_memory_of_the_tensor(self, t: tx.Tensor) -> None:
         a = np.asarray(t)
         assert a.tolist() == t.tolist() and a.flags.writeable and a.dtype == np.float32
         assert not t.size or np.shares_memory(a, np.asarray(TABLE))
         assert t.__array_interface__["version"] == 3
 
     @pytest.mark.parametrize("t", READ.values(), ids=READ)
-    def test_is_read_only_where_elements_are_shared(self, t: tx.Tensor) -> None:
+    def test_is_read_only_for_repeated_elements(self, t: tx.Tensor) -> None:
         assert not np.asarray(t).flags.writeable
 
-    def test_keeps_and_pins_it(self) -> None:
+    def test_keeps_memory_alive_and_marked_as_shared(self) -> None:
         t = tx.arange(3)
         a = np.asarray(t)
         reader = t + 1
@@ -169,7 +169,7 @@ class TestTheArrayInterface:
         gc.collect()
         assert pins(t) == 0 and kept.tolist() == [0, 2, 4, 6, 8]
 
-    def test_is_not_where_there_is_no_array(self) -> None:
+    def test_is_missing_for_unshareable_tensors(self) -> None:
         tracked = tx.ones(2).requires_grad_() * 2
         for t in (TABLE.T.reshape(6), TABLE.oindex[[0, 1, 1]], tx.ones(2, dtype=tx.bfloat16), tracked):
             assert not hasattr(t, "__array_interface__")
@@ -177,9 +177,9 @@ class TestTheArrayInterface:
 
 
 class TestBuffers:
-    """Python asks for them from 3.12 on; before, only who knows the method does."""
+    """Python calls `__buffer__` from 3.12 on; before, only direct callers do."""
 
-    def test_are_this_very_memory(self) -> None:
+    def test_share_the_memory_of_the_tensor(self) -> None:
         t = tx.arange(6, dtype=tx.int16).reshape(2, 3)
         for view in (t, t.T, t[::-1, 1:]):
             seen = view.__buffer__(0)
@@ -187,12 +187,12 @@ class TestBuffers:
         t.__buffer__(0)[1, 2] = 9
         assert t[1, 2].item() == 9 and t.expand((2, 2, 3)).__buffer__(0).readonly
 
-    def test_are_not_where_there_is_no_array(self) -> None:
+    def test_raise_for_unshareable_tensors(self) -> None:
         for t, why in ((TABLE.T.reshape(6), "strides"), (tx.ones(2, dtype=tx.bfloat16), "bfloat16")):
             with pytest.raises(BufferError, match=why):
                 t.__buffer__(0)
 
-    def test_bytes_in_either_order(self) -> None:
+    def test_tobytes_supports_both_orders(self) -> None:
         model = np.arange(6, dtype=np.int16).reshape(2, 3)
         t = tx.asarray(model)
         for ours, its in ((t, model), (t.T, model.T), (t.T.reshape(6), model.T.reshape(6)), (t[::-1], model[::-1])):
@@ -203,7 +203,7 @@ class TestBuffers:
             t.tobytes("X")
 
 
-def test_what_has_only_the_array_interface_is_taken() -> None:
+def test_asarray_accepts_objects_with_only_the_array_interface() -> None:
     class Picture:
         def __init__(self) -> None:
             self.content = np.arange(6, dtype=np.uint8).reshape(2, 3)

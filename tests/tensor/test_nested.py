@@ -1,4 +1,4 @@
-"""Nested lists of anything that is a number, beside a reading of the rules that takes one element at a time."""
+"""Nested lists of numbers, compared with a reading of one element at a time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
 
 
 @given(nests(PLAIN) | nests(st.sampled_from([1, 2, -9])) | nests(st.sampled_from([True, False])) | nests(st.floats()))
-def test_python_numbers(data: Any) -> None:
+def test_asarray_of_nested_python_numbers(data: Any) -> None:
     leaves = flat(data)
     kinds = {type(x) for x in leaves}
     dtype = {complex: "complex128", float: "float64", int: "int64", bool: "bool"}
@@ -56,7 +56,7 @@ def test_python_numbers(data: Any) -> None:
 
 
 @given(nests(st.tuples(st.sampled_from(SCALARS), st.integers(0, 100)).map(lambda x: x[0](x[1]))), st.data())
-def test_numpys_scalars_keep_their_dtypes(data: Any, more: st.DataObject) -> None:
+def test_asarray_of_numpy_scalars_promotes_their_dtypes(data: Any, more: st.DataObject) -> None:
     leaves = flat(data)
     own = {tx.dtype(x.dtype) for x in leaves}
     if tx.uint64 in own and any(d.kind == "int" for d in own) and not any(d.is_float for d in own):
@@ -74,7 +74,7 @@ def test_numpys_scalars_keep_their_dtypes(data: Any, more: st.DataObject) -> Non
 
 @pytest.mark.parametrize("wanted", [d for d in ALL if d is not tx.bool], ids=str)
 @pytest.mark.parametrize("own", ALL, ids=str)
-def test_lists_of_tensors_as_another_dtype(own: tx.DType, wanted: tx.DType) -> None:
+def test_asarray_converts_lists_of_tensors_to_any_dtype(own: tx.DType, wanted: tx.DType) -> None:
     rows = [tx.asarray([k % 2, 1, 0]).astype(own) for k in range(20)]
     if own.is_complex and not wanted.is_complex:
         with pytest.raises(DTypeError, match=r"asarray: complex128 as .* imaginary"):
@@ -85,7 +85,7 @@ def test_lists_of_tensors_as_another_dtype(own: tx.DType, wanted: tx.DType) -> N
     assert found.tolist() == [[[k % 2, 1, 0] for k in range(20)]] * 2
 
 
-def test_integers_in_tensors_must_fit_what_is_wanted() -> None:
+def test_integers_in_listed_tensors_must_fit_the_requested_dtype() -> None:
     rows = [tx.asarray([1, 2]), tx.asarray([3, 300])] * 10
     assert tx.asarray(rows, dtype=tx.int16).tolist() == [[1, 2], [3, 300]] * 10
     with pytest.raises(OutOfBounds, match="asarray: Python integer 300 is out of range for int8"):
@@ -106,13 +106,13 @@ def test_integers_in_tensors_must_fit_what_is_wanted() -> None:
         tx.asarray(mixed)
 
 
-def test_integers_are_rounded_once_as_python_numbers_are() -> None:
+def test_listed_integers_are_rounded_to_float32_as_python_numbers() -> None:
     value = 2**53 + 2**29 + 1  # half of a float32's last place and a bit, which float64 drops
     for data in ([value], [np.int64(value)], [tx.asarray(value)], [tx.asarray([value])]):
         assert flat(tx.asarray(data, dtype=tx.float32).tolist()) == [float(np.float32(float(value)))]
 
 
-def test_all_that_lists_may_hold_together() -> None:
+def test_lists_may_mix_tensors_arrays_numbers_and_ranges() -> None:
     data = [tx.asarray([1, 2]), [3, 4.5], np.array([5, 6], np.int8), (np.float32(7), tx.asarray(8)), range(2)]
     found = tx.asarray(data)
     assert found.dtype is tx.float64
@@ -123,12 +123,12 @@ def test_all_that_lists_may_hold_together() -> None:
     assert tx.asarray([[one], [[[3, 4]]], [other]]).tolist() == [[[[1, 2]]], [[[3, 4]]], [[[3, 4]]]]
 
 
-def test_numbers_too_large_beside_complex_ones_are_named() -> None:
+def test_integer_too_large_for_complex_raises() -> None:
     with pytest.raises(OutOfBounds, match="of 1329 bits is out of range for complex128"):
         tx.asarray([1j, 10**400])
 
 
-def test_long_lists_are_not_walked_item_by_item(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_regular_lists_are_not_read_item_by_item(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nested, "_measure", None)
     monkeypatch.setattr(nested, "number_of", None)
     rows = [tx.asarray([k, 1.5]) for k in range(1000)]
@@ -139,7 +139,7 @@ def test_long_lists_are_not_walked_item_by_item(monkeypatch: pytest.MonkeyPatch)
     assert tx.asarray([np.float32(1)] * 9 + [np.int8(2)]).dtype is tx.float32
 
 
-def test_ragged_lists_of_tensors_say_where() -> None:
+def test_ragged_error_names_the_position_of_the_tensor() -> None:
     rows = [tx.zeros(3)] * 20
     with pytest.raises(ShapeError, match=r"asarray: ragged.*\[20\] is 2 items"):
         tx.asarray([*rows, tx.zeros(2)])
@@ -147,8 +147,8 @@ def test_ragged_lists_of_tensors_say_where() -> None:
         tx.asarray([*rows, tx.asarray(1.0)])
 
 
-def test_long_lists_are_read_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between which signals are heard; what comes of them, and what is wrong with them, is the same."""
+def test_lists_read_in_portions_give_the_same_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signals are handled between two portions. Results and errors equal those of a single reading."""
     from tenxor.tensor import nested
 
     monkeypatch.setattr(nested, "PORTION", 4)
@@ -177,7 +177,7 @@ def test_rows_without_elements_keep_their_shape_and_dtype(make: Any, shape: tupl
         assert tx.asarray(rows, dtype="int16").dtype is tx.int16
 
 
-def test_rows_without_elements_of_several_shapes() -> None:
+def test_empty_rows_of_different_shapes_raise() -> None:
     for rows in ([tx.zeros((0, 2)), tx.zeros((0, 3))], [[], np.zeros((0, 3))], [tx.zeros(0), tx.zeros((0, 3))]):
         with pytest.raises(ShapeError):
             tx.asarray(rows)
@@ -214,8 +214,8 @@ class Endless(list[Any]):
             yield 1.0
 
 
-class Shown:
-    """Another library's array."""
+class ForeignArray:
+    """An array of another library."""
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return np.ones(2)
@@ -232,7 +232,7 @@ TOO_DEEP = r"lists are nested in more than 64 levels, or a list contains itself;
         (containing_itself(between=3), ShapeError, TOO_DEEP),
         (containing_itself(1.0), ShapeError, "ragged"),
         ([containing_itself(), tx.ones(1)], ShapeError, TOO_DEEP),
-        ([Shown(), containing_itself()], ShapeError, TOO_DEEP),
+        ([ForeignArray(), containing_itself()], ShapeError, TOO_DEEP),
         (nest(65, 1.0), ShapeError, TOO_DEEP),
         (nest(65, tx.ones(2)), ShapeError, TOO_DEEP),
         (nest(64, []), ShapeError, TOO_DEEP),
@@ -247,7 +247,7 @@ TOO_DEEP = r"lists are nested in more than 64 levels, or a list contains itself;
         ((k for k in range(3)), DTypeError, r"of type generator is no number; .*use list\(x\)"),
     ],
 )
-def test_nested_lists_that_are_no_array_are_errors_at_once(data: Any, error: type[Exception], message: str) -> None:
+def test_invalid_nested_lists_raise_at_the_call(data: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=f"^asarray: .*{message}"):
         tx.asarray(data)
 
@@ -256,7 +256,7 @@ def test_lists_may_be_nested_in_64_levels() -> None:
     assert tx.asarray(nest(64, 1.5)).shape == (1,) * 64
 
 
-def test_a_list_that_contains_itself_is_no_index_and_no_tree() -> None:
+def test_list_that_contains_itself_is_rejected_as_key_and_tree() -> None:
     data = containing_itself(times=2)
     with pytest.raises(ShapeError, match=f"^indexing: {TOO_DEEP}"):
         tx.ones(3)[data]
@@ -267,7 +267,7 @@ def test_a_list_that_contains_itself_is_no_index_and_no_tree() -> None:
 
 
 def several_parts() -> dict[str, tuple[Any, str]]:
-    """Results that are named tuples of tensors, and the first of their names."""
+    """Return results that are named tuples of tensors, each with the name of its first field."""
     x = tx.asarray([[4, 1], [2, 3]])
     decompositions = {"qr": tx.linalg.qr(x * 1.0), "svd": tx.linalg.svd(x * 1.0), "eigh": tx.linalg.eigh(x * 1.0)}
     found = {"cummax": tx.cummax(x), "cummin": tx.cummin(x), "topk": tx.topk(x, 1), "mode": tx.mode(x), **decompositions}
@@ -276,8 +276,8 @@ def several_parts() -> dict[str, tuple[Any, str]]:
     return {name: (record, record._fields[0]) for name, record in found.items()}
 
 
-def test_a_result_of_several_parts_is_no_tensor() -> None:
-    """Wherever one tensor is expected, a TypeError names the parts; they are never stacked."""
+def test_named_tuple_results_are_rejected_where_a_tensor_is_expected() -> None:
+    """Each call raises a TypeError that names the fields; they are never stacked."""
     x = tx.asarray([[4, 1], [2, 3]])
     calls: dict[str, Any] = {
         **{"asarray": tx.asarray, "sin": tx.sin, "sum": tx.sum, "sort": tx.sort, "fft": tx.fft.fft, "norm": tx.linalg.norm},

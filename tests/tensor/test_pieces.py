@@ -1,4 +1,4 @@
-"""Many tensors and arrays made one: the same as NumPy makes of the same elements, whatever they are and wherever they lie."""
+"""Joins of many tensors and arrays equal NumPy's joins of the same elements, for every dtype and layout."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tenxor.tensor import alike, pieces
 
 Array = np.ndarray[Any, Any]
 
-# Each makes a tensor and an array of the shape asked for, with the elements of an array of that shape.
-LYING: dict[str, Callable[[Array, tx.DType], tx.Tensor | Array]] = {
+# Each function makes a tensor or an array with the elements of an array, stored in a different way.
+PIECE_MAKERS: dict[str, Callable[[Array, tx.DType], tx.Tensor | Array]] = {
     "in order": lambda a, d: tensor(a, d),
     "within more": lambda a, d: tensor(np.stack([a, a, a]), d)[1],
     "backwards": lambda a, d: tensor(a[::-1], d)[::-1],
@@ -57,12 +57,12 @@ def written(a: Array, dtype: tx.DType) -> tx.Tensor:
 
 @st.composite
 def joins(draw: st.DrawFn) -> tuple[list[tx.Tensor | Array], list[Array], int | None]:
-    """Pieces, the same as arrays, and an axis along which their sizes differ."""
+    """Draw pieces, arrays with the same elements, and an axis along which their sizes differ."""
     ndim = draw(st.integers(1, 3))
     axis = draw(st.integers(-ndim, ndim - 1) | st.none())
     shape = [draw(st.integers(1, 3)) for _ in range(ndim)]
     dtypes = draw(st.lists(st.sampled_from(ALL), min_size=1, max_size=2))
-    ways = draw(st.lists(st.sampled_from(sorted(LYING)), min_size=1, max_size=3))
+    ways = draw(st.lists(st.sampled_from(sorted(PIECE_MAKERS)), min_size=1, max_size=3))
     count = draw(st.sampled_from([1, 2, 5, 17, 40, 300]))
     parts, arrays = [], []
     for k in range(count):
@@ -72,13 +72,13 @@ def joins(draw: st.DrawFn) -> tuple[list[tx.Tensor | Array], list[Array], int | 
         dtype, way = dtypes[k % len(dtypes)], ways[k % len(ways)]
         if dtype is tx.bool:
             elements = elements % 2
-        parts.append(LYING[way](elements, dtype))
+        parts.append(PIECE_MAKERS[way](elements, dtype))
         arrays.append(elements)
     return parts, arrays, axis
 
 
 @given(joins())
-def test_what_is_joined_is_what_numpy_joins(case: tuple[list[tx.Tensor | Array], list[Array], int | None]) -> None:
+def test_joins_of_any_pieces_equal_numpy(case: tuple[list[tx.Tensor | Array], list[Array], int | None]) -> None:
     parts, arrays, axis = case
     dtypes = {tx.asarray(p).dtype for p in parts}
     if tx.uint64 in dtypes and any(d.kind == "int" for d in dtypes):
@@ -101,7 +101,7 @@ def test_what_is_joined_is_what_numpy_joins(case: tuple[list[tx.Tensor | Array],
 
 
 @pytest.mark.parametrize("one", ALL, ids=str)
-def test_every_two_dtypes(one: tx.DType) -> None:
+def test_joins_promote_every_pair_of_dtypes(one: tx.DType) -> None:
     for other in ALL:
         rows = [tx.asarray([0, 1, 1]).astype(one if k % 2 else other).realize() for k in range(20)]
         if {one.kind, other.kind} == {"int", "uint"} and tx.uint64 in (one, other):
@@ -114,7 +114,7 @@ def test_every_two_dtypes(one: tx.DType) -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (2, 2), (3,), (1, 2, 3), (3, 2)])
-def test_one_of_many_that_does_not_fit_is_named(shape: tuple[int, ...]) -> None:
+def test_join_error_names_the_piece_that_does_not_fit(shape: tuple[int, ...]) -> None:
     rows = [tx.zeros((2, 3)).realize()] * 20
     parts = [*rows, tx.zeros(shape).realize(), *rows]
     for join in (tx.stack, tx.concat):
@@ -132,7 +132,7 @@ def test_one_of_many_that_does_not_fit_is_named(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("axis", [0, -1])
-def test_scalars_are_stacked(dtype: tx.DType, axis: int) -> None:
+def test_stack_of_scalars_of_every_dtype(dtype: tx.DType, axis: int) -> None:
     row = tx.asarray([0, 1] * 20).astype(dtype)
     points = [*tx.unstack(row), *(row[k] for k in range(40))]
     assert tx.stack(points, axis=axis).tolist() == row.tolist() * 2
@@ -141,7 +141,7 @@ def test_scalars_are_stacked(dtype: tx.DType, axis: int) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 40])
-def test_what_was_joined_keeps_its_elements(count: int) -> None:
+def test_joined_tensor_is_independent_of_its_pieces(count: int) -> None:
     mine = tx.arange(4.0).realize()
     theirs = np.arange(4.0)
     shared = tx.asarray(theirs, copy=False)
@@ -156,13 +156,13 @@ def test_what_was_joined_keeps_its_elements(count: int) -> None:
             assert np.asarray(piece).tolist() == [before[0] + 1, *before[1:]]
 
 
-def test_rows_of_one_tensor_are_read_before_it_is_written() -> None:
+def test_stacked_rows_are_read_before_their_source_is_overwritten() -> None:
     t = tx.arange(60).reshape(30, 2).realize()
     t[...] = tx.stack(t.unstack()[::-1])
     assert t.tolist() == np.arange(60).reshape(30, 2)[::-1].tolist()
 
 
-def test_new_counts_and_sizes_need_no_plan() -> None:
+def test_joins_of_new_counts_and_sizes_need_no_plan() -> None:
     plans = sys.modules["tenxor.realize"]._plans
     before = len(plans)
     for count in range(2, 60):
@@ -174,7 +174,7 @@ def test_new_counts_and_sizes_need_no_plan() -> None:
 
 
 @pytest.mark.parametrize("join", [tx.concat, tx.stack, tx.asarray])
-def test_pending_pieces_that_are_alike_need_one_plan(
+def test_equal_pending_pieces_share_one_plan(
     join: Callable[[Any], tx.Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []
@@ -187,7 +187,7 @@ def test_pending_pieces_that_are_alike_need_one_plan(
 
 
 @pytest.mark.large
-def test_large_pieces_are_left_to_kernels() -> None:
+def test_large_pieces_are_joined_by_pending_kernels() -> None:
     piece = tx.ones(pieces.LARGE // 8).realize()
     found = tx.stack([piece, piece])
     assert found.storage.node.buffer is None
@@ -195,7 +195,7 @@ def test_large_pieces_are_left_to_kernels() -> None:
 
 
 @pytest.mark.large
-def test_a_large_piece_without_strides_among_small_ones() -> None:
+def test_large_gathered_piece_among_small_pieces() -> None:
     array = np.arange(6.0 * pieces.MAX_OFFSET_READS).reshape(3, -1)
     piece = tx.asarray(array).T.reshape(2, -1).reshape(-1)[::-1]
     expected = array.T.reshape(-1)[::-1]
@@ -209,15 +209,15 @@ def test_a_large_piece_without_strides_among_small_ones() -> None:
 
 
 @pytest.fixture
-def _limited() -> Iterator[None]:
+def _memory_limit() -> Iterator[None]:
     pool.release(pool.pooled)
     yield
     tx.set_memory_limit(None)
 
 
-@pytest.mark.usefixtures("_limited")
+@pytest.mark.usefixtures("_memory_limit")
 @pytest.mark.parametrize(("name", "join"), [("concat", tx.concat), ("stack", tx.stack), ("asarray", tx.asarray)])
-def test_out_of_memory_names_what_wanted_it(name: str, join: Callable[[Any], tx.Tensor]) -> None:
+def test_out_of_memory_error_names_the_join(name: str, join: Callable[[Any], tx.Tensor]) -> None:
     rows = [tx.asarray(np.full(1000, float(k))) for k in range(100)]
     before = memory().in_use
     tx.set_memory_limit(before + 100_000)
@@ -230,27 +230,27 @@ def test_out_of_memory_names_what_wanted_it(name: str, join: Callable[[Any], tx.
         join([tx.zeros(1).expand(1 << 50)] * 1000)
 
 
-class TestPiecesThatAreAlike:
-    """They are put together as bytes, and nobody looks at each."""
+class TestEqualPieces:
+    """Equal pieces are joined as bytes, without a look at each piece."""
 
     @pytest.fixture(autouse=True)
-    def nobody_looks(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def looked(*_: object) -> None:
+    def forbid_single_reads(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: object) -> None:
             raise AssertionError("each piece was looked at")
 
-        monkeypatch.setattr(pieces, "_as_arrays", looked)
+        monkeypatch.setattr(pieces, "_as_arrays", fail)
 
     @pytest.mark.parametrize(
         "way", ["in order", "backwards", "in other order", "in steps", "written", "an array", "shared"]
     )
     @pytest.mark.parametrize("portion", [1 << 20, 1000])
-    def test_lie_anywhere(self, way: str, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_joins_from_any_memory_order(self, way: str, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(alike, "CHUNK_BYTES", portion)
         for dtype in ALL:
             for shape in ((5,), (2, 3), (3, 1, 2)):
                 highest = 2 if dtype is tx.bool else 7
                 arrays = [(np.arange(prod(shape)).reshape(shape) + k) % highest for k in range(60)]
-                parts: Any = [LYING[way](a, dtype) for a in arrays]
+                parts: Any = [PIECE_MAKERS[way](a, dtype) for a in arrays]
                 if way != "an array":
                     parts = [p.realize() for p in parts]
                 for axis in range(len(shape)):
@@ -267,7 +267,7 @@ class TestPiecesThatAreAlike:
                 wanted = tx.complex128 if dtype.is_complex else tx.float64
                 assert tx.asarray(parts, dtype=wanted).tolist() == np.stack(arrays).tolist()
 
-    def test_are_numbers(self) -> None:
+    def test_joins_of_scalars(self) -> None:
         for dtype in ALL:
             row = tx.asarray([0, 1, 1] * 10).astype(dtype).realize()
             apart = [tx.asarray(k % 3 > 0).astype(dtype).realize() for k in range(30)]
@@ -279,7 +279,7 @@ class TestPiecesThatAreAlike:
         zeros = [np.asarray(float(k)) for k in range(30)]
         assert tx.asarray(zeros).tolist() == tx.stack(zeros).tolist() == list(range(30))  # type: ignore[arg-type]
 
-    def test_rows_of_one_tensor(self) -> None:
+    def test_joins_of_rows_of_one_tensor(self) -> None:
         x = np.arange(600.0).reshape(60, 10)
         t = tx.asarray(x).realize()
         for order in (range(60), range(59, -1, -1), [*range(30), *range(10), 7, 7, 8]):
@@ -290,7 +290,7 @@ class TestPiecesThatAreAlike:
         assert np.array_equal(tx.concat([t[k] for k in several]).to_numpy(), np.concatenate([x[k] for k in several]))
 
     @pytest.mark.parametrize("portion", [1 << 20, 1000])
-    def test_views_of_one_tensor(self, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_joins_of_views_of_one_tensor(self, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(alike, "CHUNK_BYTES", portion)
         for dtype in ALL:
             x = np.arange(600).reshape(60, 10) % (2 if dtype is tx.bool else 100)
@@ -310,7 +310,7 @@ class TestPiecesThatAreAlike:
                 assert tx.asarray(parts).tolist() == np.stack(arrays).tolist()
                 assert tx.asarray(parts).dtype is dtype
 
-    def test_arrays_of_several_lengths(self) -> None:
+    def test_joins_of_arrays_of_different_lengths(self) -> None:
         arrays = [np.arange(12.0).reshape(3, 4)[: 1 + k % 3, ::-1] + k for k in range(40)]
         for axis in (0, None):
             found = tx.concat(arrays, axis=axis)  # type: ignore[arg-type]
@@ -321,7 +321,7 @@ class TestPiecesThatAreAlike:
             with pytest.raises(tx.errors.ShapeError, match="concat: tensor 40"):
                 tx.concat([*arrays, wrong, wrong])  # type: ignore[list-item]
 
-    def test_memory_of_other_sizes_beside_them_is_no_part(self) -> None:
+    def test_pieces_in_blocks_of_different_sizes_are_joined_exactly(self) -> None:
         arrays = [np.arange(12.0) + k for k in range(40)]
         parts = [tx.asarray(np.concatenate([a, np.full(k % 3 * 8, -1.0)]))[:12] for k, a in enumerate(arrays)]
         parts = [p if k % 2 else tx.asarray(a) for k, (p, a) in enumerate(zip(parts, arrays, strict=True))]
@@ -329,7 +329,7 @@ class TestPiecesThatAreAlike:
         assert np.array_equal(tx.asarray(parts).to_numpy(), np.stack(arrays))
 
 
-def test_numbers_are_those_of_now() -> None:
+def test_joins_read_the_present_values_of_elements() -> None:
     row = tx.arange(30.0).realize()
     points = [row[k] for k in range(30)]
     points[3] += 100
@@ -339,7 +339,7 @@ def test_numbers_are_those_of_now() -> None:
     assert tx.stack(seen).tolist() == np.array([0, 1, 2, 103, 8, *range(5, 30)], np.float64).view(np.int64).tolist()
 
 
-def test_pieces_that_are_alike_but_for_one() -> None:
+def test_joins_of_equal_pieces_with_one_exception_equal_numpy() -> None:
     alike_ones = [tx.asarray(np.arange(6.0) + k) for k in range(40)]
     other = {
         "pending": lambda: tx.arange(6.0) * 2,

@@ -1,4 +1,4 @@
-"""Memory that others may write is pinned as long as one of them is there, whatever signal, thread or collection comes between."""
+"""Memory stays marked as externally shared while an exported array lives, whatever signal, thread or collection comes between."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .test_sharing import exported, pinned
 PACKAGE = str(Path(tx.__file__).parent)
 
 
-def test_a_pin_is_let_go_whatever_is_raised() -> None:
-    """No line of Python's runs when an export dies, in which a signal could be heard."""
+def test_no_python_code_runs_when_an_export_is_freed() -> None:
+    """A signal could be handled in such code, and leave the memory marked as shared."""
     t, a = exported()
     lines: list[str] = []
 
@@ -36,8 +36,8 @@ def test_a_pin_is_let_go_whatever_is_raised() -> None:
     assert not pinned(t)
 
 
-def test_pins_of_threads() -> None:
-    """Exports that come and go in several threads: while one is there the memory is pinned, and not when none is."""
+def test_memory_stays_marked_as_shared_while_any_thread_exports() -> None:
+    """Several threads create and free exports of one tensor."""
     t, kept = exported()
     loose: list[int] = []
 
@@ -64,8 +64,8 @@ def test_pins_of_threads() -> None:
         sys.setswitchinterval(before)
 
 
-def test_an_export_while_the_last_one_is_collected() -> None:
-    """A callback of the collector's may export what is about to be let go."""
+def test_export_during_collection_of_the_last_one_stays_shared() -> None:
+    """A weak reference callback may export memory whose last export is being freed."""
     t, a = exported()
     kept: list[Any] = []
 
@@ -84,7 +84,7 @@ def test_an_export_while_the_last_one_is_collected() -> None:
     assert not pinned(t)
 
 
-def test_the_memory_is_pinned_until_the_last_array_over_it_is_gone() -> None:
+def test_memory_stays_shared_until_the_last_array_is_freed() -> None:
     t, a = exported()
     assert pinned(t)
     part = a[1:3]

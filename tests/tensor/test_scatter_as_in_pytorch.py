@@ -1,4 +1,4 @@
-"""Gather and scatter by PyTorch's names, beside loops that are written from PyTorch's documentation.
+"""Gather and scatter by PyTorch's names, compared with loops written from PyTorch's documentation.
 
 The index has as many axes as the tensor; it may be shorter than the tensor on all axes but `axis`, and shorter than `src` on all
 axes. Nothing is broadcast.
@@ -77,7 +77,7 @@ def of_slices(x: Array, axis: int, index: Array, source: Array, add: bool) -> Ar
     return found
 
 
-# Each function on a sample, and what PyTorch documents.
+# Each function on a sample, and a loop that PyTorch's documentation describes.
 Case = tuple[Callable[[Any, Sample], Any], Callable[[Sample], Array]]
 FAMILY: dict[str, Case] = {
     "gather": (lambda x, s: tx.gather(x, s.axis, s.index), lambda s: gathered(s.x, s.axis, s.index)),
@@ -143,7 +143,7 @@ def test_in_place_forms_write_through_views(name: str) -> None:
 
 @pytest.mark.parametrize("name", FAMILY)
 def test_vmap_and_derivatives_of_shorter_indices(name: str) -> None:
-    """Each row of a batch as by itself; slopes in a random direction beside differences."""
+    """vmap equals separate calls, and gradients equal finite differences in a random direction."""
     ours, _ = FAMILY[name]
     for seed in (1, 4, 6):
         sample = Sample(seed)

@@ -1,4 +1,4 @@
-"""Writes at indices beside NumPy's, whose `ufunc.at` and assignment take values in the same order."""
+"""Writes at indices, compared with NumPy's `ufunc.at` and assignment, which take values in the same order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UFUNCS: dict[str, Any] = {"add": np.add, "multiply": np.multiply, "min": np.mini
 
 
 def numbers(random: Random, shape: tuple[int, ...], dtype: DType = tx.float64) -> Array:
-    """Small whole numbers as NumPy has them; a bfloat16 is a float32 there."""
+    """Return an array of small integers as NumPy stores them; bfloat16 becomes float32."""
     low = 0 if dtype.kind in ("uint", "bool") else -2
     kind = np.dtype(np.float32) if dtype is bfloat16 else dtype.numpy
     values = [random.randint(low, 1 if dtype is boolean else 2) for _ in range(int(np.prod(shape)))]
@@ -35,7 +35,7 @@ def tensor(values: Array, dtype: DType | None = None) -> Tensor:
     return tx.asarray(values, dtype=dtype, copy=True)
 
 
-# Views of something larger, as (view, the same by NumPy)
+# Shapes of the memory, with functions that take a view of it
 VIEWS: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
     "whole": ((6, 4), lambda t: t),
     "reversed": ((6, 4), lambda t: t[::-1, ::-1]),
@@ -66,7 +66,7 @@ KEYS: dict[str, Callable[[Random], Any]] = {
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("pending", [False, True])
-def test_any_key_of_any_view_as_in_numpy(view: str, key: str, pending: bool) -> None:
+def test_scatter_by_any_key_into_any_view_equals_numpy(view: str, key: str, pending: bool) -> None:
     random = Random(f"{view} {key}")
     shape, seen = VIEWS[view]
     for how in ("set", *UFUNCS):
@@ -98,7 +98,7 @@ def test_any_key_of_any_view_as_in_numpy(view: str, key: str, pending: bool) -> 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("kind", [d for d in ALL if d.is_integer], ids=str)
-def test_every_dtype_and_kind_of_index(dtype: DType, kind: DType) -> None:
+def test_scatter_supports_every_dtype_and_index_dtype(dtype: DType, kind: DType) -> None:
     random = Random(7)
     index = np.array([random.randrange(-9 if kind.kind == "int" else 0, 9) for _ in range(40)])
     for how, ufunc in UFUNCS.items():
@@ -112,7 +112,7 @@ def test_every_dtype_and_kind_of_index(dtype: DType, kind: DType) -> None:
         np.testing.assert_array_equal(found.to_numpy(), wanted, how)
 
 
-def test_values_are_broadcast_and_numbers_are_cast() -> None:
+def test_scattered_values_broadcast_and_must_fit_the_dtype() -> None:
     t = tx.zeros((3, 4), dtype=tx.int32)
     assert t.at[[0, 0]].add([1, 2, 3, 4]).tolist() == [[2, 4, 6, 8], [0] * 4, [0] * 4]
     assert t.at[[0, 0]].add(5)[0].tolist() == [10] * 4
@@ -127,7 +127,7 @@ def test_values_are_broadcast_and_numbers_are_cast() -> None:
         tx.ones(3, dtype=tx.complex64).at[[0]].max(1)
 
 
-def test_of_no_axes_and_no_elements() -> None:
+def test_scatter_into_0d_and_empty_tensors() -> None:
     assert tx.asarray(3.0).at[...].add(2).item() == 5
     assert tx.asarray(3.0).at[()].set(2).item() == 2
     assert tx.zeros((0, 3)).at[[]].add(1).shape == (0, 3)
@@ -142,7 +142,7 @@ def test_of_no_axes_and_no_elements() -> None:
 # PyTorch's names
 
 
-def test_index_add() -> None:
+def test_index_add_equals_numpy_add_at() -> None:
     x = tx.arange(12, dtype=tx.float64).reshape(3, 4)
     source = tx.ones((3, 2)) * tx.asarray([1.0, 10.0])
     wanted = x.to_numpy()
@@ -155,7 +155,7 @@ def test_index_add() -> None:
     assert x.index_add_(0, [2, 2], 1, alpha=3) is x and x[2].tolist() == [14, 15, 16, 17]
 
 
-def test_scatter_add_and_reduce() -> None:
+def test_scatter_add_and_scatter_reduce_equal_numpy() -> None:
     random = Random(11)
     old, src = numbers(random, (5, 6)), numbers(random, (5, 9))
     index = np.array([random.randrange(-6, 6) for _ in range(45)]).reshape(5, 9)
@@ -182,7 +182,7 @@ def test_scatter_add_and_reduce() -> None:
 
 @pytest.mark.parametrize("dtype", [tx.float64, tx.int32, tx.complex128], ids=str)
 @pytest.mark.parametrize("include", [True, False])
-def test_means(dtype: DType, include: bool) -> None:
+def test_scatter_reduce_mean(dtype: DType, include: bool) -> None:
     random = Random(12)
     old, src = numbers(random, (7,), dtype), numbers(random, (20,), dtype)
     index = [random.randrange(5) for _ in range(20)]
@@ -196,7 +196,7 @@ def test_means(dtype: DType, include: bool) -> None:
     np.testing.assert_array_equal(found.to_numpy(), np.array(wanted, dtype.numpy))
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_invalid_scatter_arguments_raise() -> None:
     x = tx.zeros((3, 4))
     with pytest.raises(ArgumentError, match=r"^index_add: takes an axis, indices along it and values"):
         tx.index_add(x, 0, [1])
@@ -231,7 +231,7 @@ def test_nothing_is_written_if_an_index_is_out_of_range(count: int, kind: DType)
         assert t.ravel().tolist() == list(range(12)) and np.asarray(t).ctypes.data == address
 
 
-def test_pending_indices_raise_when_they_are_used() -> None:
+def test_pending_out_of_range_indices_raise_at_evaluation() -> None:
     x = tx.zeros(5)
 
     def bad() -> Tensor:
@@ -249,10 +249,10 @@ def test_pending_indices_raise_when_they_are_used() -> None:
     assert x.tolist() == [0] * 5
 
 
-# What is read and written at once
+# Overlapping reads and writes
 
 
-def test_old_values_are_read() -> None:
+def test_scatter_reads_old_values_of_its_own_target() -> None:
     for pending in (False, True):
         random = Random(3)
         old = numbers(random, (50,)) * 7 + np.arange(50)
@@ -285,7 +285,7 @@ def test_old_values_are_read() -> None:
     assert i.tolist() == [2 + 0, 0 + 1 + 1, 1 + 2, 1]
 
 
-def test_pinned_memory() -> None:
+def test_scatter_writes_shared_memory_at_once() -> None:
     array = np.arange(6.0)
     t = tx.asarray(array, copy=False)
     values = tx.asarray(np.arange(6.0), copy=False)
@@ -302,7 +302,7 @@ def test_pinned_memory() -> None:
     assert frozen.tolist() == [3, 0]
 
 
-def test_memory_is_written_in_place_where_nobody_else_reads_it() -> None:
+def test_scatter_reuses_memory_without_other_readers() -> None:
     t = tx.zeros(1000).realize()
     address = t.storage.node.buffer.address
     index = tx.arange(1000).realize()
@@ -315,7 +315,7 @@ def test_memory_is_written_in_place_where_nobody_else_reads_it() -> None:
     assert before.sum().item() == 6000 and t.sum().item() == 7000
 
 
-def test_what_dies_is_written_in_place_once_it_is_read() -> None:
+def test_functional_scatter_reuses_the_memory_of_a_dead_operand() -> None:
     old, places = np.array([5.0, 1.0, 4.0, 0.0, 2.0, 3.0, 9.0]), np.array([0, 0, 1, 2, 3, 3, 1])
     for value in (lambda t: t, lambda t: t[::-1], lambda t: t[::-1] * 2 + 1):
         x = (tx.asarray(old) + 0).realize()
@@ -330,7 +330,7 @@ def test_what_dies_is_written_in_place_once_it_is_read() -> None:
     assert own.tolist() == [1, 3, 2, 0]
 
 
-def test_a_plan_serves_views_of_memory_wherever_they_begin() -> None:
+def test_scatter_plan_is_reused_for_views_at_other_offsets() -> None:
     values, places = np.arange(24.0).reshape(6, 4), np.array([3, -1, 3, 0])
     x, expected, y, i = tx.zeros((6, 2, 7)).realize(), np.zeros((6, 2, 7)), tx.asarray(values), tx.asarray(places)
     counts = []
@@ -344,7 +344,7 @@ def test_a_plan_serves_views_of_memory_wherever_they_begin() -> None:
     assert counts[0] == counts[-1]
 
 
-def test_readers_of_the_old_content_keep_it() -> None:
+def test_pending_readers_keep_the_values_from_before_a_scatter() -> None:
     t = tx.zeros(5)
     pending = t + 1
     t.index_add_(0, [1, 1, 2], 1)
@@ -353,7 +353,7 @@ def test_readers_of_the_old_content_keep_it() -> None:
     assert pending.tolist() == [1] * 5 and later.tolist() == [0, 4, 2, 0, 0] and t.tolist() == [9, 9, 1, 0, 0]
 
 
-def test_read_only_views_take_sums_but_no_values() -> None:
+def test_repeated_views_accept_accumulation_but_no_assignment() -> None:
     x = tx.zeros(4)
     rows = x.expand((3, 4))
     with pytest.raises(ReadOnlyError, match=r"^assignment: this view"):
@@ -370,12 +370,12 @@ def test_read_only_views_take_sums_but_no_values() -> None:
     assert twice.tolist() == [3, 0, 4]
 
 
-# Order, and threads
+# Order and threads
 
 
 @pytest.mark.large
 @pytest.mark.parametrize("many", [1, 2, 3])
-def test_bits_are_those_of_adding_in_order(many: int, threads: Callable[[int], None]) -> None:
+def test_scatter_bits_equal_adding_in_order_on_any_thread_count(many: int, threads: Callable[[int], None]) -> None:
     threads(many)
     rng = np.random.default_rng(9)
     for shape, axis, count in (((700, 80), 0, 6000), ((40, 3000), 1, 9000), ((5000,), 0, 60_000)):
@@ -393,22 +393,22 @@ def test_bits_are_those_of_adding_in_order(many: int, threads: Callable[[int], N
         assert t.to_numpy().tobytes() == last.tobytes()
 
 
-def test_loops_of_updates_run_in_constant_memory() -> None:
+def test_repeated_index_add_on_a_pending_tensor() -> None:
     t = tx.zeros(4)
     for _ in range(300):
         t.index_add_(0, [1, 1, 3], 1)
     assert t.tolist() == [0, 600, 0, 300]
 
 
-def test_other_spellings_are_named() -> None:
+def test_missing_pytorch_methods_raise_with_advice() -> None:
     for name in ("index_put", "index_put_", "index_fill", "index_reduce"):
         with pytest.raises(AttributeError, match="use x"):
             getattr(tx.zeros(3), name)
 
 
 @pytest.mark.large
-def test_many_values_for_few_elements_are_reduced_in_parts(threads: Callable[[int], None]) -> None:
-    """Large enough that threads share the parts, with some values left over; the bits stay the same."""
+def test_many_values_for_few_elements_are_reduced_in_parallel_parts(threads: Callable[[int], None]) -> None:
+    """The sizes let threads share the parts and leave a remainder. The bits do not depend on the threads."""
     rng = np.random.default_rng(10)
     count = (1 << 18) + 5
     index, values = rng.integers(-7, 7, count), rng.integers(0, 3, count)
@@ -439,7 +439,7 @@ def test_many_values_for_few_elements_are_reduced_in_parts(threads: Callable[[in
         tx.zeros(6).index_add(0, tensor(index), 1)
 
 
-def test_a_signal_never_makes_values_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_scatter_does_not_add_values_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     t = tx.zeros(5).realize()
     settle, raised = Node.settle, []
 
@@ -455,8 +455,8 @@ def test_a_signal_never_makes_values_count_twice(monkeypatch: pytest.MonkeyPatch
     assert raised and t.tolist() == [0, 2, 0, 0, 1]
 
 
-def test_a_huge_scatter_has_more_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that none of them takes long, as signals are heard between them."""
+def test_huge_scatter_is_split_into_more_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signals are handled between two parts, so no part may take long."""
     module = sys.modules["tenxor.tensor.scattering"]
     for name, value in (("MIN_HUGE_VALUES", 1 << 12), ("MIN_SPLIT_VALUES", 1 << 12), ("MIN_ELEMENT_VALUES", 1), ("HUGE_PART_COUNT", 64)):
         monkeypatch.setattr(module, name, value)

@@ -1,4 +1,4 @@
-"""Python's own threads on one tensor: none of what they write is lost."""
+"""Python threads that write to one tensor lose no write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import tenxor as tx
 
 @pytest.fixture
 def eager_switching() -> Iterator[None]:
-    """Threads that take turns as often as Python lets them."""
+    """Switch threads as often as Python allows."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
@@ -22,7 +22,7 @@ def eager_switching() -> Iterator[None]:
 
 @pytest.mark.usefixtures("eager_switching")
 @pytest.mark.parametrize("one", [False, True], ids=["rows", "elements"])
-def test_threads_that_write_different_parts_of_one_storage_lose_nothing(one: bool) -> None:
+def test_concurrent_writes_to_different_rows_lose_nothing(one: bool) -> None:
     t = tx.zeros((8, 6)).realize()
 
     def add(row: int) -> None:
