@@ -1,4 +1,4 @@
-"""What order is, said element by element: the model that sorting, sets and searches are held to."""
+"""A model of order, element by element, for the tests of sorting, sets and searches."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ REAL = (
 
 
 def key(value: Any) -> Any:
-    """Numbers by size, complex ones by their parts; NaN after all others."""
+    """Return a sort key: numbers by value, complex numbers by their parts, and NaN last."""
     if isinstance(value, complex):
         return (*key(value.real), *key(value.imag))
     return (1, 0) if value != value else (0, value)
 
 
 def in_order(row: list[Any], descending: bool = False) -> list[int]:
-    """The places of a row's elements in order; equal ones in their own."""
+    """Return the indices that sort a row; the sort is stable."""
     return sorted(range(len(row)), key=lambda k: key(row[k]), reverse=descending)  # which keeps equal ones, too
 
 
 def drawn(dtype: tx.DType, shape: tuple[int, ...], seed: int = 0, most: int | None = None) -> tx.Tensor:
-    """A tensor with many equal elements if `most` is small; floats have NaN of both signs, infinities and zeros of both signs."""
+    """Return a random tensor. It has many equal elements if `most` is small; floats include NaN, infinities and zeros of both signs."""
     rng = np.random.default_rng(seed)
     if dtype is tx.bool:
         return tx.asarray(rng.integers(0, 2, shape).astype(bool))
@@ -44,7 +44,7 @@ def drawn(dtype: tx.DType, shape: tuple[int, ...], seed: int = 0, most: int | No
 
 
 def same(found: list[Any], expected: list[Any]) -> bool:
-    """Whether elements are equal to the sign of zero, NaN as NaN."""
+    """Return whether elements are equal, including the signs of zeros; NaN equals NaN."""
     return [_shown(x) for x in found] == [_shown(x) for x in expected]
 
 

@@ -1,4 +1,4 @@
-"""Choices by conditions, elements put in places, and lines between points, beside NumPy's."""
+"""`select`, `put`, `putmask` and `interp`, compared with NumPy's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .samples import SAMPLES, assert_close, assert_same, each_sample
 
 
 @each_sample
-def test_select(sample: str) -> None:
+def test_select_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     ours = tx.select([tensor < 0, tensor > 10], [tensor * 2, 7], -1)
     assert_same(ours, np.select([array < 0, array > 10], [array * 2, 7], -1))
@@ -22,7 +22,7 @@ def test_select(sample: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
-def test_put(mode: Any) -> None:
+def test_put_equals_numpy(mode: Any) -> None:
     for indices in ([0, -1, 3], [], [[5, 2], [2, 4]], *(([7, -9, 100],) if mode != "raise" else ())):
         for values in ([9], [1, 2], [[3, 4, 5, 6, 7]]):
             base = np.arange(6).reshape(2, 3)
@@ -36,7 +36,7 @@ def test_put(mode: Any) -> None:
 
 
 @each_sample
-def test_putmask(sample: str) -> None:
+def test_putmask_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     ours, theirs = tensor.copy(), array.copy()
     tx.putmask(ours, ours > 3, [-1, -2, -3])
@@ -44,7 +44,7 @@ def test_putmask(sample: str) -> None:
     assert_same(ours, theirs)
 
 
-def test_interp() -> None:
+def test_interp_equals_numpy() -> None:
     rng = np.random.default_rng(0)
     at = np.concatenate([rng.random(50) * 12 - 1, [0.0, 1.0, 4.0, 10.0, np.nan, np.inf, -np.inf]])
     for points in (np.asarray([0.0, 1.0, 4.0, 10.0]), np.asarray([0.0]), np.asarray([0.0, 1.0, 1.0, 2.0])):
@@ -60,7 +60,7 @@ def test_interp() -> None:
     assert tx.interp(0.5, [0, 1], [0, 10]).item() == 5.0
 
 
-def test_interp_of_few_and_many_is_numpys_where_heights_are_infinite_or_missing() -> None:
+def test_interp_with_infinite_and_nan_heights_equals_numpy() -> None:
     rng = np.random.default_rng(1)
     for _ in range(200):
         points = np.sort(rng.permutation(8)[: rng.integers(2, 6)]).astype(float)
@@ -71,12 +71,12 @@ def test_interp_of_few_and_many_is_numpys_where_heights_are_infinite_or_missing(
         assert np.array_equal(tx.interp(at[:20], points, heights).to_numpy(), wanted[:20], equal_nan=True)
 
 
-def test_interp_with_a_period() -> None:
+def test_interp_with_period_equals_numpy() -> None:
     at, points, heights = np.asarray([-180, -170, -185, 185, -10, -5, 0, 365]), [190, -190, 350, -350], [5, 10, 3, 4]
     assert_close(tx.interp(at, points, heights, period=360), np.interp(at, points, heights, period=360))
 
 
-def test_errors() -> None:
+def test_invalid_arguments_raise() -> None:
     x = tx.zeros(3)
     with pytest.raises(ArgumentError, match="1 conditions and 2 choices"):
         tx.select([x > 0], [1, 2])

@@ -1,4 +1,4 @@
-"""Arguments that are not of the kind that they should be: who gives one is told which, and what it should be."""
+"""Arguments of a wrong kind: the error names the argument and the required kind."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("made, told", WRONG.values(), ids=WRONG.keys())
-def test_is_told(made: Callable[[], Any], told: str) -> None:
+def test_invalid_argument_is_named_in_the_error(made: Callable[[], Any], told: str) -> None:
     with pytest.raises(TenxorError) as caught:
         made()
     assert str(caught.value).startswith(told), caught.value
 
 
-def test_what_is_refused_changes_nothing() -> None:
-    """A state of which one part is none leaves all as it was."""
+def test_rejected_state_leaves_the_optimizer_unchanged() -> None:
+    """`load_state_dict` checks the whole state before it changes anything."""
     parameters = [nn.Parameter(ONE), nn.Parameter(ONE)]
     optimizer = optim.Adam(parameters)
     for t in parameters:
@@ -81,7 +81,7 @@ def test_what_is_refused_changes_nothing() -> None:
     assert [x.tolist() for x in after["state"][1].values()] == [x.tolist() for x in before["state"][1].values()]
 
 
-def test_numbers_of_all_kinds_are_taken() -> None:
+def test_numbers_of_all_kinds_are_accepted() -> None:
     for size in (3, np.int64(3), np.array(3), tx.asarray(3)):
         assert nn.Linear(size, 2).weight.shape == (2, 3)
         assert nn.LayerNorm(size).weight.shape == nn.RMSNorm([size]).weight.shape == (3,)
@@ -93,8 +93,8 @@ def test_numbers_of_all_kinds_are_taken() -> None:
             check("op", "rate", none, "float")
 
 
-def test_errors_of_others_stay_theirs() -> None:
-    """What goes wrong in spite of arguments of the right kinds is told as it is, and so are errors of ours."""
+def test_errors_of_the_wrapped_function_are_unchanged() -> None:
+    """Errors raised for valid arguments pass unchanged, Tenxor's errors included."""
 
     @explained
     def fails(x: int, error: Any) -> None:
@@ -113,13 +113,13 @@ def test_errors_of_others_stay_theirs() -> None:
         layer("a")
 
 
-def test_names_that_are_the_users_own_are_not_looked_at(tmp_path: Path) -> None:
+def test_keywords_of_the_user_are_not_validated(tmp_path: Path) -> None:
     tx.files.save_npz(str(tmp_path / "x.npz"), path=tx.arange(2))
     assert tx.files.load_npz(str(tmp_path / "x.npz"))["path"].tolist() == [0, 1]
 
 
-def test_functions_stay_what_they_are() -> None:
-    """Signatures, names and documentation are those of the function itself; a module is pickled as before."""
+def test_validated_functions_keep_their_signature_and_name() -> None:
+    """Signature, name and docstring are those of the wrapped function, and a module can be pickled."""
 
     @checked
     def own(x: int, *rest: int, y: float = 1.0) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Medians and quantiles, beside NumPy's."""
+"""Medians and quantiles, compared with NumPy's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METHODS = (
 
 
 @each_sample
-def test_every_layout_and_axes(sample: str) -> None:
+def test_median_and_quantile_of_every_layout_equal_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     if array.size == 0:
         return
@@ -41,7 +41,7 @@ def test_every_layout_and_axes(sample: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("size", [1, 2, 5, 10, 101])
-def test_methods(method: str, size: int) -> None:
+def test_every_method_equals_numpy(method: str, size: int) -> None:
     array = np.random.default_rng(size).permutation(size) ** 2
     q = np.asarray([0, 0.01, 0.25, 0.5, 1 / 3, 0.77, 0.99, 1])
     for numbers in (array, array / 7, (array / 7).astype(np.float32)):
@@ -57,7 +57,7 @@ def test_methods(method: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("method", ["inverted_cdf", "averaged_inverted_cdf", "closest_observation"])
-def test_steps_between_elements(method: str) -> None:
+def test_discontinuous_methods_equal_numpy_exactly(method: str) -> None:
     q = np.arange(0, 41) / 40
     for size in range(1, 11):
         array = np.random.default_rng(size).permutation(size) ** 2
@@ -66,7 +66,7 @@ def test_steps_between_elements(method: str) -> None:
 
 @pytest.mark.parametrize("axis", [None, 0, 1, 2, (0, 2), (2, 0), (0, 1, 2)])
 @pytest.mark.parametrize("dtype", [np.int64, np.float64, np.float32])
-def test_weights(axis: Axes, dtype: type) -> None:
+def test_weighted_quantiles_equal_numpy(axis: Axes, dtype: type) -> None:
     rng = np.random.default_rng(1)
     array = rng.integers(0, 9, (3, 4, 5)).astype(dtype)
     if array.dtype.kind == "f":
@@ -94,7 +94,7 @@ def test_weights(axis: Axes, dtype: type) -> None:
     )
 
 
-def test_weights_and_derivatives() -> None:
+def test_weighted_quantiles_have_derivatives() -> None:
     x = tx.asarray([3.0, 1.0, 2.0]).requires_grad_()
     found = x.quantile([0.5, 1.0], method="inverted_cdf", weights=[1.0, 1.0, 5.0])
     assert found.tolist() == [2.0, 3.0]
@@ -104,7 +104,7 @@ def test_weights_and_derivatives() -> None:
     assert tx.vmap(lambda r, w: tx.quantile(r, 0.5, method="inverted_cdf", weights=w))(rows, weights).tolist() == [2.0, 5.0]
 
 
-def test_errors_of_weights() -> None:
+def test_invalid_weights_raise() -> None:
     x = tx.ones((2, 3))
     for weights in ([1.0, -1.0, 1.0], [0.0, 0.0, 0.0], [1.0, float("nan"), 1.0], [float("inf"), 1.0, 1.0]):
         with pytest.raises(ArgumentError, match="quantile: weights are 0 or more, finite, and not all 0"):
@@ -118,13 +118,13 @@ def test_errors_of_weights() -> None:
 
 
 @pytest.mark.parametrize("method", [[1], {}, np.zeros(2), 3], ids=str)
-def test_a_method_that_is_no_text_is_refused(method: Any) -> None:
+def test_method_that_is_no_string_raises(method: Any) -> None:
     for q in (0.5, [0.5], tx.asarray([0.5])):
         with pytest.raises(ArgumentError, match="quantile: there is no method"):
             tx.quantile(tx.ones(3), q, method=method)
 
 
-def test_nan_and_infinities() -> None:
+def test_quantiles_propagate_nan_and_infinities() -> None:
     rows = np.asarray([[1, np.nan, 2], [np.inf, 1, 2], [-np.inf, np.inf, np.inf], [np.inf, np.inf, -np.inf]])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -137,8 +137,8 @@ INF = np.inf
 
 
 @pytest.mark.parametrize("ends", [(1.0, INF), (-INF, 1.0), (INF, INF), (-INF, -INF), (-INF, INF), (-1.7e308, 1.7e308)])
-def test_between_infinite_ends_is_what_their_weighed_sum_is(ends: tuple[float, float]) -> None:
-    """However it is found: of few elements, of many rows, of a long row, with derivatives, of parts that are a tensor."""
+def test_interpolation_between_infinite_elements_is_the_weighted_sum(ends: tuple[float, float]) -> None:
+    """Checked for few elements, many rows, a long row, with derivatives, and for `q` as a tensor."""
     x = np.asarray(ends)
     low, high = ends
     mean, quarter = low * 0.5 + high * 0.5, low * 0.75 + high * 0.25
@@ -149,12 +149,12 @@ def test_between_infinite_ends_is_what_their_weighed_sum_is(ends: tuple[float, f
         np.testing.assert_allclose(found.detach().numpy(), [quarter, mean], rtol=1e-15)
 
 
-def test_parts_by_name() -> None:
+def test_q_can_be_given_by_keyword() -> None:
     x = tx.asarray([1.0, 2.0, 4.0])
     assert tx.quantile(x, q=0.5).item() == tx.percentile(x, q=50, axis=0).item() == x.quantile(q=0.5).item() == 2.0
 
 
-def test_narrow_floats_and_large_integers() -> None:
+def test_quantiles_of_narrow_floats_and_large_integers() -> None:
     for dtype in (tx.float16, tx.bfloat16):
         found = tx.median(tx.asarray([1.0, 3.0, 2.0, 9.0]).astype(dtype))
         assert found.dtype is dtype and found.item() == 2.5
@@ -162,7 +162,7 @@ def test_narrow_floats_and_large_integers() -> None:
     assert tx.quantile(big, 0.5, method="lower").item() == 2**53 + 3
 
 
-def test_errors() -> None:
+def test_invalid_arguments_raise() -> None:
     x = tx.ones((2, 3))
     with pytest.raises(ArgumentError, match=r"quantile: q is from 0 to 1, not 1\.5"):
         tx.quantile(x, 1.5)
@@ -179,7 +179,7 @@ def test_errors() -> None:
         tx.median(x * 1j)
 
 
-def test_the_part_is_given_by_its_place_or_by_name() -> None:
+def test_replay_accepts_q_by_position_and_by_keyword() -> None:
     x = tx.asarray([1.0, 2.0, 4.0, 8.0])
     for _ in range(3):
         assert tx.quantile(x, q=0.5).item() == tx.quantile(x, 0.5).item() == 3.0
@@ -206,7 +206,7 @@ LONG_ROWS: dict[str, Callable[[np.random.Generator], Any]] = {
 
 
 @pytest.mark.parametrize("name", LONG_ROWS)
-def test_elements_of_long_rows_are_those_in_order(name: str) -> None:
+def test_selected_elements_of_long_rows_equal_sorting(name: str) -> None:
     x = LONG_ROWS[name](np.random.default_rng(3))
     in_order, before = np.sort(x), x.tobytes()
     for places in ([0], [len(x) - 1], [len(x) // 2 - 1, len(x) // 2], [3, 700, len(x) // 3, len(x) - 2]):
@@ -223,6 +223,6 @@ def test_elements_of_long_rows_are_those_in_order(name: str) -> None:
                 np.testing.assert_allclose(found.numpy().astype(float), np.broadcast_to(wanted, found.shape).astype(float), rtol=1e-3)
 
 
-def test_what_is_sought_in_most_rows_is_found_without_order() -> None:
+def test_median_of_random_rows_is_found_without_sorting() -> None:
     draw = np.random.default_rng(5)
     assert all(elements_at(draw.normal(size=50_000), [24_999, 25_000]) is not None for _ in range(20))

@@ -1,4 +1,4 @@
-"""Running extremes, and division with its remainder, beside NumPy and a walk."""
+"""Cumulative extremes, `logcumsumexp`, `fmod` and `divmod`, compared with NumPy and with loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .samples import SAMPLES, assert_same, each_sample
 
 
 @each_sample
-def test_every_layout_and_axis(sample: str) -> None:
+def test_cumulative_extremes_of_every_layout_equal_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in range(-array.ndim, array.ndim):
         for ours, theirs in ((tx.cummax, np.maximum), (tx.cummin, np.minimum)):
@@ -30,7 +30,7 @@ def test_every_layout_and_axis(sample: str) -> None:
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 @pytest.mark.parametrize("size", [0, 1, 5, 300])
-def test_extremes_of_every_dtype(dtype: tx.DType, size: int) -> None:
+def test_cumulative_extremes_of_every_dtype(dtype: tx.DType, size: int) -> None:
     x = drawn(dtype, (size,), seed=size, most=4)
     row: list[Any] = x.tolist()
     for ours, better in ((tx.cummax, lambda a, b: a >= b), (tx.cummin, lambda a, b: a <= b)):
@@ -46,7 +46,7 @@ def test_extremes_of_every_dtype(dtype: tx.DType, size: int) -> None:
         assert found.indices.tolist() == places
 
 
-def test_running_logarithms() -> None:
+def test_logcumsumexp_keeps_the_dtype_and_handles_infinities() -> None:
     for dtype in (tx.float16, tx.bfloat16, tx.float32, tx.float64):
         x = tx.asarray([-tx.inf, 10.0, -3.0, 10.0]).astype(dtype)
         found = tx.logcumsumexp(x)
@@ -71,7 +71,7 @@ def test_fmod_of_floats_is_exact() -> None:
 
 
 @pytest.mark.parametrize("dtype", [tx.int8, tx.int64, tx.uint8, tx.uint64], ids=str)
-def test_whole_numbers(dtype: tx.DType) -> None:
+def test_fmod_and_divmod_of_integers_equal_numpy(dtype: tx.DType) -> None:
     x = drawn(dtype, (200,), seed=1)
     y = tx.asarray([n or 3 for n in drawn(dtype, (200,), seed=2, most=9).tolist()], dtype=dtype)
     a, b = x.to_numpy(), y.to_numpy()
@@ -82,7 +82,7 @@ def test_whole_numbers(dtype: tx.DType) -> None:
         assert_same(ours, theirs)
 
 
-def test_errors() -> None:
+def test_invalid_arguments_raise() -> None:
     with pytest.raises(AxisError, match="cummax"):
         tx.cummax(tx.ones(2), axis=1)
     with pytest.raises(DTypeError, match="cummin: does not accept complex128"):
@@ -94,7 +94,7 @@ def test_logcumsumexp_of_complex_numbers() -> None:
     np.testing.assert_allclose(tx.logcumsumexp(tx.asarray(x)).to_numpy(), np.log(np.cumsum(np.exp(x))), rtol=1e-14)
 
 
-def test_results_go_into_tensors_that_are_given() -> None:
+def test_functions_with_several_results_write_into_out() -> None:
     a = np.array([[7.0, -2.0, 3.5], [1.0, 9.0, -4.0]])
     for k in range(2):  # the second time an operand is written
         x, other = tx.asarray(a, copy=True), tx.zeros((2, 3))

@@ -1,4 +1,4 @@
-"""Elements picked by index, beside NumPy."""
+"""`take`, `take_along_axis`, `nonzero` and `isin`, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .samples import SAMPLES, assert_same, check_refused, each_sample
 
 
 @each_sample
-def test_take(sample: str) -> None:
+def test_take_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in (None, *range(-array.ndim, array.ndim)):
         size = array.size if axis is None else array.shape[axis]
@@ -29,7 +29,7 @@ def test_take(sample: str) -> None:
             assert_same(found, np.take(array, wanted, axis=axis))
 
 
-def test_what_is_taken_is_its_own() -> None:
+def test_take_returns_a_new_tensor() -> None:
     t = tx.arange(6).reshape(2, 3).realize()
     for indices in (1, [1], [0, 1]):
         taken = tx.take(t, indices, axis=0)
@@ -37,7 +37,7 @@ def test_what_is_taken_is_its_own() -> None:
     assert t.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_take_of_a_pending_tensor_and_by_any_integers() -> None:
+def test_take_accepts_pending_tensors_and_any_integers() -> None:
     t = tx.arange(10) * 3
     for dtype in (tx.int8, tx.uint8, tx.int32, tx.uint64):
         assert tx.take(t, tx.asarray([9, 2], dtype=dtype)).tolist() == [27, 6]
@@ -48,7 +48,7 @@ def test_take_of_a_pending_tensor_and_by_any_integers() -> None:
 
 
 @each_sample
-def test_take_along_axis(sample: str) -> None:
+def test_take_along_axis_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in range(-array.ndim, array.ndim):
         order = np.argsort(array, axis=axis)
@@ -87,7 +87,7 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 @each_sample
-def test_nonzero_and_argwhere(sample: str) -> None:
+def test_nonzero_and_argwhere_equal_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     assert_same(tx.argwhere(tensor), np.argwhere(array))
     if array.ndim:
@@ -106,7 +106,7 @@ def test_nonzero_of_other_dtypes() -> None:
 
 @each_sample
 @pytest.mark.parametrize("count", [0, 1, 5, 40])
-def test_isin(sample: str, count: int) -> None:
+def test_isin_equals_numpy(sample: str, count: int) -> None:
     tensor, array = SAMPLES[sample]()
     values = np.arange(count) * 2 - 4
     assert_same(tx.isin(tensor, tx.asarray(values)), np.isin(array, values))
@@ -128,7 +128,7 @@ _ALL = ("bool", "int8", "uint8", "int32", "int64", "uint64", "bfloat16", "float1
 
 
 def numbers_of(dtype: str) -> tx.Tensor:
-    """Those of the numbers that are at home in a dtype."""
+    """Return the numbers that a dtype can represent, as a tensor."""
     d = tx.dtype(dtype)
     if d.kind == "bool" or d.is_integer:
         held = [x for x in _NUMBERS if type(x) is int and d.lowest <= x <= d.highest]
@@ -139,8 +139,8 @@ def numbers_of(dtype: str) -> tx.Tensor:
 
 @pytest.mark.parametrize("dtype", _ALL)
 @pytest.mark.parametrize("other", _ALL)
-def test_isin_compares_exactly_whatever_the_dtypes_and_the_number_of_values(dtype: str, other: str) -> None:
-    """As Python's numbers compare, which is exact."""
+def test_isin_compares_exactly_for_every_pair_of_dtypes(dtype: str, other: str) -> None:
+    """Expected results compare Python numbers, which is exact."""
     elements, values = numbers_of(dtype), numbers_of(other)
     ours, theirs = elements.tolist(), values.tolist()
     wanted = [any(x == y for y in theirs) for x in ours]
@@ -150,7 +150,7 @@ def test_isin_compares_exactly_whatever_the_dtypes_and_the_number_of_values(dtyp
     assert [any(found) for found in zip(*few, strict=True)] == wanted
 
 
-def test_isin_takes_numbers_of_any_64_bits_beside_any_tensor() -> None:
+def test_isin_accepts_any_64_bit_number_with_any_dtype() -> None:
     unsigned = tx.asarray([1, 2**53 + 1, 2**63], dtype=tx.uint64)
     assert tx.isin(unsigned, 1).tolist() == tx.isin(unsigned, True).tolist() == [True, False, False]
     assert tx.isin(unsigned, 2**63).tolist() == [False, False, True]
@@ -201,10 +201,10 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_errors(wrong: str) -> None:
+def test_invalid_arguments_raise(wrong: str) -> None:
     check_refused(*WRONG[wrong])
 
 
-def test_along_no_axis_elements_are_counted_through_all() -> None:
+def test_take_along_axis_without_axis_flattens() -> None:
     t = tx.asarray([[3, 1], [2, 0]])
     assert tx.take_along_axis(t, tx.argsort(t, axis=None), axis=None).tolist() == [0, 1, 2, 3]

@@ -1,4 +1,4 @@
-"""Each element once, beside Python's own sets."""
+"""Unique elements and `mode`, compared with loops and with NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .samples import SAMPLES, each_sample
 
 
 def model(row: list[Any]) -> tuple[list[Any], list[int], list[int], list[int]]:
-    """Values, first places, inverse and counts, one element after the other."""
+    """Return values, first indices, inverse indices and counts, computed by a loop."""
     order = in_order(row)
     values: list[Any] = []
     first, counts, inverse = [], [], [0] * len(row)
@@ -31,7 +31,7 @@ def model(row: list[Any]) -> tuple[list[Any], list[int], list[int], list[int]]:
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 @pytest.mark.parametrize("shape", [(0,), (), (1,), (5, 4), (40, 50)])
-def test_against_the_model(dtype: tx.DType, shape: tuple[int, ...]) -> None:
+def test_unique_functions_equal_a_loop(dtype: tx.DType, shape: tuple[int, ...]) -> None:
     x = drawn(dtype, shape, seed=3, most=9)
     values, first, inverse, counts = model(x.ravel().tolist())
     found = tx.unique_all(x)
@@ -47,7 +47,7 @@ def test_against_the_model(dtype: tx.DType, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("size", [20, 2000])
-def test_complex_numbers(size: int) -> None:
+def test_unique_of_complex_numbers_equals_numpy(size: int) -> None:
     rng = np.random.default_rng(0)
     array = rng.integers(0, 4, size) + 1j * rng.integers(0, 4, size)
     found, wanted = tx.unique_all(tx.asarray(array)), np.unique_all(array)
@@ -56,14 +56,14 @@ def test_complex_numbers(size: int) -> None:
 
 
 @each_sample
-def test_every_layout(sample: str) -> None:
+def test_unique_of_every_layout_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for ours, theirs in zip(tx.unique_all(tensor), np.unique_all(array), strict=True):
         np.testing.assert_array_equal(ours.to_numpy(), theirs)
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
-def test_mode(dtype: tx.DType) -> None:
+def test_mode_returns_the_most_frequent_element(dtype: tx.DType) -> None:
     x = drawn(dtype, (5, 60, 3), seed=4, most=3)
     for axis in (0, 1, -1):
         found = tx.mode(x, axis=axis)
@@ -79,7 +79,7 @@ def test_mode(dtype: tx.DType) -> None:
         tx.mode(x[:0], axis=0)
 
 
-def test_names_are_the_standards() -> None:
+def test_unique_results_have_the_field_names_of_the_standard() -> None:
     x = tx.ones(3)
     assert tx.unique_all(x)._fields == ("values", "indices", "inverse_indices", "counts")
     assert tx.unique_counts(x)._fields == ("values", "counts")
@@ -87,7 +87,7 @@ def test_names_are_the_standards() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0)])
-def test_nothing_that_requires_a_gradient_has_no_values(shape: tuple[int, ...]) -> None:
+def test_unique_of_an_empty_tensor_that_requires_a_gradient(shape: tuple[int, ...]) -> None:
     x = tx.zeros(shape)
     x.requires_grad = True
     for found in (tx.unique_values(x), *tx.unique_all(x), *tx.unique_counts(x), *tx.unique_inverse(x)):

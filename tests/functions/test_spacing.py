@@ -1,4 +1,4 @@
-"""Powers and factors at even distances, slopes, and matrices with a diagonal, beside NumPy."""
+"""`logspace`, `geomspace`, `gradient` and `diag`, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SPACED: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", ["logspace", "geomspace"])
 @pytest.mark.parametrize("given", SPACED)
-def test_spaced(name: str, given: str) -> None:
+def test_logspace_and_geomspace_equal_numpy(name: str, given: str) -> None:
     args, options = SPACED[given]
     ours, theirs = getattr(tx, name), getattr(np, name)
     with np.errstate(all="ignore"):
@@ -46,18 +46,18 @@ def test_spaced(name: str, given: str) -> None:
     np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-6 if options.get("dtype") else 1e-12)
 
 
-def test_ends_are_there_to_the_bit() -> None:
+def test_geomspace_ends_are_exact() -> None:
     found = tx.geomspace(0.1, 0.3, 7)
     assert found[0].item() == 0.1 and found[-1].item() == 0.3
 
 
-def test_other_bases() -> None:
+def test_logspace_with_other_bases() -> None:
     assert tx.logspace(0, 4, 5, base=2).tolist() == [1.0, 2.0, 4.0, 8.0, 16.0]
     found = tx.logspace(0, 2, 3, base=tx.asarray([2.0, 3.0]))
     assert_same(found, np.logspace(0, 2, 3, base=np.array([2.0, 3.0])))
 
 
-def test_between_real_numbers_of_two_signs_there_are_none() -> None:
+def test_geomspace_between_opposite_signs_is_nan() -> None:
     assert tx.isnan(tx.geomspace(-1.0, 4.0, 5)).tolist() == [False, True, True, True, False]
 
 
@@ -77,7 +77,7 @@ SLOPES: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.parametrize("name", SLOPES)
 @pytest.mark.parametrize("dtype", ["float64", "complex128", "int8"])
-def test_slopes(name: str, dtype: str) -> None:
+def test_gradient_equals_numpy(name: str, dtype: str) -> None:
     model = (np.outer(np.array([1, 2, 3]), np.array([1, 3, 4, 5])) + np.arange(12).reshape(3, 4) ** 2 % 5).astype(dtype)
     wanted = SLOPES[name](np.gradient, model.astype(float) if dtype == "int8" else model)
     found = SLOPES[name](tx.gradient, tx.asarray(model))
@@ -86,7 +86,7 @@ def test_slopes(name: str, dtype: str) -> None:
         np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-12, atol=1e-12)
 
 
-def test_slopes_have_derivatives() -> None:
+def test_gradient_function_is_differentiable() -> None:
     x = tx.asarray(V)
     found = tx.grad(lambda x: (tx.gradient(x, edge_order=2) ** 2).sum())(x)
     step = 1e-6
@@ -99,7 +99,7 @@ def test_slopes_have_derivatives() -> None:
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("k", [-3, -1, 0, 1, 2])
-def test_diagonals(dtype: Any, k: int) -> None:
+def test_diag_equals_numpy(dtype: Any, k: int) -> None:
     x = tx.asarray([1, 0, 1]).astype(dtype)
     model = np.asarray(x)
     found = tx.diag(x, k)
@@ -126,6 +126,6 @@ WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_errors(wrong: str) -> None:
+def test_invalid_arguments_raise(wrong: str) -> None:
     call, error, text = WRONG[wrong]
     check_refused(call, error, [text])
