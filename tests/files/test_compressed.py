@@ -1,4 +1,4 @@
-"""Tables in compressed files: written, read, and never expanded beyond a limit."""
+"""CSV tables in compressed files: written, read, and expanded only up to a limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X = tx.arange(12.0).reshape(3, 4) / 7
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_compressed_table_comes_back(suffix: str, tmp_path: Path) -> None:
+def test_compressed_csv_round_trip(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"x.csv{suffix}"
     tx.files.save_csv(path, X, header="a,b,c,é")
     assert tx.files.load_csv(path, skip=1).tolist() == X.tolist()
@@ -26,7 +26,7 @@ def test_a_compressed_table_comes_back(suffix: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("length", [0, 3, 30])
-def test_a_compressed_table_that_is_cut_short_is_an_error_that_names_it(suffix: str, length: int, tmp_path: Path) -> None:
+def test_truncated_compressed_csv_raises_an_error_that_names_the_file(suffix: str, length: int, tmp_path: Path) -> None:
     path = tmp_path / f"x.csv{suffix}"
     tx.files.save_csv(path, X)
     path.write_bytes(path.read_bytes()[:length])
@@ -36,7 +36,7 @@ def test_a_compressed_table_that_is_cut_short_is_an_error_that_names_it(suffix: 
 
 
 @pytest.mark.parametrize("line", [b"1,2\n", b"\n", b"1"])
-def test_text_is_expanded_up_to_a_limit(line: bytes, tmp_path: Path) -> None:
+def test_decompression_stops_at_max_bytes(line: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.csv.gz"
     path.write_bytes(gzip.compress(line * 1_000_000))
     assert path.stat().st_size < 10_000
@@ -44,7 +44,7 @@ def test_text_is_expanded_up_to_a_limit(line: bytes, tmp_path: Path) -> None:
         tx.files.load_csv(path, max_bytes=100_000)
 
 
-def test_the_limit_is_of_the_text_and_of_compressed_files(tmp_path: Path) -> None:
+def test_max_bytes_limits_the_text_of_compressed_files_only(tmp_path: Path) -> None:
     text = b"1,2\n" * 1000
     for name, content in (("x.csv", text), ("x.csv.gz", gzip.compress(text))):
         (tmp_path / name).write_bytes(content)

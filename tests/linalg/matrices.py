@@ -1,4 +1,4 @@
-"""Matrices of every dtype, shape and layout, and what it means that two are equal up to rounding."""
+"""Matrices of every dtype, shape and layout, and a comparison up to rounding."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ each_batch = pytest.mark.parametrize("batch", BATCHES, ids=str)
 
 
 def eps(dtype: tx.DType) -> float:
-    """The distance from 1 to the next float."""
+    """Return the distance from 1 to the next float."""
     return float(tx.finfo(dtype).eps)
 
 
 def random(shape: tuple[int, ...], dtype: tx.DType = tx.float64, seed: int = 0) -> tx.Tensor:
-    """Normal numbers, both parts."""
+    """Return normally distributed numbers; for complex dtypes, both parts are."""
     rng = np.random.default_rng(seed)
     found = rng.standard_normal(shape)
     if dtype.is_complex:
@@ -34,7 +34,7 @@ def random(shape: tuple[int, ...], dtype: tx.DType = tx.float64, seed: int = 0) 
 
 
 def definite(shape: tuple[int, ...], dtype: tx.DType = tx.float64) -> tx.Tensor:
-    """Symmetric or Hermitian matrices with all eigenvalues above 1."""
+    """Return symmetric or Hermitian matrices with all eigenvalues above 1."""
     x = random(shape, dtype)
     return (x @ x.mT.conj() + tx.eye(shape[-1], dtype=dtype)).realize()
 
@@ -44,7 +44,7 @@ def adjoint(x: tx.Tensor) -> tx.Tensor:
 
 
 def close(found: tx.Tensor, expected: Any, scale: float = 1.0) -> bool:
-    """Whether all is equal up to so many roundings of numbers of that size; shapes and dtypes are equal."""
+    """Return whether elements are equal up to rounding, 100 times `scale` roundings of the largest. Shapes and dtypes must be equal."""
     wanted = expected if isinstance(expected, tx.Tensor) else tx.asarray(expected)
     assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
     if found.size == 0:

@@ -17,7 +17,7 @@ L = tx.linalg
 
 @each_dtype
 @each_batch
-def test_determinants(dtype: tx.DType, batch: tuple[int, ...]) -> None:
+def test_det_and_slogdet_equal_the_cofactor_expansion(dtype: tx.DType, batch: tuple[int, ...]) -> None:
     for size in (0, 1, 4):
         x = random((*batch, size, size), dtype)
         sign, size_ = L.slogdet(x)
@@ -31,7 +31,7 @@ def test_determinants(dtype: tx.DType, batch: tuple[int, ...]) -> None:
             assert close(L.det(x), model, 10)  # along its first row
 
 
-def test_determinants_that_no_float_holds() -> None:
+def test_slogdet_of_determinants_beyond_the_float_range() -> None:
     sign, size = L.slogdet(tx.eye(4) * -1e-200)
     assert sign.item() == 1.0 and abs(size.item() + 800 * np.log(10)) < 1e-9
     sign, size = L.slogdet(tx.ones((2, 2)))
@@ -40,7 +40,7 @@ def test_determinants_that_no_float_holds() -> None:
 
 
 @pytest.mark.parametrize("dtype", (*FULL, *WHOLE), ids=str)
-def test_trace_and_diagonal(dtype: tx.DType) -> None:
+def test_trace_and_diagonal_equal_numpy(dtype: tx.DType) -> None:
     array = np.arange(24).reshape(2, 3, 4) % 7
     x = tx.asarray(array).astype(dtype)
     for offset in range(-4, 6):
@@ -52,14 +52,14 @@ def test_trace_and_diagonal(dtype: tx.DType) -> None:
     assert L.trace(x, dtype=tx.complex128).dtype is tx.complex128
 
 
-def test_a_diagonal_is_a_view() -> None:
+def test_diagonal_returns_a_writable_view() -> None:
     x = tx.zeros((2, 2, 2))
     L.diagonal(x)[...] = 1.0
     assert x.tolist() == [[[1.0, 0.0], [0.0, 1.0]]] * 2
 
 
 @pytest.mark.parametrize("dtype", (*FULL, tx.int8, tx.int64, tx.uint64, tx.float16), ids=str)
-def test_cross(dtype: tx.DType) -> None:
+def test_cross_equals_numpy(dtype: tx.DType) -> None:
     drawn = random((2, 4, 1, 3), tx.complex128 if dtype.is_complex else tx.float64) * 5
     a, b = drawn[0].astype(dtype), drawn[1].astype(dtype).reshape(1, 4, 3)
     found = L.cross(a, b)
@@ -73,7 +73,7 @@ def test_cross(dtype: tx.DType) -> None:
 
 
 @pytest.mark.parametrize("n", range(-4, 9))
-def test_powers(n: int) -> None:
+def test_matrix_power_equals_numpy(n: int) -> None:
     for dtype in FULL:
         x = definite((2, 3, 3), dtype) / 5
         wanted = np.stack([np.linalg.matrix_power(m, n) for m in x.to_numpy()])
@@ -86,7 +86,7 @@ def test_powers(n: int) -> None:
     assert found.dtype is (tx.int32 if n >= 0 else tx.float64)
 
 
-def test_a_power_is_its_own() -> None:
+def test_matrix_power_returns_a_new_tensor() -> None:
     x = tx.eye(2)
     for n in (0, 1):
         found = L.matrix_power(x, n)
@@ -96,7 +96,7 @@ def test_a_power_is_its_own() -> None:
 
 @each_dtype
 @each_batch
-def test_exponentials(dtype: tx.DType, batch: tuple[int, ...]) -> None:
+def test_expm_equals_its_series(dtype: tx.DType, batch: tuple[int, ...]) -> None:
     for size in (0, 1, 4):
         x = random((*batch, size, size), dtype) / 4
         series = tx.zeros(x.shape, dtype=dtype)
@@ -109,7 +109,7 @@ def test_exponentials(dtype: tx.DType, batch: tuple[int, ...]) -> None:
         assert close(twice, series, 100)
 
 
-def test_exponentials_of_one_stack_have_scales_of_their_own() -> None:
+def test_expm_scales_each_matrix_of_a_stack() -> None:
     x = tx.stack([tx.asarray([[0.0, 1.0], [-1.0, 0.0]]) * t for t in (1e-3, 1.0, 30.0)])
     found = L.expm(x)
     for k, t in enumerate((1e-3, 1.0, 30.0)):
@@ -118,7 +118,7 @@ def test_exponentials_of_one_stack_have_scales_of_their_own() -> None:
     assert L.expm(tx.asarray([[np.nan, 0.0], [0.0, 1.0]])).isnan().any().item()
 
 
-def test_products_in_a_row() -> None:
+def test_multi_dot_equals_numpy() -> None:
     shapes = ((3, 20), (20, 2), (2, 15), (15, 4))
     factors = [random(s, seed=k) for k, s in enumerate(shapes)]
     assert close(L.multi_dot(factors), np.linalg.multi_dot([f.to_numpy() for f in factors]), 100)
@@ -126,12 +126,12 @@ def test_products_in_a_row() -> None:
     assert L.multi_dot([factors[0][0], factors[1], factors[1][0]]).shape == ()
 
 
-def test_names_that_are_elsewhere_too() -> None:
+def test_shared_functions_are_the_functions_of_the_namespace() -> None:
     for name in ("matmul", "matrix_transpose", "outer", "tensordot", "vecdot"):
         assert getattr(L, name) is getattr(tx, name)
 
 
-def test_errors() -> None:
+def test_invalid_matrices_and_arguments_raise() -> None:
     x = tx.ones((2, 3))
     for function in (L.det, L.slogdet, L.expm, lambda t: L.matrix_power(t, 2)):
         with pytest.raises(ShapeError, match=r"\(2, 3\) are not square"):

@@ -15,7 +15,7 @@ L = tx.linalg
 
 @each_dtype
 @each_batch
-def test_inv(dtype: tx.DType, batch: tuple[int, ...]) -> None:
+def test_inv_times_the_matrix_is_the_identity(dtype: tx.DType, batch: tuple[int, ...]) -> None:
     for size in (0, 1, 5):
         x = definite((*batch, size, size), dtype)
         assert close(x @ L.inv(x), tx.eye(size, dtype=dtype).expand(x.shape).copy(), 100)
@@ -24,7 +24,7 @@ def test_inv(dtype: tx.DType, batch: tuple[int, ...]) -> None:
 @each_dtype
 @each_batch
 @pytest.mark.parametrize("right", ["one", "columns", "no columns", "broadcast"])
-def test_solve(dtype: tx.DType, batch: tuple[int, ...], right: str) -> None:
+def test_solve_satisfies_its_equation(dtype: tx.DType, batch: tuple[int, ...], right: str) -> None:
     for size in (0, 1, 5):
         a = definite((*batch, size, size), dtype)
         shape = {"one": (size,), "columns": (*batch, size, 3), "no columns": (*batch, size, 0), "broadcast": (size, 2)}[right]
@@ -34,21 +34,21 @@ def test_solve(dtype: tx.DType, batch: tuple[int, ...], right: str) -> None:
         assert close(product, b.expand(product.shape).copy(), 100)
 
 
-def test_a_stack_of_vectors_is_a_matrix_to_solve() -> None:
+def test_solve_reads_two_axes_as_a_matrix() -> None:
     a, b = definite((3, 3)), random((3, 3), seed=1)
     assert close(a @ L.solve(a, b), b, 10)
     assert L.solve(definite((4, 3, 3)), random((3, 3))).shape == (4, 3, 3)
 
 
 @each_layout
-def test_layouts(move: str) -> None:
+def test_solving_with_every_layout(move: str) -> None:
     a, b = definite((2, 4, 4), tx.complex64), random((2, 4, 4), tx.complex64, 1)
     assert close(L.solve(MOVES[move](a), MOVES[move](b)), L.solve(a, b), 10)
     assert close(L.inv(MOVES[move](a)), L.inv(a), 10)
     assert close(L.pinv(MOVES[move](b)), L.pinv(b), 100)
 
 
-def test_dtypes() -> None:
+def test_dtypes_of_solutions() -> None:
     a = tx.asarray([[2, 1], [0, 3]])
     for dtype in (*WHOLE, *NARROW):
         wide = tx.float32 if dtype in NARROW else tx.float64
@@ -63,7 +63,7 @@ def test_dtypes() -> None:
 
 @each_dtype
 @each_batch
-def test_pinv(dtype: tx.DType, batch: tuple[int, ...]) -> None:
+def test_pinv_satisfies_the_penrose_equations(dtype: tx.DType, batch: tuple[int, ...]) -> None:
     for rows, columns in ((1, 1), (5, 3), (3, 5), (4, 4), (0, 3), (3, 0)):
         x = random((*batch, rows, columns), dtype)
         if rows == columns == 4:
@@ -74,7 +74,7 @@ def test_pinv(dtype: tx.DType, batch: tuple[int, ...]) -> None:
         assert close(adjoint(x @ found), x @ found, 100) and close(adjoint(found @ x), found @ x, 100)
 
 
-def test_small_singular_values_count_as_zero() -> None:
+def test_pinv_ignores_singular_values_below_the_tolerance() -> None:
     x = tx.asarray([[1.0, 0.0], [0.0, 1e-3]]).expand(2, 2, 2)
     assert L.pinv(x).tolist()[0] == [[1.0, 0.0], [0.0, 1000.0]]
     assert L.pinv(x, rtol=0.01).tolist()[0] == [[1.0, 0.0], [0.0, 0.0]]
@@ -84,7 +84,7 @@ def test_small_singular_values_count_as_zero() -> None:
 @each_dtype
 @each_batch
 @pytest.mark.parametrize("shape", [(4, 4), (5, 3), (20, 3), (3, 5)])
-def test_least_squares(dtype: tx.DType, batch: tuple[int, ...], shape: tuple[int, int]) -> None:
+def test_lstsq_residuals_are_orthogonal_to_the_columns(dtype: tx.DType, batch: tuple[int, ...], shape: tuple[int, int]) -> None:
     rows, columns = shape
     a = random((*batch, rows, columns), dtype)
     for right in ((rows,), (*batch, rows, 2)):
@@ -99,7 +99,7 @@ def test_least_squares(dtype: tx.DType, batch: tuple[int, ...], shape: tuple[int
         assert close(rank, tx.full(batch, min(rows, columns), dtype=tx.int64)) and close(s, L.svdvals(a), 10)
 
 
-def test_least_squares_beside_numpy() -> None:
+def test_lstsq_of_deficient_rank_equals_numpy() -> None:
     a = np.random.default_rng(0).standard_normal((6, 2)) @ np.random.default_rng(1).standard_normal((2, 4))  # rank 2
     b = np.random.default_rng(2).standard_normal((6, 3))
     found, wanted = L.lstsq(tx.asarray(a), tx.asarray(b)), np.linalg.lstsq(a, b, rcond=None)
@@ -111,7 +111,7 @@ def test_least_squares_beside_numpy() -> None:
 @pytest.mark.parametrize("size", [0, 1, 5, 64, 150])
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("ones", [False, True])
-def test_triangular(dtype: tx.DType, size: int, upper: bool, ones: bool) -> None:
+def test_solve_triangular_satisfies_its_equation(dtype: tx.DType, size: int, upper: bool, ones: bool) -> None:
     a = random((2, size, size), dtype) * 0.05 + 2 * tx.eye(size, dtype=dtype)
     seen = tx.triu(a) if upper else tx.tril(a)
     if ones:
@@ -124,14 +124,14 @@ def test_triangular(dtype: tx.DType, size: int, upper: bool, ones: bool) -> None
     assert close(seen[0] @ one, b[0, :, 0].copy(), 100)
 
 
-def test_triangular_broadcasts() -> None:
+def test_solve_triangular_broadcasts() -> None:
     a, b = tx.triu(definite((3, 1, 4, 4))), random((2, 4, 5))
     x = L.solve_triangular(a, b, upper=True)
     assert x.shape == (3, 2, 4, 5) and close(a @ x, b.expand(3, 2, 4, 5).copy(), 100)
     assert b.shape == (2, 4, 5)
 
 
-def test_errors() -> None:
+def test_invalid_equations_raise() -> None:
     with pytest.raises(LinearAlgebraError, match="solve: the matrix is singular: no or many x solve"):
         L.solve(tx.ones((2, 2)), tx.ones(2))
     with pytest.raises(ShapeError, match=r"solve: shapes \(2, 2\) and \(3,\) do not fit: axis -2 .* size 2, axis -1 .* 3"):
@@ -150,7 +150,7 @@ def test_errors() -> None:
         L.inv([["a"]])
 
 
-def test_tensors_as_matrices() -> None:
+def test_tensorinv_and_tensorsolve_satisfy_their_equations() -> None:
     rng = np.random.default_rng(5)
     a = rng.normal(size=(2, 3, 6))
     b = rng.normal(size=(2, 3))
@@ -172,7 +172,7 @@ def test_tensors_as_matrices() -> None:
         tx.linalg.tensorinv(t * 0)
 
 
-def test_pinv_of_hermitian_matrices_and_by_numpys_name_for_the_share() -> None:
+def test_pinv_accepts_hermitian_rtol_and_rcond() -> None:
     x = tx.asarray([[4.0, 1.0], [1.0, 0.25]])  # of rank 1
     wanted = tx.linalg.pinv(x)
     np.testing.assert_allclose(np.asarray(tx.linalg.pinv(x, hermitian=True, rtol=1e-9)), np.asarray(wanted), rtol=1e-9)
@@ -186,7 +186,7 @@ def test_pinv_of_hermitian_matrices_and_by_numpys_name_for_the_share() -> None:
         tx.linalg.pinv(y, 0.5, rtol=0.1)  # type: ignore[misc]
 
 
-def test_what_is_no_square_matrix_is_numpys_error_of_linear_algebra_too() -> None:
+def test_shape_errors_are_also_numpy_linalg_errors() -> None:
     x = tx.ones((2, 3))
     for call in (
         *(tx.linalg.inv, tx.linalg.det, tx.linalg.eig, tx.linalg.cholesky, lambda x: tx.linalg.matrix_power(x, 2)),
