@@ -21,7 +21,7 @@ def test_compressed_csv_round_trip(suffix: str, tmp_path: Path) -> None:
     tx.files.save_csv(path, X, header="a,b,c,é")
     assert tx.files.load_csv(path, skip=1).tolist() == X.tolist()
     assert np.loadtxt(path, delimiter=",", skiprows=1, encoding="utf-8").tolist() == X.tolist()
-    assert [other.name for other in tmp_path.iterdir()] == [path.name]
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

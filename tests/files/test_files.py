@@ -31,8 +31,8 @@ class TestNpy:
         for k, t in enumerate((x, x.T, x[::-1, 1:], x.T.reshape(6), x[2:], x[0, 0])):
             path = tmp_path / f"{k}.npy"
             tx.files.save_npy(path, t)
-            found = tx.files.load_npy(path, mapped=mapped)
-            assert (found.shape, found.dtype, found.tolist()) == (t.shape, t.dtype, t.tolist())
+            result = tx.files.load_npy(path, mapped=mapped)
+            assert (result.shape, result.dtype, result.tolist()) == (t.shape, t.dtype, t.tolist())
             assert np.array_equal(np.load(path), t)
 
     def test_reads_files_written_by_numpy(self, tmp_path: Path) -> None:
@@ -66,13 +66,13 @@ class TestNpy:
 class TestNpz:
     @pytest.mark.parametrize("mapped", [False, True])
     def test_round_trip(self, tmp_path: Path, mapped: bool) -> None:
-        given = {"a": X, "b/c": X.T.astype(tx.float32), "n": tx.asarray(3), "e": tx.zeros((0, 2)), "é": X > 2}
+        tensors = {"a": X, "b/c": X.T.astype(tx.float32), "n": tx.asarray(3), "e": tx.zeros((0, 2)), "é": X > 2}
         path = tmp_path / "x.npz"
-        tx.files.save_npz(path, **given)
-        found = tx.files.load_npz(path, mapped=mapped)
-        assert {k: (v.dtype, v.tolist()) for k, v in found.items()} == {k: (v.dtype, v.tolist()) for k, v in given.items()}
-        with np.load(path) as its:
-            assert {k: its[k].tolist() for k in its} == {k: v.tolist() for k, v in given.items()}
+        tx.files.save_npz(path, **tensors)
+        result = tx.files.load_npz(path, mapped=mapped)
+        assert {k: (v.dtype, v.tolist()) for k, v in result.items()} == {k: (v.dtype, v.tolist()) for k, v in tensors.items()}
+        with np.load(path) as archive:
+            assert {k: archive[k].tolist() for k in archive} == {k: v.tolist() for k, v in tensors.items()}
 
     def test_mapped_members_are_aligned(self, tmp_path: Path) -> None:
         tx.files.save_npz(tmp_path / "x.npz", a=tx.ones(3), bc=tx.arange(1000))
@@ -83,8 +83,8 @@ class TestNpz:
     def test_reads_files_written_by_numpy(self, tmp_path: Path, save: Any) -> None:
         save(tmp_path / "x.npz", a=np.arange(1000), b=np.ones((2, 3), ">f4"))
         for mapped in (False, True):
-            found = tx.files.load_npz(tmp_path / "x.npz", mapped=mapped)
-            assert found["a"].sum().item() == 499500 and found["b"].tolist() == [[1.0] * 3] * 2
+            result = tx.files.load_npz(tmp_path / "x.npz", mapped=mapped)
+            assert result["a"].sum().item() == 499500 and result["b"].tolist() == [[1.0] * 3] * 2
 
 
 class TestCsv:
@@ -92,8 +92,8 @@ class TestCsv:
         path = tmp_path / "x.csv"
         for t in (X, X / 7, X.astype(tx.float32) / 7, X > 2, X[0]):
             tx.files.save_csv(path, t, header="a,b,c", delimiter=";")
-            found = tx.files.load_csv(path, skip=1, dtype=t.dtype, delimiter=";")
-            assert found.reshape(t.shape).tolist() == t.tolist()
+            result = tx.files.load_csv(path, skip=1, dtype=t.dtype, delimiter=";")
+            assert result.reshape(t.shape).tolist() == t.tolist()
         assert tx.files.load_csv(path, skip=1, delimiter=";").dtype is tx.float64
 
     def test_selected_columns_and_comments(self, tmp_path: Path) -> None:
@@ -146,8 +146,8 @@ class TestGguf:
         count, nbytes = library.GGML_QUANT_SIZES[kind]
         numbers = np.random.default_rng(0)
         content = numbers.integers(0, 256, (2 * 256 // count, nbytes), np.uint8)
-        for at in {"Q4_1": (0, 2), "Q5_1": (0, 2), "Q6_K": (208,), "BF16": ()}.get(name, (0,)):  # factors that are no NaN
-            content[:, at : at + 2] = numbers.normal(size=len(content)).astype(np.float16)[:, None].view(np.uint8)
+        for offset in {"Q4_1": (0, 2), "Q5_1": (0, 2), "Q6_K": (208,), "BF16": ()}.get(name, (0,)):  # factors that are no NaN
+            content[:, offset : offset + 2] = numbers.normal(size=len(content)).astype(np.float16)[:, None].view(np.uint8)
         if name == "BF16":
             content = numbers.normal(size=512).astype(np.float32).view(np.uint16)[1::2].copy().view(np.uint8).reshape(-1, 2)
         wanted = library.quants.dequantize(content.reshape(-1), kind)
@@ -196,10 +196,10 @@ def test_unsupported_safetensors_dtype_raises(tmp_path: Path) -> None:
             tx.files.load(path, mapped=mapped)
 
 
-@pytest.mark.parametrize("told", ["[]", "{}", "null", '{"tensor": "x"}', '{"dict": 3}', '{"list": [' * 20_000, "\\"])
-def test_damaged_state_metadata_raises(told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("metadata", ["[]", "{}", "null", '{"tensor": "x"}', '{"dict": 3}', '{"list": [' * 20_000, "\\"])
+def test_damaged_state_metadata_raises(metadata: str, tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    path.write_bytes(with_header({"__metadata__": {"tenxor": told}}))
+    path.write_bytes(with_header({"__metadata__": {"tenxor": metadata}}))
     with pytest.raises(FileError, match="is damaged"):
         tx.files.load_state(path)
 
@@ -208,8 +208,8 @@ def test_state_distinguishes_similar_names(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     state = {"a": {"b": tx.asarray([1])}, "a/b": tx.asarray([2]), 1: tx.asarray([3]), "1": [tx.asarray([4])], "1/0": tx.asarray([5])}
     tx.files.save_state(path, state)
-    found = tx.files.load_state(path)
-    assert [found["a"]["b"].item(), found["a/b"].item(), found[1].item(), found["1"][0].item(), found["1/0"].item()] == [1, 2, 3, 4, 5]
+    result = tx.files.load_state(path)
+    assert [result["a"]["b"].item(), result["a/b"].item(), result[1].item(), result["1"][0].item(), result["1/0"].item()] == [1, 2, 3, 4, 5]
 
 
 def test_bfloat16_in_safetensors_is_read_without_ml_dtypes(tmp_path: Path) -> None:
@@ -224,8 +224,8 @@ def test_bfloat16_in_safetensors_is_read_without_ml_dtypes(tmp_path: Path) -> No
         "import sys; sys.modules['ml_dtypes'] = None; import tenxor as tx; found, _ = tx.files.load(sys.argv[1]);"
         " print(sorted(found), found['w'].dtype, found['w'].tolist(), found['v'].tolist())"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)
-    assert done.stdout.split() == ["['v',", "'w']", "bfloat16", "[[1.0],", "[-2.0]]", "[2.5]"]
+    process = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)
+    assert process.stdout.split() == ["['v',", "'w']", "bfloat16", "[[1.0],", "[-2.0]]", "[2.5]"]
 
 
 def npy_header(shape: str, descr: str) -> bytes:

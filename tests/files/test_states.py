@@ -19,16 +19,16 @@ class Letter(enum.Enum):
 
 
 def nest(levels: int) -> Any:
-    found: Any = 1
+    result: Any = 1
     for k in range(levels):
-        found = {"a": found} if k % 2 else [found]
-    return found
+        result = {"a": result} if k % 2 else [result]
+    return result
 
 
 def containing_itself() -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    found["a"] = [found]
-    return found
+    result: dict[str, Any] = {}
+    result["a"] = [result]
+    return result
 
 
 def comparable(x: Any) -> Any:
@@ -95,8 +95,8 @@ def test_save_state_rejects_states_that_cannot_be_restored(name: str, file: str,
 
 def test_numpy_reads_the_tensors_of_a_saved_state(tmp_path: Path) -> None:
     tx.files.save_state(tmp_path / "x.npz", {"layers": [{"weight": T}], "step": 3})
-    with np.load(tmp_path / "x.npz") as found:
-        assert found["layers/0/weight"].tolist() == T.tolist()
+    with np.load(tmp_path / "x.npz") as result:
+        assert result["layers/0/weight"].tolist() == T.tolist()
 
 
 @pytest.mark.usefixtures("_without_packages")
@@ -119,9 +119,9 @@ class TestPlainInstall:
         tx.files.save_npy(tmp_path / "x.npy", T)
         tx.files.save_npz(tmp_path / "x.npz", x=T)
         tx.files.save_csv(tmp_path / "x.csv", T)
-        found = [tx.files.load_npy(tmp_path / "x.npy"), tx.files.load_npz(tmp_path / "x.npz")["x"]]
-        found.append(tx.files.load_csv(tmp_path / "x.csv", dtype=tx.int64))
-        assert [comparable(x) for x in found] == [comparable(T)] * 3
+        result = [tx.files.load_npy(tmp_path / "x.npy"), tx.files.load_npz(tmp_path / "x.npz")["x"]]
+        result.append(tx.files.load_csv(tmp_path / "x.csv", dtype=tx.int64))
+        assert [comparable(x) for x in result] == [comparable(T)] * 3
 
     def test_missing_safetensors_error_names_the_package_and_an_alternative(self, tmp_path: Path) -> None:
         (tmp_path / "there").write_bytes(bytes(8))

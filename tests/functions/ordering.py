@@ -34,18 +34,18 @@ def drawn(dtype: tx.DType, shape: tuple[int, ...], seed: int = 0, most: int | No
     if dtype.is_integer:
         low, high = (int(dtype.lowest), int(dtype.highest)) if most is None else (max(int(dtype.lowest), -most), most)
         return tx.asarray(rng.integers(low, high, shape, dtype=dtype.numpy, endpoint=True))
-    found = rng.standard_normal(shape) * 100 if most is None else rng.integers(-most, most, shape, endpoint=True) / 2
+    result = rng.standard_normal(shape) * 100 if most is None else rng.integers(-most, most, shape, endpoint=True) / 2
     odd = np.asarray([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, -0.0])
-    found = np.where(rng.random(shape) < 0.3, rng.choice(odd, shape), found)
+    result = np.where(rng.random(shape) < 0.3, rng.choice(odd, shape), result)
     if dtype.is_complex:
-        found = found + 1j * np.roll(found, 3, axis=-1)
+        result = result + 1j * np.roll(result, 3, axis=-1)
     with np.errstate(invalid="ignore"):
-        return tx.asarray(found).astype(dtype)
+        return tx.asarray(result).astype(dtype)
 
 
-def same(found: list[Any], expected: list[Any]) -> bool:
+def same(result: list[Any], expected: list[Any]) -> bool:
     """Return whether elements are equal, including the signs of zeros; NaN equals NaN."""
-    return [_shown(x) for x in found] == [_shown(x) for x in expected]
+    return [_shown(x) for x in result] == [_shown(x) for x in expected]
 
 
 def _shown(value: Any) -> str:

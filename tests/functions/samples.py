@@ -73,20 +73,20 @@ SAMPLES: dict[str, Callable[[], Pair]] = {
 each_sample = pytest.mark.parametrize("sample", SAMPLES)
 
 
-def assert_same(found: tx.Tensor, expected: Any) -> None:
+def assert_same(result: tx.Tensor, expected: Any) -> None:
     """Check equal shapes, dtypes and elements; NaN equals NaN."""
     expected = np.asarray(expected)
-    assert found.shape == expected.shape
-    assert found.dtype is tx.dtype(expected.dtype)
-    np.testing.assert_array_equal(found.to_numpy(), expected)
+    assert result.shape == expected.shape
+    assert result.dtype is tx.dtype(expected.dtype)
+    np.testing.assert_array_equal(result.to_numpy(), expected)
 
 
-def assert_close(found: tx.Tensor, expected: Any, tolerance: float = 1e-12) -> None:
+def assert_close(result: tx.Tensor, expected: Any, tolerance: float = 1e-12) -> None:
     """Check equal shapes and dtypes, and elements up to rounding."""
     expected = np.asarray(expected)
-    assert found.shape == expected.shape
-    assert found.dtype is tx.dtype(expected.dtype)
-    np.testing.assert_allclose(found.to_numpy(), expected, rtol=tolerance, atol=tolerance)
+    assert result.shape == expected.shape
+    assert result.dtype is tx.dtype(expected.dtype)
+    np.testing.assert_allclose(result.to_numpy(), expected, rtol=tolerance, atol=tolerance)
 
 
 def kernels_of(*tensors: tx.Tensor) -> int:

@@ -29,19 +29,19 @@ def reference_attention(q: Array, k: Array, v: Array, mask: Any = None, causal: 
     if mask is not None:
         added = np.broadcast_to(np.where(mask, 0.0, -inf) if np.asarray(mask).dtype == bool else mask, added.shape)
     factor = 1 / sqrt(q.shape[-1]) if scale is None else scale
-    found = np.zeros((*batch, length, v.shape[-1]))
-    for at in product(*map(range, batch)):
+    result = np.zeros((*batch, length, v.shape[-1]))
+    for batch_index in product(*map(range, batch)):
         for i in range(length):
             scores = [
-                float(q[at][i] @ k[at][j]) * factor + added[at][i, j]
+                float(q[batch_index][i] @ k[batch_index][j]) * factor + added[batch_index][i, j]
                 for j in range(i + 1 if causal else count)
                 if j < count
             ]
             highest = max(scores)
             if highest > -inf:
                 weights = [exp(s - highest) for s in scores]
-                found[at][i] = sum(w * row for w, row in zip(weights, v[at], strict=False)) / sum(weights)
-    return found
+                result[batch_index][i] = sum(w * row for w, row in zip(weights, v[batch_index], strict=False)) / sum(weights)
+    return result
 
 
 def drawn(*shapes: tuple[int, ...], seed: int = 0) -> list[Array]:
@@ -90,18 +90,18 @@ def test_fully_masked_queries_give_zero() -> None:
     q, k, v = drawn((4, 3), (5, 3), (5, 2))
     lets = np.ones((4, 5), bool)
     lets[1] = lets[3] = False
-    found = attend(q, k, v, lets)
-    assert_close(found, reference_attention(q, k, v, lets))
-    assert found[1].tolist() == found[3].tolist() == [0.0, 0.0]
-    assert_same(attend(q, k, v, np.where(lets, 0.0, -inf)), found.to_numpy())
+    result = attend(q, k, v, lets)
+    assert_close(result, reference_attention(q, k, v, lets))
+    assert result[1].tolist() == result[3].tolist() == [0.0, 0.0]
+    assert_same(attend(q, k, v, np.where(lets, 0.0, -inf)), result.to_numpy())
 
 
 def test_nan_affects_only_the_queries_that_read_it() -> None:
     q, k, v = drawn((3, 2), (3, 2), (3, 2))
     q[0, 0] = nan
-    found = attend(q, k, v).to_numpy()
-    assert np.isnan(found[0]).all()
-    assert np.isfinite(found[1:]).all()
+    result = attend(q, k, v).to_numpy()
+    assert np.isnan(result[0]).all()
+    assert np.isfinite(result[1:]).all()
 
 
 def test_large_scores_do_not_overflow() -> None:
@@ -114,8 +114,8 @@ def test_large_scores_do_not_overflow() -> None:
     [((0, 4, 3), (0, 5, 3), (0, 5, 2)), ((2, 0, 3), (2, 5, 3), (2, 5, 2)), ((2, 4, 3), (2, 0, 3), (2, 0, 2)), ((4, 3), (5, 3), (5, 0))],
 )  # fmt: skip
 def test_attention_without_elements(shapes: tuple[tuple[int, ...], ...]) -> None:
-    found = attend(*map(np.zeros, shapes))
-    assert_same(found, np.zeros((*shapes[0][:-1], shapes[2][-1])))
+    result = attend(*map(np.zeros, shapes))
+    assert_same(result, np.zeros((*shapes[0][:-1], shapes[2][-1])))
 
 
 def test_keys_without_elements_have_equal_weights() -> None:
@@ -129,11 +129,11 @@ def test_keys_without_elements_have_equal_weights() -> None:
 @pytest.mark.parametrize("dtype", [tx.float16, tx.bfloat16, tx.float32], ids=str)
 def test_narrow_floats_are_rounded_once_in_attention(dtype: tx.DType) -> None:
     q, k, v = [tx.asarray(a).astype(dtype) for a in drawn((2, 7, 4), (2, 9, 4), (2, 9, 3))]
-    found = attend(q, k, v, is_causal=True)
-    assert found.dtype is dtype
+    result = attend(q, k, v, is_causal=True)
+    assert result.dtype is dtype
     exact = [t.astype(tx.float64).to_numpy() for t in (q, k, v)]
     tolerance = max(tx.finfo(dtype).eps * 0.51, 1e-5)
-    np.testing.assert_allclose(found.astype(tx.float64).to_numpy(), reference_attention(*exact, causal=True), tolerance, 1e-6)
+    np.testing.assert_allclose(result.astype(tx.float64).to_numpy(), reference_attention(*exact, causal=True), tolerance, 1e-6)
 
 
 def test_dtypes_of_operands_promote() -> None:
@@ -152,7 +152,7 @@ def test_dtypes_of_operands_promote() -> None:
 def test_operands_of_any_layout() -> None:
     (x,) = drawn((3, 6, 2, 4))
     t = tx.asarray(x)
-    for seen, array in (
+    for tensor, array in (
         (t.permute(0, 2, 1, 3), x.transpose(0, 2, 1, 3)),  # heads as they come out of a projection
         (t.permute(3, 2, 1, 0), x.transpose(3, 2, 1, 0)),
         (t[:, ::-1, :, ::-1], x[:, ::-1, :, ::-1]),
@@ -160,7 +160,7 @@ def test_operands_of_any_layout() -> None:
         (t.oindex[[2, 0, 0]], x[[2, 0, 0]]),
         (t * 2 + 1, x * 2 + 1),
     ):
-        assert_close(attend(seen, seen, seen, is_causal=True), reference_attention(array, array, array, causal=True))
+        assert_close(attend(tensor, tensor, tensor, is_causal=True), reference_attention(array, array, array, causal=True))
 
 
 @pytest.mark.usefixtures("blocks")
@@ -168,11 +168,11 @@ def test_operands_of_any_layout() -> None:
 def test_result_ignores_later_writes_to_operands(share: bool) -> None:
     arrays = drawn((2, 5, 3), (2, 6, 3), (2, 6, 4), (5, 6))
     operands = [tx.asarray(a.copy(), copy=not share) for a in arrays]
-    found = attend(*operands)
+    result = attend(*operands)
     for t in operands:
         t[...] = 1000.0
-    assert_close(found, reference_attention(*arrays))
-    found[...] = 0.0
+    assert_close(result, reference_attention(*arrays))
+    result[...] = 0.0
     assert operands[2][0, 0, 0].item() == 1000.0
 
 
@@ -182,15 +182,15 @@ def test_the_full_score_matrix_is_never_in_memory(is_causal: bool) -> None:
     q, k, v = [tx.random.rand(4, 1500, 8).astype(tx.float32).realize() for _ in range(3)]
     attend(q, k, v, is_causal=is_causal)
     before = tx.memory(reset_peak=True).in_use
-    found = attend(q, k, v, is_causal=is_causal)
-    assert tx.memory().peak - before < found.nbytes + 3 * attention.BLOCK_BYTES < 4 * 1500 * 1500 * 4 / 2
+    result = attend(q, k, v, is_causal=is_causal)
+    assert tx.memory().peak - before < result.nbytes + 3 * attention.BLOCK_BYTES < 4 * 1500 * 1500 * 4 / 2
     exact = [t[1:2].astype(tx.float64).to_numpy() for t in (q, k, v)]
-    some = (
+    expected = (
         reference_attention(exact[0][:, -5:], *exact[1:])
         if not is_causal
         else reference_attention(exact[0][:, :5], *exact[1:], causal=True)
     )
-    np.testing.assert_allclose(found[1:2, :5] if is_causal else found[1:2, -5:], some, rtol=1e-5)
+    np.testing.assert_allclose(result[1:2, :5] if is_causal else result[1:2, -5:], expected, rtol=1e-5)
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -209,9 +209,9 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", ERRORS)
-def test_invalid_arguments_raise(what: str) -> None:
-    call, error, names = ERRORS[what]
+@pytest.mark.parametrize("case", ERRORS)
+def test_invalid_arguments_raise(case: str) -> None:
+    call, error, names = ERRORS[case]
     with pytest.raises(error) as raised:
         call()
     for name in ("scaled_dot_product_attention", *names):
@@ -221,11 +221,11 @@ def test_invalid_arguments_raise(what: str) -> None:
 def test_grouped_queries_share_heads_of_keys_and_values() -> None:
     q, k, v, added = drawn((2, 6, 5, 4), (2, 2, 7, 4), (2, 2, 7, 3), (2, 6, 5, 7))
     for mask in (None, added, added[:, :1], added[0, 0], added > 0):
-        found = attend(q, k, v, mask, enable_gqa=True)
-        assert_close(found, reference_attention(q, np.repeat(k, 3, axis=1), np.repeat(v, 3, axis=1), mask))
+        result = attend(q, k, v, mask, enable_gqa=True)
+        assert_close(result, reference_attention(q, np.repeat(k, 3, axis=1), np.repeat(v, 3, axis=1), mask))
     causal = attend(q, k, v, is_causal=True, scale=0.3, enable_gqa=True)
     assert_close(causal, reference_attention(q, np.repeat(k, 3, axis=1), np.repeat(v, 3, axis=1), causal=True, scale=0.3))
     wrong: tuple[tuple[Any, ...], ...] = ((q[:, :5], k, v), (q, k, v[:, :1]), (q[0, 0], k, v), (q, k, v, added[:, :4]))
-    for given in wrong:
+    for operands in wrong:
         with pytest.raises(ShapeError, match=r"scaled_dot_product_attention: .*(heads|axis -3)"):
-            attend(*given, enable_gqa=True)
+            attend(*operands, enable_gqa=True)

@@ -46,17 +46,17 @@ def test_putmask_equals_numpy(sample: str) -> None:
 
 def test_interp_equals_numpy() -> None:
     rng = np.random.default_rng(0)
-    at = np.concatenate([rng.random(50) * 12 - 1, [0.0, 1.0, 4.0, 10.0, np.nan, np.inf, -np.inf]])
+    x = np.concatenate([rng.random(50) * 12 - 1, [0.0, 1.0, 4.0, 10.0, np.nan, np.inf, -np.inf]])
     for points in (np.asarray([0.0, 1.0, 4.0, 10.0]), np.asarray([0.0]), np.asarray([0.0, 1.0, 1.0, 2.0])):
         for heights in (rng.random(points.size), rng.integers(0, 9, points.size), rng.random(points.size) * 1j):
             for ends in ({}, {"left": -1.0, "right": 99.0}):
-                found = tx.interp(tx.asarray(at.reshape(3, 19)), tx.asarray(points), tx.asarray(heights), **ends)
-                wanted = np.interp(at.reshape(3, 19), points, heights, **ends)
+                result = tx.interp(tx.asarray(x.reshape(3, 19)), tx.asarray(points), tx.asarray(heights), **ends)
+                wanted = np.interp(x.reshape(3, 19), points, heights, **ends)
                 if points.size == 1:
-                    wanted = np.where(np.isnan(at.reshape(3, 19)), np.nan, wanted)  # NumPy has the one height there
+                    wanted = np.where(np.isnan(x.reshape(3, 19)), np.nan, wanted)  # NumPy has the one height there
                 if np.unique(points).size == points.size:
-                    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-12, atol=1e-14)
-                assert found.dtype is tx.dtype(wanted.dtype)
+                    np.testing.assert_allclose(result.to_numpy(), wanted, rtol=1e-12, atol=1e-14)
+                assert result.dtype is tx.dtype(wanted.dtype)
     assert tx.interp(0.5, [0, 1], [0, 10]).item() == 5.0
 
 
@@ -65,15 +65,15 @@ def test_interp_with_infinite_and_nan_heights_equals_numpy() -> None:
     for _ in range(200):
         points = np.sort(rng.permutation(8)[: rng.integers(2, 6)]).astype(float)
         heights = rng.choice([0.0, 1.0, -2.0, np.inf, np.nan], points.size, p=[0.3, 0.3, 0.3, 0.05, 0.05])
-        at = rng.choice([-1.0, 0.0, 0.5, 1.0, 2.0, 3.5, 7.0, 9.0, np.nan, np.inf, -np.inf], 1100)
-        wanted = np.interp(at, points, heights)
-        assert np.array_equal(tx.interp(at, points, heights).to_numpy(), wanted, equal_nan=True)
-        assert np.array_equal(tx.interp(at[:20], points, heights).to_numpy(), wanted[:20], equal_nan=True)
+        x = rng.choice([-1.0, 0.0, 0.5, 1.0, 2.0, 3.5, 7.0, 9.0, np.nan, np.inf, -np.inf], 1100)
+        wanted = np.interp(x, points, heights)
+        assert np.array_equal(tx.interp(x, points, heights).to_numpy(), wanted, equal_nan=True)
+        assert np.array_equal(tx.interp(x[:20], points, heights).to_numpy(), wanted[:20], equal_nan=True)
 
 
 def test_interp_with_period_equals_numpy() -> None:
-    at, points, heights = np.asarray([-180, -170, -185, 185, -10, -5, 0, 365]), [190, -190, 350, -350], [5, 10, 3, 4]
-    assert_close(tx.interp(at, points, heights, period=360), np.interp(at, points, heights, period=360))
+    x, points, heights = np.asarray([-180, -170, -185, 185, -10, -5, 0, 365]), [190, -190, 350, -350], [5, 10, 3, 4]
+    assert_close(tx.interp(x, points, heights, period=360), np.interp(x, points, heights, period=360))
 
 
 def test_invalid_arguments_raise() -> None:

@@ -21,8 +21,8 @@ def test_isclose_equals_numpy(equal_nan: bool, dtype: type) -> None:
         values = (ODD + (1j * ODD[::-1] if dtype is np.complex128 else 0)).astype(dtype)
         for rtol, atol in ((1e-5, 1e-8), (0.0, 0.0), (1e-12, 1.0)):
             wanted = np.isclose(values[:, None], values, rtol, atol, equal_nan)
-            found = tx.isclose(tx.asarray(values).expand_dims(1), tx.asarray(values), rtol, atol, equal_nan)
-            assert_same(found, wanted)
+            result = tx.isclose(tx.asarray(values).expand_dims(1), tx.asarray(values), rtol, atol, equal_nan)
+            assert_same(result, wanted)
             assert tx.allclose(tx.asarray(values), tx.asarray(values), equal_nan=equal_nan) is equal_nan
 
 
@@ -39,9 +39,9 @@ def test_array_equal_compares_all_elements(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     assert tx.array_equal(tensor, array) and tx.array_equiv(tensor, array) and tx.allclose(tensor, array)
     if array.size:
-        other = array.copy()
-        other[(-1,) * array.ndim] += 1
-        assert not tx.array_equal(tensor, other) and not tx.array_equiv(tensor, other)
+        changed = array.copy()
+        changed[(-1,) * array.ndim] += 1
+        assert not tx.array_equal(tensor, changed) and not tx.array_equiv(tensor, changed)
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
@@ -58,8 +58,8 @@ def test_array_equal_needs_equal_shapes_and_array_equiv_broadcasts() -> None:
 
 
 def test_isclose_compares_python_numbers_in_the_dtype_of_the_tensor() -> None:
-    near = 1.0 - float(np.finfo(np.float32).eps) * 0.01  # in float32 it is 1
-    for a, b in ((np.float32(1), near), (near, np.float32(1)), (np.ones(2, np.float32), near)):
+    almost_1 = 1.0 - float(np.finfo(np.float32).eps) * 0.01  # in float32 it is 1
+    for a, b in ((np.float32(1), almost_1), (almost_1, np.float32(1)), (np.ones(2, np.float32), almost_1)):
         ours = [tx.asarray(x) if isinstance(x, (np.generic, np.ndarray)) else x for x in (a, b)]
         assert np.asarray(tx.isclose(*ours, rtol=0, atol=0)).tolist() == np.isclose(a, b, rtol=0, atol=0).tolist()
         assert np.asarray(tx.isclose(*ours, rtol=0, atol=0)).all()

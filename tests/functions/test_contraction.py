@@ -19,16 +19,16 @@ from .test_einsum import DTYPES, FLOATS, random_operand, wrapped
 SIZES = (0, 1, 2, 3, 5, 8, 17)
 
 
-def agrees(found: tx.Tensor, function: Callable[..., Any], *arrays: Array) -> None:
+def agrees(result: tx.Tensor, function: Callable[..., Any], *arrays: Array) -> None:
     """Check a result against NumPy's function of float64, or of Python's integers modulo 2 to the power of the width."""
-    dtype = found.dtype
+    dtype = result.dtype
     expected = np.asarray(function(*arrays))
-    assert found.shape == expected.shape
+    assert result.shape == expected.shape
     if dtype.is_float:
         size = np.asarray(function(*map(np.abs, arrays)))
-        assert np.all(np.abs(found.astype(tx.float64).to_numpy() - expected) <= FLOATS[dtype] * (size + 1e-3))
+        assert np.all(np.abs(result.astype(tx.float64).to_numpy() - expected) <= FLOATS[dtype] * (size + 1e-3))
     else:
-        assert found.ravel().tolist() == wrapped(expected, dtype)
+        assert result.ravel().tolist() == wrapped(expected, dtype)
 
 
 def exact_vecdot(a: Array, b: Array, axis: int) -> Array:
@@ -93,8 +93,8 @@ def test_vecdot_broadcasts_all_other_axes() -> None:
 
 def test_products_with_a_number_multiply() -> None:
     t = tx.asarray([[1, 2], [3, 4]])
-    for found in (t.dot(2), tx.dot(t, 2), tx.dot(tx.asarray(2), t), tx.inner(2, t), tx.inner(t, tx.asarray(2))):
-        assert found.tolist() == [[2, 4], [6, 8]]
+    for result in (t.dot(2), tx.dot(t, 2), tx.dot(tx.asarray(2), t), tx.inner(2, t), tx.inner(t, tx.asarray(2))):
+        assert result.tolist() == [[2, 4], [6, 8]]
     assert tx.dot(2, 3).item() == tx.inner(2, 3).item() == 6
     assert tx.outer(2, 3).tolist() == [[6]]
     assert t.dot([1, 1]).tolist() == [3, 7]
@@ -118,9 +118,9 @@ def test_products_promote_dtypes() -> None:
 
 
 def test_products_of_narrow_floats_are_summed_in_float32() -> None:
-    ones = tx.ones(5000, dtype=tx.float16)
-    for found in (tx.vecdot(ones, ones), ones.dot(ones), tx.inner(ones, ones), tx.tensordot(ones, ones, axes=1)):
-        assert found.item() == 5000.0
+    unit = tx.ones(5000, dtype=tx.float16)
+    for result in (tx.vecdot(unit, unit), unit.dot(unit), tx.inner(unit, unit), tx.tensordot(unit, unit, axes=1)):
+        assert result.item() == 5000.0
 
 
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
@@ -141,10 +141,10 @@ def test_products_are_one_lazy_kernel_and_ignore_later_writes(call: Callable[[An
     expected = call(a, a).to_numpy()
     array = np.ones((16, 16))
     pinned, pending = tx.asarray(array, copy=False), tx.ones((16, 16)) * 1
-    found = [call(pinned, a), call(a, pinned), call(pending, a), call(pinned, pinned)]
+    products = [call(pinned, a), call(a, pinned), call(pending, a), call(pinned, pinned)]
     array[...] = 5.0
     pending[...] = 5.0
-    for result in found:
+    for result in products:
         assert_same(result, expected)
         result[...] = 0.0
     assert array.tolist() == pending.tolist() == [[5.0] * 16] * 16
@@ -156,19 +156,19 @@ def test_long_sums_need_no_copies_of_narrow_or_pending_operands(
     dtype: tx.DType, threads: Callable[[int], None]
 ) -> None:
     """Long sums are split into parts, each over a range of the summed axis."""
-    ones = tx.ones((30, 400_013), dtype=dtype).realize()
-    enough = ones.size * 2  # bytes: in float32, or 32 bits, they would take twice as many
+    operand = tx.ones((30, 400_013), dtype=dtype).realize()
+    copy_bytes = operand.size * 2  # bytes: in float32, or 32 bits, they would take twice as many
     threads(1)  # each has packed blocks of its own
-    for call, most in (
-        (lambda: tx.einsum("ik,jk->ij", ones, ones[:20]), 3),
-        (lambda: tx.contract(ones[:20], ones.T, [(1, 0)]), 3),
-        (lambda: tx.einsum("k,k->", ones.ravel(), ones.flip(0).ravel()), 2),
-        (lambda: tx.einsum("ik,jk->ij", ones * 1, abs(ones[:20] * 1)), 3),
+    for call, max_kernels in (
+        (lambda: tx.einsum("ik,jk->ij", operand, operand[:20]), 3),
+        (lambda: tx.contract(operand[:20], operand.T, [(1, 0)]), 3),
+        (lambda: tx.einsum("k,k->", operand.ravel(), operand.flip(0).ravel()), 2),
+        (lambda: tx.einsum("ik,jk->ij", operand * 1, abs(operand[:20] * 1)), 3),
     ):
-        assert kernels_of(call()) <= most
+        assert kernels_of(call()) <= max_kernels
         start = tx.memory(reset_peak=True)
         call().realize()
-        assert tx.memory().peak - start.in_use < enough
+        assert tx.memory().peak - start.in_use < copy_bytes
 
 
 @pytest.mark.large
@@ -198,21 +198,21 @@ def test_contract_keeps_the_dtype(dtype: tx.DType) -> None:
     rng = random.Random(str(dtype))
     (a, exact_a), (b, exact_b) = (random_operand(rng, shape, dtype) for shape in ((3, 17, 9), (9, 3, 8)))
     for pairs, subscripts in (([(2, 0)], "bij,jck->bick"), ([(0, 1), (2, 0)], "bij,jbk->bik"), ([], "bij,jck->bijjck")):
-        found = tx.contract(a, b, pairs)
-        assert found.dtype is dtype
+        result = tx.contract(a, b, pairs)
+        assert result.dtype is dtype
         if not pairs:
-            agrees(found, np.multiply.outer, exact_a, exact_b)
+            agrees(result, np.multiply.outer, exact_a, exact_b)
         elif dtype is tx.bool:
-            assert found.tolist() == (np.einsum(subscripts, exact_a.astype(int), exact_b.astype(int)) > 0).tolist()
+            assert result.tolist() == (np.einsum(subscripts, exact_a.astype(int), exact_b.astype(int)) > 0).tolist()
         else:
-            agrees(found, lambda x, y, s=subscripts: np.einsum(s, x, y), exact_a, exact_b)
+            agrees(result, lambda x, y, s=subscripts: np.einsum(s, x, y), exact_a, exact_b)
 
 
 def test_contract_accepts_a_custom_multiply_or_add() -> None:
     a, b = np.arange(6).reshape(2, 3), np.arange(12).reshape(3, 4)
-    apart = np.abs(a[:, :, None] - b[None])
+    distances = np.abs(a[:, :, None] - b[None])
     ours = [tx.asarray(a), tx.asarray(b)]
-    assert_same(tx.contract(*ours, [(1, 0)], multiply=lambda x, y: abs(x - y)), apart.sum(1))
+    assert_same(tx.contract(*ours, [(1, 0)], multiply=lambda x, y: abs(x - y)), distances.sum(1))
     assert_same(tx.contract(*ours, [(1, 0)], add=tx.maximum), (a[:, :, None] * b[None]).max(1))
     assert_same(tx.contract(*ours, [(1, 0)], operator.mul, operator.add), a @ b)
     assert_same(tx.contract(*ours, [], multiply=operator.sub), np.subtract.outer(a, b))
@@ -325,5 +325,5 @@ def test_matmul_accepts_lists_and_arrays() -> None:
     wanted = [[7.0, 10.0], [15.0, 22.0]]
     rows = [[1.0, 2.0], [3.0, 4.0]]
     for a, b in ((rows, rows), (tx.asarray(rows), rows), (np.asarray(rows), tx.asarray(rows)), (rows, np.asarray(rows))):
-        found = tx.matmul(a, b)
-        assert type(found) is tx.Tensor and found.tolist() == wanted
+        result = tx.matmul(a, b)
+        assert type(result) is tx.Tensor and result.tolist() == wanted

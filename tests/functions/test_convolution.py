@@ -32,18 +32,18 @@ def reference_convolution(
     """Return the convolution by its definition, for `x` with a batch axis."""
     x = np.pad(x, [(0, 0), (0, 0), *padding])
     kernel, outputs = w.shape[2:], w.shape[0] // groups
-    its = list(zip(x.shape[2:], kernel, stride, dilation, strict=True))
-    sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in its]
-    found = np.zeros((x.shape[0], w.shape[0], *sizes), x.dtype)
-    for at in product(*map(range, kernel)):
-        where = tuple(
-            slice(t * d, t * d + (m - 1) * s + 1, s) for t, d, s, m in zip(at, dilation, stride, sizes, strict=True)
+    axes = list(zip(x.shape[2:], kernel, stride, dilation, strict=True))
+    sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in axes]
+    result = np.zeros((x.shape[0], w.shape[0], *sizes), x.dtype)
+    for position in product(*map(range, kernel)):
+        window = tuple(
+            slice(t * d, t * d + (m - 1) * s + 1, s) for t, d, s, m in zip(position, dilation, stride, sizes, strict=True)
         )
         for g in range(groups):
-            seen = x[(slice(None), slice(g * w.shape[1], (g + 1) * w.shape[1]), *where)]
-            some = w[(slice(g * outputs, (g + 1) * outputs), slice(None), *at)]
-            found[:, g * outputs : (g + 1) * outputs] += np.einsum("nc...,oc->no...", seen, some)
-    return found if bias is None else found + bias.reshape(-1, *(1,) * len(kernel))
+            elements = x[(slice(None), slice(g * w.shape[1], (g + 1) * w.shape[1]), *window)]
+            weights = w[(slice(g * outputs, (g + 1) * outputs), slice(None), *position)]
+            result[:, g * outputs : (g + 1) * outputs] += np.einsum("nc...,oc->no...", elements, weights)
+    return result if bias is None else result + bias.reshape(-1, *(1,) * len(kernel))
 
 
 def reference_transposed(
@@ -52,27 +52,27 @@ def reference_transposed(
     bias: Array | None,
     stride: Numbers,
     padding: Numbers,
-    more: Numbers,
+    output_padding: Numbers,
     groups: int,
     dilation: Numbers,
 ) -> Array:
     """Return the transposed convolution by its definition: each element of the kernel adds `x` to outputs `stride` apart."""
     kernel, channels, outputs = w.shape[2:], w.shape[0] // groups, w.shape[1]
-    its = list(zip(x.shape[2:], kernel, stride, dilation, more, strict=True))
-    found = np.zeros(
-        (x.shape[0], groups * outputs, *((n - 1) * s + d * (k - 1) + 1 + m for n, k, s, d, m in its)), x.dtype
+    axes = list(zip(x.shape[2:], kernel, stride, dilation, output_padding, strict=True))
+    result = np.zeros(
+        (x.shape[0], groups * outputs, *((n - 1) * s + d * (k - 1) + 1 + m for n, k, s, d, m in axes)), x.dtype
     )
-    for at in product(*map(range, kernel)):
-        where = tuple(slice(t * d, t * d + (n - 1) * s + 1, s) for t, (n, _, s, d, _) in zip(at, its, strict=True))
+    for position in product(*map(range, kernel)):
+        outputs_window = tuple(slice(t * d, t * d + (n - 1) * s + 1, s) for t, (n, _, s, d, _) in zip(position, axes, strict=True))
         for g in range(groups):
-            part = np.einsum(
+            products = np.einsum(
                 "nc...,co->no...",
                 x[:, g * channels : (g + 1) * channels],
-                w[(slice(g * channels, (g + 1) * channels), slice(None), *at)],
+                w[(slice(g * channels, (g + 1) * channels), slice(None), *position)],
             )
-            found[(slice(None), slice(g * outputs, (g + 1) * outputs), *where)] += part
-    found = found[(..., *(slice(p, n - p) for p, n in zip(padding, found.shape[2:], strict=True)))]
-    return found if bias is None else found + bias.reshape(-1, *(1,) * len(kernel))
+            result[(slice(None), slice(g * outputs, (g + 1) * outputs), *outputs_window)] += products
+    result = result[(..., *(slice(p, n - p) for p, n in zip(padding, result.shape[2:], strict=True)))]
+    return result if bias is None else result + bias.reshape(-1, *(1,) * len(kernel))
 
 
 class Drawn(NamedTuple):
@@ -96,7 +96,7 @@ def drawn(seed: int) -> Drawn:
     channels, outputs = groups * choose.randint(1, 3), groups * choose.choice((1, 2, 5))
     sizes = [choose.randint(1, longest) for _ in range(space)]
     stride, padding, dilation = [
-        tuple(choose.randint(least, most) for _ in range(space)) for least, most in ((1, 3), (0, 2), (1, 2))
+        tuple(choose.randint(low, high) for _ in range(space)) for low, high in ((1, 3), (0, 2), (1, 2))
     ]
     kernel = [choose.randint(1, 4) for _ in range(space)]
     bias = rng.standard_normal(outputs) if choose.random() < 0.5 else None
@@ -124,16 +124,16 @@ def test_convolution_equals_its_definition(seed: int) -> None:
 def test_transposed_convolution_equals_its_definition(seed: int) -> None:
     a = drawn(seed)
     w = np.random.default_rng(seed).standard_normal((a.x.shape[1], a.outputs // a.groups, *a.kernel))
-    more = tuple(Random(seed).randrange(max(s, d)) for s, d in zip(a.stride, a.dilation, strict=True))
+    output_padding = tuple(Random(seed).randrange(max(s, d)) for s, d in zip(a.stride, a.dilation, strict=True))
     call: Callable[[], tx.Tensor] = lambda: TRANSPOSED[a.space](  # noqa: E731
-        a.x, w, a.bias, a.stride, a.padding, more, a.groups, a.dilation
+        a.x, w, a.bias, a.stride, a.padding, output_padding, a.groups, a.dilation
     )
-    sizes = zip(a.x.shape[2:], a.stride, a.dilation, a.kernel, a.padding, more, strict=True)
+    sizes = zip(a.x.shape[2:], a.stride, a.dilation, a.kernel, a.padding, output_padding, strict=True)
     if any((n - 1) * s + d * (k - 1) + 1 + m - 2 * p < 1 for n, s, d, k, p, m in sizes):
         with pytest.raises(ShapeError, match="less padding"):
             call()
         return
-    assert_close(call(), reference_transposed(a.x, w, a.bias, a.stride, a.padding, more, a.groups, a.dilation))
+    assert_close(call(), reference_transposed(a.x, w, a.bias, a.stride, a.padding, output_padding, a.groups, a.dilation))
 
 
 def whole_numbers(*shape: int) -> Array:
@@ -224,9 +224,9 @@ def test_convolution_without_elements() -> None:
 
 def test_outputs_without_inputs_equal_the_bias() -> None:
     x, w, bias = whole_numbers(1, 2, 3), whole_numbers(2, 2, 1), np.asarray([5, 7])
-    found = tx.conv_transpose1d(x, w, bias, stride=3, output_padding=2)
-    assert_same(found, reference_transposed(x, w, bias, (3,), (0,), (2,), 1, (1,)))
-    assert found[0, :, -1].tolist() == [5, 7]
+    result = tx.conv_transpose1d(x, w, bias, stride=3, output_padding=2)
+    assert_same(result, reference_transposed(x, w, bias, (3,), (0,), (2,), 1, (1,)))
+    assert result[0, :, -1].tolist() == [5, 7]
 
 
 # --- dtypes -----------------------------------------------------------------------------------------------------------
@@ -251,15 +251,15 @@ def test_narrow_floats_are_rounded_once_in_convolution(dtype: tx.DType, outputs:
     arrays = [rng.standard_normal(shape) for shape in ((1, 3, 9, 33), (outputs, 3, 3, 3), (outputs,))]
     x, w, bias = [tx.asarray(a).astype(dtype) for a in arrays]
     exact = [t.astype(tx.float64).to_numpy() for t in (x, w, bias)]
-    found = tx.conv2d(x, w, bias, padding=1)
-    assert found.dtype is dtype
+    result = tx.conv2d(x, w, bias, padding=1)
+    assert result.dtype is dtype
     expected = reference_convolution(*exact, (1, 1), [(1, 1)] * 2, (1, 1), 1)
     tolerance = max(tx.finfo(dtype).eps * 0.51, 1e-6)
-    np.testing.assert_allclose(found.astype(tx.float64).to_numpy(), expected, rtol=tolerance, atol=2e-6)
-    found = tx.conv_transpose2d(x, w.swapaxes(0, 1), bias, stride=2)
-    assert found.dtype is dtype
+    np.testing.assert_allclose(result.astype(tx.float64).to_numpy(), expected, rtol=tolerance, atol=2e-6)
+    result = tx.conv_transpose2d(x, w.swapaxes(0, 1), bias, stride=2)
+    assert result.dtype is dtype
     expected = reference_transposed(exact[0], exact[1].swapaxes(0, 1), exact[2], (2, 2), (0, 0), (0, 0), 1, (1, 1))
-    np.testing.assert_allclose(found.astype(tx.float64).to_numpy(), expected, rtol=tolerance, atol=2e-6)
+    np.testing.assert_allclose(result.astype(tx.float64).to_numpy(), expected, rtol=tolerance, atol=2e-6)
 
 
 def test_dtypes_of_operands_promote() -> None:
@@ -288,11 +288,11 @@ LAYOUTS: dict[str, Callable[[Array], tuple[Any, Array]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", LAYOUTS)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("outputs", [2, 8])
-def test_operands_of_any_layout(how: str, outputs: int) -> None:
-    x, array = LAYOUTS[how](whole_numbers(2, 4, 7, 12))
-    w, kernels = LAYOUTS[how](whole_numbers(outputs, array.shape[1], 6, array.shape[1]))
+def test_operands_of_any_layout(layout: str, outputs: int) -> None:
+    x, array = LAYOUTS[layout](whole_numbers(2, 4, 7, 12))
+    w, kernels = LAYOUTS[layout](whole_numbers(outputs, array.shape[1], 6, array.shape[1]))
     if kernels.shape[1] != array.shape[1]:
         w, kernels = w[:, :1].expand(-1, array.shape[1], -1, -1), np.repeat(kernels[:, :1], array.shape[1], 1)
     w, kernels = w[:, :, :3, :2], kernels[:, :, :3, :2]
@@ -311,14 +311,14 @@ def test_result_ignores_later_writes_to_operands(padding: int, outputs: int, sha
     x, w, bias = whole_numbers(1, 2, 6, 12), whole_numbers(outputs, 2, 3, 3), whole_numbers(outputs)
     operands = [tx.asarray(a.copy(), copy=not share) for a in (x, w, bias)]
     expected = reference_convolution(x, w, bias, (1, 1), [(padding,) * 2] * 2, (1, 1), 1)
-    found = tx.conv2d(*operands, padding=padding)
+    result = tx.conv2d(*operands, padding=padding)
     turned = w.swapaxes(0, 1)
     back = tx.conv_transpose2d(operands[0], operands[1].swapaxes(0, 1), operands[2], stride=2, padding=padding)
     for t in operands:
         t[...] = 1000
-    assert_same(found, expected)
+    assert_same(result, expected)
     assert_same(back, reference_transposed(x, turned, bias, (2, 2), (padding,) * 2, (0, 0), 1, (1, 1)))
-    found[...] = 0
+    result[...] = 0
     assert operands[0][0, 0, 0, 0].item() == 1000
 
 
@@ -334,8 +334,8 @@ def test_convolution_never_materializes_windows() -> None:
     x, w = tx.ones((4, 16, 64, 64)).realize(), tx.ones((16, 16, 5, 5)).realize()
     tx.conv2d(x, w).realize()
     before = tx.memory(reset_peak=True).in_use
-    found = tx.conv2d(x, w).realize()
-    assert tx.memory().peak - before < 2 * found.nbytes
+    result = tx.conv2d(x, w).realize()
+    assert tx.memory().peak - before < 2 * result.nbytes
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -394,6 +394,6 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", ERRORS)
-def test_invalid_arguments_raise(what: str) -> None:
-    check_refused(*ERRORS[what])
+@pytest.mark.parametrize("case", ERRORS)
+def test_invalid_arguments_raise(case: str) -> None:
+    check_refused(*ERRORS[case])

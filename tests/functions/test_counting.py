@@ -75,8 +75,8 @@ def test_histogram_with_edges_weights_and_density_equals_numpy() -> None:
     assert_same(tx.histogram(x, tx.asarray(edges))[0], np.histogram(array, edges)[0])
     assert_same(tx.histogram(x, [-1, 0, 1])[0], np.histogram(array, [-1, 0, 1])[0])
     assert_close(tx.histogram(x, 9, (-2, 2), weights=tx.asarray(weights))[0], np.histogram(array, 9, (-2, 2), weights=weights)[0])
-    found = tx.histogram(x, 9, (-2, 2), density=True)[0]
-    assert_close(found, np.histogram(array, 9, (-2, 2), density=True)[0])
+    result = tx.histogram(x, 9, (-2, 2), density=True)[0]
+    assert_close(result, np.histogram(array, 9, (-2, 2), density=True)[0])
     with pytest.raises(ArgumentError, match="bins from nan to nan"):
         tx.histogram(x)
 
@@ -85,12 +85,12 @@ def test_histogram2d_equals_numpy() -> None:
     rng = np.random.default_rng(0)
     x, y, weights = rng.standard_normal(500), rng.random(500), rng.random(500)
     for bins, over in ((5, None), ([4, 6], None), ([[-1, 0, 2], 3], ((-9, 9), (0, 0.5)))):
-        found = tx.histogram2d(tx.asarray(x), tx.asarray(y), bins, over, weights=tx.asarray(weights))
+        result = tx.histogram2d(tx.asarray(x), tx.asarray(y), bins, over, weights=tx.asarray(weights))
         wanted = np.histogram2d(x, y, bins, over, weights=weights)
-        for ours, theirs in zip(found, wanted, strict=True):
+        for ours, theirs in zip(result, wanted, strict=True):
             np.testing.assert_allclose(ours.to_numpy(), theirs)
-    found = tx.histogram2d(tx.asarray(x), tx.asarray(y), 4, density=True)
-    np.testing.assert_allclose(found[0].to_numpy(), np.histogram2d(x, y, 4, density=True)[0])
+    result = tx.histogram2d(tx.asarray(x), tx.asarray(y), 4, density=True)
+    np.testing.assert_allclose(result[0].to_numpy(), np.histogram2d(x, y, 4, density=True)[0])
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -105,9 +105,9 @@ def test_histogramdd_equals_numpy(count: int, dtype: type) -> None:
     for options in cases:
         wanted, edges = np.histogramdd(points, **options)
         for sample in (tx.asarray(points), [tx.asarray(column) for column in points.T]):
-            found, along = tx.histogramdd(sample, **options)
-            assert found.dtype is tx.float64 and type(along) is tuple
-            np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-6)
+            result, along = tx.histogramdd(sample, **options)
+            assert result.dtype is tx.float64 and type(along) is tuple
+            np.testing.assert_allclose(result.to_numpy(), wanted, rtol=1e-6)
             for ours, theirs in zip(along, edges, strict=True):
                 np.testing.assert_allclose(ours.to_numpy(), theirs, rtol=1e-6)
     assert_same(np.histogramdd(tx.asarray(points), 3)[0], np.histogramdd(points, 3)[0])
@@ -153,8 +153,8 @@ def test_bin_rules_equal_numpy(rule: str) -> None:
             x = tx.asarray(model)
             data = model.astype(np.uint8) if model.dtype == bool else model
             wanted, edges = np.histogram(data, rule)
-            found = tx.histogram(x, rule)
-            assert found[0].tolist() == wanted.tolist() and found[1].shape == edges.shape
+            result = tx.histogram(x, rule)
+            assert result[0].tolist() == wanted.tolist() and result[1].shape == edges.shape
             assert tx.histogram(x, rule, range=(-1, 9))[0].tolist() == np.histogram(data, rule, range=(-1, 9))[0].tolist()
             assert tx.histogram_bin_edges(x, rule).shape == edges.shape
     with pytest.raises(ArgumentError, match="weights"):

@@ -22,27 +22,27 @@ DTYPES = (*FLOATS, *INTEGERS, tx.bool)
 def random_subscripts(rng: random.Random) -> tuple[str, list[tuple[int, ...]]]:
     """Return random subscripts and shapes, most of them valid: with repeated letters, sizes 0 and 1, and ellipses for 0 to 2 axes."""
     sizes = {letter: rng.choice((0, 1, 2, 3, 3, 4, 5, 9)) for letter in LETTERS}
-    others = [rng.choice((1, 2, 3)) for _ in range(2)]
-    terms, shapes, letters, most = [], [], set(), 0
+    ellipsis_sizes = [rng.choice((1, 2, 3)) for _ in range(2)]
+    terms, shapes, letters, max_axes = [], [], set(), 0
     for _ in range(rng.choice((1, 2, 2, 3, 4))):
         term = [rng.choice(LETTERS[: rng.randint(2, 9)]) for _ in range(rng.randrange(5))]
         narrow = {letter for letter in term if rng.random() < 0.1}
         shape = [1 if letter in narrow else sizes[letter] for letter in term]
         letters.update(term)
         if rng.random() < 0.25:
-            place, count = rng.randint(0, len(term)), rng.randrange(3)
-            term[place:place] = ["..."]
-            shape[place:place] = [1 if rng.random() < 0.3 else n for n in others[2 - count :]]
-            most = max(most, count)
+            position, count = rng.randint(0, len(term)), rng.randrange(3)
+            term[position:position] = ["..."]
+            shape[position:position] = [1 if rng.random() < 0.3 else n for n in ellipsis_sizes[2 - count :]]
+            max_axes = max(max_axes, count)
         terms.append("".join(term))
         shapes.append(tuple(shape))
     subscripts = ",".join(terms)
     if rng.random() < 0.6:
-        kept = [letter for letter in sorted(letters) if rng.random() < 0.5]
-        rng.shuffle(kept)
-        if most or rng.random() < 0.2:
-            kept.insert(rng.randint(0, len(kept)), "...")
-        subscripts += "->" + "".join(kept)
+        result_letters = [letter for letter in sorted(letters) if rng.random() < 0.5]
+        rng.shuffle(result_letters)
+        if max_axes or rng.random() < 0.2:
+            result_letters.insert(rng.randint(0, len(result_letters)), "...")
+        subscripts += "->" + "".join(result_letters)
     return subscripts, shapes
 
 
@@ -78,21 +78,21 @@ def wrapped(exact: Any, dtype: tx.DType) -> list[int]:
     return [(int(x) - int(dtype.lowest)) % span + int(dtype.lowest) for x in np.asarray(exact, dtype=object).ravel()]
 
 
-def check(found: tx.Tensor, subscripts: str, arrays: list[Array], dtype: tx.DType) -> None:
+def check(result: tx.Tensor, subscripts: str, arrays: list[Array], dtype: tx.DType) -> None:
     if dtype.is_float:
         expected = np.einsum(subscripts, *arrays)
         size = np.einsum(subscripts, *map(np.abs, arrays))
-        assert found.shape == expected.shape
-        error = np.abs(found.astype(tx.float64).to_numpy() - expected)
+        assert result.shape == expected.shape
+        error = np.abs(result.astype(tx.float64).to_numpy() - expected)
         assert np.all(error <= FLOATS[dtype] * (size + 1e-3))
     elif dtype is tx.bool:
         expected = np.einsum(subscripts, *[a.astype(np.int64) for a in arrays]) > 0
-        assert found.tolist() == expected.tolist()
+        assert result.tolist() == expected.tolist()
     else:
         exact = np.asarray(np.einsum(subscripts, *arrays), dtype=object)
-        assert found.shape == exact.shape
-        assert found.ravel().tolist() == wrapped(exact, dtype)
-    assert found.dtype is dtype
+        assert result.shape == exact.shape
+        assert result.ravel().tolist() == wrapped(exact, dtype)
+    assert result.dtype is dtype
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -111,8 +111,8 @@ def test_einsum_of_random_subscripts_equals_numpy(seed: int) -> None:
                 tx.einsum(subscripts, *tensors)
             continue
         fitting += 1
-        found = tx.einsum(subscripts, *tensors, optimize=rng.choice((True, True, False, "greedy", "optimal")))
-        check(found, subscripts, arrays, dtype)
+        result = tx.einsum(subscripts, *tensors, optimize=rng.choice((True, True, False, "greedy", "optimal")))
+        check(result, subscripts, arrays, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -135,11 +135,11 @@ def test_einsum_of_every_layout_equals_numpy(sample: str) -> None:
         assert_same(tx.einsum(subscripts, tensor), np.einsum(subscripts, array))
     for subscripts in (f"{letters},{letters}->", f"{letters},{letters}->{letters[::-1]}", f"{letters},{letters[:1]}z"):
         if subscripts.endswith("z"):
-            others = [np.arange(2 * n, dtype=np.int64).reshape(n, 2) for n in array.shape[:1]] or [np.arange(2)]
+            second_operand = [np.arange(2 * n, dtype=np.int64).reshape(n, 2) for n in array.shape[:1]] or [np.arange(2)]
         else:
-            others = [array]
-        found = tx.einsum(subscripts, tensor, tensor if others[0] is array else tx.asarray(others[0]))
-        assert_same(found, np.einsum(subscripts, array, *others))
+            second_operand = [array]
+        result = tx.einsum(subscripts, tensor, tensor if second_operand[0] is array else tx.asarray(second_operand[0]))
+        assert_same(result, np.einsum(subscripts, array, *second_operand))
 
 
 def test_einsum_promotes_dtypes() -> None:
@@ -198,9 +198,9 @@ def test_einsum_of_one_operand_without_sums_is_a_view(subscripts: str, shape: tu
 def test_einsum_with_sums_or_several_operands_is_a_new_tensor() -> None:
     t = tx.ones((3, 1))
     for subscripts in ("ij->i", "ij->", "ij->j"):
-        found = tx.einsum(subscripts, t)
-        assert found.storage is not t.storage
-        found[...] = 7
+        result = tx.einsum(subscripts, t)
+        assert result.storage is not t.storage
+        result[...] = 7
     tx.einsum("ij,ij->ij", t, t)[...] = 7
     assert t.tolist() == [[1.0]] * 3
     with pytest.raises(ReadOnlyError):
@@ -245,8 +245,8 @@ def test_einsum_chooses_an_order_with_few_operations() -> None:
     n = 400
     column, row = tx.ones((n, 1)), tx.ones((1, n))
     before = tx.memory(reset_peak=True)
-    found = tx.einsum("ij,jk,kl->il", row, column, row)
-    assert_same(found, np.full((1, n), float(n)))
+    result = tx.einsum("ij,jk,kl->il", row, column, row)
+    assert_same(result, np.full((1, n), float(n)))
     tx.einsum("a,b,c,d,a,b,c,d->", *[tx.ones(60)] * 8).realize()  # left to right it would be 60**4 elements
     assert tx.memory().peak < before.in_use + 1_000_000
 
@@ -341,8 +341,8 @@ def test_einsum_path_returns_the_chosen_order() -> None:
     assert path == ["einsum_path", (0, 1), (0, 1)] and text.splitlines() == ["2,100 x 100,3 -> 2,3", "3,5 x 2,3 -> 2,5"]
     assert tx.einsum_path("ij,jk,kl->il", a, b, c, optimize=False)[0] == ["einsum_path", (0, 1), (0, 1)]
     for subscripts, operands in (("ij->", (a,)), ("ij,jk", (a, b)), ("ij,jk,kl", (a, b, c))):
-        its = np.einsum_path(subscripts, *map(np.asarray, operands), optimize="optimal")[0]
-        assert tx.einsum_path(subscripts, *operands)[0] == its
+        expected = np.einsum_path(subscripts, *map(np.asarray, operands), optimize="optimal")[0]
+        assert tx.einsum_path(subscripts, *operands)[0] == expected
     assert tx.einsum_path(a, [0, 1], b, [1, 2])[0] == ["einsum_path", (0, 1)]
     with pytest.raises(ArgumentError, match="einsum_path: optimize"):
         tx.einsum_path("ij->", a, optimize="best")
@@ -352,10 +352,10 @@ def test_einsum_follows_a_given_path() -> None:
     a, b, c = (tx.asarray(np.random.default_rng(k).normal(size=shape)) for k, shape in enumerate(((3, 4), (4, 5), (5, 2))))
     wanted = np.asarray(a) @ np.asarray(b) @ np.asarray(c)
     for order in ([(0, 1), (0, 1)], [(1, 2), (0, 1)], [(2, 0), (1, 0)], [(0, 1, 2)]):
-        found = tx.einsum("ij,jk,kl->il", a, b, c, optimize=["einsum_path", *order])
-        np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-12)
-    given = ["einsum_path", (1, 2), (0, 1)]
-    assert tx.einsum_path("ij,jk,kl->il", a, b, c, optimize=given)[0] == given
+        result = tx.einsum("ij,jk,kl->il", a, b, c, optimize=["einsum_path", *order])
+        np.testing.assert_allclose(np.asarray(result), wanted, rtol=1e-12)
+    path = ["einsum_path", (1, 2), (0, 1)]
+    assert tx.einsum_path("ij,jk,kl->il", a, b, c, optimize=path)[0] == path
     for wrong, words in (
         ([(0, 1)], "leaves 2 of 3 operands"),
         ([(0, 3)], "there are 3 then, from 0 to 2"),

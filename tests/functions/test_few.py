@@ -60,11 +60,11 @@ def outcome(call: Callable[[Any], Any], x: tx.Tensor) -> object:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            found = call(x)
+            result = call(x)
     except Exception as error:
         return type(error).__name__, str(error)
-    parts = found if isinstance(found, tuple) else (found,)
-    return type(found).__name__, [(t.shape, t.dtype, t.tobytes()) for t in parts]
+    tensors = result if isinstance(result, tuple) else (result,)
+    return type(result).__name__, [(t.shape, t.dtype, t.tobytes()) for t in tensors]
 
 
 def outcome_for_many(monkeypatch: pytest.MonkeyPatch, call: Callable[[Any], Any], x: tx.Tensor) -> object:
@@ -98,9 +98,9 @@ def test_shortcut_for_few_elements_handles_special_values(name: str, special: fl
 
 def test_shortcut_for_few_elements_accepts_views_and_pending_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     x = elements((6, 8), "float32", 1)
-    for seen in (x.T, x[::2, ::-1], x[1], x + 1, x[:, :1].expand((6, 5))):
+    for view in (x.T, x[::2, ::-1], x[1], x + 1, x[:, :1].expand((6, 5))):
         for name in ("median", "topk", "histogram", "medians kept", "of columns"):
-            assert outcome(CALLS[name], seen) == outcome_for_many(monkeypatch, CALLS[name], seen), name
+            assert outcome(CALLS[name], view) == outcome_for_many(monkeypatch, CALLS[name], view), name
 
 
 def test_replayed_calls_use_the_present_values() -> None:
@@ -126,8 +126,8 @@ def test_derivatives_of_recorded_calls() -> None:
 def test_cummin_and_cummax_are_replayed_with_and_without_derivatives() -> None:
     x = tx.asarray([3.0, 1.0, 2.0, 0.5])
     for _ in range(3):
-        found = tx.cummin(x)
-        assert type(found).__name__ == "Extremes" and found.values.tolist() == [3, 1, 1, 0.5] and found.indices.tolist() == [0, 1, 1, 3]
+        result = tx.cummin(x)
+        assert type(result).__name__ == "Extremes" and result.values.tolist() == [3, 1, 1, 0.5] and result.indices.tolist() == [0, 1, 1, 3]
         assert tx.grad(lambda t: tx.cummin(t).values.sum())(x).tolist() == [1, 2, 0, 1]
         assert tx.vmap(lambda t: tx.cummax(t, axis=0).values)(x.reshape(2, 2)).tolist() == [[3, 3], [2, 2]]
 

@@ -17,9 +17,9 @@ from .samples import assert_same
 def test_indices_equals_numpy(shape: tuple[int, ...]) -> None:
     assert_same(tx.indices(shape), np.indices(shape))
     assert_same(tx.indices(list(shape), tx.float32), np.indices(shape, np.float32))
-    found, wanted = tx.indices(shape, sparse=True), np.indices(shape, sparse=True)
-    assert type(found) is tuple and len(found) == len(wanted)
-    for ours, theirs in zip(found, wanted, strict=True):
+    result, wanted = tx.indices(shape, sparse=True), np.indices(shape, sparse=True)
+    assert type(result) is tuple and len(result) == len(wanted)
+    for ours, theirs in zip(result, wanted, strict=True):
         assert_same(ours, theirs)
     with pytest.raises(ShapeError, match=r"indices: shape \(2, -1\) has a negative size"):
         tx.indices((2, -1))
@@ -40,9 +40,9 @@ def test_cosine_windows_equal_their_formula(name: str) -> None:
 def test_bartlett_and_kaiser_windows_equal_their_formula() -> None:
     for m in (2, 3, 8, 31):
         for periodic, steps in ((False, m - 1), (True, m)):
-            at = np.arange(m) * 2 / steps - 1
-            np.testing.assert_allclose(tx.bartlett(m, periodic=periodic).to_numpy(), 1 - abs(at), atol=1e-15)
-            wanted = np.i0(8.6 * np.sqrt(np.maximum(1 - at * at, 0))) / np.i0(8.6)
+            positions = np.arange(m) * 2 / steps - 1
+            np.testing.assert_allclose(tx.bartlett(m, periodic=periodic).to_numpy(), 1 - abs(positions), atol=1e-15)
+            wanted = np.i0(8.6 * np.sqrt(np.maximum(1 - positions * positions, 0))) / np.i0(8.6)
             np.testing.assert_allclose(tx.kaiser(m, 8.6, periodic=periodic).to_numpy(), wanted, rtol=1e-12)
 
 

@@ -22,9 +22,9 @@ def test_listed_devices_are_accepted_by_creation() -> None:
 
 
 def test_default_dtypes_equal_the_dtypes_of_results() -> None:
-    found = INFO.default_dtypes(device="cpu")
-    assert found["real floating"] is tx.asarray(1.5).dtype and found["complex floating"] is tx.asarray(1j).dtype
-    assert found["integral"] is tx.asarray(1).dtype and found["indexing"] is tx.argmax(tx.ones(2)).dtype
+    result = INFO.default_dtypes(device="cpu")
+    assert result["real floating"] is tx.asarray(1.5).dtype and result["complex floating"] is tx.asarray(1j).dtype
+    assert result["integral"] is tx.asarray(1).dtype and result["indexing"] is tx.argmax(tx.ones(2)).dtype
 
 
 def test_dtypes_lists_every_dtype_of_the_standard() -> None:

@@ -30,9 +30,9 @@ def axes_of(ndim: int) -> list[int | None]:
 def test_concat_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in axes_of(array.ndim):
-        found = tx.concat([tensor, tensor, tensor], axis=axis)
-        assert found.storage is not tensor.storage
-        assert_same(found, np.concatenate([array] * 3, axis=axis))
+        result = tx.concat([tensor, tensor, tensor], axis=axis)
+        assert result.storage is not tensor.storage
+        assert_same(result, np.concatenate([array] * 3, axis=axis))
 
 
 @each_sample
@@ -43,19 +43,19 @@ def test_stack_equals_numpy(sample: str) -> None:
 
 
 def test_concat_of_different_sizes() -> None:
-    parts = [np.arange(n * 3).reshape(3, n) for n in (2, 0, 5, 1)]
-    assert_same(tx.concat([tx.asarray(p) for p in parts], axis=1), np.concatenate(parts, axis=1))
+    arrays = [np.arange(n * 3).reshape(3, n) for n in (2, 0, 5, 1)]
+    assert_same(tx.concat([tx.asarray(p) for p in arrays], axis=1), np.concatenate(arrays, axis=1))
 
 
 def test_concat_without_axis_flattens_different_shapes() -> None:
-    parts = [np.arange(6).reshape(2, 3), np.asarray(7), np.arange(2)]
-    assert_same(tx.concat([tx.asarray(p) for p in parts], axis=None), np.concatenate(parts, axis=None))
+    arrays = [np.arange(6).reshape(2, 3), np.asarray(7), np.arange(2)]
+    assert_same(tx.concat([tx.asarray(p) for p in arrays], axis=None), np.concatenate(arrays, axis=None))
 
 
 def test_concat_and_stack_promote_dtypes() -> None:
-    found = tx.concat([tx.asarray([1, 2], dtype=tx.int8), tx.asarray([200], dtype=tx.uint8)])
-    assert found.dtype is tx.int16
-    assert found.tolist() == [1, 2, 200]
+    result = tx.concat([tx.asarray([1, 2], dtype=tx.int8), tx.asarray([200], dtype=tx.uint8)])
+    assert result.dtype is tx.int16
+    assert result.tolist() == [1, 2, 200]
     mixed = tx.stack([tx.asarray([1, 2]), tx.asarray([0.5, 1.5], dtype=tx.float32)])
     assert mixed.dtype is tx.float64
     assert mixed.tolist() == [[1.0, 2.0], [0.5, 1.5]]
@@ -63,33 +63,33 @@ def test_concat_and_stack_promote_dtypes() -> None:
 
 def test_concat_is_independent_of_later_writes() -> None:
     a, b = tx.arange(3), tx.arange(3) * 10
-    found = tx.concat([a, b])
+    result = tx.concat([a, b])
     a[0], b[1] = -1, -1
-    assert found.tolist() == [0, 1, 2, 0, 10, 20]
-    found[5] = 99
+    assert result.tolist() == [0, 1, 2, 0, 10, 20]
+    result[5] = 99
     assert b.tolist() == [0, -1, 20]
 
 
 def test_concat_of_one_tensor_is_a_copy() -> None:
     a = tx.arange(3).realize()
-    found = tx.concat([a])
-    found[0] = 9
+    result = tx.concat([a])
+    result[0] = 9
     assert a.tolist() == [0, 1, 2]
 
 
 def test_concat_computes_pending_parts_in_place() -> None:
     a, b = tx.asarray(np.arange(1500.0)), tx.asarray(np.arange(1500.0)[::-1].copy())
-    parts = [a * 2 + 1, (b - a) * b]
-    found = tx.concat(parts)
-    assert kernels_of(found) == 2
+    operands = [a * 2 + 1, (b - a) * b]
+    result = tx.concat(operands)
+    assert kernels_of(result) == 2
     x, y = np.arange(1500.0), np.arange(1500.0)[::-1]
-    assert found.tolist() == [*(x * 2 + 1), *((y - x) * y)]
-    assert all(part.storage.node.buffer is None for part in parts), "a part took memory of its own"
+    assert result.tolist() == [*(x * 2 + 1), *((y - x) * y)]
+    assert all(operand.storage.node.buffer is None for operand in operands), "a part took memory of its own"
 
 
 def test_stack_of_many_tensors() -> None:
-    parts = [np.full(3, k) for k in range(700)]
-    assert_same(tx.stack([tx.asarray(p) for p in parts]), np.stack(parts))
+    arrays = [np.full(3, k) for k in range(700)]
+    assert_same(tx.stack([tx.asarray(p) for p in arrays]), np.stack(arrays))
 
 
 def test_aliases_of_concat_and_stack() -> None:
@@ -122,9 +122,9 @@ def test_joins_and_copies_keep_every_dtype(dtype: tx.DType) -> None:
 def test_roll_equals_numpy(sample: str, shift: int) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in axes_of(array.ndim):
-        found = tx.roll(tensor, shift, axis=axis)
-        assert found.storage is not tensor.storage
-        assert_same(found, np.roll(array, shift, axis=axis))
+        result = tx.roll(tensor, shift, axis=axis)
+        assert result.storage is not tensor.storage
+        assert_same(result, np.roll(array, shift, axis=axis))
 
 
 def test_roll_along_no_axes() -> None:
@@ -150,18 +150,18 @@ def test_roll_of_several_axes(sample: str) -> None:
 @pytest.mark.parametrize("repetitions", [0, 1, 3, (2,), (1, 2), (2, 1, 3), (2, 0), (1, 1, 1, 1, 2), ()])
 def test_tile_equals_numpy(sample: str, repetitions: int | tuple[int, ...]) -> None:
     tensor, array = SAMPLES[sample]()
-    found = tx.tile(tensor, repetitions)
-    assert found.storage is not tensor.storage
-    assert_same(found, np.tile(array, repetitions))
+    result = tx.tile(tensor, repetitions)
+    assert result.storage is not tensor.storage
+    assert_same(result, np.tile(array, repetitions))
 
 
 @each_sample
 def test_repeat_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis, count in product(axes_of(array.ndim), (0, 1, 3)):
-        found = tx.repeat(tensor, count, axis=axis)
-        assert found.storage is not tensor.storage
-        assert_same(found, np.repeat(array, count, axis=axis))
+        result = tx.repeat(tensor, count, axis=axis)
+        assert result.storage is not tensor.storage
+        assert_same(result, np.repeat(array, count, axis=axis))
 
 
 @each_sample
@@ -185,9 +185,9 @@ def test_pad_equals_numpy(sample: str, mode: Any) -> None:
     if array.size == 0 and mode != "constant":
         return
     for width in (0, 1, (2, 3), [(k, 2 - k % 3) for k in range(array.ndim)] or 1, 9):
-        found = tx.pad(tensor, width, mode)
-        assert found.storage is not tensor.storage
-        assert_same(found, np.pad(array, width, mode))
+        result = tx.pad(tensor, width, mode)
+        assert result.storage is not tensor.storage
+        assert_same(result, np.pad(array, width, mode))
 
 
 def test_pad_accepts_a_constant_for_each_end() -> None:
@@ -205,9 +205,9 @@ def test_pad_accepts_complex_constants() -> None:
 def test_pad_computes_a_pending_operand_in_place() -> None:
     for rows, kernels in ((2, 2), (20_000, 3)):  # a small one is filled whole before
         array = np.arange(3.0 * rows).reshape(rows, 3)
-        found = tx.pad(tx.negative(tx.asarray(array)) * 2, ((0, 0), (1, 1)))
-        assert kernels_of(found) == kernels
-        assert_same(found, np.pad(array * -2, ((0, 0), (1, 1))))
+        result = tx.pad(tx.negative(tx.asarray(array)) * 2, ((0, 0), (1, 1)))
+        assert kernels_of(result) == kernels
+        assert_same(result, np.pad(array * -2, ((0, 0), (1, 1))))
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -288,9 +288,9 @@ def test_invalid_arguments_raise(wrong: str) -> None:
 def test_joins_support_out_dtype_and_casting() -> None:
     a, b = tx.asarray([1, 2]), tx.asarray([3.5, 4.5])
     for join, wanted in ((tx.concat, [1, 2, 3, 4]), (tx.stack, [[1, 2], [3, 4]])):
-        found = join([a, b], dtype=tx.int8, casting="unsafe")
-        assert found.dtype is tx.int8 and found.tolist() == wanted
-        out = tx.zeros(found.shape, dtype=tx.float32)
+        result = join([a, b], dtype=tx.int8, casting="unsafe")
+        assert result.dtype is tx.int8 and result.tolist() == wanted
+        out = tx.zeros(result.shape, dtype=tx.float32)
         assert join([a, b], out=out, dtype=tx.int8, casting="unsafe") is out and out.tolist() == wanted
         with pytest.raises(DTypeError, match="with casting='same_kind' float64 becomes no int8"):
             join([a, b], dtype=tx.int8)
@@ -308,8 +308,8 @@ def test_joins_accept_a_tensor_as_its_rows(function: Callable[..., tx.Tensor]) -
     rows = np.arange(6.0).reshape(2, 3)
     theirs = {tx.concat: np.concatenate, tx.stack: np.stack}[function]
     for _ in range(3):  # also once machine code could know it
-        for given in (tx.asarray(rows).realize(), iter(tx.asarray(rows).realize())):
-            assert_same(function(given), theirs(rows))
+        for sequence in (tx.asarray(rows).realize(), iter(tx.asarray(rows).realize())):
+            assert_same(function(sequence), theirs(rows))
 
 
 def test_replay_distinguishes_a_tensor_from_a_list_of_one() -> None:
@@ -323,8 +323,8 @@ def test_replay_distinguishes_a_tensor_from_a_list_of_one() -> None:
         (lambda x: tx.roll(x, 1, axis=1), lambda x: np.roll(x, 1, 1)),
     ]
     for ours, theirs in pairs:
-        for first, second in ((lambda x: [x], lambda x: x), (lambda x: x, lambda x: (x,))):
+        for recorded, replayed in ((lambda x: [x], lambda x: x), (lambda x: x, lambda x: (x,))):
             model = np.concatenate([model, model[:1]])  # of another shape each time, which nobody knows yet
             for _ in range(4):
-                assert_same(ours(first(tx.asarray(model).realize())), theirs(first(model)))
-            assert_same(ours(second(tx.asarray(model).realize())), theirs(second(model)))
+                assert_same(ours(recorded(tx.asarray(model).realize())), theirs(recorded(model)))
+            assert_same(ours(replayed(tx.asarray(model).realize())), theirs(replayed(model)))

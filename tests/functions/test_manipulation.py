@@ -128,12 +128,12 @@ def test_reshape_copies_on_request() -> None:
 
 
 def test_broadcast_arrays_returns_views_equal_to_numpy() -> None:
-    parts = tx.arange(3), tx.arange(2).reshape(2, 1), tx.asarray(5)
-    found = tx.broadcast_arrays(*parts)
+    tensors = tx.arange(3), tx.arange(2).reshape(2, 1), tx.asarray(5)
+    result = tx.broadcast_arrays(*tensors)
     expected = np.broadcast_arrays(np.arange(3), np.arange(2).reshape(2, 1), np.asarray(5))
-    assert isinstance(found, tuple)
-    for part, view, array in zip(parts, found, expected, strict=True):
-        assert view.storage is part.storage
+    assert isinstance(result, tuple)
+    for tensor, view, array in zip(tensors, result, expected, strict=True):
+        assert view.storage is tensor.storage
         assert_same(view, array)
     assert tx.broadcast_arrays() == ()
     assert tx.broadcast_shapes() == ()
@@ -196,7 +196,7 @@ def test_invalid_arguments_raise(wrong: str) -> None:
 
 def test_functions_accept_lists_and_arrays() -> None:
     a = np.arange(6).reshape(2, 3)
-    for found, wanted in [
+    for result, wanted in [
         (tx.broadcast_to([1, 2], (2, 2)), [[1, 2], [1, 2]]),
         (tx.permute_dims(a, (1, 0)), a.T.tolist()),
         (tx.flip([1, 2, 3]), [3, 2, 1]),
@@ -216,7 +216,7 @@ def test_functions_accept_lists_and_arrays() -> None:
         (tx.unstack([1, 2])[1], 2),
         (tx.broadcast_arrays([1], [[2], [3]])[0], [[1], [1]]),
     ]:
-        assert type(found) is tx.Tensor and found.tolist() == wanted
+        assert type(result) is tx.Tensor and result.tolist() == wanted
     assert tx.broadcast_shapes(3, (2, 1)) == (2, 3)
 
 

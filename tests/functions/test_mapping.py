@@ -72,9 +72,9 @@ def test_map_with_another_constant_compiles_nothing() -> None:
 def test_mapped_function_may_return_a_number() -> None:
     t = tx.arange(3)
     for number in (5, 2.5, True):
-        found = tx.map(lambda x, number=number: number, t)
-        assert found.tolist() == [number] * 3
-        assert found.dtype is tx.result_type(number)
+        result = tx.map(lambda x, number=number: number, t)
+        assert result.tolist() == [number] * 3
+        assert result.dtype is tx.result_type(number)
     assert tx.reduce(lambda acc, x: 5, t).item() == 5
     assert tx.contract(tx.ones(3), tx.ones(3), [(0, 0)], multiply=lambda x, y: 2).item() == 6
 
@@ -89,8 +89,8 @@ def test_reduce_and_contract_trace_long_functions() -> None:
     grown = repeated(60, lambda x: x * 1.01)
     factor = math.prod([1.01] * 60)
     assert tx.reduce(lambda acc, x: acc + grown(x), tx.ones(4), initial=0.0).item() == pytest.approx(4 * factor)
-    found = tx.contract(tx.ones((2, 3)), tx.ones(3), [(1, 0)], multiply=lambda x, y: grown(x) * y)
-    assert found.tolist() == pytest.approx([3 * factor] * 2)
+    result = tx.contract(tx.ones((2, 3)), tx.ones(3), [(1, 0)], multiply=lambda x, y: grown(x) * y)
+    assert result.tolist() == pytest.approx([3 * factor] * 2)
 
 
 def test_interpreter_evaluates_long_functions() -> None:

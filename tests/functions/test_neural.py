@@ -69,13 +69,13 @@ def test_narrow_floats_are_rounded_once_in_softmax(dtype: tx.DType) -> None:
     t = tx.asarray(np.linspace(-3, 3, 200).reshape(4, 50)).astype(dtype)
     exact = t.astype(tx.float64).to_numpy()
     step = tx.finfo(dtype).eps
-    for found, expected in (
+    for result, expected in (
         (tx.softmax(t), softmax(exact, -1)),
         (tx.log_softmax(t), np.log(softmax(exact, -1))),
         (tx.logsumexp(t, -1), logsumexp(exact, -1)),
     ):
-        assert found.dtype is dtype
-        np.testing.assert_allclose(found.astype(tx.float64).to_numpy(), expected, rtol=max(step * 0.51, 3e-6))
+        assert result.dtype is dtype
+        np.testing.assert_allclose(result.astype(tx.float64).to_numpy(), expected, rtol=max(step * 0.51, 3e-6))
 
 
 @pytest.mark.parametrize("dtype", [tx.float16, tx.float32, tx.float64], ids=str)

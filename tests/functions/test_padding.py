@@ -33,12 +33,12 @@ MODES: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("name", ARRAYS)
 def test_pad_equals_numpy_in_every_mode(name: str, mode: Any) -> None:
     array = ARRAYS[name]
-    for given in MODES[mode]:
+    for options in MODES[mode]:
         for width in (0, 1, (2, 3), [(k, 2) for k in range(array.ndim)], 9):
-            found = tx.pad(tx.asarray(array), width, mode, **given)
-            wanted = np.pad(array, width, mode, **given)
-            assert found.dtype == wanted.dtype and found.shape == wanted.shape
-            np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-5 if name == "float32" else 1e-12, atol=1e-6)
+            result = tx.pad(tx.asarray(array), width, mode, **options)
+            wanted = np.pad(array, width, mode, **options)
+            assert result.dtype == wanted.dtype and result.shape == wanted.shape
+            np.testing.assert_allclose(np.asarray(result), wanted, rtol=1e-5 if name == "float32" else 1e-12, atol=1e-6)
 
 
 RAMPS: dict[str, tuple[Any, int, Any]] = {  # the array, the width and the end values
@@ -59,10 +59,10 @@ RAMPS: dict[str, tuple[Any, int, Any]] = {  # the array, the width and the end v
 @pytest.mark.parametrize("name", RAMPS)
 def test_linear_ramps_of_every_dtype_equal_numpy(name: str) -> None:
     array, width, end_values = RAMPS[name]
-    found = tx.pad(tx.asarray(array), width, "linear_ramp", end_values=end_values)
+    result = tx.pad(tx.asarray(array), width, "linear_ramp", end_values=end_values)
     wanted = np.pad(array, width, "linear_ramp", end_values=end_values)
-    assert found.dtype == wanted.dtype
-    np.testing.assert_array_equal(found.numpy(), wanted)
+    assert result.dtype == wanted.dtype
+    np.testing.assert_array_equal(result.numpy(), wanted)
 
 
 def test_linear_ramp_end_value_beyond_the_dtype_is_refused() -> None:
@@ -74,8 +74,8 @@ def test_linear_ramp_end_value_beyond_the_dtype_is_refused() -> None:
 def test_statistics_of_no_elements_are_nan(mode: Any) -> None:
     for dtype in (tx.float16, tx.float64, tx.complex64):
         if mode == "mean" or dtype is not tx.complex64:
-            found = tx.pad(tx.asarray([1.0, 2.0], dtype=dtype), (1, 2), mode, stat_length=(0, 1))
-            np.testing.assert_array_equal(found.numpy(), np.asarray([np.nan, 1, 2, 2, 2], found.numpy().dtype))
+            result = tx.pad(tx.asarray([1.0, 2.0], dtype=dtype), (1, 2), mode, stat_length=(0, 1))
+            np.testing.assert_array_equal(result.numpy(), np.asarray([np.nan, 1, 2, 2, 2], result.numpy().dtype))
     for mode_without_value, x in (("maximum", tx.ones(2)), ("minimum", tx.ones(2)), (mode, tx.arange(2))):
         with pytest.raises(ArgumentError, match=r"pad: stat_length is 0.*must be 1 or more"):
             tx.pad(x, 0, mode_without_value, stat_length=0)
@@ -85,14 +85,14 @@ def test_statistics_of_no_elements_are_nan(mode: Any) -> None:
 def test_odd_reflection_of_bools_equals_numpy(mode: Any) -> None:
     x = np.asarray([[True, False, False], [False, True, True]])
     for width in (1, 3, ((0, 4), (2, 0))):
-        found = tx.pad(tx.asarray(x), width, mode, reflect_type="odd")
-        assert found.dtype is tx.bool
-        np.testing.assert_array_equal(found.numpy(), np.pad(x, width, mode, reflect_type="odd"))
+        result = tx.pad(tx.asarray(x), width, mode, reflect_type="odd")
+        assert result.dtype is tx.bool
+        np.testing.assert_array_equal(result.numpy(), np.pad(x, width, mode, reflect_type="odd"))
 
 
 def test_mode_empty_keeps_the_inner_elements() -> None:
-    found = tx.pad(tx.arange(3), (1, 2), "empty")
-    assert found.shape == (6,) and found[1:4].tolist() == [0, 1, 2]
+    result = tx.pad(tx.arange(3), (1, 2), "empty")
+    assert result.shape == (6,) and result[1:4].tolist() == [0, 1, 2]
 
 
 def test_pad_of_width_0_is_a_copy() -> None:
@@ -135,7 +135,7 @@ def test_pad_accepts_widths_by_axis() -> None:
     widths: list[dict[int, Any]] = [{}, {-1: (1, 2)}, {0: 1}, {1: (0, 3), 0: (2, 0)}]
     for width in widths:
         for mode in ("constant", "reflect", "mean"):
-            every = [(0, 0), (0, 0)]
+            all_widths = [(0, 0), (0, 0)]
             for axis, ends in width.items():
-                every[axis] = ends if isinstance(ends, tuple) else (ends, ends)
-            assert tx.pad(tx.asarray(model), width, mode).tolist() == np.pad(model, every, mode).tolist()
+                all_widths[axis] = ends if isinstance(ends, tuple) else (ends, ends)
+            assert tx.pad(tx.asarray(model), width, mode).tolist() == np.pad(model, all_widths, mode).tolist()

@@ -20,7 +20,7 @@ def test_reductions_with_where_and_initial_equal_numpy(name: str, sample: str) -
     tensor, array = SAMPLES[sample]()
     ours, theirs = getattr(tx, name), getattr(np, name)
     mask = np.asarray(array % 3 != 0)
-    given = tx.asarray(mask)
+    mask_tensor = tx.asarray(mask)
     for axis in axes_of(array):
         for keepdims in (False, True):
             options: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
@@ -28,16 +28,16 @@ def test_reductions_with_where_and_initial_equal_numpy(name: str, sample: str) -
                 if name in ("sum", "prod", "max", "min"):
                     wanted = theirs(array, initial=5, **options)
                     assert_same(ours(tensor, initial=5, **options), wanted)
-                    assert_same(ours(tensor, where=given, initial=5, **options), theirs(array, where=mask, initial=5, **options))
+                    assert_same(ours(tensor, where=mask_tensor, initial=5, **options), theirs(array, where=mask, initial=5, **options))
                 elif name in ("any", "all"):
-                    assert_same(ours(tensor, where=given, **options), theirs(array, where=mask, **options))
+                    assert_same(ours(tensor, where=mask_tensor, **options), theirs(array, where=mask, **options))
                 elif array.size:
                     import warnings
 
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
                         wanted = theirs(array, where=mask, **options)
-                    assert_close(ours(tensor, where=given, **options), wanted)
+                    assert_close(ours(tensor, where=mask_tensor, **options), wanted)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "bool"])
@@ -51,10 +51,10 @@ def test_empty_reductions_with_initial_keep_the_dtype_of_sums(name: str, dtype: 
 
 def test_masked_averages_of_float16_do_not_overflow() -> None:
     array = np.array([60000.0, 60000.0, 1.0, np.nan], dtype=np.float16)
-    mask, some = tx.asarray(~np.isnan(array)), array[:3].astype(np.float64)
-    for ours, wanted in ((tx.mean, some.mean()), (tx.std, some.std())):
-        found = ours(tx.asarray(array), where=mask)
-        assert found.dtype is tx.float16 and found.item() == np.float16(wanted)
+    mask, selected = tx.asarray(~np.isnan(array)), array[:3].astype(np.float64)
+    for ours, wanted in ((tx.mean, selected.mean()), (tx.std, selected.std())):
+        result = ours(tx.asarray(array), where=mask)
+        assert result.dtype is tx.float16 and result.item() == np.float16(wanted)
 
 
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "var", "std"])
@@ -181,15 +181,15 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_write_into_out(name: str) -> None:
     ours, theirs = tx, np
-    for part in name.split("."):
-        ours, theirs = getattr(ours, part), getattr(theirs, part)
+    for name_part in name.split("."):
+        ours, theirs = getattr(ours, name_part), getattr(theirs, name_part)
     wanted = np.asarray(theirs(*FUNCTIONS[name]))  # type: ignore[operator]
     for _ in range(3):
-        room = tx.zeros((2, *wanted.shape), dtype=wanted.dtype)
-        out = room[1, ...]
+        memory = tx.zeros((2, *wanted.shape), dtype=wanted.dtype)
+        out = memory[1, ...]
         assert ours(*FUNCTIONS[name], out=out) is out  # type: ignore[operator]
-        assert_close(room[1, ...], wanted)
-        assert not room[0, ...].any()
+        assert_close(memory[1, ...], wanted)
+        assert not memory[0, ...].any()
     with pytest.raises(ShapeError, match=f"{name.rpartition('.')[2].replace('2', 'n')}|einsum"):
         ours(*FUNCTIONS[name], out=tx.zeros((7, 7), dtype=tx.complex128))  # type: ignore[operator]
     with pytest.raises(DTypeError, match="out is a tensor, not ndarray"):

@@ -29,11 +29,11 @@ einops = pytest.importorskip("einops", reason="the gate installs einops")
 def test_rearrange_returns_a_view_equal_to_einops(pattern: str, sizes: dict[str, int]) -> None:
     array = np.arange(2 * 6 * 4).reshape(2, 6, 4)
     t = tx.asarray(array)
-    found = tx.rearrange(t, pattern, **sizes)
-    assert found.storage is t.storage
-    assert_same(found, einops.rearrange(array, pattern, **sizes))
+    result = tx.rearrange(t, pattern, **sizes)
+    assert result.storage is t.storage
+    assert_same(result, einops.rearrange(array, pattern, **sizes))
     t[...] = t + 100
-    assert_same(found, einops.rearrange(array + 100, pattern, **sizes))
+    assert_same(result, einops.rearrange(array + 100, pattern, **sizes))
 
 
 def test_rearrange_that_splits_an_axis_returns_a_view() -> None:

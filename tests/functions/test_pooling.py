@@ -22,7 +22,7 @@ AVERAGE = {1: tx.avg_pool1d, 2: tx.avg_pool2d, 3: tx.avg_pool3d}
 Numbers = Sequence[int]
 
 
-def places(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> list[list[int]]:
+def window_indices(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> list[list[int]]:
     """Return the indices that each window along an axis reads. Indices below 0, or from `n` on, are in the padding or beyond it."""
     reach = d * (k - 1) + 1
 
@@ -43,13 +43,13 @@ def reference_pooling(
 ) -> Array:
     """Return `of` applied to the elements and the indices of each window."""
     space = x.shape[2:]
-    each = [places(*its, ceil_mode) for its in zip(space, kernel, stride, padding, dilation, strict=True)]
-    found = np.zeros((*x.shape[:2], *map(len, each)), x.dtype)
-    for at in product(*(range(len(its)) for its in each)):
-        window = [its[i] for its, i in zip(each, at, strict=True)]
-        inside = [[i for i in its if 0 <= i < n] for its, n in zip(window, space, strict=True)]
-        found[(..., *at)] = of(x[np.ix_(range(x.shape[0]), range(x.shape[1]), *inside)], window)
-    return found
+    axis_windows = [window_indices(*window_axis, ceil_mode) for window_axis in zip(space, kernel, stride, padding, dilation, strict=True)]
+    result = np.zeros((*x.shape[:2], *map(len, axis_windows)), x.dtype)
+    for position in product(*(range(len(window_axis)) for window_axis in axis_windows)):
+        window = [window_axis[i] for window_axis, i in zip(axis_windows, position, strict=True)]
+        inside = [[i for i in window_axis if 0 <= i < n] for window_axis, n in zip(window, space, strict=True)]
+        result[(..., *position)] = of(x[np.ix_(range(x.shape[0]), range(x.shape[1]), *inside)], window)
+    return result
 
 
 def largest(elements: Array, window: Any) -> Any:
@@ -59,7 +59,7 @@ def largest(elements: Array, window: Any) -> Any:
 def mean(space: Numbers, padding: Numbers, count_include_pad: bool) -> Callable[[Array, Any], Any]:
     def of(elements: Array, window: list[list[int]]) -> Any:
         axes = zip(window, space, padding, strict=True)
-        padded = prod(sum(-p <= i < n + p for i in its) for its, n, p in axes)
+        padded = prod(sum(-p <= i < n + p for i in indices) for indices, n, p in axes)
         inside = prod(elements.shape[2:])
         return elements.sum(axis=tuple(range(2, elements.ndim))) / (padded if count_include_pad else inside)
 
@@ -73,7 +73,7 @@ def test_pooling_equals_its_definition(seed: int) -> None:
     longest = {1: 40, 2: 13, 3: 6}[space]
     x = rng.standard_normal((choose.choice((1, 1, 2)), 2, *(choose.randint(4, longest) for _ in range(space))))
     kernel = [choose.randint(1, 4) for _ in range(space)]
-    stride, dilation = [[choose.randint(1, most) for _ in range(space)] for most in (4, 2)]
+    stride, dilation = [[choose.randint(1, high) for _ in range(space)] for high in (4, 2)]
     padding = [choose.randint(0, k // 2) for k in kernel]
     ceil_mode, count_include_pad = choose.random() < 0.5, choose.random() < 0.5
     ones = (1,) * space
@@ -122,8 +122,8 @@ def test_pooling_without_elements() -> None:
 
 def test_pooling_with_windows_of_one_element() -> None:
     t = tx.arange(6).reshape(1, 1, 6)
-    found = tx.max_pool1d(t, 1)
-    found[...] = 0
+    result = tx.max_pool1d(t, 1)
+    result[...] = 0
     assert tx.max_pool1d(t, 1, 2).tolist() == [[[0, 2, 4]]]
     assert tx.avg_pool1d(t, 1, 2).tolist() == [[[0.0, 2.0, 4.0]]]
 
@@ -136,23 +136,23 @@ def test_pooling_of_every_dtype(dtype: tx.DType) -> None:
     x = whole_numbers(1, 2, 6, 9) % 30
     t = tx.asarray(x).astype(dtype)
     if dtype.is_complex:
-        seen, turned = t.real.to_numpy(), tx.avg_pool2d(t * 1j, 2)
+        elements, turned = t.real.to_numpy(), tx.avg_pool2d(t * 1j, 2)
         assert turned.dtype is dtype
-        assert turned.imag.tolist() == seen[:, :, :, :8].reshape(1, 2, 3, 2, 4, 2).mean((3, 5)).tolist()
+        assert turned.imag.tolist() == elements[:, :, :, :8].reshape(1, 2, 3, 2, 4, 2).mean((3, 5)).tolist()
         with pytest.raises(DTypeError, match="max_pool2d: does not accept complex"):
             tx.max_pool2d(t, 3, 2, 1)
         return
     largest_of = tx.max_pool2d(t, 3, 2, 1)
     assert largest_of.dtype is dtype
-    seen = t.astype(tx.float64).to_numpy()
+    elements = t.astype(tx.float64).to_numpy()
     assert (
-        largest_of.astype(tx.float64).tolist() == reference_pooling(seen, (3, 3), (2, 2), (1, 1), (1, 1), False, largest).tolist()
+        largest_of.astype(tx.float64).tolist() == reference_pooling(elements, (3, 3), (2, 2), (1, 1), (1, 1), False, largest).tolist()
     )
     if dtype is tx.bool:
         return
     average = tx.avg_pool2d(t, 2)
     assert average.dtype is (dtype if dtype.is_float else tx.float64)
-    assert average.astype(tx.float64).tolist() == seen[:, :, :, :8].reshape(1, 2, 3, 2, 4, 2).mean((3, 5)).tolist()
+    assert average.astype(tx.float64).tolist() == elements[:, :, :, :8].reshape(1, 2, 3, 2, 4, 2).mean((3, 5)).tolist()
 
 
 @pytest.mark.parametrize("name", ["int8", "int64", "uint8", "uint64"])
@@ -182,7 +182,7 @@ def test_average_pool_sums_float16_in_float32() -> None:
 def test_operands_of_any_layout(kernel: int) -> None:
     x = whole_numbers(2, 3, 8, 9)
     t = tx.asarray(x)
-    for seen, array in (
+    for tensor, array in (
         (t.permute(1, 0, 3, 2), x.transpose(1, 0, 3, 2)),
         (t[:, ::-1, ::-1, 1:], x[:, ::-1, ::-1, 1:]),
         (t[:, :1].expand(-1, 4, -1, -1), np.broadcast_to(x[:, :1], (2, 4, 8, 9))),
@@ -191,7 +191,7 @@ def test_operands_of_any_layout(kernel: int) -> None:
         (t * 2 + 1, x * 2 + 1),
     ):
         expected = reference_pooling(array, (kernel,) * 2, (1, 2), (1, 1), (1, 1), False, largest)
-        assert_same(tx.max_pool2d(seen, kernel, (1, 2), 1), expected)
+        assert_same(tx.max_pool2d(tensor, kernel, (1, 2), 1), expected)
 
 
 @pytest.mark.parametrize("kernel", [1, 3, 6])
@@ -201,12 +201,12 @@ def test_result_ignores_later_writes_to_operands(kernel: int, padding: int, shar
     padding *= kernel > 1
     x = whole_numbers(1, 2, 8, 9)
     t = tx.asarray(x.copy(), copy=not share)
-    found, average = tx.max_pool2d(t, kernel, 1, padding), tx.avg_pool2d(t, kernel, 1, padding)
+    result, average = tx.max_pool2d(t, kernel, 1, padding), tx.avg_pool2d(t, kernel, 1, padding)
     t[...] = 1000
-    assert_same(found, reference_pooling(x, (kernel,) * 2, (1, 1), (padding,) * 2, (1, 1), False, largest))
+    assert_same(result, reference_pooling(x, (kernel,) * 2, (1, 1), (padding,) * 2, (1, 1), False, largest))
     expected = reference_pooling(x * 1.0, (kernel,) * 2, (1, 1), (padding,) * 2, (1, 1), False, mean((8, 9), (padding,) * 2, True))
     assert_close(average, expected)
-    found[...] = 0
+    result[...] = 0
     assert t[0, 0, 0, 0].item() == 1000
 
 
@@ -238,9 +238,9 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", ERRORS)
-def test_invalid_arguments_raise(what: str) -> None:
-    check_refused(*ERRORS[what])
+@pytest.mark.parametrize("case", ERRORS)
+def test_invalid_arguments_raise(case: str) -> None:
+    check_refused(*ERRORS[case])
 
 
 # --- indices, and padding that is not the same on both sides ----------------------------------------------------------
@@ -252,23 +252,23 @@ def test_max_pool_indices_locate_the_maximum(seed: int) -> None:
     space = choose.choice((1, 2, 3))
     x = rng.integers(0, 9, (2, 2, *(choose.randint(4, 7) for _ in range(space)))).astype(float)
     x[0, 0] = -inf  # where the padding is as large
-    kernel, stride, dilation = [[choose.randint(1, most) for _ in range(space)] for most in (3, 3, 2)]
+    kernel, stride, dilation = [[choose.randint(1, high) for _ in range(space)] for high in (3, 3, 2)]
     padding = [(choose.randint(0, k // 2), choose.randint(0, k // 2)) for k in kernel]
-    found, places_ = MAX[space](x, kernel, stride, padding, dilation, choose.random() < 0.5, return_indices=True)
-    assert places_.dtype is tx.int64 and places_.shape == found.shape
-    rows = np.take_along_axis(x.reshape(2, 2, -1), np.asarray(places_).reshape(2, 2, -1), axis=2)
-    assert_same(found, rows.reshape(found.shape))
-    for at in product(*map(range, found.shape)):  # and the place is in the window
-        where = np.unravel_index(int(places_[at]), x.shape[2:])
-        for i, p, (before, _), s, d, k in zip(at[2:], where, padding, stride, dilation, kernel, strict=True):
+    result, indices = MAX[space](x, kernel, stride, padding, dilation, choose.random() < 0.5, return_indices=True)
+    assert indices.dtype is tx.int64 and indices.shape == result.shape
+    rows = np.take_along_axis(x.reshape(2, 2, -1), np.asarray(indices).reshape(2, 2, -1), axis=2)
+    assert_same(result, rows.reshape(result.shape))
+    for position in product(*map(range, result.shape)):  # and the place is in the window
+        maximum = np.unravel_index(int(indices[position]), x.shape[2:])
+        for i, p, (before, _), s, d, k in zip(position[2:], maximum, padding, stride, dilation, kernel, strict=True):
             assert 0 <= (p - (i * s - before)) <= d * (k - 1) and (p - (i * s - before)) % d == 0
 
 
 def test_padding_may_differ_at_the_ends_of_an_axis() -> None:
     x = whole_numbers(1, 2, 7, 6).astype(float)
     padding = ((1, 0), (0, 1))
-    around = np.pad(x, ((0, 0), (0, 0), *padding), constant_values=-inf)
-    assert_same(tx.max_pool2d(x, 3, 2, padding), tx.max_pool2d(around, 3, 2).to_numpy())
+    padded = np.pad(x, ((0, 0), (0, 0), *padding), constant_values=-inf)
+    assert_same(tx.max_pool2d(x, 3, 2, padding), tx.max_pool2d(padded, 3, 2).to_numpy())
     counted = np.pad(x, ((0, 0), (0, 0), *padding))
     assert_close(tx.avg_pool2d(x, 3, 2, padding), tx.avg_pool2d(counted, 3, 2).to_numpy())
     ones = np.pad(np.ones_like(x), ((0, 0), (0, 0), *padding))

@@ -23,9 +23,9 @@ def model(row: list[Any], value: Any, side: str) -> int:
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_searchsorted_equals_counting(dtype: tx.DType, side: str) -> None:
     row, wanted = tx.sort(drawn(dtype, (60,), seed=1, most=20)), drawn(dtype, (5, 7), seed=2, most=20)
-    found = tx.searchsorted(row, wanted, side=side)
-    assert found.dtype is tx.int64 and found.shape == (5, 7)
-    assert found.ravel().tolist() == [model(row.tolist(), v, side) for v in wanted.ravel().tolist()]
+    result = tx.searchsorted(row, wanted, side=side)
+    assert result.dtype is tx.int64 and result.shape == (5, 7)
+    assert result.ravel().tolist() == [model(row.tolist(), v, side) for v in wanted.ravel().tolist()]
     assert tx.searchsorted(row[:0], wanted, side=side).tolist() == np.zeros((5, 7), int).tolist()
     assert tx.searchsorted(row, wanted[:0], side=side).shape == (0, 7)
 

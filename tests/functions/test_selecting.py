@@ -24,9 +24,9 @@ def test_take_equals_numpy(sample: str) -> None:
             choices += [0, -1, [0, size - 1, 0, -size], [[0, -1, 0], [size // 2, 0, 0]], list(range(size))]
         for indices in choices:
             wanted = np.asarray(indices, dtype=np.int64)
-            found = tx.take(tensor, tx.asarray(wanted), axis=axis)
-            assert found.storage is not tensor.storage
-            assert_same(found, np.take(array, wanted, axis=axis))
+            result = tx.take(tensor, tx.asarray(wanted), axis=axis)
+            assert result.storage is not tensor.storage
+            assert_same(result, np.take(array, wanted, axis=axis))
 
 
 def test_take_returns_a_new_tensor() -> None:
@@ -73,14 +73,14 @@ def test_take_along_axis_equals_numpy(sample: str) -> None:
 def test_take_along_axis_broadcasts(shape: tuple[int, ...], indices: tuple[int, ...], axis: int) -> None:
     array = np.arange(np.prod(shape)).reshape(shape)
     wanted = (np.arange(np.prod(indices)) % shape[axis]).reshape(indices)
-    rest = [n for a, n in enumerate(np.broadcast_shapes(_without(shape, axis), _without(indices, axis)))]
-    whole, places = rest.copy(), rest.copy()
-    whole[axis], places[axis] = shape[axis], indices[axis]
-    expected = np.take_along_axis(np.broadcast_to(array, whole), np.broadcast_to(wanted, places), axis)
+    common = [n for a, n in enumerate(np.broadcast_shapes(_without_axis(shape, axis), _without_axis(indices, axis)))]
+    array_shape, index_shape = common.copy(), common.copy()
+    array_shape[axis], index_shape[axis] = shape[axis], indices[axis]
+    expected = np.take_along_axis(np.broadcast_to(array, array_shape), np.broadcast_to(wanted, index_shape), axis)
     assert_same(tx.take_along_axis(tx.asarray(array), tx.asarray(wanted), axis=axis), expected)
 
 
-def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+def _without_axis(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     sizes = list(shape)
     sizes[axis] = 1
     return tuple(sizes)
@@ -91,11 +91,11 @@ def test_nonzero_and_argwhere_equal_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     assert_same(tx.argwhere(tensor), np.argwhere(array))
     if array.ndim:
-        found = tx.nonzero(tensor)
-        assert isinstance(found, tuple)
-        for indices, expected in zip(found, np.nonzero(array), strict=True):
+        result = tx.nonzero(tensor)
+        assert isinstance(result, tuple)
+        for indices, expected in zip(result, np.nonzero(array), strict=True):
             assert_same(indices, expected)
-        assert_same(tensor[found], array[np.nonzero(array)])
+        assert_same(tensor[result], array[np.nonzero(array)])
 
 
 def test_nonzero_of_other_dtypes() -> None:
@@ -124,7 +124,7 @@ _NUMBERS: tuple[Any, ...] = (
     *(0, 1, -1, 2, 127, 128, 255, 2**24, 2**24 + 1, 2**53, 2**53 + 1, -(2**53) - 1, 2**62 + 1, 2**63 - 1, -(2**63)),
     *(2**63, 2**63 + 2**11, 2**64 - 1, 0.5, 0.1, -0.0, tx.inf, -tx.inf, tx.nan, 2.0**64, 1j, 1 + 1j),
 )
-_ALL = ("bool", "int8", "uint8", "int32", "int64", "uint64", "bfloat16", "float16", "float32", "float64", "complex64")
+_ALL_DTYPES = ("bool", "int8", "uint8", "int32", "int64", "uint64", "bfloat16", "float16", "float32", "float64", "complex64")
 
 
 def numbers_of(dtype: str) -> tx.Tensor:
@@ -137,17 +137,17 @@ def numbers_of(dtype: str) -> tx.Tensor:
     return tx.asarray(held, dtype=d)
 
 
-@pytest.mark.parametrize("dtype", _ALL)
-@pytest.mark.parametrize("other", _ALL)
-def test_isin_compares_exactly_for_every_pair_of_dtypes(dtype: str, other: str) -> None:
+@pytest.mark.parametrize("dtype", _ALL_DTYPES)
+@pytest.mark.parametrize("value_dtype", _ALL_DTYPES)
+def test_isin_compares_exactly_for_every_pair_of_dtypes(dtype: str, value_dtype: str) -> None:
     """Expected results compare Python numbers, which is exact."""
-    elements, values = numbers_of(dtype), numbers_of(other)
+    elements, values = numbers_of(dtype), numbers_of(value_dtype)
     ours, theirs = elements.tolist(), values.tolist()
     wanted = [any(x == y for y in theirs) for x in ours]
     assert tx.isin(elements, values).tolist() == wanted
     assert tx.isin(elements, tx.concat([values] * 20), invert=True).tolist() == [not w for w in wanted]
-    few = [tx.isin(elements, values[k : k + 7]).tolist() for k in range(0, len(theirs), 7)]
-    assert [any(found) for found in zip(*few, strict=True)] == wanted
+    by_chunks = [tx.isin(elements, values[k : k + 7]).tolist() for k in range(0, len(theirs), 7)]
+    assert [any(result) for result in zip(*by_chunks, strict=True)] == wanted
 
 
 def test_isin_accepts_any_64_bit_number_with_any_dtype() -> None:

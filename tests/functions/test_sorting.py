@@ -19,27 +19,27 @@ every_dtype = pytest.mark.parametrize("dtype", REAL, ids=str)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("descending", [False, True])
 def test_sort_and_argsort_equal_python(dtype: tx.DType, size: int, descending: bool) -> None:
-    for most in (None, 3):
-        x = drawn(dtype, (size,), seed=size, most=most)
+    for max_value in (None, 3):
+        x = drawn(dtype, (size,), seed=size, most=max_value)
         row = x.tolist()
-        places = in_order(row, descending)
-        assert tx.argsort(x, descending=descending).tolist() == places
-        assert same(tx.sort(x, descending=descending).tolist(), [row[k] for k in places])
-        found = tx.argsort(x, descending=descending, stable=False)
-        assert sorted(found.tolist()) == list(range(size))
-        taken = tx.take(x, found).to_numpy()
+        order = in_order(row, descending)
+        assert tx.argsort(x, descending=descending).tolist() == order
+        assert same(tx.sort(x, descending=descending).tolist(), [row[k] for k in order])
+        result = tx.argsort(x, descending=descending, stable=False)
+        assert sorted(result.tolist()) == list(range(size))
+        taken = tx.take(x, result).to_numpy()
         np.testing.assert_array_equal(taken, tx.sort(x, descending=descending, stable=False).to_numpy())
 
 
 def test_complex_numbers_sort_lexicographically() -> None:
     z = [2 + 1j, 1 + 5j, 2 - 1j, 1 + 0j, complex("nan"), 1 + 0j]
     for dtype in (tx.complex64, tx.complex128):
-        for many in (1, 400):
-            x = tx.asarray(z * many, dtype=dtype)
+        for repeats in (1, 400):
+            x = tx.asarray(z * repeats, dtype=dtype)
             for descending in (False, True):
-                places = tx.argsort(x, descending=descending)
-                assert places.tolist() == in_order(x.tolist(), descending)
-                assert same(tx.sort(x, descending=descending).tolist(), tx.take(x, places).tolist())
+                order = tx.argsort(x, descending=descending)
+                assert order.tolist() == in_order(x.tolist(), descending)
+                assert same(tx.sort(x, descending=descending).tolist(), tx.take(x, order).tolist())
 
 
 @each_sample
@@ -65,21 +65,21 @@ def test_integers_beyond_float64_sort_exactly() -> None:
 def test_sort_is_equal_on_any_thread_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tenxor.host.running.LIGHT", 0)
     x = tx.asarray(np.random.default_rng(1).standard_normal((20, 600)))
-    before, found = tx.num_threads(), []
+    before, result = tx.num_threads(), []
     for count in (1, 2, 3):
         tx.set_num_threads(count)
-        found.append((tx.sort(x).to_numpy(), tx.argsort(x, axis=0).to_numpy()))
+        result.append((tx.sort(x).to_numpy(), tx.argsort(x, axis=0).to_numpy()))
     tx.set_num_threads(before)
-    for in_order_, places in found:
+    for in_order_, order in result:
         np.testing.assert_array_equal(in_order_, np.sort(x.to_numpy()))
-        np.testing.assert_array_equal(places, np.argsort(x.to_numpy(), axis=0, kind="stable"))
+        np.testing.assert_array_equal(order, np.argsort(x.to_numpy(), axis=0, kind="stable"))
 
 
 def test_sort_returns_a_new_tensor() -> None:
     t = tx.asarray([3.0, 1.0, 2.0])
-    found = tx.sort(t)
-    found[0] = 9.0
-    assert t.tolist() == [3.0, 1.0, 2.0] and found.tolist() == [9.0, 2.0, 3.0]
+    result = tx.sort(t)
+    result[0] = 9.0
+    assert t.tolist() == [3.0, 1.0, 2.0] and result.tolist() == [9.0, 2.0, 3.0]
     pending = t * 2
     assert tx.sort(pending).tolist() == [2.0, 4.0, 6.0] and pending.tolist() == [6.0, 2.0, 4.0]
 
@@ -106,8 +106,8 @@ def test_topk_equals_a_sorted_slice(dtype: tx.DType, largest: bool) -> None:
             wanted = best[(slice(None),) * (axis % 3) + (slice(0, k),)].to_numpy()
             np.testing.assert_array_equal(values.to_numpy(), wanted)
             np.testing.assert_array_equal(tx.take_along_axis(x, indices, axis=axis).to_numpy(), wanted)
-    found = tx.topk(x.ravel(), 7, largest=largest, sorted=False)
-    np.testing.assert_array_equal(np.sort(found.values.to_numpy()), np.sort(tx.topk(x.ravel(), 7, largest=largest)[0].to_numpy()))
+    result = tx.topk(x.ravel(), 7, largest=largest, sorted=False)
+    np.testing.assert_array_equal(np.sort(result.values.to_numpy()), np.sort(tx.topk(x.ravel(), 7, largest=largest)[0].to_numpy()))
 
 
 def test_invalid_arguments_raise() -> None:

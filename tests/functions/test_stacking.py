@@ -25,9 +25,9 @@ def test_stack_functions_equal_numpy(name: str, sample: str) -> None:
 def test_atleast_functions_return_views_equal_to_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for name in ("atleast_1d", "atleast_2d", "atleast_3d"):
-        found = getattr(tx, name)(tensor)
-        assert_same(found, getattr(np, name)(array))
-        assert found.storage is tensor.storage
+        result = getattr(tx, name)(tensor)
+        assert_same(result, getattr(np, name)(array))
+        assert result.storage is tensor.storage
         both = getattr(tx, name)(tensor, 3)
         assert type(both) is tuple and both[1].ndim == int(name[8])
 
@@ -39,13 +39,13 @@ def test_split_functions_return_views_equal_to_numpy(sample: str) -> None:
         for sections in (1, 2, 3, 7, [1, 2], [0, 5, 5]):
             ours, theirs = tx.array_split(tensor, sections, axis), np.array_split(array, sections, axis)
             assert len(ours) == len(theirs)
-            for one, other in zip(ours, theirs, strict=True):
-                assert_same(one, other)
-                assert one.storage is tensor.storage
+            for view, expected in zip(ours, theirs, strict=True):
+                assert_same(view, expected)
+                assert view.storage is tensor.storage
     for name, ndim in (("vsplit", 2), ("hsplit", 1), ("dsplit", 3)):
         if array.ndim >= ndim:
-            for one, other in zip(getattr(tx, name)(tensor, [1]), getattr(np, name)(array, [1]), strict=True):
-                assert_same(one, other)
+            for view, expected in zip(getattr(tx, name)(tensor, [1]), getattr(np, name)(array, [1]), strict=True):
+                assert_same(view, expected)
 
 
 def blocks(of: Any) -> list[Any]:
@@ -74,6 +74,6 @@ def test_invalid_arguments_raise() -> None:
 def test_block_of_one_tensor_is_a_copy() -> None:
     x = tx.eye(2)
     for blocks in (x, [x], [[x]]):
-        found = tx.block(blocks)
-        found[0, 0] = 7.0
-        assert x[0, 0].item() == 1.0 and found.tolist() == [[7.0, 0.0], [0.0, 1.0]]
+        result = tx.block(blocks)
+        result[0, 0] = 7.0
+        assert x[0, 0].item() == 1.0 and result.tolist() == [[7.0, 0.0], [0.0, 1.0]]

@@ -39,8 +39,8 @@ def test_reductions_equal_numpy(name: str, sample: str) -> None:
         return
     for axis in axes_of(array):
         for keepdims in (False, True):
-            found = getattr(tx, name)(tensor, axis=axis, keepdims=keepdims)
-            assert_same(found, EXACT[name](array, axis=axis, keepdims=keepdims))
+            result = getattr(tx, name)(tensor, axis=axis, keepdims=keepdims)
+            assert_same(result, EXACT[name](array, axis=axis, keepdims=keepdims))
 
 
 @each_sample
@@ -49,12 +49,12 @@ def test_mean_var_and_std_equal_numpy(name: str, sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in axes_of(array):
         if array.size == 0:
-            found = getattr(tx, name)(tensor, axis=axis)
-            assert_same(found, np.full(np.sum(array, axis=axis).shape, np.nan))
+            result = getattr(tx, name)(tensor, axis=axis)
+            assert_same(result, np.full(np.sum(array, axis=axis).shape, np.nan))
             continue
         for keepdims in (False, True):
-            found = getattr(tx, name)(tensor, axis=axis, keepdims=keepdims)
-            assert_close(found, ROUNDED[name](array, axis=axis, keepdims=keepdims))
+            result = getattr(tx, name)(tensor, axis=axis, keepdims=keepdims)
+            assert_close(result, ROUNDED[name](array, axis=axis, keepdims=keepdims))
 
 
 @each_sample
@@ -64,8 +64,8 @@ def test_argmax_and_argmin_equal_numpy(name: str, sample: str) -> None:
     if array.size == 0:
         return
     for axis in (None, *range(-array.ndim, array.ndim)):
-        found = getattr(tx, name)(tensor, axis=axis, keepdims=True)
-        assert_same(found, getattr(np, name)(array, axis=axis, keepdims=True))
+        result = getattr(tx, name)(tensor, axis=axis, keepdims=True)
+        assert_same(result, getattr(np, name)(array, axis=axis, keepdims=True))
 
 
 def test_var_and_std_apply_the_correction() -> None:
@@ -136,9 +136,9 @@ def test_cumsum_and_cumprod_without_axis_flatten(sample: str) -> None:
         assert_same(tx.cumulative_sum(tensor), np.cumsum(array))
 
 
-def assert_signs(found: tx.Tensor, wanted: Any) -> None:
+def assert_signs(result: tx.Tensor, wanted: Any) -> None:
     """Check equal elements, including the signs of zeros."""
-    values = found.to_numpy()
+    values = result.to_numpy()
     assert values.dtype == wanted.dtype and values.shape == wanted.shape
     for part in ("real", "imag"):
         a, b = getattr(values, part), getattr(wanted, part)
@@ -154,14 +154,14 @@ def test_cumulative_results_keep_the_sign_of_a_first_zero(dtype: type[np.generic
         array = values.astype(dtype)
         if array.dtype.kind == "c":
             array.imag = -values
-        for given, other in ((tx.asarray(array), array), (tx.asarray(array)[::-1], array[::-1])):
-            assert_signs(tx.cumsum(given), np.cumsum(other))
-            assert_signs(given.cumulative_sum(0), np.cumsum(other))
-            assert_signs(tx.cumprod(given), np.cumprod(other))
-            found = tx.cumulative_sum(given, include_initial=True)
-            assert_signs(found, np.cumulative_sum(other, include_initial=True))
-            pairs = np.stack([other, other], axis=1)
-            assert_signs(tx.cumsum(tx.stack([given, given], axis=1), axis=0), np.cumsum(pairs, axis=0))
+        for tensor, expected_source in ((tx.asarray(array), array), (tx.asarray(array)[::-1], array[::-1])):
+            assert_signs(tx.cumsum(tensor), np.cumsum(expected_source))
+            assert_signs(tensor.cumulative_sum(0), np.cumsum(expected_source))
+            assert_signs(tx.cumprod(tensor), np.cumprod(expected_source))
+            result = tx.cumulative_sum(tensor, include_initial=True)
+            assert_signs(result, np.cumulative_sum(expected_source, include_initial=True))
+            pairs = np.stack([expected_source, expected_source], axis=1)
+            assert_signs(tx.cumsum(tx.stack([tensor, tensor], axis=1), axis=0), np.cumsum(pairs, axis=0))
 
 
 @pytest.mark.large
@@ -178,10 +178,10 @@ def test_sums_of_negative_zeros_are_positive_zero() -> None:
 def test_complex_cumprod_keeps_the_first_element_exactly(dtype: type[np.generic]) -> None:
     for first in (complex(np.inf, 1), complex(-0.0, -0.0), complex(2, -np.inf), complex(np.nan, 3), 1 - 2j):
         array = np.array([first, 2 + 1j, 1j], dtype)
-        found = tx.cumprod(tx.asarray(array))
-        assert_signs(found[:1], array[:1])
+        result = tx.cumprod(tx.asarray(array))
+        assert_signs(result[:1], array[:1])
         with np.errstate(all="ignore"):
-            np.testing.assert_allclose(found.to_numpy()[1:], np.cumprod(array)[1:], rtol=1e-6)
+            np.testing.assert_allclose(result.to_numpy()[1:], np.cumprod(array)[1:], rtol=1e-6)
 
 
 @each_sample
@@ -190,8 +190,8 @@ def test_diff_equals_numpy(sample: str) -> None:
     for axis in range(-array.ndim, array.ndim):
         for n in range(4):
             assert_same(tx.diff(tensor, axis=axis, n=n), np.diff(array, axis=axis, n=n))
-        found = tx.diff(tensor, axis=axis, prepend=3, append=tensor)
-        assert_same(found, np.diff(array, axis=axis, prepend=3, append=array))
+        result = tx.diff(tensor, axis=axis, prepend=3, append=tensor)
+        assert_same(result, np.diff(array, axis=axis, prepend=3, append=array))
 
 
 def test_diff_of_bools_and_diff_of_order_0() -> None:
@@ -232,18 +232,18 @@ OFFSET = (np.random.default_rng(5).normal(size=(6, 10_007)) + 1e6).astype(np.flo
 def test_variance_is_corrected_for_the_rounding_of_the_mean(rows: int, axis: int | None) -> None:
     """The reference is NumPy in float64: in float32, NumPy's own mean is rounded."""
     x, exact = OFFSET[:rows], OFFSET[:rows].astype(np.float64)
-    t, where = tx.asarray(x), np.arange(x.shape[1]) % 3 > 0
+    t, is_selected = tx.asarray(x), np.arange(x.shape[1]) % 3 > 0
     for ddof in (0, 1) if rows > 1 or axis != 0 else (0,):
         wanted = exact.var(axis, ddof=ddof)
         np.testing.assert_allclose(t.var(axis, ddof).numpy(), wanted, rtol=2e-6)
         np.testing.assert_allclose(t.std(axis, ddof).numpy(), wanted**0.5, rtol=2e-6)
         np.testing.assert_allclose(t[:, ::-1].var(axis, ddof, True).numpy(), exact[:, ::-1].var(axis, ddof=ddof, keepdims=True), rtol=2e-6)
-    masked = np.broadcast_to(where, x.shape)
+    masked = np.broadcast_to(is_selected, x.shape)
     if axis != 0:
-        some = exact[:, where].var(axis)
-        np.testing.assert_allclose(tx.var(t, axis, where=tx.asarray(masked)).numpy(), some, rtol=2e-6)
+        expected_selected = exact[:, is_selected].var(axis)
+        np.testing.assert_allclose(tx.var(t, axis, where=tx.asarray(masked)).numpy(), expected_selected, rtol=2e-6)
         holes = tx.where(tx.asarray(masked), t, np.float32(np.nan))
-        np.testing.assert_allclose(np.nanvar(holes, axis=axis), some, rtol=2e-6)  # type: ignore[call-overload]
+        np.testing.assert_allclose(np.nanvar(holes, axis=axis), expected_selected, rtol=2e-6)  # type: ignore[call-overload]
     both = t + 1j * t[:, ::-1]
     np.testing.assert_allclose(both.var(axis).numpy(), (exact + 1j * exact[:, ::-1]).var(axis), rtol=2e-6)
 

@@ -39,9 +39,9 @@ def test_check_nan_checks_derivatives() -> None:
 
 def test_check_nan_names_the_forward_line_of_a_derivative() -> None:
     x = tx.zeros(2).requires_grad_()
-    here = r"at .*test_watching.py:\d+: "
-    told = rf"{here}y.sum\(\).backward\(\), in the derivative of sqrt, which was computed {here}y = tx.sqrt"
-    with pytest.raises(NotANumber, match=rf"^check_nan: sqrt_pullback made the first NaN, in a result of shape \(2,\), {told}"):  # noqa: SIM117
+    location = r"at .*test_watching.py:\d+: "
+    message = rf"{location}y.sum\(\).backward\(\), in the derivative of sqrt, which was computed {location}y = tx.sqrt"
+    with pytest.raises(NotANumber, match=rf"^check_nan: sqrt_pullback made the first NaN, in a result of shape \(2,\), {message}"):  # noqa: SIM117
         with tx.check_nan():
             y = tx.sqrt(x) * 0.0
             _ = x + 1.0
@@ -53,9 +53,9 @@ def test_check_nan_names_the_forward_line_for_grad_jvp_and_checkpoint() -> None:
         root = tx.sqrt(x)
         return (root * 0.0).sum()
 
-    where = "in the derivative of sqrt, which was computed at .*test_watching.py:.*: root = tx.sqrt"
+    message = "in the derivative of sqrt, which was computed at .*test_watching.py:.*: root = tx.sqrt"
     for make in (lambda x: tx.grad(f)(x), lambda x: tx.jvp(f, (x,), (x,)), lambda x: tx.grad(lambda x: tx.checkpoint(f, x))(x)):
-        with pytest.raises(NotANumber, match=where), tx.check_nan():
+        with pytest.raises(NotANumber, match=message), tx.check_nan():
             make(tx.zeros(2))
 
 
@@ -77,8 +77,8 @@ def test_check_nan_records_lines_only_while_open_and_frees_them() -> None:
 def test_nan_and_pending_results_are_allowed_after_check_nan() -> None:
     with pytest.raises(NotANumber), tx.check_nan():
         tx.log(tx.asarray(-1.0))
-    found = tx.log(tx.asarray(-1.0)) + 1.0
-    assert found.isnan().item()
+    result = tx.log(tx.asarray(-1.0)) + 1.0
+    assert result.isnan().item()
     assert "pending" in repr((tx.ones(3) + 1.0).storage.node)
 
 
@@ -88,14 +88,14 @@ def test_check_nan_accepts_traced_functions() -> None:
         assert tx.map(lambda a: a * 2.0, tx.ones(2)).tolist() == [2.0, 2.0]
 
 
-WHOLE = tx.inf
+INFINITY = tx.inf
 MAKERS: dict[str, tuple[Callable[[], Any], str]] = {
-    "products": (lambda: tx.asarray([[WHOLE, 1.0]]) @ tx.asarray([[0.0], [1.0]]), "sum of multiply"),
-    "large products": (lambda: tx.full((64, 64), WHOLE) @ tx.zeros((64, 64)), "sum of multiply"),
-    "contractions": (lambda: tx.einsum("ij,kj->ik", tx.asarray([[WHOLE, 1.0]]), tx.asarray([[0.0, 1.0]])), "sum of multiply"),
-    "convolutions": (lambda: tx.conv1d(tx.zeros((1, 1, 4)), tx.full((1, 1, 2), WHOLE)), "sum of multiply"),
-    "what NumPy computes": (lambda: tx.linalg.eigvalsh(tx.asarray([[WHOLE, 0.0], [0.0, 1.0]])), "eigvalsh"),
-    "quantiles": (lambda: tx.quantile(tx.asarray([WHOLE, -WHOLE]), 0.5), "add"),
+    "products": (lambda: tx.asarray([[INFINITY, 1.0]]) @ tx.asarray([[0.0], [1.0]]), "sum of multiply"),
+    "large products": (lambda: tx.full((64, 64), INFINITY) @ tx.zeros((64, 64)), "sum of multiply"),
+    "contractions": (lambda: tx.einsum("ij,kj->ik", tx.asarray([[INFINITY, 1.0]]), tx.asarray([[0.0, 1.0]])), "sum of multiply"),
+    "convolutions": (lambda: tx.conv1d(tx.zeros((1, 1, 4)), tx.full((1, 1, 2), INFINITY)), "sum of multiply"),
+    "what NumPy computes": (lambda: tx.linalg.eigvalsh(tx.asarray([[INFINITY, 0.0], [0.0, 1.0]])), "eigvalsh"),
+    "quantiles": (lambda: tx.quantile(tx.asarray([INFINITY, -INFINITY]), 0.5), "add"),
     "batches": (lambda: tx.vmap(tx.log)(tx.asarray([[1.0], [-1.0]])), "log"),
     "second derivatives": (lambda: tx.hessian(lambda x: tx.sqrt(x).sum())(tx.asarray([0.0, 1.0])), "sqrt_tangent"),
 }
@@ -118,8 +118,8 @@ BATCHES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", BATCHES)
 def test_check_nan_names_the_line_inside_a_batched_function(name: str) -> None:
-    told = r"^check_nan: log made the first NaN.*logarithm = tx.log\(doubled - 3.0\)  # here$"
-    with pytest.raises(NotANumber, match=told), tx.check_nan():
+    message = r"^check_nan: log made the first NaN.*logarithm = tx.log\(doubled - 3.0\)  # here$"
+    with pytest.raises(NotANumber, match=message), tx.check_nan():
         BATCHES[name](tx.asarray([[5.0, 6.0], [1.0, 7.0]]))
 
 
@@ -128,15 +128,15 @@ def test_check_nan_names_both_lines_for_batched_derivatives() -> None:
         root = tx.sqrt(row)
         return (root * 0.0).sum()
 
-    told = r"sqrt_pullback made.*in the derivative of sqrt, which was computed at .*: root = tx.sqrt"
-    with pytest.raises(NotANumber, match=told), tx.check_nan():
+    message = r"sqrt_pullback made.*in the derivative of sqrt, which was computed at .*: root = tx.sqrt"
+    with pytest.raises(NotANumber, match=message), tx.check_nan():
         tx.vmap(tx.grad(function))(tx.asarray([[0.0, 1.0]]))
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_check_nan_names_every_kind_of_operation(name: str) -> None:
-    make, what = MAKERS[name]
-    with pytest.raises(NotANumber, match=f"^check_nan: {what} made the first NaN.*test_watching.py"), tx.check_nan():
+    make, operation = MAKERS[name]
+    with pytest.raises(NotANumber, match=f"^check_nan: {operation} made the first NaN.*test_watching.py"), tx.check_nan():
         make()
 
 

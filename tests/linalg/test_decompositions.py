@@ -38,12 +38,12 @@ def has_orthonormal_columns(x: tx.Tensor, columns: int) -> bool:
 def test_cholesky_factor_is_triangular_and_multiplies_to_the_matrix(dtype: tx.DType, batch: tuple[int, ...], upper: bool) -> None:
     for size in (0, 1, 4):
         x = definite((*batch, size, size), dtype)
-        found = L.cholesky(x, upper=upper)
-        assert close(adjoint(found) @ found if upper else found @ adjoint(found), x, 10)
-        assert close(found, tx.triu(found) if upper else tx.tril(found))
-        assert (tx.real(found.diagonal(0, -2, -1)) > 0).all().item()
+        result = L.cholesky(x, upper=upper)
+        assert close(adjoint(result) @ result if upper else result @ adjoint(result), x, 10)
+        assert close(result, tx.triu(result) if upper else tx.tril(result))
+        assert (tx.real(result.diagonal(0, -2, -1)) > 0).all().item()
         half = tx.triu(x) if upper else tx.tril(x)
-        assert close(L.cholesky(half, upper=upper), found)  # only that triangle is read
+        assert close(L.cholesky(half, upper=upper), result)  # only that triangle is read
 
 
 @each_dtype
@@ -65,9 +65,9 @@ def test_eig_satisfies_its_equation(dtype: tx.DType, batch: tuple[int, ...]) -> 
 def test_eigh_reads_one_triangle_and_satisfies_its_equation(dtype: tx.DType, batch: tuple[int, ...], triangle: str) -> None:
     for size in (0, 1, 5):
         x = definite((*batch, size, size), dtype)
-        found = L.eigh(tx.tril(x) if triangle == "L" else tx.triu(x), UPLO=triangle)
-        values, vectors = found
-        assert found._fields == ("eigenvalues", "eigenvectors") and values.dtype is dtype.part
+        result = L.eigh(tx.tril(x) if triangle == "L" else tx.triu(x), UPLO=triangle)
+        values, vectors = result
+        assert result._fields == ("eigenvalues", "eigenvectors") and values.dtype is dtype.part
         assert has_orthonormal_columns(vectors, size) and close((vectors * values.expand_dims(-2)) @ adjoint(vectors), x, 100)
         assert close(values, tx.sort(values)) and close(L.eigvalsh(x, UPLO=triangle), values, 10)
 
@@ -78,10 +78,10 @@ def test_eigh_reads_one_triangle_and_satisfies_its_equation(dtype: tx.DType, bat
 def test_qr_factors_are_orthonormal_and_triangular(dtype: tx.DType, batch: tuple[int, ...], mode: str) -> None:
     for rows, columns in SIDES:
         x = random((*batch, rows, columns), dtype)
-        found = L.qr(x, mode=mode)
+        result = L.qr(x, mode=mode)
         inner = rows if mode == "complete" else min(rows, columns)
-        assert found.Q.shape == (*batch, rows, inner) and found.R.shape == (*batch, inner, columns)
-        assert close(found.Q @ found.R, x, 10) and has_orthonormal_columns(found.Q, inner) and close(found.R, tx.triu(found.R))
+        assert result.Q.shape == (*batch, rows, inner) and result.R.shape == (*batch, inner, columns)
+        assert close(result.Q @ result.R, x, 10) and has_orthonormal_columns(result.Q, inner) and close(result.R, tx.triu(result.R))
 
 
 @each_dtype
@@ -90,8 +90,8 @@ def test_lu_has_triangular_factors_and_multipliers_of_at_most_1(dtype: tx.DType,
     for rows, columns in (*SIDES, (70, 50)):  # more columns than are eliminated one by one
         k = min(rows, columns)
         x = random((*batch, rows, columns), dtype)
-        p, lower, upper = found = L.lu(x)
-        assert found._fields == ("P", "L", "U") and {t.dtype for t in found} == {dtype}
+        p, lower, upper = result = L.lu(x)
+        assert result._fields == ("P", "L", "U") and {t.dtype for t in result} == {dtype}
         assert (p.shape, lower.shape, upper.shape) == ((*batch, rows, rows), (*batch, rows, k), (*batch, k, columns))
         assert close(p @ lower @ upper, x, 10) and close(lower, tx.tril(lower)) and close(upper, tx.triu(upper))
         assert (p.sum(-1) == 1).all().item() and (p.sum(-2) == 1).all().item() and (lower.diagonal(0, -2, -1) == 1).all().item()
@@ -111,8 +111,8 @@ def test_svd_factors_are_orthonormal_and_sorted(dtype: tx.DType, batch: tuple[in
     for rows, columns in SIDES:
         k = min(rows, columns)
         x = random((*batch, rows, columns), dtype)
-        u, s, vh = found = L.svd(x, full_matrices=full)
-        assert found._fields == ("U", "S", "Vh") and (s.dtype, s.shape) == (dtype.part, (*batch, k))
+        u, s, vh = result = L.svd(x, full_matrices=full)
+        assert result._fields == ("U", "S", "Vh") and (s.dtype, s.shape) == (dtype.part, (*batch, k))
         assert u.shape == (*batch, rows, rows if full else k) and vh.shape == (*batch, columns if full else k, columns)
         assert has_orthonormal_columns(u, u.shape[-1]) and has_orthonormal_columns(adjoint(vh), vh.shape[-2])
         assert close((u[..., :k] * s.expand_dims(-2)) @ vh[..., :k, :], x, 10)

@@ -102,9 +102,9 @@ REAL: dict[str, Function] = {
 
 def loss(function: Function, x: Any) -> Any:
     """Return a weighted sum of all results of a function, with a different weight for each element."""
-    found = function(x)
+    result = function(x)
     total = 0.0
-    for k, t in enumerate(found if isinstance(found, tuple) else (found,)):
+    for k, t in enumerate(result if isinstance(result, tuple) else (result,)):
         weights = random(t.shape, t.dtype, seed=10 + k)
         product = t * weights.conj() if t.dtype.is_complex else t * weights
         total = total + (product.real if t.dtype.is_complex else product).sum()
@@ -113,29 +113,29 @@ def loss(function: Function, x: Any) -> Any:
 
 def check(function: Function, x: Any) -> None:
     along = random(x.shape, x.dtype, seed=5)
-    given = tx.grad(lambda t: loss(function, t))(x)
-    assert given.shape == x.shape and given.dtype is x.dtype
-    product = given.conj() * along if x.dtype.is_complex else given * along
-    found = float((product.real if x.dtype.is_complex else product).sum())
+    gradient = tx.grad(lambda t: loss(function, t))(x)
+    assert gradient.shape == x.shape and gradient.dtype is x.dtype
+    product = gradient.conj() * along if x.dtype.is_complex else gradient * along
+    result = float((product.real if x.dtype.is_complex else product).sum())
     wanted = float(loss(function, x + STEP * along) - loss(function, x - STEP * along)) / (2 * STEP)
     forward = float(tx.jvp(lambda t: loss(function, t), (x,), (along,))[1])
-    for each in (found, forward):
-        assert abs(each - wanted) <= 1e-6 * max(1.0, abs(wanted), float(abs(given).max()))
+    for slope in (result, forward):
+        assert abs(slope - wanted) <= 1e-6 * max(1.0, abs(wanted), float(abs(gradient).max()))
 
 
 def check_batches(function: Function, x: Any, axis: int = 0) -> None:
     """Check that vmap of a function and of its gradient equals single calls, and the gradient through vmap equals vmap of the gradient."""
     members = [x.moveaxis(axis, 0)[k].copy() for k in range(x.shape[axis])]
     gradient = tx.grad(lambda t: loss(function, t))
-    for each in (function, gradient):
-        found = tx.vmap(each, in_axes=axis)(x)
-        wanted = [each(member) for member in members]
-        for k, t in enumerate(found if isinstance(found, tuple) else (found,)):
-            own = [w[k] if isinstance(w, tuple) else w for w in wanted]
-            assert t.dtype is own[0].dtype
-            np.testing.assert_allclose(t.to_numpy(), np.stack([w.to_numpy() for w in own]), rtol=1e-9, atol=1e-9)
-    found = tx.grad(lambda t: tx.vmap(lambda member: loss(function, member), in_axes=axis)(t).sum())(x)
-    np.testing.assert_allclose(found.to_numpy(), tx.vmap(gradient, in_axes=axis, out_axes=axis)(x).to_numpy(), rtol=1e-9, atol=1e-9)
+    for derive in (function, gradient):
+        result = tx.vmap(derive, in_axes=axis)(x)
+        wanted = [derive(member) for member in members]
+        for k, t in enumerate(result if isinstance(result, tuple) else (result,)):
+            single_results = [w[k] if isinstance(w, tuple) else w for w in wanted]
+            assert t.dtype is single_results[0].dtype
+            np.testing.assert_allclose(t.to_numpy(), np.stack([w.to_numpy() for w in single_results]), rtol=1e-9, atol=1e-9)
+    result = tx.grad(lambda t: tx.vmap(lambda member: loss(function, member), in_axes=axis)(t).sum())(x)
+    np.testing.assert_allclose(result.to_numpy(), tx.vmap(gradient, in_axes=axis, out_axes=axis)(x).to_numpy(), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", SQUARE)
@@ -191,20 +191,20 @@ def test_vmap_of_sorting_functions_equals_single_calls(dtype: tx.DType, size: in
         lambda t: tx.searchsorted(tx.sort(x[0]), t, side="right"),
         lambda t: tx.searchsorted(tx.sort(t), x[1, :3]),
     ):
-        found, wanted = tx.vmap(function)(x), [function(member) for member in x]
-        assert found.tolist() == [member.tolist() for member in wanted]
+        result, wanted = tx.vmap(function)(x), [function(member) for member in x]
+        assert result.tolist() == [member.tolist() for member in wanted]
 
 
 def test_nested_vmap_and_unbatched_operands_of_solve() -> None:
     a, b = random((2, 3, 4, 4)), random((3, 4))
-    found = tx.vmap(tx.vmap(L.solve), in_axes=(0, None))(a, b)
+    result = tx.vmap(tx.vmap(L.solve), in_axes=(0, None))(a, b)
     wanted = np.linalg.solve(a.to_numpy(), b.to_numpy()[..., None])[..., 0]
-    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-10)
-    found = tx.vmap(lambda m: L.solve(m, b.T))(a[0])  # the matrices differ, the right-hand sides do not
-    np.testing.assert_allclose(found.to_numpy(), np.linalg.solve(a.to_numpy()[0], b.to_numpy().T), rtol=1e-10)
-    found = tx.vmap(lambda v: L.solve(a, v[:, None]))(b)  # each member has a batch of its own
-    assert found.shape == (3, 2, 3, 4, 1)
-    np.testing.assert_allclose(found[1].to_numpy(), np.linalg.solve(a.to_numpy(), b.to_numpy()[1][:, None]), rtol=1e-10)
+    np.testing.assert_allclose(result.to_numpy(), wanted, rtol=1e-10)
+    result = tx.vmap(lambda m: L.solve(m, b.T))(a[0])  # the matrices differ, the right-hand sides do not
+    np.testing.assert_allclose(result.to_numpy(), np.linalg.solve(a.to_numpy()[0], b.to_numpy().T), rtol=1e-10)
+    result = tx.vmap(lambda v: L.solve(a, v[:, None]))(b)  # each member has a batch of its own
+    assert result.shape == (3, 2, 3, 4, 1)
+    np.testing.assert_allclose(result[1].to_numpy(), np.linalg.solve(a.to_numpy(), b.to_numpy()[1][:, None]), rtol=1e-10)
     points = tx.vmap(tx.vmap(lambda t: tx.searchsorted(tx.sort(t), 0.0)))(a[0])
     assert points.tolist() == (np.sort(a[0].to_numpy()) < 0).sum(-1).tolist()
     assert tx.vmap(L.inv)(tx.zeros((0, 2, 2))).shape == (0, 2, 2) == tx.vmap(lambda t: t * L.det(t))(tx.zeros((0, 2, 2))).shape
@@ -217,10 +217,10 @@ def test_error_under_vmap_names_the_matrix() -> None:
 
 @pytest.mark.parametrize("name", ["inv", "det", "slogdet", "solve", "cholesky", "eigvalsh", "eigh", "expm"])
 def test_second_derivatives_of_matrix_functions_equal_differences(name: str) -> None:
-    def once(x: Any) -> Any:
+    def gradient(x: Any) -> Any:
         return tx.grad(lambda t: loss(SQUARE[name], t))(x)
 
-    check(once, random((3, 4, 4)))
+    check(gradient, random((3, 4, 4)))
 
 
 def test_backward_through_views_of_a_matrix() -> None:
@@ -247,22 +247,22 @@ def test_functions_without_derivative_raise_with_advice() -> None:
 def cofactors(x: Any) -> Any:
     """Return the cofactors of a matrix, computed as determinants of its submatrices."""
     n = len(x)
-    each = [[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) for j in range(n)] for i in range(n)]
-    return np.array(each).reshape(n, n)
+    minors = [[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) for j in range(n)] for i in range(n)]
+    return np.array(minors).reshape(n, n)
 
 
 def matrices_of_every_rank(n: int, dtype: Any) -> tuple[Any, Any]:
     """Return integer matrices of each rank, and as many integer directions for derivatives."""
     rng = np.random.default_rng(n)
-    whole = lambda *shape: rng.integers(-3, 4, shape).astype(dtype) * (1 if dtype is np.float64 else 1 + 1j)  # noqa: E731
-    return np.stack([whole(n, rank) @ whole(rank, n) for rank in range(n + 1)]), whole(n + 1, n, n)
+    integers = lambda *shape: rng.integers(-3, 4, shape).astype(dtype) * (1 if dtype is np.float64 else 1 + 1j)  # noqa: E731
+    return np.stack([integers(n, rank) @ integers(rank, n) for rank in range(n + 1)]), integers(n + 1, n, n)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_gradient_of_det_of_singular_matrices_equals_cofactors(n: int, dtype: Any) -> None:
     x, _ = matrices_of_every_rank(n, dtype)
-    wanted = np.stack([cofactors(each) for each in x]).conj()
+    wanted = np.stack([cofactors(matrix) for matrix in x]).conj()
     for gradient in (tx.grad(lambda x: L.det(x).real.sum()), tx.vmap(tx.grad(lambda x: L.det(x).real))):
         assert np.allclose(gradient(tx.asarray(x)).to_numpy(), wanted, rtol=1e-9, atol=1e-9)
     exact = tx.asarray(np.diag([2.0] * (n - 1) + [0.0]))
@@ -275,16 +275,16 @@ def test_second_derivatives_of_det_of_singular_matrices(n: int, dtype: Any) -> N
     x, along = matrices_of_every_rank(n, dtype)
     gradient = tx.grad(lambda x: L.det(x).real.sum())
     wanted = []
-    for each, change in zip(x, along, strict=True):  # cofactors of cofactors
+    for matrix, change in zip(x, along, strict=True):  # cofactors of cofactors
         second = np.zeros((n, n), dtype)
         for i, j in np.ndindex(n, n):
-            rest = [[a for a in range(n) if a != k] for k in (i, j)]
+            remaining = [[a for a in range(n) if a != k] for k in (i, j)]
             for k, m in np.ndindex(n - 1, n - 1):
-                minor = np.delete(np.delete(np.delete(np.delete(each, i, 0), j, 1), k, 0), m, 1)
-                second[i, j] += (-1) ** (i + j + k + m) * np.linalg.det(minor) * change[rest[0][k], rest[1][m]]
+                minor = np.delete(np.delete(np.delete(np.delete(matrix, i, 0), j, 1), k, 0), m, 1)
+                second[i, j] += (-1) ** (i + j + k + m) * np.linalg.det(minor) * change[remaining[0][k], remaining[1][m]]
         wanted.append(second.conj())
-    found = tx.jvp(gradient, [tx.asarray(x)], [tx.asarray(along)])[1].to_numpy()
-    assert np.allclose(found, np.stack(wanted), rtol=1e-9, atol=1e-9)
+    result = tx.jvp(gradient, [tx.asarray(x)], [tx.asarray(along)])[1].to_numpy()
+    assert np.allclose(result, np.stack(wanted), rtol=1e-9, atol=1e-9)
     # For real functions the way back is the way forward.
     back = tx.vjp(gradient, tx.asarray(x))[1](tx.asarray(along))[0].to_numpy()
     assert np.allclose(back, np.stack(wanted), rtol=1e-9, atol=1e-9)
@@ -341,8 +341,8 @@ def check_twice(function: Function, x: Any) -> None:
 @pytest.mark.parametrize("dtype", [tx.float64, tx.complex128], ids=str)
 def test_derivatives_at_equal_singular_values(name: str, dtype: tx.DType) -> None:
     unitary = L.qr(random((4, 4), dtype)).Q
-    many = [tx.eye(4, dtype=dtype), unitary] if "Hermitian" not in name else [tx.eye(4, dtype=dtype), unitary @ adjoint(unitary)]
-    for x in many if "Hermitian" in name else [*many, unitary[:, :3] * 2, unitary[:3]]:
+    matrices = [tx.eye(4, dtype=dtype), unitary] if "Hermitian" not in name else [tx.eye(4, dtype=dtype), unitary @ adjoint(unitary)]
+    for x in matrices if "Hermitian" in name else [*matrices, unitary[:, :3] * 2, unitary[:3]]:
         check_twice(EQUAL[name], x)
 
 
@@ -363,5 +363,5 @@ def test_derivative_of_pinv_along_matrices_of_constant_rank() -> None:
     def by_pinv(u: Any, v: Any) -> Any:
         return (L.pinv(u[:, None] * v) * weights).sum()
 
-    for wanted, found in zip(*[tx.grad(f, argnums=(0, 1))(tx.asarray(u), tx.asarray(v)) for f in (direct, by_pinv)], strict=True):
-        np.testing.assert_allclose(found.to_numpy(), wanted.to_numpy(), rtol=1e-12)
+    for wanted, result in zip(*[tx.grad(f, argnums=(0, 1))(tx.asarray(u), tx.asarray(v)) for f in (direct, by_pinv)], strict=True):
+        np.testing.assert_allclose(result.to_numpy(), wanted.to_numpy(), rtol=1e-12)

@@ -44,11 +44,11 @@ def test_trace_and_diagonal_equal_numpy(dtype: tx.DType) -> None:
     array = np.arange(24).reshape(2, 3, 4) % 7
     x = tx.asarray(array).astype(dtype)
     for offset in range(-4, 6):
-        known = x.to_numpy()
-        assert L.diagonal(x, offset=offset).tolist() == np.diagonal(known, offset, -2, -1).tolist()
-        found = L.trace(x, offset=offset)
-        assert found.tolist() == np.trace(known, offset, -2, -1).tolist()
-        assert found.dtype is (dtype if dtype.is_float or dtype.is_complex else tx.sum(x).dtype)
+        elements = x.to_numpy()
+        assert L.diagonal(x, offset=offset).tolist() == np.diagonal(elements, offset, -2, -1).tolist()
+        result = L.trace(x, offset=offset)
+        assert result.tolist() == np.trace(elements, offset, -2, -1).tolist()
+        assert result.dtype is (dtype if dtype.is_float or dtype.is_complex else tx.sum(x).dtype)
     assert L.trace(x, dtype=tx.complex128).dtype is tx.complex128
 
 
@@ -62,13 +62,13 @@ def test_diagonal_returns_a_writable_view() -> None:
 def test_cross_equals_numpy(dtype: tx.DType) -> None:
     drawn = random((2, 4, 1, 3), tx.complex128 if dtype.is_complex else tx.float64) * 5
     a, b = drawn[0].astype(dtype), drawn[1].astype(dtype).reshape(1, 4, 3)
-    found = L.cross(a, b)
-    assert found.dtype is dtype and found.shape == (4, 4, 3)
+    result = L.cross(a, b)
+    assert result.dtype is dtype and result.shape == (4, 4, 3)
     with np.errstate(over="ignore"):
         wanted = np.cross(a.to_numpy(), b.to_numpy())
     tolerance = 0.1 if dtype is tx.float16 else 1e-4
-    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=tolerance, atol=tolerance)
-    assert close(L.cross(a.moveaxis(-1, 0), b.moveaxis(-1, 0), axis=-3), found.moveaxis(-1, 0).copy())
+    np.testing.assert_allclose(result.to_numpy(), wanted, rtol=tolerance, atol=tolerance)
+    assert close(L.cross(a.moveaxis(-1, 0), b.moveaxis(-1, 0), axis=-3), result.moveaxis(-1, 0).copy())
     assert close(L.cross(a, a), tx.zeros_like(a))
 
 
@@ -77,20 +77,20 @@ def test_matrix_power_equals_numpy(n: int) -> None:
     for dtype in FULL:
         x = definite((2, 3, 3), dtype) / 5
         wanted = np.stack([np.linalg.matrix_power(m, n) for m in x.to_numpy()])
-        found = L.matrix_power(x, n)
-        assert found.dtype is dtype
-        np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-3 if dtype.part is tx.float32 else 1e-9)
-    whole = tx.asarray([[2, 1], [1, 1]], dtype=tx.int32)
-    found = L.matrix_power(whole, n)
-    np.testing.assert_allclose(found.to_numpy(), np.linalg.matrix_power(whole.to_numpy(), n))
-    assert found.dtype is (tx.int32 if n >= 0 else tx.float64)
+        result = L.matrix_power(x, n)
+        assert result.dtype is dtype
+        np.testing.assert_allclose(result.to_numpy(), wanted, rtol=1e-3 if dtype.part is tx.float32 else 1e-9)
+    integers = tx.asarray([[2, 1], [1, 1]], dtype=tx.int32)
+    result = L.matrix_power(integers, n)
+    np.testing.assert_allclose(result.to_numpy(), np.linalg.matrix_power(integers.to_numpy(), n))
+    assert result.dtype is (tx.int32 if n >= 0 else tx.float64)
 
 
 def test_matrix_power_returns_a_new_tensor() -> None:
     x = tx.eye(2)
     for n in (0, 1):
-        found = L.matrix_power(x, n)
-        found[...] = 7.0
+        result = L.matrix_power(x, n)
+        result[...] = 7.0
     assert x.tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
@@ -111,10 +111,10 @@ def test_expm_equals_its_series(dtype: tx.DType, batch: tuple[int, ...]) -> None
 
 def test_expm_scales_each_matrix_of_a_stack() -> None:
     x = tx.stack([tx.asarray([[0.0, 1.0], [-1.0, 0.0]]) * t for t in (1e-3, 1.0, 30.0)])
-    found = L.expm(x)
+    result = L.expm(x)
     for k, t in enumerate((1e-3, 1.0, 30.0)):
         wanted = [[np.cos(t), np.sin(t)], [-np.sin(t), np.cos(t)]]
-        np.testing.assert_allclose(found[k].to_numpy(), wanted, atol=1e-13)
+        np.testing.assert_allclose(result[k].to_numpy(), wanted, atol=1e-13)
     assert L.expm(tx.asarray([[np.nan, 0.0], [0.0, 1.0]])).isnan().any().item()
 
 

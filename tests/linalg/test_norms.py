@@ -24,14 +24,14 @@ def test_vector_norm_equals_numpy(dtype: tx.DType, ord: float) -> None:
     x = random((3, 1, 4), dtype)
     for axis in (None, 0, -1, (0, 2), (2, 1, 0), (1,)):
         axes = tuple(range(3)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-        rest = [a for a in range(3) if a not in [b % 3 for b in axes]]
-        rows = x.to_numpy().transpose(*rest, *axes).reshape(*[x.shape[a] for a in rest], -1)
+        kept_axes = [a for a in range(3) if a not in [b % 3 for b in axes]]
+        rows = x.to_numpy().transpose(*kept_axes, *axes).reshape(*[x.shape[a] for a in kept_axes], -1)
         wanted = np.linalg.norm(rows, ord, axis=-1)
-        found = L.vector_norm(x, axis=axis, ord=ord)
-        assert found.dtype is dtype.part and found.shape == wanted.shape
-        np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-5 if dtype.part is tx.float32 else 1e-12)
-        kept = L.vector_norm(x, axis=axis, ord=ord, keepdims=True)
-        assert kept.ndim == 3 and kept.size == found.size
+        result = L.vector_norm(x, axis=axis, ord=ord)
+        assert result.dtype is dtype.part and result.shape == wanted.shape
+        np.testing.assert_allclose(result.to_numpy(), wanted, rtol=1e-5 if dtype.part is tx.float32 else 1e-12)
+        with_kept_axes = L.vector_norm(x, axis=axis, ord=ord, keepdims=True)
+        assert with_kept_axes.ndim == 3 and with_kept_axes.size == result.size
 
 
 @each_dtype
@@ -39,10 +39,10 @@ def test_vector_norm_equals_numpy(dtype: tx.DType, ord: float) -> None:
 @pytest.mark.parametrize("ord", MATRIX)
 def test_matrix_norm_equals_numpy(dtype: tx.DType, batch: tuple[int, ...], ord: Any) -> None:
     x = random((*batch, 3, 4), dtype)
-    found = L.matrix_norm(x, ord=ord)
+    result = L.matrix_norm(x, ord=ord)
     wanted = np.linalg.norm(x.to_numpy(), ord, axis=(-2, -1)) if x.size else np.zeros(batch)
-    assert found.dtype is dtype.part and found.shape == batch
-    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-5 if dtype.part is tx.float32 else 1e-12)
+    assert result.dtype is dtype.part and result.shape == batch
+    np.testing.assert_allclose(result.to_numpy(), wanted, rtol=1e-5 if dtype.part is tx.float32 else 1e-12)
     assert L.matrix_norm(x, ord=ord, keepdims=True).shape == (*batch, 1, 1)
 
 
@@ -52,9 +52,9 @@ def test_norms_without_elements_are_zero(dtype: tx.DType, shape: tuple[int, ...]
     x = tx.zeros(shape, dtype=dtype)
     for ord in (1, 2, inf, "fro", "nuc"):
         for keepdims in (False, True):
-            found, wanted = L.matrix_norm(x, ord=ord, keepdims=keepdims), np.zeros((*shape[:-2], *(1, 1) * keepdims))
-            np.testing.assert_array_equal(found.numpy(), wanted)
-            assert found.dtype is dtype.part
+            result, wanted = L.matrix_norm(x, ord=ord, keepdims=keepdims), np.zeros((*shape[:-2], *(1, 1) * keepdims))
+            np.testing.assert_array_equal(result.numpy(), wanted)
+            assert result.dtype is dtype.part
     for axis in (None, 0, -1, (-2, -1)):
         for ord in (0, 1, 2, 3, inf):
             np.testing.assert_array_equal(L.vector_norm(x, axis=axis, ord=ord).numpy(), np.zeros(x.sum(axis).shape))
@@ -154,5 +154,5 @@ def test_matrix_rank_of_hermitian_matrices_vectors_and_numbers() -> None:
 @pytest.mark.parametrize("p", [None, 2, -2, "fro", 1, -1])
 def test_cond_of_a_zero_matrix_is_infinite(p: Any) -> None:
     x = tx.asarray([[[0.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 2.0]]])
-    found = tx.linalg.cond(x, p)
-    assert found[0].item() == inf and found[1].item() < 3
+    result = tx.linalg.cond(x, p)
+    assert result[0].item() == inf and result[1].item() < 3

@@ -52,11 +52,11 @@ def test_dtypes_of_solutions() -> None:
     a = tx.asarray([[2, 1], [0, 3]])
     for dtype in (*WHOLE, *NARROW):
         wide = tx.float32 if dtype in NARROW else tx.float64
-        kept = dtype if dtype in NARROW else tx.float64
+        result_dtype = dtype if dtype in NARROW else tx.float64
         x = a.astype(dtype)
-        assert close(L.inv(x), L.inv(x.astype(wide)).astype(kept))
-        assert close(L.solve(x, x), L.solve(x.astype(wide), x.astype(wide)).astype(kept))
-        assert close(L.pinv(x), L.pinv(x.astype(wide), rtol=0.01).astype(kept), 10)
+        assert close(L.inv(x), L.inv(x.astype(wide)).astype(result_dtype))
+        assert close(L.solve(x, x), L.solve(x.astype(wide), x.astype(wide)).astype(result_dtype))
+        assert close(L.pinv(x), L.pinv(x.astype(wide), rtol=0.01).astype(result_dtype), 10)
     assert L.solve(a.astype(tx.float32), a.astype(tx.complex64)).dtype is tx.complex64
     assert L.solve(a.astype(tx.float32), a.astype(tx.float64)).dtype is tx.float64
 
@@ -68,10 +68,10 @@ def test_pinv_satisfies_the_penrose_equations(dtype: tx.DType, batch: tuple[int,
         x = random((*batch, rows, columns), dtype)
         if rows == columns == 4:
             x = x[..., :1] @ x[..., :1, :]  # of rank 1
-        found = L.pinv(x)
-        assert found.shape == (*batch, columns, rows)
-        assert close(x @ found @ x, x, 100) and close(found @ x @ found, found, 100)
-        assert close(adjoint(x @ found), x @ found, 100) and close(adjoint(found @ x), found @ x, 100)
+        result = L.pinv(x)
+        assert result.shape == (*batch, columns, rows)
+        assert close(x @ result @ x, x, 100) and close(result @ x @ result, result, 100)
+        assert close(adjoint(x @ result), x @ result, 100) and close(adjoint(result @ x), result @ x, 100)
 
 
 def test_pinv_ignores_singular_values_below_the_tolerance() -> None:
@@ -90,11 +90,11 @@ def test_lstsq_residuals_are_orthogonal_to_the_columns(dtype: tx.DType, batch: t
     for right in ((rows,), (*batch, rows, 2)):
         b = random(right, dtype, seed=2)
         x, residuals, rank, s = L.lstsq(a, b)
-        many = x if len(right) > 1 else x.expand_dims(-1)
-        known = b if len(right) > 1 else b.expand_dims(-1)
-        missed = a @ many - known
-        assert close(adjoint(a) @ missed, tx.zeros_like(adjoint(a) @ missed), 1000)  # at right angles to all columns
-        squares = abs(missed).square().sum(-2)
+        columns_of_x = x if len(right) > 1 else x.expand_dims(-1)
+        columns_of_b = b if len(right) > 1 else b.expand_dims(-1)
+        residual = a @ columns_of_x - columns_of_b
+        assert close(adjoint(a) @ residual, tx.zeros_like(adjoint(a) @ residual), 1000)  # at right angles to all columns
+        squares = abs(residual).square().sum(-2)
         assert close(residuals, squares if len(right) > 1 else squares.squeeze(-1), 100)
         assert close(rank, tx.full(batch, min(rows, columns), dtype=tx.int64)) and close(s, L.svdvals(a), 10)
 
@@ -102,26 +102,26 @@ def test_lstsq_residuals_are_orthogonal_to_the_columns(dtype: tx.DType, batch: t
 def test_lstsq_of_deficient_rank_equals_numpy() -> None:
     a = np.random.default_rng(0).standard_normal((6, 2)) @ np.random.default_rng(1).standard_normal((2, 4))  # rank 2
     b = np.random.default_rng(2).standard_normal((6, 3))
-    found, wanted = L.lstsq(tx.asarray(a), tx.asarray(b)), np.linalg.lstsq(a, b, rcond=None)
-    np.testing.assert_allclose(found.solution.to_numpy(), wanted[0], atol=1e-12)
-    assert found.rank.item() == wanted[2] == 2
+    result, wanted = L.lstsq(tx.asarray(a), tx.asarray(b)), np.linalg.lstsq(a, b, rcond=None)
+    np.testing.assert_allclose(result.solution.to_numpy(), wanted[0], atol=1e-12)
+    assert result.rank.item() == wanted[2] == 2
 
 
 @each_dtype
 @pytest.mark.parametrize("size", [0, 1, 5, 64, 150])
 @pytest.mark.parametrize("upper", [False, True])
-@pytest.mark.parametrize("ones", [False, True])
-def test_solve_triangular_satisfies_its_equation(dtype: tx.DType, size: int, upper: bool, ones: bool) -> None:
+@pytest.mark.parametrize("unit_diagonal", [False, True])
+def test_solve_triangular_satisfies_its_equation(dtype: tx.DType, size: int, upper: bool, unit_diagonal: bool) -> None:
     a = random((2, size, size), dtype) * 0.05 + 2 * tx.eye(size, dtype=dtype)
-    seen = tx.triu(a) if upper else tx.tril(a)
-    if ones:
-        seen = seen - seen * tx.eye(size, dtype=dtype) + tx.eye(size, dtype=dtype)
+    triangle = tx.triu(a) if upper else tx.tril(a)
+    if unit_diagonal:
+        triangle = triangle - triangle * tx.eye(size, dtype=dtype) + tx.eye(size, dtype=dtype)
     b = random((2, size, 3), dtype, seed=1)
-    assert close(seen @ L.solve_triangular(a, b, upper=upper, unitriangular=ones), b, 100)
-    x = L.solve_triangular(a, b.mT, upper=upper, left=False, unitriangular=ones)
-    assert close(x @ seen, b.mT.copy(), 100)
-    one = L.solve_triangular(a[0], b[0, :, 0], upper=upper, unitriangular=ones)
-    assert close(seen[0] @ one, b[0, :, 0].copy(), 100)
+    assert close(triangle @ L.solve_triangular(a, b, upper=upper, unitriangular=unit_diagonal), b, 100)
+    x = L.solve_triangular(a, b.mT, upper=upper, left=False, unitriangular=unit_diagonal)
+    assert close(x @ triangle, b.mT.copy(), 100)
+    vector = L.solve_triangular(a[0], b[0, :, 0], upper=upper, unitriangular=unit_diagonal)
+    assert close(triangle[0] @ vector, b[0, :, 0].copy(), 100)
 
 
 def test_solve_triangular_broadcasts() -> None:
@@ -158,10 +158,10 @@ def test_tensorinv_and_tensorsolve_satisfy_their_equations() -> None:
     inverse = tx.linalg.tensorinv(t)
     assert inverse.shape == (6, 2, 3)
     np.testing.assert_allclose(np.tensordot(np.asarray(inverse), a, 2), np.eye(6), atol=1e-12)
-    found = np.asarray(tx.linalg.tensorsolve(t, tx.asarray(b)))
-    np.testing.assert_allclose(np.tensordot(a, found, 1), b, atol=1e-12)
+    result = np.asarray(tx.linalg.tensorsolve(t, tx.asarray(b)))
+    np.testing.assert_allclose(np.tensordot(a, result, 1), b, atol=1e-12)
     moved = np.asarray(tx.linalg.tensorsolve(tx.asarray(a.transpose(2, 0, 1)), tx.asarray(b), axes=(0,)))
-    np.testing.assert_allclose(moved, found, rtol=1e-12)
+    np.testing.assert_allclose(moved, result, rtol=1e-12)
     with pytest.raises(ShapeError, match="others 18"):
         tx.linalg.tensorinv(t, 1)
     with pytest.raises(ArgumentError, match="tensorinv: ind is 0"):

@@ -78,10 +78,10 @@ def is_equal(a: Tensor, b: Tensor) -> bool:
 @pytest.mark.parametrize(("counter", "key", "block"), VECTORS)
 def test_philox_equals_the_published_vectors(counter: str, key: str, block: str) -> None:
     args = tuple(Arg(k, uint32) for k in range(6))
-    given = tuple(Scalar(word, uint32) for word in words(counter) + words(key))
+    scalars = tuple(Scalar(word, uint32) for word in words(counter) + words(key))
     for formula, expected in zip(philox4x32(args[:4], args[4:]), words(block), strict=True):
         op = custom("philox", formula, (uint32,) * 6)
-        drawn = Tensor._of(Node.of(op, (77,), uint32, given, (None,) * 6))
+        drawn = Tensor._of(Node.of(op, (77,), uint32, scalars, (None,) * 6))
         assert set(drawn.tolist()) == {expected}
 
 
@@ -167,11 +167,11 @@ def test_draws_are_equal_in_another_process() -> None:
     assert printed.strip() == f"{g.normal(shape=4).tolist()} {g.integers(9, shape=4).tolist()}"
 
 
-@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))])
-def test_copied_generator_continues_from_the_state_of_the_original(again: Callable[[Generator], Generator]) -> None:
+@pytest.mark.parametrize("copy_of", [copy.copy, copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))])
+def test_copied_generator_continues_from_the_state_of_the_original(copy_of: Callable[[Generator], Generator]) -> None:
     g = Generator(5)
     g.random(3)
-    twin = again(g)
+    twin = copy_of(g)
     assert repr(twin) == repr(g) == "Generator(seed=5, after 1 draws)"
     assert is_equal(twin.random(10), g.random(10))
 
@@ -249,13 +249,13 @@ def test_draws_are_equal_on_any_thread_count_and_through_views(
     for count in (1, 2):
         threads(count)
         drawn.append(KINDS[kind](Generator(1), shape).to_numpy())
-    one, two = drawn
-    assert np.array_equal(one, two)
+    single, double = drawn
+    assert np.array_equal(single, double)
     for view in (np.s_[5:100:7, 3], np.s_[::-1, 400:], np.s_[17, ::-3]):
         pending = KINDS[kind](Generator(1), shape)[view]
-        assert np.array_equal((pending * 1).to_numpy(), one[view])
+        assert np.array_equal((pending * 1).to_numpy(), single[view])
     turned = KINDS[kind](Generator(1), shape).T.reshape(-1, 64)[3:9]
-    assert np.array_equal((turned * 1).to_numpy(), one.T.reshape(-1, 64)[3:9])
+    assert np.array_equal((turned * 1).to_numpy(), single.T.reshape(-1, 64)[3:9])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -263,8 +263,8 @@ def test_draw_is_fused_into_its_reader(kind: str) -> None:
     total = KINDS[kind](Generator(1), 1000).sum()
     assert total.storage.node.buffer is None
     assert len(planned([total.storage.node])) == 1
-    whole = KINDS[kind](Generator(1), 1000).to_numpy()
-    np.testing.assert_allclose(total.item(), whole.sum(dtype=np.float64), rtol=1e-4)
+    draw = KINDS[kind](Generator(1), 1000).to_numpy()
+    np.testing.assert_allclose(total.item(), draw.sum(dtype=np.float64), rtol=1e-4)
 
 
 @pytest.mark.parametrize("key", [0, 2**63 - 1, 2**63, 2**64 - 1])
@@ -311,11 +311,11 @@ def test_uniform_numbers_are_evenly_distributed(dtype: tx.DType) -> None:
 
 @pytest.mark.parametrize(("dtype", "digits"), [(tx.float32, 24), (tx.float64, 53)])
 def test_random_floats_use_every_bit_of_the_significand(dtype: tx.DType, digits: int) -> None:
-    whole = Generator(2).random(10_000, dtype).to_numpy().astype(np.float64) * 2.0**digits
-    assert (whole == np.floor(whole)).all()
-    assert whole.max() < 2.0**digits
+    scaled = Generator(2).random(10_000, dtype).to_numpy().astype(np.float64) * 2.0**digits
+    assert (scaled == np.floor(scaled)).all()
+    assert scaled.max() < 2.0**digits
     for bit in range(digits):
-        assert 4700 < ((whole // 2.0**bit) % 2).sum() < 5300  # each bit is set half the time: 6 sigma
+        assert 4700 < ((scaled // 2.0**bit) % 2).sum() < 5300  # each bit is set half the time: 6 sigma
 
 
 @pytest.mark.parametrize("dtype", [tx.float32, tx.float64])
@@ -384,16 +384,16 @@ def test_integers_of_wide_ranges_are_unbiased() -> None:
 
 
 def test_integers_are_equal_on_any_thread_count_and_through_slices() -> None:
-    whole = Generator(6).integers(0, 3 * 2**61, 300_000)
+    pending = Generator(6).integers(0, 3 * 2**61, 300_000)
     before = tx.num_threads()
     try:
         tx.set_num_threads(1)
-        one = Generator(6).integers(0, 3 * 2**61, 300_000).to_numpy()
+        single = Generator(6).integers(0, 3 * 2**61, 300_000).to_numpy()
         tx.set_num_threads(3)
-        np.testing.assert_array_equal(Generator(6).integers(0, 3 * 2**61, 300_000)[5::7].to_numpy(), one[5::7])
+        np.testing.assert_array_equal(Generator(6).integers(0, 3 * 2**61, 300_000)[5::7].to_numpy(), single[5::7])
     finally:
         tx.set_num_threads(before)
-    np.testing.assert_array_equal((whole + 1).to_numpy(), one + 1)
+    np.testing.assert_array_equal((pending + 1).to_numpy(), single + 1)
 
 
 @pytest.mark.parametrize("name", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
@@ -401,9 +401,9 @@ def test_integers_cover_the_range_of_every_dtype(name: str) -> None:
     d = tx.dtype(name)
     x = Generator(4).integers(d.lowest, d.highest, 4000, d, endpoint=True)
     assert x.dtype is d
-    found = x.to_numpy().astype(np.float64)
+    result = x.to_numpy().astype(np.float64)
     span = float(d.highest) - float(d.lowest)
-    counted = np.histogram(found, 8, (float(d.lowest), float(d.lowest) + span))[0]
+    counted = np.histogram(result, 8, (float(d.lowest), float(d.lowest) + span))[0]
     assert ((counted - 500) ** 2 / 500).sum() < 24.4  # chi-square of 7 degrees: 99.9 %
 
 
@@ -428,8 +428,8 @@ def test_permutation_of_a_number() -> None:
 
 def test_all_permutations_are_equally_likely() -> None:
     g = Generator(9)
-    seen = [tuple(g.permutation(3).tolist()) for _ in range(1200)]
-    counted = np.array([seen.count(p) for p in set(seen)])
+    permutations = [tuple(g.permutation(3).tolist()) for _ in range(1200)]
+    counted = np.array([permutations.count(p) for p in set(permutations)])
     assert len(counted) == 6
     assert ((counted - 200) ** 2 / 200).sum() < 20.6  # chi-square of 5 degrees: 99.9 %
 

@@ -36,12 +36,12 @@ BITS = {
 }
 
 
-def same(found: Any, wanted: Any) -> None:
+def assert_same(result: Any, wanted: Any) -> None:
     wanted = np.asarray(wanted)
-    assert isinstance(found, tx.Tensor)
-    assert found.dtype is tx.dtype(wanted.dtype)
-    assert found.shape == wanted.shape
-    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-6)
+    assert isinstance(result, tx.Tensor)
+    assert result.dtype is tx.dtype(wanted.dtype)
+    assert result.shape == wanted.shape
+    np.testing.assert_allclose(result.to_numpy(), wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize("op", BINARY.values(), ids=BINARY.keys())
@@ -50,13 +50,13 @@ def test_operators_accept_tensors_arrays_numbers_and_lists_on_the_right(op: Call
     a = np.array([[1, 2, 3], [4, 5, 6]], dtype)
     t = tx.asarray(a)
     b = np.array([3, 2, 1], dtype)
-    same(op(t, tx.asarray(b)), op(a, b))
-    same(op(t, b), op(a, b))
-    same(op(t, 2), op(a, 2))
-    same(op(t, np.float64(2)), op(a, np.float64(2)))
-    same(op(t, np.array(2, dtype)), op(a, np.array(2, dtype)))
-    same(op(t, [3, 2, 1]), op(a, [3, 2, 1]))
-    same(op(t, (2,)), op(a, (2,)))
+    assert_same(op(t, tx.asarray(b)), op(a, b))
+    assert_same(op(t, b), op(a, b))
+    assert_same(op(t, 2), op(a, 2))
+    assert_same(op(t, np.float64(2)), op(a, np.float64(2)))
+    assert_same(op(t, np.array(2, dtype)), op(a, np.array(2, dtype)))
+    assert_same(op(t, [3, 2, 1]), op(a, [3, 2, 1]))
+    assert_same(op(t, (2,)), op(a, (2,)))
 
 
 @pytest.mark.parametrize("op", BINARY.values(), ids=BINARY.keys())
@@ -65,18 +65,18 @@ def test_operators_accept_arrays_numbers_and_lists_on_the_left(op: Callable[...,
     a = np.array([[1, 2, 3], [4, 5, 6]], dtype)
     t = tx.asarray(a)
     b = np.array([3, 2, 1], dtype)
-    same(op(b, t), op(b, a))
-    same(op(2, t), op(2, a))
-    same(op(np.float32(2), t), op(np.float32(2), a))
-    same(op(np.array(2, dtype), t), op(np.array(2, dtype), a))
-    same(op([3, 2, 1], t), op([3, 2, 1], a))
+    assert_same(op(b, t), op(b, a))
+    assert_same(op(2, t), op(2, a))
+    assert_same(op(np.float32(2), t), op(np.float32(2), a))
+    assert_same(op(np.array(2, dtype), t), op(np.array(2, dtype), a))
+    assert_same(op([3, 2, 1], t), op([3, 2, 1], a))
 
 
 @pytest.mark.parametrize("op", BITS.values(), ids=BITS.keys())
 def test_bitwise_operators_equal_numpy(op: Callable[..., Any]) -> None:
     a, b = np.array([12, 10, 7], np.uint8), np.array([3, 1, 2], np.uint8)
     t, u = tx.asarray(a), tx.asarray(b)
-    for found, wanted in (
+    for result, wanted in (
         (op(t, u), op(a, b)),
         (op(t, b), op(a, b)),
         (op(a, u), op(a, b)),
@@ -85,38 +85,38 @@ def test_bitwise_operators_equal_numpy(op: Callable[..., Any]) -> None:
         (op(np.uint8(9), u), op(np.uint8(9), b)),
         (op(t, [3, 1, 2]), op(a, [3, 1, 2])),
     ):
-        same(found, wanted)
+        assert_same(result, wanted)
 
 
 def test_operators_on_bools_equal_numpy() -> None:
     a, b = np.array([True, True, False]), np.array([True, False, False])
     t, u = tx.asarray(a), tx.asarray(b)
-    same(t & u, a & b)
-    same(t | b, a | b)
-    same(np.bool_(True) ^ u, np.bool_(True) ^ b)
-    same(~t, ~a)
-    same(t + u, a + b)
-    same(t * u, a * b)
-    same(True & u, True & b)
+    assert_same(t & u, a & b)
+    assert_same(t | b, a | b)
+    assert_same(np.bool_(True) ^ u, np.bool_(True) ^ b)
+    assert_same(~t, ~a)
+    assert_same(t + u, a + b)
+    assert_same(t * u, a * b)
+    assert_same(True & u, True & b)
 
 
 def test_unary_operators_equal_numpy_and_return_new_storage() -> None:
     a = np.array([-2, 0, 3])
     t = tx.asarray(a)
-    same(-t, -a)
-    same(+t, +a)
-    same(abs(t), abs(a))
-    same(~t, ~a)
+    assert_same(-t, -a)
+    assert_same(+t, +a)
+    assert_same(abs(t), abs(a))
+    assert_same(~t, ~a)
     assert (+t).storage is not t.storage
 
 
 def test_matmul_accepts_arrays_and_lists_on_either_side() -> None:
     a = np.arange(6.0).reshape(2, 3)
     t = tx.asarray(a)
-    same(t @ a.T, a @ a.T)
-    same(a.T @ t, a.T @ a)
-    same([1.0, 2.0] @ t, [1.0, 2.0] @ a)
-    same(t @ [1, 2, 3], a @ [1, 2, 3])
+    assert_same(t @ a.T, a @ a.T)
+    assert_same(a.T @ t, a.T @ a)
+    assert_same([1.0, 2.0] @ t, [1.0, 2.0] @ a)
+    assert_same(t @ [1, 2, 3], a @ [1, 2, 3])
 
 
 # Weak numbers
@@ -168,16 +168,16 @@ def test_comparison_with_any_python_integer_is_exact(dtype: str, number: int) ->
 # Invalid operands
 
 
-@pytest.mark.parametrize("other", ["a", None, {}, object()], ids=lambda other: type(other).__name__)
-def test_operators_with_non_numbers_raise_type_error(other: Any) -> None:
+@pytest.mark.parametrize("operand", ["a", None, {}, object()], ids=lambda operand: type(operand).__name__)
+def test_operators_with_non_numbers_raise_type_error(operand: Any) -> None:
     t = tx.ones(2)
     for op in (operator.add, operator.truediv, operator.lt, operator.matmul, operator.pow):
         with pytest.raises(TypeError):
-            op(t, other)
+            op(t, operand)
         with pytest.raises(TypeError):
-            op(other, t)
-    assert (t == other) is False
-    assert (t != other) is True
+            op(operand, t)
+    assert (t == operand) is False
+    assert (t != operand) is True
 
 
 def test_operators_with_invalid_lists_raise() -> None:
@@ -210,14 +210,14 @@ def test_integer_powers_raise_only_for_negative_integer_exponents() -> None:
     assert (tx.asarray([4, 9]) ** 0.5).tolist() == [2, 3]
     assert (2 ** tx.asarray([1, 2, 3])).tolist() == [2, 4, 8]
     assert (tx.asarray([3]) ** 0).tolist() == [1]
-    same(tx.asarray([3], dtype=tx.int8) ** 2, np.array([9], np.int8))
+    assert_same(tx.asarray([3], dtype=tx.int8) ** 2, np.array([9], np.int8))
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "int64"])
 @pytest.mark.parametrize("exponent", [-1, -2, -1000])
 def test_negative_exponent_of_integers_raises_in_every_spelling(dtype: str, exponent: int) -> None:
     t = tx.ones(3, dtype=dtype)
-    spelled: tuple[Callable[[], Any], ...] = (
+    powers: tuple[Callable[[], Any], ...] = (
         lambda: t**exponent,
         lambda: t.pow(exponent),
         lambda: tx.pow(t, exponent),
@@ -226,7 +226,7 @@ def test_negative_exponent_of_integers_raises_in_every_spelling(dtype: str, expo
         lambda: tx.pow(1, exponent),
         lambda: tx.pow([1], exponent),
     )
-    for power in spelled:
+    for power in powers:
         with pytest.raises(DTypeError, match=rf"^pow: \w+ to the negative power {exponent} is no integer; use a float"):
             power()
 
@@ -234,20 +234,20 @@ def test_negative_exponent_of_integers_raises_in_every_spelling(dtype: str, expo
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8"])
 def test_negative_exponents_in_a_tensor_raise_for_integer_bases(dtype: str) -> None:
     """NumPy raises ValueError, too. Each call runs three times, so that the fast path replays it."""
-    bases, last = tx.asarray([2, 1, 0], dtype=dtype), tx.asarray(-3, dtype="int8")
+    bases, exponent = tx.asarray([2, 1, 0], dtype=dtype), tx.asarray(-3, dtype="int8")
     exponents = tx.asarray([1, 0, -3], dtype="int8")
-    spelled: tuple[Callable[[], Any], ...] = (
+    powers: tuple[Callable[[], Any], ...] = (
         lambda: bases**exponents,
         lambda: bases.pow(exponents),
         lambda: np.power(bases, exponents),
         lambda: 2 ** exponents.astype(tx.int64),
-        lambda: bases**last,
+        lambda: bases**exponent,
         lambda: (bases.expand((4, 3)) ** exponents)[:, :1],
         lambda: (bases**exponents).sum(),
         lambda: tx.where(exponents >= 0, bases**exponents, 0),
         lambda: operator.ipow(bases.astype(tx.int64), exponents),
     )
-    for power in spelled * 3:
+    for power in powers * 3:
         with pytest.raises(ValueError, match=r"^pow: int\d+ to the negative power -3 is no integer; use a float"):
             power().tolist()
 
@@ -284,9 +284,9 @@ def test_integer_powers_with_non_negative_exponents_equal_numpy() -> None:
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float32"])
 def test_power_dtype_depends_only_on_the_kind_of_the_exponent(dtype: str, exponent: float) -> None:
     t = tx.ones(2, dtype=dtype)
-    found = t**exponent
-    assert found.dtype is tx.result_type(t, exponent)
-    assert found.tolist() == [1, 1]
+    result = t**exponent
+    assert result.dtype is tx.result_type(t, exponent)
+    assert result.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64", "uint64"])
@@ -294,17 +294,17 @@ def test_round_of_integers_with_negative_digits_equals_python(dtype: str) -> Non
     info = tx.iinfo(tx.dtype(dtype))
     values = [x for x in (*range(-124, 125), 10**18 - 5, 5 * 10**17, 15 * 10**17 - 1) if info.min <= x <= info.max]
     for digits in (0, 2, -1, -2, -18, -30):
-        found = round(tx.asarray(values, dtype=dtype), digits)
-        assert found.dtype is tx.dtype(dtype)
-        for x, y in zip(values, found.tolist(), strict=True):
+        result = round(tx.asarray(values, dtype=dtype), digits)
+        assert result.dtype is tx.dtype(dtype)
+        for x, y in zip(values, result.tolist(), strict=True):
             assert y == round(x, digits), (x, digits)
 
 
 def test_operands_broadcast_as_in_numpy() -> None:
     a, b = np.arange(6).reshape(2, 3, 1), np.arange(70).reshape(7, 2, 1, 5)
-    same(tx.asarray(a) + tx.asarray(b), a + b)
-    same(tx.zeros((0, 3)) + tx.ones(3), np.zeros((0, 3)))
-    same(tx.asarray(2) + tx.asarray(3), np.asarray(5))
+    assert_same(tx.asarray(a) + tx.asarray(b), a + b)
+    assert_same(tx.zeros((0, 3)) + tx.ones(3), np.zeros((0, 3)))
+    assert_same(tx.asarray(2) + tx.asarray(3), np.asarray(5))
     x = tx.asarray([1, 2, 3])
     assert (x[:, None] * x).tolist() == [[1, 2, 3], [2, 4, 6], [3, 6, 9]]
 
@@ -315,9 +315,9 @@ def test_operands_broadcast_as_in_numpy() -> None:
 def test_clip_equals_numpy_and_returns_a_copy() -> None:
     a = np.array([-3, 0, 5])
     t = tx.asarray(a)
-    same(t.clip(-1, 2), a.clip(-1, 2))
-    same(t.clip(min=0), a.clip(0))
-    same(t.clamp(max=tx.asarray([0, -1, 3])), a.clip(max=np.array([0, -1, 3])))
+    assert_same(t.clip(-1, 2), a.clip(-1, 2))
+    assert_same(t.clip(min=0), a.clip(0))
+    assert_same(t.clamp(max=tx.asarray([0, -1, 3])), a.clip(max=np.array([0, -1, 3])))
     free = t.clip()
     free[0] = 9
     assert t[0].item() == -3
@@ -327,7 +327,7 @@ def test_clip_equals_numpy_and_returns_a_copy() -> None:
 @pytest.mark.parametrize("to", ["bool", "uint8", "int8", "int64", "float16", "float32", "float64"])
 def test_astype_equals_numpy(source: str, to: str) -> None:
     a = np.array([0, 1, 1, 0] if source == "bool" else [0, 1, 100, 127], source)
-    same(tx.asarray(a).astype(to), a.astype(to))
+    assert_same(tx.asarray(a).astype(to), a.astype(to))
     assert tx.asarray(a).astype("bfloat16").tolist() == a.astype(np.float32).tolist()
 
 
@@ -347,23 +347,23 @@ def test_astype_saturates_floats_and_copies_by_default() -> None:
 
 def test_elementwise_result_keeps_the_memory_order_of_its_operands() -> None:
     t = tx.asarray(np.arange(24.0)).reshape(2, 3, 4)
-    last = t.permute(1, 2, 0)
-    for found in (last + 1, last * last.copy().permute(2, 0, 1).copy().permute(1, 2, 0), last.exp(), last > 3):
-        assert found.strides == (4, 1, 12)
-    assert (last + tx.ones(2)).strides == (4, 1, 12)  # what is broadcast does not count
-    assert last.astype(tx.float32).strides == (4, 1, 12)
-    assert (last[::-1] - 1).strides == (4, 1, 12)
-    same(last[::-1] - 1, np.arange(24.0).reshape(2, 3, 4).transpose(1, 2, 0)[::-1] - 1)
+    permuted = t.permute(1, 2, 0)
+    for result in (permuted + 1, permuted * permuted.copy().permute(2, 0, 1).copy().permute(1, 2, 0), permuted.exp(), permuted > 3):
+        assert result.strides == (4, 1, 12)
+    assert (permuted + tx.ones(2)).strides == (4, 1, 12)  # what is broadcast does not count
+    assert permuted.astype(tx.float32).strides == (4, 1, 12)
+    assert (permuted[::-1] - 1).strides == (4, 1, 12)
+    assert_same(permuted[::-1] - 1, np.arange(24.0).reshape(2, 3, 4).transpose(1, 2, 0)[::-1] - 1)
 
 
 def test_elementwise_result_of_different_memory_orders_is_row_major() -> None:
     square = tx.asarray(np.arange(9.0)).reshape(3, 3)
     chain = tx.zeros((9, 2)).T.reshape(3, 6)[:, ::2]  # no one step leads from element to element
-    for found in (square + square.T, square.T + square, chain + square.T, square.T + chain):
-        assert found.is_contiguous()
+    for result in (square + square.T, square.T + square, chain + square.T, square.T + chain):
+        assert result.is_contiguous()
     assert (square.expand(2, 3, 3).permute(1, 2, 0) + 0).is_contiguous()
     assert (tx.ones((1, 6))[:, ::2] + 1).strides == (3, 1)  # an axis of size 1 stays where it is
-    same(square + square.T, np.arange(9.0).reshape(3, 3) + np.arange(9.0).reshape(3, 3).T)
+    assert_same(square + square.T, np.arange(9.0).reshape(3, 3) + np.arange(9.0).reshape(3, 3).T)
 
 
 @pytest.mark.parametrize("name", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])

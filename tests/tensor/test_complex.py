@@ -50,9 +50,9 @@ def test_creation_functions_accept_complex_dtypes(dtype: tx.DType) -> None:
 def test_linspace_between_complex_numbers_equals_numpy() -> None:
     for args in ((0, 1 + 2j, 5), (1j, -3.0, 4), (2 - 1j, 2 + 1j, 1), (1j, 2j, 0)):
         for endpoint in (True, False):
-            found, wanted = tx.linspace(*args, endpoint=endpoint), np.linspace(*args, endpoint=endpoint)
-            assert found.dtype is tx.complex128
-            np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-15)
+            result, wanted = tx.linspace(*args, endpoint=endpoint), np.linspace(*args, endpoint=endpoint)
+            assert result.dtype is tx.complex128
+            np.testing.assert_allclose(result.to_numpy(), wanted, rtol=1e-15)
     with pytest.raises(DTypeError, match="linspace: complex128 as float32 would drop"):
         tx.linspace(0, 1j, 3, dtype=tx.float32)
     with pytest.raises(DTypeError, match=r"arange: 1j is complex"):
@@ -198,10 +198,10 @@ def test_complex_copies_keep_signed_zeros_infinities_and_nan() -> None:
     values = np.empty(6, complex)
     values.real, values.imag = [0.0, -0.0, inf, nan, -0.0, 1], [-0.0, -0.0, nan, -inf, 0.0, -0.0]
     t = tx.asarray(values)
-    for seen in (t.copy(), +t, t[::-1].copy()[::-1], tx.where(t == t, t, t)):
-        found = seen.to_numpy()
-        np.testing.assert_array_equal(found.view(float), values.view(float))
-        np.testing.assert_array_equal(np.signbit(found.view(float)), np.signbit(values.view(float)))
+    for copied in (t.copy(), +t, t[::-1].copy()[::-1], tx.where(t == t, t, t)):
+        result = copied.to_numpy()
+        np.testing.assert_array_equal(result.view(float), values.view(float))
+        np.testing.assert_array_equal(np.signbit(result.view(float)), np.signbit(values.view(float)))
     assert (-t).to_numpy().tobytes() == (-values).tobytes()
     assert (t == t).tolist() == [True, True, False, False, True, True]
 
@@ -286,15 +286,15 @@ def test_asarray_shares_complex_arrays_aligned_to_8_bytes() -> None:
 
 
 def test_complex_operations_without_elements() -> None:
-    none = tx.zeros((0, 3), dtype=tx.complex64)
-    assert (none * 1j + none).tolist() == [] and none.real.shape == none.imag.shape == (0, 3)
-    assert (none @ tx.ones((3, 2), dtype=tx.complex64)).shape == (0, 2)
-    assert (tx.ones((2, 0), dtype=tx.complex64) @ none).tolist() == [[0] * 3] * 2 and str(none) == "(no elements)"
+    empty = tx.zeros((0, 3), dtype=tx.complex64)
+    assert (empty * 1j + empty).tolist() == [] and empty.real.shape == empty.imag.shape == (0, 3)
+    assert (empty @ tx.ones((3, 2), dtype=tx.complex64)).shape == (0, 2)
+    assert (tx.ones((2, 0), dtype=tx.complex64) @ empty).tolist() == [[0] * 3] * 2 and str(empty) == "(no elements)"
 
 
 def test_real_and_imag_can_be_assigned_and_updated_in_place() -> None:
     model = np.array([1 + 2j, 3 - 4j, 5j])
-    t, whole = tx.asarray(model), tx.asarray([1.0, 2.0])
+    t, reals = tx.asarray(model), tx.asarray([1.0, 2.0])
     for x in (t, model):
         x.real += 1
         x.imag *= 2
@@ -303,10 +303,10 @@ def test_real_and_imag_can_be_assigned_and_updated_in_place() -> None:
     assert t.tolist() == model.tolist()
     t.imag, model.imag = tx.asarray([9.0, 8.0, 7.0]), [9.0, 8.0, 7.0]
     assert t.tolist() == model.tolist()
-    whole.real += 1
-    assert whole.tolist() == [2.0, 3.0]
+    reals.real += 1
+    assert reals.tolist() == [2.0, 3.0]
     with pytest.raises(ReadOnlyError, match="float64 has no imaginary parts"):
-        whole.imag = 1
+        reals.imag = 1
 
 
 def test_gradient_flows_through_writes_to_the_real_part() -> None:

@@ -33,14 +33,14 @@ class Exporter:
 
     def __init__(self, array: Any, dtype: str = "", device: tuple[int, int] = (1, 0), *, old: bool = False) -> None:
         self.array, self.dtype, self.device, self.old = array, dtype or str(array.dtype), device, old
-        self.asked: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
 
-    def __dlpack__(self, **asked: Any) -> Any:
-        if self.old and asked.keys() - {"stream"}:
+    def __dlpack__(self, **options: Any) -> Any:
+        if self.old and options.keys() - {"stream"}:
             raise TypeError("__dlpack__() got an unexpected keyword argument")
-        self.asked = asked
+        self.options = options
         return dlpack.capsule_of(
-            self.array, asked.get("max_version"), is_bfloat16=self.dtype.endswith("bfloat16"), is_copied=False
+            self.array, options.get("max_version"), is_bfloat16=self.dtype.endswith("bfloat16"), is_copied=False
         )
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -91,9 +91,9 @@ def test_dlpack_round_trip_keeps_bfloat16() -> None:
         described, _ = dlpack._read_capsule(t.__dlpack__(max_version=version))
         assert (described.kind, described.bits, described.lanes) == (4, 16, 1)
     bits = np.array([0x3F80, 0x4000], np.uint16)
-    taken = tx.from_dlpack(Exporter(bits, "torch.bfloat16"))
-    assert taken.dtype is tx.bfloat16 and taken.tolist() == [1.0, 2.0]
-    taken[0] = 3.0
+    imported = tx.from_dlpack(Exporter(bits, "torch.bfloat16"))
+    assert imported.dtype is tx.bfloat16 and imported.tolist() == [1.0, 2.0]
+    imported[0] = 3.0
     assert bits.tolist() == [0x4040, 0x4000]
     copied = tx.asarray(Exporter(bits, "bfloat16"))
     bits[:] = 0
@@ -116,23 +116,23 @@ def test_from_dlpack_shares_or_copies_the_memory_of_an_exporter() -> None:
     t = tx.from_dlpack(Exporter(a))
     t[0] = 9.0
     assert a[0] == 9.0
-    own = tx.from_dlpack(Exporter(a), copy=True)
-    own[0] = 1.0
+    copied = tx.from_dlpack(Exporter(a), copy=True)
+    copied[0] = 1.0
     assert a[0] == 9.0
     old = tx.from_dlpack(Exporter(a, old=True))  # what it may write nobody says
     old[0] = 1.0
     assert a[0] == 9.0 and old[0].item() == 1.0
     exporter = Exporter(a)
     tx.from_dlpack(exporter, copy=False)
-    assert exporter.asked["copy"] is False
+    assert exporter.options["copy"] is False
 
 
 def test_from_dlpack_rejects_memory_of_other_devices() -> None:
-    far = Exporter(np.arange(3.0), device=(2, 0))
+    exporter = Exporter(np.arange(3.0), device=(2, 0))
     with pytest.raises(ArgumentError, match="not in the CPU's memory"):
-        tx.from_dlpack(far)
-    tx.from_dlpack(far, device="cpu")
-    assert far.asked["dl_device"] == (1, 0)
+        tx.from_dlpack(exporter)
+    tx.from_dlpack(exporter, device="cpu")
+    assert exporter.options["dl_device"] == (1, 0)
     with pytest.raises(DTypeError, match="float64"):
         tx.from_dlpack(Exporter(np.arange(3.0), device=None))  # type: ignore[arg-type]  # an exporter that fails
 
@@ -164,10 +164,10 @@ class TestArrayInterface:
         reader = t + 1
         a[0] = 9
         assert (t.tolist(), reader.tolist(), pins(t)) == ([9, 1, 2], [1, 2, 3], 1)
-        kept = np.asarray(tx.arange(5) * 2)
+        array = np.asarray(tx.arange(5) * 2)
         del a
         gc.collect()
-        assert pins(t) == 0 and kept.tolist() == [0, 2, 4, 6, 8]
+        assert pins(t) == 0 and array.tolist() == [0, 2, 4, 6, 8]
 
     def test_is_missing_for_unshareable_tensors(self) -> None:
         tracked = tx.ones(2).requires_grad_() * 2
@@ -182,8 +182,8 @@ class TestBuffers:
     def test_share_the_memory_of_the_tensor(self) -> None:
         t = tx.arange(6, dtype=tx.int16).reshape(2, 3)
         for view in (t, t.T, t[::-1, 1:]):
-            seen = view.__buffer__(0)
-            assert (seen.shape, seen.format, seen.tolist()) == (view.shape, "h", view.tolist())
+            buffer = view.__buffer__(0)
+            assert (buffer.shape, buffer.format, buffer.tolist()) == (view.shape, "h", view.tolist())
         t.__buffer__(0)[1, 2] = 9
         assert t[1, 2].item() == 9 and t.expand((2, 2, 3)).__buffer__(0).readonly
 
@@ -195,8 +195,8 @@ class TestBuffers:
     def test_tobytes_supports_both_orders(self) -> None:
         model = np.arange(6, dtype=np.int16).reshape(2, 3)
         t = tx.asarray(model)
-        for ours, its in ((t, model), (t.T, model.T), (t.T.reshape(6), model.T.reshape(6)), (t[::-1], model[::-1])):
-            assert ours.tobytes() == its.tobytes() and ours.tobytes("F") == its.tobytes("F")
+        for ours, theirs in ((t, model), (t.T, model.T), (t.T.reshape(6), model.T.reshape(6)), (t[::-1], model[::-1])):
+            assert ours.tobytes() == theirs.tobytes() and ours.tobytes("F") == theirs.tobytes("F")
         assert tx.asarray([1.0], dtype=tx.bfloat16).tobytes() == b"\x80\x3f"
         assert tx.asarray([1.0, 2.0], dtype=tx.bfloat16).oindex[[1, 0, 1]].tobytes() == b"\x00\x40\x80\x3f\x00\x40"
         with pytest.raises(ArgumentError, match="'F'"):

@@ -57,11 +57,11 @@ def normalised(x: Any) -> Any:
 
 
 def history(x: Any) -> Any:
-    found = []
+    result = []
     for _ in range(3):
-        found.append(x[0])
+        result.append(x[0])
         x[0] += x[1] * 2
-    return found[0] + 10 * found[1] + 100 * found[2]
+    return result[0] + 10 * result[1] + 100 * result[2]
 
 
 def running_sum_by_iteration(x: Any) -> Any:
@@ -133,8 +133,8 @@ def test_programs_that_use_elements_equal_numpy(program: Callable[[Any], Any], f
     a = t.to_numpy()
     if form == "pending":
         t = FORMS[form](tx.asarray([5.0, 3.0, -1.0, 8.0, 2.0]))
-    found, expected = program(t), program(a)
-    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-15)
+    result, expected = program(t), program(a)
+    np.testing.assert_allclose(np.asarray(result), expected, rtol=1e-15)
     np.testing.assert_allclose(t.to_numpy(), a, rtol=1e-15)
 
 
@@ -207,22 +207,22 @@ def test_writes_to_an_element_do_not_change_its_source() -> None:
 
 def test_in_place_operations_on_views_of_an_element() -> None:
     t = tx.asarray([1, 2])
-    one, other = t[0], t[0]
-    wide, row = one.expand(2), other.reshape(1)
+    first_element, second_element = t[0], t[0]
+    wide, row = first_element.expand(2), second_element.reshape(1)
     with pytest.raises(ReadOnlyError):
         wide += tx.asarray([1, 2])
     with pytest.raises(DTypeError):
-        one += 0.5
+        first_element += 0.5
     row += 5
-    assert (one.item(), wide.tolist(), other.item(), row.tolist(), t.tolist()) == (1, [1, 1], 6, [6], [1, 2])
-    alias = other[...]
-    other *= 2
+    assert (first_element.item(), wide.tolist(), second_element.item(), row.tolist(), t.tolist()) == (1, [1, 1], 6, [6], [1, 2])
+    alias = second_element[...]
+    second_element *= 2
     alias -= 1
-    assert (other.item(), row.tolist()) == (11, [11])
+    assert (second_element.item(), row.tolist()) == (11, [11])
     held = t[1]
-    same = held.reshape(())
+    held_view = held.reshape(())
     held += 1
-    same += held
+    held_view += held
     assert (held.item(), t[1].item()) == (6, 2)
 
 
@@ -308,9 +308,9 @@ def test_element_operand_reuses_the_kernel_for_python_numbers() -> None:
     x, factors = tx.ones(8).realize(), tx.asarray([2.0, 3.0])
     (x * 2.0).realize()
     before = tx.compile_counts()
-    found = (x * factors[1]).realize()
+    result = (x * factors[1]).realize()
     assert tx.compile_counts() == before
-    assert found.tolist() == [3.0] * 8
+    assert result.tolist() == [3.0] * 8
 
 
 def test_element_keeps_its_dtype_in_promotion() -> None:
@@ -323,18 +323,18 @@ def test_element_keeps_its_dtype_in_promotion() -> None:
 def test_map_captures_the_present_value_of_elements() -> None:
     weights = tx.asarray([2.0, 3.0])
     pending = weights * 2
-    found = tx.map(lambda x: x[()] * weights[1] + pending[0], tx.asarray([1.0, 2.0]))
+    result = tx.map(lambda x: x[()] * weights[1] + pending[0], tx.asarray([1.0, 2.0]))
     weights[1] = 0
-    assert found.tolist() == [7.0, 10.0]
+    assert result.tolist() == [7.0, 10.0]
 
 
 def test_iteration_and_unbind_give_elements_or_row_views() -> None:
     v, m = tx.arange(3), tx.arange(6).reshape(2, 3)
-    for parts in (list(v), v.unbind(), tx.unstack(v), v.unstack(-1)):
-        assert all(p.storage is not v.storage and p.shape == () for p in parts)
-        assert [p.item() for p in parts] == [0, 1, 2]
-    for parts in (list(m), m.unbind(), tx.unstack(m, axis=0)):
-        assert all(p.storage is m.storage for p in parts)
+    for items in (list(v), v.unbind(), tx.unstack(v), v.unstack(-1)):
+        assert all(p.storage is not v.storage and p.shape == () for p in items)
+        assert [p.item() for p in items] == [0, 1, 2]
+    for items in (list(m), m.unbind(), tx.unstack(m, axis=0)):
+        assert all(p.storage is m.storage for p in items)
     assert [p.tolist() for p in m.unbind(1)] == [[0, 3], [1, 4], [2, 5]]
     assert all(p.storage is m.storage for p in m.unbind(1))
     assert list(tx.zeros(0)) == []
@@ -358,28 +358,28 @@ def test_elements_keep_their_values_across_random_writes(data: st.DataObject) ->
         st.sampled_from([(a, t), (a.T[::-1], t.T[::-1]), (a.T.reshape(-1), t.T.reshape(-1)), (a + 1, t + 1)])
     )
     a = a.copy()
-    kept: list[tuple[Any, Any]] = []
+    values: list[tuple[Any, Any]] = []
     for _ in range(data.draw(st.integers(2, 8))):
         key = tuple(data.draw(st.integers(-n, n - 1)) for n in a.shape)
-        other = tuple(data.draw(st.integers(-n, n - 1)) for n in a.shape)
+        second_key = tuple(data.draw(st.integers(-n, n - 1)) for n in a.shape)
         match data.draw(st.sampled_from(["read", "read", "add", "write", "swap", "whole", "look", "copy"])):
             case "read":
-                kept.append((a[key], t[key]))
+                values.append((a[key], t[key]))
             case "add":
-                a[key] += a[other]
-                t[key] += t[other]
+                a[key] += a[second_key]
+                t[key] += t[second_key]
             case "write":
-                a[key], t[key] = a[other] * 2, t[other] * 2
+                a[key], t[key] = a[second_key] * 2, t[second_key] * 2
             case "swap":
-                a[key], a[other] = a[other], a[key]
-                t[key], t[other] = t[other], t[key]
+                a[key], a[second_key] = a[second_key], a[key]
+                t[key], t[second_key] = t[second_key], t[key]
             case "whole":
-                kept.append((a[key] + 1, t[key] + 1))
-                a[...] = a + a[other]
-                t[...] = t + t[other]
+                values.append((a[key] + 1, t[key] + 1))
+                a[...] = a + a[second_key]
+                t[...] = t + t[second_key]
             case "look":
                 assert t[key].item() == a[key]
             case "copy":
-                kept.append((a[key], t[key].copy()))
-    assert [k[1].item() for k in kept] == [k[0] for k in kept]
+                values.append((a[key], t[key].copy()))
+    assert [k[1].item() for k in values] == [k[0] for k in values]
     assert t.tolist() == a.tolist()

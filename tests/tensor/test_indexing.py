@@ -34,9 +34,9 @@ def assign(target: Any, key: Any, value: Any) -> None:
 
 
 @st.composite
-def twins(draw: st.DrawFn, least: int = 0) -> tuple[Array, tx.Tensor]:
+def twins(draw: st.DrawFn, min_ndim: int = 0) -> tuple[Array, tx.Tensor]:
     """An array and a tensor with the same elements; the tensor may be any view, or still pending."""
-    shape = tuple(draw(st.lists(st.sampled_from([2, 3, 1, 4, 0]), min_size=least, max_size=4)))
+    shape = tuple(draw(st.lists(st.sampled_from([2, 3, 1, 4, 0]), min_size=min_ndim, max_size=4)))
     a = np.arange(prod(shape)).reshape(shape)
     t = tx.asarray(a) if draw(st.booleans()) else tx.arange(prod(shape)).reshape(shape)
     for move in draw(st.lists(st.sampled_from(["transpose", "flip", "reshape", "pick", "part"]), max_size=3)):
@@ -113,8 +113,8 @@ def keys(draw: st.DrawFn, shape: tuple[int, ...], *, advanced: bool = True) -> A
                 key.append(draw(masks(shape[axis : axis + ndim])))
                 axis += ndim
                 continue
-            part = {"integer": integers, "slice": slices, "list": index_arrays}[kind]
-            key.append(draw(part(size)))
+            draw_item = {"integer": integers, "slice": slices, "list": index_arrays}[kind]
+            key.append(draw(draw_item(size)))
             axis += 1
     return key[0] if len(key) == 1 and draw(st.booleans()) else tuple(key)
 
@@ -137,13 +137,13 @@ def test_reading_any_key_equals_numpy(data: st.DataObject) -> None:
     a, t = data.draw(twins())
     key = data.draw(keys(a.shape))
     error, wanted = outcome(lambda: a[for_numpy(key)])
-    our_error, found = outcome(lambda: t[key])
+    our_error, result = outcome(lambda: t[key])
     if error is None and our_error is not None and is_stricter(wanted, our_error):
         return
     assert our_error is error, (a.shape, key)
     if error is None:
-        assert found.shape == np.shape(wanted)
-        assert found.tolist() == np.asarray(wanted).tolist()
+        assert result.shape == np.shape(wanted)
+        assert result.tolist() == np.asarray(wanted).tolist()
 
 
 @settings(max_examples=300)
@@ -220,7 +220,7 @@ def test_in_place_operation_on_any_key_equals_numpy(data: st.DataObject) -> None
 @settings(max_examples=300)
 @given(st.data())
 def test_assigned_value_may_read_the_target_storage(data: st.DataObject) -> None:
-    a, t = data.draw(twins(least=1))
+    a, t = data.draw(twins(min_ndim=1))
     n = a.shape[0]
     order = data.draw(st.lists(st.integers(-n, n - 1), min_size=n, max_size=n)) if n else []
     reverse = data.draw(st.booleans())
@@ -398,17 +398,17 @@ def orthogonal(a: Array, key: tuple[Any, ...]) -> tuple[tuple[Array, ...], tuple
     lists = []
     dropped = []
     for axis, size in enumerate(a.shape):
-        part = key[axis] if axis < len(key) else None
+        item = key[axis] if axis < len(key) else None
         everything = np.arange(size)
-        if part is None:
+        if item is None:
             chosen = everything
-        elif isinstance(part, slice):
-            chosen = everything[part]
-        elif isinstance(part, int):
-            chosen = everything[[part]]
+        elif isinstance(item, slice):
+            chosen = everything[item]
+        elif isinstance(item, int):
+            chosen = everything[[item]]
             dropped.append(axis)
         else:
-            chosen = everything[np.array(part, bool if part and isinstance(part[0], bool) else int)]
+            chosen = everything[np.array(item, bool if item and isinstance(item[0], bool) else int)]
         lists.append(chosen)
     return np.ix_(*lists), tuple(dropped)
 
@@ -416,7 +416,7 @@ def orthogonal(a: Array, key: tuple[Any, ...]) -> tuple[tuple[Array, ...], tuple
 @settings(max_examples=300)
 @given(st.data())
 def test_oindex_reads_and_writes_an_open_grid(data: st.DataObject) -> None:
-    a, t = data.draw(twins(least=1))
+    a, t = data.draw(twins(min_ndim=1))
     key = data.draw(orthogonal_keys(a.shape))
     cells, dropped = orthogonal(a, key)
     view = t.oindex[key]
@@ -424,8 +424,8 @@ def test_oindex_reads_and_writes_an_open_grid(data: st.DataObject) -> None:
     assert view.storage is t.storage
     assert view.shape == wanted.shape
     assert view.tolist() == wanted.tolist()
-    kept = t.take_view(key, keepdims=True)
-    assert kept.shape == a[cells].shape
+    with_kept_axes = t.take_view(key, keepdims=True)
+    assert with_kept_axes.shape == a[cells].shape
     a[cells] = 77
     t.oindex[key] = 77
     assert t.tolist() == a.tolist()

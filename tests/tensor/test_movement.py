@@ -83,12 +83,12 @@ def test_movement_returns_a_view_with_the_elements_of_numpy(
             a, t = a[:, [2, 0, 1]], t.oindex[:, [2, 0, 1]]
         case "pending":
             a, t = a * 3, t * 3
-    found, wanted = move(t), model(a)
-    assert found.storage is t.storage
-    assert found.shape == wanted.shape
-    assert found.tolist() == wanted.tolist()
+    result, wanted = move(t), model(a)
+    assert result.storage is t.storage
+    assert result.shape == wanted.shape
+    assert result.tolist() == wanted.tolist()
     t += 100
-    assert found.tolist() == (model(a) + 100).tolist()
+    assert result.tolist() == (model(a) + 100).tolist()
 
 
 @pytest.mark.parametrize(("move", "model"), MOVES.values(), ids=MOVES.keys())

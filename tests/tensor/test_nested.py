@@ -46,26 +46,26 @@ def test_asarray_of_nested_python_numbers(data: Any) -> None:
     kinds = {type(x) for x in leaves}
     dtype = {complex: "complex128", float: "float64", int: "int64", bool: "bool"}
     highest = next((dtype[kind] for kind in dtype if kind in kinds), "float64")
-    found = tx.asarray(data)
+    result = tx.asarray(data)
     expected = np.empty(len(leaves), highest)
     for k, x in enumerate(leaves):
         expected[k] = x
-    assert str(found.dtype) == highest
-    assert found.shape == shape_of(data)
-    np.testing.assert_array_equal(found.to_numpy().ravel(), expected)
+    assert str(result.dtype) == highest
+    assert result.shape == shape_of(data)
+    np.testing.assert_array_equal(result.to_numpy().ravel(), expected)
 
 
 @given(nests(st.tuples(st.sampled_from(SCALARS), st.integers(0, 100)).map(lambda x: x[0](x[1]))), st.data())
 def test_asarray_of_numpy_scalars_promotes_their_dtypes(data: Any, more: st.DataObject) -> None:
     leaves = flat(data)
-    own = {tx.dtype(x.dtype) for x in leaves}
-    if tx.uint64 in own and any(d.kind == "int" for d in own) and not any(d.is_float for d in own):
+    dtypes = {tx.dtype(x.dtype) for x in leaves}
+    if tx.uint64 in dtypes and any(d.kind == "int" for d in dtypes) and not any(d.is_float for d in dtypes):
         with pytest.raises(DTypeError, match="no common dtype"):
             tx.asarray(data)
     else:
-        found = tx.asarray(data)
-        assert found.dtype is (tx.result_type(*own) if own else tx.float64)
-        assert flat(found.tolist()) == [x.item() for x in leaves]
+        result = tx.asarray(data)
+        assert result.dtype is (tx.result_type(*dtypes) if dtypes else tx.float64)
+        assert flat(result.tolist()) == [x.item() for x in leaves]
     wanted = more.draw(st.sampled_from([d for d in ALL if d is not tx.bool]))
     assert flat(tx.asarray(data, dtype=wanted).tolist()) == [
         x for x in np.array([x.item() for x in leaves]).astype("float32" if wanted is tx.bfloat16 else wanted.numpy)
@@ -73,16 +73,16 @@ def test_asarray_of_numpy_scalars_promotes_their_dtypes(data: Any, more: st.Data
 
 
 @pytest.mark.parametrize("wanted", [d for d in ALL if d is not tx.bool], ids=str)
-@pytest.mark.parametrize("own", ALL, ids=str)
-def test_asarray_converts_lists_of_tensors_to_any_dtype(own: tx.DType, wanted: tx.DType) -> None:
-    rows = [tx.asarray([k % 2, 1, 0]).astype(own) for k in range(20)]
-    if own.is_complex and not wanted.is_complex:
+@pytest.mark.parametrize("source", ALL, ids=str)
+def test_asarray_converts_lists_of_tensors_to_any_dtype(source: tx.DType, wanted: tx.DType) -> None:
+    rows = [tx.asarray([k % 2, 1, 0]).astype(source) for k in range(20)]
+    if source.is_complex and not wanted.is_complex:
         with pytest.raises(DTypeError, match=r"asarray: complex128 as .* imaginary"):
             tx.asarray(rows, dtype=wanted)
         return
-    found = tx.asarray([rows, rows], dtype=wanted)
-    assert found.dtype is wanted
-    assert found.tolist() == [[[k % 2, 1, 0] for k in range(20)]] * 2
+    result = tx.asarray([rows, rows], dtype=wanted)
+    assert result.dtype is wanted
+    assert result.tolist() == [[[k % 2, 1, 0] for k in range(20)]] * 2
 
 
 def test_integers_in_listed_tensors_must_fit_the_requested_dtype() -> None:
@@ -114,13 +114,13 @@ def test_listed_integers_are_rounded_to_float32_as_python_numbers() -> None:
 
 def test_lists_may_mix_tensors_arrays_numbers_and_ranges() -> None:
     data = [tx.asarray([1, 2]), [3, 4.5], np.array([5, 6], np.int8), (np.float32(7), tx.asarray(8)), range(2)]
-    found = tx.asarray(data)
-    assert found.dtype is tx.float64
-    assert found.tolist() == [[1, 2], [3, 4.5], [5, 6], [7, 8], [0, 1]]
+    result = tx.asarray(data)
+    assert result.dtype is tx.float64
+    assert result.tolist() == [[1, 2], [3, 4.5], [5, 6], [7, 8], [0, 1]]
     assert tx.asarray([[tx.ones(2), tx.zeros(2)], [tx.zeros(2), tx.ones(2)]]).shape == (2, 2, 2)
-    one, other = (np.array([row]).view(np.matrix) for row in ([1, 2], [3, 4]))
-    assert tx.asarray([one] * 3).tolist() == [[[1, 2]]] * 3
-    assert tx.asarray([[one], [[[3, 4]]], [other]]).tolist() == [[[[1, 2]]], [[[3, 4]]], [[[3, 4]]]]
+    first_matrix, second_matrix = (np.array([row]).view(np.matrix) for row in ([1, 2], [3, 4]))
+    assert tx.asarray([first_matrix] * 3).tolist() == [[[1, 2]]] * 3
+    assert tx.asarray([[first_matrix], [[[3, 4]]], [second_matrix]]).tolist() == [[[[1, 2]]], [[[3, 4]]], [[[3, 4]]]]
 
 
 def test_integer_too_large_for_complex_raises() -> None:
@@ -157,8 +157,8 @@ def test_lists_read_in_portions_give_the_same_results(monkeypatch: pytest.Monkey
         assert tx.asarray(obj).tolist() == list(obj)
         for shape in ((24, 1), (1, 24), (2, 12), (12, 2), (4, 3, 2), (1, 1, 24)):
             rows = np.array(obj).reshape(shape).tolist()
-            found = tx.asarray(rows)
-            assert (found.tolist(), found.dtype.name) == (rows, np.array(obj).dtype.name)
+            result = tx.asarray(rows)
+            assert (result.tolist(), result.dtype.name) == (rows, np.array(obj).dtype.name)
     assert tx.asarray([np.float32(k) for k in numbers]).dtype is tx.float32
     assert tx.asarray([[]] * 9).shape == (9, 0)
     for wrong, error in (([*numbers, 0.5, "a"], TypeError), ([*numbers, 2**70], OverflowError), ([[0]] * 9 + [[0, 1]], ValueError)):
@@ -172,8 +172,8 @@ def test_lists_read_in_portions_give_the_same_results(monkeypatch: pytest.Monkey
 def test_rows_without_elements_keep_their_shape_and_dtype(make: Any, shape: tuple[int, ...], dtype: str) -> None:
     row = make(np.zeros(shape, dtype))
     for rows, outer in (([row] * 3, (3,)), ([[row, row]], (1, 2))):
-        found = tx.asarray(rows)
-        assert found.shape == (*outer, *shape) and found.dtype == dtype
+        result = tx.asarray(rows)
+        assert result.shape == (*outer, *shape) and result.dtype == dtype
         assert tx.asarray(rows, dtype="int16").dtype is tx.int16
 
 
@@ -190,9 +190,9 @@ def nest(depth: int, item: Any) -> list[Any]:
 
 
 def containing_itself(*before: Any, times: int = 1, between: int = 0) -> list[Any]:
-    found = list(before)
-    found += [nest(between, found)] * times
-    return found
+    result = list(before)
+    result += [nest(between, result)] * times
+    return result
 
 
 class Mistaken(list[Any]):
@@ -270,10 +270,10 @@ def several_parts() -> dict[str, tuple[Any, str]]:
     """Return results that are named tuples of tensors, each with the name of its first field."""
     x = tx.asarray([[4, 1], [2, 3]])
     decompositions = {"qr": tx.linalg.qr(x * 1.0), "svd": tx.linalg.svd(x * 1.0), "eigh": tx.linalg.eigh(x * 1.0)}
-    found = {"cummax": tx.cummax(x), "cummin": tx.cummin(x), "topk": tx.topk(x, 1), "mode": tx.mode(x), **decompositions}
-    found["max_pool1d"] = tx.max_pool1d(x, 2, return_indices=True)
-    found |= {"unique_counts": tx.unique_counts(x), "unique_inverse": tx.unique_inverse(x), "unique_all": tx.unique_all(x)}
-    return {name: (record, record._fields[0]) for name, record in found.items()}
+    result = {"cummax": tx.cummax(x), "cummin": tx.cummin(x), "topk": tx.topk(x, 1), "mode": tx.mode(x), **decompositions}
+    result["max_pool1d"] = tx.max_pool1d(x, 2, return_indices=True)
+    result |= {"unique_counts": tx.unique_counts(x), "unique_inverse": tx.unique_inverse(x), "unique_all": tx.unique_all(x)}
+    return {name: (record, record._fields[0]) for name, record in result.items()}
 
 
 def test_named_tuple_results_are_rejected_where_a_tensor_is_expected() -> None:
@@ -285,9 +285,9 @@ def test_named_tuple_results_are_rejected_where_a_tensor_is_expected() -> None:
         **{"written": lambda r: x.copy().__setitem__(0, r), "where": lambda r: tx.where(x > 0, r, x), "list": lambda r: tx.asarray([r, r])},
         **{"beside a tensor": lambda r: tx.asarray([r[0], r]), "indices": lambda r: tx.take(x, r), "loss": lambda r: F.mse_loss(x, r)},
     }
-    for name, (record, first) in several_parts().items():
+    for name, (record, first_field) in several_parts().items():
         for call, function in calls.items():
-            with pytest.raises(TypeError, match=rf"several parts, .*use \.{first}"):
+            with pytest.raises(TypeError, match=rf"several parts, .*use \.{first_field}"):
                 function(record)
                 pytest.fail(f"{call} of {name}")
 

@@ -21,11 +21,11 @@ def round_trip(t: tx.Tensor) -> tuple[tx.Tensor, list[pickle.PickleBuffer]]:
 
 def test_protocol_5_pickle_transfers_memory_without_a_copy() -> None:
     t = tx.arange(100_000)
-    other, buffers = round_trip(t)
-    assert len(buffers) == 1 and np.shares_memory(np.asarray(other), np.asarray(t))
-    reader = other + 1
+    restored, buffers = round_trip(t)
+    assert len(buffers) == 1 and np.shares_memory(np.asarray(restored), np.asarray(t))
+    reader = restored + 1
     t[0] = 7  # the buffer is the same memory: both see the write, and what was read before does not
-    assert other[0].item() == 7 and reader[0].item() == 1
+    assert restored[0].item() == 7 and reader[0].item() == 1
 
 
 VIEWS: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
@@ -46,10 +46,10 @@ VIEWS: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
 def test_pickle_round_trip_of_every_view(view: Callable[[tx.Tensor], tx.Tensor]) -> None:
     t = view(tx.arange(12).reshape(3, 4))
     wanted = (t.shape, t.dtype, t.tolist())
-    for other in (pickle.loads(pickle.dumps(t, 5)), pickle.loads(pickle.dumps(t, 2)), copy.deepcopy(t), round_trip(t)[0]):
-        assert (other.shape, other.dtype, other.tolist()) == wanted
-        other[...] = 0
-        assert not other.any()
+    for restored in (pickle.loads(pickle.dumps(t, 5)), pickle.loads(pickle.dumps(t, 2)), copy.deepcopy(t), round_trip(t)[0]):
+        assert (restored.shape, restored.dtype, restored.tolist()) == wanted
+        restored[...] = 0
+        assert not restored.any()
 
 
 def test_each_unpickled_tensor_has_separate_memory() -> None:
@@ -62,11 +62,11 @@ def test_each_unpickled_tensor_has_separate_memory() -> None:
 def test_read_only_pickle_buffers_are_never_written() -> None:
     buffers: list[pickle.PickleBuffer] = []
     content = pickle.dumps(tx.arange(5), protocol=5, buffer_callback=buffers.append)
-    given = bytes(buffers[0].raw())
-    t = pickle.loads(content, buffers=[given])
+    content_bytes = bytes(buffers[0].raw())
+    t = pickle.loads(content, buffers=[content_bytes])
     t[0] = 9
-    assert t.tolist() == [9, 1, 2, 3, 4] and np.frombuffer(given, np.int64).tolist() == [0, 1, 2, 3, 4]
-    for wrong in (b"123", given[:16], b""):
+    assert t.tolist() == [9, 1, 2, 3, 4] and np.frombuffer(content_bytes, np.int64).tolist() == [0, 1, 2, 3, 4]
+    for wrong in (b"123", content_bytes[:16], b""):
         with pytest.raises(ValueError):
             pickle.loads(content, buffers=[wrong])
 

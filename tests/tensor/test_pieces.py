@@ -50,9 +50,9 @@ def tensor(a: Array, dtype: tx.DType) -> tx.Tensor:
 
 
 def written(a: Array, dtype: tx.DType) -> tx.Tensor:
-    found = tx.empty(a.shape, dtype=dtype)
-    found[...] = tensor(a, dtype)
-    return found
+    result = tx.empty(a.shape, dtype=dtype)
+    result[...] = tensor(a, dtype)
+    return result
 
 
 @st.composite
@@ -64,67 +64,67 @@ def joins(draw: st.DrawFn) -> tuple[list[tx.Tensor | Array], list[Array], int | 
     dtypes = draw(st.lists(st.sampled_from(ALL), min_size=1, max_size=2))
     ways = draw(st.lists(st.sampled_from(sorted(PIECE_MAKERS)), min_size=1, max_size=3))
     count = draw(st.sampled_from([1, 2, 5, 17, 40, 300]))
-    parts, arrays = [], []
+    pieces, arrays = [], []
     for k in range(count):
-        own = list(shape)
-        own[axis or 0] = draw(st.integers(0, 4)) if k < 5 else k % 3
-        elements = (np.arange(np.prod(own)).reshape(own) + k) % 5
+        piece_shape = list(shape)
+        piece_shape[axis or 0] = draw(st.integers(0, 4)) if k < 5 else k % 3
+        elements = (np.arange(np.prod(piece_shape)).reshape(piece_shape) + k) % 5
         dtype, way = dtypes[k % len(dtypes)], ways[k % len(ways)]
         if dtype is tx.bool:
             elements = elements % 2
-        parts.append(PIECE_MAKERS[way](elements, dtype))
+        pieces.append(PIECE_MAKERS[way](elements, dtype))
         arrays.append(elements)
-    return parts, arrays, axis
+    return pieces, arrays, axis
 
 
 @given(joins())
 def test_joins_of_any_pieces_equal_numpy(case: tuple[list[tx.Tensor | Array], list[Array], int | None]) -> None:
-    parts, arrays, axis = case
-    dtypes = {tx.asarray(p).dtype for p in parts}
+    pieces, arrays, axis = case
+    dtypes = {tx.asarray(p).dtype for p in pieces}
     if tx.uint64 in dtypes and any(d.kind == "int" for d in dtypes):
         with pytest.raises(tx.errors.DTypeError, match="no common dtype"):
-            tx.concat(parts, axis=axis)  # type: ignore[arg-type]
+            tx.concat(pieces, axis=axis)  # type: ignore[arg-type]
         return
-    found = tx.concat(parts, axis=axis)  # type: ignore[arg-type]
+    result = tx.concat(pieces, axis=axis)  # type: ignore[arg-type]
     expected = np.concatenate(arrays, axis=axis)
-    assert found.dtype is tx.result_type(*dtypes)
-    assert found.shape == expected.shape and found.is_contiguous()
-    assert found.tolist() == expected.tolist()
-    same = [k for k, a in enumerate(arrays) if a.shape == arrays[0].shape]
-    for place in range(-arrays[0].ndim - 1, arrays[0].ndim + 1):
-        stacked = tx.stack([parts[k] for k in same], axis=place)  # type: ignore[misc]
-        assert stacked.tolist() == np.stack([arrays[k] for k in same], axis=place).tolist()
+    assert result.dtype is tx.result_type(*dtypes)
+    assert result.shape == expected.shape and result.is_contiguous()
+    assert result.tolist() == expected.tolist()
+    same_shape = [k for k, a in enumerate(arrays) if a.shape == arrays[0].shape]
+    for stack_axis in range(-arrays[0].ndim - 1, arrays[0].ndim + 1):
+        stacked = tx.stack([pieces[k] for k in same_shape], axis=stack_axis)  # type: ignore[misc]
+        assert stacked.tolist() == np.stack([arrays[k] for k in same_shape], axis=stack_axis).tolist()
     if arrays[0].size:
-        listed = tx.asarray([parts[k] for k in same])
-        assert listed.tolist() == np.stack([arrays[k] for k in same]).tolist()
-        assert listed.dtype is tx.result_type(*(tx.asarray(parts[k]).dtype for k in same))
+        listed = tx.asarray([pieces[k] for k in same_shape])
+        assert listed.tolist() == np.stack([arrays[k] for k in same_shape]).tolist()
+        assert listed.dtype is tx.result_type(*(tx.asarray(pieces[k]).dtype for k in same_shape))
 
 
-@pytest.mark.parametrize("one", ALL, ids=str)
-def test_joins_promote_every_pair_of_dtypes(one: tx.DType) -> None:
-    for other in ALL:
-        rows = [tx.asarray([0, 1, 1]).astype(one if k % 2 else other).realize() for k in range(20)]
-        if {one.kind, other.kind} == {"int", "uint"} and tx.uint64 in (one, other):
+@pytest.mark.parametrize("first", ALL, ids=str)
+def test_joins_promote_every_pair_of_dtypes(first: tx.DType) -> None:
+    for second in ALL:
+        rows = [tx.asarray([0, 1, 1]).astype(first if k % 2 else second).realize() for k in range(20)]
+        if {first.kind, second.kind} == {"int", "uint"} and tx.uint64 in (first, second):
             with pytest.raises(tx.errors.DTypeError, match="no common dtype"):
                 tx.stack(rows)
             continue
-        for found in (tx.stack(rows), tx.stack(rows, axis=1).T, tx.concat(rows).reshape(20, 3), tx.asarray(rows)):
-            assert found.dtype is tx.result_type(one, other)
-            assert found.tolist() == [[0, 1, 1]] * 20
+        for result in (tx.stack(rows), tx.stack(rows, axis=1).T, tx.concat(rows).reshape(20, 3), tx.asarray(rows)):
+            assert result.dtype is tx.result_type(first, second)
+            assert result.tolist() == [[0, 1, 1]] * 20
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (2, 2), (3,), (1, 2, 3), (3, 2)])
 def test_join_error_names_the_piece_that_does_not_fit(shape: tuple[int, ...]) -> None:
     rows = [tx.zeros((2, 3)).realize()] * 20
-    parts = [*rows, tx.zeros(shape).realize(), *rows]
+    tensors = [*rows, tx.zeros(shape).realize(), *rows]
     for join in (tx.stack, tx.concat):
         if join is tx.concat and shape == (3, 3):
-            assert tx.concat(parts).shape == (83, 3)
+            assert tx.concat(tensors).shape == (83, 3)
             continue
         with pytest.raises(
             tx.errors.ShapeError, match=rf"{join.__name__}: tensor 20 has shape {re.escape(str(shape))}"
         ):
-            join(parts)
+            join(tensors)
     part_of_more = tx.asarray(np.arange(12.0).reshape(4, 3))[:, :2]  # its rows are as far apart as those of the others
     with pytest.raises(tx.errors.ShapeError, match="concat: tensor 20"):
         tx.concat([*rows, part_of_more])
@@ -147,12 +147,12 @@ def test_joined_tensor_is_independent_of_its_pieces(count: int) -> None:
     shared = tx.asarray(theirs, copy=False)
     for join in (tx.concat, tx.stack, tx.asarray):
         for piece in (mine, shared, theirs):
-            found = join([piece] * count)  # type: ignore[operator]
+            result = join([piece] * count)  # type: ignore[operator]
             before = np.asarray(piece).tolist()
             mine[0] += 1
             theirs[0] += 1
-            assert found.reshape(count, 4).tolist() == [before] * count
-            found[...] = -1
+            assert result.reshape(count, 4).tolist() == [before] * count
+            result[...] = -1
             assert np.asarray(piece).tolist() == [before[0] + 1, *before[1:]]
 
 
@@ -168,8 +168,8 @@ def test_joins_of_new_counts_and_sizes_need_no_plan() -> None:
     for count in range(2, 60):
         rows = [tx.asarray(np.full(count, k, np.float32)) for k in range(count)]
         expected = np.arange(count, dtype=np.float32)[:, None].repeat(count, 1)
-        for found in (tx.stack(rows), tx.concat(rows).reshape(count, count), tx.stack(rows, 1).T, tx.asarray(rows)):
-            assert np.array_equal(found.to_numpy(), expected)
+        for result in (tx.stack(rows), tx.concat(rows).reshape(count, count), tx.stack(rows, 1).T, tx.asarray(rows)):
+            assert np.array_equal(result.to_numpy(), expected)
     assert len(plans) == before
 
 
@@ -177,21 +177,21 @@ def test_joins_of_new_counts_and_sizes_need_no_plan() -> None:
 def test_equal_pending_pieces_share_one_plan(
     join: Callable[[Any], tx.Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = []
+    plan_calls = []
     make = general.plan_for
-    monkeypatch.setattr(general, "plan_for", lambda *given: made.append(1) or make(*given))
+    monkeypatch.setattr(general, "plan_for", lambda *arguments: plan_calls.append(1) or make(*arguments))
     base = [tx.asarray(np.full(3, k)) for k in range(50)]
-    found = join([b * 17 - 4 for b in base])
-    assert found.reshape(50, 3).tolist() == [[17 * k - 4] * 3 for k in range(50)]
-    assert len(made) <= 1
+    result = join([b * 17 - 4 for b in base])
+    assert result.reshape(50, 3).tolist() == [[17 * k - 4] * 3 for k in range(50)]
+    assert len(plan_calls) <= 1
 
 
 @pytest.mark.large
 def test_large_pieces_are_joined_by_pending_kernels() -> None:
     piece = tx.ones(pieces.LARGE // 8).realize()
-    found = tx.stack([piece, piece])
-    assert found.storage.node.buffer is None
-    assert found.sum().item() == 2 * piece.size
+    result = tx.stack([piece, piece])
+    assert result.storage.node.buffer is None
+    assert result.sum().item() == 2 * piece.size
 
 
 @pytest.mark.large
@@ -200,8 +200,8 @@ def test_large_gathered_piece_among_small_pieces() -> None:
     piece = tx.asarray(array).T.reshape(2, -1).reshape(-1)[::-1]
     expected = array.T.reshape(-1)[::-1]
     small = tx.zeros(2).realize()
-    found = tx.concat([small] * 20 + [piece] + [small] * 20)
-    assert np.array_equal(found.to_numpy(), np.concatenate([np.zeros(40), expected, np.zeros(40)]))
+    result = tx.concat([small] * 20 + [piece] + [small] * 20)
+    assert np.array_equal(result.to_numpy(), np.concatenate([np.zeros(40), expected, np.zeros(40)]))
     pairs = [(piece + k, expected + k) for k in range(4)]
     views = [t.reshape(2, -1, 3).swapaxes(1, 2).reshape(-1) for t, _ in pairs]
     wanted = [a.reshape(2, -1, 3).swapaxes(1, 2).reshape(-1) for _, a in pairs]
@@ -250,28 +250,28 @@ class TestEqualPieces:
             for shape in ((5,), (2, 3), (3, 1, 2)):
                 highest = 2 if dtype is tx.bool else 7
                 arrays = [(np.arange(prod(shape)).reshape(shape) + k) % highest for k in range(60)]
-                parts: Any = [PIECE_MAKERS[way](a, dtype) for a in arrays]
+                tensors: Any = [PIECE_MAKERS[way](a, dtype) for a in arrays]
                 if way != "an array":
-                    parts = [p.realize() for p in parts]
+                    tensors = [p.realize() for p in tensors]
                 for axis in range(len(shape)):
-                    found = tx.concat(parts, axis=axis)
-                    assert found.dtype is dtype and found.is_contiguous()
-                    assert np.array_equal(found.to_numpy(), np.concatenate(arrays, axis))
+                    result = tx.concat(tensors, axis=axis)
+                    assert result.dtype is dtype and result.is_contiguous()
+                    assert np.array_equal(result.to_numpy(), np.concatenate(arrays, axis))
                 for axis in range(len(shape) + 1):
-                    found = tx.stack(parts, axis=axis)
-                    assert found.dtype is dtype and found.is_contiguous()
-                    assert np.array_equal(found.to_numpy(), np.stack(arrays, axis))
-                assert np.array_equal(tx.concat(parts, axis=None).to_numpy(), np.concatenate(arrays, None))
-                nested = tx.asarray([parts[:30], parts[30:]])
+                    result = tx.stack(tensors, axis=axis)
+                    assert result.dtype is dtype and result.is_contiguous()
+                    assert np.array_equal(result.to_numpy(), np.stack(arrays, axis))
+                assert np.array_equal(tx.concat(tensors, axis=None).to_numpy(), np.concatenate(arrays, None))
+                nested = tx.asarray([tensors[:30], tensors[30:]])
                 assert nested.dtype is dtype and nested.tolist() == np.stack(arrays).reshape(2, 30, *shape).tolist()
                 wanted = tx.complex128 if dtype.is_complex else tx.float64
-                assert tx.asarray(parts, dtype=wanted).tolist() == np.stack(arrays).tolist()
+                assert tx.asarray(tensors, dtype=wanted).tolist() == np.stack(arrays).tolist()
 
     def test_joins_of_scalars(self) -> None:
         for dtype in ALL:
             row = tx.asarray([0, 1, 1] * 10).astype(dtype).realize()
-            apart = [tx.asarray(k % 3 > 0).astype(dtype).realize() for k in range(30)]
-            for points in ([row[k] for k in range(30)], apart):
+            separate = [tx.asarray(k % 3 > 0).astype(dtype).realize() for k in range(30)]
+            for points in ([row[k] for k in range(30)], separate):
                 assert tx.stack(points).tolist() == tx.asarray(points).tolist() == row.tolist()
                 assert tx.stack(points).dtype is dtype
                 assert tx.concat(points, axis=None).tolist() == row.tolist()
@@ -303,18 +303,18 @@ class TestEqualPieces:
                 lambda a, k: a[k % 10 : 50 + k % 10 : 10, 9:],
                 lambda a, _: a[59, 5:],
             ):
-                parts, arrays = [view(t, k) for k in range(57)], [view(x, k) for k in range(57)]
+                views, arrays = [view(t, k) for k in range(57)], [view(x, k) for k in range(57)]
                 for axis in range(arrays[0].ndim):
-                    assert np.array_equal(tx.concat(parts, axis=axis).to_numpy(), np.concatenate(arrays, axis))
-                    assert np.array_equal(tx.stack(parts, axis=axis).to_numpy(), np.stack(arrays, axis))
-                assert tx.asarray(parts).tolist() == np.stack(arrays).tolist()
-                assert tx.asarray(parts).dtype is dtype
+                    assert np.array_equal(tx.concat(views, axis=axis).to_numpy(), np.concatenate(arrays, axis))
+                    assert np.array_equal(tx.stack(views, axis=axis).to_numpy(), np.stack(arrays, axis))
+                assert tx.asarray(views).tolist() == np.stack(arrays).tolist()
+                assert tx.asarray(views).dtype is dtype
 
     def test_joins_of_arrays_of_different_lengths(self) -> None:
         arrays = [np.arange(12.0).reshape(3, 4)[: 1 + k % 3, ::-1] + k for k in range(40)]
         for axis in (0, None):
-            found = tx.concat(arrays, axis=axis)  # type: ignore[arg-type]
-            assert found.is_contiguous() and np.array_equal(found.to_numpy(), np.concatenate(arrays, axis))
+            result = tx.concat(arrays, axis=axis)  # type: ignore[arg-type]
+            assert result.is_contiguous() and np.array_equal(result.to_numpy(), np.concatenate(arrays, axis))
         turned = [a.T for a in arrays]
         assert np.array_equal(tx.concat(turned, axis=1).to_numpy(), np.concatenate(turned, 1))  # type: ignore[arg-type]
         for wrong in (np.zeros((2, 5)), np.zeros((1, 10)), np.zeros(4), np.zeros((1, 2, 4))):
@@ -323,25 +323,25 @@ class TestEqualPieces:
 
     def test_pieces_in_blocks_of_different_sizes_are_joined_exactly(self) -> None:
         arrays = [np.arange(12.0) + k for k in range(40)]
-        parts = [tx.asarray(np.concatenate([a, np.full(k % 3 * 8, -1.0)]))[:12] for k, a in enumerate(arrays)]
-        parts = [p if k % 2 else tx.asarray(a) for k, (p, a) in enumerate(zip(parts, arrays, strict=True))]
-        assert np.array_equal(tx.stack(parts).to_numpy(), np.stack(arrays))
-        assert np.array_equal(tx.asarray(parts).to_numpy(), np.stack(arrays))
+        tensors = [tx.asarray(np.concatenate([a, np.full(k % 3 * 8, -1.0)]))[:12] for k, a in enumerate(arrays)]
+        tensors = [p if k % 2 else tx.asarray(a) for k, (p, a) in enumerate(zip(tensors, arrays, strict=True))]
+        assert np.array_equal(tx.stack(tensors).to_numpy(), np.stack(arrays))
+        assert np.array_equal(tx.asarray(tensors).to_numpy(), np.stack(arrays))
 
 
 def test_joins_read_the_present_values_of_elements() -> None:
     row = tx.arange(30.0).realize()
     points = [row[k] for k in range(30)]
     points[3] += 100
-    seen = [t.view(tx.int64) for t in points]
+    reinterpreted = [t.view(tx.int64) for t in points]
     points[4] *= 2
     assert tx.asarray(points).tolist() == [0, 1, 2, 103, 8, *range(5, 30)]
-    assert tx.stack(seen).tolist() == np.array([0, 1, 2, 103, 8, *range(5, 30)], np.float64).view(np.int64).tolist()
+    assert tx.stack(reinterpreted).tolist() == np.array([0, 1, 2, 103, 8, *range(5, 30)], np.float64).view(np.int64).tolist()
 
 
 def test_joins_of_equal_pieces_with_one_exception_equal_numpy() -> None:
-    alike_ones = [tx.asarray(np.arange(6.0) + k) for k in range(40)]
-    other = {
+    equal_pieces = [tx.asarray(np.arange(6.0) + k) for k in range(40)]
+    exceptions = {
         "pending": lambda: tx.arange(6.0) * 2,
         "of another dtype": lambda: tx.asarray(np.arange(6, dtype=np.float32) * 2),
         "seen as another dtype": lambda: (tx.asarray(np.arange(6) * 2.0).view(tx.int64) + 0).view(tx.float64),
@@ -349,14 +349,14 @@ def test_joins_of_equal_pieces_with_one_exception_equal_numpy() -> None:
         "of more": lambda: tx.asarray(np.arange(600.0) * 2)[:6],
         "an array": lambda: np.arange(6.0) * 2,
     }
-    for make in other.values():
-        for place in (0, 1, 20, 40):
-            parts: Any = [*alike_ones[:place], make(), *alike_ones[place:]]
-            expected = np.stack([np.asarray(p) for p in parts])
-            for found in (tx.stack(parts), tx.stack(parts, axis=1).T, tx.asarray(parts), tx.concat(parts)):
-                assert np.array_equal(found.to_numpy().reshape(41, 6), expected)
+    for make in exceptions.values():
+        for position in (0, 1, 20, 40):
+            mixed_pieces: Any = [*equal_pieces[:position], make(), *equal_pieces[position:]]
+            expected = np.stack([np.asarray(p) for p in mixed_pieces])
+            for result in (tx.stack(mixed_pieces), tx.stack(mixed_pieces, axis=1).T, tx.asarray(mixed_pieces), tx.concat(mixed_pieces)):
+                assert np.array_equal(result.to_numpy().reshape(41, 6), expected)
     with pytest.raises(tx.errors.ShapeError, match="stack: tensor 20"):
-        tx.stack([*map(np.asarray, alike_ones[:20]), np.arange(5.0), np.arange(6.0)])  # type: ignore[list-item]
+        tx.stack([*map(np.asarray, equal_pieces[:20]), np.arange(5.0), np.arange(6.0)])  # type: ignore[list-item]
     ints = [np.arange(3)] * 20
     assert tx.stack([*ints, np.arange(3, dtype=np.uint8)]).dtype is tx.int64  # type: ignore[list-item]
     with pytest.raises(tx.errors.DTypeError, match="no common dtype"):

@@ -38,14 +38,14 @@ def test_no_python_code_runs_when_an_export_is_freed() -> None:
 
 def test_memory_stays_marked_as_shared_while_any_thread_exports() -> None:
     """Several threads create and free exports of one tensor."""
-    t, kept = exported()
-    loose: list[int] = []
+    t, exported_array = exported()
+    unmarked: list[int] = []
 
     def work() -> None:
         for k in range(2000):
             a = np.asarray(t)
             if not pinned(t):
-                loose.append(k)
+                unmarked.append(k)
             del a
 
     before = sys.getswitchinterval()
@@ -56,9 +56,9 @@ def test_memory_stays_marked_as_shared_while_any_thread_exports() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert loose == []
+        assert unmarked == []
         assert pinned(t)
-        del kept
+        del exported_array
         assert not pinned(t)
     finally:
         sys.setswitchinterval(before)
@@ -67,7 +67,7 @@ def test_memory_stays_marked_as_shared_while_any_thread_exports() -> None:
 def test_export_during_collection_of_the_last_one_stays_shared() -> None:
     """A weak reference callback may export memory whose last export is being freed."""
     t, a = exported()
-    kept: list[Any] = []
+    exports: list[Any] = []
 
     class Cycle:
         array: Any
@@ -75,27 +75,27 @@ def test_export_during_collection_of_the_last_one_stays_shared() -> None:
 
     cycle = Cycle()
     cycle.array, cycle.itself = a, cycle
-    seen = weakref.ref(cycle, lambda _: kept.append(np.asarray(t)))
+    reference = weakref.ref(cycle, lambda _: exports.append(np.asarray(t)))
     del a, cycle
     gc.collect()
-    assert seen() is None
+    assert reference() is None
     assert pinned(t)
-    kept.clear()
+    exports.clear()
     assert not pinned(t)
 
 
 def test_memory_stays_shared_until_the_last_array_is_freed() -> None:
     t, a = exported()
     assert pinned(t)
-    part = a[1:3]
+    array_slice = a[1:3]
     del a
     gc.collect()
     assert pinned(t)
     reader = t + 1
-    part[0] = 70
+    array_slice[0] = 70
     assert reader.tolist() == [1, 2, 3, 4, 5, 6]
     assert t[1].item() == 70
-    del part
+    del array_slice
     gc.collect()
     assert not pinned(t)
     assert (t + 1).tolist() == [1, 71, 3, 4, 5, 6]

@@ -71,9 +71,9 @@ def test_tensors_other_than_0d_integers_are_no_index(index: tx.Tensor) -> None:
 def test_item_returns_the_python_type_of_the_dtype(dtype: str) -> None:
     t = tx.asarray([[0, 1], [1, 0]], dtype=dtype)
     wanted = {"bool": bool, "uint": int, "int": int, "float": float}[t.dtype.kind]
-    for found in (t[0, 1].item(), t.item(0, 1), t.item(-2, -1), t.T.item(1, 0), t.tolist()[0][1]):
-        assert type(found) is wanted
-        assert found == 1
+    for result in (t[0, 1].item(), t.item(0, 1), t.item(-2, -1), t.T.item(1, 0), t.tolist()[0][1]):
+        assert type(result) is wanted
+        assert result == 1
 
 
 def test_item_raises_unless_one_element_is_selected() -> None:
@@ -176,21 +176,21 @@ def test_format_applies_to_a_single_element() -> None:
 def test_pickles_and_copies_are_independent_with_equal_elements(make: Callable[[], tx.Tensor]) -> None:
     for protocol in (2, 5):
         t = make()
-        for other in (pickle.loads(pickle.dumps(t, protocol)), copy.copy(t), copy.deepcopy([t])[0], t.clone()):
-            assert type(other) is tx.Tensor
-            assert (other.shape, other.dtype) == (t.shape, t.dtype)
-            assert other.tolist() == t.tolist()
-            assert other.is_contiguous() and other.storage.size == t.size
-            other[...] = 1
+        for copied in (pickle.loads(pickle.dumps(t, protocol)), copy.copy(t), copy.deepcopy([t])[0], t.clone()):
+            assert type(copied) is tx.Tensor
+            assert (copied.shape, copied.dtype) == (t.shape, t.dtype)
+            assert copied.tolist() == t.tolist()
+            assert copied.is_contiguous() and copied.storage.size == t.size
+            copied[...] = 1
             assert t.tolist() == make().tolist()
 
 
 @dtypes
 def test_pickles_keep_the_dtype(dtype: str) -> None:
     t = tx.asarray([[1, 0], [0, 1]], dtype=dtype)[::-1]
-    other = pickle.loads(pickle.dumps(t))
-    assert other.dtype is t.dtype
-    assert other.tolist() == t.tolist()
+    restored = pickle.loads(pickle.dumps(t))
+    assert restored.dtype is t.dtype
+    assert restored.tolist() == t.tolist()
 
 
 # To NumPy
@@ -243,13 +243,13 @@ def test_export_does_not_change_a_reader_of_another_dtype() -> None:
 
 
 def values(x: object) -> list[object]:
-    found: list[object] = np.asarray(x).tolist()
-    return found
+    result: list[object] = np.asarray(x).tolist()
+    return result
 
 
 def test_numpy_ufuncs_of_tensors_return_tensors() -> None:
     t, a = tx.asarray([-1, 2, 3]), np.asarray([4.0, 5.0, 6.0])
-    for found, wanted in [
+    for result, wanted in [
         (np.add(t, 1), [0, 3, 4]),
         (np.absolute(t), [1, 2, 3]),
         (np.power(t, 2), [1, 4, 9]),
@@ -258,15 +258,15 @@ def test_numpy_ufuncs_of_tensors_return_tensors() -> None:
         (np.matmul(a, t), 24.0),
         (np.float64(2) * t, [-2.0, 4.0, 6.0]),
     ]:
-        assert type(found) is tx.Tensor
-        assert np.allclose(found, wanted, rtol=1e-15)
+        assert type(result) is tx.Tensor
+        assert np.allclose(result, wanted, rtol=1e-15)
 
 
 def test_in_place_operator_keeps_a_numpy_array() -> None:
     a = np.zeros(3)
-    kept = a
+    original = a
     a += tx.arange(3)
-    assert a is kept and type(a) is np.ndarray and a.tolist() == [0.0, 1.0, 2.0]
+    assert a is original and type(a) is np.ndarray and a.tolist() == [0.0, 1.0, 2.0]
 
 
 def test_copyto_writes_into_a_tensor() -> None:

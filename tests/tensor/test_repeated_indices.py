@@ -22,8 +22,8 @@ class Twin(tuple[Any, Any]):
 
     __slots__ = ()
 
-    def then(self, step: Callable[..., Any], *others: Twin) -> Twin:
-        return Twin((step(tx, self[0], *[o[0] for o in others]), step(np, self[1], *[o[1] for o in others])))
+    def then(self, step: Callable[..., Any], *operands: Twin) -> Twin:
+        return Twin((step(tx, self[0], *[o[0] for o in operands]), step(np, self[1], *[o[1] for o in operands])))
 
     def same(self) -> None:
         np.testing.assert_array_equal(self[0].to_numpy(), self[1])
@@ -54,24 +54,24 @@ FORMS: dict[str, Callable[[Any, Any], Any]] = {
 @st.composite
 def keys(draw: st.DrawFn, ndim: int, i: Twin) -> Twin:
     """Draw a key of `ndim` axes in which forms of `i` repeat, as a pair of tuples for tensors and arrays."""
-    parts: list[tuple[Any, Any]] = []
+    items: list[tuple[Any, Any]] = []
     for _ in range(ndim):
         if draw(st.integers(0, 4)):
             name = draw(st.sampled_from(["itself", "itself", *FORMS]))
-            parts.append(i.then(FORMS[name]))
+            items.append(i.then(FORMS[name]))
         else:
             basic = draw(st.sampled_from([slice(None), slice(None, None, -1), slice(None), 1, -1, slice(0, 3)]))
-            parts.append((basic, basic))
+            items.append((basic, basic))
     for extra in draw(st.lists(st.sampled_from([None, Ellipsis]), max_size=1)):
-        parts.insert(draw(st.integers(0, ndim)), (extra, extra))
-    return Twin((tuple(p[0] for p in parts), tuple(p[1] for p in parts)))
+        items.insert(draw(st.integers(0, ndim)), (extra, extra))
+    return Twin((tuple(p[0] for p in items), tuple(p[1] for p in items)))
 
 
 @st.composite
 def indices(draw: st.DrawFn) -> Twin:
     numbers = draw(st.lists(st.integers(-SIDE, SIDE - 1), min_size=SIDE, max_size=SIDE))
-    found = twin(np.array(numbers))
-    return Twin((found[0] * 1, found[1])) if draw(st.booleans()) else found
+    result = twin(np.array(numbers))
+    return Twin((result[0] * 1, result[1])) if draw(st.booleans()) else result
 
 
 def read(lib: Any, x: Any, key: Any) -> Any:
@@ -197,11 +197,11 @@ def test_gathers_by_repeated_index_agree_on_both_back_ends_and_numpy(count: int)
     numbers = np.random.default_rng(count).integers(-7, 7, count)
     a = np.random.default_rng(1).normal(size=(7, 7, 7))
     t, i = tx.asarray(a), tx.asarray(numbers)
-    for found, expected in (
+    for result, expected in (
         (t[i, i], a[numbers, numbers]),
         (t[i, i, i], a[numbers, numbers, numbers]),
         (t[:, i, i] + t[i, i].T, a[:, numbers, numbers] + a[numbers, numbers].T),
         (t[i + 0, :, i].sum(1), a[numbers, :, numbers].sum(1)),
     ):
-        np.testing.assert_allclose(found.copy().to_numpy(), expected, rtol=1e-14)
-        check(found.node)
+        np.testing.assert_allclose(result.copy().to_numpy(), expected, rtol=1e-14)
+        check(result.node)

@@ -27,8 +27,8 @@ def numbers(random: Random, shape: tuple[int, ...], dtype: DType = tx.float64) -
     low = 0 if dtype.kind in ("uint", "bool") else -2
     kind = np.dtype(np.float32) if dtype is bfloat16 else dtype.numpy
     values = [random.randint(low, 1 if dtype is boolean else 2) for _ in range(int(np.prod(shape)))]
-    found = np.array(values, np.float64).astype(kind).reshape(shape)
-    return found * kind.type(1 + 1j) if dtype.is_complex else found
+    result = np.array(values, np.float64).astype(kind).reshape(shape)
+    return result * kind.type(1 + 1j) if dtype.is_complex else result
 
 
 def tensor(values: Array, dtype: DType | None = None) -> Tensor:
@@ -68,14 +68,14 @@ KEYS: dict[str, Callable[[Random], Any]] = {
 @pytest.mark.parametrize("pending", [False, True])
 def test_scatter_by_any_key_into_any_view_equals_numpy(view: str, key: str, pending: bool) -> None:
     random = Random(f"{view} {key}")
-    shape, seen = VIEWS[view]
-    for how in ("set", *UFUNCS):
+    shape, take_view = VIEWS[view]
+    for method in ("set", *UFUNCS):
         index = KEYS[key](random)
         old = numbers(random, shape)
-        places = seen(np.arange(old.size).reshape(shape))
-        part, wanted = old.ravel()[places], old.copy()
-        of = part[index]
-        value = numbers(random, of.shape if random.random() < 0.5 else of.shape[-1:])
+        flat_indices = take_view(np.arange(old.size).reshape(shape))
+        view_elements, wanted = old.ravel()[flat_indices], old.copy()
+        selected = view_elements[index]
+        value = numbers(random, selected.shape if random.random() < 0.5 else selected.shape[-1:])
         t, v = tensor(old), tensor(value)
         if pending:
             t, v = t * 1, v * 1
@@ -83,17 +83,17 @@ def test_scatter_by_any_key_into_any_view_equals_numpy(view: str, key: str, pend
             tuple(tensor(np.asarray(k)) + 0 if type(k) is list else k for k in index) if type(index) is tuple else index
         )
         before = t.copy()
-        new = getattr(seen(t).at[ours], how)(v)
-        if how == "set":
-            seen(t)[ours] = v
-            part[index] = value
+        new = getattr(take_view(t).at[ours], method)(v)
+        if method == "set":
+            take_view(t)[ours] = v
+            view_elements[index] = value
         else:
-            ufunc = UFUNCS[how]
-            ufunc.at(seen(t), ours, v)
-            ufunc.at(part, index, np.broadcast_to(value, of.shape))
-        wanted.ravel()[places] = part
-        for found, expected in ((t, wanted), (before, old), (new, part)):
-            np.testing.assert_array_equal(found.to_numpy(), expected, how)
+            ufunc = UFUNCS[method]
+            ufunc.at(take_view(t), ours, v)
+            ufunc.at(view_elements, index, np.broadcast_to(value, selected.shape))
+        wanted.ravel()[flat_indices] = view_elements
+        for result, expected in ((t, wanted), (before, old), (new, view_elements)):
+            np.testing.assert_array_equal(result.to_numpy(), expected, method)
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
@@ -101,15 +101,15 @@ def test_scatter_by_any_key_into_any_view_equals_numpy(view: str, key: str, pend
 def test_scatter_supports_every_dtype_and_index_dtype(dtype: DType, kind: DType) -> None:
     random = Random(7)
     index = np.array([random.randrange(-9 if kind.kind == "int" else 0, 9) for _ in range(40)])
-    for how, ufunc in UFUNCS.items():
-        if dtype.is_complex and how in ("min", "max"):
+    for method, ufunc in UFUNCS.items():
+        if dtype.is_complex and method in ("min", "max"):
             continue
         old, value = numbers(random, (9,), dtype), numbers(random, (40,), dtype)
         wanted = old.copy()
         ufunc.at(wanted, index, value)
-        found = getattr(tensor(old, dtype).at[tensor(index, kind)], how)(tensor(value, dtype))
-        assert found.dtype is dtype
-        np.testing.assert_array_equal(found.to_numpy(), wanted, how)
+        result = getattr(tensor(old, dtype).at[tensor(index, kind)], method)(tensor(value, dtype))
+        assert result.dtype is dtype
+        np.testing.assert_array_equal(result.to_numpy(), wanted, method)
 
 
 def test_scattered_values_broadcast_and_must_fit_the_dtype() -> None:
@@ -147,8 +147,8 @@ def test_index_add_equals_numpy_add_at() -> None:
     source = tx.ones((3, 2)) * tx.asarray([1.0, 10.0])
     wanted = x.to_numpy()
     np.add.at(wanted, (slice(None), [1, 1]), source.to_numpy())
-    for found in (x.index_add(1, [1, 1], source), tx.index_add(x, dim=-1, index=tx.asarray([1, -3]), source=source)):
-        np.testing.assert_array_equal(found.to_numpy(), wanted)
+    for result in (x.index_add(1, [1, 1], source), tx.index_add(x, dim=-1, index=tx.asarray([1, -3]), source=source)):
+        np.testing.assert_array_equal(result.to_numpy(), wanted)
     assert tx.index_add(x, 0, [0], x[1], alpha=2)[0].tolist() == [8, 11, 14, 17]
     assert tx.index_add(x, 0, [0], 1, alpha=2)[0].tolist() == [2, 3, 4, 5]
     assert x.sum().item() == 66
@@ -167,8 +167,8 @@ def test_scatter_add_and_scatter_reduce_equal_numpy() -> None:
                 wanted[rows, index] = {"sum": 0, "prod": 1, "amax": -np.inf, "min": np.inf}[reduce]
             ufunc.at(wanted, (rows, index), src)
             x = tensor(old)
-            found = tx.scatter_reduce(x, 1, index, src, reduce, include_self=include)
-            np.testing.assert_array_equal(found.to_numpy(), wanted)
+            result = tx.scatter_reduce(x, 1, index, src, reduce, include_self=include)
+            np.testing.assert_array_equal(result.to_numpy(), wanted)
             assert x.scatter_reduce_(1, tensor(index), tensor(src), reduce, include_self=include) is x
             np.testing.assert_array_equal(x.to_numpy(), wanted)
     wanted = old.T.copy()
@@ -191,9 +191,9 @@ def test_scatter_reduce_mean(dtype: DType, include: bool) -> None:
         of = [*([x] if include or k not in index else []), *(v for v, i in zip(src, index, strict=True) if i == k)]
         total, count = sum(of), len(of)
         wanted.append(total // count if dtype.is_integer else total / count)
-    found = tx.scatter_reduce(tensor(old), 0, index, src, "mean", include_self=include)
-    assert found.dtype is dtype
-    np.testing.assert_array_equal(found.to_numpy(), np.array(wanted, dtype.numpy))
+    result = tx.scatter_reduce(tensor(old), 0, index, src, "mean", include_self=include)
+    assert result.dtype is dtype
+    np.testing.assert_array_equal(result.to_numpy(), np.array(wanted, dtype.numpy))
 
 
 def test_invalid_scatter_arguments_raise() -> None:
@@ -237,11 +237,11 @@ def test_pending_out_of_range_indices_raise_at_evaluation() -> None:
     def bad() -> Tensor:
         return tx.arange(9) - 2
 
-    for made in (lambda: tx.index_add(x, 0, bad(), 1), lambda: x.at[bad()].set(1), lambda: (x + 1).at[bad()].max(1)):
-        found = made()
+    for make in (lambda: tx.index_add(x, 0, bad(), 1), lambda: x.at[bad()].set(1), lambda: (x + 1).at[bad()].max(1)):
+        result = make()
         for _ in range(2):
             with pytest.raises(IndexOutOfRange, match=r"index 5 is out of range for axis 0 of size 5$"):
-                found.realize()
+                result.realize()
     y = x + 1
     y[bad()] = 3
     with pytest.raises(IndexOutOfRange, match=r"^indexing: index 5 "):
@@ -256,25 +256,25 @@ def test_scatter_reads_old_values_of_its_own_target() -> None:
     for pending in (False, True):
         random = Random(3)
         old = numbers(random, (50,)) * 7 + np.arange(50)
-        one, other = ([random.randrange(48) for _ in range(60)] for _ in range(2))
+        target_index, source_index = ([random.randrange(48) for _ in range(60)] for _ in range(2))
 
-        def made(old: Array = old, pending: bool = pending) -> Tensor:
+        def make_target(old: Array = old, pending: bool = pending) -> Tensor:
             t = tensor(old)
             return t + 0 if pending else t
 
-        t, wanted = made(), old.copy()
-        t[one] = t[other]
-        wanted[one] = wanted[other]
+        t, wanted = make_target(), old.copy()
+        t[target_index] = t[source_index]
+        wanted[target_index] = wanted[source_index]
         np.testing.assert_array_equal(t.to_numpy(), wanted)
-        t, wanted = made(), old.copy()
-        t[2:][one[:20]] = t[:20]
-        wanted[2:][one[:20]] = wanted[:20].copy()
+        t, wanted = make_target(), old.copy()
+        t[2:][target_index[:20]] = t[:20]
+        wanted[2:][target_index[:20]] = wanted[:20].copy()
         np.testing.assert_array_equal(t.to_numpy(), wanted)
-        t, wanted = made(), old.copy()
-        t.index_add_(0, one, t[other] * 2)
-        np.add.at(wanted, one, old[other] * 2)
+        t, wanted = make_target(), old.copy()
+        t.index_add_(0, target_index, t[source_index] * 2)
+        np.add.at(wanted, target_index, old[source_index] * 2)
         np.testing.assert_array_equal(t.to_numpy(), wanted)
-        t, wanted = made(), old.copy()
+        t, wanted = make_target(), old.copy()
         t.index_add_(0, np.arange(50), t)
         np.testing.assert_array_equal(t.to_numpy(), old * 2)
     i = tx.asarray([2, 0, 1, 1])
@@ -316,29 +316,29 @@ def test_scatter_reuses_memory_without_other_readers() -> None:
 
 
 def test_functional_scatter_reuses_the_memory_of_a_dead_operand() -> None:
-    old, places = np.array([5.0, 1.0, 4.0, 0.0, 2.0, 3.0, 9.0]), np.array([0, 0, 1, 2, 3, 3, 1])
+    old, indices = np.array([5.0, 1.0, 4.0, 0.0, 2.0, 3.0, 9.0]), np.array([0, 0, 1, 2, 3, 3, 1])
     for value in (lambda t: t, lambda t: t[::-1], lambda t: t[::-1] * 2 + 1):
         x = (tx.asarray(old) + 0).realize()
         memory, expected = x.storage.node.buffer.address, old.copy()
-        np.add.at(expected, places, value(old))
-        x = x.at[tx.asarray(places)].add(value(x))
+        np.add.at(expected, indices, value(old))
+        x = x.at[tx.asarray(indices)].add(value(x))
         x.realize()
         assert x.storage.node.buffer.address == memory
         assert np.array_equal(x.to_numpy(), expected)
-    own = (tx.asarray([1, 2, 0, 0]) + 0).realize()
-    own = own.at[own].add(own)
-    assert own.tolist() == [1, 3, 2, 0]
+    indexed_by_itself = (tx.asarray([1, 2, 0, 0]) + 0).realize()
+    indexed_by_itself = indexed_by_itself.at[indexed_by_itself].add(indexed_by_itself)
+    assert indexed_by_itself.tolist() == [1, 3, 2, 0]
 
 
 def test_scatter_plan_is_reused_for_views_at_other_offsets() -> None:
-    values, places = np.arange(24.0).reshape(6, 4), np.array([3, -1, 3, 0])
-    x, expected, y, i = tx.zeros((6, 2, 7)).realize(), np.zeros((6, 2, 7)), tx.asarray(values), tx.asarray(places)
+    values, indices = np.arange(24.0).reshape(6, 4), np.array([3, -1, 3, 0])
+    x, expected, y, i = tx.zeros((6, 2, 7)).realize(), np.zeros((6, 2, 7)), tx.asarray(values), tx.asarray(indices)
     counts = []
     for k in range(6):
         x[k, k % 2][i] = y[k]
-        expected[k, k % 2][places] = values[k]
+        expected[k, k % 2][indices] = values[k]
         x[k].T[k % 3 :][:5].index_add_(0, i, y[k, :, None])
-        np.add.at(expected[k].T[k % 3 :][:5], places, values[k, :, None])
+        np.add.at(expected[k].T[k % 3 :][:5], indices, values[k, :, None])
         counts.append(len(sys.modules["tenxor.realize"]._plans))
     assert np.array_equal(x.to_numpy(), expected)
     assert counts[0] == counts[-1]
@@ -374,9 +374,9 @@ def test_repeated_views_accept_accumulation_but_no_assignment() -> None:
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("many", [1, 2, 3])
-def test_scatter_bits_equal_adding_in_order_on_any_thread_count(many: int, threads: Callable[[int], None]) -> None:
-    threads(many)
+@pytest.mark.parametrize("thread_count", [1, 2, 3])
+def test_scatter_bits_equal_adding_in_order_on_any_thread_count(thread_count: int, threads: Callable[[int], None]) -> None:
+    threads(thread_count)
     rng = np.random.default_rng(9)
     for shape, axis, count in (((700, 80), 0, 6000), ((40, 3000), 1, 9000), ((5000,), 0, 60_000)):
         x = rng.random(shape, dtype=np.float32)
@@ -384,13 +384,13 @@ def test_scatter_bits_equal_adding_in_order_on_any_thread_count(many: int, threa
         values = rng.random((*shape[:axis], count, *shape[axis + 1 :]), dtype=np.float32)
         wanted = x.copy()
         np.add.at(wanted, (slice(None),) * axis + (index,), values)
-        found = tx.index_add(tensor(x), axis, index, tensor(values) * 1)
-        assert found.to_numpy().tobytes() == wanted.tobytes()
-        last = x.copy()
-        last[(slice(None),) * axis + (index,)] = values
+        result = tx.index_add(tensor(x), axis, index, tensor(values) * 1)
+        assert result.to_numpy().tobytes() == wanted.tobytes()
+        last_written = x.copy()
+        last_written[(slice(None),) * axis + (index,)] = values
         t = tensor(x)
         t[(slice(None),) * axis + (tensor(index),)] = tensor(values)
-        assert t.to_numpy().tobytes() == last.tobytes()
+        assert t.to_numpy().tobytes() == last_written.tobytes()
 
 
 def test_repeated_index_add_on_a_pending_tensor() -> None:
@@ -414,27 +414,27 @@ def test_many_values_for_few_elements_are_reduced_in_parallel_parts(threads: Cal
     index, values = rng.integers(-7, 7, count), rng.integers(0, 3, count)
     columns = rng.integers(-9, 9, (60_001, 9))
     rows = rng.integers(0, 4, 60_001)
-    found = []
-    for many in (1, 2, 3):
-        threads(many)
+    result = []
+    for thread_count in (1, 2, 3):
+        threads(thread_count)
         i, v = tensor(index), tensor(values.astype(np.float32) * np.float32(0.1))
         sums = tx.ones(7, dtype=tx.float32).index_add(0, i, v)
         kernels = [kernel for _, kernel in planned([sums.storage.node]) if kernel is not None]
         assert any(kernel.shared >= 0 for kernel in kernels if kernel.name == "scatter")
-        found.append(sums.to_numpy().tobytes())
+        result.append(sums.to_numpy().tobytes())
         wanted = np.bincount(index % 7, values * 0.1, 7) + 1
         np.testing.assert_allclose(sums.to_numpy(), wanted, 1e-5)
         both = tx.zeros((2, 7), dtype=tx.int16)
         both[1].index_add_(0, i * 1, 1)
         np.testing.assert_array_equal(both.to_numpy(), [[0] * 7, np.bincount(index % 7).astype(np.int16)])
-        for how, ufunc in UFUNCS.items():
+        for method, ufunc in UFUNCS.items():
             exact = np.full((5, 9), 2, np.int64)
             ufunc.at(exact, rows, columns)
             t = tx.full((5, 9), 2).at[tensor(rows)]
-            np.testing.assert_array_equal(getattr(t, how)(tensor(columns)).to_numpy(), exact)
-        some = tx.zeros(3, dtype=tx.bool).at[tensor(index) % 2].add(tensor(values > 1))
-        assert some.tolist() == [True, True, False]
-    assert len(set(found)) == 1
+            np.testing.assert_array_equal(getattr(t, method)(tensor(columns)).to_numpy(), exact)
+        any_true = tx.zeros(3, dtype=tx.bool).at[tensor(index) % 2].add(tensor(values > 1))
+        assert any_true.tolist() == [True, True, False]
+    assert len(set(result)) == 1
     with pytest.raises(IndexOutOfRange, match=r"^index_add: index -?[67] is out of range for axis 0 of size 6"):
         tx.zeros(6).index_add(0, tensor(index), 1)
 
@@ -465,6 +465,6 @@ def test_huge_scatter_is_split_into_more_parts(monkeypatch: pytest.MonkeyPatch) 
         indices, values = numbers.integers(-7, 7, count), numbers.integers(0, 99, count)
         expected = np.arange(7)
         np.add.at(expected, indices, values)
-        found = tx.arange(7).index_add(0, tx.asarray(indices), tx.asarray(values))
-        assert found.tolist() == expected.tolist()
+        result = tx.arange(7).index_add(0, tx.asarray(indices), tx.asarray(values))
+        assert result.tolist() == expected.tolist()
         assert tx.arange(7).at[indices].max(values).tolist() == [max([k, *values[indices % 7 == k]]) for k in range(7)]

@@ -106,11 +106,11 @@ def test_pending_readers_keep_the_values_from_before_writes_to_an_export(write: 
     while_shared = t + 200
     write(t)
     after_ours = t + 300
-    seen = a.tolist()
+    written_values = a.tolist()
     a[...] = -1
     assert before.tolist() == list(range(100, 106))
     assert while_shared.tolist() == list(range(200, 206))
-    assert after_ours.tolist() == [x + 300 for x in seen]
+    assert after_ours.tolist() == [x + 300 for x in written_values]
 
 
 def test_readers_of_shared_memory_ignore_later_writes_by_numpy() -> None:
@@ -132,10 +132,10 @@ def test_export_evaluates_a_pending_tensor() -> None:
 
 def test_export_of_a_copy_does_not_share_the_original() -> None:
     t = tx.arange(3)
-    other = t.copy()
-    a = np.asarray(other)
+    copied = t.copy()
+    a = np.asarray(copied)
     a[0] = 9
-    assert (t.tolist(), other.tolist()) == ([0, 1, 2], [9, 1, 2])
+    assert (t.tolist(), copied.tolist()) == ([0, 1, 2], [9, 1, 2])
 
 
 def test_exported_array_outlives_the_tensor() -> None:
@@ -163,9 +163,9 @@ def test_exports_of_views_share_one_memory() -> None:
 def test_numpy_asarray_copies_only_for_another_dtype() -> None:
     t = tx.arange(3)
     assert np.shares_memory(np.asarray(t, dtype=np.int64), np.asarray(t))
-    other = np.asarray(t, dtype=np.float32)
-    assert other.dtype == np.float32
-    other[0] = 9
+    converted = np.asarray(t, dtype=np.float32)
+    assert converted.dtype == np.float32
+    converted[0] = 9
     assert t.tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="copy"):
         np.asarray(t, dtype=np.float32, copy=False)
@@ -271,12 +271,12 @@ def test_overlapping_shared_memory_is_read_before_it_is_written(shift: int) -> N
 def test_assignment_from_shared_memory_takes_the_present_values() -> None:
     a = np.arange(4)
     shared = tx.asarray(a, copy=False)
-    own, part = tx.zeros(4, dtype=tx.int64), tx.zeros(6, dtype=tx.int64)
-    own[...] = shared
-    part[1:5] = shared
+    whole_target, sliced_target = tx.zeros(4, dtype=tx.int64), tx.zeros(6, dtype=tx.int64)
+    whole_target[...] = shared
+    sliced_target[1:5] = shared
     a[:] = -1
-    assert own.tolist() == [0, 1, 2, 3]
-    assert part.tolist() == [0, 0, 1, 2, 3, 0]
+    assert whole_target.tolist() == [0, 1, 2, 3]
+    assert sliced_target.tolist() == [0, 0, 1, 2, 3, 0]
 
 
 def test_tensor_keeps_a_shared_array_alive() -> None:
@@ -317,8 +317,8 @@ def test_asarray_returns_a_tensor_unchanged() -> None:
     t = tx.arange(3)
     assert tx.asarray(t) is t
     assert tx.asarray(t, copy=False) is t
-    other = tx.asarray(t, copy=True)
-    other[0] = 9
+    copied = tx.asarray(t, copy=True)
+    copied[0] = 9
     assert t[0].item() == 0
 
 
@@ -329,15 +329,15 @@ def test_immutable_memory_is_shared_until_the_tensor_is_written() -> None:
     content = b"\x01\x02\x03\x04"
     a = np.frombuffer(content, np.uint8)
     t = tx.asarray(a)
-    seen = np.asarray(t)
-    assert np.shares_memory(a, seen)
-    assert not seen.flags.writeable
+    exported_array = np.asarray(t)
+    assert np.shares_memory(a, exported_array)
+    assert not exported_array.flags.writeable
     reader = t + 1
     t[0] = 9
     t[1:3] += 5
     assert t.tolist() == [9, 7, 8, 4]
     assert reader.tolist() == [2, 3, 4, 5]
-    assert content == b"\x01\x02\x03\x04" and seen.tolist() == [1, 2, 3, 4]
+    assert content == b"\x01\x02\x03\x04" and exported_array.tolist() == [1, 2, 3, 4]
 
 
 def test_asarray_copies_a_read_only_view_of_writable_memory() -> None:
@@ -353,10 +353,10 @@ def test_asarray_copies_a_read_only_view_of_writable_memory() -> None:
     t = tx.asarray(hidden)
     store[0] = 9
     assert t.tolist() == [0, 0, 0]
-    other, export = exported()
+    source, export = exported()
     export.flags.writeable = False
     t = tx.asarray(export)
-    other[0] = 9
+    source[0] = 9
     assert t.tolist() == [0, 1, 2, 3, 4, 5]
 
 
@@ -491,5 +491,5 @@ def test_from_dlpack_copies_on_request_and_rejects_other_objects() -> None:
 def test_conversion_to_numpy_returns_arrays_for_every_shape(dtype: tx.DType, shape: tuple[int, ...]) -> None:
     """Also for 0-d tensors, for which NumPy's operators return scalars."""
     t = tx.ones(shape, dtype=dtype)
-    for found in (t.numpy(), np.asarray(t), np.array(t), np.asarray(t, dtype=np.complex128)):
-        assert type(found) is np.ndarray and found.shape == shape and (found == 1).all()
+    for result in (t.numpy(), np.asarray(t), np.array(t), np.asarray(t, dtype=np.complex128)):
+        assert type(result) is np.ndarray and result.shape == shape and (result == 1).all()

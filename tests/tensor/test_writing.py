@@ -22,89 +22,89 @@ def assign(target: Any, key: Any, value: Any) -> None:
 # Programs that run on both
 
 
-def swap(x: Any, own: Callable[[Any], Any]) -> Any:
-    x[0], x[1] = own(x[1]), own(x[0])
+def swap(x: Any, copy_of: Callable[[Any], Any]) -> Any:
+    x[0], x[1] = copy_of(x[1]), copy_of(x[0])
     return x
 
 
-def swap_views(x: Any, own: Callable[[Any], Any]) -> Any:
+def swap_views(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x[0], x[1] = x[1], x[0]  # both right-hand sides are views: the second reads what the first wrote
     return x
 
 
-def add_transpose(x: Any, own: Callable[[Any], Any]) -> Any:
+def add_transpose(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x += x.T
     return x
 
 
-def shift_right(x: Any, own: Callable[[Any], Any]) -> Any:
+def shift_right(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x[1:] = x[:-1]
     return x
 
 
-def shift_left(x: Any, own: Callable[[Any], Any]) -> Any:
+def shift_left(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x[:-1] = x[1:]
     return x
 
 
-def odd_rows_to_even(x: Any, own: Callable[[Any], Any]) -> Any:
+def odd_rows_to_even(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x[::2] = x[1::2]
     return x
 
 
-def reverse(x: Any, own: Callable[[Any], Any]) -> Any:
+def reverse(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x[...] = x[::-1, ::-1]
     return x
 
 
-def rotate(x: Any, own: Callable[[Any], Any]) -> Any:
-    first = own(x[0])
+def rotate(x: Any, copy_of: Callable[[Any], Any]) -> Any:
+    first = copy_of(x[0])
     x[:-1] = x[1:]
     x[-1] = first
     return x
 
 
-def reader_before_write(x: Any, own: Callable[[Any], Any]) -> Any:
+def reader_before_write(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     doubled = x * 2
     x[0] = 0
     x[:, 1] = doubled[:, 2]
     return x + doubled
 
 
-def row_over_column(x: Any, own: Callable[[Any], Any]) -> Any:
+def row_over_column(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x[:, 0] = x[0]
     x[1] = x[:, 1]
     return x
 
 
-def prefix_sums(x: Any, own: Callable[[Any], Any]) -> Any:
+def prefix_sums(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     for k in range(1, 4):
         x[k] += x[k - 1]
     return x
 
 
-def normalise(x: Any, own: Callable[[Any], Any]) -> Any:
+def normalise(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x -= x[0]
     x *= x[:, -1:]
     x //= 2
     return x
 
 
-def through_a_chain(x: Any, own: Callable[[Any], Any]) -> Any:
+def through_a_chain(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     y = x.T
     y[1:3] += 10
     y.T[0] = y[:, 1]
     return x
 
 
-def by_lists(x: Any, own: Callable[[Any], Any]) -> Any:
+def by_lists(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x[[0, 1]] = x[[1, 0]]
     x[:, [3, 0]] = x[:, [0, 3]] * 2
     x[x > 9] -= 9
     return x
 
 
-def diagonal_by_diagonal(x: Any, own: Callable[[Any], Any]) -> Any:
+def diagonal_by_diagonal(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x[[0, 1, 2, 3], [0, 1, 2, 3]] = x[0] + x[3]
     return x
 
@@ -133,30 +133,30 @@ PROGRAMS = [
 def test_programs_that_write_equal_numpy(program: Callable[..., Any], state: str) -> None:
     a = np.arange(16).reshape(4, 4)
     t = tx.arange(16).reshape(4, 4)
-    beside: Any = None
+    shared: Any = None
     match state:
         case "in memory":
             t.realize()
         case "exported":
-            beside = np.asarray(t)
+            shared = np.asarray(t)
         case "shared":
-            beside = np.arange(16).reshape(4, 4)
-            t = tx.asarray(beside, copy=False)
+            shared = np.arange(16).reshape(4, 4)
+            t = tx.asarray(shared, copy=False)
         case "copied":
-            beside = t.copy()
+            shared = t.copy()
         case "transposed":
             a, t = a.T.copy(), t.T
         case "part":
             t = tx.zeros((6, 8), dtype=tx.int64)[1:5, ::2]
             t[...] = tx.arange(16).reshape(4, 4)
     wanted = program(a, np.copy)
-    found = program(t, lambda x: x.copy())
-    assert found.tolist() == wanted.tolist()
+    result = program(t, lambda x: x.copy())
+    assert result.tolist() == wanted.tolist()
     assert t.tolist() == a.tolist()
     if state == "copied":
-        assert beside.tolist() == np.arange(16).reshape(4, 4).tolist()
-    elif beside is not None:
-        assert beside.tolist() == a.tolist()
+        assert shared.tolist() == np.arange(16).reshape(4, 4).tolist()
+    elif shared is not None:
+        assert shared.tolist() == a.tolist()
 
 
 # Casts
@@ -207,10 +207,10 @@ def test_assigned_number_is_cast_to_the_target_dtype(dtype: str, value: Any, hel
 @pytest.mark.parametrize("dtype", [*DTYPES, "bfloat16"])
 @pytest.mark.parametrize("value", [5, 2.75, -0.5, True, 0, 1e300, float("nan"), float("inf"), float("-inf")])
 def test_element_and_slice_writes_store_the_same_number(dtype: str, value: Any) -> None:
-    element, part = tx.ones(3, dtype=dtype).realize(), tx.ones(3, dtype=dtype).realize()
+    element, sliced = tx.ones(3, dtype=dtype).realize(), tx.ones(3, dtype=dtype).realize()
     element[1] = value
-    part[1:2] = value
-    assert str(element.tolist()) == str(part.tolist())
+    sliced[1:2] = value
+    assert str(element.tolist()) == str(sliced.tolist())
 
 
 @pytest.mark.parametrize("key", [0, slice(0, 1), [0], ...], ids=["element", "part", "list", "all"])
@@ -309,13 +309,13 @@ def test_view_with_repeated_elements_accepts_only_one_number(view: Callable[[tx.
         with pytest.raises(ReadOnlyError, match=r"read-only.*copy"):
             bad()
     assert t.tolist() == [0, 1, 2, 3]
-    for one in (5, np.int64(6), tx.asarray(7), tx.ones((1,) * v.ndim, dtype=tx.int64)):
-        v[...] = one
-        assert set(np.ravel(v.tolist())) == {int(one)}
+    for number in (5, np.int64(6), tx.asarray(7), tx.ones((1,) * v.ndim, dtype=tx.int64)):
+        v[...] = number
+        assert set(np.ravel(v.tolist())) == {int(number)}
     v.fill_(9)
     assert 9 in t.tolist()
-    own = v.copy()
-    own += 1
+    copied = v.copy()
+    copied += 1
     assert 10 not in t.tolist()
 
 
@@ -327,7 +327,7 @@ def test_in_place_operators_keep_dtype_and_storage(dtype: str) -> None:
     a = np.arange(1, 5).astype(dtype)
     t = tx.asarray(a)
     view = t[::2]
-    same = t
+    original = t
     t += 3
     t *= tx.asarray([1, 2, 3, 4], dtype=dtype)
     t -= 1
@@ -335,7 +335,7 @@ def test_in_place_operators_keep_dtype_and_storage(dtype: str) -> None:
     t %= 7
     t **= 2
     a = (((a + 3) * np.array([1, 2, 3, 4]).astype(dtype) - 1) // 2 % 7) ** 2
-    assert t is same
+    assert t is original
     assert t.dtype is tx.dtype(dtype)
     assert t.tolist() == a.tolist()
     assert view.tolist() == a[::2].tolist()
@@ -381,8 +381,8 @@ def test_in_place_operator_raises_for_a_result_of_a_higher_kind(dtype: str, name
     t = tx.ones(3, dtype=dtype)
     with pytest.raises(DTypeError) as caught:
         in_place(name, t, value)
-    for part in ("in-place", result, dtype, "use x = x"):
-        assert part in str(caught.value)
+    for text in ("in-place", result, dtype, "use x = x"):
+        assert text in str(caught.value)
     assert t.tolist() == [1, 1, 1]
 
 
@@ -448,21 +448,21 @@ WRITES: dict[str, Callable[[tx.Tensor], Any]] = {
 def test_writes_to_a_copy_or_its_original_are_independent(
     state: str, make: Callable[[tx.Tensor], tx.Tensor], write: Callable[[tx.Tensor], Any]
 ) -> None:
-    for first in (True, False):
+    for write_original in (True, False):
         t = tx.arange(4).reshape(2, 2)
         if state == "in memory":
             t.realize()
         if state == "view":
             t = t[::-1].T
         before = t.tolist()
-        other = make(t)
-        written, kept = (t, other) if first else (other, t)
+        copied = make(t)
+        written, unwritten = (t, copied) if write_original else (copied, t)
         write(written)
-        assert kept.tolist() == before
+        assert unwritten.tolist() == before
         assert written.tolist() != before
-        write(kept)
-        write(kept)
-        assert other.storage is not t.storage
+        write(unwritten)
+        write(unwritten)
+        assert copied.storage is not t.storage
 
 
 def test_assigned_tensor_does_not_share_memory_with_the_target() -> None:
@@ -484,7 +484,7 @@ def test_write_through_one_view_is_seen_by_all_views() -> None:
 def test_thousand_small_writes_to_a_pending_tensor() -> None:
     a, t = np.zeros(50), tx.zeros(50) + 0
     for k in range(1000):
-        place = k * 7 % 50
-        a[place : place + 3] += k
-        t[place : place + 3] += k
+        start = k * 7 % 50
+        a[start : start + 3] += k
+        t[start : start + 3] += k
     assert t.tolist() == a.tolist()
