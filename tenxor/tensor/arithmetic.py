@@ -282,33 +282,33 @@ class Arithmetic(Accumulating):
         return (count + rounds_up) * multiple
 
     def __bool__(self) -> bool:
-        return bool(self._only("bool"))
+        return bool(self._single_number("bool"))
 
     def __int__(self) -> int:
-        return int(self._real("int"))
+        return int(self._single_real_number("int"))
 
     def __float__(self) -> float:
-        return float(self._real("float"))
+        return float(self._single_real_number("float"))
 
-    def _real(self, op: str) -> Any:
+    def _single_real_number(self, op: str) -> Any:
         """Return the only element. Raise DTypeError if it is complex."""
         if self.dtype.is_complex:
             raise DTypeError(
                 f"{op}: a number of {self.dtype} has two parts; take one by .real or .imag, or tx.abs of it"
             )
-        return self._only(op)
+        return self._single_number(op)
 
     def __complex__(self) -> complex:
-        return complex(self._only("complex"))
+        return complex(self._single_number("complex"))
 
     def __index__(self) -> int:
         if not self.dtype.is_integer:
             raise DTypeError(f"index: a tensor of {self.dtype} is no index; use an integer dtype")
         if self.layout.shape:
             raise TypeError(f"index: a tensor of shape {self.layout.shape} is no index; only one of no axes is")
-        return int(self._only("index"))
+        return int(self._single_number("index"))
 
-    def _only(self, op: str) -> Any:
+    def _single_number(self, op: str) -> Any:
         """Return the only element as a Python number. Raise ShapeError unless there is exactly one element."""
         if self.layout.size != 1:
             advice = "is ambiguous: use any() or all()" if op == "bool" else "has no one value: use tolist()"

@@ -267,7 +267,7 @@ class Core(Elsewhere):
         The recipe is None if the result must not be cached.
         """
         if op.name in _COMPARISONS and {x.dtype for x in operands if isinstance(x, Core)} == _BOTH_SIGNS:
-            return cls._across_signs(op, operands), None
+            return cls._compare_mixed_signs(op, operands), None
         shape = broadcast(op.name, *[x.layout.shape for x in operands if isinstance(x, Core)])
         number_dtype = _dtype_for_numbers(op, operands)
         sources: list[Node | Scalar] = []
@@ -292,7 +292,7 @@ class Core(Elsewhere):
         return cls._in_memory_order(op, shape, dtype, tuple(sources), layouts)
 
     @classmethod
-    def _across_signs(cls, op: Op, operands: Sequence[Any]) -> Self:
+    def _compare_mixed_signs(cls, op: Op, operands: Sequence[Any]) -> Self:
         """Return a comparison of int64 with uint64, which have no common dtype.
 
         Negative numbers are less than every uint64; non-negative numbers are compared as uint64.

@@ -89,13 +89,13 @@ class Gathering(Movement):
     @spelled
     def gather(self, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Self:
         """Return a new tensor of the shape of `index`: the elements at the indices along an axis. See `tx.gather`."""
-        axis = self._axis_of_index("gather", axis, index)
+        axis = self._check_index_axis("gather", axis, index)
         return self._gather(self._select_within("gather", self.layout, axis, index))
 
     @spelled
     def index_select(self, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Self:
         """Return a new tensor: the slices at the indices of a 1-D `index` along an axis. See `tx.index_select`."""
-        axis = self._axis_of_index("index_select", axis, index)
+        axis = self._check_index_axis("index_select", axis, index)
         indices = self._one_axis("index_select", index)
         return self._gather(self._select("index_select", self.layout, (axis,), (indices,), axis, (axis,)))
 
@@ -187,7 +187,7 @@ class Gathering(Movement):
             raise ShapeError(f"{op}: index has shape {indices.layout.shape}; it must have one axis: use index.reshape(-1)")
         return indices._view(indices.layout.reshape((-1,)))
 
-    def _axis_of_index(self, op: str, axis: Any, index: Any) -> int:
+    def _check_index_axis(self, op: str, axis: Any, index: Any) -> int:
         """Return the axis as a non-negative number. Raise ArgumentError unless both the axis and the index were given."""
         if axis is None or index is None:
             raise ArgumentError(f"{op}: takes an axis and an index: x.{op}(axis, index)")

@@ -61,7 +61,7 @@ class Reducing(Arithmetic):
             kept_axes = tuple([kept_axes[k] for k in kept_order])
         order = kept_axes + axes
         source = layout if order == tuple(range(len(shape))) else layout.permute(order)
-        t = self._reduced(reduction, source, len(kept_axes))
+        t = self._reduce_trailing_axes(reduction, source, len(kept_axes))
         if kept_order is not None:
             t = t._view(t.layout.permute([kept_order.index(k) for k in range(len(kept_order))]))
             return t._view(t.layout.expand_dims(axes)) if keepdims else t
@@ -69,7 +69,7 @@ class Reducing(Arithmetic):
             t._view(Layout.contiguous(tuple([1 if a in axes else n for a, n in enumerate(shape)]))) if keepdims else t
         )
 
-    def _reduced(self, reduction: Reduction, source: Layout, kept_count: int) -> Self:
+    def _reduce_trailing_axes(self, reduction: Reduction, source: Layout, kept_count: int) -> Self:
         """Return the reduction of this storage, seen through `source`, over all axes but the first `kept_count`."""
         return self._of(Node.of(reduction, source.shape[:kept_count], reduction.result(self.dtype), (self.node,), (source,)))
 

@@ -123,19 +123,19 @@ class Writing(Core):
         If memory is exhausted for a result that must be evaluated at once, the old node is restored. If the recipe does not read the old
         node, the old node may be freed already; then the write stays pending, and can be repeated.
         """
-        new_node = self._replacement(value, through)
+        new_node = self._build_replacement(value, through)
         if new_node.buffer is not None or new_node.traced or not (new_node.count > MAX_PENDING or reads_pinned(new_node)):
-            self._put(new_node)
+            self._set_node(new_node)
             return
         old_ref = ref(self.storage.node)
-        self._put(new_node)
+        self._set_node(new_node)
         try:
             realize(self.storage.node)
         except (MemoryError, IndexOutOfRange):
             self._restore(old_ref())
             raise
 
-    def _replacement(self, value: Core | Scalar, through: Layout | None) -> Node:
+    def _build_replacement(self, value: Core | Scalar, through: Layout | None) -> Node:
         """Return the node of the storage after a write of the whole storage."""
         shape, dtype = self.layout.shape, self.dtype
         if type(value) is Scalar:
@@ -164,7 +164,7 @@ class Writing(Core):
         )
         if not pinned and storage.node.buffer is not None and storage.node.recipe.nbytes >= LARGE and not ownership.alone(storage):
             waiting.have_read(storage, value.storage.node if isinstance(value, Core) else None)
-        self._put(self._stored(value, through, pinned, targets, spent=spent))
+        self._set_node(self._stored(value, through, pinned, targets, spent=spent))
         if storage.node.traced:
             return  # a traced node has no value
         if spent and isinstance(value, Core):
@@ -173,7 +173,7 @@ class Writing(Core):
             try:
                 realize(storage.node)
             except (MemoryError, IndexOutOfRange):
-                new_node = self._just_written()
+                new_node = self._latest_node()
                 self._restore(new_node.sources[0] if writes(new_node.op) else None)  # type: ignore[arg-type]
                 raise
 
@@ -184,14 +184,14 @@ class Writing(Core):
         old = self.node
         flat_layout = _contiguous((old.size,))
         if targets is None:
-            source, layout = self._read(value, through, self.layout.shape, pinned)
+            source, layout = self._prepare_source(value, through, self.layout.shape, pinned)
             op = UPDATE if spent and is_update(source, layout, old, self.layout) else STORE
             return Node.of(op, (old.size,), old.dtype, (old, source), (flat_layout, layout), self.layout)
         reads = zip((value, *targets.indices), (through, *targets.throughs), strict=True)
-        sources, layouts = zip(*[self._read(x, operand_layout, targets.shape, pinned) for x, operand_layout in reads], strict=True)
+        sources, layouts = zip(*[self._prepare_source(x, x_layout, targets.shape, pinned) for x, x_layout in reads], strict=True)
         return Node.of(targets.op, (old.size,), old.dtype, (old, *sources), (flat_layout, *layouts), targets.target)
 
-    def _read(self, value: Core | Scalar, through: Layout | None, shape: Shape, pinned: bool) -> tuple[Node, Layout]:
+    def _prepare_source(self, value: Core | Scalar, through: Layout | None, shape: Shape, pinned: bool) -> tuple[Node, Layout]:
         """Return the source of a write as a node, numbers included, and its layout over the shape written to."""
         if type(value) is Scalar:
             return Node.of(_CAST, (), self.dtype, (value,), (None,)), Layout(shape, (0,) * len(shape))
@@ -217,18 +217,18 @@ class Writing(Core):
         self.storage.node = new_node
         return new_buffer
 
-    def _just_written(self) -> Node:
+    def _latest_node(self) -> Node:
         """Return the node just written, in its own dtype."""
         node = self.storage.node
         return node.sources[0] if node.op is REINTERPRET else node  # type: ignore[return-value]
 
-    def _restore(self, old: Node | None) -> None:
+    def _restore(self, old_node: Node | None) -> None:
         """Restore the old node, if it still exists, after the evaluation of the write has failed."""
-        new = self._just_written()
-        if old is not None and new.buffer is None and new.op is not UNFINISHED:
-            self._put(old)
+        new_node = self._latest_node()
+        if old_node is not None and new_node.buffer is None and new_node.op is not UNFINISHED:
+            self._set_node(old_node)
 
-    def _put(self, node: Node) -> None:
+    def _set_node(self, node: Node) -> None:
         """Store a node of this dtype in the storage."""
         for watcher in watchers:
             watcher(node)
