@@ -30,7 +30,7 @@ def test_truncated_compressed_csv_raises_an_error_that_names_the_file(suffix: st
     path = tmp_path / f"x.csv{suffix}"
     tx.files.save_csv(path, X)
     path.write_bytes(path.read_bytes()[:length])
-    if length or suffix != ".gz":  # of no bytes at all gzip makes no bytes
+    if length or suffix != ".gz":  # gzip reads an empty file as empty text
         with pytest.raises(FileError, match=f"^load_csv: .*{path.name}.* is no compressed file that can be read: "):
             tx.files.load_csv(path)
 

@@ -146,7 +146,7 @@ class TestGguf:
         count, nbytes = library.GGML_QUANT_SIZES[kind]
         numbers = np.random.default_rng(0)
         content = numbers.integers(0, 256, (2 * 256 // count, nbytes), np.uint8)
-        for offset in {"Q4_1": (0, 2), "Q5_1": (0, 2), "Q6_K": (208,), "BF16": ()}.get(name, (0,)):  # factors that are no NaN
+        for offset in {"Q4_1": (0, 2), "Q5_1": (0, 2), "Q6_K": (208,), "BF16": ()}.get(name, (0,)):  # factors other than NaN
             content[:, offset : offset + 2] = numbers.normal(size=len(content)).astype(np.float16)[:, None].view(np.uint8)
         if name == "BF16":
             content = numbers.normal(size=512).astype(np.float32).view(np.uint16)[1::2].copy().view(np.uint8).reshape(-1, 2)

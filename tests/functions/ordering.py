@@ -23,7 +23,7 @@ def key(value: Any) -> Any:
 
 def in_order(row: list[Any], descending: bool = False) -> list[int]:
     """Return the indices that sort a row; the sort is stable."""
-    return sorted(range(len(row)), key=lambda k: key(row[k]), reverse=descending)  # which keeps equal ones, too
+    return sorted(range(len(row)), key=lambda k: key(row[k]), reverse=descending)  # `reverse` keeps the order of equal elements
 
 
 def drawn(dtype: tx.DType, shape: tuple[int, ...], seed: int = 0, most: int | None = None) -> tx.Tensor:

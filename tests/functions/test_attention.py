@@ -145,7 +145,7 @@ def test_dtypes_of_operands_promote() -> None:
     assert attend(half, half, half, tx.zeros((2, 2))).dtype is tx.float16
 
 
-# --- how operands lie, when they are read, and what memory it takes ---------------------------------------------------
+# --- layouts, laziness and memory --------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("blocks")

@@ -53,7 +53,7 @@ def test_interp_equals_numpy() -> None:
                 result = tx.interp(tx.asarray(x.reshape(3, 19)), tx.asarray(points), tx.asarray(heights), **ends)
                 wanted = np.interp(x.reshape(3, 19), points, heights, **ends)
                 if points.size == 1:
-                    wanted = np.where(np.isnan(x.reshape(3, 19)), np.nan, wanted)  # NumPy has the one height there
+                    wanted = np.where(np.isnan(x.reshape(3, 19)), np.nan, wanted)  # for a single point, NumPy returns its height
                 if np.unique(points).size == points.size:
                     np.testing.assert_allclose(result.to_numpy(), wanted, rtol=1e-12, atol=1e-14)
                 assert result.dtype is tx.dtype(wanted.dtype)

@@ -58,7 +58,7 @@ def test_array_equal_needs_equal_shapes_and_array_equiv_broadcasts() -> None:
 
 
 def test_isclose_compares_python_numbers_in_the_dtype_of_the_tensor() -> None:
-    almost_1 = 1.0 - float(np.finfo(np.float32).eps) * 0.01  # in float32 it is 1
+    almost_1 = 1.0 - float(np.finfo(np.float32).eps) * 0.01  # float32 rounds it to 1
     for a, b in ((np.float32(1), almost_1), (almost_1, np.float32(1)), (np.ones(2, np.float32), almost_1)):
         ours = [tx.asarray(x) if isinstance(x, (np.generic, np.ndarray)) else x for x in (a, b)]
         assert np.asarray(tx.isclose(*ours, rtol=0, atol=0)).tolist() == np.isclose(a, b, rtol=0, atol=0).tolist()

@@ -158,7 +158,7 @@ def test_long_sums_need_no_copies_of_narrow_or_pending_operands(
     """Long sums are split into parts, each over a range of the summed axis."""
     operand = tx.ones((30, 400_013), dtype=dtype).realize()
     copy_bytes = operand.size * 2  # bytes: in float32, or 32 bits, they would take twice as many
-    threads(1)  # each has packed blocks of its own
+    threads(1)  # each thread packs separate blocks
     for call, max_kernels in (
         (lambda: tx.einsum("ik,jk->ij", operand, operand[:20]), 3),
         (lambda: tx.contract(operand[:20], operand.T, [(1, 0)]), 3),

@@ -168,7 +168,7 @@ def test_convolution_without_a_batch_axis(space: int) -> None:
 def test_padding_same_and_valid(kernel: tuple[int, int], dilation: int) -> None:
     x, w = whole_numbers(1, 2, 11, 12), whole_numbers(3, 2, *kernel)
     total = [dilation * (k - 1) for k in kernel]
-    widths = [(n // 2, n - n // 2) for n in total]  # what is odd is after
+    widths = [(n // 2, n - n // 2) for n in total]  # an odd width has its larger half after the axis
     same = tx.conv2d(x, w, padding="same", dilation=dilation)
     assert same.shape == (1, 3, 11, 12)
     assert_same(same, reference_convolution(x, w, None, (1, 1), widths, (dilation,) * 2, 1))

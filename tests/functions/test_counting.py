@@ -57,7 +57,7 @@ def test_histogram_with_even_bins_equals_numpy(case: str, bins: int) -> None:
         counts, edges = tx.histogram(tx.asarray(array), bins, over)
         expected, wanted = np.histogram(array, bins, over)
         np.testing.assert_allclose(edges.to_numpy(), wanted, rtol=1e-6, atol=1e-6)
-        if array.dtype == np.float32:  # the edges of which NumPy rounds otherwise
+        if array.dtype == np.float32:  # NumPy rounds the edges of float32 differently
             model = [((array >= a) & (array < b)).sum() for a, b in zip(edges.tolist()[:-1], edges.tolist()[1:], strict=True)]
             model[-1] += (array == edges.tolist()[-1]).sum()
             assert counts.tolist() == [int(n) for n in model]
@@ -147,7 +147,7 @@ def test_histograms_reject_invalid_arguments() -> None:
 @pytest.mark.filterwarnings("ignore:The number of bins")
 def test_bin_rules_equal_numpy(rule: str) -> None:
     draws = np.random.default_rng(3)
-    for size in (200, 30, 1000, 1, 0):  # of values that differ, so what is known of the ones says nothing of the others
+    for size in (200, 30, 1000, 1, 0):  # different sizes, so no recorded call can be replayed for other values
         floats, integers = draws.normal(size=size), draws.integers(0, 40, size)
         for model in (floats, integers, floats.astype(np.float32), floats > 0):
             x = tx.asarray(model)

@@ -207,7 +207,7 @@ def test_einsum_with_sums_or_several_operands_is_a_new_tensor() -> None:
         tx.einsum("ij->ji", t.expand(3, 2))[...] = tx.ones((2, 3))
 
 
-# --- what is asked when -----------------------------------------------------------------------------------------------
+# --- laziness and memory ------------------------------------------------------------------------------------------------
 
 
 def test_pending_operands_are_fused_into_einsum() -> None:
@@ -224,7 +224,7 @@ def test_einsum_needs_no_temporary() -> None:
     tx.einsum("ij,jk->ik", a, b).realize()
     before = tx.memory(reset_peak=True)
     tx.einsum("ij,jk->ik", a, b).realize()
-    assert tx.memory().peak < before.in_use + 20_000_000  # all products at once would be 144 MB
+    assert tx.memory().peak < before.in_use + 20_000_000  # a temporary of all products would take 144 MB
 
 
 def test_einsum_ignores_later_writes_to_operands() -> None:
@@ -247,7 +247,7 @@ def test_einsum_chooses_an_order_with_few_operations() -> None:
     before = tx.memory(reset_peak=True)
     result = tx.einsum("ij,jk,kl->il", row, column, row)
     assert_same(result, np.full((1, n), float(n)))
-    tx.einsum("a,b,c,d,a,b,c,d->", *[tx.ones(60)] * 8).realize()  # left to right it would be 60**4 elements
+    tx.einsum("a,b,c,d,a,b,c,d->", *[tx.ones(60)] * 8).realize()  # from left to right, a temporary would have 60**4 elements
     assert tx.memory().peak < before.in_use + 1_000_000
 
 

@@ -203,7 +203,7 @@ def test_pad_accepts_complex_constants() -> None:
 
 
 def test_pad_computes_a_pending_operand_in_place() -> None:
-    for rows, kernels in ((2, 2), (20_000, 3)):  # a small one is filled whole before
+    for rows, kernels in ((2, 2), (20_000, 3)):  # a small result is filled with the constant first
         array = np.arange(3.0 * rows).reshape(rows, 3)
         result = tx.pad(tx.negative(tx.asarray(array)) * 2, ((0, 0), (1, 1)))
         assert kernels_of(result) == kernels
@@ -307,7 +307,7 @@ def test_joins_support_out_dtype_and_casting() -> None:
 def test_joins_accept_a_tensor_as_its_rows(function: Callable[..., tx.Tensor]) -> None:
     rows = np.arange(6.0).reshape(2, 3)
     theirs = {tx.concat: np.concatenate, tx.stack: np.stack}[function]
-    for _ in range(3):  # also once machine code could know it
+    for _ in range(3):  # further calls may be replayed by the fast path
         for sequence in (tx.asarray(rows).realize(), iter(tx.asarray(rows).realize())):
             assert_same(function(sequence), theirs(rows))
 
@@ -324,7 +324,7 @@ def test_replay_distinguishes_a_tensor_from_a_list_of_one() -> None:
     ]
     for ours, theirs in pairs:
         for recorded, replayed in ((lambda x: [x], lambda x: x), (lambda x: x, lambda x: (x,))):
-            model = np.concatenate([model, model[:1]])  # of another shape each time, which nobody knows yet
+            model = np.concatenate([model, model[:1]])  # a new shape, for which no call is recorded
             for _ in range(4):
                 assert_same(ours(recorded(tx.asarray(model).realize())), theirs(recorded(model)))
             assert_same(ours(replayed(tx.asarray(model).realize())), theirs(replayed(model)))

@@ -48,7 +48,7 @@ def test_map_traces_long_functions(times: int) -> None:
 
 def test_map_computes_shared_subexpressions_once() -> None:
     values = np.linspace(0.0, 1.0, 5)
-    function = repeated(50, lambda x: x * x - x)  # as a tree it would have 2**50 leaves
+    function = repeated(50, lambda x: x * x - x)  # without sharing, the expression would have 2**50 leaves
     assert tx.map(function, values).tolist() == pytest.approx(function(values).tolist(), rel=1e-9)
     traced = trace("map", function, [tx.float64])
     assert sum(1 for _ in walk(traced.formula)) <= 200
@@ -120,7 +120,7 @@ def test_mapped_function_may_read_elements_from_outside() -> None:
     read = t[0]
     doubled = tx.map(lambda x: x * read + read, t)
     t[0] = 100.0
-    assert doubled.tolist() == [2.0, 5.0, 3.0]  # what was there when it was traced
+    assert doubled.tolist() == [2.0, 5.0, 3.0]  # the value at the time of tracing
 
 
 def test_accumulate_equals_itertools() -> None:

@@ -72,7 +72,7 @@ def test_elementwise_functions_write_into_out() -> None:
     assert tx.add(x, y, out=out) is out and out.tolist() == [[10, 21, 32], [13, 24, 35]]
     tx.multiply(x, 2, out=out, where=x > 2)
     assert out.tolist() == [[10, 21, 32], [6, 8, 10]]
-    assert tx.negative(x, out=(x,)) is x and x.tolist() == [[0, -1, -2], [-3, -4, -5]]  # what is read is what was there
+    assert tx.negative(x, out=(x,)) is x and x.tolist() == [[0, -1, -2], [-3, -4, -5]]  # the operand is read before it is overwritten
     assert tx.add(x[:, ::-1], x, out=x).tolist() == [[-2, -2, -2], [-8, -8, -8]]
     wide = tx.zeros((2, 3), dtype=tx.float32)
     assert tx.add(x, 1, out=wide).dtype is tx.float32
@@ -161,7 +161,7 @@ def test_methods_write_into_out(case: str) -> None:
     (name, *args), options = METHODS[case]
     wanted = getattr(X, name)(*args, **options)
     tensors = {key: tx.asarray(value) if isinstance(value, np.ndarray) else value for key, value in options.items()}
-    for _ in range(3):  # also what was learnt from the first
+    for _ in range(3):  # further calls replay the first
         x, out = tx.asarray(X), tx.asarray(np.full_like(wanted, 77))
         assert_close(getattr(x, name)(*args, **tensors), np.asarray(wanted))
         assert getattr(x, name)(*args, out=out, **tensors) is out

@@ -243,7 +243,7 @@ def test_invalid_arguments_raise(case: str) -> None:
     check_refused(*ERRORS[case])
 
 
-# --- indices, and padding that is not the same on both sides ----------------------------------------------------------
+# --- indices and asymmetric padding -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -31,7 +31,7 @@ def test_median_and_quantile_of_every_layout_equal_numpy(sample: str) -> None:
         return
     for axis in axes_of(array):
         if axis == ():
-            continue  # which NumPy reads as all
+            continue  # NumPy reads () as all axes
         for keepdims in (False, True):
             assert_close(tx.median(tensor, axis=axis, keepdims=keepdims), np.median(array, axis=axis, keepdims=keepdims))
             for q in (0.0, 0.3, [[0.1, 0.9, 1.0]]):

@@ -159,7 +159,7 @@ def test_isin_accepts_any_64_bit_number_with_any_dtype() -> None:
     assert tx.isin(2**63, unsigned).item() is True
     assert tx.isin(tx.arange(3, dtype=tx.int8), 300).tolist() == [False] * 3
     assert tx.isin(tx.asarray([2.0**53]), 2**53 + 1).tolist() == [False]
-    third = tx.asarray([0.1], dtype=tx.float32)  # beside which a Python float is one of its kind
+    third = tx.asarray([0.1], dtype=tx.float32)  # with a float32 tensor, a Python float is rounded to float32
     assert tx.isin(third, 0.1).tolist() == tx.isin(0.1, third).reshape(1).tolist() == [True]
     assert tx.isin(third, [0.1]).tolist() == np.isin(third.to_numpy(), [0.1]).tolist() == [False]
 

@@ -15,7 +15,7 @@ from tenxor.errors import ArgumentError, AxisError, ShapeError
 from .samples import assert_same, check_refused
 
 STARTS, ENDS = np.array([1.0, 2.0]), np.array([4.0, 50.0])
-# What both are given, and how.
+# Arguments and options for both libraries.
 SPACED: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "numbers": ((1, 4), {}),
     "few": ((1, 1000, 4), {}),

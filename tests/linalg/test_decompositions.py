@@ -43,7 +43,7 @@ def test_cholesky_factor_is_triangular_and_multiplies_to_the_matrix(dtype: tx.DT
         assert close(result, tx.triu(result) if upper else tx.tril(result))
         assert (tx.real(result.diagonal(0, -2, -1)) > 0).all().item()
         half = tx.triu(x) if upper else tx.tril(x)
-        assert close(L.cholesky(half, upper=upper), result)  # only that triangle is read
+        assert close(L.cholesky(half, upper=upper), result)  # only this triangle is read
 
 
 @each_dtype
@@ -87,7 +87,7 @@ def test_qr_factors_are_orthonormal_and_triangular(dtype: tx.DType, batch: tuple
 @each_dtype
 @each_batch
 def test_lu_has_triangular_factors_and_multipliers_of_at_most_1(dtype: tx.DType, batch: tuple[int, ...]) -> None:
-    for rows, columns in (*SIDES, (70, 50)):  # more columns than are eliminated one by one
+    for rows, columns in (*SIDES, (70, 50)):  # enough columns for the blocked algorithm
         k = min(rows, columns)
         x = random((*batch, rows, columns), dtype)
         p, lower, upper = result = L.lu(x)
@@ -197,7 +197,7 @@ def test_hermitian_svd_reads_the_lower_triangle(dtype: tx.DType) -> None:
     x = rng.normal(size=(3, 4, 4)) + (1j * rng.normal(size=(3, 4, 4)) if dtype.is_complex else 0)
     x = x + x.conj().swapaxes(-1, -2)
     x[2] = 0.0
-    x[2, 0, 0] = -3.0  # with zeros among its eigenvalues
+    x[2, 0, 0] = -3.0  # a singular matrix
     t = tx.asarray(x, dtype=dtype)
     u, s, vh = tx.linalg.svd(t, hermitian=True)
     tolerance = 1e-5 if dtype is tx.float32 else 1e-12

@@ -202,7 +202,7 @@ def test_nested_vmap_and_unbatched_operands_of_solve() -> None:
     np.testing.assert_allclose(result.to_numpy(), wanted, rtol=1e-10)
     result = tx.vmap(lambda m: L.solve(m, b.T))(a[0])  # the matrices differ, the right-hand sides do not
     np.testing.assert_allclose(result.to_numpy(), np.linalg.solve(a.to_numpy()[0], b.to_numpy().T), rtol=1e-10)
-    result = tx.vmap(lambda v: L.solve(a, v[:, None]))(b)  # each member has a batch of its own
+    result = tx.vmap(lambda v: L.solve(a, v[:, None]))(b)  # for each batch element, `solve` has a batch of matrices
     assert result.shape == (3, 2, 3, 4, 1)
     np.testing.assert_allclose(result[1].to_numpy(), np.linalg.solve(a.to_numpy(), b.to_numpy()[1][:, None]), rtol=1e-10)
     points = tx.vmap(tx.vmap(lambda t: tx.searchsorted(tx.sort(t), 0.0)))(a[0])

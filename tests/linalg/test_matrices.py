@@ -28,7 +28,7 @@ def test_det_and_slogdet_equal_the_cofactor_expansion(dtype: tx.DType, batch: tu
                 (x[..., 0, k] * (-1) ** k * L.det(x[..., 1:, [j for j in range(4) if j != k]]) for k in range(4)),
                 tx.zeros(batch, dtype=dtype),
             )
-            assert close(L.det(x), model, 10)  # along its first row
+            assert close(L.det(x), model, 10)  # cofactor expansion along the first row
 
 
 def test_slogdet_of_determinants_beyond_the_float_range() -> None:
@@ -103,7 +103,7 @@ def test_expm_equals_its_series(dtype: tx.DType, batch: tuple[int, ...]) -> None
         for k in range(20):
             series = series + L.matrix_power(x, k) / factorial(k)
         assert close(L.expm(x), series, 10)
-        twice = L.expm(x * 8)  # which is squared thrice and more
+        twice = L.expm(x * 8)  # expm scales and squares this matrix at least three times
         for _ in range(3):
             series = series @ series
         assert close(twice, series, 100)

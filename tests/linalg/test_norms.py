@@ -89,7 +89,7 @@ def test_dtypes_of_norms() -> None:
         assert L.cond(x.astype(dtype), 1).dtype is tx.float64
     for dtype in NARROW:
         assert L.vector_norm(x.astype(dtype)).dtype is L.matrix_norm(x.astype(dtype), ord="nuc").dtype is dtype
-    assert L.vector_norm(tx.asarray([300.0, 400.0], dtype=tx.float16)).item() == 500.0  # whose squares it does not hold
+    assert L.vector_norm(tx.asarray([300.0, 400.0], dtype=tx.float16)).item() == 500.0  # the squares exceed the range of float16
 
 
 def test_vector_norm_propagates_nan_and_infinities() -> None:

@@ -93,7 +93,7 @@ def test_lstsq_residuals_are_orthogonal_to_the_columns(dtype: tx.DType, batch: t
         columns_of_x = x if len(right) > 1 else x.expand_dims(-1)
         columns_of_b = b if len(right) > 1 else b.expand_dims(-1)
         residual = a @ columns_of_x - columns_of_b
-        assert close(adjoint(a) @ residual, tx.zeros_like(adjoint(a) @ residual), 1000)  # at right angles to all columns
+        assert close(adjoint(a) @ residual, tx.zeros_like(adjoint(a) @ residual), 1000)  # the residual is orthogonal to all columns
         squares = abs(residual).square().sum(-2)
         assert close(residuals, squares if len(right) > 1 else squares.squeeze(-1), 100)
         assert close(rank, tx.full(batch, min(rows, columns), dtype=tx.int64)) and close(s, L.svdvals(a), 10)

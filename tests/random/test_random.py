@@ -97,7 +97,7 @@ def test_counter_holds_position_draw_and_seed() -> None:
     """Position, draw number and seed are two words each, the low word first."""
     seed, draw = 0x0123456789ABCDEF, 2
     g = Generator(seed)
-    g.random(5), g.normal()  # two draws, whatever of
+    g.random(5), g.normal()  # two draws of any kind
     key = [seed & 0xFFFFFFFF, seed >> 32]
     blocks = [philox_in_python([n, 0, draw, 0], key) for n in range(300)]
     expected = [(low | high << 32) >> 11 for low, high, _, _ in blocks]
@@ -283,7 +283,7 @@ def test_new_seeds_shapes_and_bounds_compile_nothing() -> None:
 
     start = counts()
     for size in (123, 999):  # few and many
-        for low in (-1, 0):  # what is from 0 on is not added to
+        for low in (-1, 0):  # with low = 0, nothing is added to the draw
             draw_all(1, size, low, 1)
     warm = counts()
     assert sum(warm) >= sum(start)

@@ -253,7 +253,7 @@ def test_negative_exponents_in_a_tensor_raise_for_integer_bases(dtype: str) -> N
 
 
 def test_failed_integer_powers_leave_their_operands_and_raise_again() -> None:
-    for count in (3, 1 << 17):  # the larger one would be computed in the memory of its base
+    for count in (3, 1 << 17):  # the larger result could be computed in the memory of its base
         x, y = tx.full(count, 2).realize(), tx.ones(count, dtype=tx.int64)
         y[count // 2] = -1
         power, base = x**y, x.copy()
@@ -350,7 +350,7 @@ def test_elementwise_result_keeps_the_memory_order_of_its_operands() -> None:
     permuted = t.permute(1, 2, 0)
     for result in (permuted + 1, permuted * permuted.copy().permute(2, 0, 1).copy().permute(1, 2, 0), permuted.exp(), permuted > 3):
         assert result.strides == (4, 1, 12)
-    assert (permuted + tx.ones(2)).strides == (4, 1, 12)  # what is broadcast does not count
+    assert (permuted + tx.ones(2)).strides == (4, 1, 12)  # a broadcast operand does not affect the memory order
     assert permuted.astype(tx.float32).strides == (4, 1, 12)
     assert (permuted[::-1] - 1).strides == (4, 1, 12)
     assert_same(permuted[::-1] - 1, np.arange(24.0).reshape(2, 3, 4).transpose(1, 2, 0)[::-1] - 1)
@@ -358,7 +358,7 @@ def test_elementwise_result_keeps_the_memory_order_of_its_operands() -> None:
 
 def test_elementwise_result_of_different_memory_orders_is_row_major() -> None:
     square = tx.asarray(np.arange(9.0)).reshape(3, 3)
-    chain = tx.zeros((9, 2)).T.reshape(3, 6)[:, ::2]  # no one step leads from element to element
+    chain = tx.zeros((9, 2)).T.reshape(3, 6)[:, ::2]  # a view chain, which has no strides
     for result in (square + square.T, square.T + square, chain + square.T, square.T + chain):
         assert result.is_contiguous()
     assert (square.expand(2, 3, 3).permute(1, 2, 0) + 0).is_contiguous()

@@ -273,13 +273,13 @@ def test_complex_memory_is_shared_with_numpy_and_dlpack(dtype: tx.DType) -> None
     )
     swapped = array.astype(array.dtype.newbyteorder())
     assert tx.asarray(swapped).tolist() == array.tolist()
-    odd = np.zeros(33, np.uint8)[1:].view(dtype.numpy)  # an address that is no multiple of a part's size
+    odd = np.zeros(33, np.uint8)[1:].view(dtype.numpy)  # an address that is no multiple of the part's itemsize
     assert tx.asarray(odd).tolist() == [0] * (32 // dtype.itemsize)
 
 
 def test_asarray_shares_complex_arrays_aligned_to_8_bytes() -> None:
     floats = np.arange(9.0)
-    array = floats[1:].view(complex)  # its address is a multiple of 8 bytes, not of 16
+    array = floats[1:].view(complex)  # aligned to 8 bytes, but not to 16
     t = tx.asarray(array, copy=False)
     t += 1
     assert floats.tolist() == [0, 2, 2, 4, 4, 6, 6, 8, 8]

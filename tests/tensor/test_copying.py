@@ -92,7 +92,7 @@ def test_known_scalars_are_joined_by_the_fast_path(dtype: tx.DType, counting: Co
         result = make(element_tensors(dtype, 7))  # type: ignore[operator]
         assert result.dtype is dtype and result.tolist() == [0, 1, 0, 1, 0, 1, 0]
     elements = element_tensors(dtype, 3)
-    assert elements[1].storage.node.buffer is not None  # now it has memory
+    assert elements[1].storage.node.buffer is not None  # reading `buffer` gives the element memory
     assert tx.stack([*elements, tx.asarray(1).astype(dtype).realize()]).tolist() == [0, 1, 0, 1]
     assert counting.copy_count == 3
 
@@ -179,7 +179,7 @@ def test_write_between_examination_and_copy_is_seen(monkeypatch: pytest.MonkeyPa
 
     def examine_and_write(*args: Any) -> bool:
         is_known = counting.copier.specs(*args)
-        pieces[2][...] = pieces[2] * 0 + 7  # pending, in the place of what was in memory
+        pieces[2][...] = pieces[2] * 0 + 7  # the piece is pending from now on
         return is_known
 
     monkeypatch.setattr(copying, "copiers", [copying.Copier(examine_and_write, counting.copy, counting.copy_alike)])

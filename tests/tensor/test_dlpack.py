@@ -74,7 +74,7 @@ def test_dlpack_capsule_is_shared_or_copied_as_requested(name: str, version: tup
     described, _ = dlpack._read_capsule(capsule)
     assert described.ndim == t.ndim and described.bits == 32 and tuple(described.device) == (1, 0)
     if copy or by_need:
-        assert described.data % 64 == 0  # else JAX would copy once more
+        assert described.data % 64 == 0  # JAX copies memory that is not aligned to 64 bytes
 
 
 def test_dlpack_rejects_streams_and_other_devices() -> None:
@@ -119,7 +119,7 @@ def test_from_dlpack_shares_or_copies_the_memory_of_an_exporter() -> None:
     copied = tx.from_dlpack(Exporter(a), copy=True)
     copied[0] = 1.0
     assert a[0] == 9.0
-    old = tx.from_dlpack(Exporter(a, old=True))  # what it may write nobody says
+    old = tx.from_dlpack(Exporter(a, old=True))  # an old exporter does not say whether its memory is writable, so it is copied
     old[0] = 1.0
     assert a[0] == 9.0 and old[0].item() == 1.0
     exporter = Exporter(a)
@@ -141,7 +141,7 @@ def test_from_dlpack_without_copy_raises_for_unshareable_tensors() -> None:
     with pytest.raises(NotShared, match=r"from_dlpack: Tensor of int64 does not share its memory .*negative strides"):
         tx.from_dlpack(tx.arange(4)[::-1], copy=False)
     assert tx.from_dlpack(tx.arange(4)[::-1]).tolist() == [3, 2, 1, 0]
-    for error in (BufferError, DTypeError):  # the standard's class, and that of all that is not read
+    for error in (BufferError, DTypeError):  # the error is of both classes
         with pytest.raises(error):
             tx.from_dlpack(tx.ones(3).requires_grad_() * 1, copy=False)
 

@@ -286,7 +286,7 @@ def test_out_of_range_error_names_index_axis_and_size(wrong: str, count: int) ->
                 call()
         else:
             lazy = call()
-            for _ in range(2):  # however often it is asked for
+            for _ in range(2):  # the error is raised for every evaluation
                 with pytest.raises(IndexOutOfRange, match=message):
                     lazy.tolist()
             with pytest.raises(IndexOutOfRange, match=message):

@@ -152,7 +152,7 @@ def test_basic_keys_give_views_of_the_same_storage(data: st.DataObject) -> None:
     a, t = data.draw(twins())
     key = data.draw(keys(a.shape, advanced=False))
     if not isinstance(outcome(lambda: a[key])[1], np.ndarray):
-        key = (*(key if isinstance(key, tuple) else (key,)), ...)  # of one element, or of none
+        key = (*(key if isinstance(key, tuple) else (key,)), ...)  # an Ellipsis makes a view of a single element, too
     error, view = outcome(lambda: t[key])
     if error is None:
         assert view.storage is t.storage
@@ -195,11 +195,11 @@ def test_assignment_to_any_key_equals_numpy(data: st.DataObject) -> None:
         assert t.tolist() == a.tolist()
         return
     value = data.draw(values(np.shape(selected)))
-    theirs = np.squeeze(value) if np.size(value) == 1 else value  # one element is one element, whatever its axes
+    theirs = np.squeeze(value) if np.size(value) == 1 else value  # a value of one element may have any number of axes
     error = outcome(lambda: assign(a, for_numpy(key), theirs))[0]
     as_tensor = not isinstance(value, int) and data.draw(st.booleans())
     our_error = outcome(lambda: assign(t, key, tx.asarray(value) if as_tensor else value))[0]
-    if error is TypeError:  # NumPy asks masks for values of one axis; to us they are indices like any other
+    if error is TypeError:  # NumPy requires 1-D values for masks; Tenxor broadcasts them as for other indices
         return
     assert (our_error is None) == (error is None), (a.shape, key, np.shape(value))
     assert t.tolist() == a.tolist()
@@ -279,7 +279,7 @@ def test_index_arrays_accept_every_integer_dtype() -> None:
     for dtype in ("int8", "uint8", "int32", "uint64"):
         assert t[tx.asarray([4, 0, 4], dtype=dtype)].tolist() == a[[4, 0, 4]].tolist()
     assert t[tx.asarray(3)].tolist() == 3
-    assert t[np.array(3), None].storage is t.storage  # one number, and so a view
+    assert t[np.array(3), None].storage is t.storage  # a 0-d index is an int, so the result is a view
     assert t[[]].shape == (0,)
 
 
@@ -378,7 +378,7 @@ def test_assigning_an_out_of_bounds_number_leaves_the_tensor_unchanged() -> None
     assert t.tolist() == [0, 0, 0, 0]
 
 
-# oindex: one index an axis, independent of each other
+# oindex: an independent index for each axis
 
 
 @st.composite
@@ -453,7 +453,7 @@ def test_named_tuple_is_a_valid_key() -> None:
 
     t, a = tx.arange(12).reshape(3, 4), np.arange(12).reshape(3, 4)
     for key in ((1, 2), ([1, 2], [0, 3]), (slice(1), -1), (a[:, 0] > 1, 2), (..., [0, 1])):
-        for _ in range(3):  # the first time, and as it was learnt
+        for _ in range(3):  # the first call is recorded, further calls are replayed
             assert np.asarray(t[Place(*key)]).tolist() == a[key].tolist()
             t[Place(*key)] = 7
             a[key] = 7

@@ -50,7 +50,7 @@ def test_number_can_be_written_at_a_row_mask() -> None:
     rows = [False, True, False]
     t[tx.asarray(rows)] = -1
     a[rows] = -1
-    t[tx.asarray([2, 2, 0])] = -2  # and what is no mask selects by number
+    t[tx.asarray([2, 2, 0])] = -2  # an integer tensor selects rows by index
     a[[2, 2, 0]] = -2
     assert t.tolist() == a.tolist()
 

@@ -185,14 +185,14 @@ def test_ravel_and_reshape_orders_equal_numpy(order: str, key: Any) -> None:
         t = tx.asarray(a)
         a, t = (a.T, t.T) if turned else (a, t)
         a, t = a[key], t[key]
-        for _ in range(3):  # the first time, and as it was learnt
+        for _ in range(3):  # the first call is recorded, further calls are replayed
             assert np.asarray(t.ravel(order)).tolist() == a.ravel(order).tolist() == np.ravel(t, order=order).tolist()
             for shape in ((-1, 2), (3, -1, 2), (a.size,)):
                 wanted = a.reshape(shape, order=order).tolist()
                 assert t.reshape(*shape, order=order).tolist() == tx.reshape(t, shape, order).tolist() == wanted
                 assert np.reshape(t, shape, order=order).tolist() == wanted
     t = tx.arange(6).reshape(2, 3)
-    t.reshape(3, 2, order="F")[0, 1] = -1  # a view, as any
+    t.reshape(3, 2, order="F")[0, 1] = -1  # the result is a view
     assert t.tolist() == [[0, 1, 2], [3, -1, 5]]
 
 

@@ -107,7 +107,7 @@ def test_integers_in_listed_tensors_must_fit_the_requested_dtype() -> None:
 
 
 def test_listed_integers_are_rounded_to_float32_as_python_numbers() -> None:
-    value = 2**53 + 2**29 + 1  # half of a float32's last place and a bit, which float64 drops
+    value = 2**53 + 2**29 + 1  # half a unit in the last place of float32, plus a bit that float64 drops
     for data in ([value], [np.int64(value)], [tx.asarray(value)], [tx.asarray([value])]):
         assert flat(tx.asarray(data, dtype=tx.float32).tolist()) == [float(np.float32(float(value)))]
 

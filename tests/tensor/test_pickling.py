@@ -24,7 +24,7 @@ def test_protocol_5_pickle_transfers_memory_without_a_copy() -> None:
     restored, buffers = round_trip(t)
     assert len(buffers) == 1 and np.shares_memory(np.asarray(restored), np.asarray(t))
     reader = restored + 1
-    t[0] = 7  # the buffer is the same memory: both see the write, and what was read before does not
+    t[0] = 7  # both tensors share the buffer and see the write; the earlier reader does not
     assert restored[0].item() == 7 and reader[0].item() == 1
 
 

@@ -125,7 +125,7 @@ def test_join_error_names_the_piece_that_does_not_fit(shape: tuple[int, ...]) ->
             tx.errors.ShapeError, match=rf"{join.__name__}: tensor 20 has shape {re.escape(str(shape))}"
         ):
             join(tensors)
-    part_of_more = tx.asarray(np.arange(12.0).reshape(4, 3))[:, :2]  # its rows are as far apart as those of the others
+    part_of_more = tx.asarray(np.arange(12.0).reshape(4, 3))[:, :2]  # its row stride equals the row stride of the other pieces
     with pytest.raises(tx.errors.ShapeError, match="concat: tensor 20"):
         tx.concat([*rows, part_of_more])
 

@@ -273,7 +273,7 @@ def test_copyto_writes_into_a_tensor() -> None:
     t = tx.arange(6).reshape(2, 3)
     np.copyto(t[:, 1], 9)
     assert t.tolist() == [[0, 9, 2], [3, 9, 5]]
-    np.copyto(t.T.reshape(6)[:2], 1)  # NumPy could not write through this one
+    np.copyto(t.T.reshape(6)[:2], 1)  # this view has no strides, so NumPy cannot write through it
     assert t.tolist() == [[1, 9, 2], [1, 9, 5]]
 
 

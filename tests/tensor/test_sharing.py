@@ -142,7 +142,7 @@ def test_exported_array_outlives_the_tensor() -> None:
     t, a = exported()
     del t
     gc.collect()
-    junk = [tx.full(6, -1).realize() for _ in range(20)]  # would take the memory if it had been freed
+    junk = [tx.full(6, -1).realize() for _ in range(20)]  # these tensors would reuse the memory if it were freed
     assert a.tolist() == [0, 1, 2, 3, 4, 5]
     del junk
 

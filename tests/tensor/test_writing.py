@@ -19,7 +19,7 @@ def assign(target: Any, key: Any, value: Any) -> None:
     target[key] = value
 
 
-# Programs that run on both
+# Programs that run on tensors and on arrays
 
 
 def swap(x: Any, copy_of: Callable[[Any], Any]) -> Any:
