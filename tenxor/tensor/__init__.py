@@ -68,8 +68,8 @@ class Tensor(Ordering):
         >>> tx.asarray([1, 2, 3]).dot(tx.asarray([4, 5, 6])).item()
         32
         """
-        found: Tensor = contraction.dot(self, self._operand(other, "dot"))
-        return into("dot", out, found)
+        result: Tensor = contraction.dot(self, self._operand(other, "dot"))
+        return into("dot", out, result)
 
     def __matmul__(self, other: Operand) -> Tensor:
         right: Any = self._operand(other, "matmul", quietly=True)

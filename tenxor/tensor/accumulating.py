@@ -24,7 +24,7 @@ from .scattering import identity_of
 from .writing import broadcast_layout
 
 T = TypeVar("T", bound="Accumulating")
-_REDUCES = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min", "max": "max", "min": "min"}  # by the names of PyTorch and NumPy
+_REDUCTION_NAMES = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min", "max": "max", "min": "min"}  # by PyTorch or NumPy name
 
 
 class At(Generic[T]):
@@ -38,30 +38,30 @@ class At(Generic[T]):
     def __getitem__(self, key: Key) -> At[T]:
         return At(self.tensor, key)
 
-    def _written(self, op: str, value: Any, reduce: str | None) -> T:
+    def _scatter_values(self, op: str, value: Any, reduce: str | None) -> T:
         t = self.tensor
         selection = t._selection(op, Layout.contiguous(t.layout.shape), self.key)
         return t._scattered(op, selection, t._operand(value, op), reduce)
 
     def set(self, value: Operand) -> T:
         """Return a new tensor with `value` written at the key. If an element is indexed several times, the last value stays."""
-        return self._written("at.set", value, None)
+        return self._scatter_values("at.set", value, None)
 
     def add(self, value: Operand) -> T:
         """Return a new tensor: each element plus the sum of the values for it."""
-        return self._written("at.add", value, "sum")
+        return self._scatter_values("at.add", value, "sum")
 
     def multiply(self, value: Operand) -> T:
         """Return a new tensor: each element times the product of the values for it."""
-        return self._written("at.multiply", value, "prod")
+        return self._scatter_values("at.multiply", value, "prod")
 
     def min(self, value: Operand) -> T:
         """Return a new tensor: the minimum of each element and the values for it."""
-        return self._written("at.min", value, "min")
+        return self._scatter_values("at.min", value, "min")
 
     def max(self, value: Operand) -> T:
         """Return a new tensor: the maximum of each element and the values for it."""
-        return self._written("at.max", value, "max")
+        return self._scatter_values("at.max", value, "max")
 
 
 class Accumulating(Indexing):
@@ -92,8 +92,8 @@ class Accumulating(Indexing):
         alpha: Operand = 1,
     ) -> Self:
         """Return a new tensor: this tensor with `alpha * source` added at indices along an axis. See `tx.index_add`."""
-        selection = self._rows("index_add", Layout.contiguous(self.layout.shape), axis, index, source)
-        return self._scattered("index_add", selection, self._times("index_add", source, alpha), "sum")
+        selection = self._select_rows("index_add", Layout.contiguous(self.layout.shape), axis, index, source)
+        return self._scattered("index_add", selection, self._scale_source("index_add", source, alpha), "sum")
 
     @spelled
     def index_add_(
@@ -106,8 +106,8 @@ class Accumulating(Indexing):
         alpha: Operand = 1,
     ) -> Self:
         """Add `alpha * source` at indices along an axis, in place, and return this tensor. See `tx.index_add`."""
-        selection = self._rows("index_add_", self.layout, axis, index, source)
-        self._scatter("index_add_", selection, self._times("index_add_", source, alpha), "sum")
+        selection = self._select_rows("index_add_", self.layout, axis, index, source)
+        self._scatter("index_add_", selection, self._scale_source("index_add_", source, alpha), "sum")
         return self
 
     @spelled
@@ -116,7 +116,7 @@ class Accumulating(Indexing):
     ) -> Self:
         """Return a new tensor: this tensor with the slices of `source` written at indices along an axis. See `tx.index_copy`."""
         op = "index_copy"
-        selection, value = self._slices(op, Layout.contiguous(self.layout.shape), axis, index, source)
+        selection, value = self._select_slices(op, Layout.contiguous(self.layout.shape), axis, index, source)
         return self._scattered(op, selection, value)
 
     @spelled
@@ -124,7 +124,7 @@ class Accumulating(Indexing):
         self, axis: int | None = None, index: Operand | None = None, source: Operand | None = None, *, dim: int | None = None
     ) -> Self:
         """Write the slices of `source` at indices along an axis, in place; return this tensor. See `tx.index_copy`."""
-        selection, value = self._slices("index_copy_", self.layout, axis, index, source)
+        selection, value = self._select_slices("index_copy_", self.layout, axis, index, source)
         self._scatter("index_copy_", selection, value)
         return self
 
@@ -140,8 +140,8 @@ class Accumulating(Indexing):
         reduce: str | None = None,
     ) -> Self:
         """Return a new tensor: this tensor with the elements of `src` written at indices along an axis. See `tx.scatter`."""
-        selection, given = self._along("scatter", Layout.contiguous(self.layout.shape), axis, index, src)
-        return self._scattered("scatter", selection, given, _scatter_reduction("scatter", reduce))
+        selection, values = self._along("scatter", Layout.contiguous(self.layout.shape), axis, index, src)
+        return self._scattered("scatter", selection, values, _parse_scatter_reduce("scatter", reduce))
 
     @spelled
     def scatter_(
@@ -155,8 +155,8 @@ class Accumulating(Indexing):
         reduce: str | None = None,
     ) -> Self:
         """Write the elements of `src` at indices along an axis, in place; return this tensor. See `tx.scatter`."""
-        selection, given = self._along("scatter_", self.layout, axis, index, src)
-        self._scatter("scatter_", selection, given, _scatter_reduction("scatter_", reduce))
+        selection, values = self._along("scatter_", self.layout, axis, index, src)
+        self._scatter("scatter_", selection, values, _parse_scatter_reduce("scatter_", reduce))
         return self
 
     @spelled
@@ -190,9 +190,9 @@ class Accumulating(Indexing):
         """Return a new tensor: each element of this tensor reduced with the elements of `src` for it. See `tx.scatter_reduce`."""
         op = "scatter_reduce"
         selection, value = self._along(op, Layout.contiguous(self.layout.shape), axis, index, src)
-        name = _reduction_named(op, reduce)
+        name = _parse_reduce(op, reduce)
         if name == "mean":
-            return self._averaged(op, selection, value, include_self)
+            return self._scatter_mean(op, selection, value, include_self)
         start = self if include_self else self._scattered(op, selection, identity_of(REDUCTIONS[name], self.dtype))
         return start._scattered(op, selection, value, name)
 
@@ -208,35 +208,35 @@ class Accumulating(Indexing):
         include_self: bool = True,
     ) -> Self:
         """Reduce each element with the elements of `src` for it, in place, and return this tensor. See `tx.scatter_reduce`."""
-        name = _reduction_named("scatter_reduce_", reduce)
+        name = _parse_reduce("scatter_reduce_", reduce)
         if include_self and name != "mean":
             selection, value = self._along("scatter_reduce_", self.layout, axis, index, src)
             self._scatter("scatter_reduce_", selection, value, name)
         else:
-            found = self.scatter_reduce(axis, index, src, reduce, include_self=include_self)
-            self._write(found, "scatter_reduce_")
+            result = self.scatter_reduce(axis, index, src, reduce, include_self=include_self)
+            self._write(result, "scatter_reduce_")
         return self
 
     def masked_scatter(self, mask: Operand, source: Operand) -> Self:
         """Return a new tensor: this tensor with the elements where `mask` is true replaced by those of `source`, in order. See
         `tx.masked_scatter`.
         """
-        where, values = self._operand(mask, "masked_scatter"), self._operand(source, "masked_scatter")
-        return self._masked_scattered("masked_scatter", where, values)
+        mask_tensor, values = self._operand(mask, "masked_scatter"), self._operand(source, "masked_scatter")
+        return self._scatter_masked("masked_scatter", mask_tensor, values)
 
     def masked_scatter_(self, mask: Operand, source: Operand) -> Self:
         """Replace the elements where `mask` is true by those of `source`, in order, in place, and return this tensor. See
         `tx.masked_scatter`.
         """
-        where, values = self._operand(mask, "masked_scatter_"), self._operand(source, "masked_scatter_")
-        self._write(self._masked_scattered("masked_scatter_", where, values), "masked_scatter_")
+        mask_tensor, values = self._operand(mask, "masked_scatter_"), self._operand(source, "masked_scatter_")
+        self._write(self._scatter_masked("masked_scatter_", mask_tensor, values), "masked_scatter_")
         return self
 
     # Implementation
 
-    def _rows(self, op: str, layout: Layout, axis: Any, index: Any, values: Any) -> Selection:
+    def _select_rows(self, op: str, layout: Layout, axis: Any, index: Any, values: Any) -> Selection:
         """Return the selection of indices along an axis. Raise ArgumentError if the axis, the indices or the values are missing."""
-        axis = self._axis(op, axis, index, values)
+        axis = self._check_axis(op, axis, index, values)
         return self._select(op, layout, (axis,), (self._indices(op, index),), axis, (axis,))
 
     def _along(self, op: str, layout: Layout, axis: Any, index: Any, values: Any) -> tuple[Selection, Any]:
@@ -245,7 +245,7 @@ class Accumulating(Indexing):
         A tensor of values may be larger than the index along each axis; the rest is not used. A value tensor is never broadcast, but a
         single number is used for each element.
         """
-        selection = self._select_within(op, layout, self._axis(op, axis, index, values), index)
+        selection = self._select_within(op, layout, self._check_axis(op, axis, index, values), index)
         value, shape = self._operand(values, op), selection.shape
         if not isinstance(value, Core) or not value.layout.shape:
             return selection, value
@@ -257,28 +257,28 @@ class Accumulating(Indexing):
             )
         return selection, value._view(value.layout.index(tuple([slice(0, n) for n in shape])))
 
-    def _slices(self, op: str, layout: Layout, axis: Any, index: Any, source: Any) -> tuple[Selection, Any]:
+    def _select_slices(self, op: str, layout: Layout, axis: Any, index: Any, source: Any) -> tuple[Selection, Any]:
         """Return the selection of a 1-D index along an axis, with the slices for it. The slices must have exactly the shape of the
         selection.
         """
-        axis = self._axis(op, axis, index, source)
+        axis = self._check_axis(op, axis, index, source)
         indices, value = self._one_axis(op, index), self._operand(source, op)
         selection = self._select(op, layout, (axis,), (indices,), axis, (axis,))
-        found = value.layout.shape if isinstance(value, Core) else ()
-        if found != selection.shape:
-            raise ShapeError(f"{op}: source has shape {found}; it must have shape {selection.shape}, one slice for each index")
+        value_shape = value.layout.shape if isinstance(value, Core) else ()
+        if value_shape != selection.shape:
+            raise ShapeError(f"{op}: source has shape {value_shape}; it must have shape {selection.shape}, one slice for each index")
         return selection, value
 
-    def _masked_scattered(self, op: str, mask: Any, source: Any) -> Self:
+    def _scatter_masked(self, op: str, mask: Any, source: Any) -> Self:
         """Return a new tensor with element k of `source` where `mask` is true for the k-th time. The mask is broadcast to this tensor."""
         if not isinstance(mask, Core) or mask.dtype is not boolean:
             raise DTypeError(f"{op}: mask must be a bool tensor, not {getattr(mask, 'dtype', mask)}")
         if not isinstance(source, Core) or source.dtype is not self.dtype:
-            told = getattr(source, "dtype", source)
-            raise DTypeError(f"{op}: source is {told} and the tensor {self.dtype}; source must be a tensor of that dtype")
+            source_dtype = getattr(source, "dtype", source)
+            raise DTypeError(f"{op}: source is {source_dtype} and the tensor {self.dtype}; source must be a tensor of that dtype")
         layout = self.layout
         try:
-            where: Any = mask._view(broadcast_layout(mask.layout, layout.shape, op))
+            full_mask: Any = mask._view(broadcast_layout(mask.layout, layout.shape, op))
         except ShapeError:
             raise ShapeError(f"{op}: mask has shape {mask.layout.shape}; it must broadcast to {layout.shape}, the tensor's") from None
         if not layout.size:
@@ -286,19 +286,19 @@ class Accumulating(Indexing):
         values: Any = source._view(source.layout.reshape((-1,)))
         if not values.size:
             values = self._of(Node.of(OPS["cast"], (1,), self.dtype, (Scalar(0, self.dtype),), (None,)))
-            if not where.node.traced and bool(where.any()):
-                raise ShapeError(f"{op}: source has no elements, and mask is true for {int(where.sum())}; give one for each")
-        count = where._view(where.layout.reshape((-1,))).astype(int64).cumsum(0)
-        places = self._compute(OPS["where"], where, count._view(count.layout.reshape(layout.shape)) - 1, 0)
-        chosen = values._gather(values._select(op, values.layout, (0,), (places,), 0, (0,)))
-        return self._compute(OPS["where"], where, chosen, self)
+            if not full_mask.node.traced and bool(full_mask.any()):
+                raise ShapeError(f"{op}: source has no elements, and mask is true for {int(full_mask.sum())}; give one for each")
+        count = full_mask._view(full_mask.layout.reshape((-1,))).astype(int64).cumsum(0)
+        positions = self._compute(OPS["where"], full_mask, count._view(count.layout.reshape(layout.shape)) - 1, 0)
+        selected = values._gather(values._select(op, values.layout, (0,), (positions,), 0, (0,)))
+        return self._compute(OPS["where"], full_mask, selected, self)
 
-    def _axis(self, op: str, axis: Any, index: Any, values: Any) -> int:
+    def _check_axis(self, op: str, axis: Any, index: Any, values: Any) -> int:
         if axis is None or index is None or values is None:
             raise ArgumentError(f"{op}: takes an axis, indices along it and values: x.{op}(axis, index, values)")
         return axis_of(op, axis, self.layout.ndim)
 
-    def _times(self, op: str, source: Any, alpha: Any) -> Any:
+    def _scale_source(self, op: str, source: Any, alpha: Any) -> Any:
         value = self._operand(source, op)
         if type(alpha) is int and alpha == 1:
             return value
@@ -308,27 +308,27 @@ class Accumulating(Indexing):
             else value * alpha
         )
 
-    def _averaged(self, op: str, selection: Selection, value: Any, include_self: bool) -> Self:
+    def _scatter_mean(self, op: str, selection: Selection, value: Any, include_self: bool) -> Self:
         """Return a new tensor with the mean of each element and the values for it. Means of integers are rounded down."""
         if self.dtype is boolean:
             raise DTypeError(f"{op}: there is no mean of bools; use x.astype(tx.float32)")
         start = self if include_self else self._scattered(op, selection, 0)
         total = start._scattered(op, selection, value, "sum")
-        once = Scalar(int(include_self), int64)
-        counts = self._of(Node.of(OPS["cast"], self.layout.shape, int64, (once,), (None,)))
+        initial_count = Scalar(int(include_self), int64)
+        counts = self._of(Node.of(OPS["cast"], self.layout.shape, int64, (initial_count,), (None,)))
         counts = self._compute(OPS["maximum"], counts._scattered(op, selection, 1, "sum"), 1)
         counts = counts.astype(self.dtype.part)  # type: ignore[attr-defined]
         divide = OPS["floor_divide"] if self.dtype.is_integer else OPS["divide_by_real"]
         return self._compute(divide, total, counts)
 
 
-def _scatter_reduction(op: str, reduce: str | None) -> str | None:
+def _parse_scatter_reduce(op: str, reduce: str | None) -> str | None:
     """Return the reduction for the argument `reduce` of `scatter`, or None if it is None."""
     return None if reduce is None else {"add": "sum", "multiply": "prod"}[one_of(op, "reduce", reduce, "add", "multiply")]
 
 
-def _reduction_named(op: str, reduce: str | None) -> str:
+def _parse_reduce(op: str, reduce: str | None) -> str:
     """Return the name of the reduction for the argument `reduce`, or "mean". Raise ArgumentError if `reduce` is not supported."""
-    if not isinstance(reduce, str) or (reduce != "mean" and reduce not in _REDUCES):
-        raise ArgumentError(f"{op}: reduce is one of {', '.join(_REDUCES)} and mean, not {described(reduce)}")
-    return _REDUCES.get(reduce, "mean")
+    if not isinstance(reduce, str) or (reduce != "mean" and reduce not in _REDUCTION_NAMES):
+        raise ArgumentError(f"{op}: reduce is one of {', '.join(_REDUCTION_NAMES)} and mean, not {described(reduce)}")
+    return _REDUCTION_NAMES.get(reduce, "mean")

@@ -25,8 +25,8 @@ Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 _T = TypeVar("_T", bound=Core)
 SMALL = 1 << 12  # bytes of the memory block of a piece, up to which examining the pieces takes longer than copying them
-APART = 64  # extra bytes of a block, besides three times the bytes of its piece, that may be copied for nothing
-PORTION = 1 << 20  # bytes of temporary copies at a time
+EXTRA_BLOCK_BYTES = 64  # extra bytes of a block, besides three times the bytes of its piece, that may be copied for nothing
+CHUNK_BYTES = 1 << 20  # bytes of temporary copies at a time
 
 
 class _Result:
@@ -36,19 +36,19 @@ class _Result:
     """
 
     def __init__(self, op: str, count: int, piece: Shape, dtype: DType, axis: int | None, stacked: bool) -> None:
-        at = axis or 0
-        apart = (*piece[:at], count, *piece[at:])
-        size = prod(apart)
+        joined_axis = axis or 0
+        separate_shape = (*piece[:joined_axis], count, *piece[joined_axis:])
+        size = prod(separate_shape)
         if axis is None:
             self.shape: Shape = (size,)
         else:
-            self.shape = apart if stacked else (*piece[:at], count * piece[at], *piece[at + 1 :])
+            self.shape = separate_shape if stacked else (*piece[:joined_axis], count * piece[joined_axis], *piece[joined_axis + 1 :])
         self.dtype = dtype
         self.buffer = allocate(size * dtype.itemsize, op, self.shape, dtype)
-        out = self.buffer.typed(dtype)[:size].reshape(apart)
-        self.pieces: Array = np.moveaxis(out, at, 0) if at else out  # with the pieces along the first axis
+        out = self.buffer.typed(dtype)[:size].reshape(separate_shape)
+        self.pieces: Array = np.moveaxis(out, joined_axis, 0) if joined_axis else out  # with the pieces along the first axis
 
-    def of(self, cls: type[_T]) -> _T:
+    def to_tensor(self, cls: type[_T]) -> _T:
         """Return the tensor over the buffer."""
         return cls(Storage(data(self.buffer, self.shape, self.dtype)), Layout.contiguous(self.shape), self.dtype)
 
@@ -69,106 +69,106 @@ def joined_alike(
     new axis if `stacked`, or flattened if `axis` is None. If `mixed`, arrays may differ in dtype.
     """
     if types == {np.ndarray}:
-        return _joined_arrays(cls, op, pieces, axis, stacked, mixed)
-    return _joined_tensors(cls, op, pieces, axis, stacked) if types == {cls} else None
+        return _join_arrays(cls, op, pieces, axis, stacked, mixed)
+    return _join_tensors(cls, op, pieces, axis, stacked) if types == {cls} else None
 
 
-def _joined_tensors(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, stacked: bool) -> _T | None:
+def _join_tensors(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, stacked: bool) -> _T | None:
     """Return the joined tensors, or None unless they are small, of equal shape and dtype, and stored alike.
 
     They must be known scalars, or views of a single storage that differ in their offsets, or have equal layouts in memory blocks of equal
     size.
     """
-    one = tensors[0]
-    layout, dtype = one.layout, one.dtype
+    first_tensor = tensors[0]
+    layout, dtype = first_tensor.layout, first_tensor.dtype
     if not 0 < layout.size * dtype.itemsize <= SMALL or layout.base is not None or layout.tables is not None:
         return None
     if any([t.dtype is not dtype or t.layout.shape != layout.shape for t in (*tensors[1:2], tensors[-1])]):
         return None  # a quick test that rejects most unequal pieces
     with lock:
-        numbers = _numbers(tensors) if type(one.storage) is Element and not layout.shape else None
-        if numbers is not None:
-            found = _Result(op, len(tensors), (), dtype, axis, stacked)
-            found.pieces[:] = numbers
-            return found.of(cls)
-        one_memory = tensors[-1].storage is one.storage
-        places = _places(tensors) if one_memory else None
-        blocks = None if one_memory else _blocks(tensors)
-        if places is None and blocks is None:
+        scalars = _find_scalars(tensors) if type(first_tensor.storage) is Element and not layout.shape else None
+        if scalars is not None:
+            result = _Result(op, len(tensors), (), dtype, axis, stacked)
+            result.pieces[:] = scalars
+            return result.to_tensor(cls)
+        is_same_storage = tensors[-1].storage is first_tensor.storage
+        offsets = _find_offsets(tensors) if is_same_storage else None
+        blocks = None if is_same_storage else _find_blocks(tensors)
+        if offsets is None and blocks is None:
             return None
-        found = _Result(op, len(tensors), layout.shape, dtype, axis, stacked)
+        result = _Result(op, len(tensors), layout.shape, dtype, axis, stacked)
         if blocks is not None:
-            _put_blocks(blocks, layout, found)
-        elif places is not None:
-            _put_places(places, one, found)
-        return found.of(cls)
+            _copy_from_blocks(blocks, layout, result)
+        elif offsets is not None:
+            _copy_from_offsets(offsets, first_tensor, result)
+        return result.to_tensor(cls)
 
 
-def _places(tensors: Sequence[Core]) -> list[int] | None:
+def _find_offsets(tensors: Sequence[Core]) -> list[int] | None:
     """Return the offsets of tensors that differ only in their offset in a single storage in memory; None for different tensors."""
-    one = tensors[0]
-    storage, dtype = one.storage, one.dtype
-    shape, strides = one.layout.shape, one.layout.strides
+    first_tensor = tensors[0]
+    storage, dtype = first_tensor.storage, first_tensor.dtype
+    shape, strides = first_tensor.layout.shape, first_tensor.layout.strides
     if storage.node.buffer is None:
         return None
-    places = [
-        own.offset
+    offsets = [
+        tensor_layout.offset
         for t in tensors
-        if (own := t.layout).strides == strides
-        and own.shape == shape
-        and own.base is None
-        and own.tables is None
+        if (tensor_layout := t.layout).strides == strides
+        and tensor_layout.shape == shape
+        and tensor_layout.base is None
+        and tensor_layout.tables is None
         and t.dtype is dtype
         and t.storage is storage
     ]
-    return places if len(places) == len(tensors) else None
+    return offsets if len(offsets) == len(tensors) else None
 
 
-def _put_places(places: list[int], one: Core, found: _Result) -> None:
-    """Copy pieces from a single storage into the result, given their offsets. `one` is one of the pieces."""
-    layout, dtype, size = one.layout.at(0), one.dtype, one.dtype.itemsize
+def _copy_from_offsets(offsets: list[int], piece: Core, result: _Result) -> None:
+    """Copy pieces from a single storage into the result, given their offsets. `piece` is one of the pieces."""
+    layout, dtype, size = piece.layout.at(0), piece.dtype, piece.dtype.itemsize
     reach = layout.range()
-    assert reach is not None and one.storage.node.buffer is not None
-    memory = one.storage.node.buffer.typed(dtype)
+    assert reach is not None and piece.storage.node.buffer is not None
+    memory = piece.storage.node.buffer.typed(dtype)
     low, high = reach
     strides = (size, *[s * size for s in layout.strides])
-    everywhere: Array = np.ndarray(
+    shifted_views: Array = np.ndarray(
         (len(memory) - high + low, *layout.shape), dtype.numpy, memory, -low * size, strides
     )  # the view at every possible offset
-    step = max(1, PORTION // (layout.size * size))
-    for first in range(0, len(places), step):
-        found.pieces[first : first + step] = everywhere[np.array(places[first : first + step]) + low]
+    step = max(1, CHUNK_BYTES // (layout.size * size))
+    for start in range(0, len(offsets), step):
+        result.pieces[start : start + step] = shifted_views[np.array(offsets[start : start + step]) + low]
 
 
-def _put_blocks(blocks: list[Any], layout: Layout, found: _Result) -> None:
+def _copy_from_blocks(blocks: list[Any], layout: Layout, result: _Result) -> None:
     """Copy pieces into the result, given their memory blocks of equal size."""
-    dtype, block = found.dtype, len(blocks[0])
-    step = max(1, PORTION // block)
+    dtype, block = result.dtype, len(blocks[0])
+    step = max(1, CHUNK_BYTES // block)
     offset, *strides = [n * dtype.itemsize for n in (layout.offset, *layout.strides)]
-    for first in range(0, len(blocks), step):
-        some = b"".join(blocks[first : first + step])
-        shape = (len(some) // block, *layout.shape)
-        found.pieces[first : first + step] = np.ndarray(shape, dtype.numpy, some, offset, (block, *strides))
+    for start in range(0, len(blocks), step):
+        chunk = b"".join(blocks[start : start + step])
+        shape = (len(chunk) // block, *layout.shape)
+        result.pieces[start : start + step] = np.ndarray(shape, dtype.numpy, chunk, offset, (block, *strides))
 
 
-def _blocks(tensors: Sequence[Core]) -> list[Any] | None:
+def _find_blocks(tensors: Sequence[Core]) -> list[Any] | None:
     """Return the memory blocks of tensors with equal layouts and equal block sizes; None for different tensors."""
-    one = tensors[0]
-    layout, dtype, buffer = one.layout, one.dtype, one.storage.node.buffer
-    if buffer is None or not len(buffer.array) <= min(SMALL, APART + 4 * layout.size * dtype.itemsize):
+    first_tensor = tensors[0]
+    layout, dtype, buffer = first_tensor.layout, first_tensor.dtype, first_tensor.storage.node.buffer
+    if buffer is None or not len(buffer.array) <= min(SMALL, EXTRA_BLOCK_BYTES + 4 * layout.size * dtype.itemsize):
         return None
     shape, strides, offset = layout.shape, layout.strides, layout.offset
     blocks = [
         buffer.array
         for t in tensors
         if (
-            (own := t.layout) is layout
+            (tensor_layout := t.layout) is layout
             or (
-                own.strides == strides
-                and own.offset == offset
-                and own.shape == shape
-                and own.base is None
-                and own.tables is None
+                tensor_layout.strides == strides
+                and tensor_layout.offset == offset
+                and tensor_layout.shape == shape
+                and tensor_layout.base is None
+                and tensor_layout.tables is None
             )
         )
         and t.dtype is dtype
@@ -179,21 +179,21 @@ def _blocks(tensors: Sequence[Core]) -> list[Any] | None:
     return blocks if len(set(map(len, blocks))) == 1 else None
 
 
-def _numbers(tensors: Sequence[Core]) -> list[Number] | None:
+def _find_scalars(tensors: Sequence[Core]) -> list[Number] | None:
     """Return the known scalars of element tensors of equal dtype; None unless each is known."""
     layout, dtype = tensors[0].layout, tensors[0].dtype
-    cells = [t.storage for t in tensors if t.layout is layout and t.dtype is dtype]
-    return known_numbers(cells, dtype) if len(cells) == len(tensors) else None
+    storages = [t.storage for t in tensors if t.layout is layout and t.dtype is dtype]
+    return known_numbers(storages, dtype) if len(storages) == len(tensors) else None
 
 
 def put_bytes(rows: Sequence[Any], out: Array) -> None:
     """Copy small contiguous rows of equal dtype into `out`, end to end."""
-    step = max(1, PORTION * len(rows) // out.nbytes)
+    step = max(1, CHUNK_BYTES * len(rows) // out.nbytes)
     start = 0
-    for first in range(0, len(rows), step):
-        some = np.frombuffer(b"".join(rows[first : first + step]), out.dtype)
-        out[start : start + len(some)] = some
-        start += len(some)
+    for first_row in range(0, len(rows), step):
+        chunk = np.frombuffer(b"".join(rows[first_row : first_row + step]), out.dtype)
+        out[start : start + len(chunk)] = chunk
+        start += len(chunk)
 
 
 def dtypes_of(arrays: Sequence[Array]) -> list[np.dtype[Any]]:
@@ -205,22 +205,22 @@ def dtypes_of(arrays: Sequence[Array]) -> list[np.dtype[Any]]:
     return list({id(d): d for d in dtypes}.values())
 
 
-def _joined_arrays(
+def _join_arrays(
     cls: type[_T], op: str, arrays: Sequence[Array], axis: int | None, stacked: bool, mixed: bool
 ) -> _T | None:
     """Return the joined arrays, or None unless they are small, of equal shape, and of supported dtypes."""
-    one, dtypes = arrays[0], dtypes_of(arrays)
-    if not 0 < one.nbytes <= SMALL or (len(dtypes) > 1 and not mixed) or not OF_NUMPY.keys() >= set(dtypes):
+    first_array, dtypes = arrays[0], dtypes_of(arrays)
+    if not 0 < first_array.nbytes <= SMALL or (len(dtypes) > 1 and not mixed) or not OF_NUMPY.keys() >= set(dtypes):
         return None
     dtype = result_type(*[OF_NUMPY[d] for d in dtypes])
-    found = _Result(op, len(arrays), one.shape, dtype, axis, stacked)
-    step = PORTION // one.nbytes
-    for first in range(0, len(arrays), step):
+    result = _Result(op, len(arrays), first_array.shape, dtype, axis, stacked)
+    step = CHUNK_BYTES // first_array.nbytes
+    for start in range(0, len(arrays), step):
         try:
-            some = np.array(arrays[first : first + step], dtype.numpy)
+            chunk = np.array(arrays[start : start + step], dtype.numpy)
         except ValueError:  # raised for arrays of several shapes
             return None
-        if some.shape[1:] != one.shape:
+        if chunk.shape[1:] != first_array.shape:
             return None
-        found.pieces[first : first + step] = some
-    return found.of(cls)
+        result.pieces[start : start + step] = chunk
+    return result.to_tensor(cls)

@@ -18,18 +18,18 @@ from .core import Core
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T", bound=Core)
 Axes = int | tuple[int, ...] | None
-_MOST_EMPTY = 1 << 20  # parts of an axis that are allowed in any case
-_LEFT = frozenset(("out", "where", "initial"))  # arguments that methods leave to the public function of their name
-_NO_ROW = (str, bytes, bytearray, Mapping, Set)  # iterable types that are no sequence of integers
+_MAX_UNCHECKED_PARTS = 1 << 20  # parts of an axis that are allowed in any case
+_DELEGATED_ARGUMENTS = frozenset(("out", "where", "initial"))  # arguments that methods leave to the public function of their name
+_NON_SEQUENCE_TYPES = (str, bytes, bytearray, Mapping, Set)  # iterable types that are no sequence of integers
 
 
 class Default(int):
     """A default value that differs in identity from an equal number given by the caller."""
 
     def __new__(cls, value: int, text: str) -> Default:
-        found = super().__new__(cls, value)
-        found.text = text
-        return found
+        instance = super().__new__(cls, value)
+        instance.text = text
+        return instance
 
     text: str
 
@@ -46,7 +46,7 @@ def ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
         return values
     if len(values) == 1 and (not hasattr(values[0], "__index__") or getattr(values[0], "shape", ()) != ()):
         values = values[0]
-    if isinstance(values, _NO_ROW):  # bytes iterate as integers, and an empty text would be read as no integers
+    if isinstance(values, _NON_SEQUENCE_TYPES):  # bytes iterate as integers, and an empty text would be read as no integers
         raise ArgumentError(f"{op}: expected integers, not {described(values)}")
     try:
         return whole(values)
@@ -72,8 +72,8 @@ def one_of(op: str, name: str, value: Any, *choices: str) -> str:
 
 
 def check_parts(op: str, count: int, size: int) -> None:
-    """Raise ArgumentError if `count` parts of an axis exceed both `size` and `_MOST_EMPTY`: nearly all parts would be empty."""
-    if count > max(size, _MOST_EMPTY):
+    """Raise ArgumentError if `count` parts of an axis exceed both `size` and `_MAX_UNCHECKED_PARTS`: nearly all parts would be empty."""
+    if count > max(size, _MAX_UNCHECKED_PARTS):
         raise ArgumentError(f"{op}: {count} parts of an axis of size {size} are nearly all empty; give {max(size, 1)} or less")
 
 
@@ -87,8 +87,8 @@ def axes_of(op: str, axes: int | Iterable[int] | None, ndim: int) -> tuple[int, 
     return tuple(range(ndim)) if axes is None else checked_axes(axes, ndim, op)
 
 
-def into(op: str, out: Any, found: T, casting: str = "same_kind", where: Any = None, broadcast: bool = False) -> T:
-    """Return the result `found`, or write the result into the tensor `out` and return `out`.
+def into(op: str, out: Any, result: T, casting: str = "same_kind", where: Any = None, broadcast: bool = False) -> T:
+    """Return `result`, or write it into the tensor `out` and return `out`.
 
     With `where`, elements are written only where `where` is true. With casting "unsafe" the result is converted to the dtype of `out`,
     whatever is lost. The result of an elementwise operation may `broadcast` to the shape of `out`.
@@ -97,31 +97,33 @@ def into(op: str, out: Any, found: T, casting: str = "same_kind", where: Any = N
     if target is None:
         if where is not None and where is not True:
             raise ArgumentError(f"{op}: with `where` the other elements have no value; give out=, a tensor that holds theirs")
-        return found
+        return result
     if not isinstance(target, Core):
         raise DTypeError(f"{op}: out is a tensor, not {type(target).__name__}; tx.asarray(array, copy=False) shares an array")
     receiver: Any = target
-    result: Any = found
-    received: T = receiver._receive(op, result.astype(target.dtype, copy=False) if casting == "unsafe" else result, where, broadcast)
-    return received
+    untyped_result: Any = result
+    written: T = receiver._receive(
+        op, untyped_result.astype(target.dtype, copy=False) if casting == "unsafe" else untyped_result, where, broadcast
+    )
+    return written
 
 
 def left_to(name: str) -> Callable[[F], F]:
     """Return a decorator for a method: a call with the keyword `out`, `where` or `initial` goes to the public function `name`."""
 
-    def decorated(method: F) -> F:
+    def decorator(method: F) -> F:
         code = unwrap(method).__code__
-        by_place = code.co_varnames[1 : code.co_argcount]
+        positional_names = code.co_varnames[1 : code.co_argcount]
 
         @wraps(method)
-        def called(self: Any, *args: Any, **named: Any) -> Any:
-            if named and not _LEFT.isdisjoint(named) and len(args) <= len(by_place):
-                return getattr(self._namespace(), name)(self, **dict(zip(by_place, args, strict=False)), **named)
-            return method(self, *args, **named)
+        def wrapper(self: Any, *args: Any, **keywords: Any) -> Any:
+            if keywords and not _DELEGATED_ARGUMENTS.isdisjoint(keywords) and len(args) <= len(positional_names):
+                return getattr(self._namespace(), name)(self, **dict(zip(positional_names, args, strict=False)), **keywords)
+            return method(self, *args, **keywords)
 
-        return called  # type: ignore[return-value]
+        return wrapper  # type: ignore[return-value]
 
-    return decorated
+    return decorator
 
 
 def number_of(x: Any, op: str) -> Number:
@@ -131,8 +133,8 @@ def number_of(x: Any, op: str) -> Number:
     value = x.item() if isinstance(x, (Core, np.generic, np.ndarray)) and x.ndim == 0 else x  # type: ignore[union-attr]
     if isinstance(value, (int, float, complex)):
         return plain_number(value)
-    several = "; use list(x)" if isinstance(x, Iterable) and not isinstance(x, _NO_ROW) else ""
+    hint = "; use list(x)" if isinstance(x, Iterable) and not isinstance(x, _NON_SEQUENCE_TYPES) else ""
     raise DTypeError(
         f"{op}: {described(x)} of type {type(x).__name__} is not a number; a tensor holds bools, ints, floats and complex numbers,"
-        f" or lists of them{several}"
+        f" or lists of them{hint}"
     )

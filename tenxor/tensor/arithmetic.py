@@ -219,9 +219,9 @@ class Arithmetic(Accumulating):
         the tensor.
         """
         if isinstance(other, np.ndarray):
-            kind = type(other).__name__
+            class_name = type(other).__name__
             raise DTypeError(
-                f"in-place {name}: cannot write a {kind} into a tensor; use np.asarray(y) for its elements alone, or x = x {infix} y"
+                f"in-place {name}: cannot write a {class_name} into a tensor; use np.asarray(y) for its elements alone, or x = x {infix} y"
             )
         return NotImplemented
 
@@ -253,64 +253,66 @@ class Arithmetic(Accumulating):
             return self._round_to_multiples(10 ** min(-digits, MAX_DIGITS))
         if not digits or not (self.dtype.is_float or self.dtype.is_complex):
             return self._compute(OPS["round"], self)
-        return self._rounded_to(digits)
+        return self._round_to_decimals(digits)
 
-    def _rounded_to(self, digits: int) -> Self:
+    def _round_to_decimals(self, digits: int) -> Self:
         """Return floats or complex numbers rounded to `digits` decimals. Numbers too large for this many decimals are unchanged."""
         wide: Any = self.astype(self.dtype.compute, copy=False)
-        power, by = 10.0 ** abs(digits), OPS["divide_by_real" if self.dtype.is_complex else "divide"]
+        power, divide_op = 10.0 ** abs(digits), OPS["divide_by_real" if self.dtype.is_complex else "divide"]
         if power > finfo(wide.dtype).max:
             rounded = wide if digits > 0 else wide * 0.0
         elif digits > 0:
-            rounded = self._compute(by, self._compute(OPS["round"], wide * power), power)
+            rounded = self._compute(divide_op, self._compute(OPS["round"], wide * power), power)
         else:
-            rounded = self._compute(OPS["round"], self._compute(by, wide, power)) * power
+            rounded = self._compute(OPS["round"], self._compute(divide_op, wide, power)) * power
         scaled = wide * power if digits > 0 else wide
-        has_places = scaled.isfinite() if self.dtype.is_complex or digits < 0 else scaled.abs() < 1.0 / finfo(wide.dtype).eps
-        found: Self = self._compute(OPS["where"], has_places, rounded, wide).astype(self.dtype, copy=False)
-        return found
+        is_roundable = scaled.isfinite() if self.dtype.is_complex or digits < 0 else scaled.abs() < 1.0 / finfo(wide.dtype).eps
+        result: Self = self._compute(OPS["where"], is_roundable, rounded, wide).astype(self.dtype, copy=False)
+        return result
 
-    def _round_to_multiples(self, of: int) -> Self:
-        """Return integers rounded to the nearest multiple of `of`, halves to even. The result is 0 if `of` exceeds the range of the dtype.
+    def _round_to_multiples(self, multiple: int) -> Self:
+        """Return integers rounded to the nearest multiple of a number, halves to even.
+
+        The result is 0 if the number exceeds the range of the dtype.
         """
-        if of > self.dtype.highest:
+        if multiple > self.dtype.highest:
             return self - self
-        count, rest = self // of, self % of
-        up = (rest > of - rest) | ((rest == of - rest) & (count % 2).astype(boolean))
-        return (count + up) * of
+        count, remainder = self // multiple, self % multiple
+        rounds_up = (remainder > multiple - remainder) | ((remainder == multiple - remainder) & (count % 2).astype(boolean))
+        return (count + rounds_up) * multiple
 
     def __bool__(self) -> bool:
-        return bool(self._only("bool"))
+        return bool(self._single_number("bool"))
 
     def __int__(self) -> int:
-        return int(self._real("int"))
+        return int(self._single_real_number("int"))
 
     def __float__(self) -> float:
-        return float(self._real("float"))
+        return float(self._single_real_number("float"))
 
-    def _real(self, op: str) -> Any:
+    def _single_real_number(self, op: str) -> Any:
         """Return the only element. Raise DTypeError if it is complex."""
         if self.dtype.is_complex:
             raise DTypeError(
                 f"{op}: a number of {self.dtype} has two parts; take one by .real or .imag, or tx.abs of it"
             )
-        return self._only(op)
+        return self._single_number(op)
 
     def __complex__(self) -> complex:
-        return complex(self._only("complex"))
+        return complex(self._single_number("complex"))
 
     def __index__(self) -> int:
         if not self.dtype.is_integer:
             raise DTypeError(f"index: a tensor of {self.dtype} is not an index; use an integer dtype")
         if self.layout.shape:
             raise TypeError(f"index: a tensor of shape {self.layout.shape} is not an index; it must have no axes")
-        return int(self._only("index"))
+        return int(self._single_number("index"))
 
-    def _only(self, op: str) -> Any:
+    def _single_number(self, op: str) -> Any:
         """Return the only element as a Python number. Raise ShapeError unless there is exactly one element."""
         if self.layout.size != 1:
-            many = "is ambiguous: use any() or all()" if op == "bool" else "has no one value: use tolist()"
-            raise ShapeError(f"{op}() of a tensor of shape {self.layout.shape} with {self.layout.size} elements {many}")
+            advice = "is ambiguous: use any() or all()" if op == "bool" else "has no one value: use tolist()"
+            raise ShapeError(f"{op}() of a tensor of shape {self.layout.shape} with {self.layout.size} elements {advice}")
         if is_traced(self):
             traced.refuse_values(op, self)
         return self.item()
@@ -345,17 +347,17 @@ class Arithmetic(Accumulating):
         >>> x.to(tx.int32).tolist(), x.to("cpu") is x
         ([1, 2], True)
         """
-        names: list[object] = [] if dtype is None else [dtype]
+        dtypes: list[object] = [] if dtype is None else [dtype]
         if device is not None:
             check_device("to", device)
-        for name in target:
-            if is_device(name):
-                check_device("to", name)
+        for argument in target:
+            if is_device(argument):
+                check_device("to", argument)
             else:
-                names.append(name.dtype if isinstance(name, Core) else name)
-        if len(names) > 1:
-            raise ArgumentError(f"to: {names[0]!r} and {names[1]!r} are two dtypes; give one")
-        return self.astype(names[0], copy=copy) if names else self  # type: ignore[arg-type]
+                dtypes.append(argument.dtype if isinstance(argument, Core) else argument)
+        if len(dtypes) > 1:
+            raise ArgumentError(f"to: {dtypes[0]!r} and {dtypes[1]!r} are two dtypes; give one")
+        return self.astype(dtypes[0], copy=copy) if dtypes else self  # type: ignore[arg-type]
 
     def copy(self) -> Self:
         """Return a new tensor with the same elements and a separate storage. Memory is copied when either tensor is written to."""

@@ -25,7 +25,7 @@ def arrow_array(op: str, elements: np.ndarray[Any, Any]) -> Any:
         raise ShapeError(f"{op}: Arrow's arrays have a length; use x.reshape(1) for a tensor of no axes")
     if elements.dtype.kind == "c":
         raise DTypeError(f"{op}: Arrow has no complex numbers; give x.real and x.imag")
-    found = pyarrow.array(elements.reshape(-1))
+    result = pyarrow.array(elements.reshape(-1))
     for size in elements.shape[:0:-1]:
-        found = pyarrow.FixedSizeListArray.from_arrays(found, size)
-    return found
+        result = pyarrow.FixedSizeListArray.from_arrays(result, size)
+    return result

@@ -27,7 +27,7 @@ MAX_LOOPS = 4096  # entries of a cache of loops, by pairs of layouts
 Loops = tuple[Layout, Layout, int]  # two layouts of one shape, an axis for each loop, and how many loops are not summed over
 Labels = Sequence[Hashable]  # a label for each axis; axes with one label are iterated together
 
-_COMPUTED_AS_THEY_ARE = frozenset((float32, float64, complex64, complex128, int32, int64, uint32, uint64))
+_UNWIDENED_DTYPES = frozenset((float32, float64, complex64, complex128, int32, int64, uint32, uint64))
 _MULTIPLY = OPS["multiply"]
 
 
@@ -51,20 +51,20 @@ def matmul(a: Axed, b: Axed, *, out: Any = None) -> Any:
     >>> (tx.asarray([[1, 2, 3], [2, 4, 6]]) @ tx.asarray([[1, 4], [2, 5], [3, 6]])).tolist()
     [[14, 32], [28, 64]]
     """
-    left, right = (a, b) if isinstance(a, Core) and isinstance(b, Core) else (_of_axes(a), _of_axes(b))
+    left, right = (a, b) if isinstance(a, Core) and isinstance(b, Core) else (_to_operand(a), _to_operand(b))
     dtype = left.dtype
-    if dtype is not right.dtype or dtype not in _COMPUTED_AS_THEY_ARE:
+    if dtype is not right.dtype or dtype not in _UNWIDENED_DTYPES:
         dtype = result_dtype("matmul", left, right)
         left, right = widened(left, dtype), widened(right, dtype)
-    found = contracted(left, right, begun(_loops_of_matmul(at_start(left), at_start(right)), left, right), dtype)
-    return found if out is None else into("matmul", out, found)
+    product = contracted(left, right, begun(_loops_of_matmul(at_start(left), at_start(right)), left, right), dtype)
+    return product if out is None else into("matmul", out, product)
 
 
 # Type checkers use the overloads above; `inspect.signature` shows these annotations.
 matmul.__annotations__.update({"out": f"{Tensor.__name__} | None", "return": Tensor.__name__})
 
 
-def _of_axes(x: Any) -> Any:
+def _to_operand(x: Any) -> Any:
     """Return an operand of a product as a tensor. Raise DTypeError for a number, which has no axes."""
     if isinstance(x, (bool, int, float, complex)):
         raise DTypeError(f"matmul: operands have axes, and {described(x)} has none; use x * y for numbers")
@@ -78,11 +78,11 @@ def at_start(t: Core) -> Layout:
 
 def begun(loops: Loops, a: Core, b: Core) -> Loops:
     """Return loops found for the layouts `at_start(a)` and `at_start(b)`, moved to the offsets of `a` and `b`."""
-    left, right, kept = loops
-    return _begun(left, a), _begun(right, b), kept
+    left, right, kept_count = loops
+    return _move_to_offset(left, a), _move_to_offset(right, b), kept_count
 
 
-def _begun(layout: Layout, t: Core) -> Layout:
+def _move_to_offset(layout: Layout, t: Core) -> Layout:
     return layout if t.spec.layout.base is not None else layout.at(t.offset)
 
 
@@ -113,48 +113,48 @@ def _loops_of_matmul(a: Layout, b: Layout) -> Loops:
     return left.expand(shape), right.expand(shape), len(shape) - 1
 
 
-def loops_of(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, kept: Labels, summed: Labels) -> Loops:
-    """Return the loops over axes given by labels: the `kept` axes in the order of the result, then the `summed` axes."""
+def loops_of(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, kept_labels: Labels, summed_labels: Labels) -> Loops:
+    """Return the loops over axes given by labels: the `kept_labels` axes in the order of the result, then the `summed_labels` axes."""
     sizes = dict(zip(a_labels, a.shape, strict=True)) | dict(zip(b_labels, b.shape, strict=True))
-    loops = [*kept, *summed]
+    loops = [*kept_labels, *summed_labels]
     shape = [sizes[label] for label in loops]
-    return _broadcast_over(loops, a, a_labels, shape), _broadcast_over(loops, b, b_labels, shape), len(kept)
+    return _broadcast_over(loops, a, a_labels, shape), _broadcast_over(loops, b, b_labels, shape), len(kept_labels)
 
 
 def _broadcast_over(loops: Labels, layout: Layout, labels: Labels, shape: Sequence[int]) -> Layout:
     """Return a layout with an axis for each loop, in order. The layout is broadcast along loops for which the operand has no axis."""
     axes = list(labels)
-    own = layout.permute([axes.index(label) for label in loops if label in axes])
-    return own.expand_dims([k for k, label in enumerate(loops) if label not in axes]).expand(shape)
+    permuted = layout.permute([axes.index(label) for label in loops if label in axes])
+    return permuted.expand_dims([k for k, label in enumerate(loops) if label not in axes]).expand(shape)
 
 
 @lru_cache(maxsize=MAX_LOOPS)
 def loops_along(
-    op: str, a: Layout, b: Layout, axes: tuple[int, ...], others: tuple[int, ...], batches: int = 0
+    op: str, a: Layout, b: Layout, a_axes: tuple[int, ...], b_axes: tuple[int, ...], batches: int = 0
 ) -> Loops:
-    """Return the loops that iterate `axes` of `a` together with the axes `others` of `b`.
+    """Return the loops that iterate `a_axes` of `a` together with the axes `b_axes` of `b`.
 
     The first `batches` pairs of axes are kept; they come first in the result, before the free axes of `a` and then of `b`. The remaining
     pairs are summed over. Raise ShapeError if paired axes differ in size.
     """
-    for i, j in zip(axes, others, strict=True):
+    for i, j in zip(a_axes, b_axes, strict=True):
         if a.shape[i] != b.shape[j]:
             raise ShapeError(
                 f"{op}: shapes {a.shape} and {b.shape} do not fit: axis {i} of the first has size {a.shape[i]}, axis {j} of the"
                 f" second {b.shape[j]}; they must be equal"
             )
     a_labels = list(range(a.ndim))
-    b_labels = [axes[others.index(j)] if j in others else a.ndim + j for j in range(b.ndim)]
-    free = [label for label in (*a_labels, *b_labels) if label not in axes]
-    return loops_of(a, a_labels, b, b_labels, [*axes[:batches], *free], axes[batches:])
+    b_labels = [a_axes[b_axes.index(j)] if j in b_axes else a.ndim + j for j in range(b.ndim)]
+    free_labels = [label for label in (*a_labels, *b_labels) if label not in a_axes]
+    return loops_of(a, a_labels, b, b_labels, [*a_axes[:batches], *free_labels], a_axes[batches:])
 
 
-def paired_axes(op: str, which: str, shape: tuple[int, ...], axes: Sequence[Any]) -> tuple[int, ...]:
-    """Return axes of an operand as non-negative numbers. An AxisError names the operand (`which`) and its shape."""
+def paired_axes(op: str, operand_name: str, shape: tuple[int, ...], axes: Sequence[Any]) -> tuple[int, ...]:
+    """Return axes of an operand as non-negative numbers. An AxisError names the operand (`operand_name`) and its shape."""
     try:
         return tuple([axis_of(op, axis, len(shape)) for axis in axes])
     except AxisError as error:
-        raise AxisError(f"{error}; the {which} has shape {shape}") from None
+        raise AxisError(f"{error}; the {operand_name} has shape {shape}") from None
 
 
 def dot(a: Any, b: Any) -> Any:
@@ -164,11 +164,11 @@ def dot(a: Any, b: Any) -> Any:
     return along("dot", a, b, (a.ndim - 1,), (max(b.ndim - 2, 0),))
 
 
-def along(op: str, a: Any, b: Any, axes: tuple[int, ...], others: tuple[int, ...]) -> Any:
-    """Return a new tensor: the products of two tensors, summed over `axes` of `a` together with the axes `others` of `b`."""
+def along(op: str, a: Any, b: Any, a_axes: tuple[int, ...], b_axes: tuple[int, ...]) -> Any:
+    """Return a new tensor: the products of two tensors, summed over `a_axes` of `a` together with the axes `b_axes` of `b`."""
     dtype = result_dtype(op, a, b)
     a, b = widened(a, dtype), widened(b, dtype)
-    return contracted(a, b, begun(loops_along(op, at_start(a), at_start(b), axes, others), a, b), dtype)
+    return contracted(a, b, begun(loops_along(op, at_start(a), at_start(b), a_axes, b_axes), a, b), dtype)
 
 
 def result_dtype(op: str, a: Core, b: Core) -> DType:
@@ -195,25 +195,25 @@ def adding(dtype: DType) -> Reduction:
 
 
 @lru_cache(maxsize=MAX_LOOPS)
-def _recipes(left: Form, right: Form, kept: int, dtype: DType) -> tuple[Recipe, Recipe]:
+def _build_recipes(left: Form, right: Form, kept_count: int, dtype: DType) -> tuple[Recipe, Recipe]:
     """Return the recipe of the products of two operands with the given layouts, and the recipe of the sum over the axes after the first
-    `kept`.
+    `kept_count`.
     """
     shape, reduction = left.layout.shape, adding(dtype)
     products = recipe_of(_MULTIPLY, shape, dtype, (dtype, dtype), (left, right))
-    return products, recipe_of(reduction, shape[:kept], dtype, (dtype,), (Layout.contiguous(shape).form,))
+    return products, recipe_of(reduction, shape[:kept_count], dtype, (dtype,), (Layout.contiguous(shape).form,))
 
 
 def contracted(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
     """Return the pending sum, as `dtype`, of the products of two tensors of equal dtype over the given loops."""
-    left, right, kept = loops
+    left, right, kept_count = loops
     shape = left.shape
-    if kept == len(shape):
+    if kept_count == len(shape):
         return a._of(Node.of(_MULTIPLY, shape, a.dtype, (a.node, b.node), (left, right))).astype(dtype, copy=False)
-    one, other = a.node, b.node
-    multiplying, adding_up = _recipes(left.form, right.form, kept, a.dtype)
-    products = Node(multiplying, (one, other), (left.offset, right.offset))
-    found = a._of(Node(adding_up, (products,), (0,)))
-    if is_pinned(one) or is_pinned(other):  # the externally shared memory may change before the result is evaluated
-        realize(found.node)
-    return found if found.dtype is dtype else found.astype(dtype)
+    left_node, right_node = a.node, b.node
+    product_recipe, sum_recipe = _build_recipes(left.form, right.form, kept_count, a.dtype)
+    products = Node(product_recipe, (left_node, right_node), (left.offset, right.offset))
+    result = a._of(Node(sum_recipe, (products,), (0,)))
+    if is_pinned(left_node) or is_pinned(right_node):  # the externally shared memory may change before the result is evaluated
+        realize(result.node)
+    return result if result.dtype is dtype else result.astype(dtype)

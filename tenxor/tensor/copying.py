@@ -23,8 +23,8 @@ Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 _T = TypeVar("_T", bound=Core)
 LARGE = 1 << 20  # bytes of a piece from which on threads share the copying
-MOST_AT_ONCE = 1 << 25  # bytes that a single thread copies in one call, faster than a kernel; this takes some milliseconds
-FEW = 8  # distinct specs up to which finding them one by one is faster than sorting
+MAX_SINGLE_COPY_BYTES = 1 << 25  # bytes that a single thread copies in one call, faster than a kernel; this takes some milliseconds
+MAX_SCANNED_SPECS = 8  # distinct specs up to which finding them one by one is faster than sorting
 COLUMNS = 4  # columns of the table: the address of the spec, the destination, the bytes of a row, the bytes of an element
 
 
@@ -33,7 +33,7 @@ def is_shared(nbytes: int, count: int) -> bool:
 
     The pieces must be large on average, and either several threads can share the work, or a single call would take too long.
     """
-    return nbytes >= LARGE * count and (nbytes > MOST_AT_ONCE or not is_alone())
+    return nbytes >= LARGE * count and (nbytes > MAX_SINGLE_COPY_BYTES or not is_alone())
 
 
 class Copier(NamedTuple):
@@ -94,17 +94,17 @@ def copied_together(
         return None
     specs_of, copy, copy_alike = copier
     pieces = tuple(tensors)
-    found = _copied_alike(copy_alike, cls, op, pieces, axis, stacked)
-    if found is not None:
-        return found
+    result = _join_equal_specs(copy_alike, cls, op, pieces, axis, stacked)
+    if result is not None:
+        return result
     table = np.empty((COLUMNS, len(pieces)), np.int64)
     if not specs_of(pieces, _address(table)):
         return None
-    specs, which = _specs(pieces, table[0])
+    specs, spec_indices = _distinct_specs(pieces, table[0])
     dtypes = list({spec.dtype for spec in specs})
     if len(dtypes) > 1 and (not mixed or bfloat16 in dtypes):  # NumPy sees bfloat16 as integers
         return None
-    counts = np.bincount(which, minlength=len(specs)).tolist()
+    counts = np.bincount(spec_indices, minlength=len(specs)).tolist()
     shape = _joined_shape([spec.shape for spec in specs], counts, axis, stacked)
     if shape is None or not all([spec.layout.is_contiguous() for spec in specs]):
         return None
@@ -119,16 +119,16 @@ def copied_together(
         out = buffer.typed(dtype)[:size].reshape(shape)
         if len(dtypes) == 1:
             rows = prod(shape[: axis or 0])
-            table[2] = _each([spec.nbytes // rows for spec in specs], which)
-            table[1] = _starts(table[2]) + _address(out)
+            table[2] = _take_per_piece([spec.nbytes // rows for spec in specs], spec_indices)
+            table[1] = _start_offsets(table[2]) + _address(out)
             table[3] = dtype.itemsize
-            done = copy(pieces, _address(table), rows, nbytes // rows)
+            is_copied = copy(pieces, _address(table), rows, nbytes // rows)
         else:
-            done = _copied_by_dtype(copy, pieces, table, specs, which, out, axis, stacked)
-    return cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype) if done else None
+            is_copied = _join_by_dtype(copy, pieces, table, specs, spec_indices, out, axis, stacked)
+    return cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype) if is_copied else None
 
 
-def _copied_alike(
+def _join_equal_specs(
     copy_alike: Callable[..., bool], cls: type[_T], op: str, pieces: tuple[_T, ...], axis: int | None, stacked: bool
 ) -> _T | None:
     """Return a new tensor of contiguous pieces of equal spec, or None for large pieces or different specs."""
@@ -143,94 +143,93 @@ def _copied_alike(
     nbytes, width = size * dtype.itemsize, spec.nbytes // rows
     with lock:
         buffer = allocate(nbytes, op, shape, dtype)
-        done = copy_alike(pieces, _address(buffer.array), width, dtype.itemsize, rows, nbytes // rows)
-    return cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype) if done else None
+        is_copied = copy_alike(pieces, _address(buffer.array), width, dtype.itemsize, rows, nbytes // rows)
+    return cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype) if is_copied else None
 
 
 def _address(array: Array) -> int:
-    found: int = array.__array_interface__["data"][0]
-    return found
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
-def _specs(pieces: Sequence[Core], addresses: Array) -> tuple[list[Spec], Array]:
+def _distinct_specs(pieces: Sequence[Core], addresses: Array) -> tuple[list[Spec], Array]:
     """Return the distinct specs of the pieces, and for each piece the index of its spec."""
-    others = addresses != addresses[0]
-    specs, which = [pieces[0].spec], np.zeros(len(pieces), np.int64)
-    while others.any():
-        if len(specs) == FEW:
-            _, first, which = np.unique(addresses, return_index=True, return_inverse=True)
-            return [pieces[k].spec for k in first], which
-        k = others.argmax()
-        alike = addresses == addresses[k]
-        which[alike] = len(specs)
+    unassigned = addresses != addresses[0]
+    specs, spec_indices = [pieces[0].spec], np.zeros(len(pieces), np.int64)
+    while unassigned.any():
+        if len(specs) == MAX_SCANNED_SPECS:
+            _, first_pieces, spec_indices = np.unique(addresses, return_index=True, return_inverse=True)
+            return [pieces[k].spec for k in first_pieces], spec_indices
+        k = unassigned.argmax()
+        has_same_spec = addresses == addresses[k]
+        spec_indices[has_same_spec] = len(specs)
         specs.append(pieces[k].spec)
-        others &= ~alike
-    return specs, which
+        unassigned &= ~has_same_spec
+    return specs, spec_indices
 
 
-def _each(numbers: list[int], which: Array) -> Array:
+def _take_per_piece(spec_values: list[int], spec_indices: Array) -> Array:
     """Return for each piece the number of its spec."""
-    found: Array = np.array(numbers)[which]
-    return found
+    piece_values: Array = np.array(spec_values)[spec_indices]
+    return piece_values
 
 
-def _starts(sizes: Array) -> Array:
+def _start_offsets(sizes: Array) -> Array:
     """Return the start of each item of a packed sequence, given the sizes."""
     return np.cumsum(sizes) - sizes
 
 
 def _joined_shape(shapes: list[Shape], counts: list[int], axis: int | None, stacked: bool) -> Shape | None:
     """Return the shape of joined pieces, `counts[k]` of shape `shapes[k]`; None unless they fit."""
-    one = shapes[0]
+    first_shape = shapes[0]
     if axis is None:
         return (sum([prod(shape) * n for shape, n in zip(shapes, counts, strict=True)]),)
     if stacked:
-        return (*one[:axis], sum(counts), *one[axis:]) if shapes.count(one) == len(shapes) else None
-    before, after = one[:axis], one[axis + 1 :]
-    if any([len(shape) != len(one) or shape[:axis] != before or shape[axis + 1 :] != after for shape in shapes]):
+        return (*first_shape[:axis], sum(counts), *first_shape[axis:]) if shapes.count(first_shape) == len(shapes) else None
+    leading, trailing = first_shape[:axis], first_shape[axis + 1 :]
+    if any([len(shape) != len(first_shape) or shape[:axis] != leading or shape[axis + 1 :] != trailing for shape in shapes]):
         return None
-    return (*before, sum([shape[axis] * n for shape, n in zip(shapes, counts, strict=True)]), *after)
+    return (*leading, sum([shape[axis] * n for shape, n in zip(shapes, counts, strict=True)]), *trailing)
 
 
-def _copied_by_dtype(
+def _join_by_dtype(
     copy: Callable[..., bool],
     pieces: tuple[Any, ...],
     table: Array,
     specs: list[Spec],
-    which: Array,
+    spec_indices: Array,
     out: Array,
     axis: int | None,
     stacked: bool,
 ) -> bool:
-    """Join pieces of several dtypes: join the pieces of each dtype, then cast the parts into `out`. Return False if this was not possible.
-    """
-    to, widths = table[1], table[2]
+    """Join pieces of several dtypes: join the pieces of each dtype, then cast the buffers into `out`. Return False if impossible."""
+    addresses, widths = table[1], table[2]
     in_order = not axis  # the pieces follow one another in memory; otherwise they are cut into rows
     if not in_order and not stacked and len({spec.shape for spec in specs}) > 1:
         return False
-    widths[:] = _each([spec.nbytes for spec in specs], which)
-    table[3] = _each([spec.dtype.itemsize for spec in specs], which)
+    widths[:] = _take_per_piece([spec.nbytes for spec in specs], spec_indices)
+    table[3] = _take_per_piece([spec.dtype.itemsize for spec in specs], spec_indices)
     dtypes: list[DType] = list({spec.dtype: None for spec in specs})
-    kinds = _each([dtypes.index(spec.dtype) for spec in specs], which)
-    parts = []
+    dtype_indices = _take_per_piece([dtypes.index(spec.dtype) for spec in specs], spec_indices)
+    dtype_buffers = []
     for k, dtype in enumerate(dtypes):
-        chosen = kinds == k
-        own = widths[chosen]
-        part = np.empty(int(own.sum()) // dtype.itemsize, dtype.numpy)
-        to[chosen] = _starts(own) + _address(part)
-        parts.append(part)
+        has_dtype = dtype_indices == k
+        dtype_widths = widths[has_dtype]
+        dtype_buffer = np.empty(int(dtype_widths.sum()) // dtype.itemsize, dtype.numpy)
+        addresses[has_dtype] = _start_offsets(dtype_widths) + _address(dtype_buffer)
+        dtype_buffers.append(dtype_buffer)
     if not copy(pieces, _address(table), 1, 0):
         return False
     if in_order:
         flat, sizes = out.reshape(-1), [spec.size for spec in specs]
         if set(sizes) != {1}:
-            kinds = np.repeat(kinds, _each(sizes, which))
-        for k, part in enumerate(parts):
-            flat[kinds == k] = part
+            dtype_indices = np.repeat(dtype_indices, _take_per_piece(sizes, spec_indices))
+        for k, dtype_buffer in enumerate(dtype_buffers):
+            flat[dtype_indices == k] = dtype_buffer
         return True
     shape = specs[0].shape
     assert axis is not None
-    apart = out if stacked else out.reshape(*shape[:axis], len(pieces), *shape[axis:])
-    for k, part in enumerate(parts):
-        np.moveaxis(apart, axis, 0)[kinds == k] = part.reshape(-1, *shape)
+    separate_pieces = out if stacked else out.reshape(*shape[:axis], len(pieces), *shape[axis:])
+    for k, dtype_buffer in enumerate(dtype_buffers):
+        np.moveaxis(separate_pieces, axis, 0)[dtype_indices == k] = dtype_buffer.reshape(-1, *shape)
     return True

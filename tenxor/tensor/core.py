@@ -63,8 +63,8 @@ class Elsewhere:
     __slots__ = ()
 
     def __dir__(self) -> list[str]:
-        own = {name for cls in type(self).__mro__ if cls is not Elsewhere for name in vars(cls)}
-        return [name for name in super().__dir__() if name in own or name not in vars(Elsewhere)]
+        own_names = {name for cls in type(self).__mro__ if cls is not Elsewhere for name in vars(cls)}
+        return [name for name in super().__dir__() if name in own_names or name not in vars(Elsewhere)]
 
 
 class Core(Elsewhere):
@@ -101,9 +101,9 @@ class Core(Elsewhere):
         if setter is not None:
             setter(self, value)
             return
-        how = {"dtype": "x.astype(dtype), or x.view(dtype) for the same bytes", "shape": "x.reshape(shape)"}
+        remedies = {"dtype": "x.astype(dtype), or x.view(dtype) for the same bytes", "shape": "x.reshape(shape)"}
         raise UnknownAttribute(
-            f"a Tensor's {name!r} cannot be set; use {how.get(name, 'a view, or x[...] = values to write its elements')}"
+            f"a Tensor's {name!r} cannot be set; use {remedies.get(name, 'a view, or x[...] = values to write its elements')}"
         )
 
     def __delattr__(self, name: str) -> None:
@@ -192,8 +192,8 @@ class Core(Elsewhere):
             if recipe.size > MAX_SIZE:
                 check_count(recipe.op.name, recipe.shape)
             layout = _contiguous(recipe.shape)
-        for look in watchers:
-            look(node)
+        for watcher in watchers:
+            watcher(node)
         if node.buffer is None:
             if reads_pinned(node) and not node.traced:
                 realize(node)
@@ -214,7 +214,7 @@ class Core(Elsewhere):
         keys: list[object] = []
         sources: list[Any] = []
         offsets: list[int] = []
-        numbers: list[int] = []
+        number_positions: list[int] = []
         for x in operands:
             if isinstance(x, Core):
                 spec, storage = x.spec, x.storage
@@ -228,35 +228,37 @@ class Core(Elsewhere):
                 offsets.append(x.offset)
                 keys.append(spec)
             else:
-                kind = type(x)
-                if kind is not float and kind is not int:
+                number_type = type(x)
+                if number_type is not float and number_type is not int:
                     return cls._computed(op, operands)[0]
-                numbers.append(len(sources))
+                number_positions.append(len(sources))
                 sources.append(x)
                 offsets.append(0)
-                keys.append(kind)
+                keys.append(number_type)
         if type(keys[0]) is not Spec and (len(keys) == 1 or type(keys[1]) is not Spec):
             return cls._computed(op, operands)[0]
-        table, known, beside = found_with(op, keys)
-        every = table.get(known)
-        made = None if every is None else every.get(beside)
-        if made is None or not all([type(x) is float or made.low <= x <= made.high for x in map(sources.__getitem__, numbers)]):
-            found, recipe = cls._computed(op, operands)
+        table, operation, other_keys = found_with(op, keys)
+        templates = table.get(operation)
+        template = None if templates is None else templates.get(other_keys)
+        if template is None or not all(
+            [type(x) is float or template.low <= x <= template.high for x in map(sources.__getitem__, number_positions)]
+        ):
+            result, recipe = cls._computed(op, operands)
             if recipe is not None and not recipe.passing:
-                low, high = _integers_beside(op, [recipe.dtypes[k] for k in numbers])
-                remember_made(table, known, beside, Made(found.spec, recipe, low, high))
-            return found
-        recipe = made.recipe
+                low, high = _integer_bounds(op, [recipe.dtypes[k] for k in number_positions])
+                remember_made(table, operation, other_keys, Made(result.spec, recipe, low, high))
+            return result
+        recipe = template.recipe
         assert recipe is not None
-        for k in numbers:
+        for k in number_positions:
             sources[k] = Scalar(sources[k], recipe.dtypes[k])
-        found = cls._of(Node(recipe, tuple(sources), tuple(offsets)), made.spec.layout)
-        _set_spec(found, made.spec)
-        return found
+        result = cls._of(Node(recipe, tuple(sources), tuple(offsets)), template.spec.layout)
+        _set_spec(result, template.spec)
+        return result
 
-    def _with(self, op: Op, *others: Any) -> Self:
+    def _with(self, op: Op, *operands: Any) -> Self:
         """Return the pending tensor of an elementwise operation on this tensor and further operands."""
-        return self._compute(op, self, *others)
+        return self._compute(op, self, *operands)
 
     @classmethod
     def _computed(cls, op: Op, operands: Sequence[Any]) -> tuple[Self, Recipe | None]:
@@ -265,17 +267,17 @@ class Core(Elsewhere):
         The recipe is None if the result must not be cached.
         """
         if op.name in _COMPARISONS and {x.dtype for x in operands if isinstance(x, Core)} == _BOTH_SIGNS:
-            return cls._across_signs(op, operands), None
+            return cls._compare_mixed_signs(op, operands), None
         shape = broadcast(op.name, *[x.layout.shape for x in operands if isinstance(x, Core)])
-        beside = _dtype_for_numbers(op, operands)
+        number_dtype = _dtype_for_numbers(op, operands)
         sources: list[Node | Scalar] = []
         layouts: list[Layout | None] = []
         for x in operands:
             layout = None
             if not isinstance(x, Core):
                 if op is _POW and sources:
-                    _check_exponent(x, beside)
-                sources.append(scalar(x, beside, op.name))
+                    _check_exponent(x, number_dtype)
+                sources.append(scalar(x, number_dtype, op.name))
             elif type(x.storage) is Element and (number := x.storage.known(x.dtype)) is not None:
                 sources.append(Scalar(number, x.dtype))
             else:
@@ -290,15 +292,17 @@ class Core(Elsewhere):
         return cls._in_memory_order(op, shape, dtype, tuple(sources), layouts)
 
     @classmethod
-    def _across_signs(cls, op: Op, operands: Sequence[Any]) -> Self:
+    def _compare_mixed_signs(cls, op: Op, operands: Sequence[Any]) -> Self:
         """Return a comparison of int64 with uint64, which have no common dtype.
 
         Negative numbers are less than every uint64; non-negative numbers are compared as uint64.
         """
         signed = next(x for x in operands if x.dtype is int64)
-        alike = [cls._of(Node.of(_CAST, x.layout.shape, uint64, (x.node,), (x.layout,))) if x is signed else x for x in operands]
-        below = op.name == "not_equal" or op.name.startswith("less" if operands[0] is signed else "greater")
-        return cls._compute(OPS["where"], cls._compute(OPS["less"], signed, 0), below, cls._compute(op, *alike))
+        unsigned_operands = [
+            cls._of(Node.of(_CAST, x.layout.shape, uint64, (x.node,), (x.layout,))) if x is signed else x for x in operands
+        ]
+        negative_result = op.name == "not_equal" or op.name.startswith("less" if operands[0] is signed else "greater")
+        return cls._compute(OPS["where"], cls._compute(OPS["less"], signed, 0), negative_result, cls._compute(op, *unsigned_operands))
 
     @classmethod
     def _in_memory_order(
@@ -316,8 +320,8 @@ class Core(Elsewhere):
         permuted = tuple([None if x is None else x.permute(order) for x in layouts])
         node = Node.of(op, tuple([shape[axis] for axis in order]), dtype, sources, permuted)
         recipe = node.recipe
-        found = cls._of(node)
-        return found._view(found.layout.permute([order.index(axis) for axis in range(len(order))])), recipe
+        result = cls._of(node)
+        return result._view(result.layout.permute([order.index(axis) for axis in range(len(order))])), recipe
 
     def realize(self) -> Self:
         """Evaluate this tensor now, if pending, and return the tensor. Results are evaluated on demand, so no program needs to call this
@@ -349,22 +353,22 @@ def found_out(x: Core, name: str) -> Any:
 
     Raise AttributeError if the tensor is not initialized.
     """
-    found: Any
+    value: Any
     try:
         if name == "layout":
-            found = _spec_of(x, type(x)).layout.at(_offset_of(x, type(x)))
-            _set_layout(x, found)
+            value = _spec_of(x, type(x)).layout.at(_offset_of(x, type(x)))
+            _set_layout(x, value)
         elif name == "spec":
-            found = spec_of(_layout_of(x, type(x)), x.dtype)
-            _set_spec(x, found)
+            value = spec_of(_layout_of(x, type(x)), x.dtype)
+            _set_spec(x, value)
         else:
-            found = _layout_of(x, type(x)).offset
-            _set_offset(x, found)
+            value = _layout_of(x, type(x)).offset
+            _set_offset(x, value)
     except AttributeError:
         if not is_initialized(x):
             raise AttributeError(UNINITIALIZED) from None
         raise
-    return found
+    return value
 
 
 UNINITIALIZED = "Tensor: this object is not initialized; object.__new__ made it, or an attribute was deleted; make tensors with tx.asarray"
@@ -424,20 +428,20 @@ _COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater",
 
 def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
     """Return the dtype that decides how Python numbers among the operands are converted: the highest dtype of the tensors."""
-    found: DType | None = None
-    considered = operands[1:] if op.name == "where" else operands
-    for x in considered:
-        if isinstance(x, Core) and (found is None or x.dtype.rank > found.rank):
-            found = x.dtype
-    if found is None:
-        numbers = [x for x in considered if isinstance(x, (int, float, complex))]
-        found = max((of_number(x) for x in numbers), key=lambda d: d.rank)
-    if op.rule in (floating, inexact) and not (found.is_float or found.is_complex):
+    dtype: DType | None = None
+    candidates = operands[1:] if op.name == "where" else operands
+    for x in candidates:
+        if isinstance(x, Core) and (dtype is None or x.dtype.rank > dtype.rank):
+            dtype = x.dtype
+    if dtype is None:
+        numbers = [x for x in candidates if isinstance(x, (int, float, complex))]
+        dtype = max((of_number(x) for x in numbers), key=lambda d: d.rank)
+    if op.rule in (floating, inexact) and not (dtype.is_float or dtype.is_complex):
         return DEFAULT_FLOAT  # the operation computes in floats, so every number is accepted
-    return found.part if op.rule is number_and_real else found
+    return dtype.part if op.rule is number_and_real else dtype
 
 
-def _integers_beside(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
+def _integer_bounds(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
     """Return the lowest and the highest Python integer for which the dtypes of the scalar operands stay the same."""
     low, high = -LARGEST_INT, LARGEST_UNSIGNED
     for dtype in dtypes:
@@ -450,29 +454,29 @@ def _integers_beside(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
     return low, high
 
 
-def _check_exponent(value: Any, base: DType) -> None:
+def _check_exponent(value: Any, base_dtype: DType) -> None:
     """Raise NegativeExponent for a negative exponent of integers."""
-    if isinstance(value, int) and value < 0 and not (base.is_float or base.is_complex):
-        raise NegativeExponent.of(base, value)
+    if isinstance(value, int) and value < 0 and not (base_dtype.is_float or base_dtype.is_complex):
+        raise NegativeExponent.of(base_dtype, value)
 
 
-def scalar(value: Any, beside: DType, op: str) -> Scalar:
-    """Return a `Scalar` of a Python number, in the number's dtype beside a tensor of dtype `beside`.
+def scalar(value: Any, tensor_dtype: DType, op: str) -> Scalar:
+    """Return a `Scalar` of a Python number, in the number's dtype beside a tensor of dtype `tensor_dtype`.
 
     Raise DTypeError for objects that are no numbers.
     """
-    kind = type(value)
-    if kind is not float and kind is not int and kind is not bool and kind is not complex:
+    number_type = type(value)
+    if number_type is not float and number_type is not int and number_type is not bool and number_type is not complex:
         if not isinstance(value, (int, float, complex)):
             from ..sizes import Quotient, Size  # imported late: used while a call is traced with symbolic sizes
 
-            if isinstance(value, Size) or (isinstance(value, Quotient) and beside is DEFAULT_FLOAT):
-                return Scalar(value, beside)  # type: ignore[arg-type]  # how many elements a mean is of
+            if isinstance(value, Size) or (isinstance(value, Quotient) and tensor_dtype is DEFAULT_FLOAT):
+                return Scalar(value, tensor_dtype)  # type: ignore[arg-type]  # how many elements a mean is of
             raise DTypeError(
-                f"{op}: cannot compute with {described(value)} of type {kind.__name__}; use a tensor (tx.asarray) or a Python number"
+                f"{op}: cannot compute with {described(value)} of type {number_type.__name__}; use a tensor (tx.asarray) or a Python number"
             )
         value = plain_number(value)
-        kind = type(value)
-    if op in _COMPARISONS and kind is int and beside.is_integer and not beside.lowest <= value <= beside.highest:
+        number_type = type(value)
+    if op in _COMPARISONS and number_type is int and tensor_dtype.is_integer and not tensor_dtype.lowest <= value <= tensor_dtype.highest:
         return Scalar(inf if value > 0 else -inf, DEFAULT_FLOAT)  # an infinity of the same sign: the number is outside of the dtype's range
-    return Scalar(value, weak(value, beside, op))
+    return Scalar(value, weak(value, tensor_dtype, op))

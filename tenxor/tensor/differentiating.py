@@ -16,8 +16,8 @@ from .reducing import Reducing
 if TYPE_CHECKING:
     from ..derivatives.seen import Seen
 
-_ROOM = "tenxor.derivatives"
-adjoint, partials, reverse, seen, watched = [Late(f"{_ROOM}.{name}") for name in ("adjoint", "partials", "reverse", "seen", "watched")]
+_PACKAGE = "tenxor.derivatives"
+adjoint, partials, reverse, seen, watched = [Late(f"{_PACKAGE}.{name}") for name in ("adjoint", "partials", "reverse", "seen", "watched")]
 
 
 class Differentiating(Reducing):
@@ -127,8 +127,8 @@ class Differentiating(Reducing):
             if gradient is None:
                 g = seen.of_number(1.0, self.shape, self.dtype)
             else:
-                given = (gradient if create_graph else gradient.detach()).astype(self.dtype, copy=False)
-                g = seen.Seen(given.node, given.layout)
+                start_gradient = (gradient if create_graph else gradient.detach()).astype(self.dtype, copy=False)
+                g = seen.Seen(start_gradient.node, start_gradient.layout)
             reverse.tell_watched([adjoint.root(node, self.layout, g)], free=not (create_graph if retain_graph is None else retain_graph))
 
     def detach(self) -> Self:
@@ -156,7 +156,7 @@ class Differentiating(Reducing):
         >>> y.grad.tolist()
         [4.0, 4.0]
         """
-        watched.retain(self.storage, self._watched("retain_grad"))
+        watched.retain(self.storage, self._require_watch("retain_grad"))
 
     def register_hook(self, hook: Callable[[Self], Self | None]) -> Callable[[], None]:
         """Call `hook` with the gradient with respect to this tensor when the gradient is known. If `hook` returns a tensor, it replaces the
@@ -173,32 +173,32 @@ class Differentiating(Reducing):
         """
         if not callable(hook):
             raise ArgumentError(f"register_hook: the hook is {described(hook)}, which cannot be called")
-        watch, layout, own = self._watched("register_hook"), self.layout, self.__class__
+        watch, layout, tensor_class = self._require_watch("register_hook"), self.layout, self.__class__
 
-        def told(g: Seen) -> Seen | None:
-            part = g.through(layout)
-            found = hook(own(Storage(part.node), part.layout, part.dtype))
-            if found is None:
+        def call_hook(g: Seen) -> Seen | None:
+            view_gradient = g.through(layout)
+            replacement = hook(tensor_class(Storage(view_gradient.node), view_gradient.layout, view_gradient.dtype))
+            if replacement is None:
                 return None
-            if not isinstance(found, Differentiating) or found.shape != part.shape:
+            if not isinstance(replacement, Differentiating) or replacement.shape != view_gradient.shape:
                 raise ShapeError(
-                    f"register_hook: the hook gave {described(found)} for a gradient of shape {part.shape};"
+                    f"register_hook: the hook gave {described(replacement)} for a gradient of shape {view_gradient.shape};"
                     " give one like it, or None"
                 )
-            found = found.astype(part.dtype, copy=False)
-            whole: Seen = seen.stored(g, layout, seen.Seen(found.node, found.layout)).reshaped(g.shape)
-            return whole
+            replacement = replacement.astype(view_gradient.dtype, copy=False)
+            full_gradient: Seen = seen.stored(g, layout, seen.Seen(replacement.node, replacement.layout)).reshaped(g.shape)
+            return full_gradient
 
         key = max(watch.hooks, default=0) + 1
-        watch.hooks[key] = told
+        watch.hooks[key] = call_hook
 
         def remove() -> None:
             watch.hooks.pop(key, None)
 
         return remove
 
-    def _watched(self, op: str) -> Any:
-        found = watched.watch_of(self.storage, make=True)
-        if found is None:
+    def _require_watch(self, op: str) -> Any:
+        watch = watched.watch_of(self.storage, make=True)
+        if watch is None:
             raise DerivativeError(f"{op}: this tensor does not require a gradient; call x.requires_grad_() on its source")
-        return found
+        return watch

@@ -47,16 +47,16 @@ class _Versioned(ctypes.Structure):
 _VERSIONED, _LEGACY = b"dltensor_versioned", b"dltensor"
 _is_valid = ctypes.pythonapi.PyCapsule_IsValid
 _is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_get_pointer.restype, _get_pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 
 
-def _managed(capsule: Any) -> tuple[_Tensor, _Versioned | None]:
+def _read_capsule(capsule: Any) -> tuple[_Tensor, _Versioned | None]:
     """Return the structs in a capsule that has not been consumed; the second is None for an unversioned capsule."""
     if _is_valid(capsule, _VERSIONED):
-        versioned = _Versioned.from_address(_pointer(capsule, _VERSIONED))
+        versioned = _Versioned.from_address(_get_pointer(capsule, _VERSIONED))
         return versioned.tensor, versioned
-    return _Tensor.from_address(_pointer(capsule, _LEGACY)), None
+    return _Tensor.from_address(_get_pointer(capsule, _LEGACY)), None
 
 
 def capsule_of(array: Array, max_version: tuple[int, int] | None, *, is_bfloat16: bool, is_copied: bool) -> Any:
@@ -64,7 +64,7 @@ def capsule_of(array: Array, max_version: tuple[int, int] | None, *, is_bfloat16
     capsule.
     """
     capsule = array.__dlpack__(max_version=max_version)
-    tensor, versioned = _managed(capsule)
+    tensor, versioned = _read_capsule(capsule)
     if is_bfloat16:
         tensor.kind = _BFLOAT
     if is_copied and versioned is not None:
@@ -72,7 +72,7 @@ def capsule_of(array: Array, max_version: tuple[int, int] | None, *, is_bfloat16
     return capsule
 
 
-class _Renamed:
+class _BitsExporter:
     """A wrapper of another library's exporter of bfloat16, whose capsules NumPy reads as the bits."""
 
     def __init__(self, exporter: Any) -> None:
@@ -80,7 +80,7 @@ class _Renamed:
 
     def __dlpack__(self, **options: Any) -> Any:
         capsule = self.exporter.__dlpack__(**options)
-        tensor, _ = _managed(capsule)
+        tensor, _ = _read_capsule(capsule)
         if tensor.kind == _BFLOAT:
             tensor.kind = _UINT
         return capsule
@@ -91,7 +91,7 @@ class _Renamed:
 
 def received(exporter: Any, device: str | None, copy: bool | None, *, is_bfloat16: bool) -> Array:
     """Return a NumPy array over the memory of a DLPack exporter, or a necessary copy. For bfloat16 the array holds the bits."""
-    source = _Renamed(exporter) if is_bfloat16 else exporter
+    source = _BitsExporter(exporter) if is_bfloat16 else exporter
     if device is None and copy is None:  # the only call that the oldest exporters understand
         return np.from_dlpack(source)
     return np.from_dlpack(source, device="cpu" if device is not None else None, copy=copy)

@@ -85,20 +85,20 @@ class Exchange(Writing):
             return decoded(np.empty(layout.shape, self.dtype.numpy), self.dtype)
         if layout.base is None and layout.tables is None:
             strides = tuple(s * self.dtype.itemsize for s in layout.strides)
-            seen = np.ndarray(layout.shape, self.dtype.numpy, elements, layout.offset * self.dtype.itemsize, strides)
+            view = np.ndarray(layout.shape, self.dtype.numpy, elements, layout.offset * self.dtype.itemsize, strides)
             if self.dtype is bfloat16:
-                return decoded(seen, self.dtype)
+                return decoded(view, self.dtype)
             if layout.size <= PORTION:
-                return seen.copy()
-            found = np.empty(layout.shape, seen.dtype)
-            copied(found, seen)
+                return view.copy()
+            result = np.empty(layout.shape, view.dtype)
+            copied(result, view)
         elif layout.size <= PORTION:
-            found = elements[layout.offsets()]
+            result = elements[layout.offsets()]
         else:
-            found = np.empty(layout.shape, elements.dtype)
+            result = np.empty(layout.shape, elements.dtype)
             for key in portions(layout.shape):
-                found[key] = elements[layout.index(key).offsets()]
-        return decoded(found, self.dtype)
+                result[key] = elements[layout.index(key).offsets()]
+        return decoded(result, self.dtype)
 
     numpy = to_numpy
 
@@ -106,7 +106,7 @@ class Exchange(Writing):
         """Return the elements as Python numbers in nested lists; for a 0-d tensor a number."""
         if is_traced(self):
             traced.refuse_values("tolist", self)
-        return _listed(self.to_numpy())
+        return _to_lists(self.to_numpy())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         # the package ml_dtypes gives NumPy this dtype
@@ -139,8 +139,8 @@ class Exchange(Writing):
         """Return a NumPy array over this tensor's memory, for bfloat16 over the bits; None if no array can share the memory."""
         return self._shown() if self._unshared() is None else None
 
-    def _shown(self, *, whole: bool = False) -> Array:
-        """Return a NumPy array over this tensor's view of its memory, or with `whole` over the bytes of the whole storage."""
+    def _shown(self, *, whole_storage: bool = False) -> Array:
+        """Return a NumPy array over this tensor's view of its memory, or with `whole_storage` over the bytes of the whole storage."""
         layout, dtype = self.layout, self.dtype
         if layout.size == 0:
             check_count("to_numpy", layout.shape)
@@ -149,12 +149,12 @@ class Exchange(Writing):
             realize(storage.node)  # without the lock, under which the fast path is not built
         with lock:
             realize(storage.node)
-            shared = not ownership.alone(storage)  # queried first, since a local variable would count as a reference
+            has_readers = not ownership.alone(storage)  # queried first, since a local variable would count as a reference
             buffer = storage.node.buffer
             assert buffer is not None
-            if shared and not buffer.pins:  # other readers of this content must not see later writes
+            if has_readers and not buffer.pins:  # other readers of this content must not see later writes
                 buffer = self._part()
-            if whole:
+            if whole_storage:
                 layout, dtype = Layout.contiguous((buffer.nbytes,)), uint8
             return np.asarray(_Export(buffer, layout, dtype))
 
@@ -166,17 +166,17 @@ class Exchange(Writing):
         """
         if self.dtype is bfloat16 or self._unshared() is not None:
             raise AttributeError("__array_interface__")
-        layout, whole, size = self.layout, self._shown(whole=True), self.dtype.itemsize
+        layout, storage_bytes, itemsize = self.layout, self._shown(whole_storage=True), self.dtype.itemsize
         has_no_gaps = layout.is_contiguous()
         if not has_no_gaps and not layout.is_injective():
-            whole.flags.writeable = False
+            storage_bytes.flags.writeable = False
         return {
             "version": 3,
             "shape": layout.shape,
             "typestr": self.dtype.numpy.str,
-            "strides": tuple([s * size for s in layout.strides]),  # PIL needs strides: without them it takes the data for a buffer
-            "data": whole,
-            "offset": layout.offset * size if layout.size else 0,
+            "strides": tuple([s * itemsize for s in layout.strides]),  # PIL needs strides: without them it takes the data for a buffer
+            "data": storage_bytes,
+            "offset": layout.offset * itemsize if layout.size else 0,
         }
 
     def __buffer__(self, flags: int) -> memoryview:
@@ -197,9 +197,9 @@ class Exchange(Writing):
         b'\\x01\\x03\\x02\\x04'
         """
         order = "C" if order is None else one_of("tobytes", "order", order, "C", "F", "A", "K")
-        seen = self if order != "F" else self._view(self.layout.permute(range(len(self.layout.shape))[::-1]))
-        bits = seen._exported() if self._unshared() is None else None
-        return (encoded(seen.to_numpy(), self.dtype) if bits is None else bits).tobytes()
+        view = self if order != "F" else self._view(self.layout.permute(range(len(self.layout.shape))[::-1]))
+        bits = view._exported() if self._unshared() is None else None
+        return (encoded(view.to_numpy(), self.dtype) if bits is None else bits).tobytes()
 
     def __dlpack__(
         self,
@@ -223,17 +223,17 @@ class Exchange(Writing):
             raise BufferError(f"__dlpack__: tensors are on the CPU, {CPU}; there is no device {dl_device!r}")
         if max_version is not None and not (isinstance(max_version, tuple) and len(max_version) == 2):
             raise BufferError(f"__dlpack__: max_version is a pair of numbers, such as (1, 0), not {max_version!r}")
-        why = self._unshared()
-        if why is None and any([step < 0 for step in self.layout.strides]):
-            why = "it has negative strides, which consumers do not survive; use x.copy()"
-        shared = self._shown() if why is None and copy is not True else None
+        reason = self._unshared()
+        if reason is None and any([step < 0 for step in self.layout.strides]):
+            reason = "it has negative strides, which consumers do not survive; use x.copy()"
+        shared = self._shown() if reason is None and copy is not True else None
         legacy = max_version is None or max_version[0] < 1
         if legacy and shared is not None and not shared.flags.writeable:
-            shared, why = None, "it is read-only, which DLPack before 1.0 cannot say; use x.copy()"
+            shared, reason = None, "it is read-only, which DLPack before 1.0 cannot say; use x.copy()"
         is_copied = shared is None
         if shared is None:
             if copy is False:
-                raise BufferError(f"__dlpack__: this view of shape {self.layout.shape} cannot be shared: {why}")
+                raise BufferError(f"__dlpack__: this view of shape {self.layout.shape} cannot be shared: {reason}")
             shared = self._own()._shown()
             if not (copy or legacy):
                 shared.flags.writeable = False  # nobody could see a write to this temporary copy
@@ -275,18 +275,18 @@ class Exchange(Writing):
     @classmethod
     def _from_nested(cls, obj: Any, wanted: DType | None, op: str) -> Self:
         """Return a tensor of a number or of nested lists of numbers."""
-        found, dtype = nested.from_nested(cls, obj, wanted, op)
-        return found if isinstance(found, cls) else cls._from_numpy(found, dtype, True)
+        converted, dtype = nested.from_nested(cls, obj, wanted, op)
+        return converted if isinstance(converted, cls) else cls._from_numpy(converted, dtype, True)
 
     @classmethod
     def _of_array(cls, array: Any) -> Self:
         """Return a tensor with the elements of a NumPy array or scalar, as a copy unless the array is read-only for good."""
         array = np.asarray(array)
         for maker in makers:
-            found = maker.array_again(array, maker.arrays)
-            found = maker.of_array(array) if found is None else found
-            if type(found) is cls:
-                return found
+            tensor = maker.array_again(array, maker.arrays)
+            tensor = maker.of_array(array) if tensor is None else tensor
+            if type(tensor) is cls:
+                return tensor
         return cls._from_numpy(array)
 
     @classmethod
@@ -353,7 +353,7 @@ class Exchange(Writing):
         )
         buffer = foreign(address + low, high - low, array, frozen=lent or not array.flags.writeable)
         # NumPy's read-only flag does not bind other views of the memory
-        buffer.pins = 0 if lent or isinstance(_owner(array)[0], bytes) else 1
+        buffer.pins = 0 if lent or isinstance(_find_owner(array)[0], bytes) else 1
         node = data(buffer, ((high - low) // size,), dtype)
         return cls(Storage(node), Layout(array.shape, tuple(s // size for s in array.strides), -low // size), dtype)
 
@@ -367,19 +367,19 @@ def copied(target: Array, source: Array) -> None:
         np.copyto(target[key], source[key])
 
 
-def _listed(array: Array) -> Any:
+def _to_lists(array: Array) -> Any:
     """Return the elements in nested lists, converted in chunks."""
     if array.size <= PORTION:
         return array.tolist()
     if array.size > PORTION * len(array):
-        return [_listed(part) for part in array]
-    step, found = PORTION * len(array) // array.size, []
+        return [_to_lists(row) for row in array]
+    step, rows = PORTION * len(array) // array.size, []
     for start in range(0, len(array), step):
-        found += array[start : start + step].tolist()
-    return found
+        rows += array[start : start + step].tolist()
+    return rows
 
 
-def _owner(array: Array) -> tuple[Any, bool]:
+def _find_owner(array: Array) -> tuple[Any, bool]:
     """Return the object that owns the memory of an array, None for an array itself, and whether an array along the chain of views is
     writable.
     """
@@ -393,7 +393,7 @@ def _owner(array: Array) -> tuple[Any, bool]:
 
 def _is_read_only(array: Array) -> bool:
     """Return whether an array and every object below its chain of views are read-only."""
-    owner, writeable = _owner(array)
+    owner, writeable = _find_owner(array)
     if writeable or owner is None:
         return not writeable
     try:

@@ -28,7 +28,7 @@ wrong_index = Late("tenxor.plans.indices").wrong_index
 check_nesting = Late("tenxor.tensor.nested").check_nesting
 
 FEW = 4096  # indices that are checked at the call: it takes microseconds
-FEWER = 32  # indices that are checked in Python, faster than by NumPy
+MAX_INDICES_IN_PYTHON = 32  # indices that are checked in Python, faster than by NumPy
 
 
 class Selection(NamedTuple):
@@ -80,33 +80,33 @@ class Gathering(Movement):
             return self.take(self._indices("take", indices), axis, mode=mode, out=out)  # with a tensor, the call can be replayed
         layout = self.layout if axis is not None else self.ravel().layout
         axis = axis_of("take", 0 if axis is None else axis, layout.ndim)
-        places: Any = self._indices("take", indices)
+        index_tensor: Any = self._indices("take", indices)
         if one_of("take", "mode", mode, "raise", "wrap", "clip") != "raise" and (size := layout.shape[axis]):
-            places = places.astype(DEFAULT_INT, copy=False)
-            places = places % size if mode == "wrap" else places.clip(0, size - 1)
-        return into("take", out, self._gather(self._select("take", layout, (axis,), (places,), axis, (axis,))))
+            index_tensor = index_tensor.astype(DEFAULT_INT, copy=False)
+            index_tensor = index_tensor % size if mode == "wrap" else index_tensor.clip(0, size - 1)
+        return into("take", out, self._gather(self._select("take", layout, (axis,), (index_tensor,), axis, (axis,))))
 
     @spelled
     def gather(self, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Self:
         """Return a new tensor of the shape of `index`: the elements at the indices along an axis. See `tx.gather`."""
-        axis = self._axis_of_index("gather", axis, index)
+        axis = self._check_index_axis("gather", axis, index)
         return self._gather(self._select_within("gather", self.layout, axis, index))
 
     @spelled
     def index_select(self, axis: int | None = None, index: Operand | None = None, *, dim: int | None = None) -> Self:
         """Return a new tensor: the slices at the indices of a 1-D `index` along an axis. See `tx.index_select`."""
-        axis = self._axis_of_index("index_select", axis, index)
+        axis = self._check_index_axis("index_select", axis, index)
         indices = self._one_axis("index_select", index)
         return self._gather(self._select("index_select", self.layout, (axis,), (indices,), axis, (axis,)))
 
     @classmethod
-    def _indices(cls, op: str, given: Any) -> Self:
+    def _indices(cls, op: str, values: Any) -> Self:
         """Return indices as an integer tensor. Raise BadIndex for other dtypes."""
-        if isinstance(given, cls):
-            if not given.dtype.is_integer:
-                raise BadIndex(f"{op}: indices are integers, not {given.dtype}; for booleans use x[mask]")
-            return given
-        array = array_of(op, given)
+        if isinstance(values, cls):
+            if not values.dtype.is_integer:
+                raise BadIndex(f"{op}: indices are integers, not {values.dtype}; for booleans use x[mask]")
+            return values
+        array = array_of(op, values)
         if array.dtype.kind not in "iu":
             if array.size:
                 raise BadIndex(f"{op}: indices are integers, not {array.dtype}; for booleans use x[mask]")
@@ -119,12 +119,12 @@ class Gathering(Movement):
         layout: Layout,
         indexed: Sequence[int],
         indices: Sequence[Core],
-        place: int,
+        position: int,
         axes: Sequence[int],
     ) -> Selection:
         """Return the selection by index tensors along the `indexed` axes of a layout.
 
-        The common shape of the index tensors stands at position `place` among the other axes.
+        The common shape of the index tensors stands at position `position` among the other axes.
         """
         shape = indices[0].layout.shape if indices else ()
         if len(indices) > 1:
@@ -134,41 +134,41 @@ class Gathering(Movement):
                 raise BadIndex(
                     f"{op}: index arrays of shapes {[i.layout.shape for i in indices]} do not broadcast together"
                 ) from None
-        rest = [a for a in range(layout.ndim) if a not in indexed]
-        before, after, sizes = rest[:place], rest[place:], layout.shape
-        whole = (*[sizes[a] for a in before], *shape, *[sizes[a] for a in after])
-        order = (*before, *[None] * len(shape), *after, *indexed)
-        read = layout.arranged(order, (*whole, *[sizes[a] for a in indexed]))
+        remaining = [a for a in range(layout.ndim) if a not in indexed]
+        leading, trailing, sizes = remaining[:position], remaining[position:], layout.shape
+        selected_shape = (*[sizes[a] for a in leading], *shape, *[sizes[a] for a in trailing])
+        order = (*leading, *[None] * len(shape), *trailing, *indexed)
+        read = layout.arranged(order, (*selected_shape, *[sizes[a] for a in indexed]))
         throughs = []
         for i in indices:
             ndim = len(i.layout.shape)
-            new = [None] * (place + len(shape) - ndim)
-            throughs.append(i.layout.arranged((*new, *range(ndim), *[None] * len(after)), whole))
+            new_axes = [None] * (position + len(shape) - ndim)
+            throughs.append(i.layout.arranged((*new_axes, *range(ndim), *[None] * len(trailing)), selected_shape))
         return Selection(op, read, tuple(indices), tuple(throughs), tuple(axes))
 
-    def _select_along(self, op: str, layout: Layout, given: Any, axis: int) -> Selection:
+    def _select_along(self, op: str, layout: Layout, index: Any, axis: int) -> Selection:
         """Return the selection by an index tensor along an axis, as in `take_along_axis`: the other axes of both broadcast."""
-        indices = self._indices(op, given)
+        indices = self._indices(op, index)
         ndim, sizes = layout.ndim, layout.shape
         if indices.layout.ndim != ndim:
             raise ShapeError(
                 f"{op}: indices of shape {indices.layout.shape} for a tensor of shape {sizes}; both need as many axes"
             )
-        one = (*sizes[:axis], 1, *sizes[axis + 1 :])
+        layout_sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
         count = indices.layout.shape[axis]
-        others = broadcast(op, one, (*indices.layout.shape[:axis], 1, *indices.layout.shape[axis + 1 :]))
-        shape = (*others[:axis], count, *others[axis + 1 :])
-        every = range(ndim)
-        read = layout.arranged((*every[:axis], None, *every[axis + 1 :], axis), (*shape, sizes[axis]))
-        return Selection(op, read, (indices,), (indices.layout.arranged(every, shape),), (axis,))
+        common_sizes = broadcast(op, layout_sizes, (*indices.layout.shape[:axis], 1, *indices.layout.shape[axis + 1 :]))
+        shape = (*common_sizes[:axis], count, *common_sizes[axis + 1 :])
+        all_axes = range(ndim)
+        read = layout.arranged((*all_axes[:axis], None, *all_axes[axis + 1 :], axis), (*shape, sizes[axis]))
+        return Selection(op, read, (indices,), (indices.layout.arranged(all_axes, shape),), (axis,))
 
-    def _select_within(self, op: str, layout: Layout, axis: int, given: Any) -> Selection:
+    def _select_within(self, op: str, layout: Layout, axis: int, index: Any) -> Selection:
         """Return the selection by an index tensor along `axis`, as PyTorch's `gather` and `scatter` read it.
 
         On axes other than `axis`, position p of the index belongs to position p of the layout. The index may be shorter on them, and is
         never broadcast.
         """
-        indices = self._indices(op, given)
+        indices = self._indices(op, index)
         shape, sizes, ndim = indices.layout.shape, layout.shape, layout.ndim
         if len(shape) != ndim:
             raise ShapeError(f"{op}: index has shape {shape} and the tensor {sizes}; both must have the same number of axes")
@@ -176,18 +176,18 @@ class Gathering(Movement):
             raise ShapeError(
                 f"{op}: index has shape {shape} and the tensor {sizes}; index must be no longer than the tensor on all axes but {axis}"
             )
-        part = layout.index(tuple([slice(None) if a == axis else slice(0, n) for a, n in enumerate(shape)]))
-        read = part.arranged((*range(axis), None, *range(axis + 1, ndim), axis), (*shape, sizes[axis]))
+        window = layout.index(tuple([slice(None) if a == axis else slice(0, n) for a, n in enumerate(shape)]))
+        read = window.arranged((*range(axis), None, *range(axis + 1, ndim), axis), (*shape, sizes[axis]))
         return Selection(op, read, (indices,), (indices.layout,), (axis,))
 
-    def _one_axis(self, op: str, given: Any) -> Self:
+    def _one_axis(self, op: str, index: Any) -> Self:
         """Return 1-D indices. A single index becomes a 1-D tensor of length 1. Raise ShapeError for more axes."""
-        indices = self._indices(op, given)
+        indices = self._indices(op, index)
         if len(indices.layout.shape) > 1:
             raise ShapeError(f"{op}: index has shape {indices.layout.shape}; it must have one axis: use index.reshape(-1)")
         return indices._view(indices.layout.reshape((-1,)))
 
-    def _axis_of_index(self, op: str, axis: Any, index: Any) -> int:
+    def _check_index_axis(self, op: str, axis: Any, index: Any) -> int:
         """Return the axis as a non-negative number. Raise ArgumentError unless both the axis and the index were given."""
         if axis is None or index is None:
             raise ArgumentError(f"{op}: takes an axis and an index: x.{op}(axis, index)")
@@ -196,13 +196,13 @@ class Gathering(Movement):
     def _gather(self, selection: Selection) -> Self:
         """Return a new tensor with the elements that a selection reads from this storage."""
         op, shape = selection.op, selection.shape
-        never = 0 in shape or 0 in selection.sizes  # an empty result is never evaluated, so indices with values are checked now
+        is_empty = 0 in shape or 0 in selection.sizes  # an empty result is never evaluated, so indices with values are checked now
         for axis, size, index in zip(selection.axes, selection.sizes, selection.indices, strict=True):
-            some = index.size and not (size and index.node.traced)
-            if (never and some) or (index.size <= FEW and type(index.storage.node.buffer) is Buffer):
-                wrong = outside(index.to_numpy(), size)  # type: ignore[attr-defined]
-                if wrong is not None:
-                    raise wrong_index(op, wrong, axis, size)
+            has_values = index.size and not (size and index.node.traced)
+            if (is_empty and has_values) or (index.size <= FEW and type(index.storage.node.buffer) is Buffer):
+                bad_index = outside(index.to_numpy(), size)  # type: ignore[attr-defined]
+                if bad_index is not None:
+                    raise wrong_index(op, bad_index, axis, size)
         sources = (self.node, *[i.node for i in selection.indices])
         layouts = (selection.layout, *selection.throughs)
         return self._of(Node.of(gather(op, selection.axes), shape, self.dtype, sources, layouts))
@@ -210,7 +210,7 @@ class Gathering(Movement):
 
 def outside(indices: Any, size: int) -> int | None:
     """Return the first index that is out of range along an axis of `size`, or None."""
-    if 0 < indices.size <= FEWER:
+    if 0 < indices.size <= MAX_INDICES_IN_PYTHON:
         numbers = indices.ravel().tolist()
         if -size <= min(numbers) and max(numbers) < size:
             return None

@@ -33,8 +33,8 @@ traced = LateModule("tenxor.tensor.traced")
 T = TypeVar("T", bound="Indexing")
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _POINT, _POSITIVE = Layout.contiguous(()), OPS["positive"]
-_BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
-_NUMBERS = frozenset((int, float, bool, complex))
+_BASIC_TYPES = frozenset((int, slice, type(None), type(Ellipsis)))
+_NUMBER_TYPES = frozenset((int, float, bool, complex))
 
 
 class OIndex(Generic[T]):
@@ -45,30 +45,30 @@ class OIndex(Generic[T]):
     def __init__(self, tensor: T) -> None:
         self.tensor = tensor
 
-    def _parts(self, key: Any) -> tuple[bool, tuple[Any, ...]]:
-        """Return whether a part of a key is traced, and the parts; if so, as index arrays for every axis."""
-        parts = self.tensor._key_of(key)
-        if any(map(is_traced, parts)):
-            return True, traced.open_mesh(self.tensor.layout.shape, parts)
-        return False, parts
+    def _split_key(self, key: Any) -> tuple[bool, tuple[Any, ...]]:
+        """Return whether an item of a key is traced, and the items; if so, as index arrays for every axis."""
+        items = self.tensor._key_of(key)
+        if any(map(is_traced, items)):
+            return True, traced.open_mesh(self.tensor.layout.shape, items)
+        return False, items
 
-    def _selected(self, parts: tuple[Any, ...]) -> T:
-        plain = [p if type(p) is list or type(p) in _BASIC else _plain(p) for p in parts]
-        return self.tensor._view(self.tensor.layout.oindex(plain))
+    def _view_at(self, items: tuple[Any, ...]) -> T:
+        normalized = [p if type(p) is list or type(p) in _BASIC_TYPES else _normalize_item(p) for p in items]
+        return self.tensor._view(self.tensor.layout.oindex(normalized))
 
     def __getitem__(self, key: Key) -> T:
-        is_mesh, parts = self._parts(key)
+        is_mesh, items = self._split_key(key)
         t = self.tensor
-        return t._gather(t._select_at("oindex", t.layout, parts)) if is_mesh else self._selected(parts)
+        return t._gather(t._select_at("oindex", t.layout, items)) if is_mesh else self._view_at(items)
 
     def __setitem__(self, key: Key, value: Operand) -> None:
         op = "oindex assignment"
-        given = self.tensor._operand(value, op)
-        is_mesh, parts = self._parts(key)
+        operand = self.tensor._operand(value, op)
+        is_mesh, items = self._split_key(key)
         if is_mesh:
-            self.tensor._scatter(op, self.tensor._select_at("oindex", self.tensor.layout, parts), given)
+            self.tensor._scatter(op, self.tensor._select_at("oindex", self.tensor.layout, items), operand)
         else:
-            self._selected(parts)._write(given, op)
+            self._view_at(items)._write(operand, op)
 
 
 class Indexing(Scattering):
@@ -78,40 +78,40 @@ class Indexing(Scattering):
 
     def __getitem__(self, key: Key) -> Self:
         glance()
-        parts = key if isinstance(key, tuple) else (key,)
-        integers = True
-        for part in parts:
-            kind = type(part)
-            if kind is not int:
-                if kind not in _BASIC:
-                    return self._get_advanced(parts)
-                integers = False
-        if integers and len(parts) == len(self.layout.shape):
-            return self._element(parts)
-        return self._view(self.layout.index(parts))
+        items = key if isinstance(key, tuple) else (key,)
+        all_ints = True
+        for item in items:
+            item_type = type(item)
+            if item_type is not int:
+                if item_type not in _BASIC_TYPES:
+                    return self._get_advanced(items)
+                all_ints = False
+        if all_ints and len(items) == len(self.layout.shape):
+            return self._element(items)
+        return self._view(self.layout.index(items))
 
     def __setitem__(self, key: Key, value: Operand) -> None:
         glance()
-        parts = key if isinstance(key, tuple) else (key,)
-        for part in parts:
-            if type(part) not in _BASIC:
-                self._set_advanced(parts, self._operand(value, "assignment"))
+        items = key if isinstance(key, tuple) else (key,)
+        for item in items:
+            if type(item) not in _BASIC_TYPES:
+                self._set_advanced(items, self._operand(value, "assignment"))
                 return
-        if len(parts) == len(self.layout.shape):
-            number: Any = value if type(value) in _NUMBERS else number_of(value, self.dtype)
-            if number is not None and self._set_element(parts, number):
+        if len(items) == len(self.layout.shape):
+            number: Any = value if type(value) in _NUMBER_TYPES else number_of(value, self.dtype)
+            if number is not None and self._set_element(items, number):
                 return
-        target = self._view(self.layout.index(parts))
-        given: Any = self._operand(value, "assignment")
+        target = self._view(self.layout.index(items))
+        operand: Any = self._operand(value, "assignment")
         if (
-            isinstance(given, Core)
-            and given.storage is target.storage
-            and given.layout == target.layout
+            isinstance(operand, Core)
+            and operand.storage is target.storage
+            and operand.layout == target.layout
             and target.layout.is_injective()
         ):
             target.spec.writable = True
             return  # `t[key] += v` has written to it already
-        target._write(given)
+        target._write(operand)
 
     @spelled
     def unbind(self, axis: int = 0, *, dim: int | None = None) -> tuple[Self, ...]:
@@ -120,7 +120,7 @@ class Indexing(Scattering):
         axis = axis_of("unbind", axis, layout.ndim)
         if layout.ndim == 1:
             return tuple(self)  # type: ignore[arg-type]  # iteration is defined in a derived class
-        return tuple([self._view(one) for one in layout.along(axis)])
+        return tuple([self._view(slice_layout) for slice_layout in layout.along(axis)])
 
     unstack = unbind
 
@@ -128,7 +128,7 @@ class Indexing(Scattering):
     def oindex(self) -> OIndex[Self]:
         """A proxy for orthogonal indexing that returns views.
 
-        The key has a part for each axis: None (the whole axis), an int, a slice, or a list of ints or bools, with repeats.
+        The key has an item for each axis: None (the whole axis), an int, a slice, or a list of ints or bools, with repeats.
 
         >>> import tenxor as tx
         >>> t = tx.arange(20).reshape(4, 5)
@@ -164,7 +164,7 @@ class Indexing(Scattering):
                 traced.refuse_values("item", self)
             with lock:
                 read = (
-                    _read_of(node) if layout.shape == () and not coords and node.dtype is dtype is not bfloat16 else None
+                    _find_element_read(node) if layout.shape == () and not coords and node.dtype is dtype is not bfloat16 else None
                 )
                 if read is not None:  # evaluate the whole source, since other elements of it are likely to be read, too
                     node, layout = read
@@ -181,8 +181,8 @@ class Indexing(Scattering):
             offset = layout.ravel((0,) * len(layout.shape))
         if dtype is bfloat16:
             return float(self._view(Layout.contiguous((), offset)).to_numpy())
-        found: Number = node.buffer.typed(dtype).item(offset)  # type: ignore[union-attr]
-        return found
+        element: Number = node.buffer.typed(dtype).item(offset)  # type: ignore[union-attr]
+        return element
 
     def _set_element(self, coords: tuple[Any, ...], value: Number) -> bool:
         """Write a number to memory at once and return True, or return False if a kernel must do the write."""
@@ -223,40 +223,40 @@ class Indexing(Scattering):
     # Index arrays
 
     def _key_of(self, key: Any) -> tuple[Any, ...]:
-        """Return the parts of a key, with lists that hold traced indices as tensors."""
-        parts = key if isinstance(key, tuple) else (key,)
-        return tuple([self._operand(p, "indexing") if type(p) is list and any(map(is_traced, p)) else p for p in parts])
+        """Return the items of a key, with lists that hold traced indices as tensors."""
+        items = key if isinstance(key, tuple) else (key,)
+        return tuple([self._operand(p, "indexing") if type(p) is list and any(map(is_traced, p)) else p for p in items])
 
-    def _get_advanced(self, parts: tuple[Any, ...]) -> Self:
-        parts = _advanced(self._key_of(parts))
-        if all(type(p) in _BASIC for p in parts):
-            return self[parts]
-        found = at_once.read_at_once(self, parts)
-        if found is not None:
-            return self._copied(found, self.dtype)
-        return self._gather(self._select_at("indexing", self.layout, parts))
+    def _get_advanced(self, items: tuple[Any, ...]) -> Self:
+        items = _normalize_items(self._key_of(items))
+        if all(type(p) in _BASIC_TYPES for p in items):
+            return self[items]
+        elements = at_once.read_at_once(self, items)
+        if elements is not None:
+            return self._copied(elements, self.dtype)
+        return self._gather(self._select_at("indexing", self.layout, items))
 
-    def _set_advanced(self, parts: tuple[Any, ...], value: Any) -> None:
-        parts = self._key_of(parts)
-        if any([is_traced(p) and p.dtype.kind == "bool" for p in parts]):
-            traced.write_at_mask(self, parts, value)
+    def _set_advanced(self, items: tuple[Any, ...], value: Any) -> None:
+        items = self._key_of(items)
+        if any([is_traced(p) and p.dtype.kind == "bool" for p in items]):
+            traced.write_at_mask(self, items, value)
             return
-        mask = self._mask_of(parts)
+        mask = self._find_mask(items)
         if mask is not None and not isinstance(value, Core) and self.layout.is_injective():
             self._write(self._compute(OPS["where"], mask, value, self))
             return
-        parts = _advanced(parts)
-        if all(type(p) in _BASIC for p in parts):
-            self._view(self.layout.index(parts))._write(value)
-        elif not at_once.write_at_once(self, parts, value):
-            self._scatter("assignment", self._select_at("indexing", self.layout, parts), value)
+        items = _normalize_items(items)
+        if all(type(p) in _BASIC_TYPES for p in items):
+            self._view(self.layout.index(items))._write(value)
+        elif not at_once.write_at_once(self, items, value):
+            self._scatter("assignment", self._select_at("indexing", self.layout, items), value)
 
-    def _mask_of(self, parts: tuple[Any, ...]) -> Core | None:
+    def _find_mask(self, items: tuple[Any, ...]) -> Core | None:
         """Return the mask if the key is a single mask of this shape, else None. A number can be written at a mask without a search for true
         elements.
         """
-        (mask, *more) = parts
-        if more or getattr(mask, "shape", None) != self.layout.shape:
+        (mask, *further_items) = items
+        if further_items or getattr(mask, "shape", None) != self.layout.shape:
             return None
         if isinstance(mask, Core):
             return mask if mask.dtype.kind == "bool" else None
@@ -264,45 +264,45 @@ class Indexing(Scattering):
 
     def _selection(self, op: str, layout: Layout, key: Any) -> Selection:
         """Return the selection by any key in a layout. A key without index arrays only changes the layout."""
-        parts = _advanced(self._key_of(key))
-        if all(type(p) in _BASIC for p in parts):
-            return Selection(op, layout.index(parts), (), (), ())
-        return self._select_at(op, layout, parts)
+        items = _normalize_items(self._key_of(key))
+        if all(type(p) in _BASIC_TYPES for p in items):
+            return Selection(op, layout.index(items), (), (), ())
+        return self._select_at(op, layout, items)
 
-    def _select_at(self, op: str, layout: Layout, parts: tuple[Any, ...]) -> Selection:
+    def _select_at(self, op: str, layout: Layout, items: tuple[Any, ...]) -> Selection:
         """Return the selection by a key with index arrays in a layout."""
-        if len(parts) == 1 and not _is_boolean(parts[0]) and layout.shape:
-            return self._select(op, layout, (0,), (self._indices(op, parts[0]),), 0, (0,))
-        if len(parts) == 1 and parts[0].ndim > 0 and layout.shape[: parts[0].ndim] == parts[0].shape:
-            rows = layout.reshape((parts[0].size, *layout.shape[parts[0].ndim :]))
-            found = self._from_numpy(nonzero(parts[0].reshape(-1))[0])
-            return self._select(op, rows, (0,), (found,), 0, (0,))._replace(known=True)
+        if len(items) == 1 and not _is_boolean(items[0]) and layout.shape:
+            return self._select(op, layout, (0,), (self._indices(op, items[0]),), 0, (0,))
+        if len(items) == 1 and items[0].ndim > 0 and layout.shape[: items[0].ndim] == items[0].shape:
+            rows = layout.reshape((items[0].size, *layout.shape[items[0].ndim :]))
+            mask_indices = self._from_numpy(nonzero(items[0].reshape(-1))[0])
+            return self._select(op, rows, (0,), (mask_indices,), 0, (0,))._replace(known=True)
         basic: list[Any] = []
         indices: list[Core] = []
         indexed: list[int] = []  # axes of the result of basic indexing
         axes: list[int] = []
-        places: list[tuple[int, int]] = []  # of each advanced index and int: the position in the key, and among the remaining axes
+        positions: list[tuple[int, int]] = []  # of each advanced index and int: the position in the key, and among the remaining axes
         axis = 0
-        for k, p in enumerate(_expanded(layout, parts)):
-            left = len(basic) - sum(type(b) is int for b in basic)
+        for k, p in enumerate(_expand_items(layout, items)):
+            axis_count = len(basic) - sum(type(b) is int for b in basic)
             if p is Ellipsis:
                 continue
             if type(p) is int:
                 basic.append(p)
-                places.append((k, left))
+                positions.append((k, axis_count))
             elif p is None or type(p) is slice:
                 basic.append(p)
             else:
-                flag = isinstance(p, _Flag)
-                basic.append(None if flag else slice(None))
-                places.append((k, left))
-                indexed.append(left)
+                is_flag = isinstance(p, _Flag)
+                basic.append(None if is_flag else slice(None))
+                positions.append((k, axis_count))
+                indexed.append(axis_count)
                 axes.append(axis)
-                indices.append(self._indices(op, p.indices if flag else p))
+                indices.append(self._indices(op, p.indices if is_flag else p))
             axis += basic[-1] is not None
-        first, place = places[0]
-        neighbours = [k for k, _ in places] == list(range(first, first + len(places)))
-        return self._select(op, layout.index(tuple(basic)), indexed, indices, place if neighbours else 0, axes)
+        first_in_key, first_axis = positions[0]
+        are_adjacent = [k for k, _ in positions] == list(range(first_in_key, first_in_key + len(positions)))
+        return self._select(op, layout.index(tuple(basic)), indexed, indices, first_axis if are_adjacent else 0, axes)
 
     def nonzero(self) -> tuple[Self, ...]:
         """Return a new int64 tensor for each axis: the indices of the non-zero elements, in row-major order.
@@ -316,18 +316,19 @@ class Indexing(Scattering):
         return tuple([self._of_array(i.astype(np.int64, copy=False)) for i in nonzero(self.to_numpy())])
 
 
-def _are_indices(part: Any) -> bool:
-    """Return whether a part of a key is an integer tensor with axes or without a value yet. A 0-d tensor with a value becomes a Python int.
+def _is_index_tensor(item: Any) -> bool:
+    """Return whether an item of a key is an integer tensor with axes or without a value yet. A 0-d tensor with a value
+    becomes a Python int.
     """
-    return isinstance(part, Core) and part.dtype.is_integer and (len(part.layout.shape) > 0 or part.node.traced)
+    return isinstance(item, Core) and item.dtype.is_integer and (len(item.layout.shape) > 0 or item.node.traced)
 
 
-def _advanced(parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a key with index tensors unchanged, and the remaining parts as Python or NumPy objects."""
-    return tuple([p if _are_indices(p) else _plain(p) for p in parts])
+def _normalize_items(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a key with index tensors unchanged, and the remaining items as Python or NumPy objects."""
+    return tuple([p if _is_index_tensor(p) else _normalize_item(p) for p in items])
 
 
-def _read_of(node: Node) -> tuple[Node, Layout] | None:
+def _find_element_read(node: Node) -> tuple[Node, Layout] | None:
     """Return the source node and layout if a pending node is just an element of another node; otherwise None."""
     if node.op is _POSITIVE and node.shape == ():
         (source,), (layout,) = node.sources, node.layouts
@@ -343,57 +344,57 @@ def number_of(value: Any, dtype: DType) -> Number | None:
     return None
 
 
-def _is_boolean(part: Any) -> bool:
-    return isinstance(part, np.ndarray) and part.dtype.kind == "b"
+def _is_boolean(item: Any) -> bool:
+    return isinstance(item, np.ndarray) and item.dtype.kind == "b"
 
 
-def _plain(part: Any) -> Any:
-    """Return a part of a key as a Python or NumPy object: tensors and lists become arrays, NumPy integers become ints."""
-    if type(part) in _BASIC:
-        return part
-    if isinstance(part, Exchange):
-        if part.dtype.kind == "bool" and is_traced(part):
-            traced.refuse_mask("indexing", part)
-        part = part.to_numpy()
-    elif hasattr(part, "__index__") and not isinstance(part, (bool, np.ndarray, np.bool_, type)) and not getattr(part, "shape", ()):
-        return as_int(part)  # other libraries' arrays all have `__index__`; those with axes become arrays
-    array = array_of("indexing", part)
+def _normalize_item(item: Any) -> Any:
+    """Return an item of a key as a Python or NumPy object: tensors and lists become arrays, NumPy integers become ints."""
+    if type(item) in _BASIC_TYPES:
+        return item
+    if isinstance(item, Exchange):
+        if item.dtype.kind == "bool" and is_traced(item):
+            traced.refuse_mask("indexing", item)
+        item = item.to_numpy()
+    elif hasattr(item, "__index__") and not isinstance(item, (bool, np.ndarray, np.bool_, type)) and not getattr(item, "shape", ()):
+        return as_int(item)  # other libraries' arrays all have `__index__`; those with axes become arrays
+    array = array_of("indexing", item)
     if array.dtype.kind not in "iub":
         if array.size == 0:
             return array.astype(np.int64)
         if array.dtype.kind not in "fc":  # NumPy's names of text and object dtypes would not help the user
-            raise BadIndex(f"indexing: indices are integers or booleans, not {described(part)}")
-        which = f"of shape {array.shape}" if array.ndim else f"like {described(part)}"
-        raise BadIndex(f"indexing: indices are integers or booleans, not {array.dtype} {which}")
+            raise BadIndex(f"indexing: indices are integers or booleans, not {described(item)}")
+        description = f"of shape {array.shape}" if array.ndim else f"like {described(item)}"
+        raise BadIndex(f"indexing: indices are integers or booleans, not {array.dtype} {description}")
     if array.ndim == 0 and array.dtype.kind != "b":
         return int(array)
     return array
 
 
-def _expanded(layout: Layout, parts: Sequence[Any]) -> list[Any]:
+def _expand_items(layout: Layout, items: Sequence[Any]) -> list[Any]:
     """Return the key with boolean arrays as integer arrays, and an entry for each axis.
 
     An Ellipsis is kept and followed by its slices. Even without slices, the Ellipsis separates the index arrays before and after it.
     """
-    used = sum(
+    used_axes = sum(
         1 if type(p) in (int, slice) else p.ndim if p.dtype.kind == "b" else 1
-        for p in parts
+        for p in items
         if p is not None and p is not Ellipsis
     )
-    if used > layout.ndim:
-        raise IndexOutOfRange(f"indexing: {used} indices for a tensor of {layout.ndim} axes, shape {layout.shape}")
+    if used_axes > layout.ndim:
+        raise IndexOutOfRange(f"indexing: {used_axes} indices for a tensor of {layout.ndim} axes, shape {layout.shape}")
     key: list[Any] = []
-    seen = False
-    for p in parts:
+    has_ellipsis = False
+    for p in items:
         if p is Ellipsis:
-            if seen:
+            if has_ellipsis:
                 raise BadIndex("indexing: only one Ellipsis (...) is allowed in an index")
-            seen = True
-            key += [Ellipsis, *[slice(None)] * (layout.ndim - used)]
+            has_ellipsis = True
+            key += [Ellipsis, *[slice(None)] * (layout.ndim - used_axes)]
         elif _is_boolean(p):
             axis = sum(1 for k in key if k is not None and k is not Ellipsis and not isinstance(k, _Flag))
             sizes = layout.shape[axis : axis + p.ndim]
-            if len(sizes) < p.ndim or any(given not in (0, size) for given, size in zip(p.shape, sizes, strict=True)):
+            if len(sizes) < p.ndim or any(mask_size not in (0, size) for mask_size, size in zip(p.shape, sizes, strict=True)):
                 raise BadIndex(
                     f"indexing: a boolean index of shape {p.shape} does not match the sizes {sizes} from axis {axis} on"
                     f" of shape {layout.shape}"
@@ -401,8 +402,8 @@ def _expanded(layout: Layout, parts: Sequence[Any]) -> list[Any]:
             key += nonzero(p) if p.ndim else [_Flag(bool(p))]
         else:
             key.append(p)
-    if not seen:
-        key += [slice(None)] * (layout.ndim - used)
+    if not has_ellipsis:
+        key += [slice(None)] * (layout.ndim - used_axes)
     return key
 
 

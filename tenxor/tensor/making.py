@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 _C = TypeVar("_C", bound=Core)
 MOST_STEPS = 24  # nodes of a recorded result
 MOST_RULES = 1 << 12  # entries of each cache
-MOST = 1 << 20  # elements that are copied in one call, during which no signal is handled
+MAX_LIST_ELEMENTS = 1 << 20  # elements that are copied in one call, during which no signal is handled
 
 
 class Maker:
@@ -63,76 +63,76 @@ class Maker:
         for table in (self.blanks, self.rules, self.lists, self.arrays):
             table.clear()
 
-    def learnt(self, name: str, own: Callable[..., _C], args: tuple[Any, ...], named: dict[str, Any]) -> _C:
+    def learnt(self, name: str, fallback: Callable[..., _C], args: tuple[Any, ...], keywords: dict[str, Any]) -> _C:
         """Return the result of a function of arguments without tensors, and record the call if worthwhile."""
-        if not self.comes_again(name, args, named):
-            return own(*args, **named)
-        found = own(*args, **named)
-        made = self._remember(self.key_of(name, args, named), found)
-        if made is not None:
-            self.learn(name, made, own, args, named)
-        return found
+        if not self.comes_again(name, args, keywords):
+            return fallback(*args, **keywords)
+        result = fallback(*args, **keywords)
+        template = self._remember(self.key_of(name, args, keywords), result)
+        if template is not None:
+            self.learn(name, template, fallback, args, keywords)
+        return result
 
-    def _remember(self, key: Key | None, found: Core) -> Made | None:
+    def _remember(self, key: Key | None, result: Core) -> Made | None:
         """Cache the template of a pending result under `key`, and return the template; None if the result cannot be replayed."""
-        node, spec = found.storage.node, found.spec
-        is_whole = not found.offset and spec.gapless and spec.shape == node.shape and node.dtype is spec.dtype
+        node, spec = result.storage.node, result.spec
+        is_whole = not result.offset and spec.gapless and spec.shape == node.shape and node.dtype is spec.dtype
         order: list[Node] = []
         if key is None or not is_whole or not listed(node, (), order, 0):
             return None
         sources = [tuple([-1 - order.index(s) if isinstance(s, Node) else s for s in n.sources]) for n in order]
         steps = tuple([(n.recipe, read, n.offsets, True) for n, read in zip(order, sources, strict=True)])
-        return _kept(self.rules, key, Made(spec, steps=steps))
+        return _store(self.rules, key, Made(spec, steps=steps))
 
     def of_array(self, array: Any) -> Any:
         """Return a tensor with a copy of a small array's elements, or None if the fallback must convert it."""
         dtype, nbytes = OF_NUMPY.get(array.dtype), array.nbytes
         if nbytes > self.small or dtype is None or not array.dtype.isnative:
             return None
-        of_it = _kept(self.arrays, (array.shape, array.dtype), self._blank(array.shape, dtype))
-        found = self.blank(*of_it)
-        if found is None:
+        recipe_and_spec = _store(self.arrays, (array.shape, array.dtype), self._blank(array.shape, dtype))
+        tensor = self.blank(*recipe_and_spec)
+        if tensor is None:
             return None
-        buffer, lies_so = found.storage.node.buffer, array.flags.c_contiguous or not array.flags.writeable
-        return found if self.copy(array if lies_so else array.copy(), buffer, nbytes) else None
+        buffer, is_copyable = tensor.storage.node.buffer, array.flags.c_contiguous or not array.flags.writeable
+        return tensor if self.copy(array if is_copyable else array.copy(), buffer, nbytes) else None
 
     def of_list(self, cls: Any, numbers: list[Any]) -> Any:
         """Return a tensor of a list of numbers, or of rows of equal length: only floats, or only ints. None if the fallback must convert
         the list.
         """
-        first, rows, count = numbers[0] if numbers else None, 0, len(numbers)
-        if type(first) is list and first:
-            first, rows, count = first[0], count, len(first)
-        dtype, size = OF_NUMBERS.get(type(first)), (rows or 1) * count
-        if dtype is None or size > MOST:
+        sample, rows, count = numbers[0] if numbers else None, 0, len(numbers)
+        if type(sample) is list and sample:
+            sample, rows, count = sample[0], count, len(sample)
+        dtype, size = OF_NUMBERS.get(type(sample)), (rows or 1) * count
+        if dtype is None or size > MAX_LIST_ELEMENTS:
             return None
         shape = (rows, count) if rows else (count,)
         nbytes = size * dtype.itemsize
-        found = None
+        tensor = None
         if nbytes <= self.small:
             key = ((rows << 31 | count) << 1) | dtype.is_float
-            found = self.blank(*_kept(self.lists, key, self._blank(shape, dtype)))
-        if found is None:
+            tensor = self.blank(*_store(self.lists, key, self._blank(shape, dtype)))
+        if tensor is None:
             buffer = allocate(nbytes, "asarray", shape, dtype)
-            found = cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
-        return found if self.fill(numbers, found.storage.node.buffer, rows, count, dtype.is_float) else None
+            tensor = cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
+        return tensor if self.fill(numbers, tensor.storage.node.buffer, rows, count, dtype.is_float) else None
 
     def of_number(self, number: float) -> Any:
         """Return a 0-d tensor of a Python float or int, or None if the fallback must convert it."""
         dtype = OF_NUMBERS[type(number)]
-        found = self.blank(*self._blank((), dtype))
-        return found if found is not None and self.fill([number], found.storage.node.buffer, 0, 1, dtype.is_float) else None
+        tensor = self.blank(*self._blank((), dtype))
+        return tensor if tensor is not None and self.fill([number], tensor.storage.node.buffer, 0, 1, dtype.is_float) else None
 
     def _blank(self, shape: Shape, dtype: DType) -> tuple[Recipe, Spec]:
         """Return the recipe and the spec of contiguous data in memory."""
-        found = self.blanks.get((shape, dtype))
-        if found is None:
-            found = recipe_of(DATA, shape, dtype), spec_of(Layout.contiguous(shape), dtype)
-            self.blanks.keep((shape, dtype), found)
-        return found
+        entry = self.blanks.get((shape, dtype))
+        if entry is None:
+            entry = recipe_of(DATA, shape, dtype), spec_of(Layout.contiguous(shape), dtype)
+            self.blanks.keep((shape, dtype), entry)
+        return entry
 
 
-def _kept(table: dict[_K, _T], key: _K, value: _T) -> _T:
+def _store(table: dict[_K, _T], key: _K, value: _T) -> _T:
     """Store a value in a cache and return the value. A full cache is cleared first."""
     if len(table) >= MOST_RULES:
         table.clear()
@@ -140,18 +140,18 @@ def _kept(table: dict[_K, _T], key: _K, value: _T) -> _T:
     return value
 
 
-def listed(node: Node, inputs: Sequence[Node], order: list[Node], began: int) -> bool:
+def listed(node: Node, inputs: Sequence[Node], order: list[Node], oldest_serial: int) -> bool:
     """Append a pending node to `order`, after its operands, and return whether that was possible.
 
     The graph may read only `inputs` and numbers, and must have few nodes. Nodes without node operands must be new: their serial numbers
-    must be `began` or larger.
+    must be `oldest_serial` or larger.
     """
     if node.buffer is not None or node.stored or node.recipe.passing or len(order) >= MOST_STEPS:
         return False
-    alone = not any([type(s) is Node for s in node.sources])
-    if node.op is REINTERPRET or (alone and node.op is not POSITION and node.first < began):  # such a node may be older than the call
+    is_leaf = not any([type(s) is Node for s in node.sources])
+    if node.op is REINTERPRET or (is_leaf and node.op is not POSITION and node.first < oldest_serial):  # it may be older than the call
         return False
-    if not all([type(s) is not Node or s in inputs or s in order or listed(s, inputs, order, began) for s in node.sources]):
+    if not all([type(s) is not Node or s in inputs or s in order or listed(s, inputs, order, oldest_serial) for s in node.sources]):
         return False
     order.append(node)
     return len(order) <= MOST_STEPS

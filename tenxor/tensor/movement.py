@@ -91,10 +91,10 @@ class Movement(Exchange):
         [[0, 1, 2], [-7, 4, 5]]
         """
         glance()
-        found = self.layout.reshape(ints("reshape", shape))
-        if _by_columns("reshape", self.layout, order):
-            found = _turned(_turned(self.layout).reshape(found.shape[::-1]))
-        return self._view(found)
+        layout = self.layout.reshape(ints("reshape", shape))
+        if _is_column_major("reshape", self.layout, order):
+            layout = _reverse_axes(_reverse_axes(self.layout).reshape(layout.shape[::-1]))
+        return self._view(layout)
 
     @spelled
     def flatten(
@@ -117,8 +117,8 @@ class Movement(Exchange):
 
     def ravel(self, order: str = "C") -> Self:
         """Return a view with one axis, in row-major order; in column-major order for "F", and for "A" if the elements are stored so."""
-        if _by_columns("ravel", self.layout, order):
-            return self._view(_turned(self.layout)).ravel()
+        if _is_column_major("ravel", self.layout, order):
+            return self._view(_reverse_axes(self.layout)).ravel()
         return self._view(self.layout.reshape((-1,) if self.layout.size else (0,)))
 
     def unflatten(self, axis: int, sizes: Sequence[int]) -> Self:
@@ -153,7 +153,7 @@ class Movement(Exchange):
         >>> tx.arange(3).expand(2, 3).strides
         (0, 1)
         """
-        return self._view(_countable("expand", self.layout.expand(ints("expand", shape))))
+        return self._view(_check_countable("expand", self.layout.expand(ints("expand", shape))))
 
     broadcast_to = expand
 
@@ -188,7 +188,7 @@ class Movement(Exchange):
         >>> tx.arange(5).windows(0, 3).tolist()
         [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
         """
-        return self._view(_countable("windows", self.layout.windows(axis, size, step, dilation)))
+        return self._view(_check_countable("windows", self.layout.windows(axis, size, step, dilation)))
 
     unfold = windows
 
@@ -211,9 +211,9 @@ class Movement(Exchange):
             ends: Iterable[int] = [size // sections * k for k in range(1, sections)]
         else:
             ends = ints("split", (sections,))
-        before = (slice(None),) * axis
+        leading = (slice(None),) * axis
         bounds = pairwise(chain((0,), ends, (size,)))
-        return tuple(self._view(layout.index((*before, slice(a, b)))) for a, b in bounds)
+        return tuple(self._view(layout.index((*leading, slice(a, b)))) for a, b in bounds)
 
     @property
     def real(self) -> Self:
@@ -225,12 +225,12 @@ class Movement(Exchange):
         >>> t.tolist()
         [(1+2j), (7-4j)]
         """
-        return self._one_part(0) if self.dtype.is_complex else self._view(self.layout)
+        return self._view_component(0) if self.dtype.is_complex else self._view(self.layout)
 
     @real.setter
     def real(self, values: Any) -> None:
         """Write the real parts, as `x.real[...] = values` does. So `x.real += 1` works as in NumPy and PyTorch."""
-        _written(self.real, values)
+        _write_component(self.real, values)
 
     @property
     def imag(self) -> Self:
@@ -241,7 +241,7 @@ class Movement(Exchange):
         [2.0, -4.0]
         """
         if self.dtype.is_complex:
-            return self._one_part(1)
+            return self._view_component(1)
         zero = self._of(Node.of(OPS["cast"], (), self.dtype, (Scalar(0, self.dtype),), (None,)))
         return zero._view(zero.layout.expand(self.layout.shape))
 
@@ -250,31 +250,31 @@ class Movement(Exchange):
         """Write the imaginary parts, as `x.imag[...] = values` does. Raise ReadOnlyError for a real dtype."""
         if not self.dtype.is_complex:
             raise ReadOnlyError(f"imag: {self.dtype} has no imaginary parts to write; use x.astype(tx.complex128) first")
-        _written(self.imag, values)
+        _write_component(self.imag, values)
 
-    def _one_part(self, part: int) -> Self:
+    def _view_component(self, component: int) -> Self:
         """Return a view of the real (0) or imaginary (1) part of each complex element."""
         count = self.storage.nbytes // self.dtype.itemsize
-        return self.__class__(self.storage, self.layout.over(Layout((count,), (2,), part)), self.dtype.part)
+        return self.__class__(self.storage, self.layout.over(Layout((count,), (2,), component)), self.dtype.part)
 
     def _moved_last(self, op: str, axis: Any) -> tuple[Layout, int]:
         """Return the layout with one axis moved to the end, and the former position of this axis."""
-        place = axis_of(op, axis, self.layout.ndim)
-        return self.layout.moveaxis(place, -1), place
+        axis_position = axis_of(op, axis, self.layout.ndim)
+        return self.layout.moveaxis(axis_position, -1), axis_position
 
 
-def _by_columns(op: str, layout: Layout, order: str) -> bool:
+def _is_column_major(op: str, layout: Layout, order: str) -> bool:
     """Return whether an `order` argument means column-major order for a layout."""
     order = one_of(op, "order", order, "C", "F", "A")
-    return order == "F" or (order == "A" and not layout.is_contiguous() and _turned(layout).is_contiguous())
+    return order == "F" or (order == "A" and not layout.is_contiguous() and _reverse_axes(layout).is_contiguous())
 
 
-def _turned(layout: Layout) -> Layout:
+def _reverse_axes(layout: Layout) -> Layout:
     """Return a layout with its axes reversed."""
     return layout.permute(range(layout.ndim)[::-1])
 
 
-def _countable(op: str, layout: Layout) -> Layout:
+def _check_countable(op: str, layout: Layout) -> Layout:
     """Return a layout with repeated elements. Raise ShapeError if its positions cannot be counted in 64 bits."""
     if layout.size > MAX_POSITIONS:
         raise ShapeError(
@@ -303,18 +303,18 @@ def resized(layout: Layout, old: DType, new: DType) -> Layout:
         )
     wide, narrow = max(old.itemsize, new.itemsize), min(old.itemsize, new.itemsize)
     ratio = wide // narrow
-    rest, last = layout.strides[:-1], layout.shape[-1]
+    leading_strides, last_size = layout.strides[:-1], layout.shape[-1]
     if new.itemsize < old.itemsize:
-        return Layout((*layout.shape[:-1], last * ratio), (*(s * ratio for s in rest), 1), layout.offset * ratio)
-    if any(n % ratio for n in (*rest, last, layout.offset)):
+        return Layout((*layout.shape[:-1], last_size * ratio), (*(s * ratio for s in leading_strides), 1), layout.offset * ratio)
+    if any(n % ratio for n in (*leading_strides, last_size, layout.offset)):
         raise ShapeError(
-            f"view: {old} as {new} joins {ratio} elements to one: the last axis ({last}), the strides {layout.strides} and the offset"
+            f"view: {old} as {new} joins {ratio} elements to one: the last axis ({last_size}), the strides {layout.strides} and the offset"
             f" {layout.offset} must be multiples of {ratio}"
         )
-    return Layout((*layout.shape[:-1], last // ratio), (*(s // ratio for s in rest), 1), layout.offset // ratio)
+    return Layout((*layout.shape[:-1], last_size // ratio), (*(s // ratio for s in leading_strides), 1), layout.offset // ratio)
 
 
-def _written(part: Any, values: Any) -> None:
+def _write_component(component: Any, values: Any) -> None:
     """Write values into a part of complex numbers, unless the values are this view itself: then `x.real += 1` has written them already."""
-    if not (isinstance(values, Core) and values.storage is part.storage and values.layout == part.layout):
-        part[...] = values
+    if not (isinstance(values, Core) and values.storage is component.storage and values.layout == component.layout):
+        component[...] = values

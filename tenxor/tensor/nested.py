@@ -50,69 +50,69 @@ def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple
     if type(obj) is list and obj and type(obj[0]) is cls and wanted in (None, obj[0].dtype):
         from .copying import copied_together
 
-        together = copied_together(cls, op, obj, 0, stacked=True, mixed=wanted is None)
-        if together is not None:
-            return together, wanted
+        joined = copied_together(cls, op, obj, 0, stacked=True, mixed=wanted is None)
+        if joined is not None:
+            return joined, wanted
     check_nesting(obj, op)
-    shape, leaves, kinds = _unpacked(obj)
+    shape, leaves, kinds = _unpack(obj)
     if not kinds <= _PLAIN:
         check_records(leaves, kinds, op)
         if cls in kinds and any([type(x) is cls and x._has_past() for x in leaves]):
-            return _with_past(cls, shape, leaves, wanted, op), wanted
+            return _stack_recorded(cls, shape, leaves, wanted, op), wanted
         if kinds <= {cls, np.ndarray}:
-            stacked = _stacked(cls, shape, leaves, kinds, wanted, op)
+            stacked = _stack_pieces(cls, shape, leaves, kinds, wanted, op)
             if stacked is not None:
                 return stacked, wanted
         if kinds <= _SCALARS.keys():
             if wanted is None:
                 wanted = result_type(*(_SCALARS[kind] for kind in kinds))
             if len(kinds) == 1:
-                array = _array(leaves, _SCALARS[kinds.pop()].numpy)
+                array = _to_array(leaves, _SCALARS[kinds.pop()].numpy)
                 if OF_NUMPY[array.dtype] is wanted:
                     return array.reshape(shape), wanted
                 leaves = array.tolist()
             else:
                 leaves = [x.item() for x in leaves]
-        elif others := tuple([k for k in kinds - {cls} if hasattr(k, "__array__") and not issubclass(k, (np.ndarray, np.generic))]):
-            return from_nested(cls, _with_arrays(obj, others, op, 0), wanted, op)
+        elif array_types := tuple([k for k in kinds - {cls} if hasattr(k, "__array__") and not issubclass(k, (np.ndarray, np.generic))]):
+            return from_nested(cls, _replace_arrays(obj, array_types, op, 0), wanted, op)
         else:
             if wanted is None and kinds <= {cls, np.ndarray} and not any([x.size for x in leaves]):
                 wanted = result_type(*{dtype_of(x.dtype) for x in leaves})
-            shape, leaves = _measured(obj, op)
-            own = {x.dtype for x in leaves if hasattr(x, "dtype")}
-            if wanted is None and own and all(hasattr(x, "dtype") for x in leaves):
-                wanted = result_type(*own)
+            shape, leaves = _measure(obj, op)
+            leaf_dtypes = {x.dtype for x in leaves if hasattr(x, "dtype")}
+            if wanted is None and leaf_dtypes and all(hasattr(x, "dtype") for x in leaves):
+                wanted = result_type(*leaf_dtypes)
             leaves = [number_of(x, op) for x in leaves]
         kinds = set(map(type, leaves))
     if wanted is boolean and kinds != {bool}:
         leaves, kinds = list(map(bool, leaves)), {bool}
-    target = _target(kinds, wanted)
+    target = _target_dtype(kinds, wanted)
     if wanted is not None and wanted.is_integer and kinds & {float, complex}:
         _check_fit(leaves, wanted, op)
         if complex in kinds:
             check_real(op, DEFAULT_COMPLEX, wanted)
         if int in kinds:  # one by one, since float64 cannot represent the large integers beside the floats
-            leaves, target = [_whole(x, wanted) if type(x) is float else x for x in leaves], wanted
+            leaves, target = [_to_integer(x, wanted) if type(x) is float else x for x in leaves], wanted
     try:
-        return _array(leaves, target.numpy).reshape(shape), wanted
+        return _to_array(leaves, target.numpy).reshape(shape), wanted
     except OverflowError:
         if target is wanted and wanted.is_integer:
             _check_fit(leaves, wanted, op)
-        room = 2**63 if target.is_integer else DEFAULT_FLOAT.highest
-        big = next(x for x in leaves if type(x) is int and not -room <= x < room)
+        limit = 2**63 if target.is_integer else DEFAULT_FLOAT.highest
+        overflowing = next(x for x in leaves if type(x) is int and not -limit <= x < limit)
         raise OutOfBounds(
-            f"{op}: Python integer {shown_integer(big)} is out of range for {target}; give a dtype that holds it"
+            f"{op}: Python integer {shown_integer(overflowing)} is out of range for {target}; give a dtype that holds it"
         ) from None
 
 
-def _whole(x: float, dtype: DType) -> int:
+def _to_integer(x: float, dtype: DType) -> int:
     """Return a float as an integer of a dtype: truncated, limited to its range, and 0 for NaN."""
     if isnan(x):
         return 0
     return int(max(dtype.lowest, min(dtype.highest, x if isinf(x) else int(x))))
 
 
-def _target(kinds: set[type], wanted: DType | None) -> DType:
+def _target_dtype(kinds: set[type], wanted: DType | None) -> DType:
     """Return the dtype for reading numbers of the given types, before they are cast to the dtype `wanted`."""
     if wanted is not None and wanted.is_integer:
         return DEFAULT_FLOAT if float in kinds else wanted
@@ -139,21 +139,21 @@ def check_nesting(obj: Any, op: str) -> None:
     shape: list[int] = []
     while isinstance(obj, (list, tuple, range)):
         if len(shape) == MAX_NESTED_LISTS:
-            raise _too_deep(op)
+            raise _nesting_error(op)
         shape.append(len(obj))
         obj = next(iter(obj), None)
     if prod(shape) * POINTER_BYTES > MEMORY_BYTES:
         raise MemoryError(f"{op}: there is no memory for {prod(shape)} elements, those of nested lists of shape {tuple(shape)}")
 
 
-def _too_deep(op: str) -> ShapeError:
+def _nesting_error(op: str) -> ShapeError:
     return ShapeError(
         f"{op}: lists are nested in more than {MAX_NESTED_LISTS} levels, or a list contains itself; nested lists must have at most"
         f" {MAX_NESTED_LISTS} levels; give fewer, and reshape the tensor"
     )
 
 
-def _unpacked(obj: Any) -> tuple[tuple[int, ...], list[Any], set[type]]:
+def _unpack(obj: Any) -> tuple[tuple[int, ...], list[Any], set[type]]:
     """Return the shape of nested lists, the items of the innermost lists in order, and their types.
 
     Ragged lists are unpacked down to the level with different sizes. The loops run in C, in a fiftieth of a microsecond for each item.
@@ -161,39 +161,39 @@ def _unpacked(obj: Any) -> tuple[tuple[int, ...], list[Any], set[type]]:
     shape: list[int] = []
     items, types = [obj], {type(obj)}
     while types and types <= _LISTS:
-        sizes = _each(len, items)
+        sizes = _distinct_results(len, items)
         if len(sizes) > 1:
             break
         shape += sizes
-        items = _within(items, *sizes)
-        types = _each(type, items)
+        items = _flatten_lists(items, *sizes)
+        types = _distinct_results(type, items)
     return tuple(shape), items, types
 
 
-def _within(lists: list[Any], size: int) -> list[Any]:
+def _flatten_lists(lists: list[Any], size: int) -> list[Any]:
     """Return the items of lists of equal size."""
     if len(lists) * size <= PORTION:
         return list(chain.from_iterable(lists))
-    found: list[Any] = []
-    for some in _in_portions(lists[0]) if len(lists) == 1 else map(chain.from_iterable, _in_portions(lists, PORTION // size)):
-        found.extend(some)
-    return found
+    items: list[Any] = []
+    for chunk in _split_chunks(lists[0]) if len(lists) == 1 else map(chain.from_iterable, _split_chunks(lists, PORTION // size)):
+        items.extend(chunk)
+    return items
 
 
-def _in_portions(items: Sequence[Any], most: int = PORTION) -> Iterator[Sequence[Any]]:
-    """Return an iterator over slices of at most `most` items, so that signals are handled in between."""
-    step = max(most, 1)
+def _split_chunks(items: Sequence[Any], max_items: int = PORTION) -> Iterator[Sequence[Any]]:
+    """Return an iterator over slices of at most `max_items` items, so that signals are handled in between."""
+    step = max(max_items, 1)
     return (items[start : start + step] for start in range(0, len(items), step))
 
 
-def _each(function: Callable[[Any], _V], items: list[Any]) -> set[_V]:
+def _distinct_results(function: Callable[[Any], _V], items: list[Any]) -> set[_V]:
     """Return the set of results of a function for a list of items."""
     if len(items) <= PORTION:
         return set(map(function, items))
-    found: set[_V] = set()
-    for some in _in_portions(items):
-        found.update(map(function, some))
-    return found
+    results: set[_V] = set()
+    for chunk in _split_chunks(items):
+        results.update(map(function, chunk))
+    return results
 
 
 def check_records(leaves: list[Any], kinds: set[type], op: str) -> None:
@@ -206,33 +206,33 @@ def check_records(leaves: list[Any], kinds: set[type], op: str) -> None:
             )
 
 
-def _with_arrays(obj: Any, others: tuple[type, ...], op: str, depth: int) -> Any:
-    """Return nested lists with NumPy arrays in place of arrays of the types `others`. `depth` is the number of enclosing lists."""
+def _replace_arrays(obj: Any, array_types: tuple[type, ...], op: str, depth: int) -> Any:
+    """Return nested lists with NumPy arrays in place of arrays of the types `array_types`. `depth` is the number of enclosing lists."""
     if type(obj) in _LISTS:
         if depth == MAX_NESTED_LISTS:
-            raise _too_deep(op)
-        return [_with_arrays(x, others, op, depth + 1) for x in obj]
-    if not isinstance(obj, others):
+            raise _nesting_error(op)
+        return [_replace_arrays(x, array_types, op, depth + 1) for x in obj]
+    if not isinstance(obj, array_types):
         return obj
     try:
         return np.asarray(obj)
     except Exception as error:
-        kind = f"{type(obj).__name__} of {getattr(obj, 'dtype', 'no dtype')}"
-        raise DTypeError(f"{op}: {kind} does not show its elements to NumPy ({error}); copy it there, or convert it there") from error
+        array_type = f"{type(obj).__name__} of {getattr(obj, 'dtype', 'no dtype')}"
+        raise DTypeError(f"{op}: {array_type} does not show its elements to NumPy ({error}); copy it there, or convert it there") from error
 
 
-def _array(numbers: list[Any], dtype: Any) -> Array:
+def _to_array(numbers: list[Any], dtype: Any) -> Array:
     """Return Python numbers as a 1-D array."""
     if len(numbers) <= PORTION:
         return np.array(numbers, dtype)
-    found, end = np.empty(len(numbers), dtype), 0
-    for some in _in_portions(numbers):
-        found[end : end + len(some)] = np.array(some, dtype)
-        end += len(some)
-    return found
+    array, end = np.empty(len(numbers), dtype), 0
+    for chunk in _split_chunks(numbers):
+        array[end : end + len(chunk)] = np.array(chunk, dtype)
+        end += len(chunk)
+    return array
 
 
-def _with_past(cls: type[_T], outer: tuple[int, ...], leaves: list[Any], wanted: DType | None, op: str) -> _T:
+def _stack_recorded(cls: type[_T], outer: tuple[int, ...], leaves: list[Any], wanted: DType | None, op: str) -> _T:
     """Return a tensor of tensors and numbers with tape nodes among them. Raise ShapeError unless the shapes are equal."""
     from .pieces import written
 
@@ -242,11 +242,11 @@ def _with_past(cls: type[_T], outer: tuple[int, ...], leaves: list[Any], wanted:
     for x in pieces:
         if x.shape != inner:
             raise ShapeError(f"{op}: tensors of shapes {inner} and {x.shape} are not rows of one tensor; all shapes must be equal")
-    together = written(cls, op, pieces, 0, (len(pieces), *inner), dtype)
-    return together._view(Layout.contiguous((*outer, *inner)))
+    joined = written(cls, op, pieces, 0, (len(pieces), *inner), dtype)
+    return joined._view(Layout.contiguous((*outer, *inner)))
 
 
-def _stacked(
+def _stack_pieces(
     cls: type[_T], outer: tuple[int, ...], pieces: list[Any], types: set[type], wanted: DType | None, op: str
 ) -> _T | None:
     """Return a tensor of nested lists of tensors and arrays, or None if the elements must be read singly.
@@ -259,80 +259,81 @@ def _stacked(
 
     inner = pieces[0].shape
     shape = (*outer, *inner)
-    found = (joined_alike if wanted is not None else joined_quickly)(cls, op, pieces, types, 0, stacked=True)
-    if found is not None:
-        found = cls(found.storage, Layout.contiguous(shape), found.dtype)
-        if wanted is None or found.dtype is wanted:
-            return found
-        own = {found.dtype}
+    quick_result = (joined_alike if wanted is not None else joined_quickly)(cls, op, pieces, types, 0, stacked=True)
+    if quick_result is not None:
+        quick_result = cls(quick_result.storage, Layout.contiguous(shape), quick_result.dtype)
+        if wanted is None or quick_result.dtype is wanted:
+            return quick_result
+        piece_dtypes = {quick_result.dtype}
     else:
         if {x.shape for x in pieces} != {inner} or 0 in inner:
             return None
         if not are_arrays([x for x in pieces if type(x) is not cls]):
             return None
-        own = {dtype_of(d) for d in {x.dtype for x in pieces}}
-        if wanted is None or own == {wanted}:
-            return joined(cls, op, pieces, 0, shape, result_type(*own))
-    kinds = {_KINDS[d.kind] for d in own}
-    target = _target(kinds, wanted)
-    holds = wanted if wanted.is_integer else target
-    unsure = holds.is_integer and any(d.is_integer and not can_cast(d, holds) for d in own)
-    alone = uint64 in own and float not in kinds and complex not in kinds  # no integer dtype holds both uint64 and negative integers
-    if (unsure and float in kinds) or (alone and any(d.kind == "int" for d in own)):
+        piece_dtypes = {dtype_of(d) for d in {x.dtype for x in pieces}}
+        if wanted is None or piece_dtypes == {wanted}:
+            return joined(cls, op, pieces, 0, shape, result_type(*piece_dtypes))
+    kinds = {_KINDS[d.kind] for d in piece_dtypes}
+    target = _target_dtype(kinds, wanted)
+    checked_dtype = wanted if wanted.is_integer else target
+    may_overflow = checked_dtype.is_integer and any(d.is_integer and not can_cast(d, checked_dtype) for d in piece_dtypes)
+    # no integer dtype holds both uint64 and negative integers
+    has_lone_uint64 = uint64 in piece_dtypes and float not in kinds and complex not in kinds
+    if (may_overflow and float in kinds) or (has_lone_uint64 and any(d.kind == "int" for d in piece_dtypes)):
         return None
     if complex in kinds and not (wanted.is_complex or wanted is boolean):
         return None
-    together: Any = joined(cls, op, pieces, 0, shape, result_type(*own)) if found is None else found
-    if unsure:
-        elements = together.storage.node.buffer.typed(together.dtype)[: together.size]
-        if elements.min() < holds.lowest or elements.max() > holds.highest:
+    stacked: Any = joined(cls, op, pieces, 0, shape, result_type(*piece_dtypes)) if quick_result is None else quick_result
+    if may_overflow:
+        elements = stacked.storage.node.buffer.typed(stacked.dtype)[: stacked.size]
+        if elements.min() < checked_dtype.lowest or elements.max() > checked_dtype.highest:
             return None
-    cast: _T = together.astype(target, copy=False).astype(wanted, copy=False)
+    cast: _T = stacked.astype(target, copy=False).astype(wanted, copy=False)
     return cast
 
 
-def _measured(obj: Any, op: str) -> tuple[tuple[int, ...], list[Any]]:
+def _measure(obj: Any, op: str) -> tuple[tuple[int, ...], list[Any]]:
     """Return the shape of nested lists and their innermost items in order. Raise a ShapeError that names the place where they are ragged.
     """
     level: list[tuple[tuple[int, ...], Any]] = [((), obj)]
     shape: list[int] = []
     while level and _is_list(level[0][1]):
         size = len(level[0][1])
-        below: list[tuple[tuple[int, ...], Any]] = []
-        for place, item in level:
+        next_level: list[tuple[tuple[int, ...], Any]] = []
+        for path, item in level:
             if not _is_list(item) or len(item) != size:
-                found = f"{len(item)} items" if _is_list(item) else _shown(item)
+                description = f"{len(item)} items" if _is_list(item) else _describe_item(item)
                 raise ShapeError(
-                    f"{op}: ragged nested lists: at depth {len(shape)}, {_at(level[0][0])} has {size} items but {_at(place)} is {found};"
-                    " all lists of one depth must have the same length"
+                    f"{op}: ragged nested lists: at depth {len(shape)}, {_item_path(level[0][0])} has {size} items"
+                    f" but {_item_path(path)} is {description}; all lists of one depth must have the same length"
                 )
             items = np.asarray(item) if isinstance(item, np.ndarray) else item  # rows of an np.matrix are matrices, too
-            given = list(islice(items, size + 1))
-            if len(given) != size:
-                compared = "fewer" if len(given) < size else "more"
+            read_items = list(islice(items, size + 1))
+            if len(read_items) != size:
+                compared = "fewer" if len(read_items) < size else "more"
                 raise ShapeError(
-                    f"{op}: {_at(place)} of type {type(item).__name__} has the length {size} and gives {compared} items;"
+                    f"{op}: {_item_path(path)} of type {type(item).__name__} has the length {size} and gives {compared} items;"
                     " its length must be the number of its items"
                 )
-            below.extend(((*place, k), x) for k, x in enumerate(given))
+            next_level.extend(((*path, k), x) for k, x in enumerate(read_items))
         shape.append(size)
-        if not below:  # arrays without elements still have sizes of further axes
-            rests = {item.shape[1:] if hasattr(item, "shape") else () for _, item in level}
-            if len(rests) > 1:
-                sizes = ", ".join(str((0, *rest)) for rest in sorted(rests))
+        if not next_level:  # arrays without elements still have sizes of further axes
+            inner_shapes = {item.shape[1:] if hasattr(item, "shape") else () for _, item in level}
+            if len(inner_shapes) > 1:
+                sizes = ", ".join(str((0, *inner_shape)) for inner_shape in sorted(inner_shapes))
                 raise ShapeError(f"{op}: ragged nested lists: at depth {len(shape)} are items of shapes {sizes}; they need one shape")
-            shape += rests.pop()
-        level = below
-    for place, item in level:
+            shape += inner_shapes.pop()
+        level = next_level
+    for path, item in level:
         if _is_list(item):
             raise ShapeError(
-                f"{op}: ragged nested lists: at depth {len(shape)}, {_at(level[0][0])} is {_shown(level[0][1])} but {_at(place)}"
-                f" has {len(item)} items; all lists of one depth must have the same length"
+                f"{op}: ragged nested lists: at depth {len(shape)}, {_item_path(level[0][0])} is {_describe_item(level[0][1])}"
+                f" but {_item_path(path)} has {len(item)} items; all lists of one depth must have the same length"
             )
     return tuple(shape), [x for _, x in level]
 
 
-def _shown(x: Any) -> str:
+def _describe_item(x: Any) -> str:
     """Return a description of an item that is not a list, for error messages."""
     value = x.item() if isinstance(x, (Core, np.generic, np.ndarray)) else x  # type: ignore[union-attr]
     return f"the number {value!r}" if isinstance(value, (int, float, complex)) else f"{described(value)} of type {type(value).__name__}"
@@ -342,5 +343,5 @@ def _is_list(x: Any) -> bool:
     return isinstance(x, (list, tuple, range)) or (isinstance(x, (Core, np.ndarray)) and x.ndim > 0)
 
 
-def _at(place: tuple[int, ...]) -> str:
-    return "item " + "".join(f"[{k}]" for k in place) if place else "the whole"
+def _item_path(path: tuple[int, ...]) -> str:
+    return "item " + "".join(f"[{k}]" for k in path) if path else "the whole"

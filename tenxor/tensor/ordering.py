@@ -38,8 +38,8 @@ class Ordering(Protocols):
         >>> tx.asarray([3, 1, 2]).argsort().tolist()
         [1, 2, 0]
         """
-        found: Self = self._namespace().argsort(self, axis=axis, descending=descending, stable=stable)
-        return found
+        result: Self = self._namespace().argsort(self, axis=axis, descending=descending, stable=stable)
+        return result
 
     @spelled
     def topk(self, k: int, axis: int = -1, largest: bool = True, sorted: bool = True, *, dim: int | None = None) -> _TopK[Self]:
@@ -50,8 +50,8 @@ class Ordering(Protocols):
         >>> tx.asarray([3, 1, 2]).topk(2).values.tolist()
         [3, 2]
         """
-        found: _TopK[Self] = self._namespace().topk(self, k, axis=axis, largest=largest, sorted=sorted)
-        return found
+        result: _TopK[Self] = self._namespace().topk(self, k, axis=axis, largest=largest, sorted=sorted)
+        return result
 
     def searchsorted(self, v: Operand, side: str = "left", sorter: Operand | None = None) -> Self:
         """Return a new int64 tensor: the positions at which the elements of `v` would be inserted into this sorted tensor. See
@@ -61,8 +61,8 @@ class Ordering(Protocols):
         >>> tx.asarray([1, 3, 5]).searchsorted(4).item()
         2
         """
-        found: Self = self._namespace().searchsorted(self, v, side=side, sorter=sorter)
-        return found
+        result: Self = self._namespace().searchsorted(self, v, side=side, sorter=sorter)
+        return result
 
     @spelled
     def quantile(
@@ -84,8 +84,8 @@ class Ordering(Protocols):
         >>> tx.asarray([1.0, 2.0, 4.0]).quantile(0.5).item()
         2.0
         """
-        found: Self = self._namespace().quantile(self, q, axis, method=method, keepdims=keepdims, weights=weights, out=out)
-        return found
+        result: Self = self._namespace().quantile(self, q, axis, method=method, keepdims=keepdims, weights=weights, out=out)
+        return result
 
     def trace(self, offset: int = 0, *, dtype: DTypeLike | None = None, out: Self | None = None) -> Self:
         """Return a new tensor: the sum of the diagonal of each matrix. See `tx.linalg.trace`.
@@ -94,5 +94,5 @@ class Ordering(Protocols):
         >>> tx.asarray([[1, 2], [3, 4]]).trace().item()
         5
         """
-        found: Self = self._namespace().linalg.trace(self, offset=offset, dtype=dtype, out=out)
-        return found
+        result: Self = self._namespace().linalg.trace(self, offset=offset, dtype=dtype, out=out)
+        return result

@@ -32,10 +32,10 @@ Array = np.ndarray[Any, Any]
 Piece = Core | Array  # an array that satisfies `are_arrays`
 Shape = tuple[int, ...]
 _T = TypeVar("_T", bound=Core)
-FEWEST = 1 << 14  # bytes of a result, up to which copying is faster than kernels if the fast path evaluates the pieces
-FEW = 16  # pieces, some pending, each of which is computed directly into its place
-BATCH = 256  # pieces that NumPy copies in one call, and of which temporary copies may exist
-SPARSE = 1 << 12  # elements of a layout without strides, up to which reading by offsets is faster than a kernel
+FAST_COPY_LIMIT_BYTES = 1 << 14  # bytes of a result, up to which copying is faster than kernels if the fast path evaluates the pieces
+MAX_KERNEL_PIECES = 16  # pieces, some pending, each of which is computed directly into its place
+MAX_BATCH_PIECES = 256  # pieces that NumPy copies in one call, and of which temporary copies may exist
+MAX_OFFSET_READS = 1 << 12  # elements of a layout without strides, up to which reading by offsets is faster than a kernel
 _POSITIVE = OPS["positive"]
 
 
@@ -56,27 +56,33 @@ def is_followed(pieces: Sequence[Piece]) -> bool:
     return have_past(pieces) and not any([isinstance(p, Core) and p.node.traced for p in pieces])
 
 
-def followed(pieces: Sequence[Piece], make: Callable[[], _T], places: Callable[[_T], Sequence[Layout]]) -> _T:
-    """Return the tensor that `make` joins of pieces, recorded on the tape as a single step. `places` returns the layouts of the pieces in
-    the result.
+def followed(pieces: Sequence[Piece], make: Callable[[], _T], find_layouts: Callable[[_T], Sequence[Layout]]) -> _T:
+    """Return the tensor that `make` joins of pieces, recorded on the tape as a single step. `find_layouts` returns the layouts
+    of the pieces in the result.
     """
     with untracked():
-        found = make()
-    each = [(seen.Seen(p.node, p.layout), place) for p, place in zip(pieces, places(found), strict=True) if isinstance(p, Core)]
-    joining.follow(found.storage.node, [x for x, _ in each], tuple([place for _, place in each]))
-    return found
+        result = make()
+    piece_views = [
+        (seen.Seen(p.node, p.layout), layout)
+        for p, layout in zip(pieces, find_layouts(result), strict=True)
+        if isinstance(p, Core)
+    ]
+    joining.follow(result.storage.node, [x for x, _ in piece_views], tuple([layout for _, layout in piece_views]))
+    return result
 
 
-def places_of(pieces: Sequence[Piece], axis: int | None, whole: Layout) -> Sequence[Layout]:
-    """Return the layout of each piece, in its own shape, in a joined tensor of layout `whole`; see `moves_of`."""
-    return _places_of(tuple([piece.layout.shape if isinstance(piece, Core) else piece.shape for piece in pieces]), axis, whole)
+def places_of(pieces: Sequence[Piece], axis: int | None, result_layout: Layout) -> Sequence[Layout]:
+    """Return the layout of each piece, in its own shape, in a joined tensor of layout `result_layout`; see `moves_of`."""
+    return _layouts_of_shapes(
+        tuple([piece.layout.shape if isinstance(piece, Core) else piece.shape for piece in pieces]), axis, result_layout
+    )
 
 
 @lru_cache(1 << 8)
-def _places_of(shapes: tuple[Shape, ...], axis: int | None, whole: Layout) -> Sequence[Layout]:
-    alike = [Layout.contiguous(shape) for shape in shapes]
-    moves = _moves_of(alike, axis, whole)
-    return [place.reshape(shape) for (*_, place), shape in zip(moves, shapes, strict=True)]
+def _layouts_of_shapes(shapes: tuple[Shape, ...], axis: int | None, result_layout: Layout) -> Sequence[Layout]:
+    contiguous = [Layout.contiguous(shape) for shape in shapes]
+    moves = _moves_of(contiguous, axis, result_layout)
+    return [written.reshape(shape) for (*_, written), shape in zip(moves, shapes, strict=True)]
 
 
 def want_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
@@ -85,9 +91,9 @@ def want_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
         return True
     if is_shared(nbytes, len(pieces)):
         return all(isinstance(p, Core) for p in pieces)
-    if nbytes <= FEWEST and short_ways:
+    if nbytes <= FAST_COPY_LIMIT_BYTES and short_ways:
         return False
-    return len(pieces) <= FEW and any(isinstance(p, Core) and p.storage.node.buffer is None for p in pieces)
+    return len(pieces) <= MAX_KERNEL_PIECES and any(isinstance(p, Core) and p.storage.node.buffer is None for p in pieces)
 
 
 def joined_quickly(
@@ -99,46 +105,46 @@ def joined_quickly(
     sizes along the axis.
     """
     if types == {cls}:
-        together: _T | None = copied_together(cls, op, pieces, axis, stacked=stacked, mixed=True)
-        if together is None and len(pieces) > FEW and _computed(pieces):
-            together = copied_together(cls, op, pieces, axis, stacked=stacked, mixed=True)
-        if together is not None:
-            return together
+        result: _T | None = copied_together(cls, op, pieces, axis, stacked=stacked, mixed=True)
+        if result is None and len(pieces) > MAX_KERNEL_PIECES and _evaluate_pending(pieces):
+            result = copied_together(cls, op, pieces, axis, stacked=stacked, mixed=True)
+        if result is not None:
+            return result
     if types == {np.ndarray} and not stacked:
-        return _joined_arrays(cls, op, pieces, axis)
+        return _join_arrays(cls, op, pieces, axis)
     if types != {np.ndarray} and have_past(pieces):
         return None
-    found = joined_alike(cls, op, pieces, types, axis, stacked=stacked, mixed=True)
-    if found is not None:
-        return found
-    return _joined_rows(cls, op, pieces, axis, stacked) if types == {cls} and not axis else None
+    joined_pieces = joined_alike(cls, op, pieces, types, axis, stacked=stacked, mixed=True)
+    if joined_pieces is not None:
+        return joined_pieces
+    return _join_rows(cls, op, pieces, axis, stacked) if types == {cls} and not axis else None
 
 
-def _computed(tensors: Sequence[Core]) -> bool:
+def _evaluate_pending(tensors: Sequence[Core]) -> bool:
     """Evaluate the pending tensors among many, and return True; return False without pending ones, or if kernels should write them into
     their places.
     """
-    left = [t.storage.node for t in tensors if t.storage.node.buffer is None]
-    if not left or max([node.recipe.nbytes for node in left]) >= LARGE or have_past(tensors):
+    pending_nodes = [t.storage.node for t in tensors if t.storage.node.buffer is None]
+    if not pending_nodes or max([node.recipe.nbytes for node in pending_nodes]) >= LARGE or have_past(tensors):
         return False
     with lock:
-        for node in left:  # one by one: they are often alike, and then one plan serves all
+        for node in pending_nodes:  # one by one: they are often alike, and then one plan serves all
             realize(node)
     return True
 
 
-def _joined_arrays(cls: type[_T], op: str, arrays: Sequence[Array], axis: int | None) -> _T | None:
+def _join_arrays(cls: type[_T], op: str, arrays: Sequence[Array], axis: int | None) -> _T | None:
     """Return arrays joined along an axis, or flattened for None. Return None unless they fit and have supported dtypes."""
-    one, dtypes = arrays[0], dtypes_of(arrays)
+    first_array, dtypes = arrays[0], dtypes_of(arrays)
     if not OF_NUMPY.keys() >= set(dtypes):
         return None
     total, dtype = sum([a.size for a in arrays]), result_type(*[OF_NUMPY[d] for d in dtypes])
     shape: Shape = (total,)
     if axis is not None:
-        beside = prod(one.shape[:axis]) * prod(one.shape[axis + 1 :])
-        if not beside or total % beside:
+        slice_size = prod(first_array.shape[:axis]) * prod(first_array.shape[axis + 1 :])
+        if not slice_size or total % slice_size:
             return None
-        shape = (*one.shape[:axis], total // beside, *one.shape[axis + 1 :])
+        shape = (*first_array.shape[:axis], total // slice_size, *first_array.shape[axis + 1 :])
     check_count(op, shape)
     buffer = allocate(total * dtype.itemsize, op, shape, dtype)
     try:
@@ -148,39 +154,39 @@ def _joined_arrays(cls: type[_T], op: str, arrays: Sequence[Array], axis: int | 
     return cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
 
 
-def _joined_rows(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, stacked: bool) -> _T | None:
+def _join_rows(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, stacked: bool) -> _T | None:
     """Return tensors joined along their first axis, along a new first axis if `stacked`, or flattened for `axis` None.
 
     Return None unless they fit and all are contiguous and in memory.
     """
     row = tensors[0].layout.shape[not stacked :]
     with lock:
-        seen, dtypes = _rows(tensors, None if axis is None else row, stacked)
-        if not seen or (len(dtypes) > 1 and bfloat16 in dtypes):  # NumPy sees bfloat16 as integers
+        flat_arrays, dtypes = _flat_arrays(tensors, None if axis is None else row, stacked)
+        if not flat_arrays or (len(dtypes) > 1 and bfloat16 in dtypes):  # NumPy sees bfloat16 as integers
             return None
         dtype = result_type(*dtypes)
-        total = sum(map(len, seen))
+        total = sum(map(len, flat_arrays))
         nbytes = total * dtype.itemsize
         if not total or is_shared(nbytes, len(tensors)):
             return None
         shape = (total,) if axis is None else (len(tensors), *row) if stacked else (total // prod(row), *row)
         buffer = allocate(nbytes, op, shape, dtype)
         out = buffer.typed(dtype)[:total]
-        if len(dtypes) > 1 or nbytes > SMALL * len(seen):
-            np.concatenate(seen, out=out, casting="unsafe")
+        if len(dtypes) > 1 or nbytes > SMALL * len(flat_arrays):
+            np.concatenate(flat_arrays, out=out, casting="unsafe")
         else:
-            put_bytes(seen, out)
+            put_bytes(flat_arrays, out)
     return cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
 
 
-def _rows(tensors: Sequence[Core], row: Shape | None, stacked: bool) -> tuple[list[Array], list[DType]]:
+def _flat_arrays(tensors: Sequence[Core], row: Shape | None, stacked: bool) -> tuple[list[Array], list[DType]]:
     """Return the elements of tensors as flat arrays, and their distinct dtypes. Both lists are empty if the tensors do not fit.
 
     Each tensor must be contiguous and in memory, and have the shape `row` (no condition for None), after a first axis unless `stacked`.
     """
-    seen: list[Any] = []
+    arrays: list[Any] = []
     dtypes: dict[int, DType] = {}
-    own: DType | None = None
+    last_dtype: DType | None = None
     fitting: set[int] = set()  # ids of layouts that fit
     for t in tensors:
         layout, dtype, buffer = t.layout, t.dtype, t.storage.node.buffer
@@ -192,13 +198,13 @@ def _rows(tensors: Sequence[Core], row: Shape | None, stacked: bool) -> tuple[li
             if not fits or layout.strides != Layout.contiguous(shape).strides or layout.base or layout.tables:
                 return [], []
             fitting.add(id(layout))
-        if dtype is not own:
-            own = dtypes[id(dtype)] = dtype
+        if dtype is not last_dtype:
+            last_dtype = dtypes[id(dtype)] = dtype
         elements: Any = buffer._typed if buffer._typed_as is dtype else buffer.typed(dtype)
         if len(elements) != layout.size:
             elements = elements[layout.offset : layout.offset + layout.size]
-        seen.append(elements)
-    return seen, list(dtypes.values())
+        arrays.append(elements)
+    return arrays, list(dtypes.values())
 
 
 def joined(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, shape: Shape, dtype: DType) -> _T:
@@ -216,7 +222,7 @@ def joined(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, sh
                 realize(piece.storage.node)  # type: ignore[union-attr]
         buffer = allocate(size * dtype.itemsize, op, shape, dtype)
         if size:
-            _copy(pieces, axis, buffer.typed(dtype)[:size], dtype)
+            _copy_pieces(pieces, axis, buffer.typed(dtype)[:size], dtype)
     return cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
 
 
@@ -226,15 +232,15 @@ def written(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, s
     The pieces are joined as by `joined`.
     """
     tensors: list[Any] = [cls._from_numpy(p) if type(p) is np.ndarray else p for p in pieces]  # type: ignore[attr-defined]
-    return _stored(cls, op, tensors, moves_of(tensors, axis, Layout.contiguous(shape)), shape, dtype)
+    return _write_pieces(cls, op, tensors, moves_of(tensors, axis, Layout.contiguous(shape)), shape, dtype)
 
 
-def _stored(cls: type[_T], op: str, tensors: Sequence[Any], moves: Iterable[Move], shape: Shape, dtype: DType) -> _T:
+def _write_pieces(cls: type[_T], op: str, tensors: Sequence[Any], moves: Iterable[Move], shape: Shape, dtype: DType) -> _T:
     """Return a new pending tensor of writes: each move reads a tensor through a layout and writes through another layout."""
-    found: Any = cls._of(Node.of(EMPTY, shape, dtype))
-    for k, read, place in moves:
-        found._view(place)._write(tensors[k]._view(read), op)
-    return found  # type: ignore[no-any-return]
+    result: Any = cls._of(Node.of(EMPTY, shape, dtype))
+    for k, read, target in moves:
+        result._view(target)._write(tensors[k]._view(read), op)
+    return result  # type: ignore[no-any-return]
 
 
 def moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) -> _T:
@@ -244,111 +250,111 @@ def moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) ->
     """
     check_count(op, shape)
     if not is_followed([x]):
-        return _moved(cls, op, x, moves, shape)
+        return _copy_boxes(cls, op, x, moves, shape)
     boxes = [x._view(read) for _, read, _ in moves]
-    return followed(boxes, lambda: _moved(cls, op, x, moves, shape), lambda found: [place for *_, place in moves])
+    return followed(boxes, lambda: _copy_boxes(cls, op, x, moves, shape), lambda result: [target for *_, target in moves])
 
 
-def _moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) -> _T:
+def _copy_boxes(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) -> _T:
     """Return the boxes of `moved` as pending writes if they are large or have tape nodes; otherwise copy them now."""
     nbytes = prod(shape) * x.dtype.itemsize
     if have_past([x]) or is_shared(nbytes, len(moves)):
-        return _stored(cls, op, [x], moves, shape, x.dtype)
+        return _write_pieces(cls, op, [x], moves, shape, x.dtype)
     with lock:
         realize(x.storage.node)
         buffer = allocate(prod(shape) * x.dtype.itemsize, op, shape, x.dtype)
-        for _, read, place in moves:
+        for _, read, target in moves:
             if read.size:
-                _strided(buffer, place, x.dtype)[...] = _seen([x._view(read)], x.dtype)[0]
+                _strided_view(buffer, target, x.dtype)[...] = _as_arrays([x._view(read)], x.dtype)[0]
     return cls(Storage(data(buffer, shape, x.dtype)), Layout.contiguous(shape), x.dtype)
 
 
-def moves_of(pieces: Sequence[Any], axis: int | None, whole: Layout) -> Iterator[Move]:
-    """Return the copies that join pieces along an axis of a tensor of layout `whole`, or flattened for None."""
-    return _moves_of((piece.layout for piece in pieces), axis, whole)
+def moves_of(pieces: Sequence[Any], axis: int | None, result_layout: Layout) -> Iterator[Move]:
+    """Return the copies that join pieces along an axis of a tensor of layout `result_layout`, or flattened for None."""
+    return _moves_of((piece.layout for piece in pieces), axis, result_layout)
 
 
-def _moves_of(layouts: Iterable[Layout], axis: int | None, whole: Layout) -> Iterator[Move]:
-    start, at = 0, axis or 0
+def _moves_of(layouts: Iterable[Layout], axis: int | None, result_layout: Layout) -> Iterator[Move]:
+    start, joined_axis = 0, axis or 0
     for k, layout in enumerate(layouts):
         if axis is None:
             layout = layout.reshape((layout.size,))
-        elif layout.ndim < whole.ndim:
+        elif layout.ndim < result_layout.ndim:
             layout = layout.expand_dims(axis)
-        end = start + layout.shape[at]
-        yield Move(k, layout, whole.index((*(slice(None),) * at, slice(start, end))))
+        end = start + layout.shape[joined_axis]
+        yield Move(k, layout, result_layout.index((*(slice(None),) * joined_axis, slice(start, end))))
         start = end
 
 
-def _copy(pieces: Sequence[Piece], axis: int | None, out: Array, dtype: DType) -> None:
+def _copy_pieces(pieces: Sequence[Piece], axis: int | None, out: Array, dtype: DType) -> None:
     """Copy the pieces into the 1-D array `out`, joined along their axis `axis`, along a new last axis, or flattened for None."""
     inner: Shape = ()  # further axes of the result, beyond those of the pieces
-    before: tuple[slice, ...] = ()
+    leading: tuple[slice, ...] = ()
     if axis is not None:
         shape = pieces[0].shape
         inner = (1,) if axis == len(shape) else ()
         out = out.reshape(*shape[:axis], -1, *shape[axis + 1 :])
-        before = (slice(None),) * axis
+        leading = (slice(None),) * axis
     start, first = 0, 0
     while first < len(pieces):
         last, elements = first + 1, pieces[first].size
-        while last < min(first + BATCH, len(pieces)) and elements + pieces[last].size <= PORTION:
+        while last < min(first + MAX_BATCH_PIECES, len(pieces)) and elements + pieces[last].size <= PORTION:
             elements += pieces[last].size
             last += 1
-        seen = _seen(pieces[first:last], dtype, inner)
-        end = start + sum([each.size if axis is None else each.shape[axis] for each in seen])
-        place = out[(*before, slice(start, end))]
+        arrays = _as_arrays(pieces[first:last], dtype, inner)
+        end = start + sum([array.size if axis is None else array.shape[axis] for array in arrays])
+        target = out[(*leading, slice(start, end))]
         if elements <= PORTION or axis is None:
-            np.concatenate(seen, axis, out=place, casting="unsafe")
+            np.concatenate(arrays, axis, out=target, casting="unsafe")
         else:
-            for key in portions(place.shape):
-                np.copyto(place[key], seen[0][key], casting="unsafe")
+            for key in portions(target.shape):
+                np.copyto(target[key], arrays[0][key], casting="unsafe")
         start, first = end, last
 
 
-def _seen(pieces: Sequence[Piece], dtype: DType, inner: Shape = ()) -> list[Array]:
+def _as_arrays(pieces: Sequence[Piece], dtype: DType, inner: Shape = ()) -> list[Array]:
     """Return the elements of pieces in memory as NumPy arrays, to be copied to memory of `dtype`. `inner` are further axes, of size 1.
 
     They are views of the memory if NumPy can represent them.
     """
-    found: list[Array] = []
-    known: dict[tuple[DType, Shape], Shape] = {}  # strides in bytes, by dtype and strides in elements
+    arrays: list[Array] = []
+    strides_by_layout: dict[tuple[DType, Shape], Shape] = {}  # strides in bytes, by dtype and strides in elements
     for piece in pieces:
         if type(piece) is np.ndarray:
             elements = piece if dtype is not bfloat16 else encoded(piece, dtype)
-            found.append(elements.reshape(elements.shape + inner) if inner else elements)
+            arrays.append(elements.reshape(elements.shape + inner) if inner else elements)
             continue
-        layout, own = piece.layout, piece.dtype  # type: ignore[union-attr]
+        layout, piece_dtype = piece.layout, piece.dtype  # type: ignore[union-attr]
         if layout.base is not None or layout.tables is not None or layout.size == 0:
-            elements = _apart(piece).reshape(layout.shape + inner)  # type: ignore[arg-type]
+            elements = _copy_gathered(piece).reshape(layout.shape + inner)  # type: ignore[arg-type]
         else:
-            strides = known.get((own, layout.strides))
+            strides = strides_by_layout.get((piece_dtype, layout.strides))
             if strides is None:
-                strides = known[own, layout.strides] = (*[s * own.itemsize for s in layout.strides], *inner)
-            memory = piece.storage.node.buffer.typed(own)  # type: ignore[union-attr]
-            elements = np.ndarray(layout.shape + inner, own.numpy, memory, layout.offset * own.itemsize, strides)
-        if own is not dtype:
-            if own is bfloat16:
-                elements = decoded(elements, own)
+                strides = strides_by_layout[piece_dtype, layout.strides] = (*[s * piece_dtype.itemsize for s in layout.strides], *inner)
+            memory = piece.storage.node.buffer.typed(piece_dtype)  # type: ignore[union-attr]
+            elements = np.ndarray(layout.shape + inner, piece_dtype.numpy, memory, layout.offset * piece_dtype.itemsize, strides)
+        if piece_dtype is not dtype:
+            if piece_dtype is bfloat16:
+                elements = decoded(elements, piece_dtype)
             elif dtype is bfloat16:
                 elements = encoded(elements, dtype)
-        found.append(elements)
-    return found
+        arrays.append(elements)
+    return arrays
 
 
-def _strided(buffer: Buffer, layout: Layout, dtype: DType) -> Array:
+def _strided_view(buffer: Buffer, layout: Layout, dtype: DType) -> Array:
     """Return a NumPy view of a buffer through a layout with strides."""
     strides = [s * dtype.itemsize for s in layout.strides]
     return np.ndarray(layout.shape, dtype.numpy, buffer.typed(dtype), layout.offset * dtype.itemsize, strides)
 
 
-def _apart(piece: Core) -> Array:
+def _copy_gathered(piece: Core) -> Array:
     """Return a copy of the elements of a tensor whose layout has no strides."""
     layout, dtype = piece.layout, piece.dtype
     if layout.size == 0:
         return np.empty(layout.shape, dtype.numpy)
-    if layout.size > SPARSE:
+    if layout.size > MAX_OFFSET_READS:
         copied = piece._compute(_POSITIVE, piece).realize()
-        return _seen([copied], dtype)[0].copy()  # copied, since the memory of `copied` is reused when it is freed
+        return _as_arrays([copied], dtype)[0].copy()  # copied, since the memory of `copied` is reused when it is freed
     elements: Array = piece.storage.node.buffer.typed(dtype)[layout.offsets()]  # type: ignore[union-attr]
     return elements

@@ -37,8 +37,8 @@ class Protocols(Differentiating):
         """
         ours = UFUNCS.get(ufunc)
         if ours is not None and method == "__call__" and not out and not options:
-            plain = (type(self), float, int)
-            if all([type(x) in plain or is_of_numpy(x) for x in inputs]):
+            plain_types = (type(self), float, int)
+            if all([type(x) in plain_types or is_of_numpy(x) for x in inputs]):
                 return ours(*map(self._ours, inputs))
         from .ufuncs import applied
 
@@ -56,8 +56,8 @@ class Protocols(Differentiating):
         """Return the tensor as a pyarrow array, for `pyarrow.array`: an array of numbers, or of lists of them."""
         from .arrow import arrow_array
 
-        found = arrow_array("__arrow_array__", self.__array__())
-        return found if type is None else found.cast(type)
+        array = arrow_array("__arrow_array__", self.__array__())
+        return array if type is None else array.cast(type)
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
         """Return the capsules of a schema and an array for Arrow's C interface, which polars uses, for example."""
@@ -90,17 +90,17 @@ class Protocols(Differentiating):
         Large tensors are pickled in pieces. From protocol 5 on, the memory itself may travel out of band. A leaf that requires a gradient
         still requires one after unpickling.
         """
-        own = self if self._unshared() is None and self.layout.is_contiguous() else self._own()
-        elements = own._shown()
+        source = self if self._unshared() is None and self.layout.is_contiguous() else self._own()
+        elements = source._shown()
         content: Any
         if protocol >= 5:
             content = PickleBuffer(elements.data)
         else:
             flat = elements.reshape(-1).view(np.uint8)
             starts = range(0, max(1, flat.size), PORTION)
-            content = flat.tobytes() if len(starts) == 1 else tuple([_Piece(flat[k : k + PORTION], own) for k in starts])
-        given = (self.__class__, self.dtype.name, self.layout.shape, content)
-        return (_unpickled_leaf if self._is_parameter() else _unpickled), given
+            content = flat.tobytes() if len(starts) == 1 else tuple([_Piece(flat[k : k + PORTION], source) for k in starts])
+        arguments = (self.__class__, self.dtype.name, self.layout.shape, content)
+        return (_unpickled_leaf if self._is_parameter() else _unpickled), arguments
 
     def __sizeof__(self) -> int:
         """Return the bytes of the object and of the visible elements. For repeated elements, no more than the storage's bytes are counted.
@@ -190,8 +190,8 @@ def _piece(content: bytes) -> bytes:
     return content
 
 
-def _unpickled_leaf(*given: Any) -> Any:
-    return _unpickled(*given).requires_grad_()
+def _unpickled_leaf(*arguments: Any) -> Any:
+    return _unpickled(*arguments).requires_grad_()
 
 
 def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: Any) -> Any:
@@ -204,5 +204,5 @@ def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: Any) -> An
             end += len(piece)
         content = joined
     elements = np.frombuffer(content, d.numpy).reshape(shape) if 0 not in shape else np.empty(shape, d.numpy)
-    its_own = isinstance(content, bytearray) or not elements.flags.aligned  # memory received over a network may have any alignment
-    return cls._copied(elements, d) if its_own else cls._shared(elements, d)
+    must_copy = isinstance(content, bytearray) or not elements.flags.aligned  # memory received over a network may have any alignment
+    return cls._copied(elements, d) if must_copy else cls._shared(elements, d)

@@ -26,15 +26,14 @@ from .core import Core, Operand
 _scan = cache(Scan)  # cached, since recipes compare operations by identity
 
 
-def _out_of_order(layout: Layout, kept: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the memory order of the `kept` axes of a layout, or None if they are in row-major order. A result is stored in the same order.
-    """
+def _find_memory_order(layout: Layout, kept_axes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the memory order of some axes of a layout, or None if they are in row-major order. A result is stored in the same order."""
     if layout.base is not None or layout.tables is not None:
         return None
-    steps = [abs(layout.strides[axis]) for axis in kept]
+    steps = [abs(layout.strides[axis]) for axis in kept_axes]
     if steps == sorted(steps, reverse=True):
         return None
-    return memory_order([Layout(tuple([layout.shape[axis] for axis in kept]), tuple(steps))])
+    return memory_order([Layout(tuple([layout.shape[axis] for axis in kept_axes]), tuple(steps))])
 
 
 class Reducing(Arithmetic):
@@ -50,29 +49,29 @@ class Reducing(Arithmetic):
         layout = self.layout
         shape = layout.shape
         axes = axes_of(op, axis, len(shape))
-        kept = tuple([a for a in range(len(shape)) if a not in axes])
+        kept_axes = tuple([a for a in range(len(shape)) if a not in axes])
         if not reduction.has_identity:
             for a in axes:
                 if shape[a] == 0:
                     raise ShapeError(
                         f"{op}: axis {a} of shape {shape} has size 0, and nothing has no {op}; give a tensor with elements there"
                     )
-        back = None if len(kept) < 2 else _out_of_order(layout, kept)
-        if back is not None:
-            kept = tuple([kept[k] for k in back])
-        order = kept + axes
+        kept_order = None if len(kept_axes) < 2 else _find_memory_order(layout, kept_axes)
+        if kept_order is not None:
+            kept_axes = tuple([kept_axes[k] for k in kept_order])
+        order = kept_axes + axes
         source = layout if order == tuple(range(len(shape))) else layout.permute(order)
-        t = self._reduced(reduction, source, len(kept))
-        if back is not None:
-            t = t._view(t.layout.permute([back.index(k) for k in range(len(back))]))
+        t = self._reduce_trailing_axes(reduction, source, len(kept_axes))
+        if kept_order is not None:
+            t = t._view(t.layout.permute([kept_order.index(k) for k in range(len(kept_order))]))
             return t._view(t.layout.expand_dims(axes)) if keepdims else t
         return (
             t._view(Layout.contiguous(tuple([1 if a in axes else n for a, n in enumerate(shape)]))) if keepdims else t
         )
 
-    def _reduced(self, reduction: Reduction, source: Layout, kept: int) -> Self:
-        """Return the reduction of this storage, seen through `source`, over all axes but the first `kept`."""
-        return self._of(Node.of(reduction, source.shape[:kept], reduction.result(self.dtype), (self.node,), (source,)))
+    def _reduce_trailing_axes(self, reduction: Reduction, source: Layout, kept_count: int) -> Self:
+        """Return the reduction of this storage, seen through `source`, over all axes but the first `kept_count`."""
+        return self._of(Node.of(reduction, source.shape[:kept_count], reduction.result(self.dtype), (self.node,), (source,)))
 
     def _typed(self, dtype: DTypeLike | None) -> Self:
         return self if dtype is None else self.astype(dtype, copy=False)
@@ -279,8 +278,8 @@ class Reducing(Arithmetic):
         For complex numbers, the distance is the magnitude of the difference. A known `mean`, computed as `mean(axis, keepdims=True)`, may
         be given.
         """
-        found, result = self._variance("var", axis, correction, keepdims, mean)
-        return found._typed(result)
+        variance, result = self._variance("var", axis, correction, keepdims, mean)
+        return variance._typed(result)
 
     def _variance(
         self, op: str, axis: Axes, correction: float, keepdims: bool, mean: Operand | None
@@ -291,31 +290,31 @@ class Reducing(Arithmetic):
         wide, result = self._averaging(op)
         squared = OPS["squared_abs" if wide.dtype.is_complex else "square"]
         centre = wide._reduce_to_mean(op, axis, True) if mean is None else wide._operand(mean, op)
-        away = wide - centre
-        if away.layout.shape != wide.layout.shape:
+        distances = wide - centre
+        if distances.layout.shape != wide.layout.shape:
             raise ShapeError(
                 f"{op}: a mean of shape {wide.layout.shape} has that, or sizes of 1, as x.mean(axis, keepdims=True); this gives"
-                f" {away.layout.shape}"
+                f" {distances.layout.shape}"
             )
-        total = self._compute(squared, away)._reduce(REDUCTIONS["sum"], op, axis, keepdims)
+        total = self._compute(squared, distances)._reduce(REDUCTIONS["sum"], op, axis, keepdims)
         if mean is None:
-            # a separate node: with two readers, `away` would be stored
-            rest = (wide - centre)._reduce(REDUCTIONS["sum"], op, axis, keepdims)
-            total = total._less_rounded_mean(rest, self._count(op, axis))
-        exactly = int(correction) if isfinite(correction) and correction == int(correction) else correction
-        divisor = max(self._count(op, axis) - exactly, 0)
+            # a separate node: with two readers, `distances` would be stored
+            distance_sums = (wide - centre)._reduce(REDUCTIONS["sum"], op, axis, keepdims)
+            total = total._less_rounded_mean(distance_sums, self._count(op, axis))
+        exact_correction = int(correction) if isfinite(correction) and correction == int(correction) else correction
+        divisor = max(self._count(op, axis) - exact_correction, 0)
         return total._with(OPS["divide"], as_float(divisor)), result.part
 
-    def _less_rounded_mean(self, rest: Self, count: int | Self) -> Self:
+    def _less_rounded_mean(self, distance_sums: Self, count: int | Self) -> Self:
         """Return the sums of squared distances from the exact mean; this tensor holds the sums of squared distances from a rounded mean.
 
-        `rest` are the sums of the distances, 0 in exact arithmetic. The correction is `rest ** 2 / count` (the corrected two-pass
-        algorithm).
+        `distance_sums` are the sums of the distances, 0 in exact arithmetic. The correction is `distance_sums ** 2 / count` (the corrected
+        two-pass algorithm).
 
         T. Chan, G. Golub, R. LeVeque: Algorithms for computing the sample variance, 1983.
         """
-        size = rest.abs() if rest.dtype.is_complex else rest
-        excess = size * (size / (count if isinstance(count, Core) else as_float(count)))
+        magnitude = distance_sums.abs() if distance_sums.dtype.is_complex else distance_sums
+        excess = magnitude * (magnitude / (count if isinstance(count, Core) else as_float(count)))
         return self._with(OPS["less_rounding"], self._compute(OPS["minimum"], excess, self))
 
     @left_to("std")
@@ -334,8 +333,8 @@ class Reducing(Arithmetic):
         where: Operand | None = None,
     ) -> Self:
         """Return a new float tensor: the square root of `var`."""
-        found, result = self._variance("std", axis, correction, keepdims, mean)
-        return found._compute(OPS["deviation"], found)._typed(result)
+        variance, result = self._variance("std", axis, correction, keepdims, mean)
+        return variance._compute(OPS["deviation"], variance)._typed(result)
 
     def _count(self, op: str, axis: Axes) -> int:
         count = 1
@@ -345,38 +344,38 @@ class Reducing(Arithmetic):
 
     # Cumulative reductions
 
-    def _scan(self, how: str | Reduction, op: str, axis: Any, dtype: DTypeLike | None) -> Self:
-        """Return a cumulative reduction along an axis, or of the flattened tensor for None. `how` is the name of a reduction or a
-        reduction.
+    def _scan(self, reduction_like: str | Reduction, op: str, axis: Any, dtype: DTypeLike | None) -> Self:
+        """Return a cumulative reduction along an axis, or of the flattened tensor for None. `reduction_like` is a reduction or the name
+        of one.
         """
         t = self._typed(dtype)
         if axis is None:
             if t.layout.ndim != 1:
                 t = t.ravel()
             axis = 0
-        place = axis_of(op, axis, t.layout.ndim)
+        scan_axis = axis_of(op, axis, t.layout.ndim)
         layout = t.layout
-        in_memory = _out_of_order(layout, tuple(range(layout.ndim))) or tuple(range(layout.ndim))
-        whole = Layout.contiguous(tuple([layout.shape[a] for a in in_memory]))
-        back = [in_memory.index(a) for a in range(layout.ndim)]
-        loops = [*(a for a in in_memory if a != place), place]
-        target = whole.permute([back[a] for a in loops])
-        reduction = running(how, t.dtype) if isinstance(how, str) else how
+        in_memory = _find_memory_order(layout, tuple(range(layout.ndim))) or tuple(range(layout.ndim))
+        memory_layout = Layout.contiguous(tuple([layout.shape[a] for a in in_memory]))
+        axis_positions = [in_memory.index(a) for a in range(layout.ndim)]
+        loops = [*(a for a in in_memory if a != scan_axis), scan_axis]
+        target = memory_layout.permute([axis_positions[a] for a in loops])
+        reduction = running(reduction_like, t.dtype) if isinstance(reduction_like, str) else reduction_like
         reduction.check(op, t.dtype)
-        result = reduction.result(t.dtype)
-        found = self._of(Node.of(_scan(reduction), whole.shape, result, (t.node,), (layout.permute(loops),), target))
-        return found._view(found.layout.permute(back))._typed(dtype)
+        result_dtype = reduction.result(t.dtype)
+        result = self._of(Node.of(_scan(reduction), memory_layout.shape, result_dtype, (t.node,), (layout.permute(loops),), target))
+        return result._view(result.layout.permute(axis_positions))._typed(dtype)
 
-    def _extremes(self, how: str, op: str, axis: int) -> tuple[Self, Self]:
+    def _extremes(self, reduction_name: str, op: str, axis: int) -> tuple[Self, Self]:
         """Return the largest or smallest of elements `0..i` along an axis, and its last position. From the first NaN on, values are NaN."""
         axis = axis_of(op, axis, self.ndim)
-        values = self._scan(how, op, axis, None)
-        here: Any = self == values
+        values = self._scan(reduction_name, op, axis, None)
+        is_extreme: Any = self == values
         if self.dtype.is_float:
-            here = here | self.isnan()
+            is_extreme = is_extreme | self.isnan()
         shape = tuple([n if a == axis else 1 for a, n in enumerate(self.shape)])
-        places = self._of(Node.of(POSITION, shape, DEFAULT_INT))
-        return values, self._compute(OPS["where"], here, places, 0)._scan("max", op, axis, None)
+        positions = self._of(Node.of(POSITION, shape, DEFAULT_INT))
+        return values, self._compute(OPS["where"], is_extreme, positions, 0)._scan("max", op, axis, None)
 
     @left_to("cumsum")
     @spelled

@@ -44,62 +44,66 @@ def refuse_mask(op: str, mask: Core) -> NoReturn:
 
 
 def write_at_mask(t: Any, key: tuple[Any, ...], value: Any) -> None:
-    """Write to `t[key]`, where a part of the key is a traced mask, as `where(mask, value, t)`.
+    """Write to `t[key]`, where an item of the key is a traced mask, as `where(mask, value, t)`.
 
     Raise TraceError for a key with further arrays.
     """
-    (at, *more) = [k for k, part in enumerate(key) if is_traced(part) and part.dtype.kind == "bool"]
-    mask = key[at]
-    others = (*key[:at], *key[at + 1 :])
-    if more or not all([part is None or part is Ellipsis or type(part) in (int, slice) for part in others]):
+    (mask_position, *further_masks) = [k for k, item in enumerate(key) if is_traced(item) and item.dtype.kind == "bool"]
+    mask = key[mask_position]
+    other_items = (*key[:mask_position], *key[mask_position + 1 :])
+    if further_masks or not all([item is None or item is Ellipsis or type(item) in (int, slice) for item in other_items]):
         raise TraceError(
             "assignment: a traced mask stands beside ints, slices, None and ... only; combine masks with &, and write"
             " x[...] = tx.where(mask, value, x) for other keys"
         )
-    target = t._view(t.layout.index((*key[:at], *[slice(None)] * mask.ndim, *key[at + 1 :])))
-    if Ellipsis in key[:at]:
-        place = target.ndim - mask.ndim - len([part for part in key[at + 1 :] if type(part) is not int])
+    target = t._view(t.layout.index((*key[:mask_position], *[slice(None)] * mask.ndim, *key[mask_position + 1 :])))
+    if Ellipsis in key[:mask_position]:
+        mask_axis = target.ndim - mask.ndim - len([item for item in key[mask_position + 1 :] if type(item) is not int])
     else:
-        place = len([part for part in key[:at] if type(part) is not int])
-    after = target.ndim - place - mask.ndim
-    if target.shape[place : place + mask.ndim] != mask.shape:
-        raise BadIndex(f"indexing: a boolean index of shape {mask.shape} does not match the shape {target.shape} from axis {place} on")
+        mask_axis = len([item for item in key[:mask_position] if type(item) is not int])
+    trailing_ndim = target.ndim - mask_axis - mask.ndim
+    if target.shape[mask_axis : mask_axis + mask.ndim] != mask.shape:
+        raise BadIndex(f"indexing: a boolean index of shape {mask.shape} does not match the shape {target.shape} from axis {mask_axis} on")
     if isinstance(value, Core):
-        value = _for_all_selected(t, value, mask, after, int in map(type, others))
-    every = mask._view(mask.layout.reshape((*mask.shape, *[1] * after)))
-    target._write(target._compute(OPS["where"], every, value, target))
+        value = _for_all_selected(t, value, mask, trailing_ndim, int in map(type, other_items))
+    broadcast_mask = mask._view(mask.layout.reshape((*mask.shape, *[1] * trailing_ndim)))
+    target._write(target._compute(OPS["where"], broadcast_mask, value, target))
 
 
-def _for_all_selected(t: Any, value: Any, mask: Core, after: int, has_ints: bool) -> Any:
+def _for_all_selected(t: Any, value: Any, mask: Core, trailing_ndim: int, has_ints: bool) -> Any:
     """Return a value that is equal for every selected element, reshaped to the axes of the mask. Raise TraceError for separate values."""
     value = value.astype(t.dtype, copy=False)
     shape = value.shape
-    if len(shape) > after:
-        before, count, rest = shape[: len(shape) - after - 1], shape[len(shape) - after - 1], shape[len(shape) - after :]
+    if len(shape) > trailing_ndim:
+        leading, count, trailing = (
+            shape[: len(shape) - trailing_ndim - 1],
+            shape[len(shape) - trailing_ndim - 1],
+            shape[len(shape) - trailing_ndim :],
+        )
         if count != 1 or has_ints:
             raise TraceError(
                 f"assignment: a value of shape {shape} has an element for each that a traced mask selects, and how many these are is not"
                 " known; give one value for all, or write x[...] = tx.where(mask, values, x) with values of the shape of x"
             )
-        value = value.reshape((*before, *[1] * mask.layout.ndim, *rest))
+        value = value.reshape((*leading, *[1] * mask.layout.ndim, *trailing))
     return value
 
 
 def open_mesh(shape: tuple[int, ...], key: Any) -> tuple[Any, ...]:
     """Return index arrays for every axis. They broadcast to the selection of an orthogonal key with traced indices."""
-    each: list[Any] = []
+    indices: list[Any] = []
     for axis, (item, size) in enumerate(zip(per_axis(key, shape), shape, strict=True)):
         if is_traced(item):
             if item.dtype.kind == "bool":
                 refuse_mask("oindex", item)
             if item.ndim > 1:
                 raise BadIndex(f"oindex: the indices for axis {axis} have shape {item.shape}; they must have one axis")
-            each.append(item)
+            indices.append(item)
         elif item is None or type(item) is slice:
-            each.append(np.arange(size)[slice(None) if item is None else item])
+            indices.append(np.arange(size)[slice(None) if item is None else item])
         else:
-            each.append(index_list(item, axis, size) if np.ndim(item) else int(item))
-    axes = [k for k, item in enumerate(each) if getattr(item, "ndim", 0)]
+            indices.append(index_list(item, axis, size) if np.ndim(item) else int(item))
+    axes = [k for k, item in enumerate(indices) if getattr(item, "ndim", 0)]
     for n, k in enumerate(axes):
-        each[k] = each[k].reshape((-1, *[1] * (len(axes) - n - 1)))
-    return tuple(each)
+        indices[k] = indices[k].reshape((-1, *[1] * (len(axes) - n - 1)))
+    return tuple(indices)

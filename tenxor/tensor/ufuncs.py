@@ -33,8 +33,8 @@ _NAMES = {
     "arccosh": "acosh",
     "arctanh": "atanh",
 }
-_MORE = frozenset(("divmod", "fmod", "matmul", "vecdot"))  # our functions that are not in the op table
-_REDUCED = {
+_EXTRA_FUNCTIONS = frozenset(("divmod", "fmod", "matmul", "vecdot"))  # our functions that are not in the op table
+_REDUCE_FUNCTIONS = {
     "add": "sum",
     "multiply": "prod",
     "maximum": "max",
@@ -43,9 +43,9 @@ _REDUCED = {
     "logical_or": "any",
     "logaddexp": "logsumexp",
 }
-_ACCUMULATED = {"add": "cumulative_sum", "multiply": "cumulative_prod", "logaddexp": "logcumsumexp"}
-_AT = {"add": "sum", "subtract": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}
-_ARRAYS = frozenset((np.ndarray, list, tuple))
+_ACCUMULATE_FUNCTIONS = {"add": "cumulative_sum", "multiply": "cumulative_prod", "logaddexp": "logcumsumexp"}
+_AT_REDUCTIONS = {"add": "sum", "subtract": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}
+_ARRAY_TYPES = frozenset((np.ndarray, list, tuple))
 
 
 def applied(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -53,7 +53,7 @@ def applied(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], out: tupl
 
     Return NotImplemented if an operand belongs to another library that overrides ufuncs.
     """
-    if any([_decides(x) for x in (*inputs, *out)]):
+    if any([_overrides_ufuncs(x) for x in (*inputs, *out)]):
         return NotImplemented
     if any([isinstance(o, np.ndarray) for o in out]):  # an array that is written to stays an array
         return getattr(ufunc, method)(*for_numpy(inputs), out=for_numpy(out), **for_numpy(options))
@@ -63,10 +63,10 @@ def applied(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], out: tupl
     return _METHODS[method](tx, ufunc, inputs, out, options)
 
 
-def _decides(x: Any) -> bool:
+def _overrides_ufuncs(x: Any) -> bool:
     """Return whether `x` is of another class that overrides ufuncs."""
-    its = getattr(type(x), "__array_ufunc__", np.ndarray.__array_ufunc__)
-    return its is not np.ndarray.__array_ufunc__ and not isinstance(x, Core)
+    override = getattr(type(x), "__array_ufunc__", np.ndarray.__array_ufunc__)
+    return override is not np.ndarray.__array_ufunc__ and not isinstance(x, Core)
 
 
 def for_numpy(x: Any) -> Any:
@@ -80,37 +80,40 @@ def for_numpy(x: Any) -> Any:
     return x
 
 
-def _ours(tx: Any, ufunc: Any) -> Callable[..., Any] | None:
+def _find_function(tx: Any, ufunc: Any) -> Callable[..., Any] | None:
     """Return our function for a ufunc, or None."""
-    known = UFUNCS.get(ufunc)
-    if known is not None:
-        return known
+    cached = UFUNCS.get(ufunc)
+    if cached is not None:
+        return cached
     name = ufunc.__name__
     of_numpy: Any = getattr(np, name, None)
     if of_numpy is not ufunc:  # a ufunc of another library with the same name
         return None
     name = _NAMES.get(name, name)
-    if name not in OPS and name not in _MORE:
+    if name not in OPS and name not in _EXTRA_FUNCTIONS:
         return None
-    found: Callable[..., Any] = getattr(tx, name)
-    UFUNCS[ufunc] = found
-    return found
+    function: Callable[..., Any] = getattr(tx, name)
+    UFUNCS[ufunc] = function
+    return function
 
 
-def _called(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _call(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Return the result of a ufunc's call, or write the result into `out`."""
     where, dtype, casting = options.pop("where", True), options.pop("dtype", None), options.pop("casting", "same_kind")
     if where is not True and not out:
         raise ArgumentError(f"np.{ufunc.__name__}: with `where` the other elements have no value; give out=, a tensor that holds theirs")
-    ours = _ours(tx, ufunc)
-    if ours is None or options:
-        found = _by_numpy(tx, ufunc, "__call__", inputs, {**options, **({} if dtype is None else {"dtype": dtype})})
+    function = _find_function(tx, ufunc)
+    if function is None or options:
+        output = _compute_by_numpy(tx, ufunc, "__call__", inputs, {**options, **({} if dtype is None else {"dtype": dtype})})
     else:
-        given = [tx.asarray(x, dtype=dtype) if dtype is not None or type(x) in _ARRAYS or isinstance(x, np.generic) else x for x in inputs]
-        found = ours(*given)
+        operands = [
+            tx.asarray(x, dtype=dtype) if dtype is not None or type(x) in _ARRAY_TYPES or isinstance(x, np.generic) else x
+            for x in inputs
+        ]
+        output = function(*operands)
     if not out:
-        return found
-    results = found if isinstance(found, tuple) else (found,)
+        return output
+    results = output if isinstance(output, tuple) else (output,)
     for target, result in zip(out, results, strict=True):
         if target is not None:
             if casting != "same_kind" and not can_cast(result.dtype, target.dtype, casting):  # `_receive` tests "same_kind" itself
@@ -124,7 +127,7 @@ def _called(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], 
     return written if len(written) > 1 else written[0]
 
 
-def _by_numpy(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _compute_by_numpy(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Return the result of a ufunc without a counterpart here, computed by NumPy on the same memory, as tensors.
 
     Raise DerivativeError if an input has a tape node.
@@ -134,68 +137,68 @@ def _by_numpy(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], options
             f"np.{ufunc.__name__}: Tenxor has no such function, so no derivative; compute it on x.detach() if you need none"
         )
     with np.errstate(all="ignore"):  # infinities and NaN are ordinary results
-        found = getattr(ufunc, method)(*for_numpy(inputs), **for_numpy(options))
-    return tuple([tx.asarray(x, copy=True) for x in found]) if isinstance(found, tuple) else tx.asarray(found, copy=True)
+        output = getattr(ufunc, method)(*for_numpy(inputs), **for_numpy(options))
+    return tuple([tx.asarray(x, copy=True) for x in output]) if isinstance(output, tuple) else tx.asarray(output, copy=True)
 
 
-def _truths(name: str, t: Any) -> Any:
+def _to_booleans(name: str, t: Any) -> Any:
     """Return the operand of a logical reduction as booleans: for a single element, the operation would not be applied."""
     return t != 0 if name.startswith("logical_") and t.dtype.kind != "bool" else t
 
 
-def _reduced(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _reduce(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Return the result of `ufunc.reduce` over axes, by our reductions where possible."""
     t, axis, keepdims = tx.asarray(inputs[0]), options.pop("axis", 0), options.pop("keepdims", False)
     name, dtype = ufunc.__name__, options.pop("dtype", None)
     limits = {key: value for key, value in options.items() if value is not None and value is not True}
-    t = _truths(name, t) if dtype is None else t.astype(dtype, copy=False)
+    t = _to_booleans(name, t) if dtype is None else t.astype(dtype, copy=False)
     if name.startswith("logical_") and "initial" in limits:
         limits["initial"] = bool(limits["initial"])
     if name in ("logical_and", "logical_or") and "initial" in limits:
-        more = limits.pop("initial")
-        found = getattr(tx, name)(getattr(tx, _REDUCED[name])(t, axis=axis, keepdims=keepdims, **limits), more)
-    elif name in _REDUCED and not (name == "logaddexp" and limits):
-        found = getattr(tx, _REDUCED[name])(t, axis=axis, keepdims=keepdims, **limits)
-    elif limits.keys() <= {"initial"} and ufunc.nin == 2 and (ours := _ours(tx, ufunc)) is not None:
+        initial = limits.pop("initial")
+        result = getattr(tx, name)(getattr(tx, _REDUCE_FUNCTIONS[name])(t, axis=axis, keepdims=keepdims, **limits), initial)
+    elif name in _REDUCE_FUNCTIONS and not (name == "logaddexp" and limits):
+        result = getattr(tx, _REDUCE_FUNCTIONS[name])(t, axis=axis, keepdims=keepdims, **limits)
+    elif limits.keys() <= {"initial"} and ufunc.nin == 2 and (function := _find_function(tx, ufunc)) is not None:
         of_nothing = ufunc.identity if 0 in t.shape else None
-        found = tx.reduce(ours, t, axis, limits.get("initial", of_nothing), keepdims=keepdims)
+        result = tx.reduce(function, t, axis, limits.get("initial", of_nothing), keepdims=keepdims)
     else:
-        found = _by_numpy(tx, ufunc, "reduce", (t,), {"axis": axis, "keepdims": keepdims, **limits})
-    found = found if dtype is None else found.astype(dtype, copy=False)  # sums of small integers are int64
-    return out[0]._receive(f"np.{name}.reduce", found) if out else found
+        result = _compute_by_numpy(tx, ufunc, "reduce", (t,), {"axis": axis, "keepdims": keepdims, **limits})
+    result = result if dtype is None else result.astype(dtype, copy=False)  # sums of small integers are int64
+    return out[0]._receive(f"np.{name}.reduce", result) if out else result
 
 
-def _accumulated(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _accumulate(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Return the result of `ufunc.accumulate` along an axis, by our cumulative functions where possible."""
     t, name = tx.asarray(inputs[0]), ufunc.__name__
     axis, dtype = inputs[1] if len(inputs) > 1 else options.get("axis", 0), options.get("dtype")
-    t = _truths(name, t) if dtype is None else t.astype(dtype, copy=False)
-    if name in _ACCUMULATED:
-        found = getattr(tx, _ACCUMULATED[name])(t, axis)
+    t = _to_booleans(name, t) if dtype is None else t.astype(dtype, copy=False)
+    if name in _ACCUMULATE_FUNCTIONS:
+        result = getattr(tx, _ACCUMULATE_FUNCTIONS[name])(t, axis)
     elif name in ("maximum", "minimum"):
-        found = (tx.cummax if name == "maximum" else tx.cummin)(t, axis).values
-    elif ufunc.nin == 2 and (ours := _ours(tx, ufunc)) is not None:
-        found = tx.accumulate(ours, t, axis)
+        result = (tx.cummax if name == "maximum" else tx.cummin)(t, axis).values
+    elif ufunc.nin == 2 and (function := _find_function(tx, ufunc)) is not None:
+        result = tx.accumulate(function, t, axis)
     else:
-        found = _by_numpy(tx, ufunc, "accumulate", (t,), {"axis": axis})
-    found = found if dtype is None else found.astype(dtype, copy=False)
-    return out[0]._receive(f"np.{name}.accumulate", found) if out else found
+        result = _compute_by_numpy(tx, ufunc, "accumulate", (t,), {"axis": axis})
+    result = result if dtype is None else result.astype(dtype, copy=False)
+    return out[0]._receive(f"np.{name}.accumulate", result) if out else result
 
 
 def _outer(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Return the result of `ufunc.outer` for two arrays."""
     a, b = [tx.asarray(x) for x in inputs]
-    return _called(tx, ufunc, (a.reshape((*a.shape, *(1,) * b.ndim)), b), out, options)
+    return _call(tx, ufunc, (a.reshape((*a.shape, *(1,) * b.ndim)), b), out, options)
 
 
-def _at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> None:
-    """Apply `ufunc.at` in place: a scatter for the operations of `_AT`, otherwise NumPy on the same memory."""
+def _apply_at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> None:
+    """Apply `ufunc.at` in place: a scatter for the operations of `_AT_REDUCTIONS`, otherwise NumPy on the same memory."""
     t, key, *values = inputs
     name = f"np.{ufunc.__name__}.at"
-    if isinstance(t, Core) and ufunc.__name__ in _AT and len(values) == 1:
+    if isinstance(t, Core) and ufunc.__name__ in _AT_REDUCTIONS and len(values) == 1:
         value = t._operand(values[0], name)  # type: ignore[attr-defined]
         value = -value if ufunc.__name__ == "subtract" else value
-        t._scatter(name, t._selection(name, t.layout, key), value, _AT[ufunc.__name__])  # type: ignore[attr-defined]
+        t._scatter(name, t._selection(name, t.layout, key), value, _AT_REDUCTIONS[ufunc.__name__])  # type: ignore[attr-defined]
         return
     target = for_numpy(t)
     if not target.flags.writeable:
@@ -203,17 +206,17 @@ def _at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], opti
     ufunc.at(target, *for_numpy((key, *values)))
 
 
-def _reduced_at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _reduce_at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Return the result of `ufunc.reduceat`, computed by NumPy."""
-    found = _by_numpy(tx, ufunc, "reduceat", inputs, options)
-    return out[0]._receive(f"np.{ufunc.__name__}.reduceat", found) if out else found
+    result = _compute_by_numpy(tx, ufunc, "reduceat", inputs, options)
+    return out[0]._receive(f"np.{ufunc.__name__}.reduceat", result) if out else result
 
 
 _METHODS: dict[str, Callable[..., Any]] = {
-    "__call__": _called,
-    "reduce": _reduced,
-    "accumulate": _accumulated,
+    "__call__": _call,
+    "reduce": _reduce,
+    "accumulate": _accumulate,
     "outer": _outer,
-    "at": _at,
-    "reduceat": _reduced_at,
+    "at": _apply_at,
+    "reduceat": _reduce_at,
 }

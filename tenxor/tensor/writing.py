@@ -34,7 +34,7 @@ ownership, waiting = LateModule("tenxor.ownership"), LateModule("tenxor.pending"
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 _POSITIVE, _CAST = OPS["positive"], OPS["cast"]
-_MOST_MET = 16  # nodes that are examined to decide whether a write in place can be one kernel
+_MAX_EXAMINED_NODES = 16  # nodes that are examined to decide whether a write in place can be one kernel
 _NOTHING = data(allocate(0), (0,), boolean)
 
 
@@ -123,19 +123,19 @@ class Writing(Core):
         If memory is exhausted for a result that must be evaluated at once, the old node is restored. If the recipe does not read the old
         node, the old node may be freed already; then the write stays pending, and can be repeated.
         """
-        new = self._replacement(value, through)
-        if new.buffer is not None or new.traced or not (new.count > MAX_PENDING or reads_pinned(new)):
-            self._put(new)
+        new_node = self._build_replacement(value, through)
+        if new_node.buffer is not None or new_node.traced or not (new_node.count > MAX_PENDING or reads_pinned(new_node)):
+            self._set_node(new_node)
             return
-        before = ref(self.storage.node)
-        self._put(new)
+        old_ref = ref(self.storage.node)
+        self._set_node(new_node)
         try:
             realize(self.storage.node)
         except EVALUATION_ERRORS:
-            self._restore(before())
+            self._restore(old_ref())
             raise
 
-    def _replacement(self, value: Core | Scalar, through: Layout | None) -> Node:
+    def _build_replacement(self, value: Core | Scalar, through: Layout | None) -> Node:
         """Return the node of the storage after a write of the whole storage."""
         shape, dtype = self.layout.shape, self.dtype
         if type(value) is Scalar:
@@ -151,47 +151,47 @@ class Writing(Core):
         value: Core | Scalar,
         through: Layout | None,
         pinned: bool,
-        places: Places | None = None,
+        targets: Places | None = None,
         *,
         spent: bool = False,
     ) -> None:
-        """Write some elements, at indices if `places` is given, over the old node. Evaluate the write at once if the old node is in memory.
+        """Write some elements over the old node, at indices if `targets` is given. Evaluate at once if the old node is in memory.
         """
         storage = self.storage
-        read = (value,) if places is None else (value, *places.indices)
-        at_once = storage.node.buffer is not None or any(
-            isinstance(x, Core) and is_pinned(x.storage.node) for x in read
+        operands = (value,) if targets is None else (value, *targets.indices)
+        must_evaluate = storage.node.buffer is not None or any(
+            isinstance(x, Core) and is_pinned(x.storage.node) for x in operands
         )
         if not pinned and storage.node.buffer is not None and storage.node.recipe.nbytes >= LARGE and not ownership.alone(storage):
             waiting.have_read(storage, value.storage.node if isinstance(value, Core) else None)
-        self._put(self._stored(value, through, pinned, places, spent=spent))
+        self._set_node(self._stored(value, through, pinned, targets, spent=spent))
         if storage.node.traced:
             return  # a traced node has no value
         if spent and isinstance(value, Core):
             value.storage.node = _NOTHING  # drop the source: as a readable node, it would keep its operands alive
-        if at_once or storage.node.count > MAX_PENDING:
+        if must_evaluate or storage.node.count > MAX_PENDING:
             try:
                 realize(storage.node)
             except EVALUATION_ERRORS:
-                new = self._just_written()
-                self._restore(new.sources[0] if writes(new.op) else None)  # type: ignore[arg-type]
+                new_node = self._latest_node()
+                self._restore(new_node.sources[0] if writes(new_node.op) else None)  # type: ignore[arg-type]
                 raise
 
     def _stored(
-        self, value: Core | Scalar, through: Layout | None, pinned: bool, places: Places | None = None, *, spent: bool = False
+        self, value: Core | Scalar, through: Layout | None, pinned: bool, targets: Places | None = None, *, spent: bool = False
     ) -> Node:
         """Return the node of the storage after a write of some elements."""
         old = self.node
-        whole = _contiguous((old.size,))
-        if places is None:
-            source, layout = self._read(value, through, self.layout.shape, pinned)
+        flat_layout = _contiguous((old.size,))
+        if targets is None:
+            source, layout = self._prepare_source(value, through, self.layout.shape, pinned)
             op = UPDATE if spent and is_update(source, layout, old, self.layout) else STORE
-            return Node.of(op, (old.size,), old.dtype, (old, source), (whole, layout), self.layout)
-        reads = zip((value, *places.indices), (through, *places.throughs), strict=True)
-        sources, layouts = zip(*[self._read(x, its, places.shape, pinned) for x, its in reads], strict=True)
-        return Node.of(places.op, (old.size,), old.dtype, (old, *sources), (whole, *layouts), places.target)
+            return Node.of(op, (old.size,), old.dtype, (old, source), (flat_layout, layout), self.layout)
+        reads = zip((value, *targets.indices), (through, *targets.throughs), strict=True)
+        sources, layouts = zip(*[self._prepare_source(x, x_layout, targets.shape, pinned) for x, x_layout in reads], strict=True)
+        return Node.of(targets.op, (old.size,), old.dtype, (old, *sources), (flat_layout, *layouts), targets.target)
 
-    def _read(self, value: Core | Scalar, through: Layout | None, shape: Shape, pinned: bool) -> tuple[Node, Layout]:
+    def _prepare_source(self, value: Core | Scalar, through: Layout | None, shape: Shape, pinned: bool) -> tuple[Node, Layout]:
         """Return the source of a write as a node, numbers included, and its layout over the shape written to."""
         if type(value) is Scalar:
             return Node.of(_CAST, (), self.dtype, (value,), (None,)), Layout(shape, (0,) * len(shape))
@@ -208,30 +208,30 @@ class Writing(Core):
     def _part(self) -> Buffer:
         """Copy the content of the storage, already in memory, to a separate buffer, and return this buffer."""
         node = self.storage.node
-        shared = node.buffer
-        assert shared is not None
-        own = allocate(shared.nbytes, "assignment", node.shape, node.dtype)
-        own.array[: shared.nbytes] = shared.array[: shared.nbytes]
-        found = data(own, node.shape, node.dtype)
-        found.past = node.past
-        self.storage.node = found
-        return own
+        shared_buffer = node.buffer
+        assert shared_buffer is not None
+        new_buffer = allocate(shared_buffer.nbytes, "assignment", node.shape, node.dtype)
+        new_buffer.array[: shared_buffer.nbytes] = shared_buffer.array[: shared_buffer.nbytes]
+        new_node = data(new_buffer, node.shape, node.dtype)
+        new_node.past = node.past
+        self.storage.node = new_node
+        return new_buffer
 
-    def _just_written(self) -> Node:
+    def _latest_node(self) -> Node:
         """Return the node just written, in its own dtype."""
         node = self.storage.node
         return node.sources[0] if node.op is REINTERPRET else node  # type: ignore[return-value]
 
-    def _restore(self, old: Node | None) -> None:
+    def _restore(self, old_node: Node | None) -> None:
         """Restore the old node, if it still exists, after the evaluation of the write has failed."""
-        new = self._just_written()
-        if old is not None and new.buffer is None and new.op is not UNFINISHED:
-            self._put(old)
+        new_node = self._latest_node()
+        if old_node is not None and new_node.buffer is None and new_node.op is not UNFINISHED:
+            self._set_node(old_node)
 
-    def _put(self, node: Node) -> None:
+    def _set_node(self, node: Node) -> None:
         """Store a node of this dtype in the storage."""
-        for look in watchers:
-            look(node)
+        for watcher in watchers:
+            watcher(node)
         dtype = self.storage.node.dtype
         self.storage.node = node if node.dtype is dtype else reinterpreted(node, dtype)
 
@@ -243,10 +243,10 @@ def is_update(value: Node, through: Layout, old: Node, target: Layout) -> bool:
     """
     if value.buffer is not None or old.op is REINTERPRET or not target.is_injective():
         return False
-    left, met = [(value, through)], 0
-    while left and met < _MOST_MET:
-        node, index_map = left.pop()
-        met += 1
+    remaining, examined_count = [(value, through)], 0
+    while remaining and examined_count < _MAX_EXAMINED_NODES:
+        node, index_map = remaining.pop()
+        examined_count += 1
         if node is old:
             is_plain = index_map.base is None and index_map.tables is None
             if not is_plain or not (index_map.same_as(target) or index_map.disjoint(target)):
@@ -255,10 +255,10 @@ def is_update(value: Node, through: Layout, old: Node, target: Layout) -> bool:
             if not isinstance(node.op, Op):
                 return False
             reads = _reads(node)
-            left += reads if index_map is _contiguous(node.shape) else [(source, index_map.over(x)) for source, x in reads]
+            remaining += reads if index_map is _contiguous(node.shape) else [(source, index_map.over(x)) for source, x in reads]
         elif node.buffer is old.buffer:
             return False
-    return not left
+    return not remaining
 
 
 def _reads(node: Node) -> list[tuple[Node, Layout]]:
@@ -270,10 +270,10 @@ def broadcast_layout(layout: Layout, shape: Shape, op: str) -> Layout:
     """Return a value's layout, broadcast to the shape written to. As in NumPy, it may have extra leading axes of size 1."""
     if layout.shape == shape:
         return layout
-    more = len(layout.shape) - len(shape)
+    extra_ndim = len(layout.shape) - len(shape)
     try:
-        if more > 0 and layout.shape[:more] == (1,) * more:
-            return layout.squeeze(range(more)).expand(shape)
+        if extra_ndim > 0 and layout.shape[:extra_ndim] == (1,) * extra_ndim:
+            return layout.squeeze(range(extra_ndim)).expand(shape)
         return layout.expand(shape)
     except ShapeError:
         raise ShapeError(

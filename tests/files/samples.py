@@ -1,4 +1,4 @@
-"""Small files of each format, as bytes that other libraries or these lines write."""
+"""Small files of each format, as bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def text(s: str) -> bytes:
 
 
 def gguf(tensors: dict[str, tuple[tuple[int, ...], int, bytes]], values: dict[str, tuple[int, bytes]]) -> bytes:
-    """A GGUF file: tensors by name (shape, type, bytes), and values (type, bytes)."""
+    """Return a GGUF file of tensors by name (shape, type, bytes) and metadata by key (type, bytes)."""
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values))
     for key, (kind, content) in values.items():
         head += text(key) + struct.pack("<I", kind) + content

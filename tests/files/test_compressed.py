@@ -1,4 +1,4 @@
-"""Tables in compressed files: written, read, and never expanded beyond a limit."""
+"""CSV tables in compressed files: written, read, and expanded only up to a limit."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ X = tx.arange(12.0).reshape(3, 4) / 7
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_compressed_table_comes_back(suffix: str, tmp_path: Path) -> None:
+def test_compressed_csv_round_trip(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"x.csv{suffix}"
     tx.files.save_csv(path, X, header="a,b,c,é")
     assert tx.files.load_csv(path, skip=1).tolist() == X.tolist()
     assert np.loadtxt(path, delimiter=",", skiprows=1, encoding="utf-8").tolist() == X.tolist()
-    assert [other.name for other in tmp_path.iterdir()] == [path.name]
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("length", [0, 3, 30])
-def test_a_compressed_table_that_is_cut_short_is_an_error_that_names_it(suffix: str, length: int, tmp_path: Path) -> None:
+def test_truncated_compressed_csv_raises_an_error_that_names_the_file(suffix: str, length: int, tmp_path: Path) -> None:
     path = tmp_path / f"x.csv{suffix}"
     tx.files.save_csv(path, X)
     path.write_bytes(path.read_bytes()[:length])
-    if length or suffix != ".gz":  # of no bytes at all gzip makes no bytes
+    if length or suffix != ".gz":  # gzip reads an empty file as empty text
         with pytest.raises(FileError, match=f"^load_csv: .*{path.name}.* is not a readable compressed file: "):
             tx.files.load_csv(path)
 
 
 @pytest.mark.parametrize("line", [b"1,2\n", b"\n", b"1"])
-def test_text_is_expanded_up_to_a_limit(line: bytes, tmp_path: Path) -> None:
+def test_decompression_stops_at_max_bytes(line: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.csv.gz"
     path.write_bytes(gzip.compress(line * 1_000_000))
     assert path.stat().st_size < 10_000
@@ -44,7 +44,7 @@ def test_text_is_expanded_up_to_a_limit(line: bytes, tmp_path: Path) -> None:
         tx.files.load_csv(path, max_bytes=100_000)
 
 
-def test_the_limit_is_of_the_text_and_of_compressed_files(tmp_path: Path) -> None:
+def test_max_bytes_limits_the_text_of_compressed_files_only(tmp_path: Path) -> None:
     text = b"1,2\n" * 1000
     for name, content in (("x.csv", text), ("x.csv.gz", gzip.compress(text))):
         (tmp_path / name).write_bytes(content)

@@ -1,4 +1,4 @@
-"""npy, npz, CSV and GGUF: what was written is read, by NumPy too, and what is damaged is an error that says so."""
+"""npy, npz, CSV and GGUF: round trips, also through NumPy, and errors for damaged files."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ X = tx.arange(6).reshape(2, 3)
 class TestNpy:
     @pytest.mark.parametrize("dtype", DTYPES)
     @pytest.mark.parametrize("mapped", [False, True])
-    def test_comes_back(self, tmp_path: Path, dtype: str, mapped: bool) -> None:
+    def test_round_trip(self, tmp_path: Path, dtype: str, mapped: bool) -> None:
         x = X.astype(dtype)
         for k, t in enumerate((x, x.T, x[::-1, 1:], x.T.reshape(6), x[2:], x[0, 0])):
             path = tmp_path / f"{k}.npy"
             tx.files.save_npy(path, t)
-            found = tx.files.load_npy(path, mapped=mapped)
-            assert (found.shape, found.dtype, found.tolist()) == (t.shape, t.dtype, t.tolist())
+            result = tx.files.load_npy(path, mapped=mapped)
+            assert (result.shape, result.dtype, result.tolist()) == (t.shape, t.dtype, t.tolist())
             assert np.array_equal(np.load(path), t)
 
-    def test_reads_numpys(self, tmp_path: Path) -> None:
+    def test_reads_files_written_by_numpy(self, tmp_path: Path) -> None:
         for k, a in enumerate((np.asfortranarray(X), np.arange(3, dtype=">i4"), np.float32(2.5))):
             np.save(tmp_path / f"{k}.npy", a)
             for mapped in (False, True):
                 assert tx.files.load_npy(tmp_path / f"{k}.npy", mapped=mapped).tolist() == a.tolist()
 
-    def test_a_mapped_file_is_read_where_it_is_and_never_written(self, tmp_path: Path) -> None:
+    def test_mapped_file_is_not_copied_and_never_written(self, tmp_path: Path) -> None:
         path = tmp_path / "x.npy"
         tx.files.save_npy(path, tx.arange(100_000))
         before = tx.memory().in_use
@@ -50,7 +50,7 @@ class TestNpy:
         t[0] = 9
         assert t[0].item() == 9 and np.load(path)[0] == 0
 
-    def test_what_it_has_not(self, tmp_path: Path) -> None:
+    def test_unsupported_elements_and_missing_files_raise(self, tmp_path: Path) -> None:
         with pytest.raises(DTypeError, match="bfloat16"):
             tx.files.save_npy(tmp_path / "x", tx.ones(2, dtype=tx.bfloat16))
         np.save(tmp_path / "o.npy", np.array([None]), allow_pickle=True)
@@ -65,48 +65,48 @@ class TestNpy:
 
 class TestNpz:
     @pytest.mark.parametrize("mapped", [False, True])
-    def test_comes_back(self, tmp_path: Path, mapped: bool) -> None:
-        given = {"a": X, "b/c": X.T.astype(tx.float32), "n": tx.asarray(3), "e": tx.zeros((0, 2)), "é": X > 2}
+    def test_round_trip(self, tmp_path: Path, mapped: bool) -> None:
+        tensors = {"a": X, "b/c": X.T.astype(tx.float32), "n": tx.asarray(3), "e": tx.zeros((0, 2)), "é": X > 2}
         path = tmp_path / "x.npz"
-        tx.files.save_npz(path, **given)
-        found = tx.files.load_npz(path, mapped=mapped)
-        assert {k: (v.dtype, v.tolist()) for k, v in found.items()} == {k: (v.dtype, v.tolist()) for k, v in given.items()}
-        with np.load(path) as its:
-            assert {k: its[k].tolist() for k in its} == {k: v.tolist() for k, v in given.items()}
+        tx.files.save_npz(path, **tensors)
+        result = tx.files.load_npz(path, mapped=mapped)
+        assert {k: (v.dtype, v.tolist()) for k, v in result.items()} == {k: (v.dtype, v.tolist()) for k, v in tensors.items()}
+        with np.load(path) as archive:
+            assert {k: archive[k].tolist() for k in archive} == {k: v.tolist() for k, v in tensors.items()}
 
-    def test_mapped_members_lie_aligned(self, tmp_path: Path) -> None:
+    def test_mapped_members_are_aligned(self, tmp_path: Path) -> None:
         tx.files.save_npz(tmp_path / "x.npz", a=tx.ones(3), bc=tx.arange(1000))
         t = tx.files.load_npz(tmp_path / "x.npz", mapped=True)["bc"]
         assert np.asarray(t).ctypes.data % 64 == 0 and t.sum().item() == 499500
 
     @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-    def test_reads_numpys(self, tmp_path: Path, save: Any) -> None:
+    def test_reads_files_written_by_numpy(self, tmp_path: Path, save: Any) -> None:
         save(tmp_path / "x.npz", a=np.arange(1000), b=np.ones((2, 3), ">f4"))
         for mapped in (False, True):
-            found = tx.files.load_npz(tmp_path / "x.npz", mapped=mapped)
-            assert found["a"].sum().item() == 499500 and found["b"].tolist() == [[1.0] * 3] * 2
+            result = tx.files.load_npz(tmp_path / "x.npz", mapped=mapped)
+            assert result["a"].sum().item() == 499500 and result["b"].tolist() == [[1.0] * 3] * 2
 
 
 class TestCsv:
-    def test_comes_back(self, tmp_path: Path) -> None:
+    def test_round_trip(self, tmp_path: Path) -> None:
         path = tmp_path / "x.csv"
         for t in (X, X / 7, X.astype(tx.float32) / 7, X > 2, X[0]):
             tx.files.save_csv(path, t, header="a,b,c", delimiter=";")
-            found = tx.files.load_csv(path, skip=1, dtype=t.dtype, delimiter=";")
-            assert found.reshape(t.shape).tolist() == t.tolist()
+            result = tx.files.load_csv(path, skip=1, dtype=t.dtype, delimiter=";")
+            assert result.reshape(t.shape).tolist() == t.tolist()
         assert tx.files.load_csv(path, skip=1, delimiter=";").dtype is tx.float64
 
-    def test_columns_and_comments(self, tmp_path: Path) -> None:
+    def test_selected_columns_and_comments(self, tmp_path: Path) -> None:
         path = tmp_path / "x.csv"
         path.write_text("1,x,2\n3,y,4 # five\n\n")
         assert tx.files.load_csv(path, columns=(0, 2), dtype=tx.int8).tolist() == [[1, 2], [3, 4]]
 
-    def test_as_spreadsheets_write_it(self, tmp_path: Path) -> None:
+    def test_quotes_and_byte_order_mark(self, tmp_path: Path) -> None:
         path = tmp_path / "x.csv"
         path.write_bytes('\ufeff"1","2.5"\r\n3,"4"\r\n'.encode())
         assert tx.files.load_csv(path).tolist() == [[1.0, 2.5], [3.0, 4.0]]
 
-    def test_what_is_no_table(self, tmp_path: Path) -> None:
+    def test_invalid_tables_and_arguments_raise(self, tmp_path: Path) -> None:
         path = tmp_path / "x.csv"
         for text, dtype in (("1,2\n3\n", None), ("a,b\n", None), ("300\n", tx.int8), ("1.5\n", tx.int64)):
             path.write_text(text)
@@ -125,7 +125,7 @@ class TestCsv:
 
 
 class TestGguf:
-    def test_is_read(self, tmp_path: Path) -> None:
+    def test_reads_metadata_and_tensors(self, tmp_path: Path) -> None:
         path = tmp_path / "m.gguf"
         path.write_bytes(MODEL)
         model = tx.files.load_gguf(path)
@@ -140,14 +140,14 @@ class TestGguf:
             model["odd"]
 
     @pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q6_K", "BF16"])
-    def test_blocks_are_what_its_own_library_makes_of_them(self, tmp_path: Path, name: str) -> None:
+    def test_quantized_blocks_equal_the_gguf_library(self, tmp_path: Path, name: str) -> None:
         library = pytest.importorskip("gguf", reason="gguf is not installed: pip install '.[interop]' to compare with it")
         kind = getattr(library.GGMLQuantizationType, name)
         count, nbytes = library.GGML_QUANT_SIZES[kind]
         numbers = np.random.default_rng(0)
         content = numbers.integers(0, 256, (2 * 256 // count, nbytes), np.uint8)
-        for at in {"Q4_1": (0, 2), "Q5_1": (0, 2), "Q6_K": (208,), "BF16": ()}.get(name, (0,)):  # factors that are no NaN
-            content[:, at : at + 2] = numbers.normal(size=len(content)).astype(np.float16)[:, None].view(np.uint8)
+        for offset in {"Q4_1": (0, 2), "Q5_1": (0, 2), "Q6_K": (208,), "BF16": ()}.get(name, (0,)):  # factors other than NaN
+            content[:, offset : offset + 2] = numbers.normal(size=len(content)).astype(np.float16)[:, None].view(np.uint8)
         if name == "BF16":
             content = numbers.normal(size=512).astype(np.float32).view(np.uint16)[1::2].copy().view(np.uint8).reshape(-1, 2)
         wanted = library.quants.dequantize(content.reshape(-1), kind)
@@ -156,13 +156,13 @@ class TestGguf:
         np.testing.assert_allclose(np.asarray(tx.files.load_gguf(path)["w"]), wanted.reshape(-1), rtol=1e-6)
 
     @pytest.mark.parametrize("shape", [(1 << 62, 0), (0, 1 << 63), (1 << 40, 1 << 40, 0)], ids=str)
-    def test_shapes_of_no_elements_that_no_tensor_has(self, tmp_path: Path, shape: tuple[int, ...]) -> None:
+    def test_oversized_empty_shapes_raise(self, tmp_path: Path, shape: tuple[int, ...]) -> None:
         path = tmp_path / "m.gguf"
         path.write_bytes(gguf({"w": (shape, 0, b"")}, {}))
         with pytest.raises(FileError, match="which no tensor has"):
             tx.files.load_gguf(path)["w"]
 
-    def test_its_own_librarys_files(self, tmp_path: Path) -> None:
+    def test_reads_files_written_by_the_gguf_library(self, tmp_path: Path) -> None:
         library = pytest.importorskip("gguf", reason="gguf is not installed: pip install '.[interop]' to read its files")
         writer = library.GGUFWriter(tmp_path / "m.gguf", "llama")
         writer.add_uint32("answer", 42)
@@ -174,7 +174,7 @@ class TestGguf:
 
 
 @pytest.mark.parametrize("shape", ["(1000000000000,)", "(-1,)", "(99999999999999999999,)", "(2, 4)"])
-def test_a_header_is_held_against_the_file(shape: str, tmp_path: Path) -> None:
+def test_npy_header_that_contradicts_the_file_raises(shape: str, tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}"
     body = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + header.ljust(117).encode() + b"\n" + bytes(48)
@@ -188,7 +188,7 @@ def test_a_header_is_held_against_the_file(shape: str, tmp_path: Path) -> None:
             tx.files.load_npz(tmp_path / "x.npz", mapped=mapped)
 
 
-def test_elements_that_there_are_not_are_told(tmp_path: Path) -> None:
+def test_unsupported_safetensors_dtype_raises(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     path.write_bytes(with_header({"x": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}}, bytes(4)))
     for mapped in (False, True):
@@ -196,24 +196,24 @@ def test_elements_that_there_are_not_are_told(tmp_path: Path) -> None:
             tx.files.load(path, mapped=mapped)
 
 
-@pytest.mark.parametrize("told", ["[]", "{}", "null", '{"tensor": "x"}', '{"dict": 3}', '{"list": [' * 20_000, "\\"])
-def test_a_state_that_is_none_is_told(told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("metadata", ["[]", "{}", "null", '{"tensor": "x"}', '{"dict": 3}', '{"list": [' * 20_000, "\\"])
+def test_damaged_state_metadata_raises(metadata: str, tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    path.write_bytes(with_header({"__metadata__": {"tenxor": told}}))
+    path.write_bytes(with_header({"__metadata__": {"tenxor": metadata}}))
     with pytest.raises(FileError, match="is damaged"):
         tx.files.load_state(path)
 
 
-def test_names_in_a_state_that_are_alike(tmp_path: Path) -> None:
+def test_state_distinguishes_similar_names(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     state = {"a": {"b": tx.asarray([1])}, "a/b": tx.asarray([2]), 1: tx.asarray([3]), "1": [tx.asarray([4])], "1/0": tx.asarray([5])}
     tx.files.save_state(path, state)
-    found = tx.files.load_state(path)
-    assert [found["a"]["b"].item(), found["a/b"].item(), found[1].item(), found["1"][0].item(), found["1/0"].item()] == [1, 2, 3, 4, 5]
+    result = tx.files.load_state(path)
+    assert [result["a"]["b"].item(), result["a/b"].item(), result[1].item(), result["1"][0].item(), result["1/0"].item()] == [1, 2, 3, 4, 5]
 
 
-def test_bfloat16_in_a_file_of_others_needs_no_library_that_knows_it(tmp_path: Path) -> None:
-    """NumPy has no such dtype until somebody imports ml_dtypes: the file was called damaged in a process in which nobody had."""
+def test_bfloat16_in_safetensors_is_read_without_ml_dtypes(tmp_path: Path) -> None:
+    """NumPy has no bfloat16 until ml_dtypes is imported; without the import, such a file was once reported as damaged."""
     pytest.importorskip("safetensors")
     header = json.dumps(
         {"w": {"dtype": "BF16", "shape": [2, 1], "data_offsets": [0, 4]}, "v": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}
@@ -224,25 +224,25 @@ def test_bfloat16_in_a_file_of_others_needs_no_library_that_knows_it(tmp_path: P
         "import sys; sys.modules['ml_dtypes'] = None; import tenxor as tx; found, _ = tx.files.load(sys.argv[1]);"
         " print(sorted(found), found['w'].dtype, found['w'].tolist(), found['v'].tolist())"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)
-    assert done.stdout.split() == ["['v',", "'w']", "bfloat16", "[[1.0],", "[-2.0]]", "[2.5]"]
+    process = subprocess.run([sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True)
+    assert process.stdout.split() == ["['v',", "'w']", "bfloat16", "[[1.0],", "[-2.0]]", "[2.5]"]
 
 
-def npy_of(shape: str, descr: str) -> bytes:
+def npy_header(shape: str, descr: str) -> bytes:
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}}}"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + header.ljust(117).encode() + b"\n"
 
 
 @pytest.mark.parametrize("shape", [(0, 1 << 62), (1 << 59, 0), (0, 1 << 64), (1 << 40, 1 << 40, 0)], ids=str)
-def test_shapes_of_no_elements_that_no_tensor_has_are_told_of_by_every_format(shape: tuple[int, ...], tmp_path: Path) -> None:
+def test_oversized_empty_shapes_raise_in_every_format(shape: tuple[int, ...], tmp_path: Path) -> None:
     path = tmp_path / "x"
     for descr, kind in (("<f8", "F64"), ("|u1", "U8")):
         for mapped in (False, True):
-            path.write_bytes(npy_of(str(shape), descr))
+            path.write_bytes(npy_header(str(shape), descr))
             with pytest.raises(FileError, match=r"^load_npy: .* has shape .*, which no tensor has"):
                 tx.files.load_npy(path, mapped=mapped)
             with zipfile.ZipFile(path, "w") as archive:
-                archive.writestr("a.npy", npy_of(str(shape), descr))
+                archive.writestr("a.npy", npy_header(str(shape), descr))
             with pytest.raises(FileError, match=r"^load_npz: 'a' in .* has shape .*, which no tensor has"):
                 tx.files.load_npz(path, mapped=mapped)
             path.write_bytes(with_header({"a": {"dtype": kind, "shape": shape, "data_offsets": [0, 0]}}))
@@ -251,20 +251,20 @@ def test_shapes_of_no_elements_that_no_tensor_has_are_told_of_by_every_format(sh
 
 
 @pytest.mark.parametrize("descr", ["<U3", "<M8[s]", "|S0", "(99999999,)<f8"])
-def test_elements_that_are_no_numbers_are_told_with_the_file(descr: str, tmp_path: Path) -> None:
-    (tmp_path / "x.npy").write_bytes(npy_of("(0,)", descr))
+def test_non_numeric_npy_elements_raise_with_the_file_name(descr: str, tmp_path: Path) -> None:
+    (tmp_path / "x.npy").write_bytes(npy_header("(0,)", descr))
     with pytest.raises(DTypeError, match=r"^load_npy: .*x\.npy' has elements of an unknown dtype"):
         tx.files.load_npy(tmp_path / "x.npy")
 
 
 @pytest.mark.parametrize("names", [("a\0b", "a"), ("\ud800",), ("a" * 65_532,)], ids=["NUL", "surrogate", "long"])
-def test_names_that_no_archive_holds_are_refused(names: tuple[str, ...], tmp_path: Path) -> None:
+def test_save_npz_rejects_names_that_archives_cannot_hold(names: tuple[str, ...], tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"^save_npz: the name .* cannot be in an archive; a name must be"):
         tx.files.save_npz(tmp_path / "x.npz", **dict.fromkeys(names, X))
     assert not list(tmp_path.iterdir())
 
 
-def test_an_archive_with_two_members_of_one_name_is_told(tmp_path: Path) -> None:
+def test_archive_with_a_duplicate_member_raises(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
         for name in ("a", "a.npy"):
             archive.writestr(name, npy())
@@ -272,7 +272,7 @@ def test_an_archive_with_two_members_of_one_name_is_told(tmp_path: Path) -> None
         tx.files.load_npz(tmp_path / "x.npz")
 
 
-def test_factors_of_blocks_that_are_no_numbers_warn_of_nothing(tmp_path: Path) -> None:
+def test_gguf_blocks_with_nan_factors_emit_no_warning(tmp_path: Path) -> None:
     block = np.array([np.nan, np.inf], np.float16)
     content = b"".join(factor.tobytes() + bytes(32) for factor in block)
     (tmp_path / "m.gguf").write_bytes(gguf({"w": ((2, 32), 8, content)}, {}))

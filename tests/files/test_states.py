@@ -1,4 +1,4 @@
-"""States come back as they were, in either format; what would not come back is refused when it is written."""
+"""States are restored exactly from either format; states that cannot be restored are rejected by `save_state`."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ class Letter(enum.Enum):
 
 
 def nest(levels: int) -> Any:
-    found: Any = 1
+    result: Any = 1
     for k in range(levels):
-        found = {"a": found} if k % 2 else [found]
-    return found
+        result = {"a": result} if k % 2 else [result]
+    return result
 
 
 def containing_itself() -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    found["a"] = [found]
-    return found
+    result: dict[str, Any] = {}
+    result["a"] = [result]
+    return result
 
 
-def plain(x: Any) -> Any:
-    """A state with dtypes, shapes and bytes in the place of tensors, so that two can be compared."""
+def comparable(x: Any) -> Any:
+    """Return a state with dtype, shape and bytes in place of each tensor, for comparison."""
     if isinstance(x, tx.Tensor):
         words = x.copy().view(tx.uint16) if x.dtype is tx.bfloat16 else x
         return str(x.dtype), x.shape, np.asarray(words).tobytes()
     if isinstance(x, dict):
-        return [(key, type(key), plain(value)) for key, value in x.items()]
-    return (type(x), [plain(value) for value in x]) if isinstance(x, (list, tuple)) else repr(x)
+        return [(key, type(key), comparable(value)) for key, value in x.items()]
+    return (type(x), [comparable(value) for value in x]) if isinstance(x, (list, tuple)) else repr(x)
 
 
 T = tx.arange(6).reshape(2, 3)
@@ -72,36 +72,36 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 @pytest.fixture
 def _without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No package but numpy and llvmlite can be imported that `tx.files` may ask for."""
+    """Make the optional packages of `tx.files` unavailable."""
     for name in ("safetensors", "safetensors.numpy", "ml_dtypes"):
         monkeypatch.setitem(sys.modules, name, None)
 
 
 @pytest.mark.parametrize("file", ["x.npz", "x.safetensors", "x"])
 @pytest.mark.parametrize("name", STATES)
-def test_a_state_comes_back(name: str, file: str, tmp_path: Path) -> None:
+def test_state_round_trip(name: str, file: str, tmp_path: Path) -> None:
     tx.files.save_state(tmp_path / file, STATES[name])
-    assert plain(tx.files.load_state(tmp_path / file)) == plain(STATES[name])
+    assert comparable(tx.files.load_state(tmp_path / file)) == comparable(STATES[name])
 
 
 @pytest.mark.parametrize("file", ["x.npz", "x.safetensors"])
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_state_that_would_not_come_back_is_refused(name: str, file: str, tmp_path: Path) -> None:
+def test_save_state_rejects_states_that_cannot_be_restored(name: str, file: str, tmp_path: Path) -> None:
     state, message = REFUSED[name]
     with pytest.raises(ArgumentError, match=f"^save_state: .*{message}"):
         tx.files.save_state(tmp_path / file, state)
     assert not list(tmp_path.iterdir())
 
 
-def test_numpy_reads_the_tensors_of_a_state(tmp_path: Path) -> None:
+def test_numpy_reads_the_tensors_of_a_saved_state(tmp_path: Path) -> None:
     tx.files.save_state(tmp_path / "x.npz", {"layers": [{"weight": T}], "step": 3})
-    with np.load(tmp_path / "x.npz") as found:
-        assert found["layers/0/weight"].tolist() == T.tolist()
+    with np.load(tmp_path / "x.npz") as result:
+        assert result["layers/0/weight"].tolist() == T.tolist()
 
 
 @pytest.mark.usefixtures("_without_packages")
 class TestPlainInstall:
-    def test_a_training_is_kept_and_goes_on(self, tmp_path: Path) -> None:
+    def test_training_run_resumes_from_a_file(self, tmp_path: Path) -> None:
         def training() -> tuple[tx.optim.Run, Any]:
             model = tx.nn.Linear(2, 1)
             optimizer = tx.optim.Adam(model.parameters(), lr=0.1)
@@ -113,17 +113,17 @@ class TestPlainInstall:
                 model(tx.ones((1, 2), dtype=tx.float32)).sum().backward()
                 run.parts["optimizer"].step()
         again, other = training()
-        assert again.step == 2 and plain(other.state_dict()) == plain(model.state_dict())
+        assert again.step == 2 and comparable(other.state_dict()) == comparable(model.state_dict())
 
-    def test_formats_that_need_no_package(self, tmp_path: Path) -> None:
+    def test_npy_npz_and_csv_need_no_package(self, tmp_path: Path) -> None:
         tx.files.save_npy(tmp_path / "x.npy", T)
         tx.files.save_npz(tmp_path / "x.npz", x=T)
         tx.files.save_csv(tmp_path / "x.csv", T)
-        found = [tx.files.load_npy(tmp_path / "x.npy"), tx.files.load_npz(tmp_path / "x.npz")["x"]]
-        found.append(tx.files.load_csv(tmp_path / "x.csv", dtype=tx.int64))
-        assert [plain(x) for x in found] == [plain(T)] * 3
+        result = [tx.files.load_npy(tmp_path / "x.npy"), tx.files.load_npz(tmp_path / "x.npz")["x"]]
+        result.append(tx.files.load_csv(tmp_path / "x.csv", dtype=tx.int64))
+        assert [comparable(x) for x in result] == [comparable(T)] * 3
 
-    def test_safetensors_errors_name_the_package_and_what_needs_none(self, tmp_path: Path) -> None:
+    def test_missing_safetensors_error_names_the_package_and_an_alternative(self, tmp_path: Path) -> None:
         (tmp_path / "there").write_bytes(bytes(8))
         told = r"safetensors is not installed; pip install 'safetensors>=[\d.]+'"
         for call, message in (
@@ -138,7 +138,7 @@ class TestPlainInstall:
     @pytest.mark.parametrize(
         "load", [tx.files.load, tx.files.load_state, tx.files.load_npy, tx.files.load_npz, tx.files.load_csv, tx.files.load_gguf]
     )
-    def test_a_missing_file_is_named(self, load: Any, tmp_path: Path) -> None:
+    def test_missing_file_error_names_the_path(self, load: Any, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError, match=r"missing\.file"):
             load(tmp_path / "missing.file")
         with pytest.raises(IsADirectoryError, match=tmp_path.name):
@@ -146,12 +146,12 @@ class TestPlainInstall:
 
 
 @pytest.mark.parametrize(("name", "text"), [("__metadata__", ""), ("\ud800", ""), ("x", "\ud800")])
-def test_names_and_texts_that_safetensors_cannot_hold_are_refused(name: str, text: str, tmp_path: Path) -> None:
+def test_save_rejects_names_and_texts_that_safetensors_cannot_hold(name: str, text: str, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"^save: (no tensor can have the name '__metadata__'|the text .* is not valid Unicode)"):
         tx.files.save(tmp_path / "x", {name: T}, {"why": text})
 
 
-def test_an_archive_of_others_is_no_state(tmp_path: Path) -> None:
+def test_load_state_rejects_an_archive_without_a_state(tmp_path: Path) -> None:
     tx.files.save_npz(tmp_path / "x.npz", x=T)
     with pytest.raises(FileError, match=r"was not written by save_state; use load.path. or load_npz.path."):
         tx.files.load_state(tmp_path / "x.npz")

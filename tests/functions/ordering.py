@@ -1,4 +1,4 @@
-"""What order is, said element by element: the model that sorting, sets and searches are held to."""
+"""A model of order, element by element, for the tests of sorting, sets and searches."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ REAL = (
 
 
 def key(value: Any) -> Any:
-    """Numbers by size, complex ones by their parts; NaN after all others."""
+    """Return a sort key: numbers by value, complex numbers by their parts, and NaN last."""
     if isinstance(value, complex):
         return (*key(value.real), *key(value.imag))
     return (1, 0) if value != value else (0, value)
 
 
 def in_order(row: list[Any], descending: bool = False) -> list[int]:
-    """The places of a row's elements in order; equal ones in their own."""
-    return sorted(range(len(row)), key=lambda k: key(row[k]), reverse=descending)  # which keeps equal ones, too
+    """Return the indices that sort a row; the sort is stable."""
+    return sorted(range(len(row)), key=lambda k: key(row[k]), reverse=descending)  # `reverse` keeps the order of equal elements
 
 
 def drawn(dtype: tx.DType, shape: tuple[int, ...], seed: int = 0, most: int | None = None) -> tx.Tensor:
-    """A tensor with many equal elements if `most` is small; floats have NaN of both signs, infinities and zeros of both signs."""
+    """Return a random tensor. It has many equal elements if `most` is small; floats include NaN, infinities and zeros of both signs."""
     rng = np.random.default_rng(seed)
     if dtype is tx.bool:
         return tx.asarray(rng.integers(0, 2, shape).astype(bool))
     if dtype.is_integer:
         low, high = (int(dtype.lowest), int(dtype.highest)) if most is None else (max(int(dtype.lowest), -most), most)
         return tx.asarray(rng.integers(low, high, shape, dtype=dtype.numpy, endpoint=True))
-    found = rng.standard_normal(shape) * 100 if most is None else rng.integers(-most, most, shape, endpoint=True) / 2
+    result = rng.standard_normal(shape) * 100 if most is None else rng.integers(-most, most, shape, endpoint=True) / 2
     odd = np.asarray([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, -0.0])
-    found = np.where(rng.random(shape) < 0.3, rng.choice(odd, shape), found)
+    result = np.where(rng.random(shape) < 0.3, rng.choice(odd, shape), result)
     if dtype.is_complex:
-        found = found + 1j * np.roll(found, 3, axis=-1)
+        result = result + 1j * np.roll(result, 3, axis=-1)
     with np.errstate(invalid="ignore"):
-        return tx.asarray(found).astype(dtype)
+        return tx.asarray(result).astype(dtype)
 
 
-def same(found: list[Any], expected: list[Any]) -> bool:
-    """Whether elements are equal to the sign of zero, NaN as NaN."""
-    return [_shown(x) for x in found] == [_shown(x) for x in expected]
+def same(result: list[Any], expected: list[Any]) -> bool:
+    """Return whether elements are equal, including the signs of zeros; NaN equals NaN."""
+    return [_shown(x) for x in result] == [_shown(x) for x in expected]
 
 
 def _shown(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Tensors of every kind of layout, each with the NumPy array that it must equal."""
+"""Tensors of every kind of layout, each with a NumPy array of the same elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Pair = tuple[tx.Tensor, Array]
 
 
 def check_refused(call: Callable[[], object], error: type[Exception], names: Sequence[str]) -> None:
-    """A call raises this error, whose message has all these names in it."""
+    """Check that a call raises an error whose message contains every name."""
     with pytest.raises(error) as raised:
         call()
     for name in names:
@@ -23,7 +23,7 @@ def check_refused(call: Callable[[], object], error: type[Exception], names: Seq
 
 
 def _both(shape: Sequence[int], move: Callable[[Any], Any] = lambda t: t) -> Callable[[], Pair]:
-    """A tensor of whole numbers, some below 0 and some 0, and the same array, both moved alike."""
+    """Return a tensor of integers, negative numbers and zeros included, and an equal array, after the same movement."""
 
     def build() -> Pair:
         array = (np.arange(np.prod(shape), dtype=np.int64) * 7 % 23 - 5).reshape(shape)
@@ -73,24 +73,24 @@ SAMPLES: dict[str, Callable[[], Pair]] = {
 each_sample = pytest.mark.parametrize("sample", SAMPLES)
 
 
-def assert_same(found: tx.Tensor, expected: Any) -> None:
-    """Equal shapes, dtypes and elements, NaN equal to NaN."""
+def assert_same(result: tx.Tensor, expected: Any) -> None:
+    """Check equal shapes, dtypes and elements; NaN equals NaN."""
     expected = np.asarray(expected)
-    assert found.shape == expected.shape
-    assert found.dtype is tx.dtype(expected.dtype)
-    np.testing.assert_array_equal(found.to_numpy(), expected)
+    assert result.shape == expected.shape
+    assert result.dtype is tx.dtype(expected.dtype)
+    np.testing.assert_array_equal(result.to_numpy(), expected)
 
 
-def assert_close(found: tx.Tensor, expected: Any, tolerance: float = 1e-12) -> None:
-    """Equal shapes and dtypes, and elements up to rounding."""
+def assert_close(result: tx.Tensor, expected: Any, tolerance: float = 1e-12) -> None:
+    """Check equal shapes and dtypes, and elements up to rounding."""
     expected = np.asarray(expected)
-    assert found.shape == expected.shape
-    assert found.dtype is tx.dtype(expected.dtype)
-    np.testing.assert_allclose(found.to_numpy(), expected, rtol=tolerance, atol=tolerance)
+    assert result.shape == expected.shape
+    assert result.dtype is tx.dtype(expected.dtype)
+    np.testing.assert_allclose(result.to_numpy(), expected, rtol=tolerance, atol=tolerance)
 
 
 def kernels_of(*tensors: tx.Tensor) -> int:
-    """How many kernels would compute the tensors."""
+    """Return the number of kernels that would compute the tensors."""
     from tenxor.plans.plan import planned
 
     return sum(kernel is not None for _, kernel in planned([t.storage.node for t in tensors]))

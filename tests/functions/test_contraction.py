@@ -1,4 +1,4 @@
-"""Sums of products over axes chosen by number, beside NumPy's, and beside Python's integers."""
+"""Sums of products over numbered axes, compared with NumPy's functions and with Python's integers."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .test_einsum import DTYPES, FLOATS, random_operand, wrapped
 SIZES = (0, 1, 2, 3, 5, 8, 17)
 
 
-def agrees(found: tx.Tensor, function: Callable[..., Any], *arrays: Array) -> None:
-    """Equal to NumPy's function of float64, or of Python's integers modulo 2 to the width."""
-    dtype = found.dtype
+def agrees(result: tx.Tensor, function: Callable[..., Any], *arrays: Array) -> None:
+    """Check a result against NumPy's function of float64, or of Python's integers modulo 2 to the power of the width."""
+    dtype = result.dtype
     expected = np.asarray(function(*arrays))
-    assert found.shape == expected.shape
+    assert result.shape == expected.shape
     if dtype.is_float:
         size = np.asarray(function(*map(np.abs, arrays)))
-        assert np.all(np.abs(found.astype(tx.float64).to_numpy() - expected) <= FLOATS[dtype] * (size + 1e-3))
+        assert np.all(np.abs(result.astype(tx.float64).to_numpy() - expected) <= FLOATS[dtype] * (size + 1e-3))
     else:
-        assert found.ravel().tolist() == wrapped(expected, dtype)
+        assert result.ravel().tolist() == wrapped(expected, dtype)
 
 
 def exact_vecdot(a: Array, b: Array, axis: int) -> Array:
@@ -36,7 +36,7 @@ def exact_vecdot(a: Array, b: Array, axis: int) -> Array:
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d is not tx.bool], ids=str)
-def test_random_shapes(dtype: tx.DType) -> None:
+def test_products_of_random_shapes_equal_numpy(dtype: tx.DType) -> None:
     rng = random.Random(str(dtype))
     for _ in range(6):
         common = [rng.choice(SIZES) for _ in range(rng.randrange(3))]
@@ -57,7 +57,7 @@ def test_random_shapes(dtype: tx.DType) -> None:
 
 
 @each_sample
-def test_every_layout(sample: str) -> None:
+def test_products_of_every_layout_equal_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     assert_same(tx.outer(tensor, tensor), np.outer(array, array))
     assert_same(tx.inner(tensor, tensor), np.inner(array, array))
@@ -76,7 +76,7 @@ def reversed_axes(array: Array, axes: int) -> Array:
 
 
 @pytest.mark.parametrize("axes", [0, 1, 2, ((1, 2), (1, 0)), ([-1], [0]), (2, 0), ((), ()), (np.int64(2), (0,))])
-def test_axes_of_tensordot(axes: Any) -> None:
+def test_tensordot_accepts_every_form_of_axes(axes: Any) -> None:
     a, b = np.arange(24).reshape(2, 3, 4), np.arange(60).reshape((4, 3, 5))
     if axes == 2:
         b = b.swapaxes(0, 1)
@@ -91,24 +91,24 @@ def test_vecdot_broadcasts_all_other_axes() -> None:
     assert_same(tx.vecdot(tx.asarray(a.swapaxes(1, 2)), tx.asarray(b.T), axis=-2), np.vecdot(a, b))
 
 
-def test_numbers_multiply() -> None:
+def test_products_with_a_number_multiply() -> None:
     t = tx.asarray([[1, 2], [3, 4]])
-    for found in (t.dot(2), tx.dot(t, 2), tx.dot(tx.asarray(2), t), tx.inner(2, t), tx.inner(t, tx.asarray(2))):
-        assert found.tolist() == [[2, 4], [6, 8]]
+    for result in (t.dot(2), tx.dot(t, 2), tx.dot(tx.asarray(2), t), tx.inner(2, t), tx.inner(t, tx.asarray(2))):
+        assert result.tolist() == [[2, 4], [6, 8]]
     assert tx.dot(2, 3).item() == tx.inner(2, 3).item() == 6
     assert tx.outer(2, 3).tolist() == [[6]]
     assert t.dot([1, 1]).tolist() == [3, 7]
     assert t.dot(np.asarray([1, 1])).tolist() == [3, 7]
 
 
-def test_lists_and_arrays_are_taken_as_tensors() -> None:
+def test_products_accept_lists_and_arrays() -> None:
     a = np.asarray([3, 4])
     for function, wanted in ((tx.vecdot, 11), (tx.dot, 11), (tx.inner, 11), (tx.outer, [[3, 4], [6, 8]])):
         assert function([1, 2], a).tolist() == wanted
     assert tx.tensordot([1, 2], a, axes=1).item() == 11
 
 
-def test_promotion() -> None:
+def test_products_promote_dtypes() -> None:
     a, b = tx.ones(3, dtype=tx.int8), tx.ones(3, dtype=tx.float32)
     for function in (tx.vecdot, tx.dot, tx.inner, tx.outer, lambda x, y: tx.tensordot(x, y, axes=1)):
         assert function(a, b).dtype is tx.float32
@@ -117,10 +117,10 @@ def test_promotion() -> None:
     assert tx.outer(a > 0, a > 1).tolist() == [[False] * 3] * 3
 
 
-def test_narrow_floats_add_up_in_float32() -> None:
-    ones = tx.ones(5000, dtype=tx.float16)
-    for found in (tx.vecdot(ones, ones), ones.dot(ones), tx.inner(ones, ones), tx.tensordot(ones, ones, axes=1)):
-        assert found.item() == 5000.0
+def test_products_of_narrow_floats_are_summed_in_float32() -> None:
+    unit = tx.ones(5000, dtype=tx.float16)
+    for result in (tx.vecdot(unit, unit), unit.dot(unit), tx.inner(unit, unit), tx.tensordot(unit, unit, axes=1)):
+        assert result.item() == 5000.0
 
 
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
@@ -135,16 +135,16 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_lazy_in_one_kernel_and_deaf_to_later_writes(call: Callable[[Any, Any], Any]) -> None:
+def test_products_are_one_lazy_kernel_and_ignore_later_writes(call: Callable[[Any, Any], Any]) -> None:
     a, b = tx.ones((16, 16)).realize(), tx.ones((16, 16)).realize()
     assert kernels_of(call(a, b + 1) * 2) == 1
     expected = call(a, a).to_numpy()
     array = np.ones((16, 16))
     pinned, pending = tx.asarray(array, copy=False), tx.ones((16, 16)) * 1
-    found = [call(pinned, a), call(a, pinned), call(pending, a), call(pinned, pinned)]
+    products = [call(pinned, a), call(a, pinned), call(pending, a), call(pinned, pinned)]
     array[...] = 5.0
     pending[...] = 5.0
-    for result in found:
+    for result in products:
         assert_same(result, expected)
         result[...] = 0.0
     assert array.tolist() == pending.tolist() == [[5.0] * 16] * 16
@@ -152,27 +152,27 @@ def test_lazy_in_one_kernel_and_deaf_to_later_writes(call: Callable[[Any, Any], 
 
 @pytest.mark.large
 @pytest.mark.parametrize("dtype", [tx.int8, tx.float16, tx.float32], ids=str)
-def test_long_sums_of_narrow_or_pending_operands_need_no_copies_of_them(
+def test_long_sums_need_no_copies_of_narrow_or_pending_operands(
     dtype: tx.DType, threads: Callable[[int], None]
 ) -> None:
-    """They are added up in parts, each of which reads other steps."""
-    ones = tx.ones((30, 400_013), dtype=dtype).realize()
-    enough = ones.size * 2  # bytes: in float32, or 32 bits, they would take twice as many
-    threads(1)  # each has packed blocks of its own
-    for call, most in (
-        (lambda: tx.einsum("ik,jk->ij", ones, ones[:20]), 3),
-        (lambda: tx.contract(ones[:20], ones.T, [(1, 0)]), 3),
-        (lambda: tx.einsum("k,k->", ones.ravel(), ones.flip(0).ravel()), 2),
-        (lambda: tx.einsum("ik,jk->ij", ones * 1, abs(ones[:20] * 1)), 3),
+    """Long sums are split into parts, each over a range of the summed axis."""
+    operand = tx.ones((30, 400_013), dtype=dtype).realize()
+    copy_bytes = operand.size * 2  # bytes: in float32, or 32 bits, they would take twice as many
+    threads(1)  # each thread packs separate blocks
+    for call, max_kernels in (
+        (lambda: tx.einsum("ik,jk->ij", operand, operand[:20]), 3),
+        (lambda: tx.contract(operand[:20], operand.T, [(1, 0)]), 3),
+        (lambda: tx.einsum("k,k->", operand.ravel(), operand.flip(0).ravel()), 2),
+        (lambda: tx.einsum("ik,jk->ij", operand * 1, abs(operand[:20] * 1)), 3),
     ):
-        assert kernels_of(call()) <= most
+        assert kernels_of(call()) <= max_kernels
         start = tx.memory(reset_peak=True)
         call().realize()
-        assert tx.memory().peak - start.in_use < enough
+        assert tx.memory().peak - start.in_use < copy_bytes
 
 
 @pytest.mark.large
-def test_vectors_are_multiplied_in_one_kernel_unless_threads_may_share_it() -> None:
+def test_vector_products_are_one_kernel_unless_threads_share_them() -> None:
     for dtype in (tx.float32, tx.int8):
         a = tx.ones(100_003, dtype=dtype).realize()
         assert kernels_of(a @ a) == kernels_of(tx.vecdot(a, a)) == 1
@@ -181,7 +181,7 @@ def test_vectors_are_multiplied_in_one_kernel_unless_threads_may_share_it() -> N
         assert (longer @ longer).item() == (1_000_003 if dtype is tx.float32 else 1_000_003 % 256)
 
 
-def test_the_same_again_compiles_nothing() -> None:
+def test_products_of_new_sizes_compile_nothing() -> None:
     tx.tensordot(tx.ones((20, 30)), tx.ones((30, 40)), axes=1).realize()
     compiled = tx.compile_counts()
     for n in (21, 33):
@@ -198,21 +198,21 @@ def test_contract_keeps_the_dtype(dtype: tx.DType) -> None:
     rng = random.Random(str(dtype))
     (a, exact_a), (b, exact_b) = (random_operand(rng, shape, dtype) for shape in ((3, 17, 9), (9, 3, 8)))
     for pairs, subscripts in (([(2, 0)], "bij,jck->bick"), ([(0, 1), (2, 0)], "bij,jbk->bik"), ([], "bij,jck->bijjck")):
-        found = tx.contract(a, b, pairs)
-        assert found.dtype is dtype
+        result = tx.contract(a, b, pairs)
+        assert result.dtype is dtype
         if not pairs:
-            agrees(found, np.multiply.outer, exact_a, exact_b)
+            agrees(result, np.multiply.outer, exact_a, exact_b)
         elif dtype is tx.bool:
-            assert found.tolist() == (np.einsum(subscripts, exact_a.astype(int), exact_b.astype(int)) > 0).tolist()
+            assert result.tolist() == (np.einsum(subscripts, exact_a.astype(int), exact_b.astype(int)) > 0).tolist()
         else:
-            agrees(found, lambda x, y, s=subscripts: np.einsum(s, x, y), exact_a, exact_b)
+            agrees(result, lambda x, y, s=subscripts: np.einsum(s, x, y), exact_a, exact_b)
 
 
-def test_contract_with_one_function_of_the_two() -> None:
+def test_contract_accepts_a_custom_multiply_or_add() -> None:
     a, b = np.arange(6).reshape(2, 3), np.arange(12).reshape(3, 4)
-    apart = np.abs(a[:, :, None] - b[None])
+    distances = np.abs(a[:, :, None] - b[None])
     ours = [tx.asarray(a), tx.asarray(b)]
-    assert_same(tx.contract(*ours, [(1, 0)], multiply=lambda x, y: abs(x - y)), apart.sum(1))
+    assert_same(tx.contract(*ours, [(1, 0)], multiply=lambda x, y: abs(x - y)), distances.sum(1))
     assert_same(tx.contract(*ours, [(1, 0)], add=tx.maximum), (a[:, :, None] * b[None]).max(1))
     assert_same(tx.contract(*ours, [(1, 0)], operator.mul, operator.add), a @ b)
     assert_same(tx.contract(*ours, [], multiply=operator.sub), np.subtract.outer(a, b))
@@ -304,11 +304,11 @@ WRONG: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] =
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_errors(wrong: str) -> None:
+def test_invalid_arguments_raise(wrong: str) -> None:
     check_refused(*WRONG[wrong])
 
 
-def test_products_of_bools_say_whether_any_is_true() -> None:
+def test_products_of_bools_tell_whether_any_product_is_true() -> None:
     rng = np.random.default_rng(0)
     for m, n, k in ((1, 1, 1), (3, 4, 5), (40, 70, 30), (2, 3, 0)):
         a, b = rng.random((m, k)) < 0.3, rng.random((k, n)) < 0.3
@@ -321,9 +321,9 @@ def test_products_of_bools_say_whether_any_is_true() -> None:
     assert (tx.asarray([True]) @ tx.asarray([3])).dtype is tx.int64
 
 
-def test_a_product_takes_lists_and_arrays_as_other_functions_do() -> None:
+def test_matmul_accepts_lists_and_arrays() -> None:
     wanted = [[7.0, 10.0], [15.0, 22.0]]
     rows = [[1.0, 2.0], [3.0, 4.0]]
     for a, b in ((rows, rows), (tx.asarray(rows), rows), (np.asarray(rows), tx.asarray(rows)), (rows, np.asarray(rows))):
-        found = tx.matmul(a, b)
-        assert type(found) is tx.Tensor and found.tolist() == wanted
+        result = tx.matmul(a, b)
+        assert type(result) is tx.Tensor and result.tolist() == wanted

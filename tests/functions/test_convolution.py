@@ -1,4 +1,4 @@
-"""Convolution beside a model in NumPy, which adds up one number of the kernel at a time, in float64 or exactly."""
+"""Convolution, compared with a model in NumPy that adds one element of the kernel at a time, in float64 or exactly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRANSPOSED = {1: tx.conv_transpose1d, 2: tx.conv_transpose2d, 3: tx.conv_transpo
 Numbers = Sequence[int]
 
 
-def convolved(
+def reference_convolution(
     x: Array,
     w: Array,
     bias: Array | None,
@@ -29,50 +29,50 @@ def convolved(
     dilation: Numbers,
     groups: int,
 ) -> Array:
-    """The definition, for `x` with a batch axis."""
+    """Return the convolution by its definition, for `x` with a batch axis."""
     x = np.pad(x, [(0, 0), (0, 0), *padding])
     kernel, outputs = w.shape[2:], w.shape[0] // groups
-    its = list(zip(x.shape[2:], kernel, stride, dilation, strict=True))
-    sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in its]
-    found = np.zeros((x.shape[0], w.shape[0], *sizes), x.dtype)
-    for at in product(*map(range, kernel)):
-        where = tuple(
-            slice(t * d, t * d + (m - 1) * s + 1, s) for t, d, s, m in zip(at, dilation, stride, sizes, strict=True)
+    axes = list(zip(x.shape[2:], kernel, stride, dilation, strict=True))
+    sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in axes]
+    result = np.zeros((x.shape[0], w.shape[0], *sizes), x.dtype)
+    for position in product(*map(range, kernel)):
+        window = tuple(
+            slice(t * d, t * d + (m - 1) * s + 1, s) for t, d, s, m in zip(position, dilation, stride, sizes, strict=True)
         )
         for g in range(groups):
-            seen = x[(slice(None), slice(g * w.shape[1], (g + 1) * w.shape[1]), *where)]
-            some = w[(slice(g * outputs, (g + 1) * outputs), slice(None), *at)]
-            found[:, g * outputs : (g + 1) * outputs] += np.einsum("nc...,oc->no...", seen, some)
-    return found if bias is None else found + bias.reshape(-1, *(1,) * len(kernel))
+            elements = x[(slice(None), slice(g * w.shape[1], (g + 1) * w.shape[1]), *window)]
+            weights = w[(slice(g * outputs, (g + 1) * outputs), slice(None), *position)]
+            result[:, g * outputs : (g + 1) * outputs] += np.einsum("nc...,oc->no...", elements, weights)
+    return result if bias is None else result + bias.reshape(-1, *(1,) * len(kernel))
 
 
-def laid_down(
+def reference_transposed(
     x: Array,
     w: Array,
     bias: Array | None,
     stride: Numbers,
     padding: Numbers,
-    more: Numbers,
+    output_padding: Numbers,
     groups: int,
     dilation: Numbers,
 ) -> Array:
-    """The definition of the transposed one: each number of the kernel adds `x` to places `stride` apart."""
+    """Return the transposed convolution by its definition: each element of the kernel adds `x` to outputs `stride` apart."""
     kernel, channels, outputs = w.shape[2:], w.shape[0] // groups, w.shape[1]
-    its = list(zip(x.shape[2:], kernel, stride, dilation, more, strict=True))
-    found = np.zeros(
-        (x.shape[0], groups * outputs, *((n - 1) * s + d * (k - 1) + 1 + m for n, k, s, d, m in its)), x.dtype
+    axes = list(zip(x.shape[2:], kernel, stride, dilation, output_padding, strict=True))
+    result = np.zeros(
+        (x.shape[0], groups * outputs, *((n - 1) * s + d * (k - 1) + 1 + m for n, k, s, d, m in axes)), x.dtype
     )
-    for at in product(*map(range, kernel)):
-        where = tuple(slice(t * d, t * d + (n - 1) * s + 1, s) for t, (n, _, s, d, _) in zip(at, its, strict=True))
+    for position in product(*map(range, kernel)):
+        outputs_window = tuple(slice(t * d, t * d + (n - 1) * s + 1, s) for t, (n, _, s, d, _) in zip(position, axes, strict=True))
         for g in range(groups):
-            part = np.einsum(
+            products = np.einsum(
                 "nc...,co->no...",
                 x[:, g * channels : (g + 1) * channels],
-                w[(slice(g * channels, (g + 1) * channels), slice(None), *at)],
+                w[(slice(g * channels, (g + 1) * channels), slice(None), *position)],
             )
-            found[(slice(None), slice(g * outputs, (g + 1) * outputs), *where)] += part
-    found = found[(..., *(slice(p, n - p) for p, n in zip(padding, found.shape[2:], strict=True)))]
-    return found if bias is None else found + bias.reshape(-1, *(1,) * len(kernel))
+            result[(slice(None), slice(g * outputs, (g + 1) * outputs), *outputs_window)] += products
+    result = result[(..., *(slice(p, n - p) for p, n in zip(padding, result.shape[2:], strict=True)))]
+    return result if bias is None else result + bias.reshape(-1, *(1,) * len(kernel))
 
 
 class Drawn(NamedTuple):
@@ -96,7 +96,7 @@ def drawn(seed: int) -> Drawn:
     channels, outputs = groups * choose.randint(1, 3), groups * choose.choice((1, 2, 5))
     sizes = [choose.randint(1, longest) for _ in range(space)]
     stride, padding, dilation = [
-        tuple(choose.randint(least, most) for _ in range(space)) for least, most in ((1, 3), (0, 2), (1, 2))
+        tuple(choose.randint(low, high) for _ in range(space)) for low, high in ((1, 3), (0, 2), (1, 2))
     ]
     kernel = [choose.randint(1, 4) for _ in range(space)]
     bias = rng.standard_normal(outputs) if choose.random() < 0.5 else None
@@ -105,7 +105,7 @@ def drawn(seed: int) -> Drawn:
 
 
 @pytest.mark.parametrize("seed", range(32))
-def test_beside_the_definition(seed: int) -> None:
+def test_convolution_equals_its_definition(seed: int) -> None:
     a = drawn(seed)
     w = np.random.default_rng(seed).standard_normal((a.outputs, a.x.shape[1] // a.groups, *a.kernel))
     call: Callable[[], tx.Tensor] = lambda: CONV[a.space](a.x, w, a.bias, a.stride, a.padding, a.dilation, a.groups)  # noqa: E731
@@ -117,23 +117,23 @@ def test_beside_the_definition(seed: int) -> None:
             call()
         return
     both = [(p, p) for p in a.padding]
-    assert_close(call(), convolved(a.x, w, a.bias, a.stride, both, a.dilation, a.groups))
+    assert_close(call(), reference_convolution(a.x, w, a.bias, a.stride, both, a.dilation, a.groups))
 
 
 @pytest.mark.parametrize("seed", range(32))
-def test_transposed_beside_the_definition(seed: int) -> None:
+def test_transposed_convolution_equals_its_definition(seed: int) -> None:
     a = drawn(seed)
     w = np.random.default_rng(seed).standard_normal((a.x.shape[1], a.outputs // a.groups, *a.kernel))
-    more = tuple(Random(seed).randrange(max(s, d)) for s, d in zip(a.stride, a.dilation, strict=True))
+    output_padding = tuple(Random(seed).randrange(max(s, d)) for s, d in zip(a.stride, a.dilation, strict=True))
     call: Callable[[], tx.Tensor] = lambda: TRANSPOSED[a.space](  # noqa: E731
-        a.x, w, a.bias, a.stride, a.padding, more, a.groups, a.dilation
+        a.x, w, a.bias, a.stride, a.padding, output_padding, a.groups, a.dilation
     )
-    sizes = zip(a.x.shape[2:], a.stride, a.dilation, a.kernel, a.padding, more, strict=True)
+    sizes = zip(a.x.shape[2:], a.stride, a.dilation, a.kernel, a.padding, output_padding, strict=True)
     if any((n - 1) * s + d * (k - 1) + 1 + m - 2 * p < 1 for n, s, d, k, p, m in sizes):
         with pytest.raises(ShapeError, match="less padding"):
             call()
         return
-    assert_close(call(), laid_down(a.x, w, a.bias, a.stride, a.padding, more, a.groups, a.dilation))
+    assert_close(call(), reference_transposed(a.x, w, a.bias, a.stride, a.padding, output_padding, a.groups, a.dilation))
 
 
 def whole_numbers(*shape: int) -> Array:
@@ -143,18 +143,18 @@ def whole_numbers(*shape: int) -> Array:
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
-def test_one_number_serves_all_axes() -> None:
+def test_a_single_number_applies_to_all_axes() -> None:
     x, w = whole_numbers(2, 3, 9, 8), whole_numbers(4, 3, 2, 3)
-    expected = convolved(x, w, None, (2, 2), [(1, 1), (1, 1)], (2, 2), 1)
+    expected = reference_convolution(x, w, None, (2, 2), [(1, 1), (1, 1)], (2, 2), 1)
     assert_same(tx.conv2d(x, w, stride=2, padding=1, dilation=2), expected)
     assert_same(tx.conv2d(x, w, stride=[2], padding=(1, 1), dilation=np.asarray([2, 2])), expected)
     turned = whole_numbers(3, 4, 2, 3)
-    expected = laid_down(x, turned, None, (2, 2), (1, 1), (1, 1), 1, (2, 2))
+    expected = reference_transposed(x, turned, None, (2, 2), (1, 1), (1, 1), 1, (2, 2))
     assert_same(tx.conv_transpose2d(x, turned, stride=2, padding=1, output_padding=1, dilation=2), expected)
 
 
 @pytest.mark.parametrize("space", [1, 2, 3])
-def test_without_a_batch(space: int) -> None:
+def test_convolution_without_a_batch_axis(space: int) -> None:
     x, w, bias = whole_numbers(2, *(6, 5, 4)[:space]), whole_numbers(4, 2, *(2, 3, 2)[:space]), whole_numbers(4)
     expected = CONV[space](x[None], w, bias, padding=1)[0].to_numpy()
     assert_same(CONV[space](x, w, bias, padding=1), expected)
@@ -165,54 +165,54 @@ def test_without_a_batch(space: int) -> None:
 
 @pytest.mark.parametrize("kernel", [(1, 1), (2, 3), (4, 2)])
 @pytest.mark.parametrize("dilation", [1, 2, 3])
-def test_padding_in_words(kernel: tuple[int, int], dilation: int) -> None:
+def test_padding_same_and_valid(kernel: tuple[int, int], dilation: int) -> None:
     x, w = whole_numbers(1, 2, 11, 12), whole_numbers(3, 2, *kernel)
     total = [dilation * (k - 1) for k in kernel]
-    widths = [(n // 2, n - n // 2) for n in total]  # what is odd is after
+    widths = [(n // 2, n - n // 2) for n in total]  # an odd width has its larger half after the axis
     same = tx.conv2d(x, w, padding="same", dilation=dilation)
     assert same.shape == (1, 3, 11, 12)
-    assert_same(same, convolved(x, w, None, (1, 1), widths, (dilation,) * 2, 1))
+    assert_same(same, reference_convolution(x, w, None, (1, 1), widths, (dilation,) * 2, 1))
     valid = tx.conv2d(x, w, padding="valid", dilation=dilation, stride=2)
-    assert_same(valid, convolved(x, w, None, (2, 2), [(0, 0)] * 2, (dilation,) * 2, 1))
+    assert_same(valid, reference_convolution(x, w, None, (2, 2), [(0, 0)] * 2, (dilation,) * 2, 1))
 
 
 @pytest.mark.large
 @pytest.mark.parametrize("multiplier", [1, 2, 4])
 @pytest.mark.parametrize("kernel", [(3, 3), (7, 6)])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_depthwise(multiplier: int, kernel: tuple[int, int], stride: int) -> None:
+def test_depthwise_convolution_equals_its_definition(multiplier: int, kernel: tuple[int, int], stride: int) -> None:
     x, w = whole_numbers(2, 5, 20, 19), whole_numbers(5 * multiplier, 1, *kernel)
-    expected = convolved(x, w, None, (stride,) * 2, [(1, 1)] * 2, (1, 1), 5)
+    expected = reference_convolution(x, w, None, (stride,) * 2, [(1, 1)] * 2, (1, 1), 5)
     assert_same(tx.conv2d(x, w, stride=stride, padding=1, groups=5), expected)
     turned = w.reshape(5, multiplier, *kernel)
-    expected = laid_down(x, turned, None, (stride,) * 2, (1, 1), (0, 0), 5, (1, 1))
+    expected = reference_transposed(x, turned, None, (stride,) * 2, (1, 1), (0, 0), 5, (1, 1))
     assert_same(tx.conv_transpose2d(x, turned, stride=stride, padding=1, groups=5), expected)
 
 
 @pytest.mark.large
 @pytest.mark.parametrize("groups", [1, 2])
-def test_in_tiles(groups: int) -> None:
-    """Sizes at which blocks, panels and their rests all occur."""
+def test_convolution_with_full_and_partial_tiles(groups: int) -> None:
+    """The sizes give full and partial blocks and panels."""
     rng = np.random.default_rng(5)
     x, w, bias = (
         rng.standard_normal((2, 18, 33, 70)),
         rng.standard_normal((34, 18 // groups, 3, 3)),
         rng.standard_normal(34),
     )
-    expected = convolved(x, w, bias, (1, 1), [(1, 1)] * 2, (1, 1), groups)
+    expected = reference_convolution(x, w, bias, (1, 1), [(1, 1)] * 2, (1, 1), groups)
     assert_close(tx.conv2d(x, w, bias, padding=1, groups=groups), expected)
     turned = rng.standard_normal((18, 34 // groups, 3, 3))
-    expected = laid_down(x, turned, bias, (2, 2), (1, 1), (1, 1), groups, (1, 1))
+    expected = reference_transposed(x, turned, bias, (2, 2), (1, 1), (1, 1), groups, (1, 1))
     assert_close(tx.conv_transpose2d(x, turned, bias, 2, 1, 1, groups), expected)
 
 
 @pytest.mark.large
-def test_sums_so_long_that_they_are_added_in_parts() -> None:
+def test_long_sums_of_a_convolution_are_exact() -> None:
     x, w = whole_numbers(1, 5000, 3, 4), whole_numbers(2, 5000, 3, 3)
-    assert_same(tx.conv2d(x, w), convolved(x, w, None, (1, 1), [(0, 0)] * 2, (1, 1), 1))
+    assert_same(tx.conv2d(x, w), reference_convolution(x, w, None, (1, 1), [(0, 0)] * 2, (1, 1), 1))
 
 
-def test_nothing() -> None:
+def test_convolution_without_elements() -> None:
     assert_same(
         tx.conv2d(np.zeros((0, 3, 5, 5)), np.zeros((4, 3, 3, 3)), np.ones(4), padding=1), np.zeros((0, 4, 5, 5))
     )
@@ -222,53 +222,53 @@ def test_nothing() -> None:
     assert_same(tx.conv_transpose1d(np.zeros((0, 3, 5)), np.zeros((3, 4, 3)), stride=2), np.zeros((0, 4, 11)))
 
 
-def test_places_that_nothing_reaches_hold_the_bias() -> None:
+def test_outputs_without_inputs_equal_the_bias() -> None:
     x, w, bias = whole_numbers(1, 2, 3), whole_numbers(2, 2, 1), np.asarray([5, 7])
-    found = tx.conv_transpose1d(x, w, bias, stride=3, output_padding=2)
-    assert_same(found, laid_down(x, w, bias, (3,), (0,), (2,), 1, (1,)))
-    assert found[0, :, -1].tolist() == [5, 7]
+    result = tx.conv_transpose1d(x, w, bias, stride=3, output_padding=2)
+    assert_same(result, reference_transposed(x, w, bias, (3,), (0,), (2,), 1, (1,)))
+    assert result[0, :, -1].tolist() == [5, 7]
 
 
 # --- dtypes -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
-def test_integers_add_up_modulo_2_to_their_width(name: str) -> None:
+def test_integer_convolution_wraps_around(name: str) -> None:
     rng, info = np.random.default_rng(3), np.iinfo(name)
     x = rng.integers(info.min, info.max, (2, 6, 7, 20), name, endpoint=True)
     w = rng.integers(info.min, info.max, (8, 3, 2, 3), name, endpoint=True)
     bias = rng.integers(info.min, info.max, 8, name, endpoint=True)
     wide = [a.astype(np.uint64) for a in (x, w, bias)]  # modulo 2**64
-    expected = convolved(*wide, (1, 1), [(1, 1)] * 2, (1, 1), 2).astype(f"uint{info.bits}").astype(name)
+    expected = reference_convolution(*wide, (1, 1), [(1, 1)] * 2, (1, 1), 2).astype(f"uint{info.bits}").astype(name)
     assert_same(tx.conv2d(x, w, bias, padding=1, groups=2), expected)
 
 
 @pytest.mark.large
 @pytest.mark.parametrize("dtype", [tx.float16, tx.bfloat16, tx.float32], ids=str)
 @pytest.mark.parametrize("outputs", [2, 16])
-def test_narrow_floats_are_rounded_once(dtype: tx.DType, outputs: int) -> None:
+def test_narrow_floats_are_rounded_once_in_convolution(dtype: tx.DType, outputs: int) -> None:
     rng = np.random.default_rng(4)
     arrays = [rng.standard_normal(shape) for shape in ((1, 3, 9, 33), (outputs, 3, 3, 3), (outputs,))]
     x, w, bias = [tx.asarray(a).astype(dtype) for a in arrays]
     exact = [t.astype(tx.float64).to_numpy() for t in (x, w, bias)]
-    found = tx.conv2d(x, w, bias, padding=1)
-    assert found.dtype is dtype
-    expected = convolved(*exact, (1, 1), [(1, 1)] * 2, (1, 1), 1)
+    result = tx.conv2d(x, w, bias, padding=1)
+    assert result.dtype is dtype
+    expected = reference_convolution(*exact, (1, 1), [(1, 1)] * 2, (1, 1), 1)
     tolerance = max(tx.finfo(dtype).eps * 0.51, 1e-6)
-    np.testing.assert_allclose(found.astype(tx.float64).to_numpy(), expected, rtol=tolerance, atol=2e-6)
-    found = tx.conv_transpose2d(x, w.swapaxes(0, 1), bias, stride=2)
-    assert found.dtype is dtype
-    expected = laid_down(exact[0], exact[1].swapaxes(0, 1), exact[2], (2, 2), (0, 0), (0, 0), 1, (1, 1))
-    np.testing.assert_allclose(found.astype(tx.float64).to_numpy(), expected, rtol=tolerance, atol=2e-6)
+    np.testing.assert_allclose(result.astype(tx.float64).to_numpy(), expected, rtol=tolerance, atol=2e-6)
+    result = tx.conv_transpose2d(x, w.swapaxes(0, 1), bias, stride=2)
+    assert result.dtype is dtype
+    expected = reference_transposed(exact[0], exact[1].swapaxes(0, 1), exact[2], (2, 2), (0, 0), (0, 0), 1, (1, 1))
+    np.testing.assert_allclose(result.astype(tx.float64).to_numpy(), expected, rtol=tolerance, atol=2e-6)
 
 
-def test_dtypes_promote() -> None:
+def test_dtypes_of_operands_promote() -> None:
     x, w = whole_numbers(1, 1, 5).astype(np.int16), whole_numbers(1, 1, 2)
     assert tx.conv1d(x, w.astype(np.int8)).dtype is tx.int16
     assert tx.conv1d(x, w.astype(np.float32)).dtype is tx.float32
     assert (
         tx.conv1d(x, w.astype(np.int8), np.asarray([0.5])).tolist()
-        == (convolved(x, w, None, (1,), [(0, 0)], (1,), 1) + 0.5).tolist()
+        == (reference_convolution(x, w, None, (1,), [(0, 0)], (1,), 1) + 0.5).tolist()
     )
     assert tx.conv1d(x > 0, w).dtype is tx.int64
 
@@ -288,41 +288,41 @@ LAYOUTS: dict[str, Callable[[Array], tuple[Any, Array]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", LAYOUTS)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("outputs", [2, 8])
-def test_any_layout(how: str, outputs: int) -> None:
-    x, array = LAYOUTS[how](whole_numbers(2, 4, 7, 12))
-    w, kernels = LAYOUTS[how](whole_numbers(outputs, array.shape[1], 6, array.shape[1]))
+def test_operands_of_any_layout(layout: str, outputs: int) -> None:
+    x, array = LAYOUTS[layout](whole_numbers(2, 4, 7, 12))
+    w, kernels = LAYOUTS[layout](whole_numbers(outputs, array.shape[1], 6, array.shape[1]))
     if kernels.shape[1] != array.shape[1]:
         w, kernels = w[:, :1].expand(-1, array.shape[1], -1, -1), np.repeat(kernels[:, :1], array.shape[1], 1)
     w, kernels = w[:, :, :3, :2], kernels[:, :, :3, :2]
     for stride in (1, 2):
-        expected = convolved(array, kernels, None, (stride,) * 2, [(0, 0)] * 2, (1, 1), 1)
+        expected = reference_convolution(array, kernels, None, (stride,) * 2, [(0, 0)] * 2, (1, 1), 1)
         assert_same(tx.conv2d(x, w, stride=stride), expected)
     turned = kernels.swapaxes(0, 1)
-    expected = laid_down(array, turned, None, (2, 1), (1, 0), (0, 0), 1, (1, 1))
+    expected = reference_transposed(array, turned, None, (2, 1), (1, 0), (0, 0), 1, (1, 1))
     assert_same(tx.conv_transpose2d(x, w.swapaxes(0, 1), stride=(2, 1), padding=(1, 0)), expected)
 
 
 @pytest.mark.parametrize("padding", [0, 1])
 @pytest.mark.parametrize("outputs", [1, 8])
 @pytest.mark.parametrize("share", [True, False])
-def test_what_is_written_later_is_not_seen(padding: int, outputs: int, share: bool) -> None:
+def test_result_ignores_later_writes_to_operands(padding: int, outputs: int, share: bool) -> None:
     x, w, bias = whole_numbers(1, 2, 6, 12), whole_numbers(outputs, 2, 3, 3), whole_numbers(outputs)
     operands = [tx.asarray(a.copy(), copy=not share) for a in (x, w, bias)]
-    expected = convolved(x, w, bias, (1, 1), [(padding,) * 2] * 2, (1, 1), 1)
-    found = tx.conv2d(*operands, padding=padding)
+    expected = reference_convolution(x, w, bias, (1, 1), [(padding,) * 2] * 2, (1, 1), 1)
+    result = tx.conv2d(*operands, padding=padding)
     turned = w.swapaxes(0, 1)
     back = tx.conv_transpose2d(operands[0], operands[1].swapaxes(0, 1), operands[2], stride=2, padding=padding)
     for t in operands:
         t[...] = 1000
-    assert_same(found, expected)
-    assert_same(back, laid_down(x, turned, bias, (2, 2), (padding,) * 2, (0, 0), 1, (1, 1)))
-    found[...] = 0
+    assert_same(result, expected)
+    assert_same(back, reference_transposed(x, turned, bias, (2, 2), (padding,) * 2, (0, 0), 1, (1, 1)))
+    result[...] = 0
     assert operands[0][0, 0, 0, 0].item() == 1000
 
 
-def test_bias_and_activation_are_one_kernel_with_it() -> None:
+def test_bias_and_activation_are_fused_into_the_convolution() -> None:
     x, w, bias = tx.ones((2, 8, 12, 20)).realize(), tx.ones((8, 8, 3, 3)).realize(), tx.ones(8).realize()
     assert kernels_of(tx.maximum(tx.conv2d(x, w, bias), 0.0)) == 1
     assert kernels_of(tx.maximum(tx.conv2d(x, w[:, :1], bias, groups=8), 0.0)) == 1
@@ -330,12 +330,12 @@ def test_bias_and_activation_are_one_kernel_with_it() -> None:
 
 
 @pytest.mark.large
-def test_the_windows_are_never_made() -> None:
+def test_convolution_never_materializes_windows() -> None:
     x, w = tx.ones((4, 16, 64, 64)).realize(), tx.ones((16, 16, 5, 5)).realize()
     tx.conv2d(x, w).realize()
     before = tx.memory(reset_peak=True).in_use
-    found = tx.conv2d(x, w).realize()
-    assert tx.memory().peak - before < 2 * found.nbytes
+    result = tx.conv2d(x, w).realize()
+    assert tx.memory().peak - before < 2 * result.nbytes
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -394,6 +394,6 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", ERRORS)
-def test_errors(what: str) -> None:
-    check_refused(*ERRORS[what])
+@pytest.mark.parametrize("case", ERRORS)
+def test_invalid_arguments_raise(case: str) -> None:
+    check_refused(*ERRORS[case])

@@ -1,4 +1,4 @@
-"""`einsum` beside NumPy's, and beside Python's integers, on random subscripts and on operands of every layout."""
+"""`einsum`, compared with NumPy's and with Python's integers, on random subscripts and operands of every layout."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ DTYPES = (*FLOATS, *INTEGERS, tx.bool)
 
 
 def random_subscripts(rng: random.Random) -> tuple[str, list[tuple[int, ...]]]:
-    """Subscripts and shapes that mostly fit: letters repeat, sizes 0 and 1 occur, ellipses stand for 0 to 2 axes."""
+    """Return random subscripts and shapes, most of them valid: with repeated letters, sizes 0 and 1, and ellipses for 0 to 2 axes."""
     sizes = {letter: rng.choice((0, 1, 2, 3, 3, 4, 5, 9)) for letter in LETTERS}
-    others = [rng.choice((1, 2, 3)) for _ in range(2)]
-    terms, shapes, letters, most = [], [], set(), 0
+    ellipsis_sizes = [rng.choice((1, 2, 3)) for _ in range(2)]
+    terms, shapes, letters, max_axes = [], [], set(), 0
     for _ in range(rng.choice((1, 2, 2, 3, 4))):
         term = [rng.choice(LETTERS[: rng.randint(2, 9)]) for _ in range(rng.randrange(5))]
         narrow = {letter for letter in term if rng.random() < 0.1}
         shape = [1 if letter in narrow else sizes[letter] for letter in term]
         letters.update(term)
         if rng.random() < 0.25:
-            place, count = rng.randint(0, len(term)), rng.randrange(3)
-            term[place:place] = ["..."]
-            shape[place:place] = [1 if rng.random() < 0.3 else n for n in others[2 - count :]]
-            most = max(most, count)
+            position, count = rng.randint(0, len(term)), rng.randrange(3)
+            term[position:position] = ["..."]
+            shape[position:position] = [1 if rng.random() < 0.3 else n for n in ellipsis_sizes[2 - count :]]
+            max_axes = max(max_axes, count)
         terms.append("".join(term))
         shapes.append(tuple(shape))
     subscripts = ",".join(terms)
     if rng.random() < 0.6:
-        kept = [letter for letter in sorted(letters) if rng.random() < 0.5]
-        rng.shuffle(kept)
-        if most or rng.random() < 0.2:
-            kept.insert(rng.randint(0, len(kept)), "...")
-        subscripts += "->" + "".join(kept)
+        result_letters = [letter for letter in sorted(letters) if rng.random() < 0.5]
+        rng.shuffle(result_letters)
+        if max_axes or rng.random() < 0.2:
+            result_letters.insert(rng.randint(0, len(result_letters)), "...")
+        subscripts += "->" + "".join(result_letters)
     return subscripts, shapes
 
 
 def random_operand(rng: random.Random, shape: tuple[int, ...], dtype: tx.DType) -> tuple[tx.Tensor, Array]:
-    """A tensor that lies in memory somehow, and an array with its elements: Python's integers, or float64."""
+    """Return a tensor of a random layout, and an array of its elements as Python's integers or float64."""
     draw = np.random.default_rng(rng.randrange(1 << 32))
     if dtype.is_float:
         t = tx.asarray(draw.standard_normal(shape)).astype(dtype)
@@ -73,30 +73,30 @@ def random_operand(rng: random.Random, shape: tuple[int, ...], dtype: tx.DType) 
 
 
 def wrapped(exact: Any, dtype: tx.DType) -> list[int]:
-    """Python's integers modulo 2 to the width of a dtype."""
+    """Return Python's integers modulo 2 to the power of a dtype's width."""
     span = 1 << dtype.bits
     return [(int(x) - int(dtype.lowest)) % span + int(dtype.lowest) for x in np.asarray(exact, dtype=object).ravel()]
 
 
-def check(found: tx.Tensor, subscripts: str, arrays: list[Array], dtype: tx.DType) -> None:
+def check(result: tx.Tensor, subscripts: str, arrays: list[Array], dtype: tx.DType) -> None:
     if dtype.is_float:
         expected = np.einsum(subscripts, *arrays)
         size = np.einsum(subscripts, *map(np.abs, arrays))
-        assert found.shape == expected.shape
-        error = np.abs(found.astype(tx.float64).to_numpy() - expected)
+        assert result.shape == expected.shape
+        error = np.abs(result.astype(tx.float64).to_numpy() - expected)
         assert np.all(error <= FLOATS[dtype] * (size + 1e-3))
     elif dtype is tx.bool:
         expected = np.einsum(subscripts, *[a.astype(np.int64) for a in arrays]) > 0
-        assert found.tolist() == expected.tolist()
+        assert result.tolist() == expected.tolist()
     else:
         exact = np.asarray(np.einsum(subscripts, *arrays), dtype=object)
-        assert found.shape == exact.shape
-        assert found.ravel().tolist() == wrapped(exact, dtype)
-    assert found.dtype is dtype
+        assert result.shape == exact.shape
+        assert result.ravel().tolist() == wrapped(exact, dtype)
+    assert result.dtype is dtype
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_subscripts(seed: int) -> None:
+def test_einsum_of_random_subscripts_equals_numpy(seed: int) -> None:
     rng = random.Random(seed)
     fitting = 0
     while fitting < 12:
@@ -111,15 +111,15 @@ def test_random_subscripts(seed: int) -> None:
                 tx.einsum(subscripts, *tensors)
             continue
         fitting += 1
-        found = tx.einsum(subscripts, *tensors, optimize=rng.choice((True, True, False, "greedy", "optimal")))
-        check(found, subscripts, arrays, dtype)
+        result = tx.einsum(subscripts, *tensors, optimize=rng.choice((True, True, False, "greedy", "optimal")))
+        check(result, subscripts, arrays, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(
     "subscripts", ["ij,jk->ik", "ij,kj->ki", "bij,bjk->ikb", "ij,jk,kl->li", "ii->i", "ij->j", "i,j"]
 )
-def test_every_dtype(subscripts: str, dtype: tx.DType) -> None:
+def test_einsum_of_every_dtype(subscripts: str, dtype: tx.DType) -> None:
     rng = random.Random(subscripts)
     sizes = dict(zip("bijkl", (3, 17, 9, 16, 5), strict=True))
     terms = subscripts.partition("->")[0].split(",")
@@ -128,21 +128,21 @@ def test_every_dtype(subscripts: str, dtype: tx.DType) -> None:
 
 
 @each_sample
-def test_every_layout(sample: str) -> None:
+def test_einsum_of_every_layout_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     letters = "ijkl"[: array.ndim]
     for subscripts in (f"{letters}->{letters[::-1]}", f"{letters}->", f"{letters}->{letters[:1]}"):
         assert_same(tx.einsum(subscripts, tensor), np.einsum(subscripts, array))
     for subscripts in (f"{letters},{letters}->", f"{letters},{letters}->{letters[::-1]}", f"{letters},{letters[:1]}z"):
         if subscripts.endswith("z"):
-            others = [np.arange(2 * n, dtype=np.int64).reshape(n, 2) for n in array.shape[:1]] or [np.arange(2)]
+            second_operand = [np.arange(2 * n, dtype=np.int64).reshape(n, 2) for n in array.shape[:1]] or [np.arange(2)]
         else:
-            others = [array]
-        found = tx.einsum(subscripts, tensor, tensor if others[0] is array else tx.asarray(others[0]))
-        assert_same(found, np.einsum(subscripts, array, *others))
+            second_operand = [array]
+        result = tx.einsum(subscripts, tensor, tensor if second_operand[0] is array else tx.asarray(second_operand[0]))
+        assert_same(result, np.einsum(subscripts, array, *second_operand))
 
 
-def test_promotion() -> None:
+def test_einsum_promotes_dtypes() -> None:
     a, b = tx.ones((2, 3), dtype=tx.int8), tx.ones((3, 2), dtype=tx.float32)
     assert tx.einsum("ij,jk", a, b).dtype is tx.float32
     assert tx.einsum("ij,jk,ki", a, b, tx.ones((2, 2), dtype=tx.bool)).dtype is tx.float32
@@ -151,7 +151,7 @@ def test_promotion() -> None:
     assert tx.einsum("i,i,i->", tx.ones(2, dtype=tx.uint64), tx.ones(2, dtype=tx.int64), tx.ones(2)).dtype is tx.float64
 
 
-def test_narrow_floats_add_up_in_float32() -> None:
+def test_einsum_sums_narrow_floats_in_float32() -> None:
     ones = tx.ones(5000, dtype=tx.float16)
     assert tx.einsum("i->", ones).item() == 5000.0
     assert tx.einsum("i,i->", ones, ones).item() == 5000.0
@@ -160,7 +160,7 @@ def test_narrow_floats_add_up_in_float32() -> None:
 
 
 @pytest.mark.large
-def test_bools_are_counted_without_overflow() -> None:
+def test_einsum_of_many_bools_does_not_overflow() -> None:
     many = tx.ones((), dtype=tx.bool).expand(1 << 22)
     few = tx.asarray([True, False])
     assert tx.einsum("a,b,c,d,e,f,g->g", *[many] * 6, few).tolist() == [True, False]
@@ -185,7 +185,7 @@ def test_bools_are_counted_without_overflow() -> None:
         ("", (), lambda a: a),
     ],
 )
-def test_one_operand_with_nothing_to_add_up_is_a_view(subscripts: str, shape: tuple[int, ...], wanted: Any) -> None:
+def test_einsum_of_one_operand_without_sums_is_a_view(subscripts: str, shape: tuple[int, ...], wanted: Any) -> None:
     array = np.arange(np.prod(shape, dtype=int)).reshape(shape)
     t = tx.asarray(array)
     view = tx.einsum(subscripts, t)
@@ -195,22 +195,22 @@ def test_one_operand_with_nothing_to_add_up_is_a_view(subscripts: str, shape: tu
     assert np.count_nonzero(t.to_numpy() == -1) == view.size
 
 
-def test_all_else_is_new() -> None:
+def test_einsum_with_sums_or_several_operands_is_a_new_tensor() -> None:
     t = tx.ones((3, 1))
     for subscripts in ("ij->i", "ij->", "ij->j"):
-        found = tx.einsum(subscripts, t)
-        assert found.storage is not t.storage
-        found[...] = 7
+        result = tx.einsum(subscripts, t)
+        assert result.storage is not t.storage
+        result[...] = 7
     tx.einsum("ij,ij->ij", t, t)[...] = 7
     assert t.tolist() == [[1.0]] * 3
     with pytest.raises(ReadOnlyError):
         tx.einsum("ij->ji", t.expand(3, 2))[...] = tx.ones((2, 3))
 
 
-# --- what is asked when -----------------------------------------------------------------------------------------------
+# --- laziness and memory ------------------------------------------------------------------------------------------------
 
 
-def test_pending_operands_are_computed_in_the_product() -> None:
+def test_pending_operands_are_fused_into_einsum() -> None:
     a, b = tx.ones((64, 64)).realize(), tx.ones((64, 64)).realize()
     assert kernels_of(tx.einsum("ij,jk->ik", a, b)) == 1
     assert kernels_of(tx.einsum("ij,jk->ik", a + 1, b)) == 1
@@ -219,15 +219,15 @@ def test_pending_operands_are_computed_in_the_product() -> None:
 
 
 @pytest.mark.large
-def test_no_temporary() -> None:
+def test_einsum_needs_no_temporary() -> None:
     a, b = tx.ones((300, 200)).realize(), tx.ones((200, 300)).realize()
     tx.einsum("ij,jk->ik", a, b).realize()
     before = tx.memory(reset_peak=True)
     tx.einsum("ij,jk->ik", a, b).realize()
-    assert tx.memory().peak < before.in_use + 20_000_000  # all products at once would be 144 MB
+    assert tx.memory().peak < before.in_use + 20_000_000  # a temporary of all products would take 144 MB
 
 
-def test_writes_after_the_call_change_nothing() -> None:
+def test_einsum_ignores_later_writes_to_operands() -> None:
     for subscripts in ("ij->j", "ij,jk->ik", "ij,jk->ki", "ij,jk->i", "ij,kl->ijkl", "ij,jk,kl->il"):
         arrays = [np.arange(9.0).reshape(3, 3) + k for k in range(subscripts.count(",") + 1)]
         pending = [tx.asarray(a) + 0 for a in arrays]
@@ -241,17 +241,17 @@ def test_writes_after_the_call_change_nothing() -> None:
             assert_same(result, np.einsum(subscripts, *arrays))
 
 
-def test_the_order_has_few_operations() -> None:
+def test_einsum_chooses_an_order_with_few_operations() -> None:
     n = 400
     column, row = tx.ones((n, 1)), tx.ones((1, n))
     before = tx.memory(reset_peak=True)
-    found = tx.einsum("ij,jk,kl->il", row, column, row)
-    assert_same(found, np.full((1, n), float(n)))
-    tx.einsum("a,b,c,d,a,b,c,d->", *[tx.ones(60)] * 8).realize()  # left to right it would be 60**4 elements
+    result = tx.einsum("ij,jk,kl->il", row, column, row)
+    assert_same(result, np.full((1, n), float(n)))
+    tx.einsum("a,b,c,d,a,b,c,d->", *[tx.ones(60)] * 8).realize()  # from left to right, a temporary would have 60**4 elements
     assert tx.memory().peak < before.in_use + 1_000_000
 
 
-def test_more_labels_than_letters() -> None:
+def test_einsum_supports_more_axes_than_letters() -> None:
     many = tx.ones((1,) * 60)
     assert tx.einsum("...,...,i...->i...", many, many, tx.ones((2,) + (1,) * 60)).shape == (2,) + (1,) * 60
 
@@ -259,7 +259,7 @@ def test_more_labels_than_letters() -> None:
 # --- other spellings --------------------------------------------------------------------------------------------------
 
 
-def test_numbers_as_subscripts() -> None:
+def test_einsum_accepts_integers_as_subscripts() -> None:
     a, b = np.arange(6).reshape(2, 3), np.arange(12).reshape(3, 4)
     for arguments in (
         (a, [0, 1], b, [1, 2]),
@@ -273,7 +273,7 @@ def test_numbers_as_subscripts() -> None:
         assert_same(tx.einsum(*ours), np.einsum(*arguments))
 
 
-def test_lists_arrays_and_spaces() -> None:
+def test_einsum_accepts_lists_arrays_and_spaces() -> None:
     assert tx.einsum(" i j , j -> i ", [[1, 2], [3, 4]], np.asarray([1, 1])).tolist() == [3, 7]
     assert tx.einsum(np.str_("i,"), tx.asarray([1.0, 2.0]), 3.0).tolist() == [3.0, 6.0]
     assert tx.einsum(",", 2, 3).item() == 6
@@ -322,7 +322,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], type[Exception], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_errors(wrong: str) -> None:
+def test_invalid_arguments_raise(wrong: str) -> None:
     arguments, error, names = WRONG[wrong]
     with pytest.raises(error) as caught:
         tx.einsum(*arguments)
@@ -330,32 +330,32 @@ def test_errors(wrong: str) -> None:
         assert name in str(caught.value)
 
 
-def test_no_such_order() -> None:
+def test_einsum_rejects_an_unknown_order() -> None:
     with pytest.raises(ArgumentError, match=r"optimize.*'greedy'.*'best'"):
         tx.einsum("ij,jk", A, B, optimize="best")
 
 
-def test_the_path_is_the_one_that_is_taken() -> None:
+def test_einsum_path_returns_the_chosen_order() -> None:
     a, b, c = tx.ones((2, 100)), tx.ones((100, 3)), tx.ones((3, 5))
     path, text = tx.einsum_path("ij,jk,kl->il", a, b, c)
     assert path == ["einsum_path", (0, 1), (0, 1)] and text.splitlines() == ["2,100 x 100,3 -> 2,3", "3,5 x 2,3 -> 2,5"]
     assert tx.einsum_path("ij,jk,kl->il", a, b, c, optimize=False)[0] == ["einsum_path", (0, 1), (0, 1)]
     for subscripts, operands in (("ij->", (a,)), ("ij,jk", (a, b)), ("ij,jk,kl", (a, b, c))):
-        its = np.einsum_path(subscripts, *map(np.asarray, operands), optimize="optimal")[0]
-        assert tx.einsum_path(subscripts, *operands)[0] == its
+        expected = np.einsum_path(subscripts, *map(np.asarray, operands), optimize="optimal")[0]
+        assert tx.einsum_path(subscripts, *operands)[0] == expected
     assert tx.einsum_path(a, [0, 1], b, [1, 2])[0] == ["einsum_path", (0, 1)]
     with pytest.raises(ArgumentError, match="einsum_path: optimize"):
         tx.einsum_path("ij->", a, optimize="best")
 
 
-def test_an_order_that_was_found_is_followed() -> None:
+def test_einsum_follows_a_given_path() -> None:
     a, b, c = (tx.asarray(np.random.default_rng(k).normal(size=shape)) for k, shape in enumerate(((3, 4), (4, 5), (5, 2))))
     wanted = np.asarray(a) @ np.asarray(b) @ np.asarray(c)
     for order in ([(0, 1), (0, 1)], [(1, 2), (0, 1)], [(2, 0), (1, 0)], [(0, 1, 2)]):
-        found = tx.einsum("ij,jk,kl->il", a, b, c, optimize=["einsum_path", *order])
-        np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-12)
-    given = ["einsum_path", (1, 2), (0, 1)]
-    assert tx.einsum_path("ij,jk,kl->il", a, b, c, optimize=given)[0] == given
+        result = tx.einsum("ij,jk,kl->il", a, b, c, optimize=["einsum_path", *order])
+        np.testing.assert_allclose(np.asarray(result), wanted, rtol=1e-12)
+    path = ["einsum_path", (1, 2), (0, 1)]
+    assert tx.einsum_path("ij,jk,kl->il", a, b, c, optimize=path)[0] == path
     for wrong, words in (
         ([(0, 1)], "leaves 2 of 3 operands"),
         ([(0, 3)], "there are 3 then, from 0 to 2"),
@@ -366,7 +366,7 @@ def test_an_order_that_was_found_is_followed() -> None:
             tx.einsum("ij,jk,kl->il", a, b, c, optimize=["einsum_path", *wrong])
 
 
-def test_into_a_tensor_and_in_a_dtype() -> None:
+def test_einsum_supports_out_dtype_and_casting() -> None:
     a = tx.asarray([[200, 100], [100, 200]], dtype=tx.uint8)
     out = tx.zeros(2, dtype=tx.int64)
     assert tx.einsum("ij->j", a, dtype=tx.int64, out=out) is out and out.tolist() == [300, 300]
@@ -380,7 +380,7 @@ def test_into_a_tensor_and_in_a_dtype() -> None:
         tx.einsum("ij->j", a, out=np.zeros(2))
 
 
-def test_axes_are_numbered_by_ranges_and_arrays_too() -> None:
+def test_einsum_accepts_ranges_and_arrays_as_subscripts() -> None:
     a = tx.arange(6).reshape(2, 3)
     for axes in (range(1, -1, -1), np.array([1, 0]), tx.asarray([1, 0])):
         assert tx.einsum(a, axes).tolist() == a.T.tolist()

@@ -1,4 +1,4 @@
-"""Functions of few elements, which NumPy computes in one go: the same bits, dtypes and errors as those of many, and as NumPy's own."""
+"""Functions of few elements, computed by NumPy in one call: bits, dtypes and errors equal those of the general path."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def outcome(call: Callable[[Any], Any], x: tx.Tensor) -> object:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            found = call(x)
+            result = call(x)
     except Exception as error:
         return type(error).__name__, str(error)
-    parts = found if isinstance(found, tuple) else (found,)
-    return type(found).__name__, [(t.shape, t.dtype, t.tobytes()) for t in parts]
+    tensors = result if isinstance(result, tuple) else (result,)
+    return type(result).__name__, [(t.shape, t.dtype, t.tobytes()) for t in tensors]
 
 
-def as_of_many(monkeypatch: pytest.MonkeyPatch, call: Callable[[Any], Any], x: tx.Tensor) -> object:
+def outcome_for_many(monkeypatch: pytest.MonkeyPatch, call: Callable[[Any], Any], x: tx.Tensor) -> object:
     with monkeypatch.context() as m:
         m.setattr(hosted, "FEW", 0)
         m.setattr(quantiles, "FEW", 0)
@@ -78,32 +78,32 @@ def as_of_many(monkeypatch: pytest.MonkeyPatch, call: Callable[[Any], Any], x: t
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_same_as_of_many(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shortcut_for_few_elements_gives_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for dtype in DTYPES:
         for shape in SHAPES:
             for seed in range(2):
                 x = elements(shape, dtype, seed)
-                wanted = as_of_many(monkeypatch, CALLS[name], x)
+                wanted = outcome_for_many(monkeypatch, CALLS[name], x)
                 assert [outcome(CALLS[name], x) for _ in range(3)] == [wanted] * 3, (dtype, shape, seed)
 
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, -0.0, 1e308, 5e-324])
-def test_what_is_special(name: str, special: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shortcut_for_few_elements_handles_special_values(name: str, special: float, monkeypatch: pytest.MonkeyPatch) -> None:
     for numbers in ([special, 1.0, -2.0, 3.0], [special] * 5, [special, -special, special, 0.0]):
         x = tx.asarray(numbers)
-        wanted = as_of_many(monkeypatch, CALLS[name], x)
+        wanted = outcome_for_many(monkeypatch, CALLS[name], x)
         assert [outcome(CALLS[name], x) for _ in range(3)] == [wanted] * 3, numbers
 
 
-def test_views_and_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shortcut_for_few_elements_accepts_views_and_pending_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     x = elements((6, 8), "float32", 1)
-    for seen in (x.T, x[::2, ::-1], x[1], x + 1, x[:, :1].expand((6, 5))):
+    for view in (x.T, x[::2, ::-1], x[1], x + 1, x[:, :1].expand((6, 5))):
         for name in ("median", "topk", "histogram", "medians kept", "of columns"):
-            assert outcome(CALLS[name], seen) == as_of_many(monkeypatch, CALLS[name], seen), name
+            assert outcome(CALLS[name], view) == outcome_for_many(monkeypatch, CALLS[name], view), name
 
 
-def test_values_are_asked_for_each_time() -> None:
+def test_replayed_calls_use_the_present_values() -> None:
     x = tx.asarray([5.0, 1.0, 4.0, 2.0, 3.0])
     for shift in range(5):
         y = (x + shift).realize()
@@ -114,7 +114,7 @@ def test_values_are_asked_for_each_time() -> None:
         tx.histogram(x * np.inf, 2)
 
 
-def test_derivatives_go_through() -> None:
+def test_derivatives_of_recorded_calls() -> None:
     x = tx.asarray([5.0, 1.0, 4.0, 2.0])
     for _ in range(3):
         tx.median(x), tx.topk(x, 2)
@@ -123,17 +123,17 @@ def test_derivatives_go_through() -> None:
         assert tx.vmap(tx.median)(x.reshape(2, 2)).tolist() == [3, 3]
 
 
-def test_running_extremes_are_made_again_with_derivatives_or_without() -> None:
+def test_cummin_and_cummax_are_replayed_with_and_without_derivatives() -> None:
     x = tx.asarray([3.0, 1.0, 2.0, 0.5])
     for _ in range(3):
-        found = tx.cummin(x)
-        assert type(found).__name__ == "Extremes" and found.values.tolist() == [3, 1, 1, 0.5] and found.indices.tolist() == [0, 1, 1, 3]
+        result = tx.cummin(x)
+        assert type(result).__name__ == "Extremes" and result.values.tolist() == [3, 1, 1, 0.5] and result.indices.tolist() == [0, 1, 1, 3]
         assert tx.grad(lambda t: tx.cummin(t).values.sum())(x).tolist() == [1, 2, 0, 1]
         assert tx.vmap(lambda t: tx.cummax(t, axis=0).values)(x.reshape(2, 2)).tolist() == [[3, 3], [2, 2]]
 
 
-def test_many_are_looked_at_each_time() -> None:
-    """What is made of many depends on their values in other ways: on the least and the largest, and on what NumPy found."""
+def test_calls_on_many_elements_use_the_present_values() -> None:
+    """The general path depends on values in further ways: on the extremes, and on results of NumPy."""
     rng = np.random.default_rng(0)
     for _ in range(4):
         values = rng.normal(size=3000) * rng.integers(1, 9)

@@ -1,4 +1,4 @@
-"""Grids of indices and windows, beside NumPy's and beside their formulas."""
+"""Grids of indices, compared with NumPy's, and windows, compared with their formulas."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .samples import assert_same
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 0, 3), (1, 2, 3, 4)])
-def test_indices(shape: tuple[int, ...]) -> None:
+def test_indices_equals_numpy(shape: tuple[int, ...]) -> None:
     assert_same(tx.indices(shape), np.indices(shape))
     assert_same(tx.indices(list(shape), tx.float32), np.indices(shape, np.float32))
-    found, wanted = tx.indices(shape, sparse=True), np.indices(shape, sparse=True)
-    assert type(found) is tuple and len(found) == len(wanted)
-    for ours, theirs in zip(found, wanted, strict=True):
+    result, wanted = tx.indices(shape, sparse=True), np.indices(shape, sparse=True)
+    assert type(result) is tuple and len(result) == len(wanted)
+    for ours, theirs in zip(result, wanted, strict=True):
         assert_same(ours, theirs)
     with pytest.raises(ShapeError, match=r"indices: shape \(2, -1\) has a negative size"):
         tx.indices((2, -1))
@@ -29,7 +29,7 @@ SUMS = {"hanning": (0.5, 0.5, 0.0), "hamming": (0.54, 0.46, 0.0), "blackman": (0
 
 
 @pytest.mark.parametrize("name", SUMS)
-def test_windows_are_sums_of_cosines(name: str) -> None:
+def test_cosine_windows_equal_their_formula(name: str) -> None:
     a, b, c = SUMS[name]
     for m in (2, 3, 8, 31):
         for periodic, steps in ((False, m - 1), (True, m)):
@@ -37,17 +37,17 @@ def test_windows_are_sums_of_cosines(name: str) -> None:
             np.testing.assert_allclose(getattr(tx, name)(m, periodic=periodic).to_numpy(), wanted, atol=1e-15)
 
 
-def test_the_other_windows() -> None:
+def test_bartlett_and_kaiser_windows_equal_their_formula() -> None:
     for m in (2, 3, 8, 31):
         for periodic, steps in ((False, m - 1), (True, m)):
-            at = np.arange(m) * 2 / steps - 1
-            np.testing.assert_allclose(tx.bartlett(m, periodic=periodic).to_numpy(), 1 - abs(at), atol=1e-15)
-            wanted = np.i0(8.6 * np.sqrt(np.maximum(1 - at * at, 0))) / np.i0(8.6)
+            positions = np.arange(m) * 2 / steps - 1
+            np.testing.assert_allclose(tx.bartlett(m, periodic=periodic).to_numpy(), 1 - abs(positions), atol=1e-15)
+            wanted = np.i0(8.6 * np.sqrt(np.maximum(1 - positions * positions, 0))) / np.i0(8.6)
             np.testing.assert_allclose(tx.kaiser(m, 8.6, periodic=periodic).to_numpy(), wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["bartlett", "blackman", "hamming", "hanning", "kaiser"])
-def test_sizes_and_dtypes_of_windows(name: str) -> None:
+def test_windows_check_size_and_dtype(name: str) -> None:
     beta = (5.0,) if name == "kaiser" else ()
     function = getattr(tx, name)
     for periodic in (False, True):
@@ -66,6 +66,6 @@ def test_sizes_and_dtypes_of_windows(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["bartlett_window", "hamming_window", "hann_window", "kaiser_window", "isscalar", "fromiter"])
-def test_what_is_written_otherwise_is_told(name: str) -> None:
+def test_missing_names_raise_with_advice(name: str) -> None:
     with pytest.raises(UnknownAttribute, match=r"use tx\.|use np\."):
         getattr(tx, name)

@@ -1,4 +1,4 @@
-"""Tensors put together, rolled, repeated and padded, beside NumPy."""
+"""Joining, rolling, repeating and padding, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -27,72 +27,72 @@ def axes_of(ndim: int) -> list[int | None]:
 
 
 @each_sample
-def test_concat(sample: str) -> None:
+def test_concat_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in axes_of(array.ndim):
-        found = tx.concat([tensor, tensor, tensor], axis=axis)
-        assert found.storage is not tensor.storage
-        assert_same(found, np.concatenate([array] * 3, axis=axis))
+        result = tx.concat([tensor, tensor, tensor], axis=axis)
+        assert result.storage is not tensor.storage
+        assert_same(result, np.concatenate([array] * 3, axis=axis))
 
 
 @each_sample
-def test_stack(sample: str) -> None:
+def test_stack_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in range(-array.ndim - 1, array.ndim + 1):
         assert_same(tx.stack([tensor, tensor], axis=axis), np.stack([array] * 2, axis=axis))
 
 
 def test_concat_of_different_sizes() -> None:
-    parts = [np.arange(n * 3).reshape(3, n) for n in (2, 0, 5, 1)]
-    assert_same(tx.concat([tx.asarray(p) for p in parts], axis=1), np.concatenate(parts, axis=1))
+    arrays = [np.arange(n * 3).reshape(3, n) for n in (2, 0, 5, 1)]
+    assert_same(tx.concat([tx.asarray(p) for p in arrays], axis=1), np.concatenate(arrays, axis=1))
 
 
-def test_concat_flattens_what_has_no_common_shape() -> None:
-    parts = [np.arange(6).reshape(2, 3), np.asarray(7), np.arange(2)]
-    assert_same(tx.concat([tx.asarray(p) for p in parts], axis=None), np.concatenate(parts, axis=None))
+def test_concat_without_axis_flattens_different_shapes() -> None:
+    arrays = [np.arange(6).reshape(2, 3), np.asarray(7), np.arange(2)]
+    assert_same(tx.concat([tx.asarray(p) for p in arrays], axis=None), np.concatenate(arrays, axis=None))
 
 
-def test_concat_promotes() -> None:
-    found = tx.concat([tx.asarray([1, 2], dtype=tx.int8), tx.asarray([200], dtype=tx.uint8)])
-    assert found.dtype is tx.int16
-    assert found.tolist() == [1, 2, 200]
+def test_concat_and_stack_promote_dtypes() -> None:
+    result = tx.concat([tx.asarray([1, 2], dtype=tx.int8), tx.asarray([200], dtype=tx.uint8)])
+    assert result.dtype is tx.int16
+    assert result.tolist() == [1, 2, 200]
     mixed = tx.stack([tx.asarray([1, 2]), tx.asarray([0.5, 1.5], dtype=tx.float32)])
     assert mixed.dtype is tx.float64
     assert mixed.tolist() == [[1.0, 2.0], [0.5, 1.5]]
 
 
-def test_the_parts_keep_their_values_when_written_later() -> None:
+def test_concat_is_independent_of_later_writes() -> None:
     a, b = tx.arange(3), tx.arange(3) * 10
-    found = tx.concat([a, b])
+    result = tx.concat([a, b])
     a[0], b[1] = -1, -1
-    assert found.tolist() == [0, 1, 2, 0, 10, 20]
-    found[5] = 99
+    assert result.tolist() == [0, 1, 2, 0, 10, 20]
+    result[5] = 99
     assert b.tolist() == [0, -1, 20]
 
 
-def test_a_single_part_is_copied() -> None:
+def test_concat_of_one_tensor_is_a_copy() -> None:
     a = tx.arange(3).realize()
-    found = tx.concat([a])
-    found[0] = 9
+    result = tx.concat([a])
+    result[0] = 9
     assert a.tolist() == [0, 1, 2]
 
 
-def test_pending_parts_are_computed_in_their_places() -> None:
+def test_concat_computes_pending_parts_in_place() -> None:
     a, b = tx.asarray(np.arange(1500.0)), tx.asarray(np.arange(1500.0)[::-1].copy())
-    parts = [a * 2 + 1, (b - a) * b]
-    found = tx.concat(parts)
-    assert kernels_of(found) == 2
+    operands = [a * 2 + 1, (b - a) * b]
+    result = tx.concat(operands)
+    assert kernels_of(result) == 2
     x, y = np.arange(1500.0), np.arange(1500.0)[::-1]
-    assert found.tolist() == [*(x * 2 + 1), *((y - x) * y)]
-    assert all(part.storage.node.buffer is None for part in parts), "a part took memory of its own"
+    assert result.tolist() == [*(x * 2 + 1), *((y - x) * y)]
+    assert all(operand.storage.node.buffer is None for operand in operands), "a part took memory of its own"
 
 
-def test_many_parts() -> None:
-    parts = [np.full(3, k) for k in range(700)]
-    assert_same(tx.stack([tx.asarray(p) for p in parts]), np.stack(parts))
+def test_stack_of_many_tensors() -> None:
+    arrays = [np.full(3, k) for k in range(700)]
+    assert_same(tx.stack([tx.asarray(p) for p in arrays]), np.stack(arrays))
 
 
-def test_other_spellings_of_concat() -> None:
+def test_aliases_of_concat_and_stack() -> None:
     a = tx.arange(4).reshape(2, 2)
     expected = np.concatenate([a.to_numpy()] * 2, 1)
     assert_same(tx.cat([a, a], dim=1), expected)
@@ -103,7 +103,7 @@ def test_other_spellings_of_concat() -> None:
 
 
 @every_dtype
-def test_every_dtype_is_moved_as_it_is(dtype: tx.DType) -> None:
+def test_joins_and_copies_keep_every_dtype(dtype: tx.DType) -> None:
     t = tx.asarray([[0, 1, 2], [3, 4, 5]]).astype(dtype)
     values = t.tolist()
     assert tx.concat([t, t]).dtype is tx.roll(t, 1).dtype is tx.pad(t, 1).dtype is tx.tile(t, 2).dtype is dtype
@@ -119,12 +119,12 @@ def test_every_dtype_is_moved_as_it_is(dtype: tx.DType) -> None:
 
 @each_sample
 @pytest.mark.parametrize("shift", [0, 1, -1, 2, 5, -13])
-def test_roll(sample: str, shift: int) -> None:
+def test_roll_equals_numpy(sample: str, shift: int) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in axes_of(array.ndim):
-        found = tx.roll(tensor, shift, axis=axis)
-        assert found.storage is not tensor.storage
-        assert_same(found, np.roll(array, shift, axis=axis))
+        result = tx.roll(tensor, shift, axis=axis)
+        assert result.storage is not tensor.storage
+        assert_same(result, np.roll(array, shift, axis=axis))
 
 
 def test_roll_along_no_axes() -> None:
@@ -148,24 +148,24 @@ def test_roll_of_several_axes(sample: str) -> None:
 
 @each_sample
 @pytest.mark.parametrize("repetitions", [0, 1, 3, (2,), (1, 2), (2, 1, 3), (2, 0), (1, 1, 1, 1, 2), ()])
-def test_tile(sample: str, repetitions: int | tuple[int, ...]) -> None:
+def test_tile_equals_numpy(sample: str, repetitions: int | tuple[int, ...]) -> None:
     tensor, array = SAMPLES[sample]()
-    found = tx.tile(tensor, repetitions)
-    assert found.storage is not tensor.storage
-    assert_same(found, np.tile(array, repetitions))
+    result = tx.tile(tensor, repetitions)
+    assert result.storage is not tensor.storage
+    assert_same(result, np.tile(array, repetitions))
 
 
 @each_sample
-def test_repeat(sample: str) -> None:
+def test_repeat_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis, count in product(axes_of(array.ndim), (0, 1, 3)):
-        found = tx.repeat(tensor, count, axis=axis)
-        assert found.storage is not tensor.storage
-        assert_same(found, np.repeat(array, count, axis=axis))
+        result = tx.repeat(tensor, count, axis=axis)
+        assert result.storage is not tensor.storage
+        assert_same(result, np.repeat(array, count, axis=axis))
 
 
 @each_sample
-def test_repeat_by_counts(sample: str) -> None:
+def test_repeat_with_counts_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in axes_of(array.ndim):
         counts = np.arange(array.size if axis is None else array.shape[axis]) % 3
@@ -180,34 +180,34 @@ MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 @each_sample
 @pytest.mark.parametrize("mode", MODES)
-def test_pad(sample: str, mode: Any) -> None:
+def test_pad_equals_numpy(sample: str, mode: Any) -> None:
     tensor, array = SAMPLES[sample]()
     if array.size == 0 and mode != "constant":
         return
     for width in (0, 1, (2, 3), [(k, 2 - k % 3) for k in range(array.ndim)] or 1, 9):
-        found = tx.pad(tensor, width, mode)
-        assert found.storage is not tensor.storage
-        assert_same(found, np.pad(array, width, mode))
+        result = tx.pad(tensor, width, mode)
+        assert result.storage is not tensor.storage
+        assert_same(result, np.pad(array, width, mode))
 
 
-def test_constants_of_their_own_at_every_end() -> None:
+def test_pad_accepts_a_constant_for_each_end() -> None:
     array = np.arange(6).reshape(2, 3)
     for values in (7, (7, 8), ((1, 2), (3, 4))):
         assert_same(tx.pad(tx.asarray(array), 2, constant_values=values), np.pad(array, 2, constant_values=values))
 
 
-def test_complex_constants() -> None:
+def test_pad_accepts_complex_constants() -> None:
     array = np.array([1j, 2.0])
     for values in (2j, (1, 3 - 1j)):
         assert_same(tx.pad(tx.asarray(array), 1, constant_values=values), np.pad(array, 1, constant_values=values))
 
 
-def test_a_padded_expression_is_written_in_its_place() -> None:
-    for rows, kernels in ((2, 2), (20_000, 3)):  # a small one is filled whole before
+def test_pad_computes_a_pending_operand_in_place() -> None:
+    for rows, kernels in ((2, 2), (20_000, 3)):  # a small result is filled with the constant first
         array = np.arange(3.0 * rows).reshape(rows, 3)
-        found = tx.pad(tx.negative(tx.asarray(array)) * 2, ((0, 0), (1, 1)))
-        assert kernels_of(found) == kernels
-        assert_same(found, np.pad(array * -2, ((0, 0), (1, 1))))
+        result = tx.pad(tx.negative(tx.asarray(array)) * 2, ((0, 0), (1, 1)))
+        assert kernels_of(result) == kernels
+        assert_same(result, np.pad(array * -2, ((0, 0), (1, 1))))
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -281,16 +281,16 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_errors(wrong: str) -> None:
+def test_invalid_arguments_raise(wrong: str) -> None:
     check_refused(*WRONG[wrong])
 
 
-def test_joined_into_a_tensor_and_in_a_dtype() -> None:
+def test_joins_support_out_dtype_and_casting() -> None:
     a, b = tx.asarray([1, 2]), tx.asarray([3.5, 4.5])
     for join, wanted in ((tx.concat, [1, 2, 3, 4]), (tx.stack, [[1, 2], [3, 4]])):
-        found = join([a, b], dtype=tx.int8, casting="unsafe")
-        assert found.dtype is tx.int8 and found.tolist() == wanted
-        out = tx.zeros(found.shape, dtype=tx.float32)
+        result = join([a, b], dtype=tx.int8, casting="unsafe")
+        assert result.dtype is tx.int8 and result.tolist() == wanted
+        out = tx.zeros(result.shape, dtype=tx.float32)
         assert join([a, b], out=out, dtype=tx.int8, casting="unsafe") is out and out.tolist() == wanted
         with pytest.raises(DTypeError, match="casting='same_kind' does not allow float64 to int8"):
             join([a, b], dtype=tx.int8)
@@ -304,16 +304,16 @@ def test_joined_into_a_tensor_and_in_a_dtype() -> None:
 
 
 @pytest.mark.parametrize("function", [tx.concat, tx.stack])
-def test_the_rows_of_one_tensor_are_put_together_like_any_others(function: Callable[..., tx.Tensor]) -> None:
+def test_joins_accept_a_tensor_as_its_rows(function: Callable[..., tx.Tensor]) -> None:
     rows = np.arange(6.0).reshape(2, 3)
     theirs = {tx.concat: np.concatenate, tx.stack: np.stack}[function]
-    for _ in range(3):  # also once machine code could know it
-        for given in (tx.asarray(rows).realize(), iter(tx.asarray(rows).realize())):
-            assert_same(function(given), theirs(rows))
+    for _ in range(3):  # further calls may be replayed by the fast path
+        for sequence in (tx.asarray(rows).realize(), iter(tx.asarray(rows).realize())):
+            assert_same(function(sequence), theirs(rows))
 
 
-def test_a_list_of_one_tensor_is_not_that_tensor() -> None:
-    """Also once machine code knows how the one is put together, and of a tensor that is like it."""
+def test_replay_distinguishes_a_tensor_from_a_list_of_one() -> None:
+    """Also after the fast path has recorded a call with the other form."""
     model = np.arange(6.0).reshape(2, 3)
     pairs: list[tuple[Callable[[Any], tx.Tensor], Callable[[Any], Any]]] = [
         (lambda x: tx.concat(x), np.concatenate),
@@ -323,8 +323,8 @@ def test_a_list_of_one_tensor_is_not_that_tensor() -> None:
         (lambda x: tx.roll(x, 1, axis=1), lambda x: np.roll(x, 1, 1)),
     ]
     for ours, theirs in pairs:
-        for first, second in ((lambda x: [x], lambda x: x), (lambda x: x, lambda x: (x,))):
-            model = np.concatenate([model, model[:1]])  # of another shape each time, which nobody knows yet
+        for recorded, replayed in ((lambda x: [x], lambda x: x), (lambda x: x, lambda x: (x,))):
+            model = np.concatenate([model, model[:1]])  # a new shape, for which no call is recorded
             for _ in range(4):
-                assert_same(ours(first(tx.asarray(model).realize())), theirs(first(model)))
-            assert_same(ours(second(tx.asarray(model).realize())), theirs(second(model)))
+                assert_same(ours(recorded(tx.asarray(model).realize())), theirs(recorded(model)))
+            assert_same(ours(replayed(tx.asarray(model).realize())), theirs(replayed(model)))

@@ -1,4 +1,4 @@
-"""Arguments that are not of the kind that they should be: who gives one is told which, and what it should be."""
+"""Arguments of a wrong kind: the error names the argument and the required kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tenxor.errors import ArgumentError, TenxorError
 from tenxor.functions.kinds import check, checked, explained
 
 nn, optim = tx.nn, tx.optim
-ONE = tx.ones((2, 4), dtype=tx.float32)
+ONES = tx.ones((2, 4), dtype=tx.float32)
 WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a size": (lambda: nn.Linear("four", 3), "Linear: in_features is a whole number, not 'four' of type str"),
     "a rate": (lambda: nn.Dropout("half"), "Dropout: p is a real number, not 'half' of type str"),
@@ -26,75 +26,78 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "what a module takes": (lambda: nn.Linear(4, 3)([1.0] * 4), r"linear: input is a tensor (tx.asarray makes one), not [1.0, 1.0"),
     "another one": (lambda: nn.LayerNorm(4)(None), "layer_norm: input is a tensor"),
     "what is flat": (lambda: nn.Linear(4, 3)(tx.ones(())), "linear: input has shape ()"),
-    "a state": (lambda: nn.LSTM(4, 2)(ONE, 3), "LSTM: hx is two tensors, not 3 of type int"),
-    "a state's size": (lambda: nn.GRU(4, 2)(ONE, ONE), "GRU: a state has shape (2, 4); it must be (1, 2)"),
+    "a state": (lambda: nn.LSTM(4, 2)(ONES, 3), "LSTM: hx is two tensors, not 3 of type int"),
+    "a state's size": (lambda: nn.GRU(4, 2)(ONES, ONES), "GRU: a state has shape (2, 4); it must be (1, 2)"),
     "a state by name": (lambda: nn.Linear(4, 3).load_state_dict([1]), "load_state_dict: state_dict is a dict, not [1] of type list"),
     "a part": (lambda: nn.Sequential(tx.relu)[1], "Sequential: there is no module 1; there are 1"),
     "parameters": (lambda: optim.SGD(0.1), "SGD: params is a list, or what else can be walked, not 0.1 of type float"),
-    "a learning rate": (lambda: optim.SGD([nn.Parameter(ONE)], lr="fast"), "SGD: lr is a real number, not 'fast' of type str"),
+    "a learning rate": (lambda: optim.SGD([nn.Parameter(ONES)], lr="fast"), "SGD: lr is a real number, not 'fast' of type str"),
     "a group's": (
-        lambda: optim.Adam([{"params": [nn.Parameter(ONE)], "betas": 0.9}]),
+        lambda: optim.Adam([{"params": [nn.Parameter(ONES)], "betas": 0.9}]),
         "Adam: betas is two real numbers, not 0.9 of type float",
     ),
-    "betas": (lambda: optim.AdamW([nn.Parameter(ONE)], betas=(1, 0)), "AdamW: betas are (1, 0); each is from 0 on and below 1"),
-    "an edge": (lambda: ONE.to_string(edge="two"), "to_string: edge is a whole number of 0 or more, not 'two'"),
-    "a width": (lambda: ONE.to_string(width=-1), "to_string: width is a whole number of 0 or more, not -1"),
+    "betas": (lambda: optim.AdamW([nn.Parameter(ONES)], betas=(1, 0)), "AdamW: betas are (1, 0); each is from 0 on and below 1"),
+    "an edge": (lambda: ONES.to_string(edge="two"), "to_string: edge is a whole number of 0 or more, not 'two'"),
+    "a width": (lambda: ONES.to_string(width=-1), "to_string: width is a whole number of 0 or more, not -1"),
     "what is loaded": (
-        lambda: optim.SGD([nn.Parameter(ONE)]).load_state_dict({"steps": 1}),
+        lambda: optim.SGD([nn.Parameter(ONES)]).load_state_dict({"steps": 1}),
         "load_state_dict: there is no 'groups' in {'steps': 1} of type dict; give a result of state_dict()",
     ),
     "an optimiser": (lambda: optim.cosine(0.1, 10), "cosine: optimizer is an optimiser, not 0.1 of type float"),
     "a count": (
-        lambda: optim.constant_with_warmup(optim.SGD([nn.Parameter(ONE)]), -1),
+        lambda: optim.constant_with_warmup(optim.SGD([nn.Parameter(ONES)]), -1),
         "constant_with_warmup: warmup is a whole number of 0 or more, not -1 of type int",
     ),
-    "a batch": (lambda: tx.data.Batches(tx.data.Dataset(ONE), 0), "Batches: size is a whole number of 1 or more, not 0 of type int"),
+    "a batch": (lambda: tx.data.Batches(tx.data.Dataset(ONES), 0), "Batches: size is a whole number of 1 or more, not 0 of type int"),
     "a path": (lambda: tx.files.load(3), "load: path is a path, not 3 of type int"),
     "axes": (lambda: tx.vmap(tx.exp, 0.5), "vmap: in_axes is a whole number or None or a list or a tuple, not 0.5 of type float"),
-    "a pair": (lambda: tx.grad(lambda x: 3, has_aux=True)(ONE), "grad: the function gave 3 of type int; with has_aux it must return"),
+    "a pair": (
+        lambda: tx.grad(lambda x: 3, has_aux=True)(ONES),
+        "grad: the function gave 3 of type int; with has_aux it must return a pair",
+    ),
     "a word": (lambda: tx.searchsorted([1, 2], [1], side=np.array(["left"])), "searchsorted: side is 'left' or 'right'"),
     "parts": (lambda: tx.array_split(tx.arange(3), 2**62), "array_split: 4611686018427387904 parts of an axis of size 3 are nearly"),
 }
 
 
 @pytest.mark.parametrize("made, told", WRONG.values(), ids=WRONG.keys())
-def test_is_told(made: Callable[[], Any], told: str) -> None:
+def test_invalid_argument_is_named_in_the_error(made: Callable[[], Any], told: str) -> None:
     with pytest.raises(TenxorError) as caught:
         made()
     assert str(caught.value).startswith(told), caught.value
 
 
-def test_what_is_refused_changes_nothing() -> None:
-    """A state of which one part is none leaves all as it was."""
-    parameters = [nn.Parameter(ONE), nn.Parameter(ONE)]
+def test_rejected_state_leaves_the_optimizer_unchanged() -> None:
+    """`load_state_dict` checks the whole state before it changes anything."""
+    parameters = [nn.Parameter(ONES), nn.Parameter(ONES)]
     optimizer = optim.Adam(parameters)
     for t in parameters:
-        t.grad = ONE
+        t.grad = ONES
     optimizer.step()
-    before, given = optimizer.state_dict(), optimizer.state_dict()
-    given["groups"] = [{**given["groups"][0], "lr": "fast"}]
-    given["steps"] = 9
+    before, changed_state = optimizer.state_dict(), optimizer.state_dict()
+    changed_state["groups"] = [{**changed_state["groups"][0], "lr": "fast"}]
+    changed_state["steps"] = 9
     with pytest.raises(ArgumentError, match="lr is a real number"):
-        optimizer.load_state_dict(given)
+        optimizer.load_state_dict(changed_state)
     after = optimizer.state_dict()
     assert (after["steps"], after["groups"]) == (before["steps"], before["groups"])
     assert [x.tolist() for x in after["state"][1].values()] == [x.tolist() for x in before["state"][1].values()]
 
 
-def test_numbers_of_all_kinds_are_taken() -> None:
+def test_numbers_of_all_kinds_are_accepted() -> None:
     for size in (3, np.int64(3), np.array(3), tx.asarray(3)):
         assert nn.Linear(size, 2).weight.shape == (2, 3)
         assert nn.LayerNorm(size).weight.shape == nn.RMSNorm([size]).weight.shape == (3,)
         assert nn.Conv2d(1, 1, size).weight.shape == (1, 1, 3, 3)
     for rate in (1, np.float32(1), tx.asarray(1.0), float("inf")):
         check("op", "rate", rate, "float")
-    for none in (1j, float("nan"), "1", b"1", np.array([1.0]), None, 10**400):
+    for invalid in (1j, float("nan"), "1", b"1", np.array([1.0]), None, 10**400):
         with pytest.raises(ArgumentError, match="op: rate is a real number, not "):
-            check("op", "rate", none, "float")
+            check("op", "rate", invalid, "float")
 
 
-def test_errors_of_others_stay_theirs() -> None:
-    """What goes wrong in spite of arguments of the right kinds is told as it is, and so are errors of ours."""
+def test_errors_of_the_wrapped_function_are_unchanged() -> None:
+    """Errors raised for valid arguments pass unchanged, Tenxor's errors included."""
 
     @explained
     def fails(x: int, error: Any) -> None:
@@ -113,13 +116,13 @@ def test_errors_of_others_stay_theirs() -> None:
         layer("a")
 
 
-def test_names_that_are_the_users_own_are_not_looked_at(tmp_path: Path) -> None:
+def test_keywords_of_the_user_are_not_validated(tmp_path: Path) -> None:
     tx.files.save_npz(str(tmp_path / "x.npz"), path=tx.arange(2))
     assert tx.files.load_npz(str(tmp_path / "x.npz"))["path"].tolist() == [0, 1]
 
 
-def test_functions_stay_what_they_are() -> None:
-    """Signatures, names and documentation are those of the function itself; a module is pickled as before."""
+def test_validated_functions_keep_their_signature_and_name() -> None:
+    """Signature, name and docstring are those of the wrapped function, and a module can be pickled."""
 
     @checked
     def own(x: int, *rest: int, y: float = 1.0) -> tuple[int, ...]:
@@ -131,4 +134,4 @@ def test_functions_stay_what_they_are() -> None:
     with pytest.raises(ArgumentError, match="own: rest is a whole number"):
         own(1, 2, "3")  # type: ignore[arg-type]
     layer = nn.Linear(4, 3)
-    assert pickle.loads(pickle.dumps(layer))(ONE).tolist() == layer(ONE).tolist()
+    assert pickle.loads(pickle.dumps(layer))(ONES).tolist() == layer(ONES).tolist()

@@ -1,4 +1,4 @@
-"""Movement: the elements that NumPy finds, in a view that shares the storage."""
+"""Movement functions: views that share the storage and have the elements of NumPy's result."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ MOVES = {
 
 @each_sample
 @pytest.mark.parametrize("move", MOVES)
-def test_a_move_is_a_view_of_the_same_elements(move: str, sample: str) -> None:
+def test_movement_function_returns_a_view_equal_to_numpy(move: str, sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     ours, numpys, fits = MOVES[move]
     if not fits(array.shape):
@@ -102,12 +102,12 @@ def test_a_move_is_a_view_of_the_same_elements(move: str, sample: str) -> None:
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_every_move_is_tried(move: str) -> None:
-    """A condition that no sample meets would make a test that tests nothing."""
+def test_every_movement_fits_some_sample(move: str) -> None:
+    """A condition that no sample meets would leave a test without cases."""
     assert any(MOVES[move].fits(build()[1].shape) for build in SAMPLES.values())
 
 
-def test_a_write_through_a_view_shows_in_the_tensor() -> None:
+def test_write_through_a_view_changes_the_tensor() -> None:
     t = tx.arange(20).reshape(4, 5)
     tx.reshape(tx.matrix_transpose(t), 20)[1] = -7
     tx.flip(t)[0, 0] = -8
@@ -118,7 +118,7 @@ def test_a_write_through_a_view_shows_in_the_tensor() -> None:
     assert_same(t, expected)
 
 
-def test_reshape_copies_when_asked_to() -> None:
+def test_reshape_copies_on_request() -> None:
     t = tx.arange(4)
     assert tx.reshape(t, (2, 2), copy=False).storage is t.storage
     copied = tx.reshape(t, (2, 2), copy=True)
@@ -127,25 +127,25 @@ def test_reshape_copies_when_asked_to() -> None:
     assert copied.tolist() == [[9, 1], [2, 3]]
 
 
-def test_broadcast_arrays() -> None:
-    parts = tx.arange(3), tx.arange(2).reshape(2, 1), tx.asarray(5)
-    found = tx.broadcast_arrays(*parts)
+def test_broadcast_arrays_returns_views_equal_to_numpy() -> None:
+    tensors = tx.arange(3), tx.arange(2).reshape(2, 1), tx.asarray(5)
+    result = tx.broadcast_arrays(*tensors)
     expected = np.broadcast_arrays(np.arange(3), np.arange(2).reshape(2, 1), np.asarray(5))
-    assert isinstance(found, tuple)
-    for part, view, array in zip(parts, found, expected, strict=True):
-        assert view.storage is part.storage
+    assert isinstance(result, tuple)
+    for tensor, view, array in zip(tensors, result, expected, strict=True):
+        assert view.storage is tensor.storage
         assert_same(view, array)
     assert tx.broadcast_arrays() == ()
     assert tx.broadcast_shapes() == ()
 
 
-def test_all_parts_of_a_split_and_of_an_unstack() -> None:
+def test_split_and_unstack_return_all_parts() -> None:
     t = tx.arange(12).reshape(3, 4)
     assert [p.tolist() for p in tx.split(t, [1, 1, 9])] == [[[0, 1, 2, 3]], [], [[4, 5, 6, 7], [8, 9, 10, 11]], []]
     assert [p.tolist() for p in tx.unstack(t, axis=-1)] == t.T.tolist()
 
 
-def test_other_spellings() -> None:
+def test_pytorch_names_of_functions_and_arguments() -> None:
     t = tx.arange(6).reshape(2, 1, 3)
     assert_same(tx.permute(t, (2, 0, 1)), t.to_numpy().transpose(2, 0, 1))
     assert_same(tx.movedim(t, 0, 2), np.moveaxis(t.to_numpy(), 0, 2))
@@ -187,16 +187,16 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_errors(wrong: str) -> None:
+def test_invalid_arguments_raise(wrong: str) -> None:
     check_refused(*WRONG[wrong])
 
 
 # Lists and arrays
 
 
-def test_lists_and_arrays_are_taken_as_tensors() -> None:
+def test_functions_accept_lists_and_arrays() -> None:
     a = np.arange(6).reshape(2, 3)
-    for found, wanted in [
+    for result, wanted in [
         (tx.broadcast_to([1, 2], (2, 2)), [[1, 2], [1, 2]]),
         (tx.permute_dims(a, (1, 0)), a.T.tolist()),
         (tx.flip([1, 2, 3]), [3, 2, 1]),
@@ -216,11 +216,11 @@ def test_lists_and_arrays_are_taken_as_tensors() -> None:
         (tx.unstack([1, 2])[1], 2),
         (tx.broadcast_arrays([1], [[2], [3]])[0], [[1], [1]]),
     ]:
-        assert type(found) is tx.Tensor and found.tolist() == wanted
+        assert type(result) is tx.Tensor and result.tolist() == wanted
     assert tx.broadcast_shapes(3, (2, 1)) == (2, 3)
 
 
-def test_torchs_names_of_arguments() -> None:
+def test_methods_accept_pytorch_names_of_arguments() -> None:
     t = tx.zeros((2, 3))
     assert t.unsqueeze(dim=1).shape == t.expand_dims(dim=-2).shape == (2, 1, 3)
     assert t.flatten(start_dim=0, end_dim=1).shape == (6,)

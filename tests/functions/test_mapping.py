@@ -1,4 +1,4 @@
-"""The user's own functions: whatever straight-line code computes is traced, and comes out as NumPy computes it."""
+"""Functions of the user: straight-line code is traced, and its results equal NumPy's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def repeated(times: int, step: Step) -> Step:
 
 
 def escape_time(cx: Any, cy: Any) -> Any:
-    """The steps that a point of the Mandelbrot set's plane takes to leave it."""
+    """Return the number of steps, at most 12, before a point leaves the Mandelbrot set."""
     x, y, count = 0.0 * cx, 0.0 * cy, 0.0 * cx
     for _ in range(12):
         x, y = x * x - y * y + cx, 2.0 * x * y + cy
@@ -40,60 +40,60 @@ def escape_time(cx: Any, cy: Any) -> Any:
 
 
 @pytest.mark.parametrize("times", [1, 5, 64, 200, 1000])
-def test_a_long_function_is_traced_whole(times: int) -> None:
+def test_map_traces_long_functions(times: int) -> None:
     values = np.linspace(0.0, 1.0, 9)
     function = repeated(times, lambda x: x * 1.01 + 0.1)
     assert tx.map(function, values).tolist() == pytest.approx(function(values).tolist(), rel=1e-12)
 
 
-def test_what_a_function_uses_twice_is_computed_once() -> None:
+def test_map_computes_shared_subexpressions_once() -> None:
     values = np.linspace(0.0, 1.0, 5)
-    function = repeated(50, lambda x: x * x - x)  # as a tree it would have 2**50 leaves
+    function = repeated(50, lambda x: x * x - x)  # without sharing, the expression would have 2**50 leaves
     assert tx.map(function, values).tolist() == pytest.approx(function(values).tolist(), rel=1e-9)
     traced = trace("map", function, [tx.float64])
     assert sum(1 for _ in walk(traced.formula)) <= 200
     assert len(repr(traced.formula)) < 10_000
 
 
-def test_a_loop_over_two_values() -> None:
+def test_map_of_a_loop_with_two_variables() -> None:
     x, y = np.meshgrid(np.linspace(-2, 1, 7), np.linspace(-1, 1, 5))
     with np.errstate(over="ignore", invalid="ignore"):
         wanted = escape_time(x, y)
     assert tx.map(escape_time, x, y).tolist() == wanted.tolist()
 
 
-def test_the_same_function_again_compiles_nothing() -> None:
+def test_map_with_another_constant_compiles_nothing() -> None:
     tx.map(repeated(30, lambda x: x * x + 0.5), tx.ones(3)).realize()
     compiled = tx.compile_counts()
     tx.map(repeated(30, lambda x: x * x + 0.25), tx.ones(7)).realize()
     assert tx.compile_counts() == compiled
 
 
-def test_a_function_may_return_a_number() -> None:
+def test_mapped_function_may_return_a_number() -> None:
     t = tx.arange(3)
     for number in (5, 2.5, True):
-        found = tx.map(lambda x, number=number: number, t)
-        assert found.tolist() == [number] * 3
-        assert found.dtype is tx.result_type(number)
+        result = tx.map(lambda x, number=number: number, t)
+        assert result.tolist() == [number] * 3
+        assert result.dtype is tx.result_type(number)
     assert tx.reduce(lambda acc, x: 5, t).item() == 5
     assert tx.contract(tx.ones(3), tx.ones(3), [(0, 0)], multiply=lambda x, y: 2).item() == 6
 
 
-def test_numpys_functions_are_traced_too() -> None:
+def test_map_traces_numpy_functions() -> None:
     values = np.asarray([0.25, 0.5])
     for function in (np.sin, lambda x: np.exp(x) + np.sqrt(x), lambda x: np.maximum(x, 0.3)):
         assert tx.map(function, values).tolist() == pytest.approx(function(values).tolist(), rel=1e-15)
 
 
-def test_long_functions_in_reductions_and_contractions() -> None:
+def test_reduce_and_contract_trace_long_functions() -> None:
     grown = repeated(60, lambda x: x * 1.01)
     factor = math.prod([1.01] * 60)
     assert tx.reduce(lambda acc, x: acc + grown(x), tx.ones(4), initial=0.0).item() == pytest.approx(4 * factor)
-    found = tx.contract(tx.ones((2, 3)), tx.ones(3), [(1, 0)], multiply=lambda x, y: grown(x) * y)
-    assert found.tolist() == pytest.approx([3 * factor] * 2)
+    result = tx.contract(tx.ones((2, 3)), tx.ones(3), [(1, 0)], multiply=lambda x, y: grown(x) * y)
+    assert result.tolist() == pytest.approx([3 * factor] * 2)
 
 
-def test_the_interpreter_follows_long_functions() -> None:
+def test_interpreter_evaluates_long_functions() -> None:
     function = repeated(300, lambda x: x * 0.5 + 1.0)
     root = tx.map(function, tx.asarray([1.0, 2.0])).storage.node
     kernel, binding = lower(root, set(fuse(pending([root]), [root], TARGET)), TARGET)
@@ -103,7 +103,7 @@ def test_the_interpreter_follows_long_functions() -> None:
     assert out.tolist() == function(np.asarray([1.0, 2.0])).tolist()
 
 
-def test_a_function_reads_single_elements_from_outside() -> None:
+def test_mapped_function_may_read_elements_from_outside() -> None:
     t = tx.asarray([1.0, 4.0, 2.0])
     shared = np.asarray([7.0])
     for outside, number in [
@@ -120,10 +120,10 @@ def test_a_function_reads_single_elements_from_outside() -> None:
     read = t[0]
     doubled = tx.map(lambda x: x * read + read, t)
     t[0] = 100.0
-    assert doubled.tolist() == [2.0, 5.0, 3.0]  # what was there when it was traced
+    assert doubled.tolist() == [2.0, 5.0, 3.0]  # the value at the time of tracing
 
 
-def test_accumulate_beside_pythons_own() -> None:
+def test_accumulate_equals_itertools() -> None:
     from itertools import accumulate
 
     def step(level: Any, x: Any) -> Any:
@@ -145,7 +145,7 @@ def test_accumulate_beside_pythons_own() -> None:
         tx.accumulate(step, tx.ones(2), 0, "a")  # type: ignore[arg-type]
 
 
-def test_parts_of_complex_elements() -> None:
+def test_mapped_function_may_read_parts_of_complex_elements() -> None:
     z = tx.asarray([1 + 2j, 3 - 1j])
     assert tx.map(lambda a: a.real * a.imag + a.real, z).tolist() == [3.0, 0.0]
     assert tx.map(lambda a: a.imag, z).tolist() == [2.0, -1.0] and tx.map(lambda a: (a * a).real, z).tolist() == [-3.0, 8.0]

@@ -1,4 +1,4 @@
-"""Normalised exponentials: exact, without overflow, and one kernel each."""
+"""`softmax`, `log_softmax` and `logsumexp`: accurate, without overflow, and one kernel each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def axes_of(array: Array) -> list[Any]:
 
 
 @each_sample
-def test_beside_numpy(sample: str) -> None:
+def test_softmax_and_logsumexp_equal_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in axes_of(array):
         if array.size == 0:
@@ -43,20 +43,20 @@ def test_beside_numpy(sample: str) -> None:
             assert_close(tx.logsumexp(tensor, axis, keepdims), logsumexp(array, axis, keepdims))
 
 
-def test_the_last_axis_is_the_default() -> None:
+def test_softmax_uses_the_last_axis_by_default() -> None:
     t = tx.asarray([[1.0, 2.0], [3.0, 5.0]])
     assert_close(tx.softmax(t).sum(1), np.ones(2))
     assert_close(tx.log_softmax(t).exp().sum(1), np.ones(2))
     assert tx.logsumexp(t).shape == ()
 
 
-def test_no_overflow_and_no_loss() -> None:
+def test_large_operands_do_not_overflow_or_lose_digits() -> None:
     assert tx.softmax(tx.asarray([1e300, 0.0])).tolist() == [1.0, 0.0]
     assert tx.log_softmax(tx.asarray([1e300, 0.0])).tolist() == [0.0, -1e300]
     assert tx.logsumexp(tx.asarray([-1e5, -1e5])).item() == pytest.approx(log(2) - 1e5, rel=1e-15)
 
 
-def test_infinities() -> None:
+def test_infinite_and_nan_operands() -> None:
     assert tx.softmax(tx.asarray([-inf, 0.0])).tolist() == [0.0, 1.0]
     assert tx.log_softmax(tx.asarray([-inf, 0.0])).tolist() == [-inf, 0.0]
     rows = tx.asarray([[-inf, -inf], [-inf, 3.0], [inf, 0.0], [nan, 0.0]])
@@ -65,28 +65,28 @@ def test_infinities() -> None:
 
 
 @pytest.mark.parametrize("dtype", [tx.float16, tx.bfloat16, tx.float32], ids=str)
-def test_narrow_floats_are_rounded_once(dtype: tx.DType) -> None:
+def test_narrow_floats_are_rounded_once_in_softmax(dtype: tx.DType) -> None:
     t = tx.asarray(np.linspace(-3, 3, 200).reshape(4, 50)).astype(dtype)
     exact = t.astype(tx.float64).to_numpy()
     step = tx.finfo(dtype).eps
-    for found, expected in (
+    for result, expected in (
         (tx.softmax(t), softmax(exact, -1)),
         (tx.log_softmax(t), np.log(softmax(exact, -1))),
         (tx.logsumexp(t, -1), logsumexp(exact, -1)),
     ):
-        assert found.dtype is dtype
-        np.testing.assert_allclose(found.astype(tx.float64).to_numpy(), expected, rtol=max(step * 0.51, 3e-6))
+        assert result.dtype is dtype
+        np.testing.assert_allclose(result.astype(tx.float64).to_numpy(), expected, rtol=max(step * 0.51, 3e-6))
 
 
 @pytest.mark.parametrize("dtype", [tx.float16, tx.float32, tx.float64], ids=str)
 @pytest.mark.parametrize("function", [tx.softmax, tx.log_softmax, lambda t: tx.logsumexp(t, axis=-1)])
-def test_one_kernel(function: Callable[[tx.Tensor], tx.Tensor], dtype: tx.DType) -> None:
+def test_softmax_is_one_kernel(function: Callable[[tx.Tensor], tx.Tensor], dtype: tx.DType) -> None:
     t = tx.zeros((64, 100), dtype=dtype).realize()
     assert kernels_of(function(t)) == 1
     assert kernels_of(function(t * 2 + 1) * 3) == 1
 
 
-def test_other_spellings() -> None:
+def test_pytorch_names_of_arguments() -> None:
     t = tx.asarray([[1.0, 2.0], [3.0, 5.0]])
     assert_same(tx.softmax(t, dim=0), tx.softmax(t, axis=0).to_numpy())
     assert_same(tx.log_softmax(t, dim=0), tx.log_softmax(t, axis=0).to_numpy())
@@ -95,7 +95,7 @@ def test_other_spellings() -> None:
 
 
 @pytest.mark.parametrize("function", [tx.softmax, tx.log_softmax, tx.logsumexp])
-def test_errors(function: Callable[..., tx.Tensor]) -> None:
+def test_invalid_axes_raise(function: Callable[..., tx.Tensor]) -> None:
     t = tx.zeros((2, 3))
     with pytest.raises(AxisError, match="axis 2"):
         function(t, axis=2)
@@ -105,6 +105,6 @@ def test_errors(function: Callable[..., tx.Tensor]) -> None:
 
 @pytest.mark.parametrize("function", [tx.softmax, tx.log_softmax, tx.logsumexp])
 @pytest.mark.parametrize("shape", [(2, 3), (2, 0), ()])
-def test_an_axis_that_there_is_not_is_told_by_name(function: Any, shape: tuple[int, ...]) -> None:
+def test_out_of_range_axis_error_names_the_function(function: Any, shape: tuple[int, ...]) -> None:
     with pytest.raises(AxisError, match=f"^{function.__name__}: axis 4 "):
         function(tx.ones(shape), axis=4)

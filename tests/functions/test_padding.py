@@ -1,4 +1,4 @@
-"""Borders that are computed from what is inside of them, beside NumPy's `pad`."""
+"""Modes of `pad` that compute the border from the elements, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ MODES: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ARRAYS)
-def test_beside_numpy(name: str, mode: Any) -> None:
+def test_pad_equals_numpy_in_every_mode(name: str, mode: Any) -> None:
     array = ARRAYS[name]
-    for given in MODES[mode]:
+    for options in MODES[mode]:
         for width in (0, 1, (2, 3), [(k, 2) for k in range(array.ndim)], 9):
-            found = tx.pad(tx.asarray(array), width, mode, **given)
-            wanted = np.pad(array, width, mode, **given)
-            assert found.dtype == wanted.dtype and found.shape == wanted.shape
-            np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-5 if name == "float32" else 1e-12, atol=1e-6)
+            result = tx.pad(tx.asarray(array), width, mode, **options)
+            wanted = np.pad(array, width, mode, **options)
+            assert result.dtype == wanted.dtype and result.shape == wanted.shape
+            np.testing.assert_allclose(np.asarray(result), wanted, rtol=1e-5 if name == "float32" else 1e-12, atol=1e-6)
 
 
 RAMPS: dict[str, tuple[Any, int, Any]] = {  # the array, the width and the end values
@@ -57,12 +57,12 @@ RAMPS: dict[str, tuple[Any, int, Any]] = {  # the array, the width and the end v
 
 
 @pytest.mark.parametrize("name", RAMPS)
-def test_linear_ramps_of_every_dtype_equal_numpys(name: str) -> None:
+def test_linear_ramps_of_every_dtype_equal_numpy(name: str) -> None:
     array, width, end_values = RAMPS[name]
-    found = tx.pad(tx.asarray(array), width, "linear_ramp", end_values=end_values)
+    result = tx.pad(tx.asarray(array), width, "linear_ramp", end_values=end_values)
     wanted = np.pad(array, width, "linear_ramp", end_values=end_values)
-    assert found.dtype == wanted.dtype
-    np.testing.assert_array_equal(found.numpy(), wanted)
+    assert result.dtype == wanted.dtype
+    np.testing.assert_array_equal(result.numpy(), wanted)
 
 
 def test_linear_ramp_end_value_beyond_the_dtype_is_refused() -> None:
@@ -74,28 +74,28 @@ def test_linear_ramp_end_value_beyond_the_dtype_is_refused() -> None:
 def test_statistics_of_no_elements_are_nan(mode: Any) -> None:
     for dtype in (tx.float16, tx.float64, tx.complex64):
         if mode == "mean" or dtype is not tx.complex64:
-            found = tx.pad(tx.asarray([1.0, 2.0], dtype=dtype), (1, 2), mode, stat_length=(0, 1))
-            np.testing.assert_array_equal(found.numpy(), np.asarray([np.nan, 1, 2, 2, 2], found.numpy().dtype))
+            result = tx.pad(tx.asarray([1.0, 2.0], dtype=dtype), (1, 2), mode, stat_length=(0, 1))
+            np.testing.assert_array_equal(result.numpy(), np.asarray([np.nan, 1, 2, 2, 2], result.numpy().dtype))
     for mode_without_value, x in (("maximum", tx.ones(2)), ("minimum", tx.ones(2)), (mode, tx.arange(2))):
         with pytest.raises(ArgumentError, match=r"pad: stat_length is 0.*must be 1 or more"):
             tx.pad(x, 0, mode_without_value, stat_length=0)
 
 
 @pytest.mark.parametrize("mode", ["reflect", "symmetric"])
-def test_bools_mirrored_through_their_edges_stay_bools(mode: Any) -> None:
+def test_odd_reflection_of_bools_equals_numpy(mode: Any) -> None:
     x = np.asarray([[True, False, False], [False, True, True]])
     for width in (1, 3, ((0, 4), (2, 0))):
-        found = tx.pad(tx.asarray(x), width, mode, reflect_type="odd")
-        assert found.dtype is tx.bool
-        np.testing.assert_array_equal(found.numpy(), np.pad(x, width, mode, reflect_type="odd"))
+        result = tx.pad(tx.asarray(x), width, mode, reflect_type="odd")
+        assert result.dtype is tx.bool
+        np.testing.assert_array_equal(result.numpy(), np.pad(x, width, mode, reflect_type="odd"))
 
 
-def test_empty_borders_hold_anything() -> None:
-    found = tx.pad(tx.arange(3), (1, 2), "empty")
-    assert found.shape == (6,) and found[1:4].tolist() == [0, 1, 2]
+def test_mode_empty_keeps_the_inner_elements() -> None:
+    result = tx.pad(tx.arange(3), (1, 2), "empty")
+    assert result.shape == (6,) and result[1:4].tolist() == [0, 1, 2]
 
 
-def test_the_result_is_new() -> None:
+def test_pad_of_width_0_is_a_copy() -> None:
     t = tx.arange(3)
     tx.pad(t, 0, "maximum")[0] = 9
     assert t.tolist() == [0, 1, 2]
@@ -118,24 +118,24 @@ def test_the_result_is_new() -> None:
         (lambda t: tx.pad(t, 1, "linear_ramp", end_values="a"), ("end_values", "'a'")),
     ],
 )
-def test_what_makes_no_sense_is_told(call: Any, names: tuple[str, ...]) -> None:
+def test_invalid_arguments_raise(call: Any, names: tuple[str, ...]) -> None:
     with pytest.raises((ArgumentError, AxisError)) as caught:
         call(tx.arange(4).reshape(2, 2))
     assert all(name in str(caught.value) for name in ("pad", *names))
 
 
-def test_nothing_has_no_mean() -> None:
+def test_modes_that_need_elements_reject_empty_axes() -> None:
     for mode in ("mean", "linear_ramp"):
         with pytest.raises(ShapeError, match=f"pad: axis 1.*{mode}"):
             tx.pad(tx.zeros((2, 0)), 1, mode)
 
 
-def test_widths_by_axis() -> None:
+def test_pad_accepts_widths_by_axis() -> None:
     model = np.arange(6).reshape(2, 3)
     widths: list[dict[int, Any]] = [{}, {-1: (1, 2)}, {0: 1}, {1: (0, 3), 0: (2, 0)}]
     for width in widths:
         for mode in ("constant", "reflect", "mean"):
-            every = [(0, 0), (0, 0)]
+            all_widths = [(0, 0), (0, 0)]
             for axis, ends in width.items():
-                every[axis] = ends if isinstance(ends, tuple) else (ends, ends)
-            assert tx.pad(tx.asarray(model), width, mode).tolist() == np.pad(model, every, mode).tolist()
+                all_widths[axis] = ends if isinstance(ends, tuple) else (ends, ends)
+            assert tx.pad(tx.asarray(model), width, mode).tolist() == np.pad(model, all_widths, mode).tolist()

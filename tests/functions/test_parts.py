@@ -1,4 +1,4 @@
-"""`out`, `where` and `initial`, beside NumPy's."""
+"""The arguments `out`, `where` and `initial`, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .test_statistics import axes_of
 
 @each_sample
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "any", "all", "mean", "var", "std"])
-def test_some_elements_and_one_more(name: str, sample: str) -> None:
+def test_reductions_with_where_and_initial_equal_numpy(name: str, sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     ours, theirs = getattr(tx, name), getattr(np, name)
     mask = np.asarray(array % 3 != 0)
-    given = tx.asarray(mask)
+    mask_tensor = tx.asarray(mask)
     for axis in axes_of(array):
         for keepdims in (False, True):
             options: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
@@ -28,37 +28,37 @@ def test_some_elements_and_one_more(name: str, sample: str) -> None:
                 if name in ("sum", "prod", "max", "min"):
                     wanted = theirs(array, initial=5, **options)
                     assert_same(ours(tensor, initial=5, **options), wanted)
-                    assert_same(ours(tensor, where=given, initial=5, **options), theirs(array, where=mask, initial=5, **options))
+                    assert_same(ours(tensor, where=mask_tensor, initial=5, **options), theirs(array, where=mask, initial=5, **options))
                 elif name in ("any", "all"):
-                    assert_same(ours(tensor, where=given, **options), theirs(array, where=mask, **options))
+                    assert_same(ours(tensor, where=mask_tensor, **options), theirs(array, where=mask, **options))
                 elif array.size:
                     import warnings
 
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
                         wanted = theirs(array, where=mask, **options)
-                    assert_close(ours(tensor, where=given, **options), wanted)
+                    assert_close(ours(tensor, where=mask_tensor, **options), wanted)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "bool"])
 @pytest.mark.parametrize("name", ["sum", "prod"])
-def test_one_more_than_nothing_has_the_dtype_of_sums(name: str, dtype: str) -> None:
+def test_empty_reductions_with_initial_keep_the_dtype_of_sums(name: str, dtype: str) -> None:
     array, mask = np.zeros((0, 2), dtype=dtype), np.zeros((0, 2), dtype=bool)
     ours, theirs = getattr(tx, name), getattr(np, name)
     assert_same(ours(tx.asarray(array), axis=0, initial=2), theirs(array, axis=0, initial=2))
     assert_same(ours(tx.asarray(array), axis=0, initial=2, where=tx.asarray(mask)), theirs(array, axis=0, initial=2, where=mask))
 
 
-def test_averages_of_some_small_floats_have_room() -> None:
+def test_masked_averages_of_float16_do_not_overflow() -> None:
     array = np.array([60000.0, 60000.0, 1.0, np.nan], dtype=np.float16)
-    mask, some = tx.asarray(~np.isnan(array)), array[:3].astype(np.float64)
-    for ours, wanted in ((tx.mean, some.mean()), (tx.std, some.std())):
-        found = ours(tx.asarray(array), where=mask)
-        assert found.dtype is tx.float16 and found.item() == np.float16(wanted)
+    mask, selected = tx.asarray(~np.isnan(array)), array[:3].astype(np.float64)
+    for ours, wanted in ((tx.mean, selected.mean()), (tx.std, selected.std())):
+        result = ours(tx.asarray(array), where=mask)
+        assert result.dtype is tx.float16 and result.item() == np.float16(wanted)
 
 
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "var", "std"])
-def test_results_go_into_out(name: str) -> None:
+def test_reductions_write_into_out(name: str) -> None:
     x = tx.arange(12, dtype=tx.float64).reshape(3, 4)
     out = tx.zeros((2, 4))
     view = out[1]
@@ -72,14 +72,14 @@ def test_elementwise_functions_write_into_out() -> None:
     assert tx.add(x, y, out=out) is out and out.tolist() == [[10, 21, 32], [13, 24, 35]]
     tx.multiply(x, 2, out=out, where=x > 2)
     assert out.tolist() == [[10, 21, 32], [6, 8, 10]]
-    assert tx.negative(x, out=(x,)) is x and x.tolist() == [[0, -1, -2], [-3, -4, -5]]  # what is read is what was there
+    assert tx.negative(x, out=(x,)) is x and x.tolist() == [[0, -1, -2], [-3, -4, -5]]  # the operand is read before it is overwritten
     assert tx.add(x[:, ::-1], x, out=x).tolist() == [[-2, -2, -2], [-8, -8, -8]]
     wide = tx.zeros((2, 3), dtype=tx.float32)
     assert tx.add(x, 1, out=wide).dtype is tx.float32
     assert tx.sin(x, where=True).shape == (2, 3)
 
 
-def test_numpys_ufuncs_write_into_tensors() -> None:
+def test_numpy_ufuncs_write_into_tensors() -> None:
     t = tx.zeros((2, 2))
     assert np.add(t, 1, out=t) is t and t.tolist() == [[1.0, 1.0], [1.0, 1.0]]
     np.multiply(t, 5, out=t, where=np.asarray([True, False]))
@@ -90,7 +90,7 @@ def test_numpys_ufuncs_write_into_tensors() -> None:
     assert np.add(t, 1, out=array) is array and array[0, 0] == 31
 
 
-def test_errors() -> None:
+def test_invalid_out_and_where_raise() -> None:
     x = tx.ones((2, 3))
     with pytest.raises(ShapeError, match=r"add: out has shape \(3,\), and the result \(2, 3\)"):
         tx.add(x, 1, out=tx.zeros(3))
@@ -108,7 +108,7 @@ def test_errors() -> None:
         tx.sum(x, where=tx.ones((4, 2, 3), dtype=tx.bool))
 
 
-def test_clip_into_a_tensor() -> None:
+def test_clip_writes_into_out() -> None:
     x, out = tx.arange(5), tx.zeros(5)
     for _ in range(3):
         assert tx.clip(x, 1, 3, out) is out and out.tolist() == [1.0, 1.0, 2.0, 3.0, 3.0]
@@ -118,13 +118,13 @@ def test_clip_into_a_tensor() -> None:
 
 
 @pytest.mark.parametrize("name", ["sum", "prod", "any", "all", "mean", "var", "std"])
-def test_an_axis_that_there_is_not_is_told_by_the_function_that_was_called(name: str) -> None:
+def test_invalid_axis_error_names_the_called_reduction(name: str) -> None:
     for x, axis in ((tx.ones(()), 0), (tx.ones((2, 3)), 2), (tx.ones((2, 3)), "a")):
         with pytest.raises(AxisError, match=rf"^{name}: "):
             getattr(tx, name)(x > 0 if name in ("any", "all") else x, axis=axis, where=True if x.ndim == 0 else x > 0)
 
 
-def test_where_the_largest_is_into_a_tensor() -> None:
+def test_argmax_and_argmin_write_into_out() -> None:
     x = tx.asarray([[1.0, 5.0], [7.0, 2.0]])
     out = tx.zeros(2, dtype=tx.int64)
     assert tx.argmax(x, axis=1, out=out) is out and out.tolist() == [1, 0]
@@ -161,7 +161,7 @@ def test_methods_write_into_out(case: str) -> None:
     (name, *args), options = METHODS[case]
     wanted = getattr(X, name)(*args, **options)
     tensors = {key: tx.asarray(value) if isinstance(value, np.ndarray) else value for key, value in options.items()}
-    for _ in range(3):  # also what was learnt from the first
+    for _ in range(3):  # further calls replay the first
         x, out = tx.asarray(X), tx.asarray(np.full_like(wanted, 77))
         assert_close(getattr(x, name)(*args, **tensors), np.asarray(wanted))
         assert getattr(x, name)(*args, out=out, **tensors) is out
@@ -181,28 +181,28 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_write_into_out(name: str) -> None:
     ours, theirs = tx, np
-    for part in name.split("."):
-        ours, theirs = getattr(ours, part), getattr(theirs, part)
+    for name_part in name.split("."):
+        ours, theirs = getattr(ours, name_part), getattr(theirs, name_part)
     wanted = np.asarray(theirs(*FUNCTIONS[name]))  # type: ignore[operator]
     for _ in range(3):
-        room = tx.zeros((2, *wanted.shape), dtype=wanted.dtype)
-        out = room[1, ...]
+        memory = tx.zeros((2, *wanted.shape), dtype=wanted.dtype)
+        out = memory[1, ...]
         assert ours(*FUNCTIONS[name], out=out) is out  # type: ignore[operator]
-        assert_close(room[1, ...], wanted)
-        assert not room[0, ...].any()
+        assert_close(memory[1, ...], wanted)
+        assert not memory[0, ...].any()
     with pytest.raises(ShapeError, match=f"{name.rpartition('.')[2].replace('2', 'n')}|einsum"):
         ours(*FUNCTIONS[name], out=tx.zeros((7, 7), dtype=tx.complex128))  # type: ignore[operator]
     with pytest.raises(DTypeError, match="out is a tensor, not ndarray"):
         ours(*FUNCTIONS[name], out=wanted)  # type: ignore[operator]
 
 
-def test_running_sums_go_into_out() -> None:
+def test_cumulative_functions_write_into_out() -> None:
     out = tx.zeros(4)
     assert tx.cumulative_sum(tx.asarray([1.0, 2.0, 3.0]), include_initial=True, out=out) is out and out.tolist() == [0.0, 1.0, 3.0, 6.0]
     assert tx.cumulative_prod(tx.asarray(X), axis=0, out=(row := tx.zeros((2, 3)))) is row and row.tolist() == np.cumprod(X, 0).tolist()
 
 
-def test_what_methods_leave_to_functions_is_told_as_there() -> None:
+def test_methods_with_out_raise_the_errors_of_functions() -> None:
     x, out = tx.asarray(X), tx.zeros(3)
     with pytest.raises(ShapeError, match=r"sum: out has shape \(3,\), and the result \(2,\)"):
         x.sum(1, out=out)
@@ -222,7 +222,7 @@ def test_what_methods_leave_to_functions_is_told_as_there() -> None:
 
 
 @pytest.mark.parametrize("name", ["var", "std"])
-def test_a_mean_that_is_known(name: str) -> None:
+def test_var_and_std_accept_a_known_mean(name: str) -> None:
     x, function = tx.asarray(X), getattr(np, name)
     for _ in range(3):
         for axis in (0, 1, None):
@@ -241,7 +241,7 @@ def test_a_mean_that_is_known(name: str) -> None:
     assert_close(x.grad, 2 / 3 * (X - X.mean(1, keepdims=True)))
 
 
-def test_means_are_computed_in_a_dtype() -> None:
+def test_mean_is_computed_in_the_given_dtype() -> None:
     x = tx.asarray(X, dtype=tx.float32)
     assert tx.mean(x, dtype=tx.float64).dtype is tx.float64 and tx.mean(x, 0, dtype=tx.float64, where=x > 0).dtype is tx.float64
     assert_close(tx.mean(x, 1, dtype=tx.float64), X.mean(1))

@@ -1,4 +1,4 @@
-"""Patterns of einops, in views."""
+"""`rearrange`, compared with einops."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ einops = pytest.importorskip("einops", reason="the gate installs einops")
         ("... c -> c ...", {}),
     ],
 )
-def test_a_pattern_is_a_view(pattern: str, sizes: dict[str, int]) -> None:
+def test_rearrange_returns_a_view_equal_to_einops(pattern: str, sizes: dict[str, int]) -> None:
     array = np.arange(2 * 6 * 4).reshape(2, 6, 4)
     t = tx.asarray(array)
-    found = tx.rearrange(t, pattern, **sizes)
-    assert found.storage is t.storage
-    assert_same(found, einops.rearrange(array, pattern, **sizes))
+    result = tx.rearrange(t, pattern, **sizes)
+    assert result.storage is t.storage
+    assert_same(result, einops.rearrange(array, pattern, **sizes))
     t[...] = t + 100
-    assert_same(found, einops.rearrange(array + 100, pattern, **sizes))
+    assert_same(result, einops.rearrange(array + 100, pattern, **sizes))
 
 
-def test_a_split_axis_is_a_view() -> None:
+def test_rearrange_that_splits_an_axis_returns_a_view() -> None:
     t = tx.arange(12).reshape(2, 6)
     images = tx.rearrange(t, "b (h w) -> b h w", h=2)
     images[1, 0, 2] = -1
     assert t[1, 2].item() == -1
 
 
-def test_without_einops_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rearrange_without_einops_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "einops", None)
     with pytest.raises(ArgumentError, match=r"rearrange.*pip install 'einops>="):
         tx.rearrange(tx.zeros((2, 3)), "a b -> b a")

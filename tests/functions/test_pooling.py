@@ -1,4 +1,4 @@
-"""Pooling beside its definition, window by window."""
+"""Pooling, compared with its definition window by window."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ AVERAGE = {1: tx.avg_pool1d, 2: tx.avg_pool2d, 3: tx.avg_pool3d}
 Numbers = Sequence[int]
 
 
-def places(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> list[list[int]]:
-    """Which elements each window along an axis sees: numbers below 0, or from `n` on, are padding or beyond it."""
+def window_indices(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> list[list[int]]:
+    """Return the indices that each window along an axis reads. Indices below 0, or from `n` on, are in the padding or beyond it."""
     reach = d * (k - 1) + 1
 
     def is_there(start: int) -> bool:
@@ -32,7 +32,7 @@ def places(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> list[list
     return [[start + t * d for t in range(k)] for start in takewhile(is_there, count(-p, s))]
 
 
-def pooled(
+def reference_pooling(
     x: Array,
     kernel: Numbers,
     stride: Numbers,
@@ -41,15 +41,15 @@ def pooled(
     ceil_mode: bool,
     of: Callable[..., Any],
 ) -> Array:
-    """What `of` gives for the elements in each window and for where all of the window is."""
+    """Return `of` applied to the elements and the indices of each window."""
     space = x.shape[2:]
-    each = [places(*its, ceil_mode) for its in zip(space, kernel, stride, padding, dilation, strict=True)]
-    found = np.zeros((*x.shape[:2], *map(len, each)), x.dtype)
-    for at in product(*(range(len(its)) for its in each)):
-        window = [its[i] for its, i in zip(each, at, strict=True)]
-        inside = [[i for i in its if 0 <= i < n] for its, n in zip(window, space, strict=True)]
-        found[(..., *at)] = of(x[np.ix_(range(x.shape[0]), range(x.shape[1]), *inside)], window)
-    return found
+    axis_windows = [window_indices(*window_axis, ceil_mode) for window_axis in zip(space, kernel, stride, padding, dilation, strict=True)]
+    result = np.zeros((*x.shape[:2], *map(len, axis_windows)), x.dtype)
+    for position in product(*(range(len(window_axis)) for window_axis in axis_windows)):
+        window = [window_axis[i] for window_axis, i in zip(axis_windows, position, strict=True)]
+        inside = [[i for i in window_axis if 0 <= i < n] for window_axis, n in zip(window, space, strict=True)]
+        result[(..., *position)] = of(x[np.ix_(range(x.shape[0]), range(x.shape[1]), *inside)], window)
+    return result
 
 
 def largest(elements: Array, window: Any) -> Any:
@@ -59,7 +59,7 @@ def largest(elements: Array, window: Any) -> Any:
 def mean(space: Numbers, padding: Numbers, count_include_pad: bool) -> Callable[[Array, Any], Any]:
     def of(elements: Array, window: list[list[int]]) -> Any:
         axes = zip(window, space, padding, strict=True)
-        padded = prod(sum(-p <= i < n + p for i in its) for its, n, p in axes)
+        padded = prod(sum(-p <= i < n + p for i in indices) for indices, n, p in axes)
         inside = prod(elements.shape[2:])
         return elements.sum(axis=tuple(range(2, elements.ndim))) / (padded if count_include_pad else inside)
 
@@ -67,20 +67,20 @@ def mean(space: Numbers, padding: Numbers, count_include_pad: bool) -> Callable[
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_beside_the_definition(seed: int) -> None:
+def test_pooling_equals_its_definition(seed: int) -> None:
     choose, rng = Random(seed), np.random.default_rng(seed)
     space = choose.choice((1, 2, 2, 3))
     longest = {1: 40, 2: 13, 3: 6}[space]
     x = rng.standard_normal((choose.choice((1, 1, 2)), 2, *(choose.randint(4, longest) for _ in range(space))))
     kernel = [choose.randint(1, 4) for _ in range(space)]
-    stride, dilation = [[choose.randint(1, most) for _ in range(space)] for most in (4, 2)]
+    stride, dilation = [[choose.randint(1, high) for _ in range(space)] for high in (4, 2)]
     padding = [choose.randint(0, k // 2) for k in kernel]
     ceil_mode, count_include_pad = choose.random() < 0.5, choose.random() < 0.5
     ones = (1,) * space
     if all(n + 2 * p > d * (k - 1) for n, p, d, k in zip(x.shape[2:], padding, dilation, kernel, strict=True)):
-        expected = pooled(x, kernel, stride, padding, dilation, ceil_mode, largest)
+        expected = reference_pooling(x, kernel, stride, padding, dilation, ceil_mode, largest)
         assert_same(MAX[space](x, kernel, stride, padding, dilation, ceil_mode), expected)
-    expected = pooled(x, kernel, stride, padding, ones, ceil_mode, mean(x.shape[2:], padding, count_include_pad))
+    expected = reference_pooling(x, kernel, stride, padding, ones, ceil_mode, mean(x.shape[2:], padding, count_include_pad))
     assert_close(AVERAGE[space](x, kernel, stride, padding, ceil_mode, count_include_pad), expected)
 
 
@@ -91,39 +91,39 @@ def whole_numbers(*shape: int) -> Array:
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
-def test_windows_are_next_to_each_other_by_default() -> None:
+def test_default_stride_equals_the_kernel_size() -> None:
     x = whole_numbers(2, 3, 9, 8)
-    assert_same(tx.max_pool2d(x, (2, 3)), pooled(x, (2, 3), (2, 3), (0, 0), (1, 1), False, largest))
-    assert_same(tx.max_pool2d(x, 3, padding=1), pooled(x, (3, 3), (3, 3), (1, 1), (1, 1), False, largest))
+    assert_same(tx.max_pool2d(x, (2, 3)), reference_pooling(x, (2, 3), (2, 3), (0, 0), (1, 1), False, largest))
+    assert_same(tx.max_pool2d(x, 3, padding=1), reference_pooling(x, (3, 3), (3, 3), (1, 1), (1, 1), False, largest))
     assert tx.avg_pool2d(x, 2).tolist() == x[:, :, :8].reshape(2, 3, 4, 2, 4, 2).mean((3, 5)).tolist()
 
 
 @pytest.mark.parametrize("space", [1, 2, 3])
-def test_without_a_batch(space: int) -> None:
+def test_pooling_without_a_batch_axis(space: int) -> None:
     x = whole_numbers(2, *(7, 6, 5)[:space])
     for function in (MAX[space], AVERAGE[space]):
         assert_same(function(x, 3, 2, 1), function(x[None], 3, 2, 1)[0].to_numpy())
 
 
-def test_large_windows() -> None:
+def test_pooling_with_large_windows() -> None:
     x = whole_numbers(2, 3, 30, 31)
-    assert_same(tx.max_pool2d(x, 9, 4, 4), pooled(x, (9, 9), (4, 4), (4, 4), (1, 1), False, largest))
+    assert_same(tx.max_pool2d(x, 9, 4, 4), reference_pooling(x, (9, 9), (4, 4), (4, 4), (1, 1), False, largest))
     assert_close(tx.avg_pool2d(x, (30, 31))[:, :, 0, 0], x.mean((2, 3)))
     assert_close(
-        tx.avg_pool2d(x, 9, 4), pooled(x * 1.0, (9, 9), (4, 4), (0, 0), (1, 1), False, mean((30, 31), (0, 0), True))
+        tx.avg_pool2d(x, 9, 4), reference_pooling(x * 1.0, (9, 9), (4, 4), (0, 0), (1, 1), False, mean((30, 31), (0, 0), True))
     )
 
 
-def test_nothing() -> None:
+def test_pooling_without_elements() -> None:
     empty = np.zeros((0, 3, 5, 5))
     assert_same(tx.max_pool2d(empty, 2, padding=1), np.zeros((0, 3, 3, 3)))
     assert_same(tx.avg_pool2d(empty, 2, ceil_mode=True), np.zeros((0, 3, 3, 3)))
 
 
-def test_a_window_of_one_element() -> None:
+def test_pooling_with_windows_of_one_element() -> None:
     t = tx.arange(6).reshape(1, 1, 6)
-    found = tx.max_pool1d(t, 1)
-    found[...] = 0
+    result = tx.max_pool1d(t, 1)
+    result[...] = 0
     assert tx.max_pool1d(t, 1, 2).tolist() == [[[0, 2, 4]]]
     assert tx.avg_pool1d(t, 1, 2).tolist() == [[[0.0, 2.0, 4.0]]]
 
@@ -132,45 +132,45 @@ def test_a_window_of_one_element() -> None:
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
-def test_every_dtype(dtype: tx.DType) -> None:
+def test_pooling_of_every_dtype(dtype: tx.DType) -> None:
     x = whole_numbers(1, 2, 6, 9) % 30
     t = tx.asarray(x).astype(dtype)
     if dtype.is_complex:
-        seen, turned = t.real.to_numpy(), tx.avg_pool2d(t * 1j, 2)
+        elements, turned = t.real.to_numpy(), tx.avg_pool2d(t * 1j, 2)
         assert turned.dtype is dtype
-        assert turned.imag.tolist() == seen[:, :, :, :8].reshape(1, 2, 3, 2, 4, 2).mean((3, 5)).tolist()
+        assert turned.imag.tolist() == elements[:, :, :, :8].reshape(1, 2, 3, 2, 4, 2).mean((3, 5)).tolist()
         with pytest.raises(DTypeError, match="max_pool2d: does not accept complex"):
             tx.max_pool2d(t, 3, 2, 1)
         return
     largest_of = tx.max_pool2d(t, 3, 2, 1)
     assert largest_of.dtype is dtype
-    seen = t.astype(tx.float64).to_numpy()
+    elements = t.astype(tx.float64).to_numpy()
     assert (
-        largest_of.astype(tx.float64).tolist() == pooled(seen, (3, 3), (2, 2), (1, 1), (1, 1), False, largest).tolist()
+        largest_of.astype(tx.float64).tolist() == reference_pooling(elements, (3, 3), (2, 2), (1, 1), (1, 1), False, largest).tolist()
     )
     if dtype is tx.bool:
         return
     average = tx.avg_pool2d(t, 2)
     assert average.dtype is (dtype if dtype.is_float else tx.float64)
-    assert average.astype(tx.float64).tolist() == seen[:, :, :, :8].reshape(1, 2, 3, 2, 4, 2).mean((3, 5)).tolist()
+    assert average.astype(tx.float64).tolist() == elements[:, :, :, :8].reshape(1, 2, 3, 2, 4, 2).mean((3, 5)).tolist()
 
 
 @pytest.mark.parametrize("name", ["int8", "int64", "uint8", "uint64"])
-def test_padding_is_never_the_largest(name: str) -> None:
+def test_max_pool_ignores_padding(name: str) -> None:
     x = np.full((1, 1, 4), np.iinfo(name).min, name)
     assert_same(tx.max_pool1d(x, 3, 1, 1), x)
     assert tx.max_pool1d(tx.full((1, 1, 4), -inf), 3, 1, 1).tolist() == [[[-inf] * 4]]
 
 
 @pytest.mark.parametrize("kernel", [3, 33])
-def test_nan_and_infinities(kernel: int) -> None:
+def test_pooling_propagates_nan_and_infinities(kernel: int) -> None:
     x = np.zeros((1, 1, 2 * kernel))
     x[0, 0, 0], x[0, 0, kernel] = nan, -inf
     assert_same(tx.max_pool1d(x, kernel), np.asarray([[[nan, 0.0]]]))
     assert_same(tx.avg_pool1d(x, kernel), np.asarray([[[nan, -inf]]]))
 
 
-def test_narrow_floats_are_added_up_in_float32() -> None:
+def test_average_pool_sums_float16_in_float32() -> None:
     t = tx.full((1, 1, 64), 1000.0, dtype=tx.float16)
     assert tx.avg_pool1d(t, 64).item() == tx.avg_pool1d(t, 16)[0, 0, 0].item() == 1000.0
 
@@ -179,10 +179,10 @@ def test_narrow_floats_are_added_up_in_float32() -> None:
 
 
 @pytest.mark.parametrize("kernel", [2, 6])
-def test_any_layout(kernel: int) -> None:
+def test_operands_of_any_layout(kernel: int) -> None:
     x = whole_numbers(2, 3, 8, 9)
     t = tx.asarray(x)
-    for seen, array in (
+    for tensor, array in (
         (t.permute(1, 0, 3, 2), x.transpose(1, 0, 3, 2)),
         (t[:, ::-1, ::-1, 1:], x[:, ::-1, ::-1, 1:]),
         (t[:, :1].expand(-1, 4, -1, -1), np.broadcast_to(x[:, :1], (2, 4, 8, 9))),
@@ -190,28 +190,28 @@ def test_any_layout(kernel: int) -> None:
         (t.permute(0, 2, 1, 3).reshape(x.shape), x.transpose(0, 2, 1, 3).reshape(x.shape)),
         (t * 2 + 1, x * 2 + 1),
     ):
-        expected = pooled(array, (kernel,) * 2, (1, 2), (1, 1), (1, 1), False, largest)
-        assert_same(tx.max_pool2d(seen, kernel, (1, 2), 1), expected)
+        expected = reference_pooling(array, (kernel,) * 2, (1, 2), (1, 1), (1, 1), False, largest)
+        assert_same(tx.max_pool2d(tensor, kernel, (1, 2), 1), expected)
 
 
 @pytest.mark.parametrize("kernel", [1, 3, 6])
 @pytest.mark.parametrize("padding", [0, 1])
 @pytest.mark.parametrize("share", [True, False])
-def test_what_is_written_later_is_not_seen(kernel: int, padding: int, share: bool) -> None:
+def test_result_ignores_later_writes_to_operands(kernel: int, padding: int, share: bool) -> None:
     padding *= kernel > 1
     x = whole_numbers(1, 2, 8, 9)
     t = tx.asarray(x.copy(), copy=not share)
-    found, average = tx.max_pool2d(t, kernel, 1, padding), tx.avg_pool2d(t, kernel, 1, padding)
+    result, average = tx.max_pool2d(t, kernel, 1, padding), tx.avg_pool2d(t, kernel, 1, padding)
     t[...] = 1000
-    assert_same(found, pooled(x, (kernel,) * 2, (1, 1), (padding,) * 2, (1, 1), False, largest))
-    expected = pooled(x * 1.0, (kernel,) * 2, (1, 1), (padding,) * 2, (1, 1), False, mean((8, 9), (padding,) * 2, True))
+    assert_same(result, reference_pooling(x, (kernel,) * 2, (1, 1), (padding,) * 2, (1, 1), False, largest))
+    expected = reference_pooling(x * 1.0, (kernel,) * 2, (1, 1), (padding,) * 2, (1, 1), False, mean((8, 9), (padding,) * 2, True))
     assert_close(average, expected)
-    found[...] = 0
+    result[...] = 0
     assert t[0, 0, 0, 0].item() == 1000
 
 
 @pytest.mark.parametrize("kernel", [2, 7])
-def test_one_kernel(kernel: int) -> None:
+def test_pooling_is_one_kernel(kernel: int) -> None:
     t = tx.ones((2, 3, 20, 20)).realize()
     assert kernels_of(tx.max_pool2d(t, kernel, 1) * 2) == 1
     assert kernels_of(tx.avg_pool2d(t, kernel, 2) + 1) == 1
@@ -238,37 +238,37 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", ERRORS)
-def test_errors(what: str) -> None:
-    check_refused(*ERRORS[what])
+@pytest.mark.parametrize("case", ERRORS)
+def test_invalid_arguments_raise(case: str) -> None:
+    check_refused(*ERRORS[case])
 
 
-# --- indices, and padding that is not the same on both sides ----------------------------------------------------------
+# --- indices and asymmetric padding -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_indices_say_where_the_largest_is(seed: int) -> None:
+def test_max_pool_indices_locate_the_maximum(seed: int) -> None:
     choose, rng = Random(seed), np.random.default_rng(seed)
     space = choose.choice((1, 2, 3))
     x = rng.integers(0, 9, (2, 2, *(choose.randint(4, 7) for _ in range(space)))).astype(float)
     x[0, 0] = -inf  # where the padding is as large
-    kernel, stride, dilation = [[choose.randint(1, most) for _ in range(space)] for most in (3, 3, 2)]
+    kernel, stride, dilation = [[choose.randint(1, high) for _ in range(space)] for high in (3, 3, 2)]
     padding = [(choose.randint(0, k // 2), choose.randint(0, k // 2)) for k in kernel]
-    found, places_ = MAX[space](x, kernel, stride, padding, dilation, choose.random() < 0.5, return_indices=True)
-    assert places_.dtype is tx.int64 and places_.shape == found.shape
-    rows = np.take_along_axis(x.reshape(2, 2, -1), np.asarray(places_).reshape(2, 2, -1), axis=2)
-    assert_same(found, rows.reshape(found.shape))
-    for at in product(*map(range, found.shape)):  # and the place is in the window
-        where = np.unravel_index(int(places_[at]), x.shape[2:])
-        for i, p, (before, _), s, d, k in zip(at[2:], where, padding, stride, dilation, kernel, strict=True):
+    result, indices = MAX[space](x, kernel, stride, padding, dilation, choose.random() < 0.5, return_indices=True)
+    assert indices.dtype is tx.int64 and indices.shape == result.shape
+    rows = np.take_along_axis(x.reshape(2, 2, -1), np.asarray(indices).reshape(2, 2, -1), axis=2)
+    assert_same(result, rows.reshape(result.shape))
+    for position in product(*map(range, result.shape)):  # and the place is in the window
+        maximum = np.unravel_index(int(indices[position]), x.shape[2:])
+        for i, p, (before, _), s, d, k in zip(position[2:], maximum, padding, stride, dilation, kernel, strict=True):
             assert 0 <= (p - (i * s - before)) <= d * (k - 1) and (p - (i * s - before)) % d == 0
 
 
-def test_padding_may_differ_at_both_ends() -> None:
+def test_padding_may_differ_at_the_ends_of_an_axis() -> None:
     x = whole_numbers(1, 2, 7, 6).astype(float)
     padding = ((1, 0), (0, 1))
-    around = np.pad(x, ((0, 0), (0, 0), *padding), constant_values=-inf)
-    assert_same(tx.max_pool2d(x, 3, 2, padding), tx.max_pool2d(around, 3, 2).to_numpy())
+    padded = np.pad(x, ((0, 0), (0, 0), *padding), constant_values=-inf)
+    assert_same(tx.max_pool2d(x, 3, 2, padding), tx.max_pool2d(padded, 3, 2).to_numpy())
     counted = np.pad(x, ((0, 0), (0, 0), *padding))
     assert_close(tx.avg_pool2d(x, 3, 2, padding), tx.avg_pool2d(counted, 3, 2).to_numpy())
     ones = np.pad(np.ones_like(x), ((0, 0), (0, 0), *padding))

@@ -1,4 +1,4 @@
-"""Medians and quantiles, beside NumPy's."""
+"""Medians and quantiles, compared with NumPy's."""
 
 from __future__ import annotations
 
@@ -25,39 +25,39 @@ METHODS = (
 
 
 @each_sample
-def test_every_layout_and_axes(sample: str) -> None:
+def test_median_and_quantile_of_every_layout_equal_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     if array.size == 0:
         return
     for axis in axes_of(array):
         if axis == ():
-            continue  # which NumPy reads as all
+            continue  # NumPy reads () as all axes
         for keepdims in (False, True):
             assert_close(tx.median(tensor, axis=axis, keepdims=keepdims), np.median(array, axis=axis, keepdims=keepdims))
             for q in (0.0, 0.3, [[0.1, 0.9, 1.0]]):
-                found = tx.quantile(tensor, q, axis=axis, keepdims=keepdims)
-                assert_close(found, np.quantile(array, q, axis=axis, keepdims=keepdims))
+                result = tx.quantile(tensor, q, axis=axis, keepdims=keepdims)
+                assert_close(result, np.quantile(array, q, axis=axis, keepdims=keepdims))
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("size", [1, 2, 5, 10, 101])
-def test_methods(method: str, size: int) -> None:
+def test_every_method_equals_numpy(method: str, size: int) -> None:
     array = np.random.default_rng(size).permutation(size) ** 2
     q = np.asarray([0, 0.01, 0.25, 0.5, 1 / 3, 0.77, 0.99, 1])
     for numbers in (array, array / 7, (array / 7).astype(np.float32)):
-        found = tx.quantile(tx.asarray(numbers), tx.asarray(q), method=method)
-        np.testing.assert_allclose(found.to_numpy(), np.quantile(numbers, q, method=method), rtol=2e-6)
+        result = tx.quantile(tx.asarray(numbers), tx.asarray(q), method=method)
+        np.testing.assert_allclose(result.to_numpy(), np.quantile(numbers, q, method=method), rtol=2e-6)
         wanted = tx.asarray(numbers).dtype
         if method in ("lower", "higher", "nearest", "inverted_cdf", "closest_observation") or wanted.is_float:
-            assert found.dtype is wanted
+            assert result.dtype is wanted
         else:
-            assert found.dtype is tx.float64
-        found = tx.percentile(tx.asarray(numbers), q * 100, method=method)
-        np.testing.assert_allclose(found.to_numpy(), np.percentile(numbers, q * 100, method=method), rtol=2e-6)
+            assert result.dtype is tx.float64
+        result = tx.percentile(tx.asarray(numbers), q * 100, method=method)
+        np.testing.assert_allclose(result.to_numpy(), np.percentile(numbers, q * 100, method=method), rtol=2e-6)
 
 
 @pytest.mark.parametrize("method", ["inverted_cdf", "averaged_inverted_cdf", "closest_observation"])
-def test_steps_between_elements(method: str) -> None:
+def test_discontinuous_methods_equal_numpy_exactly(method: str) -> None:
     q = np.arange(0, 41) / 40
     for size in range(1, 11):
         array = np.random.default_rng(size).permutation(size) ** 2
@@ -66,16 +66,16 @@ def test_steps_between_elements(method: str) -> None:
 
 @pytest.mark.parametrize("axis", [None, 0, 1, 2, (0, 2), (2, 0), (0, 1, 2)])
 @pytest.mark.parametrize("dtype", [np.int64, np.float64, np.float32])
-def test_weights(axis: Axes, dtype: type) -> None:
+def test_weighted_quantiles_equal_numpy(axis: Axes, dtype: type) -> None:
     rng = np.random.default_rng(1)
     array = rng.integers(0, 9, (3, 4, 5)).astype(dtype)
     if array.dtype.kind == "f":
         array[1, 2, 3] = np.nan
     axes = (0, 1, 2) if axis is None else (axis,) if isinstance(axis, int) else axis
-    every = rng.integers(0, 4, array.shape)
-    every[0, 0, 0] = 1
+    full_weights = rng.integers(0, 4, array.shape)
+    full_weights[0, 0, 0] = 1
     shared = rng.integers(1, 5, [array.shape[a] for a in axes])
-    for weights in (every + 1, every * 1.0, shared):
+    for weights in (full_weights + 1, full_weights * 1.0, shared):
         if weights is shared and axis is None:
             continue
         totals = np.sum(np.broadcast_to(1, array.shape) * (weights if weights.shape == array.shape else 1), axis=axis)
@@ -84,27 +84,27 @@ def test_weights(axis: Axes, dtype: type) -> None:
         for q in (0.0, [0.25, 0.5, 1.0], [[0.3], [0.9]]):
             for keepdims in (False, True):
                 options = {"axis": axis, "keepdims": keepdims, "method": "inverted_cdf"}
-                found = tx.quantile(tx.asarray(array), q, weights=tx.asarray(weights), **options)
+                result = tx.quantile(tx.asarray(array), q, weights=tx.asarray(weights), **options)
                 wanted = np.quantile(array, q, weights=weights, **options)
-                assert found.shape == wanted.shape and found.dtype == array.dtype
-                np.testing.assert_array_equal(found.to_numpy(), wanted)
+                assert result.shape == wanted.shape and result.dtype == array.dtype
+                np.testing.assert_array_equal(result.to_numpy(), wanted)
     assert_close(
-        np.percentile(tx.asarray(array), 30, axis, weights=tx.asarray(every + 1), method="inverted_cdf"),
-        np.percentile(array, 30, axis, weights=every + 1, method="inverted_cdf"),
+        np.percentile(tx.asarray(array), 30, axis, weights=tx.asarray(full_weights + 1), method="inverted_cdf"),
+        np.percentile(array, 30, axis, weights=full_weights + 1, method="inverted_cdf"),
     )
 
 
-def test_weights_and_derivatives() -> None:
+def test_weighted_quantiles_have_derivatives() -> None:
     x = tx.asarray([3.0, 1.0, 2.0]).requires_grad_()
-    found = x.quantile([0.5, 1.0], method="inverted_cdf", weights=[1.0, 1.0, 5.0])
-    assert found.tolist() == [2.0, 3.0]
-    (found * tx.asarray([1.0, 10.0])).sum().backward()
+    result = x.quantile([0.5, 1.0], method="inverted_cdf", weights=[1.0, 1.0, 5.0])
+    assert result.tolist() == [2.0, 3.0]
+    (result * tx.asarray([1.0, 10.0])).sum().backward()
     assert x.grad.tolist() == [10.0, 0.0, 1.0]
     rows, weights = tx.asarray([[3.0, 1.0, 2.0], [5.0, 6.0, 4.0]]), tx.asarray([[1.0, 1.0, 5.0], [9.0, 1.0, 1.0]])
     assert tx.vmap(lambda r, w: tx.quantile(r, 0.5, method="inverted_cdf", weights=w))(rows, weights).tolist() == [2.0, 5.0]
 
 
-def test_errors_of_weights() -> None:
+def test_invalid_weights_raise() -> None:
     x = tx.ones((2, 3))
     for weights in ([1.0, -1.0, 1.0], [0.0, 0.0, 0.0], [1.0, float("nan"), 1.0], [float("inf"), 1.0, 1.0]):
         with pytest.raises(ArgumentError, match="quantile: weights are 0 or more, finite, and not all 0"):
@@ -118,13 +118,13 @@ def test_errors_of_weights() -> None:
 
 
 @pytest.mark.parametrize("method", [[1], {}, np.zeros(2), 3], ids=str)
-def test_a_method_that_is_no_text_is_refused(method: Any) -> None:
+def test_method_that_is_no_string_raises(method: Any) -> None:
     for q in (0.5, [0.5], tx.asarray([0.5])):
         with pytest.raises(ArgumentError, match="quantile: there is no method"):
             tx.quantile(tx.ones(3), q, method=method)
 
 
-def test_nan_and_infinities() -> None:
+def test_quantiles_propagate_nan_and_infinities() -> None:
     rows = np.asarray([[1, np.nan, 2], [np.inf, 1, 2], [-np.inf, np.inf, np.inf], [np.inf, np.inf, -np.inf]])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -137,32 +137,32 @@ INF = np.inf
 
 
 @pytest.mark.parametrize("ends", [(1.0, INF), (-INF, 1.0), (INF, INF), (-INF, -INF), (-INF, INF), (-1.7e308, 1.7e308)])
-def test_between_infinite_ends_is_what_their_weighed_sum_is(ends: tuple[float, float]) -> None:
-    """However it is found: of few elements, of many rows, of a long row, with derivatives, of parts that are a tensor."""
+def test_interpolation_between_infinite_elements_is_the_weighted_sum(ends: tuple[float, float]) -> None:
+    """Checked for few elements, many rows, a long row, with derivatives, and for `q` as a tensor."""
     x = np.asarray(ends)
     low, high = ends
     mean, quarter = low * 0.5 + high * 0.5, low * 0.75 + high * 0.25
     t, rows, row = tx.asarray(x), tx.asarray(np.tile(x, (20_000, 1))), tx.asarray(np.repeat(x, 20_001))
-    for found in (tx.median(t), tx.quantile(t.requires_grad_(), 0.5), tx.median(rows, axis=1)[7], tx.median(row)):
-        np.testing.assert_array_equal(found.detach().numpy(), mean)
-    for found in (tx.quantile(t, [0.25, 0.5]), tx.quantile(rows, [0.25, 0.5], axis=1)[:, 7], tx.quantile(t, tx.asarray([0.25, 0.5]))):
-        np.testing.assert_allclose(found.detach().numpy(), [quarter, mean], rtol=1e-15)
+    for result in (tx.median(t), tx.quantile(t.requires_grad_(), 0.5), tx.median(rows, axis=1)[7], tx.median(row)):
+        np.testing.assert_array_equal(result.detach().numpy(), mean)
+    for result in (tx.quantile(t, [0.25, 0.5]), tx.quantile(rows, [0.25, 0.5], axis=1)[:, 7], tx.quantile(t, tx.asarray([0.25, 0.5]))):
+        np.testing.assert_allclose(result.detach().numpy(), [quarter, mean], rtol=1e-15)
 
 
-def test_parts_by_name() -> None:
+def test_q_can_be_given_by_keyword() -> None:
     x = tx.asarray([1.0, 2.0, 4.0])
     assert tx.quantile(x, q=0.5).item() == tx.percentile(x, q=50, axis=0).item() == x.quantile(q=0.5).item() == 2.0
 
 
-def test_narrow_floats_and_large_integers() -> None:
+def test_quantiles_of_narrow_floats_and_large_integers() -> None:
     for dtype in (tx.float16, tx.bfloat16):
-        found = tx.median(tx.asarray([1.0, 3.0, 2.0, 9.0]).astype(dtype))
-        assert found.dtype is dtype and found.item() == 2.5
+        result = tx.median(tx.asarray([1.0, 3.0, 2.0, 9.0]).astype(dtype))
+        assert result.dtype is dtype and result.item() == 2.5
     big = tx.asarray([2**53 + 1, 2**53 + 3, 2**60])
     assert tx.quantile(big, 0.5, method="lower").item() == 2**53 + 3
 
 
-def test_errors() -> None:
+def test_invalid_arguments_raise() -> None:
     x = tx.ones((2, 3))
     with pytest.raises(ArgumentError, match=r"quantile: q is from 0 to 1, not 1\.5"):
         tx.quantile(x, 1.5)
@@ -179,7 +179,7 @@ def test_errors() -> None:
         tx.median(x * 1j)
 
 
-def test_the_part_is_given_by_its_place_or_by_name() -> None:
+def test_replay_accepts_q_by_position_and_by_keyword() -> None:
     x = tx.asarray([1.0, 2.0, 4.0, 8.0])
     for _ in range(3):
         assert tx.quantile(x, q=0.5).item() == tx.quantile(x, 0.5).item() == 3.0
@@ -206,23 +206,23 @@ LONG_ROWS: dict[str, Callable[[np.random.Generator], Any]] = {
 
 
 @pytest.mark.parametrize("name", LONG_ROWS)
-def test_elements_of_long_rows_are_those_in_order(name: str) -> None:
+def test_selected_elements_of_long_rows_equal_sorting(name: str) -> None:
     x = LONG_ROWS[name](np.random.default_rng(3))
     in_order, before = np.sort(x), x.tobytes()
-    for places in ([0], [len(x) - 1], [len(x) // 2 - 1, len(x) // 2], [3, 700, len(x) // 3, len(x) - 2]):
-        found = elements_at(x, places)
-        if found is not None:
-            assert np.array_equal([found[place] for place in places], in_order[places], equal_nan=x.dtype.kind == "f")
+    for positions in ([0], [len(x) - 1], [len(x) // 2 - 1, len(x) // 2], [3, 700, len(x) // 3, len(x) - 2]):
+        result = elements_at(x, positions)
+        if result is not None:
+            assert np.array_equal([result[position] for position in positions], in_order[positions], equal_nan=x.dtype.kind == "f")
     assert x.tobytes() == before
     for t in (tx.asarray(x), tx.asarray(np.repeat(x, 2))[::2], tx.asarray(x.reshape(-1, 1))):
         for method in ("lower", "linear")[: 1 if name == "infinities" else 2]:
             for q in (0.5, 0.0, [0.001, 0.3, 1.0], []):
-                found = tx.quantile(t, q, method=method)
+                result = tx.quantile(t, q, method=method)
                 wanted = in_order[-1] if np.isnan(in_order[-1]) else np.quantile(in_order, q, method=method)
-                assert found.shape == np.shape(q)
-                np.testing.assert_allclose(found.numpy().astype(float), np.broadcast_to(wanted, found.shape).astype(float), rtol=1e-3)
+                assert result.shape == np.shape(q)
+                np.testing.assert_allclose(result.numpy().astype(float), np.broadcast_to(wanted, result.shape).astype(float), rtol=1e-3)
 
 
-def test_what_is_sought_in_most_rows_is_found_without_order() -> None:
+def test_median_of_random_rows_is_found_without_sorting() -> None:
     draw = np.random.default_rng(5)
     assert all(elements_at(draw.normal(size=50_000), [24_999, 25_000]) is not None for _ in range(20))

@@ -1,4 +1,4 @@
-"""`interpolate` beside its definition, place by place, and beside PyTorch's where that is installed."""
+"""`interpolate`, compared with its definition point by point, and with PyTorch if installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ X = np.random.default_rng(0).normal(size=(2, 3, 5, 4, 3))
 
 
 def kernel(mode: str, d: float) -> float:
-    """How much an element counts at a distance."""
+    """Return the weight of an element at a distance."""
     d, a = abs(d), -0.75
     if mode == "linear":
         return max(1 - d, 0.0)
@@ -28,21 +28,21 @@ def kernel(mode: str, d: float) -> float:
 
 
 def along(row: Array, length: int, step: float, mode: str, corners: bool) -> Array:
-    """One row in another length."""
+    """Return a row resized to another length."""
     n = len(row)
-    found = []
+    result = []
     for i in range(length):
         if mode.startswith("nearest"):
-            found.append(row[min(floor((i + 0.5 * (mode != "nearest")) * step), n - 1)])
+            result.append(row[min(floor((i + 0.5 * (mode != "nearest")) * step), n - 1)])
             continue
-        at = i * (n - 1) / max(length - 1, 1) if corners else (i + 0.5) * step - 0.5
-        at = max(at, 0.0) if mode == "linear" else at
-        near = range(floor(at) - 1, floor(at) + 3)
-        found.append(sum(row[min(max(k, 0), n - 1)] * kernel(mode, at - k) for k in near))
-    return np.array(found)
+        center = i * (n - 1) / max(length - 1, 1) if corners else (i + 0.5) * step - 0.5
+        center = max(center, 0.0) if mode == "linear" else center
+        neighbours = range(floor(center) - 1, floor(center) + 3)
+        result.append(sum(row[min(max(k, 0), n - 1)] * kernel(mode, center - k) for k in neighbours))
+    return np.array(result)
 
 
-def resized(x: Array, lengths: Any, steps: Any, mode: str, corners: bool) -> Array:
+def reference_resize(x: Array, lengths: Any, steps: Any, mode: str, corners: bool) -> Array:
     for axis, (length, step) in enumerate(zip(lengths, steps, strict=True), start=2):
         x = np.apply_along_axis(along, axis, x, length, step, mode, corners)
     return x
@@ -50,44 +50,44 @@ def resized(x: Array, lengths: Any, steps: Any, mode: str, corners: bool) -> Arr
 
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear", "cubic"])
 @pytest.mark.parametrize("space", [1, 2, 3])
-def test_beside_the_definition(space: int, mode: str) -> None:
+def test_interpolate_equals_its_definition(space: int, mode: str) -> None:
     x = X[(..., *(0,) * (3 - space))]
     for corners in (False,) if "nearest" in mode else (False, True):
         for lengths in ((7, 2, 4)[:space], (1, 9, 3)[:space]):
             steps = [n / length for n, length in zip(x.shape[2:], lengths, strict=True)]
-            found = tx.interpolate(x, lengths, mode=mode, align_corners=corners)
-            np.testing.assert_allclose(np.asarray(found), resized(x, lengths, steps, mode, corners), atol=1e-12)
+            result = tx.interpolate(x, lengths, mode=mode, align_corners=corners)
+            np.testing.assert_allclose(np.asarray(result), reference_resize(x, lengths, steps, mode, corners), atol=1e-12)
         for factor in (2.3, 0.6):
             lengths = tuple(floor(n * factor) for n in x.shape[2:])
-            found = tx.interpolate(x, scale_factor=factor, mode=mode, align_corners=corners)
-            np.testing.assert_allclose(np.asarray(found), resized(x, lengths, [1 / factor] * space, mode, corners), atol=1e-12)
+            result = tx.interpolate(x, scale_factor=factor, mode=mode, align_corners=corners)
+            np.testing.assert_allclose(np.asarray(result), reference_resize(x, lengths, [1 / factor] * space, mode, corners), atol=1e-12)
 
 
-def test_beside_pytorch() -> None:
+def test_interpolate_equals_pytorch() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[interop]' to compare with it")
     modes: dict[str, tuple[str, str, str]] = {"linear": ("linear", "bilinear", "trilinear"), "cubic": ("", "bicubic", "")}
-    given: tuple[dict[str, Any], ...] = ({"size": 7}, {"size": 1}, {"scale_factor": 1.7}, {"scale_factor": 0.5})
-    for space, mode, how in product((1, 2, 3), ("nearest", "nearest-exact", "linear", "cubic"), given):
-        its = modes.get(mode, (mode,) * 3)[space - 1]
+    options: tuple[dict[str, Any], ...] = ({"size": 7}, {"size": 1}, {"scale_factor": 1.7}, {"scale_factor": 0.5})
+    for space, mode, option in product((1, 2, 3), ("nearest", "nearest-exact", "linear", "cubic"), options):
+        torch_mode = modes.get(mode, (mode,) * 3)[space - 1]
         x = X[(..., *(0,) * (3 - space))]
         for corners in (None,) if "nearest" in mode else (False, True):
-            if its:
-                wanted = torch.nn.functional.interpolate(torch.from_numpy(x.copy()), mode=its, align_corners=corners, **how)
-                found = tx.interpolate(x, mode=its, align_corners=bool(corners), **how)
-                np.testing.assert_allclose(np.asarray(found), wanted.numpy(), atol=1e-10)
+            if torch_mode:
+                wanted = torch.nn.functional.interpolate(torch.from_numpy(x.copy()), mode=torch_mode, align_corners=corners, **option)
+                result = tx.interpolate(x, mode=torch_mode, align_corners=bool(corners), **option)
+                np.testing.assert_allclose(np.asarray(result), wanted.numpy(), atol=1e-10)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64"])
-def test_dtypes_stay(dtype: str) -> None:
+def test_interpolate_keeps_the_dtype(dtype: str) -> None:
     x = tx.asarray([[[0.0, 1.0, 2.0]]], dtype=dtype)
     assert tx.interpolate(x, 5, mode="linear", align_corners=True).tolist() == [[[0.0, 0.5, 1.0, 1.5, 2.0]]]
     assert tx.interpolate(x, 5, mode="linear").dtype is x.dtype
 
 
-def test_nearest_takes_all_and_gives_new_tensors() -> None:
+def test_nearest_accepts_every_dtype_and_returns_a_new_tensor() -> None:
     x = tx.arange(3).reshape(1, 1, 3)
-    found = tx.interpolate(x, 3)
-    found[...] = 7
+    result = tx.interpolate(x, 3)
+    result[...] = 7
     assert x.tolist() == [[[0, 1, 2]]] and tx.interpolate(x > 0, 2).dtype is tx.bool
 
 
@@ -108,14 +108,14 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_makes_no_sense_is_told(name: str) -> None:
+def test_invalid_arguments_raise(name: str) -> None:
     call, error, names = WRONG[name]
     with pytest.raises(error) as caught:
         call()
-    assert all(part in str(caught.value) for part in ("interpolate", *names))
+    assert all(text in str(caught.value) for text in ("interpolate", *names))
 
 
-def test_many_places_are_found_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_positions_computed_in_portions_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     from tenxor.layout import portions
 
     x = tx.asarray(np.random.default_rng(5).normal(size=(2, 1, 7)))

@@ -1,4 +1,4 @@
-"""Places among sorted numbers, beside a walk along them."""
+"""`searchsorted` and `digitize`, compared with counting."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from .samples import SAMPLES, assert_same, each_sample
 
 
 def model(row: list[Any], value: Any, side: str) -> int:
-    """How many elements come before a value."""
+    """Return the number of elements that precede a value."""
     return sum(key(x) < key(value) if side == "left" else key(x) <= key(value) for x in row)
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_against_the_model(dtype: tx.DType, side: str) -> None:
+def test_searchsorted_equals_counting(dtype: tx.DType, side: str) -> None:
     row, wanted = tx.sort(drawn(dtype, (60,), seed=1, most=20)), drawn(dtype, (5, 7), seed=2, most=20)
-    found = tx.searchsorted(row, wanted, side=side)
-    assert found.dtype is tx.int64 and found.shape == (5, 7)
-    assert found.ravel().tolist() == [model(row.tolist(), v, side) for v in wanted.ravel().tolist()]
+    result = tx.searchsorted(row, wanted, side=side)
+    assert result.dtype is tx.int64 and result.shape == (5, 7)
+    assert result.ravel().tolist() == [model(row.tolist(), v, side) for v in wanted.ravel().tolist()]
     assert tx.searchsorted(row[:0], wanted, side=side).tolist() == np.zeros((5, 7), int).tolist()
     assert tx.searchsorted(row, wanted[:0], side=side).shape == (0, 7)
 
 
-def test_many_are_found_in_order() -> None:
+def test_searchsorted_of_many_values_equals_numpy() -> None:
     rng = np.random.default_rng(0)
     row, wanted = np.sort(rng.integers(0, 5000, 20_000)), rng.integers(-10, 5010, (4, 5000))
     for side in ("left", "right"):
@@ -38,13 +38,13 @@ def test_many_are_found_in_order() -> None:
 
 
 @each_sample
-def test_every_layout(sample: str) -> None:
+def test_searchsorted_of_every_layout_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     row = np.arange(-6, 20, 2)
     assert_same(tx.searchsorted(tx.asarray(row[::-1])[::-1], tensor), np.searchsorted(row, array))
 
 
-def test_numbers_and_sorters() -> None:
+def test_searchsorted_accepts_numbers_and_sorters() -> None:
     row = tx.asarray([5, 1, 3])
     assert tx.searchsorted(tx.sort(row), 3).item() == 1 and tx.searchsorted(tx.sort(row), 3.5).item() == 2
     assert tx.searchsorted(row, tx.asarray([2, 5]), sorter=tx.argsort(row)).tolist() == [1, 2]
@@ -52,7 +52,7 @@ def test_numbers_and_sorters() -> None:
     assert tx.bucketize(tx.asarray([[1, 4]]), tx.asarray([1, 2, 3]), right=True).tolist() == [[1, 3]]
 
 
-def test_int64_among_uint64() -> None:
+def test_searchsorted_compares_int64_with_uint64_exactly() -> None:
     signed = tx.asarray([-(2**63), -1, 0, 5, 2**63 - 1])
     unsigned = tx.asarray([0, 5, 2**63 - 1, 2**63, 2**64 - 1], dtype=tx.uint64)
     for side in ("left", "right"):
@@ -62,7 +62,7 @@ def test_int64_among_uint64() -> None:
 
 
 @pytest.mark.parametrize("right", [False, True])
-def test_digitize(right: bool) -> None:
+def test_digitize_equals_numpy(right: bool) -> None:
     rng = np.random.default_rng(0)
     x, edges = rng.integers(0, 20, (6, 5)) / 2, np.asarray([1.0, 2.5, 2.5, 7.0])
     assert_same(tx.digitize(tx.asarray(x), tx.asarray(edges), right), np.digitize(x, edges, right))
@@ -73,7 +73,7 @@ def test_digitize(right: bool) -> None:
         tx.digitize(tx.asarray([1j]), tx.asarray(edges))
 
 
-def test_errors() -> None:
+def test_invalid_arguments_raise() -> None:
     with pytest.raises(ShapeError, match=r"1-D, not of shape \(2, 2\)"):
         tx.searchsorted(tx.ones((2, 2)), 1.0)
     with pytest.raises(ArgumentError, match="side is 'left' or 'right', not 'middle'"):
@@ -83,7 +83,7 @@ def test_errors() -> None:
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_an_integer_that_no_element_can_be(side: str) -> None:
+def test_searchsorted_of_integers_beyond_the_dtype(side: str) -> None:
     for dtype in (tx.int8, tx.uint8, tx.int64, tx.uint64):
         ends = [int(dtype.lowest), int(dtype.highest)]
         x = tx.asarray(ends, dtype=dtype)

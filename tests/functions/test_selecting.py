@@ -1,4 +1,4 @@
-"""Elements picked by index, beside NumPy."""
+"""`take`, `take_along_axis`, `nonzero` and `isin`, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .samples import SAMPLES, assert_same, check_refused, each_sample
 
 
 @each_sample
-def test_take(sample: str) -> None:
+def test_take_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in (None, *range(-array.ndim, array.ndim)):
         size = array.size if axis is None else array.shape[axis]
@@ -24,12 +24,12 @@ def test_take(sample: str) -> None:
             choices += [0, -1, [0, size - 1, 0, -size], [[0, -1, 0], [size // 2, 0, 0]], list(range(size))]
         for indices in choices:
             wanted = np.asarray(indices, dtype=np.int64)
-            found = tx.take(tensor, tx.asarray(wanted), axis=axis)
-            assert found.storage is not tensor.storage
-            assert_same(found, np.take(array, wanted, axis=axis))
+            result = tx.take(tensor, tx.asarray(wanted), axis=axis)
+            assert result.storage is not tensor.storage
+            assert_same(result, np.take(array, wanted, axis=axis))
 
 
-def test_what_is_taken_is_its_own() -> None:
+def test_take_returns_a_new_tensor() -> None:
     t = tx.arange(6).reshape(2, 3).realize()
     for indices in (1, [1], [0, 1]):
         taken = tx.take(t, indices, axis=0)
@@ -37,7 +37,7 @@ def test_what_is_taken_is_its_own() -> None:
     assert t.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_take_of_a_pending_tensor_and_by_any_integers() -> None:
+def test_take_accepts_pending_tensors_and_any_integers() -> None:
     t = tx.arange(10) * 3
     for dtype in (tx.int8, tx.uint8, tx.int32, tx.uint64):
         assert tx.take(t, tx.asarray([9, 2], dtype=dtype)).tolist() == [27, 6]
@@ -48,7 +48,7 @@ def test_take_of_a_pending_tensor_and_by_any_integers() -> None:
 
 
 @each_sample
-def test_take_along_axis(sample: str) -> None:
+def test_take_along_axis_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in range(-array.ndim, array.ndim):
         order = np.argsort(array, axis=axis)
@@ -73,29 +73,29 @@ def test_take_along_axis(sample: str) -> None:
 def test_take_along_axis_broadcasts(shape: tuple[int, ...], indices: tuple[int, ...], axis: int) -> None:
     array = np.arange(np.prod(shape)).reshape(shape)
     wanted = (np.arange(np.prod(indices)) % shape[axis]).reshape(indices)
-    rest = [n for a, n in enumerate(np.broadcast_shapes(_without(shape, axis), _without(indices, axis)))]
-    whole, places = rest.copy(), rest.copy()
-    whole[axis], places[axis] = shape[axis], indices[axis]
-    expected = np.take_along_axis(np.broadcast_to(array, whole), np.broadcast_to(wanted, places), axis)
+    common = [n for a, n in enumerate(np.broadcast_shapes(_without_axis(shape, axis), _without_axis(indices, axis)))]
+    array_shape, index_shape = common.copy(), common.copy()
+    array_shape[axis], index_shape[axis] = shape[axis], indices[axis]
+    expected = np.take_along_axis(np.broadcast_to(array, array_shape), np.broadcast_to(wanted, index_shape), axis)
     assert_same(tx.take_along_axis(tx.asarray(array), tx.asarray(wanted), axis=axis), expected)
 
 
-def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+def _without_axis(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     sizes = list(shape)
     sizes[axis] = 1
     return tuple(sizes)
 
 
 @each_sample
-def test_nonzero_and_argwhere(sample: str) -> None:
+def test_nonzero_and_argwhere_equal_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     assert_same(tx.argwhere(tensor), np.argwhere(array))
     if array.ndim:
-        found = tx.nonzero(tensor)
-        assert isinstance(found, tuple)
-        for indices, expected in zip(found, np.nonzero(array), strict=True):
+        result = tx.nonzero(tensor)
+        assert isinstance(result, tuple)
+        for indices, expected in zip(result, np.nonzero(array), strict=True):
             assert_same(indices, expected)
-        assert_same(tensor[found], array[np.nonzero(array)])
+        assert_same(tensor[result], array[np.nonzero(array)])
 
 
 def test_nonzero_of_other_dtypes() -> None:
@@ -106,7 +106,7 @@ def test_nonzero_of_other_dtypes() -> None:
 
 @each_sample
 @pytest.mark.parametrize("count", [0, 1, 5, 40])
-def test_isin(sample: str, count: int) -> None:
+def test_isin_equals_numpy(sample: str, count: int) -> None:
     tensor, array = SAMPLES[sample]()
     values = np.arange(count) * 2 - 4
     assert_same(tx.isin(tensor, tx.asarray(values)), np.isin(array, values))
@@ -124,11 +124,11 @@ _NUMBERS: tuple[Any, ...] = (
     *(0, 1, -1, 2, 127, 128, 255, 2**24, 2**24 + 1, 2**53, 2**53 + 1, -(2**53) - 1, 2**62 + 1, 2**63 - 1, -(2**63)),
     *(2**63, 2**63 + 2**11, 2**64 - 1, 0.5, 0.1, -0.0, tx.inf, -tx.inf, tx.nan, 2.0**64, 1j, 1 + 1j),
 )
-_ALL = ("bool", "int8", "uint8", "int32", "int64", "uint64", "bfloat16", "float16", "float32", "float64", "complex64")
+_ALL_DTYPES = ("bool", "int8", "uint8", "int32", "int64", "uint64", "bfloat16", "float16", "float32", "float64", "complex64")
 
 
 def numbers_of(dtype: str) -> tx.Tensor:
-    """Those of the numbers that are at home in a dtype."""
+    """Return the numbers that a dtype can represent, as a tensor."""
     d = tx.dtype(dtype)
     if d.kind == "bool" or d.is_integer:
         held = [x for x in _NUMBERS if type(x) is int and d.lowest <= x <= d.highest]
@@ -137,20 +137,20 @@ def numbers_of(dtype: str) -> tx.Tensor:
     return tx.asarray(held, dtype=d)
 
 
-@pytest.mark.parametrize("dtype", _ALL)
-@pytest.mark.parametrize("other", _ALL)
-def test_isin_compares_exactly_whatever_the_dtypes_and_the_number_of_values(dtype: str, other: str) -> None:
-    """As Python's numbers compare, which is exact."""
-    elements, values = numbers_of(dtype), numbers_of(other)
+@pytest.mark.parametrize("dtype", _ALL_DTYPES)
+@pytest.mark.parametrize("value_dtype", _ALL_DTYPES)
+def test_isin_compares_exactly_for_every_pair_of_dtypes(dtype: str, value_dtype: str) -> None:
+    """Expected results compare Python numbers, which is exact."""
+    elements, values = numbers_of(dtype), numbers_of(value_dtype)
     ours, theirs = elements.tolist(), values.tolist()
     wanted = [any(x == y for y in theirs) for x in ours]
     assert tx.isin(elements, values).tolist() == wanted
     assert tx.isin(elements, tx.concat([values] * 20), invert=True).tolist() == [not w for w in wanted]
-    few = [tx.isin(elements, values[k : k + 7]).tolist() for k in range(0, len(theirs), 7)]
-    assert [any(found) for found in zip(*few, strict=True)] == wanted
+    by_chunks = [tx.isin(elements, values[k : k + 7]).tolist() for k in range(0, len(theirs), 7)]
+    assert [any(result) for result in zip(*by_chunks, strict=True)] == wanted
 
 
-def test_isin_takes_numbers_of_any_64_bits_beside_any_tensor() -> None:
+def test_isin_accepts_any_64_bit_number_with_any_dtype() -> None:
     unsigned = tx.asarray([1, 2**53 + 1, 2**63], dtype=tx.uint64)
     assert tx.isin(unsigned, 1).tolist() == tx.isin(unsigned, True).tolist() == [True, False, False]
     assert tx.isin(unsigned, 2**63).tolist() == [False, False, True]
@@ -159,7 +159,7 @@ def test_isin_takes_numbers_of_any_64_bits_beside_any_tensor() -> None:
     assert tx.isin(2**63, unsigned).item() is True
     assert tx.isin(tx.arange(3, dtype=tx.int8), 300).tolist() == [False] * 3
     assert tx.isin(tx.asarray([2.0**53]), 2**53 + 1).tolist() == [False]
-    third = tx.asarray([0.1], dtype=tx.float32)  # beside which a Python float is one of its kind
+    third = tx.asarray([0.1], dtype=tx.float32)  # with a float32 tensor, a Python float is rounded to float32
     assert tx.isin(third, 0.1).tolist() == tx.isin(0.1, third).reshape(1).tolist() == [True]
     assert tx.isin(third, [0.1]).tolist() == np.isin(third.to_numpy(), [0.1]).tolist() == [False]
 
@@ -201,10 +201,10 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_errors(wrong: str) -> None:
+def test_invalid_arguments_raise(wrong: str) -> None:
     check_refused(*WRONG[wrong])
 
 
-def test_along_no_axis_elements_are_counted_through_all() -> None:
+def test_take_along_axis_without_axis_flattens() -> None:
     t = tx.asarray([[3, 1], [2, 0]])
     assert tx.take_along_axis(t, tx.argsort(t, axis=None), axis=None).tolist() == [0, 1, 2, 3]

@@ -1,4 +1,4 @@
-"""Each element once, beside Python's own sets."""
+"""Unique elements and `mode`, compared with loops and with NumPy."""
 
 from __future__ import annotations
 
@@ -15,61 +15,61 @@ from .samples import SAMPLES, each_sample
 
 
 def model(row: list[Any]) -> tuple[list[Any], list[int], list[int], list[int]]:
-    """Values, first places, inverse and counts, one element after the other."""
+    """Return values, first indices, inverse indices and counts, computed by a loop."""
     order = in_order(row)
     values: list[Any] = []
-    first, counts, inverse = [], [], [0] * len(row)
+    first_indices, counts, inverse = [], [], [0] * len(row)
     for k in order:
         if not values or values[-1] != row[k]:  # NaN is not equal to itself
             values.append(row[k])
-            first.append(k)
+            first_indices.append(k)
             counts.append(0)
         counts[-1] += 1
         inverse[k] = len(values) - 1
-    return values, first, inverse, counts
+    return values, first_indices, inverse, counts
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 @pytest.mark.parametrize("shape", [(0,), (), (1,), (5, 4), (40, 50)])
-def test_against_the_model(dtype: tx.DType, shape: tuple[int, ...]) -> None:
+def test_unique_functions_equal_a_loop(dtype: tx.DType, shape: tuple[int, ...]) -> None:
     x = drawn(dtype, shape, seed=3, most=9)
-    values, first, inverse, counts = model(x.ravel().tolist())
-    found = tx.unique_all(x)
-    np.testing.assert_array_equal(found.values.to_numpy(), tx.asarray(values, dtype=dtype).to_numpy())
-    assert found.indices.tolist() == first and found.counts.tolist() == counts
-    assert found.inverse_indices.shape == shape and found.inverse_indices.ravel().tolist() == inverse
-    assert found.values.dtype is dtype and {t.dtype for t in found[1:]} == {tx.int64}
-    for other in (tx.unique_counts(x).values, tx.unique_inverse(x).values, tx.unique_values(x)):
-        np.testing.assert_array_equal(other.to_numpy(), found.values.to_numpy())
-        assert other.dtype is dtype
+    values, first_indices, inverse, counts = model(x.ravel().tolist())
+    result = tx.unique_all(x)
+    np.testing.assert_array_equal(result.values.to_numpy(), tx.asarray(values, dtype=dtype).to_numpy())
+    assert result.indices.tolist() == first_indices and result.counts.tolist() == counts
+    assert result.inverse_indices.shape == shape and result.inverse_indices.ravel().tolist() == inverse
+    assert result.values.dtype is dtype and {t.dtype for t in result[1:]} == {tx.int64}
+    for values_alone in (tx.unique_counts(x).values, tx.unique_inverse(x).values, tx.unique_values(x)):
+        np.testing.assert_array_equal(values_alone.to_numpy(), result.values.to_numpy())
+        assert values_alone.dtype is dtype
     assert tx.unique_counts(x).counts.tolist() == counts
-    assert tx.unique_inverse(x).inverse_indices.tolist() == found.inverse_indices.tolist()
+    assert tx.unique_inverse(x).inverse_indices.tolist() == result.inverse_indices.tolist()
 
 
 @pytest.mark.parametrize("size", [20, 2000])
-def test_complex_numbers(size: int) -> None:
+def test_unique_of_complex_numbers_equals_numpy(size: int) -> None:
     rng = np.random.default_rng(0)
     array = rng.integers(0, 4, size) + 1j * rng.integers(0, 4, size)
-    found, wanted = tx.unique_all(tx.asarray(array)), np.unique_all(array)
-    for ours, theirs in zip(found, wanted, strict=True):
+    result, wanted = tx.unique_all(tx.asarray(array)), np.unique_all(array)
+    for ours, theirs in zip(result, wanted, strict=True):
         np.testing.assert_array_equal(ours.to_numpy(), theirs)
 
 
 @each_sample
-def test_every_layout(sample: str) -> None:
+def test_unique_of_every_layout_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for ours, theirs in zip(tx.unique_all(tensor), np.unique_all(array), strict=True):
         np.testing.assert_array_equal(ours.to_numpy(), theirs)
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
-def test_mode(dtype: tx.DType) -> None:
+def test_mode_returns_the_most_frequent_element(dtype: tx.DType) -> None:
     x = drawn(dtype, (5, 60, 3), seed=4, most=3)
     for axis in (0, 1, -1):
-        found = tx.mode(x, axis=axis)
+        result = tx.mode(x, axis=axis)
         rows = x.moveaxis(axis, -1).reshape(-1, x.shape[axis])
-        assert found.values.dtype is dtype and found.values.shape == tuple(n for a, n in enumerate(x.shape) if a != axis % 3)
-        for row, value, index in zip(rows.tolist(), found.values.ravel().tolist(), found.indices.ravel().tolist(), strict=True):
+        assert result.values.dtype is dtype and result.values.shape == tuple(n for a, n in enumerate(x.shape) if a != axis % 3)
+        for row, value, index in zip(rows.tolist(), result.values.ravel().tolist(), result.indices.ravel().tolist(), strict=True):
             values, _, _, counts = model(row)
             wanted = values[counts.index(max(counts))]
             assert value == wanted or (value != value and wanted != wanted)
@@ -79,7 +79,7 @@ def test_mode(dtype: tx.DType) -> None:
         tx.mode(x[:0], axis=0)
 
 
-def test_names_are_the_standards() -> None:
+def test_unique_results_have_the_field_names_of_the_standard() -> None:
     x = tx.ones(3)
     assert tx.unique_all(x)._fields == ("values", "indices", "inverse_indices", "counts")
     assert tx.unique_counts(x)._fields == ("values", "counts")
@@ -87,10 +87,10 @@ def test_names_are_the_standards() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0)])
-def test_nothing_that_requires_a_gradient_has_no_values(shape: tuple[int, ...]) -> None:
+def test_unique_of_an_empty_tensor_that_requires_a_gradient(shape: tuple[int, ...]) -> None:
     x = tx.zeros(shape)
     x.requires_grad = True
-    for found in (tx.unique_values(x), *tx.unique_all(x), *tx.unique_counts(x), *tx.unique_inverse(x)):
-        assert found.size == 0
+    for result in (tx.unique_values(x), *tx.unique_all(x), *tx.unique_counts(x), *tx.unique_inverse(x)):
+        assert result.size == 0
     tx.unique_values(x).sum().backward()
     assert x.grad.shape == shape

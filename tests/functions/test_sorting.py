@@ -1,4 +1,4 @@
-"""Order, beside Python's own sort."""
+"""Sorting, compared with Python's sort and with NumPy."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ every_dtype = pytest.mark.parametrize("dtype", REAL, ids=str)
 @every_dtype
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("descending", [False, True])
-def test_order_is_pythons(dtype: tx.DType, size: int, descending: bool) -> None:
-    for most in (None, 3):
-        x = drawn(dtype, (size,), seed=size, most=most)
+def test_sort_and_argsort_equal_python(dtype: tx.DType, size: int, descending: bool) -> None:
+    for max_value in (None, 3):
+        x = drawn(dtype, (size,), seed=size, most=max_value)
         row = x.tolist()
-        places = in_order(row, descending)
-        assert tx.argsort(x, descending=descending).tolist() == places
-        assert same(tx.sort(x, descending=descending).tolist(), [row[k] for k in places])
-        found = tx.argsort(x, descending=descending, stable=False)
-        assert sorted(found.tolist()) == list(range(size))
-        taken = tx.take(x, found).to_numpy()
+        order = in_order(row, descending)
+        assert tx.argsort(x, descending=descending).tolist() == order
+        assert same(tx.sort(x, descending=descending).tolist(), [row[k] for k in order])
+        result = tx.argsort(x, descending=descending, stable=False)
+        assert sorted(result.tolist()) == list(range(size))
+        taken = tx.take(x, result).to_numpy()
         np.testing.assert_array_equal(taken, tx.sort(x, descending=descending, stable=False).to_numpy())
 
 
-def test_complex_numbers_are_in_the_order_of_their_parts() -> None:
+def test_complex_numbers_sort_lexicographically() -> None:
     z = [2 + 1j, 1 + 5j, 2 - 1j, 1 + 0j, complex("nan"), 1 + 0j]
     for dtype in (tx.complex64, tx.complex128):
-        for many in (1, 400):
-            x = tx.asarray(z * many, dtype=dtype)
+        for repeats in (1, 400):
+            x = tx.asarray(z * repeats, dtype=dtype)
             for descending in (False, True):
-                places = tx.argsort(x, descending=descending)
-                assert places.tolist() == in_order(x.tolist(), descending)
-                assert same(tx.sort(x, descending=descending).tolist(), tx.take(x, places).tolist())
+                order = tx.argsort(x, descending=descending)
+                assert order.tolist() == in_order(x.tolist(), descending)
+                assert same(tx.sort(x, descending=descending).tolist(), tx.take(x, order).tolist())
 
 
 @each_sample
-def test_every_layout_and_axis(sample: str) -> None:
+def test_sort_of_every_layout_and_axis_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     before = tensor.tolist()
     for axis in (None, *range(-array.ndim, array.ndim)):
@@ -54,7 +54,7 @@ def test_every_layout_and_axis(sample: str) -> None:
     assert tensor.tolist() == before
 
 
-def test_integers_that_no_float_holds() -> None:
+def test_integers_beyond_float64_sort_exactly() -> None:
     x = tx.asarray([2**63 - 1, -(2**63), 2**53 + 1, 2**53, -1] * 500)
     assert tx.sort(x).tolist() == sorted(x.tolist())
     assert tx.argsort(x).tolist() == in_order(x.tolist())
@@ -62,29 +62,29 @@ def test_integers_that_no_float_holds() -> None:
     assert tx.argsort(u, descending=True).tolist() == in_order(u.tolist(), descending=True)
 
 
-def test_rows_are_shared_by_threads_and_come_out_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sort_is_equal_on_any_thread_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tenxor.host.running.LIGHT", 0)
     x = tx.asarray(np.random.default_rng(1).standard_normal((20, 600)))
-    before, found = tx.num_threads(), []
+    before, result = tx.num_threads(), []
     for count in (1, 2, 3):
         tx.set_num_threads(count)
-        found.append((tx.sort(x).to_numpy(), tx.argsort(x, axis=0).to_numpy()))
+        result.append((tx.sort(x).to_numpy(), tx.argsort(x, axis=0).to_numpy()))
     tx.set_num_threads(before)
-    for in_order_, places in found:
+    for in_order_, order in result:
         np.testing.assert_array_equal(in_order_, np.sort(x.to_numpy()))
-        np.testing.assert_array_equal(places, np.argsort(x.to_numpy(), axis=0, kind="stable"))
+        np.testing.assert_array_equal(order, np.argsort(x.to_numpy(), axis=0, kind="stable"))
 
 
-def test_what_is_sorted_is_its_own() -> None:
+def test_sort_returns_a_new_tensor() -> None:
     t = tx.asarray([3.0, 1.0, 2.0])
-    found = tx.sort(t)
-    found[0] = 9.0
-    assert t.tolist() == [3.0, 1.0, 2.0] and found.tolist() == [9.0, 2.0, 3.0]
+    result = tx.sort(t)
+    result[0] = 9.0
+    assert t.tolist() == [3.0, 1.0, 2.0] and result.tolist() == [9.0, 2.0, 3.0]
     pending = t * 2
     assert tx.sort(pending).tolist() == [2.0, 4.0, 6.0] and pending.tolist() == [6.0, 2.0, 4.0]
 
 
-def test_lexsort() -> None:
+def test_lexsort_equals_numpy() -> None:
     rng = np.random.default_rng(0)
     keys = rng.integers(0, 3, (3, 2, 900))
     assert_same(tx.lexsort(tx.asarray(keys)), np.lexsort(keys))
@@ -97,7 +97,7 @@ def test_lexsort() -> None:
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 @pytest.mark.parametrize("largest", [True, False])
-def test_topk(dtype: tx.DType, largest: bool) -> None:
+def test_topk_equals_a_sorted_slice(dtype: tx.DType, largest: bool) -> None:
     x = drawn(dtype, (4, 50, 3), seed=5)
     for axis in (-1, 0, 1):
         for k in {0, 1, 2, x.shape[axis]}:
@@ -106,11 +106,11 @@ def test_topk(dtype: tx.DType, largest: bool) -> None:
             wanted = best[(slice(None),) * (axis % 3) + (slice(0, k),)].to_numpy()
             np.testing.assert_array_equal(values.to_numpy(), wanted)
             np.testing.assert_array_equal(tx.take_along_axis(x, indices, axis=axis).to_numpy(), wanted)
-    found = tx.topk(x.ravel(), 7, largest=largest, sorted=False)
-    np.testing.assert_array_equal(np.sort(found.values.to_numpy()), np.sort(tx.topk(x.ravel(), 7, largest=largest)[0].to_numpy()))
+    result = tx.topk(x.ravel(), 7, largest=largest, sorted=False)
+    np.testing.assert_array_equal(np.sort(result.values.to_numpy()), np.sort(tx.topk(x.ravel(), 7, largest=largest)[0].to_numpy()))
 
 
-def test_errors() -> None:
+def test_invalid_arguments_raise() -> None:
     x = tx.ones((2, 3))
     with pytest.raises(AxisError, match="sort"):
         tx.sort(x, axis=2)

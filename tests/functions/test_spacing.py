@@ -1,4 +1,4 @@
-"""Powers and factors at even distances, slopes, and matrices with a diagonal, beside NumPy."""
+"""`logspace`, `geomspace`, `gradient` and `diag`, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tenxor.errors import ArgumentError, AxisError, ShapeError
 
 from .samples import assert_same, check_refused
 
-PAIR, OTHER = np.array([1.0, 2.0]), np.array([4.0, 50.0])
-# What both are given, and how.
+STARTS, ENDS = np.array([1.0, 2.0]), np.array([4.0, 50.0])
+# Arguments and options for both libraries.
 SPACED: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "numbers": ((1, 4), {}),
     "few": ((1, 1000, 4), {}),
@@ -28,36 +28,36 @@ SPACED: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "complex": ((1j, 8j, 4), {}),
     "turning": ((1 + 0j, -1.0, 5), {}),
     "in float32": ((1, 8, 4), {"dtype": "float32"}),
-    "elements": ((PAIR, OTHER, 3), {}),
-    "elements to a number": ((PAIR, 8.0, 3), {"axis": 1}),
+    "elements": ((STARTS, ENDS, 3), {}),
+    "elements to a number": ((STARTS, 8.0, 3), {"axis": 1}),
     "integers": ((np.array([1, 2]), np.array([16, 2]), 5), {"axis": -1}),
 }
 
 
 @pytest.mark.parametrize("name", ["logspace", "geomspace"])
-@pytest.mark.parametrize("given", SPACED)
-def test_spaced(name: str, given: str) -> None:
-    args, options = SPACED[given]
+@pytest.mark.parametrize("case", SPACED)
+def test_logspace_and_geomspace_equal_numpy(name: str, case: str) -> None:
+    args, options = SPACED[case]
     ours, theirs = getattr(tx, name), getattr(np, name)
     with np.errstate(all="ignore"):
         wanted = theirs(*args, **options)
-    found = ours(*[tx.asarray(x) if isinstance(x, np.ndarray) else x for x in args], **options)
-    assert str(found.dtype) == str(wanted.dtype) and found.shape == wanted.shape
-    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-6 if options.get("dtype") else 1e-12)
+    result = ours(*[tx.asarray(x) if isinstance(x, np.ndarray) else x for x in args], **options)
+    assert str(result.dtype) == str(wanted.dtype) and result.shape == wanted.shape
+    np.testing.assert_allclose(np.asarray(result), wanted, rtol=1e-6 if options.get("dtype") else 1e-12)
 
 
-def test_ends_are_there_to_the_bit() -> None:
-    found = tx.geomspace(0.1, 0.3, 7)
-    assert found[0].item() == 0.1 and found[-1].item() == 0.3
+def test_geomspace_ends_are_exact() -> None:
+    result = tx.geomspace(0.1, 0.3, 7)
+    assert result[0].item() == 0.1 and result[-1].item() == 0.3
 
 
-def test_other_bases() -> None:
+def test_logspace_with_other_bases() -> None:
     assert tx.logspace(0, 4, 5, base=2).tolist() == [1.0, 2.0, 4.0, 8.0, 16.0]
-    found = tx.logspace(0, 2, 3, base=tx.asarray([2.0, 3.0]))
-    assert_same(found, np.logspace(0, 2, 3, base=np.array([2.0, 3.0])))
+    result = tx.logspace(0, 2, 3, base=tx.asarray([2.0, 3.0]))
+    assert_same(result, np.logspace(0, 2, 3, base=np.array([2.0, 3.0])))
 
 
-def test_between_real_numbers_of_two_signs_there_are_none() -> None:
+def test_geomspace_between_opposite_signs_is_nan() -> None:
     assert tx.isnan(tx.geomspace(-1.0, 4.0, 5)).tolist() == [False, True, True, True, False]
 
 
@@ -77,36 +77,36 @@ SLOPES: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.parametrize("name", SLOPES)
 @pytest.mark.parametrize("dtype", ["float64", "complex128", "int8"])
-def test_slopes(name: str, dtype: str) -> None:
+def test_gradient_equals_numpy(name: str, dtype: str) -> None:
     model = (np.outer(np.array([1, 2, 3]), np.array([1, 3, 4, 5])) + np.arange(12).reshape(3, 4) ** 2 % 5).astype(dtype)
     wanted = SLOPES[name](np.gradient, model.astype(float) if dtype == "int8" else model)
-    found = SLOPES[name](tx.gradient, tx.asarray(model))
-    assert isinstance(found, tuple) == isinstance(wanted, tuple)
-    for ours, theirs in zip(found, wanted, strict=True) if isinstance(found, tuple) else [(found, wanted)]:
+    result = SLOPES[name](tx.gradient, tx.asarray(model))
+    assert isinstance(result, tuple) == isinstance(wanted, tuple)
+    for ours, theirs in zip(result, wanted, strict=True) if isinstance(result, tuple) else [(result, wanted)]:
         np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-12, atol=1e-12)
 
 
-def test_slopes_have_derivatives() -> None:
+def test_gradient_function_is_differentiable() -> None:
     x = tx.asarray(V)
-    found = tx.grad(lambda x: (tx.gradient(x, edge_order=2) ** 2).sum())(x)
+    result = tx.grad(lambda x: (tx.gradient(x, edge_order=2) ** 2).sum())(x)
     step = 1e-6
     for k in range(5):
         up, down = V.copy(), V.copy()
         up[k], down[k] = V[k] + step, V[k] - step
         wanted = sum(sign * (np.gradient(v, edge_order=2) ** 2).sum() for sign, v in ((1, up), (-1, down))) / (2 * step)
-        assert found[k].item() == pytest.approx(wanted, rel=1e-6)
+        assert result[k].item() == pytest.approx(wanted, rel=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("k", [-3, -1, 0, 1, 2])
-def test_diagonals(dtype: Any, k: int) -> None:
+def test_diag_equals_numpy(dtype: Any, k: int) -> None:
     x = tx.asarray([1, 0, 1]).astype(dtype)
     model = np.asarray(x)
-    found = tx.diag(x, k)
-    assert found.dtype is dtype and np.array_equal(np.asarray(found), np.diag(model, k))
-    assert tx.diag(found, k).tolist() == x.tolist()
-    tx.diag(found, k)[...] = 0  # a view
-    assert not bool((found != 0).any())
+    result = tx.diag(x, k)
+    assert result.dtype is dtype and np.array_equal(np.asarray(result), np.diag(model, k))
+    assert tx.diag(result, k).tolist() == x.tolist()
+    tx.diag(result, k)[...] = 0  # a view
+    assert not bool((result != 0).any())
     assert tx.diag(tx.zeros(0, dtype=dtype), k).shape == (abs(k), abs(k))
 
 
@@ -126,6 +126,6 @@ WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_errors(wrong: str) -> None:
+def test_invalid_arguments_raise(wrong: str) -> None:
     call, error, text = WRONG[wrong]
     check_refused(call, error, [text])

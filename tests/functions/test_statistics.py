@@ -1,4 +1,4 @@
-"""Reductions and running ones as functions, beside NumPy."""
+"""Reductions and cumulative reductions as functions, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -33,49 +33,49 @@ def axes_of(array: Array) -> list[int | tuple[int, ...] | None]:
 
 @each_sample
 @pytest.mark.parametrize("name", EXACT)
-def test_reductions(name: str, sample: str) -> None:
+def test_reductions_equal_numpy(name: str, sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     if array.size == 0 and name in ("max", "min"):
         return
     for axis in axes_of(array):
         for keepdims in (False, True):
-            found = getattr(tx, name)(tensor, axis=axis, keepdims=keepdims)
-            assert_same(found, EXACT[name](array, axis=axis, keepdims=keepdims))
+            result = getattr(tx, name)(tensor, axis=axis, keepdims=keepdims)
+            assert_same(result, EXACT[name](array, axis=axis, keepdims=keepdims))
 
 
 @each_sample
 @pytest.mark.parametrize("name", ROUNDED)
-def test_averages(name: str, sample: str) -> None:
+def test_mean_var_and_std_equal_numpy(name: str, sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in axes_of(array):
         if array.size == 0:
-            found = getattr(tx, name)(tensor, axis=axis)
-            assert_same(found, np.full(np.sum(array, axis=axis).shape, np.nan))
+            result = getattr(tx, name)(tensor, axis=axis)
+            assert_same(result, np.full(np.sum(array, axis=axis).shape, np.nan))
             continue
         for keepdims in (False, True):
-            found = getattr(tx, name)(tensor, axis=axis, keepdims=keepdims)
-            assert_close(found, ROUNDED[name](array, axis=axis, keepdims=keepdims))
+            result = getattr(tx, name)(tensor, axis=axis, keepdims=keepdims)
+            assert_close(result, ROUNDED[name](array, axis=axis, keepdims=keepdims))
 
 
 @each_sample
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
-def test_positions(name: str, sample: str) -> None:
+def test_argmax_and_argmin_equal_numpy(name: str, sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     if array.size == 0:
         return
     for axis in (None, *range(-array.ndim, array.ndim)):
-        found = getattr(tx, name)(tensor, axis=axis, keepdims=True)
-        assert_same(found, getattr(np, name)(array, axis=axis, keepdims=True))
+        result = getattr(tx, name)(tensor, axis=axis, keepdims=True)
+        assert_same(result, getattr(np, name)(array, axis=axis, keepdims=True))
 
 
-def test_correction() -> None:
+def test_var_and_std_apply_the_correction() -> None:
     array = np.asarray([[1.0, 4.0, 9.0], [2.0, 2.0, 8.0]])
     assert_close(tx.var(tx.asarray(array), axis=1, correction=1), np.var(array, axis=1, ddof=1))
     assert_close(tx.std(tx.asarray(array), correction=1.5), np.std(array, ddof=1.5))
     assert tx.var(tx.asarray([1.0]), correction=1).isnan().item()
 
 
-def test_dtypes() -> None:
+def test_dtypes_of_reductions() -> None:
     small = tx.asarray([100, 100, 100], dtype=tx.int8)
     assert (tx.sum(small).dtype, tx.sum(small).item()) == (tx.int64, 300)
     assert tx.prod(small.astype(tx.uint8)).dtype is tx.uint64
@@ -87,14 +87,14 @@ def test_dtypes() -> None:
     assert tx.cumulative_sum(small, dtype=tx.float32).dtype is tx.float32
 
 
-def test_nan_wins() -> None:
+def test_extremes_propagate_nan() -> None:
     t = tx.asarray([[1.0, tx.nan], [3.0, 2.0]])
     assert_same(tx.max(t, axis=1), np.asarray([np.nan, 3.0]))
     assert_same(tx.min(t, axis=0), np.asarray([1.0, np.nan]))
     assert tx.argmax(t).item() == tx.argmin(t).item() == 1
 
 
-def test_other_spellings() -> None:
+def test_pytorch_names_of_arguments() -> None:
     t = tx.arange(6).reshape(2, 3)
     array = t.to_numpy()
     assert_same(tx.sum(t, 0), array.sum(0))
@@ -115,7 +115,7 @@ RUNNING: dict[str, tuple[Callable[..., Any], int]] = {
 
 @each_sample
 @pytest.mark.parametrize("name", RUNNING)
-def test_running_reductions(name: str, sample: str) -> None:
+def test_cumulative_sum_and_prod_equal_numpy(name: str, sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     ours, (numpys, start) = getattr(tx, name), RUNNING[name]
     for axis in range(-array.ndim, array.ndim):
@@ -128,7 +128,7 @@ def test_running_reductions(name: str, sample: str) -> None:
 
 
 @each_sample
-def test_running_reductions_of_all_elements(sample: str) -> None:
+def test_cumsum_and_cumprod_without_axis_flatten(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     assert_same(tx.cumsum(tensor), np.cumsum(array))
     assert_same(tx.cumprod(tensor), np.cumprod(array))
@@ -136,9 +136,9 @@ def test_running_reductions_of_all_elements(sample: str) -> None:
         assert_same(tx.cumulative_sum(tensor), np.cumsum(array))
 
 
-def assert_signs(found: tx.Tensor, wanted: Any) -> None:
-    """Equal, with the signs of zeros."""
-    values = found.to_numpy()
+def assert_signs(result: tx.Tensor, wanted: Any) -> None:
+    """Check equal elements, including the signs of zeros."""
+    values = result.to_numpy()
     assert values.dtype == wanted.dtype and values.shape == wanted.shape
     for part in ("real", "imag"):
         a, b = getattr(values, part), getattr(wanted, part)
@@ -149,24 +149,24 @@ ZEROS = np.array([-0.0, -0.0, 0.0, -0.0, 1.0, -0.0])
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64, np.complex128])
-def test_running_sums_begin_with_the_very_first_element(dtype: type[np.generic]) -> None:
+def test_cumulative_results_keep_the_sign_of_a_first_zero(dtype: type[np.generic]) -> None:
     for values in (ZEROS, -ZEROS, ZEROS[:1], np.tile(ZEROS, 40)):
         array = values.astype(dtype)
         if array.dtype.kind == "c":
             array.imag = -values
-        for given, other in ((tx.asarray(array), array), (tx.asarray(array)[::-1], array[::-1])):
-            assert_signs(tx.cumsum(given), np.cumsum(other))
-            assert_signs(given.cumulative_sum(0), np.cumsum(other))
-            assert_signs(tx.cumprod(given), np.cumprod(other))
-            found = tx.cumulative_sum(given, include_initial=True)
-            assert_signs(found, np.cumulative_sum(other, include_initial=True))
-            pairs = np.stack([other, other], axis=1)
-            assert_signs(tx.cumsum(tx.stack([given, given], axis=1), axis=0), np.cumsum(pairs, axis=0))
+        for tensor, expected_source in ((tx.asarray(array), array), (tx.asarray(array)[::-1], array[::-1])):
+            assert_signs(tx.cumsum(tensor), np.cumsum(expected_source))
+            assert_signs(tensor.cumulative_sum(0), np.cumsum(expected_source))
+            assert_signs(tx.cumprod(tensor), np.cumprod(expected_source))
+            result = tx.cumulative_sum(tensor, include_initial=True)
+            assert_signs(result, np.cumulative_sum(expected_source, include_initial=True))
+            pairs = np.stack([expected_source, expected_source], axis=1)
+            assert_signs(tx.cumsum(tx.stack([tensor, tensor], axis=1), axis=0), np.cumsum(pairs, axis=0))
 
 
 @pytest.mark.large
-def test_sums_of_negative_zeros_are_zero_as_numpys() -> None:
-    """A sum is that of 0 and all elements, whatever they are, so that of one -0 is 0."""
+def test_sums_of_negative_zeros_are_positive_zero() -> None:
+    """A sum starts at 0, so the sum of a single -0 is 0."""
     for count in (1, 2, 33, 300_000):
         array = np.full(count, -0.0)
         assert_signs(tx.sum(tx.asarray(array)), np.sum(array))
@@ -175,26 +175,26 @@ def test_sums_of_negative_zeros_are_zero_as_numpys() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
-def test_running_products_of_complex_numbers_begin_with_the_very_first_element(dtype: type[np.generic]) -> None:
+def test_complex_cumprod_keeps_the_first_element_exactly(dtype: type[np.generic]) -> None:
     for first in (complex(np.inf, 1), complex(-0.0, -0.0), complex(2, -np.inf), complex(np.nan, 3), 1 - 2j):
         array = np.array([first, 2 + 1j, 1j], dtype)
-        found = tx.cumprod(tx.asarray(array))
-        assert_signs(found[:1], array[:1])
+        result = tx.cumprod(tx.asarray(array))
+        assert_signs(result[:1], array[:1])
         with np.errstate(all="ignore"):
-            np.testing.assert_allclose(found.to_numpy()[1:], np.cumprod(array)[1:], rtol=1e-6)
+            np.testing.assert_allclose(result.to_numpy()[1:], np.cumprod(array)[1:], rtol=1e-6)
 
 
 @each_sample
-def test_diff(sample: str) -> None:
+def test_diff_equals_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in range(-array.ndim, array.ndim):
         for n in range(4):
             assert_same(tx.diff(tensor, axis=axis, n=n), np.diff(array, axis=axis, n=n))
-        found = tx.diff(tensor, axis=axis, prepend=3, append=tensor)
-        assert_same(found, np.diff(array, axis=axis, prepend=3, append=array))
+        result = tx.diff(tensor, axis=axis, prepend=3, append=tensor)
+        assert_same(result, np.diff(array, axis=axis, prepend=3, append=array))
 
 
-def test_diff_of_bools_and_its_copy() -> None:
+def test_diff_of_bools_and_diff_of_order_0() -> None:
     flags = np.asarray([True, True, False, True])
     assert_same(tx.diff(tx.asarray(flags)), np.diff(flags))
     t = tx.arange(3).realize()
@@ -220,7 +220,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_errors(wrong: str) -> None:
+def test_invalid_arguments_raise(wrong: str) -> None:
     check_refused(*WRONG[wrong])
 
 
@@ -229,26 +229,26 @@ OFFSET = (np.random.default_rng(5).normal(size=(6, 10_007)) + 1e6).astype(np.flo
 
 @pytest.mark.parametrize("axis", [None, 0, 1])
 @pytest.mark.parametrize("rows", [6, 1])
-def test_variances_far_from_0_are_corrected_for_the_rounding_of_the_mean(rows: int, axis: int | None) -> None:
-    """NumPy is no oracle here in float32, as its own mean is rounded; in float64 the numbers are exact."""
+def test_variance_is_corrected_for_the_rounding_of_the_mean(rows: int, axis: int | None) -> None:
+    """The reference is NumPy in float64: in float32, NumPy's own mean is rounded."""
     x, exact = OFFSET[:rows], OFFSET[:rows].astype(np.float64)
-    t, where = tx.asarray(x), np.arange(x.shape[1]) % 3 > 0
+    t, is_selected = tx.asarray(x), np.arange(x.shape[1]) % 3 > 0
     for ddof in (0, 1) if rows > 1 or axis != 0 else (0,):
         wanted = exact.var(axis, ddof=ddof)
         np.testing.assert_allclose(t.var(axis, ddof).numpy(), wanted, rtol=2e-6)
         np.testing.assert_allclose(t.std(axis, ddof).numpy(), wanted**0.5, rtol=2e-6)
         np.testing.assert_allclose(t[:, ::-1].var(axis, ddof, True).numpy(), exact[:, ::-1].var(axis, ddof=ddof, keepdims=True), rtol=2e-6)
-    masked = np.broadcast_to(where, x.shape)
+    masked = np.broadcast_to(is_selected, x.shape)
     if axis != 0:
-        some = exact[:, where].var(axis)
-        np.testing.assert_allclose(tx.var(t, axis, where=tx.asarray(masked)).numpy(), some, rtol=2e-6)
+        expected_selected = exact[:, is_selected].var(axis)
+        np.testing.assert_allclose(tx.var(t, axis, where=tx.asarray(masked)).numpy(), expected_selected, rtol=2e-6)
         holes = tx.where(tx.asarray(masked), t, np.float32(np.nan))
-        np.testing.assert_allclose(np.nanvar(holes, axis=axis), some, rtol=2e-6)  # type: ignore[call-overload]
+        np.testing.assert_allclose(np.nanvar(holes, axis=axis), expected_selected, rtol=2e-6)  # type: ignore[call-overload]
     both = t + 1j * t[:, ::-1]
     np.testing.assert_allclose(both.var(axis).numpy(), (exact + 1j * exact[:, ::-1]).var(axis), rtol=2e-6)
 
 
-def test_variances_of_equal_infinite_and_too_large_numbers() -> None:
+def test_variance_of_equal_infinite_and_large_numbers() -> None:
     for x in (np.full(37, 0.1), np.full(1000, 0.1, np.float32), np.full(3, 7.0), np.zeros(0), np.ones(1)):
         for ddof in (0, 1):
             wanted = 0.0 if x.size > ddof else np.nan
@@ -257,7 +257,7 @@ def test_variances_of_equal_infinite_and_too_large_numbers() -> None:
     assert tx.asarray([3e38] * 10, dtype=tx.float32).var().item() == np.inf
 
 
-def test_derivatives_of_variances_at_equal_numbers() -> None:
+def test_variance_derivatives_of_equal_and_offset_numbers() -> None:
     n, wanted = 4, (np.eye(4) - 0.25) * 0.5
     for x in (np.full(n, 0.1), np.arange(4.0) + 1e8):
         np.testing.assert_allclose(tx.grad(lambda t: t.var())(tx.asarray(x)).numpy(), (x - x.mean()) * 0.5, atol=1e-8)

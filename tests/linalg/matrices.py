@@ -1,4 +1,4 @@
-"""Matrices of every dtype, shape and layout, and what it means that two are equal up to rounding."""
+"""Matrices of every dtype, shape and layout, and a comparison up to rounding."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ each_batch = pytest.mark.parametrize("batch", BATCHES, ids=str)
 
 
 def eps(dtype: tx.DType) -> float:
-    """The distance from 1 to the next float."""
+    """Return the distance from 1 to the next float."""
     return float(tx.finfo(dtype).eps)
 
 
 def random(shape: tuple[int, ...], dtype: tx.DType = tx.float64, seed: int = 0) -> tx.Tensor:
-    """Normal numbers, both parts."""
+    """Return normally distributed numbers; for complex dtypes, both parts are."""
     rng = np.random.default_rng(seed)
-    found = rng.standard_normal(shape)
+    result = rng.standard_normal(shape)
     if dtype.is_complex:
-        found = found + 1j * rng.standard_normal(shape)
-    return tx.asarray(found).astype(dtype)
+        result = result + 1j * rng.standard_normal(shape)
+    return tx.asarray(result).astype(dtype)
 
 
 def definite(shape: tuple[int, ...], dtype: tx.DType = tx.float64) -> tx.Tensor:
-    """Symmetric or Hermitian matrices with all eigenvalues above 1."""
+    """Return symmetric or Hermitian matrices with all eigenvalues above 1."""
     x = random(shape, dtype)
     return (x @ x.mT.conj() + tx.eye(shape[-1], dtype=dtype)).realize()
 
@@ -43,16 +43,16 @@ def adjoint(x: tx.Tensor) -> tx.Tensor:
     return x.mT.conj()
 
 
-def close(found: tx.Tensor, expected: Any, scale: float = 1.0) -> bool:
-    """Whether all is equal up to so many roundings of numbers of that size; shapes and dtypes are equal."""
+def close(result: tx.Tensor, expected: Any, scale: float = 1.0) -> bool:
+    """Return whether elements are equal up to rounding, 100 times `scale` roundings of the largest. Shapes and dtypes must be equal."""
     wanted = expected if isinstance(expected, tx.Tensor) else tx.asarray(expected)
-    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
-    if found.size == 0:
+    assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
+    if result.size == 0:
         return True
-    dtype = found.dtype
+    dtype = result.dtype
     if not (dtype.is_float or dtype.is_complex):
-        return found.tolist() == wanted.tolist()
-    difference = np.abs(found.to_numpy() - wanted.to_numpy()).max()
+        return result.tolist() == wanted.tolist()
+    difference = np.abs(result.to_numpy() - wanted.to_numpy()).max()
     return bool(difference <= 100 * scale * eps(dtype) * max(1.0, float(np.abs(wanted.to_numpy()).max())))
 
 

@@ -1,4 +1,4 @@
-"""Decompositions: their factors multiply to what they were made of, and are what they promise."""
+"""Decompositions: the factors multiply to the matrix, and are triangular, orthonormal or sorted as documented."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ L = tx.linalg
 SIDES = ((1, 1), (4, 4), (6, 3), (3, 6), (0, 0), (0, 3), (3, 0))
 
 
-def is_unit(x: tx.Tensor, columns: int) -> bool:
-    """Whether the columns are orthonormal."""
+def has_orthonormal_columns(x: tx.Tensor, columns: int) -> bool:
+    """Return whether the columns are orthonormal."""
     return close(adjoint(x) @ x, tx.eye(columns, dtype=x.dtype).expand((*x.shape[:-2], columns, columns)).copy(), 10)
 
 
 @each_dtype
 @each_batch
 @pytest.mark.parametrize("upper", [False, True])
-def test_cholesky(dtype: tx.DType, batch: tuple[int, ...], upper: bool) -> None:
+def test_cholesky_factor_is_triangular_and_multiplies_to_the_matrix(dtype: tx.DType, batch: tuple[int, ...], upper: bool) -> None:
     for size in (0, 1, 4):
         x = definite((*batch, size, size), dtype)
-        found = L.cholesky(x, upper=upper)
-        assert close(adjoint(found) @ found if upper else found @ adjoint(found), x, 10)
-        assert close(found, tx.triu(found) if upper else tx.tril(found))
-        assert (tx.real(found.diagonal(0, -2, -1)) > 0).all().item()
+        result = L.cholesky(x, upper=upper)
+        assert close(adjoint(result) @ result if upper else result @ adjoint(result), x, 10)
+        assert close(result, tx.triu(result) if upper else tx.tril(result))
+        assert (tx.real(result.diagonal(0, -2, -1)) > 0).all().item()
         half = tx.triu(x) if upper else tx.tril(x)
-        assert close(L.cholesky(half, upper=upper), found)  # only that triangle is read
+        assert close(L.cholesky(half, upper=upper), result)  # only this triangle is read
 
 
 @each_dtype
 @each_batch
-def test_eigenvalues(dtype: tx.DType, batch: tuple[int, ...]) -> None:
+def test_eig_satisfies_its_equation(dtype: tx.DType, batch: tuple[int, ...]) -> None:
     for size in (0, 1, 5):
         x = random((*batch, size, size), dtype)
         values, vectors = L.eig(x)
@@ -62,36 +62,36 @@ def test_eigenvalues(dtype: tx.DType, batch: tuple[int, ...]) -> None:
 @each_dtype
 @each_batch
 @pytest.mark.parametrize("triangle", ["L", "U"])
-def test_hermitian_eigenvalues(dtype: tx.DType, batch: tuple[int, ...], triangle: str) -> None:
+def test_eigh_reads_one_triangle_and_satisfies_its_equation(dtype: tx.DType, batch: tuple[int, ...], triangle: str) -> None:
     for size in (0, 1, 5):
         x = definite((*batch, size, size), dtype)
-        found = L.eigh(tx.tril(x) if triangle == "L" else tx.triu(x), UPLO=triangle)
-        values, vectors = found
-        assert found._fields == ("eigenvalues", "eigenvectors") and values.dtype is dtype.part
-        assert is_unit(vectors, size) and close((vectors * values.expand_dims(-2)) @ adjoint(vectors), x, 100)
+        result = L.eigh(tx.tril(x) if triangle == "L" else tx.triu(x), UPLO=triangle)
+        values, vectors = result
+        assert result._fields == ("eigenvalues", "eigenvectors") and values.dtype is dtype.part
+        assert has_orthonormal_columns(vectors, size) and close((vectors * values.expand_dims(-2)) @ adjoint(vectors), x, 100)
         assert close(values, tx.sort(values)) and close(L.eigvalsh(x, UPLO=triangle), values, 10)
 
 
 @each_dtype
 @each_batch
 @pytest.mark.parametrize("mode", ["reduced", "complete"])
-def test_qr(dtype: tx.DType, batch: tuple[int, ...], mode: str) -> None:
+def test_qr_factors_are_orthonormal_and_triangular(dtype: tx.DType, batch: tuple[int, ...], mode: str) -> None:
     for rows, columns in SIDES:
         x = random((*batch, rows, columns), dtype)
-        found = L.qr(x, mode=mode)
+        result = L.qr(x, mode=mode)
         inner = rows if mode == "complete" else min(rows, columns)
-        assert found.Q.shape == (*batch, rows, inner) and found.R.shape == (*batch, inner, columns)
-        assert close(found.Q @ found.R, x, 10) and is_unit(found.Q, inner) and close(found.R, tx.triu(found.R))
+        assert result.Q.shape == (*batch, rows, inner) and result.R.shape == (*batch, inner, columns)
+        assert close(result.Q @ result.R, x, 10) and has_orthonormal_columns(result.Q, inner) and close(result.R, tx.triu(result.R))
 
 
 @each_dtype
 @each_batch
 def test_lu_has_triangular_factors_and_multipliers_of_at_most_1(dtype: tx.DType, batch: tuple[int, ...]) -> None:
-    for rows, columns in (*SIDES, (70, 50)):  # more columns than are eliminated one by one
+    for rows, columns in (*SIDES, (70, 50)):  # enough columns for the blocked algorithm
         k = min(rows, columns)
         x = random((*batch, rows, columns), dtype)
-        p, lower, upper = found = L.lu(x)
-        assert found._fields == ("P", "L", "U") and {t.dtype for t in found} == {dtype}
+        p, lower, upper = result = L.lu(x)
+        assert result._fields == ("P", "L", "U") and {t.dtype for t in result} == {dtype}
         assert (p.shape, lower.shape, upper.shape) == ((*batch, rows, rows), (*batch, rows, k), (*batch, k, columns))
         assert close(p @ lower @ upper, x, 10) and close(lower, tx.tril(lower)) and close(upper, tx.triu(upper))
         assert (p.sum(-1) == 1).all().item() and (p.sum(-2) == 1).all().item() and (lower.diagonal(0, -2, -1) == 1).all().item()
@@ -107,21 +107,21 @@ def test_lu_of_singular_matrices() -> None:
 @each_dtype
 @each_batch
 @pytest.mark.parametrize("full", [True, False])
-def test_svd(dtype: tx.DType, batch: tuple[int, ...], full: bool) -> None:
+def test_svd_factors_are_orthonormal_and_sorted(dtype: tx.DType, batch: tuple[int, ...], full: bool) -> None:
     for rows, columns in SIDES:
         k = min(rows, columns)
         x = random((*batch, rows, columns), dtype)
-        u, s, vh = found = L.svd(x, full_matrices=full)
-        assert found._fields == ("U", "S", "Vh") and (s.dtype, s.shape) == (dtype.part, (*batch, k))
+        u, s, vh = result = L.svd(x, full_matrices=full)
+        assert result._fields == ("U", "S", "Vh") and (s.dtype, s.shape) == (dtype.part, (*batch, k))
         assert u.shape == (*batch, rows, rows if full else k) and vh.shape == (*batch, columns if full else k, columns)
-        assert is_unit(u, u.shape[-1]) and is_unit(adjoint(vh), vh.shape[-2])
+        assert has_orthonormal_columns(u, u.shape[-1]) and has_orthonormal_columns(adjoint(vh), vh.shape[-2])
         assert close((u[..., :k] * s.expand_dims(-2)) @ vh[..., :k, :], x, 10)
         assert close(s, tx.sort(s, descending=True)) and (s >= 0).all().item()
         assert close(L.svdvals(x), s, 10)
 
 
 @each_layout
-def test_layouts(move: str) -> None:
+def test_decompositions_of_every_layout(move: str) -> None:
     x = random((2, 4, 4), tx.complex128)
     h = definite((2, 4, 4), tx.complex128)
     moved, hermitian = MOVES[move](x), MOVES[move](h)
@@ -131,7 +131,7 @@ def test_layouts(move: str) -> None:
     assert close(L.qr(moved).Q @ L.qr(moved).R, x, 10)
 
 
-def test_broadcast_matrices_are_one_and_the_same() -> None:
+def test_svdvals_of_broadcast_matrices_are_equal() -> None:
     x = random((3, 3)).expand(4, 2, 3, 3)
     assert close(L.svdvals(x), L.svdvals(x[0, 0]).expand(4, 2, 3).copy())
 
@@ -152,7 +152,7 @@ def test_integers_are_computed_in_float64(dtype: tx.DType) -> None:
         assert close(function(x), function(wide))
 
 
-def test_shares_of_a_large_batch_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eigvals_of_a_large_batch_equal_those_of_single_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tenxor.host.running.LIGHT", 0)
     x = random((40, 4, 4))
     values = L.eigvals(x)
@@ -160,7 +160,7 @@ def test_shares_of_a_large_batch_are_those_of_one(monkeypatch: pytest.MonkeyPatc
         assert close(values[k], L.eigvals(x[k]))
 
 
-def test_errors() -> None:
+def test_invalid_matrices_and_arguments_raise() -> None:
     with pytest.raises(ShapeError, match=r"cholesky: matrices of shape \(2, 3\) are not square: .* sizes 2 and 3"):
         L.cholesky(tx.ones((2, 3)))
     with pytest.raises(ShapeError, match=r"svd: shape \(3,\) has 1 axis; a matrix has 2"):
@@ -181,7 +181,7 @@ def test_errors() -> None:
         L.eigh(tx.eye(2), UPLO="lower")
 
 
-def test_ill_conditioned_values_are_near_their_own() -> None:
+def test_singular_values_of_different_magnitude_are_accurate() -> None:
     for dtype in FULL:
         size = 6
         q, _ = L.qr(random((size, size), dtype))
@@ -192,12 +192,12 @@ def test_ill_conditioned_values_are_near_their_own() -> None:
 
 
 @pytest.mark.parametrize("dtype", [tx.float32, tx.complex128])
-def test_svd_of_hermitian_matrices(dtype: tx.DType) -> None:
+def test_hermitian_svd_reads_the_lower_triangle(dtype: tx.DType) -> None:
     rng = np.random.default_rng(3)
     x = rng.normal(size=(3, 4, 4)) + (1j * rng.normal(size=(3, 4, 4)) if dtype.is_complex else 0)
     x = x + x.conj().swapaxes(-1, -2)
     x[2] = 0.0
-    x[2, 0, 0] = -3.0  # with zeros among its eigenvalues
+    x[2, 0, 0] = -3.0  # a singular matrix
     t = tx.asarray(x, dtype=dtype)
     u, s, vh = tx.linalg.svd(t, hermitian=True)
     tolerance = 1e-5 if dtype is tx.float32 else 1e-12
@@ -210,7 +210,7 @@ def test_svd_of_hermitian_matrices(dtype: tx.DType) -> None:
     np.testing.assert_allclose(np.asarray(below.S), np.asarray(s), atol=tolerance)
 
 
-def test_the_triangle_by_place_and_in_small_letters() -> None:
+def test_eigh_accepts_uplo_by_position_and_in_lower_case() -> None:
     x = tx.asarray([[2.0, 9.0], [1.0, 2.0]])
     assert tx.linalg.eigvalsh(x, "l").tolist() == tx.linalg.eigvalsh(x, UPLO="L").tolist() == [1.0, 3.0]
     assert tx.linalg.eigh(x, "u").eigenvalues.round().tolist() == [-7.0, 11.0]

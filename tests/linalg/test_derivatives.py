@@ -1,4 +1,4 @@
-"""Derivatives of what NumPy computes, beside differences, and derivatives of derivatives."""
+"""Derivatives of functions computed by NumPy, compared with finite differences, and derivatives of derivatives."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ def definite(x: Any) -> Any:
     return x @ adjoint(x) + tx.eye(x.shape[-1], dtype=x.dtype)
 
 
-def sizes(x: Any) -> Any:
-    """What does not change when numbers are turned."""
+def squared_magnitudes(x: Any) -> Any:
+    """Return squared magnitudes, which do not depend on phases and signs."""
     return (x * x.conj()).real if x.dtype.is_complex else x * x
 
 
-def of_eigh(x: Any) -> Any:
+def eigh_results(x: Any) -> Any:
     values, vectors = L.eigh(hermitian(x))
-    return values, sizes(vectors)
+    return values, squared_magnitudes(vectors)
 
 
-def of_eig(x: Any) -> Any:
+def eig_results(x: Any) -> Any:
     values, vectors = L.eig(x)
-    return values, sizes(vectors)
+    return values, squared_magnitudes(vectors)
 
 
-def of_svd(x: Any) -> Any:
+def svd_results(x: Any) -> Any:
     u, s, vh = L.svd(x, full_matrices=x.shape[-1] == x.shape[-2])
-    return sizes(u), s, sizes(vh), u @ vh
+    return squared_magnitudes(u), s, squared_magnitudes(vh), u @ vh
 
 
 SQUARE: dict[str, Function] = {
@@ -57,10 +57,10 @@ SQUARE: dict[str, Function] = {
     "cholesky": lambda x: L.cholesky(definite(x)),
     "cholesky, upper": lambda x: L.cholesky(definite(x), upper=True),
     "eigvalsh": lambda x: L.eigvalsh(hermitian(x)),
-    "eigh": of_eigh,
+    "eigh": eigh_results,
     "eigh, upper": lambda x: L.eigh(hermitian(x), UPLO="U").eigenvalues,
     "eigvals": L.eigvals,
-    "eig": of_eig,
+    "eig": eig_results,
     "solve_triangular": lambda x: L.solve_triangular(x, x * x, upper=True),
     "expm": lambda x: L.expm(x / 4),
     "matrix_power": lambda x: L.matrix_power(x, -2),
@@ -69,7 +69,7 @@ SQUARE: dict[str, Function] = {
 }
 ANY: dict[str, Function] = {
     "svdvals": L.svdvals,
-    "svd": of_svd,
+    "svd": svd_results,
     "qr": lambda x: tuple(L.qr(x)),
     "lu": lambda x: tuple(L.lu(x))[1:],
     "pinv": L.pinv,
@@ -101,10 +101,10 @@ REAL: dict[str, Function] = {
 
 
 def loss(function: Function, x: Any) -> Any:
-    """A number made of all results, the parts of which weigh differently."""
-    found = function(x)
+    """Return a weighted sum of all results of a function, with a different weight for each element."""
+    result = function(x)
     total = 0.0
-    for k, t in enumerate(found if isinstance(found, tuple) else (found,)):
+    for k, t in enumerate(result if isinstance(result, tuple) else (result,)):
         weights = random(t.shape, t.dtype, seed=10 + k)
         product = t * weights.conj() if t.dtype.is_complex else t * weights
         total = total + (product.real if t.dtype.is_complex else product).sum()
@@ -113,70 +113,70 @@ def loss(function: Function, x: Any) -> Any:
 
 def check(function: Function, x: Any) -> None:
     along = random(x.shape, x.dtype, seed=5)
-    given = tx.grad(lambda t: loss(function, t))(x)
-    assert given.shape == x.shape and given.dtype is x.dtype
-    product = given.conj() * along if x.dtype.is_complex else given * along
-    found = float((product.real if x.dtype.is_complex else product).sum())
+    gradient = tx.grad(lambda t: loss(function, t))(x)
+    assert gradient.shape == x.shape and gradient.dtype is x.dtype
+    product = gradient.conj() * along if x.dtype.is_complex else gradient * along
+    result = float((product.real if x.dtype.is_complex else product).sum())
     wanted = float(loss(function, x + STEP * along) - loss(function, x - STEP * along)) / (2 * STEP)
     forward = float(tx.jvp(lambda t: loss(function, t), (x,), (along,))[1])
-    for each in (found, forward):
-        assert abs(each - wanted) <= 1e-6 * max(1.0, abs(wanted), float(abs(given).max()))
+    for slope in (result, forward):
+        assert abs(slope - wanted) <= 1e-6 * max(1.0, abs(wanted), float(abs(gradient).max()))
 
 
 def check_batches(function: Function, x: Any, axis: int = 0) -> None:
-    """What it is for each of a batch it is for the batch; also its derivatives, and theirs by what is in the batch."""
+    """Check that vmap of a function and of its gradient equals single calls, and the gradient through vmap equals vmap of the gradient."""
     members = [x.moveaxis(axis, 0)[k].copy() for k in range(x.shape[axis])]
     gradient = tx.grad(lambda t: loss(function, t))
-    for each in (function, gradient):
-        found = tx.vmap(each, in_axes=axis)(x)
-        wanted = [each(member) for member in members]
-        for k, t in enumerate(found if isinstance(found, tuple) else (found,)):
-            own = [w[k] if isinstance(w, tuple) else w for w in wanted]
-            assert t.dtype is own[0].dtype
-            np.testing.assert_allclose(t.to_numpy(), np.stack([w.to_numpy() for w in own]), rtol=1e-9, atol=1e-9)
-    found = tx.grad(lambda t: tx.vmap(lambda member: loss(function, member), in_axes=axis)(t).sum())(x)
-    np.testing.assert_allclose(found.to_numpy(), tx.vmap(gradient, in_axes=axis, out_axes=axis)(x).to_numpy(), rtol=1e-9, atol=1e-9)
+    for derive in (function, gradient):
+        result = tx.vmap(derive, in_axes=axis)(x)
+        wanted = [derive(member) for member in members]
+        for k, t in enumerate(result if isinstance(result, tuple) else (result,)):
+            single_results = [w[k] if isinstance(w, tuple) else w for w in wanted]
+            assert t.dtype is single_results[0].dtype
+            np.testing.assert_allclose(t.to_numpy(), np.stack([w.to_numpy() for w in single_results]), rtol=1e-9, atol=1e-9)
+    result = tx.grad(lambda t: tx.vmap(lambda member: loss(function, member), in_axes=axis)(t).sum())(x)
+    np.testing.assert_allclose(result.to_numpy(), tx.vmap(gradient, in_axes=axis, out_axes=axis)(x).to_numpy(), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", SQUARE)
 @pytest.mark.parametrize("dtype", [tx.float64, tx.complex128], ids=str)
-def test_of_square_matrices(name: str, dtype: tx.DType) -> None:
+def test_gradients_of_square_matrix_functions_equal_differences(name: str, dtype: tx.DType) -> None:
     check(SQUARE[name], random((3, 4, 4), dtype))
 
 
 @pytest.mark.parametrize("name", ANY)
 @pytest.mark.parametrize("dtype", [tx.float64, tx.complex128], ids=str)
 @pytest.mark.parametrize("shape", [(2, 4, 4), (5, 3), (3, 5)])
-def test_of_any_matrices(name: str, dtype: tx.DType, shape: tuple[int, ...]) -> None:
+def test_gradients_of_matrix_functions_equal_differences(name: str, dtype: tx.DType, shape: tuple[int, ...]) -> None:
     check(ANY[name], random(shape, dtype))
 
 
 @pytest.mark.parametrize("name", REAL)
 @pytest.mark.parametrize("shape", [(2, 4, 4), (5, 3), (40, 40)])
-def test_of_real_numbers(name: str, shape: tuple[int, ...]) -> None:
+def test_gradients_of_real_functions_equal_differences(name: str, shape: tuple[int, ...]) -> None:
     check(REAL[name], random(shape))
 
 
 @pytest.mark.parametrize("name", SQUARE)
-def test_square_matrices_in_batches(name: str) -> None:
+def test_vmap_of_square_matrix_functions_equals_single_calls(name: str) -> None:
     check_batches(SQUARE[name], random((3, 2, 4, 4)), axis=1)
 
 
 @pytest.mark.parametrize("name", ANY)
-def test_any_matrices_in_batches(name: str) -> None:
+def test_vmap_of_matrix_functions_equals_single_calls(name: str) -> None:
     check_batches(ANY[name], random((3, 4, 3), tx.complex128))
 
 
 @pytest.mark.parametrize("name", [name for name in REAL if name != "unique"])
 @pytest.mark.parametrize("shape", [(2, 4, 4), (2, 40, 40)])
-def test_real_numbers_in_batches(name: str, shape: tuple[int, ...]) -> None:
+def test_vmap_of_real_functions_equals_single_calls(name: str, shape: tuple[int, ...]) -> None:
     check_batches(REAL[name], random(shape))
 
 
 @pytest.mark.parametrize("dtype", [tx.bool, tx.int8, tx.uint64, tx.int64, tx.bfloat16, tx.float16, tx.float64], ids=str)
 @pytest.mark.parametrize("size", [5, 2000])
-def test_orders_in_batches(dtype: tx.DType, size: int) -> None:
-    """All that sorting does with elements of these dtypes, few and many, of which nothing is known yet."""
+def test_vmap_of_sorting_functions_equals_single_calls(dtype: tx.DType, size: int) -> None:
+    """Covers few and many elements, which take different paths."""
     numbers = np.random.default_rng(size).integers(0, 100, (3, size)) - (50 if dtype.kind in ("int", "float") else 0)
     x = tx.asarray(numbers).astype(dtype)
     for function in (
@@ -191,39 +191,39 @@ def test_orders_in_batches(dtype: tx.DType, size: int) -> None:
         lambda t: tx.searchsorted(tx.sort(x[0]), t, side="right"),
         lambda t: tx.searchsorted(tx.sort(t), x[1, :3]),
     ):
-        found, wanted = tx.vmap(function)(x), [function(member) for member in x]
-        assert found.tolist() == [member.tolist() for member in wanted]
+        result, wanted = tx.vmap(function)(x), [function(member) for member in x]
+        assert result.tolist() == [member.tolist() for member in wanted]
 
 
-def test_batches_of_batches_and_of_what_is_the_same_for_all() -> None:
+def test_nested_vmap_and_unbatched_operands_of_solve() -> None:
     a, b = random((2, 3, 4, 4)), random((3, 4))
-    found = tx.vmap(tx.vmap(L.solve), in_axes=(0, None))(a, b)
+    result = tx.vmap(tx.vmap(L.solve), in_axes=(0, None))(a, b)
     wanted = np.linalg.solve(a.to_numpy(), b.to_numpy()[..., None])[..., 0]
-    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-10)
-    found = tx.vmap(lambda m: L.solve(m, b.T))(a[0])  # the matrices differ, the right-hand sides do not
-    np.testing.assert_allclose(found.to_numpy(), np.linalg.solve(a.to_numpy()[0], b.to_numpy().T), rtol=1e-10)
-    found = tx.vmap(lambda v: L.solve(a, v[:, None]))(b)  # each member has a batch of its own
-    assert found.shape == (3, 2, 3, 4, 1)
-    np.testing.assert_allclose(found[1].to_numpy(), np.linalg.solve(a.to_numpy(), b.to_numpy()[1][:, None]), rtol=1e-10)
+    np.testing.assert_allclose(result.to_numpy(), wanted, rtol=1e-10)
+    result = tx.vmap(lambda m: L.solve(m, b.T))(a[0])  # the matrices differ, the right-hand sides do not
+    np.testing.assert_allclose(result.to_numpy(), np.linalg.solve(a.to_numpy()[0], b.to_numpy().T), rtol=1e-10)
+    result = tx.vmap(lambda v: L.solve(a, v[:, None]))(b)  # for each batch element, `solve` has a batch of matrices
+    assert result.shape == (3, 2, 3, 4, 1)
+    np.testing.assert_allclose(result[1].to_numpy(), np.linalg.solve(a.to_numpy(), b.to_numpy()[1][:, None]), rtol=1e-10)
     points = tx.vmap(tx.vmap(lambda t: tx.searchsorted(tx.sort(t), 0.0)))(a[0])
     assert points.tolist() == (np.sort(a[0].to_numpy()) < 0).sum(-1).tolist()
     assert tx.vmap(L.inv)(tx.zeros((0, 2, 2))).shape == (0, 2, 2) == tx.vmap(lambda t: t * L.det(t))(tx.zeros((0, 2, 2))).shape
 
 
-def test_an_error_in_a_batch_says_which_matrix() -> None:
+def test_error_under_vmap_names_the_matrix() -> None:
     with pytest.raises(LinearAlgebraError, match=r"inv: the matrix at \(1,\) is singular"):
         tx.vmap(L.inv)(tx.stack([tx.eye(2), tx.zeros((2, 2))]))
 
 
 @pytest.mark.parametrize("name", ["inv", "det", "slogdet", "solve", "cholesky", "eigvalsh", "eigh", "expm"])
-def test_derivatives_have_derivatives(name: str) -> None:
-    def once(x: Any) -> Any:
+def test_second_derivatives_of_matrix_functions_equal_differences(name: str) -> None:
+    def gradient(x: Any) -> Any:
         return tx.grad(lambda t: loss(SQUARE[name], t))(x)
 
-    check(once, random((3, 4, 4)))
+    check(gradient, random((3, 4, 4)))
 
 
-def test_backward_and_views() -> None:
+def test_backward_through_views_of_a_matrix() -> None:
     x = random((4, 4)).requires_grad_()
     L.inv(x.T[::-1]).sum().backward()
     y = x.detach().requires_grad_()
@@ -231,7 +231,7 @@ def test_backward_and_views() -> None:
     np.testing.assert_allclose(x.grad.to_numpy(), y.grad.to_numpy(), rtol=1e-10)
 
 
-def test_what_has_no_derivative_says_so() -> None:
+def test_functions_without_derivative_raise_with_advice() -> None:
     x = random((4, 2)).requires_grad_()
     assert not tx.argsort(x).requires_grad and not tx.searchsorted(tx.sort(x[:, 0]), 0.5).requires_grad
     for function, words in (
@@ -244,25 +244,25 @@ def test_what_has_no_derivative_says_so() -> None:
         tx.vmap(tx.unique_values)(tx.ones((2, 3)))
 
 
-def minors(x: Any) -> Any:
-    """The cofactors of a matrix, from the determinants of what is left of it without a row and a column."""
+def cofactors(x: Any) -> Any:
+    """Return the cofactors of a matrix, computed as determinants of its submatrices."""
     n = len(x)
-    each = [[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) for j in range(n)] for i in range(n)]
-    return np.array(each).reshape(n, n)
+    minors = [[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) for j in range(n)] for i in range(n)]
+    return np.array(minors).reshape(n, n)
 
 
-def of_every_rank(n: int, dtype: Any) -> tuple[Any, Any]:
-    """Square matrices of whole numbers, one of each rank, and as many to change them along."""
+def matrices_of_every_rank(n: int, dtype: Any) -> tuple[Any, Any]:
+    """Return integer matrices of each rank, and as many integer directions for derivatives."""
     rng = np.random.default_rng(n)
-    whole = lambda *shape: rng.integers(-3, 4, shape).astype(dtype) * (1 if dtype is np.float64 else 1 + 1j)  # noqa: E731
-    return np.stack([whole(n, rank) @ whole(rank, n) for rank in range(n + 1)]), whole(n + 1, n, n)
+    integers = lambda *shape: rng.integers(-3, 4, shape).astype(dtype) * (1 if dtype is np.float64 else 1 + 1j)  # noqa: E731
+    return np.stack([integers(n, rank) @ integers(rank, n) for rank in range(n + 1)]), integers(n + 1, n, n)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
-def test_determinants_of_matrices_without_an_inverse(n: int, dtype: Any) -> None:
-    x, _ = of_every_rank(n, dtype)
-    wanted = np.stack([minors(each) for each in x]).conj()
+def test_gradient_of_det_of_singular_matrices_equals_cofactors(n: int, dtype: Any) -> None:
+    x, _ = matrices_of_every_rank(n, dtype)
+    wanted = np.stack([cofactors(matrix) for matrix in x]).conj()
     for gradient in (tx.grad(lambda x: L.det(x).real.sum()), tx.vmap(tx.grad(lambda x: L.det(x).real))):
         assert np.allclose(gradient(tx.asarray(x)).to_numpy(), wanted, rtol=1e-9, atol=1e-9)
     exact = tx.asarray(np.diag([2.0] * (n - 1) + [0.0]))
@@ -271,26 +271,26 @@ def test_determinants_of_matrices_without_an_inverse(n: int, dtype: Any) -> None
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
-def test_second_derivatives_of_such_determinants(n: int, dtype: Any) -> None:
-    x, along = of_every_rank(n, dtype)
+def test_second_derivatives_of_det_of_singular_matrices(n: int, dtype: Any) -> None:
+    x, along = matrices_of_every_rank(n, dtype)
     gradient = tx.grad(lambda x: L.det(x).real.sum())
     wanted = []
-    for each, change in zip(x, along, strict=True):  # cofactors of cofactors
+    for matrix, change in zip(x, along, strict=True):  # cofactors of cofactors
         second = np.zeros((n, n), dtype)
         for i, j in np.ndindex(n, n):
-            rest = [[a for a in range(n) if a != k] for k in (i, j)]
+            remaining = [[a for a in range(n) if a != k] for k in (i, j)]
             for k, m in np.ndindex(n - 1, n - 1):
-                minor = np.delete(np.delete(np.delete(np.delete(each, i, 0), j, 1), k, 0), m, 1)
-                second[i, j] += (-1) ** (i + j + k + m) * np.linalg.det(minor) * change[rest[0][k], rest[1][m]]
+                minor = np.delete(np.delete(np.delete(np.delete(matrix, i, 0), j, 1), k, 0), m, 1)
+                second[i, j] += (-1) ** (i + j + k + m) * np.linalg.det(minor) * change[remaining[0][k], remaining[1][m]]
         wanted.append(second.conj())
-    found = tx.jvp(gradient, [tx.asarray(x)], [tx.asarray(along)])[1].to_numpy()
-    assert np.allclose(found, np.stack(wanted), rtol=1e-9, atol=1e-9)
+    result = tx.jvp(gradient, [tx.asarray(x)], [tx.asarray(along)])[1].to_numpy()
+    assert np.allclose(result, np.stack(wanted), rtol=1e-9, atol=1e-9)
     # For real functions the way back is the way forward.
     back = tx.vjp(gradient, tx.asarray(x))[1](tx.asarray(along))[0].to_numpy()
     assert np.allclose(back, np.stack(wanted), rtol=1e-9, atol=1e-9)
 
 
-def test_third_derivatives_of_determinants() -> None:
+def test_third_derivatives_of_det() -> None:
     x, y = random((4, 4)), random((4, 4))
     second = lambda x: (tx.grad(lambda t: (tx.grad(L.det)(t) * y).sum())(x) * y.T).sum()  # noqa: E731
     check(lambda x: tx.grad(second)(x), x)
@@ -300,8 +300,8 @@ def test_third_derivatives_of_determinants() -> None:
 
 
 @pytest.mark.parametrize("order", [0.5, 1, 1.5, 2, 3, inf, -inf])
-def test_norms_of_zeros(order: float) -> None:
-    """Where they have no derivative they give the least subgradient, as PyTorch's."""
+def test_gradient_of_norms_at_zero_is_the_least_subgradient(order: float) -> None:
+    """At zero, norms have no derivative and give the least subgradient, as in PyTorch."""
     norm = lambda x: L.vector_norm(x, ord=order)  # noqa: E731
     assert tx.grad(norm)(tx.zeros(3)).tolist() == [0.0] * 3
     assert tx.jvp(norm, [tx.zeros(3)], [tx.ones(3)])[1].item() == 0.0
@@ -317,14 +317,14 @@ EQUAL: dict[str, Function] = {  # of matrices with equal singular values or eige
 }
 SEPARATE: dict[str, Function] = {  # of matrices whose largest value stands alone, and others are equal
     "spectral norm": lambda x: L.matrix_norm(x, ord=2),
-    "first singular vector": lambda x: sizes(L.svd(x, full_matrices=False).U[..., 0]),
-    "last eigenvector": lambda x: sizes(L.eigh(hermitian(x)).eigenvectors[..., -1]),
+    "first singular vector": lambda x: squared_magnitudes(L.svd(x, full_matrices=False).U[..., 0]),
+    "last eigenvector": lambda x: squared_magnitudes(L.eigh(hermitian(x)).eigenvectors[..., -1]),
     "largest eigenvalue": lambda x: L.eigvalsh(hermitian(x))[..., -1],
 }
 
 
 def check_twice(function: Function, x: Any) -> None:
-    """Check first and second derivatives beside differences, forward over backward too, and those of a batch."""
+    """Check first and second derivatives against finite differences, also forward over backward and under vmap."""
     check(function, x)
     along = random(x.shape, x.dtype, seed=6)
 
@@ -339,21 +339,21 @@ def check_twice(function: Function, x: Any) -> None:
 
 @pytest.mark.parametrize("name", EQUAL)
 @pytest.mark.parametrize("dtype", [tx.float64, tx.complex128], ids=str)
-def test_derivatives_where_singular_values_are_equal(name: str, dtype: tx.DType) -> None:
+def test_derivatives_at_equal_singular_values(name: str, dtype: tx.DType) -> None:
     unitary = L.qr(random((4, 4), dtype)).Q
-    many = [tx.eye(4, dtype=dtype), unitary] if "Hermitian" not in name else [tx.eye(4, dtype=dtype), unitary @ adjoint(unitary)]
-    for x in many if "Hermitian" in name else [*many, unitary[:, :3] * 2, unitary[:3]]:
+    matrices = [tx.eye(4, dtype=dtype), unitary] if "Hermitian" not in name else [tx.eye(4, dtype=dtype), unitary @ adjoint(unitary)]
+    for x in matrices if "Hermitian" in name else [*matrices, unitary[:, :3] * 2, unitary[:3]]:
         check_twice(EQUAL[name], x)
 
 
 @pytest.mark.parametrize("name", SEPARATE)
 @pytest.mark.parametrize("dtype", [tx.float64, tx.complex128], ids=str)
-def test_derivatives_where_other_singular_values_are_equal(name: str, dtype: tx.DType) -> None:
+def test_derivatives_of_the_largest_value_if_others_are_equal(name: str, dtype: tx.DType) -> None:
     check_twice(SEPARATE[name], tx.diag(tx.asarray([3.0, 1.0, 1.0, 1.0])).astype(dtype))
 
 
-def test_derivative_of_pinv_of_constant_rank() -> None:
-    """Along matrices of rank 1, as the pseudo-inverse is not continuous elsewhere: that of `u v^T` is `v u^T / (|u|^2 |v|^2)`."""
+def test_derivative_of_pinv_along_matrices_of_constant_rank() -> None:
+    """The pseudo-inverse of `u v^T` is `v u^T / (|u|^2 |v|^2)`. It is continuous only along matrices of rank 1."""
     u, v = np.array([1.0, 2.0, 3.0]), np.array([2.0, -1.0])
     weights = random((2, 3))
 
@@ -363,5 +363,5 @@ def test_derivative_of_pinv_of_constant_rank() -> None:
     def by_pinv(u: Any, v: Any) -> Any:
         return (L.pinv(u[:, None] * v) * weights).sum()
 
-    for wanted, found in zip(*[tx.grad(f, argnums=(0, 1))(tx.asarray(u), tx.asarray(v)) for f in (direct, by_pinv)], strict=True):
-        np.testing.assert_allclose(found.to_numpy(), wanted.to_numpy(), rtol=1e-12)
+    for wanted, result in zip(*[tx.grad(f, argnums=(0, 1))(tx.asarray(u), tx.asarray(v)) for f in (direct, by_pinv)], strict=True):
+        np.testing.assert_allclose(result.to_numpy(), wanted.to_numpy(), rtol=1e-12)

@@ -17,7 +17,7 @@ L = tx.linalg
 
 @each_dtype
 @each_batch
-def test_determinants(dtype: tx.DType, batch: tuple[int, ...]) -> None:
+def test_det_and_slogdet_equal_the_cofactor_expansion(dtype: tx.DType, batch: tuple[int, ...]) -> None:
     for size in (0, 1, 4):
         x = random((*batch, size, size), dtype)
         sign, size_ = L.slogdet(x)
@@ -28,10 +28,10 @@ def test_determinants(dtype: tx.DType, batch: tuple[int, ...]) -> None:
                 (x[..., 0, k] * (-1) ** k * L.det(x[..., 1:, [j for j in range(4) if j != k]]) for k in range(4)),
                 tx.zeros(batch, dtype=dtype),
             )
-            assert close(L.det(x), model, 10)  # along its first row
+            assert close(L.det(x), model, 10)  # cofactor expansion along the first row
 
 
-def test_determinants_that_no_float_holds() -> None:
+def test_slogdet_of_determinants_beyond_the_float_range() -> None:
     sign, size = L.slogdet(tx.eye(4) * -1e-200)
     assert sign.item() == 1.0 and abs(size.item() + 800 * np.log(10)) < 1e-9
     sign, size = L.slogdet(tx.ones((2, 2)))
@@ -40,85 +40,85 @@ def test_determinants_that_no_float_holds() -> None:
 
 
 @pytest.mark.parametrize("dtype", (*FULL, *WHOLE), ids=str)
-def test_trace_and_diagonal(dtype: tx.DType) -> None:
+def test_trace_and_diagonal_equal_numpy(dtype: tx.DType) -> None:
     array = np.arange(24).reshape(2, 3, 4) % 7
     x = tx.asarray(array).astype(dtype)
     for offset in range(-4, 6):
-        known = x.to_numpy()
-        assert L.diagonal(x, offset=offset).tolist() == np.diagonal(known, offset, -2, -1).tolist()
-        found = L.trace(x, offset=offset)
-        assert found.tolist() == np.trace(known, offset, -2, -1).tolist()
-        assert found.dtype is (dtype if dtype.is_float or dtype.is_complex else tx.sum(x).dtype)
+        elements = x.to_numpy()
+        assert L.diagonal(x, offset=offset).tolist() == np.diagonal(elements, offset, -2, -1).tolist()
+        result = L.trace(x, offset=offset)
+        assert result.tolist() == np.trace(elements, offset, -2, -1).tolist()
+        assert result.dtype is (dtype if dtype.is_float or dtype.is_complex else tx.sum(x).dtype)
     assert L.trace(x, dtype=tx.complex128).dtype is tx.complex128
 
 
-def test_a_diagonal_is_a_view() -> None:
+def test_diagonal_returns_a_writable_view() -> None:
     x = tx.zeros((2, 2, 2))
     L.diagonal(x)[...] = 1.0
     assert x.tolist() == [[[1.0, 0.0], [0.0, 1.0]]] * 2
 
 
 @pytest.mark.parametrize("dtype", (*FULL, tx.int8, tx.int64, tx.uint64, tx.float16), ids=str)
-def test_cross(dtype: tx.DType) -> None:
+def test_cross_equals_numpy(dtype: tx.DType) -> None:
     drawn = random((2, 4, 1, 3), tx.complex128 if dtype.is_complex else tx.float64) * 5
     a, b = drawn[0].astype(dtype), drawn[1].astype(dtype).reshape(1, 4, 3)
-    found = L.cross(a, b)
-    assert found.dtype is dtype and found.shape == (4, 4, 3)
+    result = L.cross(a, b)
+    assert result.dtype is dtype and result.shape == (4, 4, 3)
     with np.errstate(over="ignore"):
         wanted = np.cross(a.to_numpy(), b.to_numpy())
     tolerance = 0.1 if dtype is tx.float16 else 1e-4
-    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=tolerance, atol=tolerance)
-    assert close(L.cross(a.moveaxis(-1, 0), b.moveaxis(-1, 0), axis=-3), found.moveaxis(-1, 0).copy())
+    np.testing.assert_allclose(result.to_numpy(), wanted, rtol=tolerance, atol=tolerance)
+    assert close(L.cross(a.moveaxis(-1, 0), b.moveaxis(-1, 0), axis=-3), result.moveaxis(-1, 0).copy())
     assert close(L.cross(a, a), tx.zeros_like(a))
 
 
 @pytest.mark.parametrize("n", range(-4, 9))
-def test_powers(n: int) -> None:
+def test_matrix_power_equals_numpy(n: int) -> None:
     for dtype in FULL:
         x = definite((2, 3, 3), dtype) / 5
         wanted = np.stack([np.linalg.matrix_power(m, n) for m in x.to_numpy()])
-        found = L.matrix_power(x, n)
-        assert found.dtype is dtype
-        np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-3 if dtype.part is tx.float32 else 1e-9)
-    whole = tx.asarray([[2, 1], [1, 1]], dtype=tx.int32)
-    found = L.matrix_power(whole, n)
-    np.testing.assert_allclose(found.to_numpy(), np.linalg.matrix_power(whole.to_numpy(), n))
-    assert found.dtype is (tx.int32 if n >= 0 else tx.float64)
+        result = L.matrix_power(x, n)
+        assert result.dtype is dtype
+        np.testing.assert_allclose(result.to_numpy(), wanted, rtol=1e-3 if dtype.part is tx.float32 else 1e-9)
+    integers = tx.asarray([[2, 1], [1, 1]], dtype=tx.int32)
+    result = L.matrix_power(integers, n)
+    np.testing.assert_allclose(result.to_numpy(), np.linalg.matrix_power(integers.to_numpy(), n))
+    assert result.dtype is (tx.int32 if n >= 0 else tx.float64)
 
 
-def test_a_power_is_its_own() -> None:
+def test_matrix_power_returns_a_new_tensor() -> None:
     x = tx.eye(2)
     for n in (0, 1):
-        found = L.matrix_power(x, n)
-        found[...] = 7.0
+        result = L.matrix_power(x, n)
+        result[...] = 7.0
     assert x.tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
 @each_dtype
 @each_batch
-def test_exponentials(dtype: tx.DType, batch: tuple[int, ...]) -> None:
+def test_expm_equals_its_series(dtype: tx.DType, batch: tuple[int, ...]) -> None:
     for size in (0, 1, 4):
         x = random((*batch, size, size), dtype) / 4
         series = tx.zeros(x.shape, dtype=dtype)
         for k in range(20):
             series = series + L.matrix_power(x, k) / factorial(k)
         assert close(L.expm(x), series, 10)
-        twice = L.expm(x * 8)  # which is squared thrice and more
+        twice = L.expm(x * 8)  # expm scales and squares this matrix at least three times
         for _ in range(3):
             series = series @ series
         assert close(twice, series, 100)
 
 
-def test_exponentials_of_one_stack_have_scales_of_their_own() -> None:
+def test_expm_scales_each_matrix_of_a_stack() -> None:
     x = tx.stack([tx.asarray([[0.0, 1.0], [-1.0, 0.0]]) * t for t in (1e-3, 1.0, 30.0)])
-    found = L.expm(x)
+    result = L.expm(x)
     for k, t in enumerate((1e-3, 1.0, 30.0)):
         wanted = [[np.cos(t), np.sin(t)], [-np.sin(t), np.cos(t)]]
-        np.testing.assert_allclose(found[k].to_numpy(), wanted, atol=1e-13)
+        np.testing.assert_allclose(result[k].to_numpy(), wanted, atol=1e-13)
     assert L.expm(tx.asarray([[np.nan, 0.0], [0.0, 1.0]])).isnan().any().item()
 
 
-def test_products_in_a_row() -> None:
+def test_multi_dot_equals_numpy() -> None:
     shapes = ((3, 20), (20, 2), (2, 15), (15, 4))
     factors = [random(s, seed=k) for k, s in enumerate(shapes)]
     assert close(L.multi_dot(factors), np.linalg.multi_dot([f.to_numpy() for f in factors]), 100)
@@ -126,12 +126,12 @@ def test_products_in_a_row() -> None:
     assert L.multi_dot([factors[0][0], factors[1], factors[1][0]]).shape == ()
 
 
-def test_names_that_are_elsewhere_too() -> None:
+def test_shared_functions_are_the_functions_of_the_namespace() -> None:
     for name in ("matmul", "matrix_transpose", "outer", "tensordot", "vecdot"):
         assert getattr(L, name) is getattr(tx, name)
 
 
-def test_errors() -> None:
+def test_invalid_matrices_and_arguments_raise() -> None:
     x = tx.ones((2, 3))
     for function in (L.det, L.slogdet, L.expm, lambda t: L.matrix_power(t, 2)):
         with pytest.raises(ShapeError, match=r"\(2, 3\) are not square"):

@@ -1,4 +1,4 @@
-"""Norms, ranks and condition numbers, beside NumPy's."""
+"""Norms, ranks and condition numbers, compared with NumPy's."""
 
 from __future__ import annotations
 
@@ -20,47 +20,47 @@ MATRIX: tuple[Any, ...] = ("fro", None, "nuc", 1, -1, 2, -2, inf, -inf)
 
 @each_dtype
 @pytest.mark.parametrize("ord", VECTOR)
-def test_vectors(dtype: tx.DType, ord: float) -> None:
+def test_vector_norm_equals_numpy(dtype: tx.DType, ord: float) -> None:
     x = random((3, 1, 4), dtype)
     for axis in (None, 0, -1, (0, 2), (2, 1, 0), (1,)):
         axes = tuple(range(3)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-        rest = [a for a in range(3) if a not in [b % 3 for b in axes]]
-        rows = x.to_numpy().transpose(*rest, *axes).reshape(*[x.shape[a] for a in rest], -1)
+        kept_axes = [a for a in range(3) if a not in [b % 3 for b in axes]]
+        rows = x.to_numpy().transpose(*kept_axes, *axes).reshape(*[x.shape[a] for a in kept_axes], -1)
         wanted = np.linalg.norm(rows, ord, axis=-1)
-        found = L.vector_norm(x, axis=axis, ord=ord)
-        assert found.dtype is dtype.part and found.shape == wanted.shape
-        np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-5 if dtype.part is tx.float32 else 1e-12)
-        kept = L.vector_norm(x, axis=axis, ord=ord, keepdims=True)
-        assert kept.ndim == 3 and kept.size == found.size
+        result = L.vector_norm(x, axis=axis, ord=ord)
+        assert result.dtype is dtype.part and result.shape == wanted.shape
+        np.testing.assert_allclose(result.to_numpy(), wanted, rtol=1e-5 if dtype.part is tx.float32 else 1e-12)
+        with_kept_axes = L.vector_norm(x, axis=axis, ord=ord, keepdims=True)
+        assert with_kept_axes.ndim == 3 and with_kept_axes.size == result.size
 
 
 @each_dtype
 @each_batch
 @pytest.mark.parametrize("ord", MATRIX)
-def test_matrices(dtype: tx.DType, batch: tuple[int, ...], ord: Any) -> None:
+def test_matrix_norm_equals_numpy(dtype: tx.DType, batch: tuple[int, ...], ord: Any) -> None:
     x = random((*batch, 3, 4), dtype)
-    found = L.matrix_norm(x, ord=ord)
+    result = L.matrix_norm(x, ord=ord)
     wanted = np.linalg.norm(x.to_numpy(), ord, axis=(-2, -1)) if x.size else np.zeros(batch)
-    assert found.dtype is dtype.part and found.shape == batch
-    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-5 if dtype.part is tx.float32 else 1e-12)
+    assert result.dtype is dtype.part and result.shape == batch
+    np.testing.assert_allclose(result.to_numpy(), wanted, rtol=1e-5 if dtype.part is tx.float32 else 1e-12)
     assert L.matrix_norm(x, ord=ord, keepdims=True).shape == (*batch, 1, 1)
 
 
 @each_dtype
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (2, 0, 3)])
-def test_norms_of_nothing_are_0(dtype: tx.DType, shape: tuple[int, ...]) -> None:
+def test_norms_without_elements_are_zero(dtype: tx.DType, shape: tuple[int, ...]) -> None:
     x = tx.zeros(shape, dtype=dtype)
     for ord in (1, 2, inf, "fro", "nuc"):
         for keepdims in (False, True):
-            found, wanted = L.matrix_norm(x, ord=ord, keepdims=keepdims), np.zeros((*shape[:-2], *(1, 1) * keepdims))
-            np.testing.assert_array_equal(found.numpy(), wanted)
-            assert found.dtype is dtype.part
+            result, wanted = L.matrix_norm(x, ord=ord, keepdims=keepdims), np.zeros((*shape[:-2], *(1, 1) * keepdims))
+            np.testing.assert_array_equal(result.numpy(), wanted)
+            assert result.dtype is dtype.part
     for axis in (None, 0, -1, (-2, -1)):
         for ord in (0, 1, 2, 3, inf):
             np.testing.assert_array_equal(L.vector_norm(x, axis=axis, ord=ord).numpy(), np.zeros(x.sum(axis).shape))
 
 
-def test_norm_is_numpys() -> None:
+def test_norm_equals_numpy() -> None:
     x = random((3, 4))
     array = x.to_numpy()
     cases: list[tuple[tx.Tensor, dict[str, Any]]] = [
@@ -82,17 +82,17 @@ def test_norm_is_numpys() -> None:
         L.norm(x.reshape(3, 2, 2), ord=1)
 
 
-def test_dtypes() -> None:
+def test_dtypes_of_norms() -> None:
     x = tx.asarray([[2, 1], [1, 1]])
     for dtype in WHOLE:
         assert L.vector_norm(x.astype(dtype)).dtype is L.matrix_norm(x.astype(dtype), ord=2).dtype is tx.float64
         assert L.cond(x.astype(dtype), 1).dtype is tx.float64
     for dtype in NARROW:
         assert L.vector_norm(x.astype(dtype)).dtype is L.matrix_norm(x.astype(dtype), ord="nuc").dtype is dtype
-    assert L.vector_norm(tx.asarray([300.0, 400.0], dtype=tx.float16)).item() == 500.0  # whose squares it does not hold
+    assert L.vector_norm(tx.asarray([300.0, 400.0], dtype=tx.float16)).item() == 500.0  # the squares exceed the range of float16
 
 
-def test_nan_and_infinities() -> None:
+def test_vector_norm_propagates_nan_and_infinities() -> None:
     assert L.vector_norm(tx.asarray([1.0, np.nan])).isnan().item()
     assert L.vector_norm(tx.asarray([1.0, np.nan]), ord=inf).isnan().item()
     assert L.vector_norm(tx.asarray([1.0, -inf]), ord=1).item() == inf
@@ -101,7 +101,7 @@ def test_nan_and_infinities() -> None:
 
 @each_dtype
 @each_batch
-def test_rank(dtype: tx.DType, batch: tuple[int, ...]) -> None:
+def test_matrix_rank_of_products_of_known_rank(dtype: tx.DType, batch: tuple[int, ...]) -> None:
     for rank in (1, 2, 3):
         x = random((*batch, 5, rank), dtype) @ random((*batch, rank, 3), dtype, seed=1)
         assert close(L.matrix_rank(x), tx.full(batch, rank, dtype=tx.int64))
@@ -109,14 +109,14 @@ def test_rank(dtype: tx.DType, batch: tuple[int, ...]) -> None:
     assert close(L.matrix_rank(tx.zeros((*batch, 0, 2), dtype=dtype)), tx.zeros(batch, dtype=tx.int64))
 
 
-def test_rank_by_a_tolerance() -> None:
+def test_matrix_rank_with_a_tolerance() -> None:
     x = tx.asarray([[1.0, 0.0], [0.0, 0.01]]).expand(2, 2, 2)
     assert L.matrix_rank(x, rtol=0.1).tolist() == [1, 1]
     assert L.matrix_rank(x, rtol=tx.asarray([0.1, 0.001])).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("p", [None, 1, -1, 2, -2, inf, -inf, "fro", "nuc"])
-def test_cond(p: Any) -> None:
+def test_cond_equals_numpy(p: Any) -> None:
     for dtype in FULL:
         x = random((2, 4, 4), dtype)
         wanted = np.stack([np.linalg.cond(m, p) for m in x.to_numpy()])
@@ -126,7 +126,7 @@ def test_cond(p: Any) -> None:
         assert L.cond(singular, p)[0].item() == inf and L.cond(singular, p)[1].item() < 5
 
 
-def test_errors() -> None:
+def test_invalid_orders_and_shapes_raise() -> None:
     with pytest.raises(ArgumentError, match="no norm of matrices of order 3; there are 'fro'"):
         L.matrix_norm(tx.eye(2), ord=3)
     with pytest.raises(ArgumentError, match="order, not 'fro'"):
@@ -141,7 +141,7 @@ def test_errors() -> None:
         tx.grad(lambda order: L.vector_norm(tx.ones(3), ord=order))(tx.asarray(3.0))
 
 
-def test_rank_of_hermitian_matrices_of_a_size_and_of_less_than_a_matrix() -> None:
+def test_matrix_rank_of_hermitian_matrices_vectors_and_numbers() -> None:
     x = tx.asarray([[[2.0, 1e-3], [1e-3, 0.0]], [[0.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]])
     assert tx.linalg.matrix_rank(x, hermitian=True).tolist() == tx.linalg.matrix_rank(x).tolist() == [2, 0, 1]
     assert tx.linalg.matrix_rank(x, 1e-2).tolist() == tx.linalg.matrix_rank(x, 1e-2, True).tolist() == [1, 0, 1]
@@ -152,7 +152,7 @@ def test_rank_of_hermitian_matrices_of_a_size_and_of_less_than_a_matrix() -> Non
 
 
 @pytest.mark.parametrize("p", [None, 2, -2, "fro", 1, -1])
-def test_cond_of_zeros_is_infinite(p: Any) -> None:
+def test_cond_of_a_zero_matrix_is_infinite(p: Any) -> None:
     x = tx.asarray([[[0.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 2.0]]])
-    found = tx.linalg.cond(x, p)
-    assert found[0].item() == inf and found[1].item() < 3
+    result = tx.linalg.cond(x, p)
+    assert result[0].item() == inf and result[1].item() < 3

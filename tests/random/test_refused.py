@@ -1,4 +1,4 @@
-"""What cannot be drawn is told at the call, and counts as no draw."""
+"""Invalid draws raise at the call, and do not advance the generator."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from tenxor.random import Generator
         (lambda g: g.seed("a"), ArgumentError, "seed .* 'a'"),
     ],
 )
-def test_what_cannot_be_drawn_is_an_error_at_the_call(
+def test_invalid_draws_raise_at_the_call_and_do_not_advance_the_generator(
     draw: Callable[[Generator], object], error: type[Exception], says: str
 ) -> None:
     g = Generator(0)

@@ -36,47 +36,47 @@ BITS = {
 }
 
 
-def same(found: Any, wanted: Any) -> None:
+def assert_same(result: Any, wanted: Any) -> None:
     wanted = np.asarray(wanted)
-    assert isinstance(found, tx.Tensor)
-    assert found.dtype is tx.dtype(wanted.dtype)
-    assert found.shape == wanted.shape
-    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-6)
+    assert isinstance(result, tx.Tensor)
+    assert result.dtype is tx.dtype(wanted.dtype)
+    assert result.shape == wanted.shape
+    np.testing.assert_allclose(result.to_numpy(), wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize("op", BINARY.values(), ids=BINARY.keys())
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "float32", "float64"])
-def test_operators_with_everything_on_the_right(op: Callable[..., Any], dtype: str) -> None:
+def test_operators_accept_tensors_arrays_numbers_and_lists_on_the_right(op: Callable[..., Any], dtype: str) -> None:
     a = np.array([[1, 2, 3], [4, 5, 6]], dtype)
     t = tx.asarray(a)
     b = np.array([3, 2, 1], dtype)
-    same(op(t, tx.asarray(b)), op(a, b))
-    same(op(t, b), op(a, b))
-    same(op(t, 2), op(a, 2))
-    same(op(t, np.float64(2)), op(a, np.float64(2)))
-    same(op(t, np.array(2, dtype)), op(a, np.array(2, dtype)))
-    same(op(t, [3, 2, 1]), op(a, [3, 2, 1]))
-    same(op(t, (2,)), op(a, (2,)))
+    assert_same(op(t, tx.asarray(b)), op(a, b))
+    assert_same(op(t, b), op(a, b))
+    assert_same(op(t, 2), op(a, 2))
+    assert_same(op(t, np.float64(2)), op(a, np.float64(2)))
+    assert_same(op(t, np.array(2, dtype)), op(a, np.array(2, dtype)))
+    assert_same(op(t, [3, 2, 1]), op(a, [3, 2, 1]))
+    assert_same(op(t, (2,)), op(a, (2,)))
 
 
 @pytest.mark.parametrize("op", BINARY.values(), ids=BINARY.keys())
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "float32", "float64"])
-def test_operators_with_everything_on_the_left(op: Callable[..., Any], dtype: str) -> None:
+def test_operators_accept_arrays_numbers_and_lists_on_the_left(op: Callable[..., Any], dtype: str) -> None:
     a = np.array([[1, 2, 3], [4, 5, 6]], dtype)
     t = tx.asarray(a)
     b = np.array([3, 2, 1], dtype)
-    same(op(b, t), op(b, a))
-    same(op(2, t), op(2, a))
-    same(op(np.float32(2), t), op(np.float32(2), a))
-    same(op(np.array(2, dtype), t), op(np.array(2, dtype), a))
-    same(op([3, 2, 1], t), op([3, 2, 1], a))
+    assert_same(op(b, t), op(b, a))
+    assert_same(op(2, t), op(2, a))
+    assert_same(op(np.float32(2), t), op(np.float32(2), a))
+    assert_same(op(np.array(2, dtype), t), op(np.array(2, dtype), a))
+    assert_same(op([3, 2, 1], t), op([3, 2, 1], a))
 
 
 @pytest.mark.parametrize("op", BITS.values(), ids=BITS.keys())
-def test_operators_on_bits(op: Callable[..., Any]) -> None:
+def test_bitwise_operators_equal_numpy(op: Callable[..., Any]) -> None:
     a, b = np.array([12, 10, 7], np.uint8), np.array([3, 1, 2], np.uint8)
     t, u = tx.asarray(a), tx.asarray(b)
-    for found, wanted in (
+    for result, wanted in (
         (op(t, u), op(a, b)),
         (op(t, b), op(a, b)),
         (op(a, u), op(a, b)),
@@ -85,52 +85,52 @@ def test_operators_on_bits(op: Callable[..., Any]) -> None:
         (op(np.uint8(9), u), op(np.uint8(9), b)),
         (op(t, [3, 1, 2]), op(a, [3, 1, 2])),
     ):
-        same(found, wanted)
+        assert_same(result, wanted)
 
 
-def test_truth_values_combine() -> None:
+def test_operators_on_bools_equal_numpy() -> None:
     a, b = np.array([True, True, False]), np.array([True, False, False])
     t, u = tx.asarray(a), tx.asarray(b)
-    same(t & u, a & b)
-    same(t | b, a | b)
-    same(np.bool_(True) ^ u, np.bool_(True) ^ b)
-    same(~t, ~a)
-    same(t + u, a + b)
-    same(t * u, a * b)
-    same(True & u, True & b)
+    assert_same(t & u, a & b)
+    assert_same(t | b, a | b)
+    assert_same(np.bool_(True) ^ u, np.bool_(True) ^ b)
+    assert_same(~t, ~a)
+    assert_same(t + u, a + b)
+    assert_same(t * u, a * b)
+    assert_same(True & u, True & b)
 
 
-def test_unary_operators() -> None:
+def test_unary_operators_equal_numpy_and_return_new_storage() -> None:
     a = np.array([-2, 0, 3])
     t = tx.asarray(a)
-    same(-t, -a)
-    same(+t, +a)
-    same(abs(t), abs(a))
-    same(~t, ~a)
+    assert_same(-t, -a)
+    assert_same(+t, +a)
+    assert_same(abs(t), abs(a))
+    assert_same(~t, ~a)
     assert (+t).storage is not t.storage
 
 
-def test_a_matrix_product_with_numpy_on_either_side() -> None:
+def test_matmul_accepts_arrays_and_lists_on_either_side() -> None:
     a = np.arange(6.0).reshape(2, 3)
     t = tx.asarray(a)
-    same(t @ a.T, a @ a.T)
-    same(a.T @ t, a.T @ a)
-    same([1.0, 2.0] @ t, [1.0, 2.0] @ a)
-    same(t @ [1, 2, 3], a @ [1, 2, 3])
+    assert_same(t @ a.T, a @ a.T)
+    assert_same(a.T @ t, a.T @ a)
+    assert_same([1.0, 2.0] @ t, [1.0, 2.0] @ a)
+    assert_same(t @ [1, 2, 3], a @ [1, 2, 3])
 
 
 # Weak numbers
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "bfloat16", "float32"])
-def test_python_numbers_take_the_tensors_dtype(dtype: str) -> None:
+def test_python_numbers_take_the_dtype_of_the_tensor(dtype: str) -> None:
     t = tx.ones(2, dtype=dtype)
     assert (t + 1).dtype is (1 - t).dtype is (t * True).dtype is t.dtype
     assert (t + 1.5).dtype is (t.dtype if t.dtype.is_float else tx.float64)
     assert (t + np.float64(1)).dtype is tx.float64  # NumPy's scalars have a dtype
 
 
-def test_a_python_number_beside_bool() -> None:
+def test_bool_tensor_with_python_number_promotes_to_its_dtype() -> None:
     t = tx.asarray([True, False])
     assert (t + 1).tolist() == [2, 1]
     assert (t + 1).dtype is tx.int64
@@ -141,21 +141,21 @@ def test_a_python_number_beside_bool() -> None:
     ("dtype", "number"),
     [("int8", 128), ("uint8", -1), ("int64", 2**63), ("uint64", 2**64), ("bool", 2**63), ("float64", 10**400)],
 )
-def test_an_integer_that_the_dtype_cannot_hold_is_an_error_at_the_call(dtype: str, number: int) -> None:
+def test_integer_beyond_the_dtype_raises_at_the_call(dtype: str, number: int) -> None:
     t = tx.ones(2, dtype=dtype)
     for call in (lambda: t + number, lambda: number * t):
         with pytest.raises(OutOfBounds, match="out of range"):
             call()
 
 
-def test_a_large_integer_is_a_fair_number_beside_floats() -> None:
+def test_float_tensors_accept_large_python_integers() -> None:
     assert (tx.ones(1) * 2**70).tolist() == [2.0**70]
     assert (tx.ones(1, dtype=tx.float32) * 2**200).tolist() == [float("inf")]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
 @pytest.mark.parametrize("number", [300, -300, -1, 2**63, 2**64, -(2**63) - 1, 2**200, -(2**200)])
-def test_comparing_with_any_integer_is_exact(dtype: str, number: int) -> None:
+def test_comparison_with_any_python_integer_is_exact(dtype: str, number: int) -> None:
     info = tx.iinfo(dtype)
     values = [info.min, 0, 1, info.max]
     t = tx.asarray(values, dtype=dtype)
@@ -165,22 +165,22 @@ def test_comparing_with_any_integer_is_exact(dtype: str, number: int) -> None:
         assert op(number, t).tolist() == [op(number, v) for v in values]
 
 
-# What does not go together
+# Invalid operands
 
 
-@pytest.mark.parametrize("other", ["a", None, {}, object()], ids=lambda other: type(other).__name__)
-def test_what_is_no_number_is_pythons_type_error(other: Any) -> None:
+@pytest.mark.parametrize("operand", ["a", None, {}, object()], ids=lambda operand: type(operand).__name__)
+def test_operators_with_non_numbers_raise_type_error(operand: Any) -> None:
     t = tx.ones(2)
     for op in (operator.add, operator.truediv, operator.lt, operator.matmul, operator.pow):
         with pytest.raises(TypeError):
-            op(t, other)
+            op(t, operand)
         with pytest.raises(TypeError):
-            op(other, t)
-    assert (t == other) is False
-    assert (t != other) is True
+            op(operand, t)
+    assert (t == operand) is False
+    assert (t != operand) is True
 
 
-def test_lists_that_are_no_numbers_are_errors() -> None:
+def test_operators_with_invalid_lists_raise() -> None:
     t = tx.ones(2)
     with pytest.raises(DTypeError, match=r"add.*'a'"):
         operator.add(t, ["a"])
@@ -190,19 +190,19 @@ def test_lists_that_are_no_numbers_are_errors() -> None:
         operator.add(t, [1, 2, 3])
 
 
-def test_signed_and_unsigned_64_bits_have_no_common_integer() -> None:
+def test_adding_int64_and_uint64_raises() -> None:
     with pytest.raises(DTypeError, match=r"add.*uint64.*int64"):
         tx.ones(1, dtype=tx.int64) + tx.ones(1, dtype=tx.uint64)
 
 
 @pytest.mark.parametrize("op", [operator.and_, operator.lshift, operator.invert], ids=lambda f: f.__name__)
-def test_floats_have_no_bits(op: Callable[..., Any]) -> None:
+def test_bitwise_operators_on_floats_raise(op: Callable[..., Any]) -> None:
     t = tx.ones(2)
     with pytest.raises(DTypeError, match="float64"):
         op(t) if op is operator.invert else op(t, t)
 
 
-def test_negative_integer_powers_of_integers() -> None:
+def test_integer_powers_raise_only_for_negative_integer_exponents() -> None:
     with pytest.raises(DTypeError, match=r"pow.*-1"):
         tx.arange(3) ** -1
     assert (tx.asarray([2.0, 4.0]) ** -1).tolist() == [0.5, 0.25]
@@ -210,14 +210,14 @@ def test_negative_integer_powers_of_integers() -> None:
     assert (tx.asarray([4, 9]) ** 0.5).tolist() == [2, 3]
     assert (2 ** tx.asarray([1, 2, 3])).tolist() == [2, 4, 8]
     assert (tx.asarray([3]) ** 0).tolist() == [1]
-    same(tx.asarray([3], dtype=tx.int8) ** 2, np.array([9], np.int8))
+    assert_same(tx.asarray([3], dtype=tx.int8) ** 2, np.array([9], np.int8))
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "int64"])
 @pytest.mark.parametrize("exponent", [-1, -2, -1000])
-def test_a_negative_number_is_no_exponent_of_integers_however_it_is_spelled(dtype: str, exponent: int) -> None:
+def test_negative_exponent_of_integers_raises_in_every_spelling(dtype: str, exponent: int) -> None:
     t = tx.ones(3, dtype=dtype)
-    spelled: tuple[Callable[[], Any], ...] = (
+    powers: tuple[Callable[[], Any], ...] = (
         lambda: t**exponent,
         lambda: t.pow(exponent),
         lambda: tx.pow(t, exponent),
@@ -226,34 +226,34 @@ def test_a_negative_number_is_no_exponent_of_integers_however_it_is_spelled(dtyp
         lambda: tx.pow(1, exponent),
         lambda: tx.pow([1], exponent),
     )
-    for power in spelled:
+    for power in powers:
         with pytest.raises(DTypeError, match=rf"^pow: \w+ to the negative power {exponent} is no integer; use a float"):
             power()
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8"])
 def test_negative_exponents_in_a_tensor_raise_for_integer_bases(dtype: str) -> None:
-    """NumPy raises ValueError, too. Each is tried before and after the fast path has recorded it."""
-    bases, last = tx.asarray([2, 1, 0], dtype=dtype), tx.asarray(-3, dtype="int8")
+    """NumPy raises ValueError, too. Each call runs three times, so that the fast path replays it."""
+    bases, exponent = tx.asarray([2, 1, 0], dtype=dtype), tx.asarray(-3, dtype="int8")
     exponents = tx.asarray([1, 0, -3], dtype="int8")
-    spelled: tuple[Callable[[], Any], ...] = (
+    powers: tuple[Callable[[], Any], ...] = (
         lambda: bases**exponents,
         lambda: bases.pow(exponents),
         lambda: np.power(bases, exponents),
         lambda: 2 ** exponents.astype(tx.int64),
-        lambda: bases**last,
+        lambda: bases**exponent,
         lambda: (bases.expand((4, 3)) ** exponents)[:, :1],
         lambda: (bases**exponents).sum(),
         lambda: tx.where(exponents >= 0, bases**exponents, 0),
         lambda: operator.ipow(bases.astype(tx.int64), exponents),
     )
-    for power in spelled * 3:
+    for power in powers * 3:
         with pytest.raises(ValueError, match=r"^pow: int\d+ to the negative power -3 is no integer; use a float"):
             power().tolist()
 
 
 def test_failed_integer_powers_leave_their_operands_and_raise_again() -> None:
-    for count in (3, 1 << 17):  # the larger one would be computed in the memory of its base
+    for count in (3, 1 << 17):  # the larger result could be computed in the memory of its base
         x, y = tx.full(count, 2).realize(), tx.ones(count, dtype=tx.int64)
         y[count // 2] = -1
         power, base = x**y, x.copy()
@@ -268,7 +268,7 @@ def test_failed_integer_powers_leave_their_operands_and_raise_again() -> None:
             z.tolist()
 
 
-def test_integer_powers_with_exponents_from_0_on_equal_numpys() -> None:
+def test_integer_powers_with_non_negative_exponents_equal_numpy() -> None:
     for base, exponent in (("int8", "int8"), ("uint8", "int16"), ("int64", "int64"), ("uint64", "uint64"), ("int32", "uint8")):
         x, y = np.asarray([[3], [0], [1], [2]], base), np.asarray([0, 1, 2, 5, 126], exponent)
         np.testing.assert_array_equal((tx.asarray(x) ** tx.asarray(y)).numpy(), x**y)
@@ -282,42 +282,42 @@ def test_integer_powers_with_exponents_from_0_on_equal_numpys() -> None:
 
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, 0.0, 0.5, 1.0, 2.0, 3.0])
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float32"])
-def test_the_dtype_of_a_power_depends_on_the_kind_of_the_exponent_alone(dtype: str, exponent: float) -> None:
+def test_power_dtype_depends_only_on_the_kind_of_the_exponent(dtype: str, exponent: float) -> None:
     t = tx.ones(2, dtype=dtype)
-    found = t**exponent
-    assert found.dtype is tx.result_type(t, exponent)
-    assert found.tolist() == [1, 1]
+    result = t**exponent
+    assert result.dtype is tx.result_type(t, exponent)
+    assert result.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64", "uint64"])
-def test_integers_are_rounded_to_tens_and_hundreds(dtype: str) -> None:
+def test_round_of_integers_with_negative_digits_equals_python(dtype: str) -> None:
     info = tx.iinfo(tx.dtype(dtype))
     values = [x for x in (*range(-124, 125), 10**18 - 5, 5 * 10**17, 15 * 10**17 - 1) if info.min <= x <= info.max]
     for digits in (0, 2, -1, -2, -18, -30):
-        found = round(tx.asarray(values, dtype=dtype), digits)
-        assert found.dtype is tx.dtype(dtype)
-        for x, y in zip(values, found.tolist(), strict=True):
+        result = round(tx.asarray(values, dtype=dtype), digits)
+        assert result.dtype is tx.dtype(dtype)
+        for x, y in zip(values, result.tolist(), strict=True):
             assert y == round(x, digits), (x, digits)
 
 
-def test_broadcasting() -> None:
+def test_operands_broadcast_as_in_numpy() -> None:
     a, b = np.arange(6).reshape(2, 3, 1), np.arange(70).reshape(7, 2, 1, 5)
-    same(tx.asarray(a) + tx.asarray(b), a + b)
-    same(tx.zeros((0, 3)) + tx.ones(3), np.zeros((0, 3)))
-    same(tx.asarray(2) + tx.asarray(3), np.asarray(5))
+    assert_same(tx.asarray(a) + tx.asarray(b), a + b)
+    assert_same(tx.zeros((0, 3)) + tx.ones(3), np.zeros((0, 3)))
+    assert_same(tx.asarray(2) + tx.asarray(3), np.asarray(5))
     x = tx.asarray([1, 2, 3])
     assert (x[:, None] * x).tolist() == [[1, 2, 3], [2, 4, 6], [3, 6, 9]]
 
 
-# Methods that stand beside the operators
+# Methods
 
 
-def test_clip() -> None:
+def test_clip_equals_numpy_and_returns_a_copy() -> None:
     a = np.array([-3, 0, 5])
     t = tx.asarray(a)
-    same(t.clip(-1, 2), a.clip(-1, 2))
-    same(t.clip(min=0), a.clip(0))
-    same(t.clamp(max=tx.asarray([0, -1, 3])), a.clip(max=np.array([0, -1, 3])))
+    assert_same(t.clip(-1, 2), a.clip(-1, 2))
+    assert_same(t.clip(min=0), a.clip(0))
+    assert_same(t.clamp(max=tx.asarray([0, -1, 3])), a.clip(max=np.array([0, -1, 3])))
     free = t.clip()
     free[0] = 9
     assert t[0].item() == -3
@@ -325,13 +325,13 @@ def test_clip() -> None:
 
 @pytest.mark.parametrize("source", ["bool", "uint8", "int32", "int64", "float32", "float64"])
 @pytest.mark.parametrize("to", ["bool", "uint8", "int8", "int64", "float16", "float32", "float64"])
-def test_astype(source: str, to: str) -> None:
+def test_astype_equals_numpy(source: str, to: str) -> None:
     a = np.array([0, 1, 1, 0] if source == "bool" else [0, 1, 100, 127], source)
-    same(tx.asarray(a).astype(to), a.astype(to))
+    assert_same(tx.asarray(a).astype(to), a.astype(to))
     assert tx.asarray(a).astype("bfloat16").tolist() == a.astype(np.float32).tolist()
 
 
-def test_astype_saturates_floats_and_copies_unless_told() -> None:
+def test_astype_saturates_floats_and_copies_by_default() -> None:
     t = tx.asarray([1e10, -1e10, float("nan"), float("inf"), -2.9])
     assert t.astype(tx.int8).tolist() == [127, -128, 0, 127, -2]
     assert t.astype(tx.uint16).tolist() == [65535, 0, 0, 65535, 0]
@@ -342,32 +342,32 @@ def test_astype_saturates_floats_and_copies_unless_told() -> None:
             t.astype(wrong)
 
 
-# The order of the result in memory
+# Memory order of results
 
 
-def test_a_result_lies_in_memory_as_its_operands_do() -> None:
+def test_elementwise_result_keeps_the_memory_order_of_its_operands() -> None:
     t = tx.asarray(np.arange(24.0)).reshape(2, 3, 4)
-    last = t.permute(1, 2, 0)
-    for found in (last + 1, last * last.copy().permute(2, 0, 1).copy().permute(1, 2, 0), last.exp(), last > 3):
-        assert found.strides == (4, 1, 12)
-    assert (last + tx.ones(2)).strides == (4, 1, 12)  # what is broadcast does not count
-    assert last.astype(tx.float32).strides == (4, 1, 12)
-    assert (last[::-1] - 1).strides == (4, 1, 12)
-    same(last[::-1] - 1, np.arange(24.0).reshape(2, 3, 4).transpose(1, 2, 0)[::-1] - 1)
+    permuted = t.permute(1, 2, 0)
+    for result in (permuted + 1, permuted * permuted.copy().permute(2, 0, 1).copy().permute(1, 2, 0), permuted.exp(), permuted > 3):
+        assert result.strides == (4, 1, 12)
+    assert (permuted + tx.ones(2)).strides == (4, 1, 12)  # a broadcast operand does not affect the memory order
+    assert permuted.astype(tx.float32).strides == (4, 1, 12)
+    assert (permuted[::-1] - 1).strides == (4, 1, 12)
+    assert_same(permuted[::-1] - 1, np.arange(24.0).reshape(2, 3, 4).transpose(1, 2, 0)[::-1] - 1)
 
 
-def test_a_result_of_operands_in_several_orders_is_row_major() -> None:
+def test_elementwise_result_of_different_memory_orders_is_row_major() -> None:
     square = tx.asarray(np.arange(9.0)).reshape(3, 3)
-    chain = tx.zeros((9, 2)).T.reshape(3, 6)[:, ::2]  # no one step leads from element to element
-    for found in (square + square.T, square.T + square, chain + square.T, square.T + chain):
-        assert found.is_contiguous()
+    chain = tx.zeros((9, 2)).T.reshape(3, 6)[:, ::2]  # a view chain, which has no strides
+    for result in (square + square.T, square.T + square, chain + square.T, square.T + chain):
+        assert result.is_contiguous()
     assert (square.expand(2, 3, 3).permute(1, 2, 0) + 0).is_contiguous()
     assert (tx.ones((1, 6))[:, ::2] + 1).strides == (3, 1)  # an axis of size 1 stays where it is
-    same(square + square.T, np.arange(9.0).reshape(3, 3) + np.arange(9.0).reshape(3, 3).T)
+    assert_same(square + square.T, np.arange(9.0).reshape(3, 3) + np.arange(9.0).reshape(3, 3).T)
 
 
 @pytest.mark.parametrize("name", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
-def test_int64_and_uint64_compare_as_the_numbers_that_they_are(name: str) -> None:
+def test_comparison_of_int64_with_uint64_is_exact(name: str) -> None:
     signed = [-(2**63), -1, 0, 5, 2**53 + 1, 2**63 - 1]
     unsigned = [0, 5, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1]
     a, b = tx.asarray(signed).expand_dims(1), tx.asarray(unsigned, dtype=tx.uint64)
@@ -378,7 +378,7 @@ def test_int64_and_uint64_compare_as_the_numbers_that_they_are(name: str) -> Non
     assert compare(a[1, 0], b[0]).item() is compare(-1, 0)
 
 
-def test_bounds_beyond_the_dtype_bound_nothing() -> None:
+def test_clip_ignores_bounds_beyond_the_dtype_if_all_elements_fit() -> None:
     t = tx.asarray([0, 7, 255], dtype=tx.uint8)
     assert t.clip(-1, 300).tolist() == [0, 7, 255] and t.clip(-(10**30), 9).tolist() == [0, 7, 9]
     assert tx.clip(t, 3, 2**70).tolist() == [3, 7, 255]
@@ -387,7 +387,7 @@ def test_bounds_beyond_the_dtype_bound_nothing() -> None:
             t.clip(*bounds)
 
 
-def test_fill_is_numpys_way_to_write_one_number_everywhere() -> None:
+def test_fill_writes_one_number_and_returns_none() -> None:
     t = tx.zeros((2, 3))
     assert t.fill(7) is None and t[:, 1].fill(1.5) is None
     assert t.tolist() == [[7.0, 1.5, 7.0]] * 2

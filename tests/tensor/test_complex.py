@@ -1,4 +1,4 @@
-"""Complex tensors: how they are made, shown, moved, written and shared with others."""
+"""Complex tensors: creation, text, movement, writes, and memory shared with other libraries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOTH = pytest.mark.parametrize("dtype", [tx.complex64, tx.complex128], ids=str)
 
 
 def numbers(*shape: int, dtype: tx.DType = tx.complex128, seed: int = 0) -> Any:
-    """Whole numbers with whole imaginary parts, all different in one of both."""
+    """Return an array of complex numbers whose parts are small random integers."""
     rng = np.random.default_rng(seed)
     return (rng.integers(-9, 10, shape) + 1j * rng.integers(-9, 10, shape)).astype(dtype.numpy)
 
@@ -24,7 +24,7 @@ def numbers(*shape: int, dtype: tx.DType = tx.complex128, seed: int = 0) -> Any:
 # --- made of numbers --------------------------------------------------------------------------------------------------
 
 
-def test_from_python_s_numbers() -> None:
+def test_asarray_of_complex_numbers_chooses_the_dtype() -> None:
     assert tx.asarray(1j).dtype is tx.asarray([1, 2.5, 3 - 1j]).dtype is tx.complex128
     assert tx.asarray([[1, 2j], [True, 0.5]]).tolist() == [[1, 2j], [1, 0.5]]
     assert tx.asarray([1j, 2], dtype=tx.complex64).dtype is tx.asarray([np.complex64(1)]).dtype is tx.complex64
@@ -35,7 +35,7 @@ def test_from_python_s_numbers() -> None:
 
 
 @BOTH
-def test_from_rules(dtype: tx.DType) -> None:
+def test_creation_functions_accept_complex_dtypes(dtype: tx.DType) -> None:
     assert tx.full((2, 2), 1 - 2j, dtype=dtype).tolist() == [[1 - 2j] * 2] * 2
     assert tx.full(2, 1j).dtype is tx.complex128 and tx.full(2, np.complex64(1j)).dtype is tx.complex64
     assert tx.zeros(2, dtype=dtype).tolist() == [0, 0] and tx.ones(2, dtype=dtype).tolist() == [1, 1]
@@ -47,19 +47,19 @@ def test_from_rules(dtype: tx.DType) -> None:
     assert tx.ones_like(x).dtype is tx.full_like(x, 2j).dtype is tx.empty_like(x).dtype is dtype
 
 
-def test_linspace_through_the_plane() -> None:
+def test_linspace_between_complex_numbers_equals_numpy() -> None:
     for args in ((0, 1 + 2j, 5), (1j, -3.0, 4), (2 - 1j, 2 + 1j, 1), (1j, 2j, 0)):
         for endpoint in (True, False):
-            found, wanted = tx.linspace(*args, endpoint=endpoint), np.linspace(*args, endpoint=endpoint)
-            assert found.dtype is tx.complex128
-            np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-15)
+            result, wanted = tx.linspace(*args, endpoint=endpoint), np.linspace(*args, endpoint=endpoint)
+            assert result.dtype is tx.complex128
+            np.testing.assert_allclose(result.to_numpy(), wanted, rtol=1e-15)
     with pytest.raises(DTypeError, match="linspace: complex128 as float32 would drop"):
         tx.linspace(0, 1j, 3, dtype=tx.float32)
     with pytest.raises(DTypeError, match=r"arange: 1j is complex"):
         tx.arange(1j)  # type: ignore[arg-type]
 
 
-def test_casts() -> None:
+def test_casts_from_complex_to_real_raise() -> None:
     x = tx.asarray([1 + 2j, 0j, -3.5])
     assert x.astype(tx.complex64).dtype is tx.complex64 and x.astype(tx.bool).tolist() == [True, False, True]
     for source in (tx.bool, tx.uint8, tx.int64, tx.float16, tx.bfloat16, tx.float64):
@@ -90,7 +90,7 @@ def test_casts() -> None:
 
 
 @BOTH
-def test_parts_are_views(dtype: tx.DType) -> None:
+def test_real_and_imag_are_writable_views(dtype: tx.DType) -> None:
     model = numbers(4, 5, dtype=dtype)
     t = tx.asarray(model.copy())
     t.real[1:, ::2] = -7
@@ -109,7 +109,7 @@ def test_parts_are_views(dtype: tx.DType) -> None:
     assert pending.real[0].tolist() == [0] * 5 and pending.imag.tolist() == model.real.tolist()
 
 
-def test_parts_of_real_tensors() -> None:
+def test_imag_of_real_tensor_is_read_only_zeros() -> None:
     t = tx.arange(4.0)
     t.real[1] = 9
     assert t.tolist() == [0, 9, 2, 3] and t.imag.tolist() == [0] * 4 and t.imag.dtype is t.dtype
@@ -118,7 +118,7 @@ def test_parts_of_real_tensors() -> None:
     assert tx.real(t).tolist() == tx.conj(t).tolist() == t.tolist() and tx.imag(t).tolist() == [0] * 4
 
 
-def test_the_functions_make_new_tensors() -> None:
+def test_real_and_imag_functions_return_new_tensors() -> None:
     t = tx.asarray([1 + 2j])
     r, i = tx.real(t), tx.imag(t)
     t[0] = 0
@@ -129,7 +129,7 @@ def test_the_functions_make_new_tensors() -> None:
 
 
 @BOTH
-def test_bytes_seen_otherwise(dtype: tx.DType) -> None:
+def test_view_as_real_dtype_shares_memory(dtype: tx.DType) -> None:
     t = tx.asarray(numbers(3, 4, dtype=dtype))
     pairs = t.view(dtype.part)
     assert pairs.shape == (3, 8) and pairs.tolist() == t.to_numpy().view(dtype.part.numpy).tolist()
@@ -142,7 +142,7 @@ def test_bytes_seen_otherwise(dtype: tx.DType) -> None:
 
 
 @BOTH
-def test_movement_and_indexing(dtype: tx.DType) -> None:
+def test_movement_and_indexing_of_complex_tensors_equal_numpy(dtype: tx.DType) -> None:
     model = numbers(6, 7, dtype=dtype)
     t = tx.asarray(model)
     index = np.array([[0, -1], [3, 3]])
@@ -165,7 +165,7 @@ def test_movement_and_indexing(dtype: tx.DType) -> None:
 
 @BOTH
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 5, -1, -2, -3])
-def test_writes_in_steps(dtype: tx.DType, step: int) -> None:
+def test_writes_to_strided_complex_views_equal_numpy(dtype: tx.DType, step: int) -> None:
     for n in (1, 5, 40, 131):
         size = (n - 1) * abs(step) + 1
         model, values = numbers(3, size, dtype=dtype), numbers(3, n, dtype=dtype, seed=1)
@@ -177,7 +177,7 @@ def test_writes_in_steps(dtype: tx.DType, step: int) -> None:
 
 
 @BOTH
-def test_real_values_into_complex_memory(dtype: tx.DType) -> None:
+def test_real_values_can_be_written_to_complex_tensors(dtype: tx.DType) -> None:
     t = tx.asarray(numbers(3, 3, dtype=dtype))
     t[0] = tx.arange(3)
     t[1, 1] = 2.5
@@ -194,14 +194,14 @@ def test_real_values_into_complex_memory(dtype: tx.DType) -> None:
     assert t[0].tolist() == [1, 4, 9] and t.dtype is dtype
 
 
-def test_signed_zeros_infinities_and_nan_are_kept() -> None:
+def test_complex_copies_keep_signed_zeros_infinities_and_nan() -> None:
     values = np.empty(6, complex)
     values.real, values.imag = [0.0, -0.0, inf, nan, -0.0, 1], [-0.0, -0.0, nan, -inf, 0.0, -0.0]
     t = tx.asarray(values)
-    for seen in (t.copy(), +t, t[::-1].copy()[::-1], tx.where(t == t, t, t)):
-        found = seen.to_numpy()
-        np.testing.assert_array_equal(found.view(float), values.view(float))
-        np.testing.assert_array_equal(np.signbit(found.view(float)), np.signbit(values.view(float)))
+    for copied in (t.copy(), +t, t[::-1].copy()[::-1], tx.where(t == t, t, t)):
+        result = copied.to_numpy()
+        np.testing.assert_array_equal(result.view(float), values.view(float))
+        np.testing.assert_array_equal(np.signbit(result.view(float)), np.signbit(values.view(float)))
     assert (-t).to_numpy().tobytes() == (-values).tobytes()
     assert (t == t).tolist() == [True, True, False, False, True, True]
 
@@ -210,7 +210,7 @@ def test_signed_zeros_infinities_and_nan_are_kept() -> None:
 
 
 @BOTH
-def test_single_numbers(dtype: tx.DType) -> None:
+def test_complex_elements_convert_to_python_numbers(dtype: tx.DType) -> None:
     t = tx.asarray([1 + 2j, 3.0], dtype=dtype)
     assert t[0].item() == complex(t[0]) == t.item(0) == 1 + 2j and type(t[0].item()) is complex
     assert bool(t[0]) and not bool(t[0] * 0) and 3 in t and 1 + 2j in t and 2j not in t
@@ -228,7 +228,7 @@ def test_single_numbers(dtype: tx.DType) -> None:
     assert round(tx.asarray([1.26 + 2.34j]), 1).tolist() == [1.3 + 2.3j]
 
 
-def test_weak_numbers() -> None:
+def test_python_complex_numbers_promote_weakly() -> None:
     assert (tx.ones(2, dtype=tx.float32) * 1j).dtype is (1j + tx.ones(2, dtype=tx.float16)).dtype is tx.complex64
     assert (tx.ones(2, dtype=tx.int8) + 1j).dtype is (tx.ones(2) - 1j).dtype is tx.complex128
     assert (
@@ -238,7 +238,7 @@ def test_weak_numbers() -> None:
     assert (tx.asarray([1, 2]) == 1 + 0j).tolist() == [True, False]
 
 
-def test_shown_as_numpy_shows_them() -> None:
+def test_complex_tensors_print_as_in_numpy() -> None:
     t = tx.asarray([[1 + 2j, 3.5 - 1j], [-0.25 - 0.001j, complex(0, -0.0)]])
     assert str(t) == " 1.  +2.j      3.5 -1.j\n-0.25-0.001j   0.  -0.j"
     assert repr(tx.asarray([1e10 + 1j])) == "Tensor (1,) complex128\n1.e+10+1.j"
@@ -248,7 +248,7 @@ def test_shown_as_numpy_shows_them() -> None:
 
 
 @BOTH
-def test_shared_with_numpy_and_others(dtype: tx.DType) -> None:
+def test_complex_memory_is_shared_with_numpy_and_dlpack(dtype: tx.DType) -> None:
     array = numbers(3, 4, dtype=dtype)
     shared = tx.asarray(array, copy=False)
     shared *= 1j
@@ -273,28 +273,28 @@ def test_shared_with_numpy_and_others(dtype: tx.DType) -> None:
     )
     swapped = array.astype(array.dtype.newbyteorder())
     assert tx.asarray(swapped).tolist() == array.tolist()
-    odd = np.zeros(33, np.uint8)[1:].view(dtype.numpy)  # an address that is no multiple of a part's size
+    odd = np.zeros(33, np.uint8)[1:].view(dtype.numpy)  # an address that is no multiple of the part's itemsize
     assert tx.asarray(odd).tolist() == [0] * (32 // dtype.itemsize)
 
 
-def test_memory_of_floats_as_complex_numbers() -> None:
+def test_asarray_shares_complex_arrays_aligned_to_8_bytes() -> None:
     floats = np.arange(9.0)
-    array = floats[1:].view(complex)  # its address is a multiple of 8 bytes, not of 16
+    array = floats[1:].view(complex)  # aligned to 8 bytes, but not to 16
     t = tx.asarray(array, copy=False)
     t += 1
     assert floats.tolist() == [0, 2, 2, 4, 4, 6, 6, 8, 8]
 
 
-def test_nothing_at_all() -> None:
-    none = tx.zeros((0, 3), dtype=tx.complex64)
-    assert (none * 1j + none).tolist() == [] and none.real.shape == none.imag.shape == (0, 3)
-    assert (none @ tx.ones((3, 2), dtype=tx.complex64)).shape == (0, 2)
-    assert (tx.ones((2, 0), dtype=tx.complex64) @ none).tolist() == [[0] * 3] * 2 and str(none) == "(no elements)"
+def test_complex_operations_without_elements() -> None:
+    empty = tx.zeros((0, 3), dtype=tx.complex64)
+    assert (empty * 1j + empty).tolist() == [] and empty.real.shape == empty.imag.shape == (0, 3)
+    assert (empty @ tx.ones((3, 2), dtype=tx.complex64)).shape == (0, 2)
+    assert (tx.ones((2, 0), dtype=tx.complex64) @ empty).tolist() == [[0] * 3] * 2 and str(empty) == "(no elements)"
 
 
-def test_parts_are_set_and_changed_in_place() -> None:
+def test_real_and_imag_can_be_assigned_and_updated_in_place() -> None:
     model = np.array([1 + 2j, 3 - 4j, 5j])
-    t, whole = tx.asarray(model), tx.asarray([1.0, 2.0])
+    t, reals = tx.asarray(model), tx.asarray([1.0, 2.0])
     for x in (t, model):
         x.real += 1
         x.imag *= 2
@@ -303,13 +303,13 @@ def test_parts_are_set_and_changed_in_place() -> None:
     assert t.tolist() == model.tolist()
     t.imag, model.imag = tx.asarray([9.0, 8.0, 7.0]), [9.0, 8.0, 7.0]
     assert t.tolist() == model.tolist()
-    whole.real += 1
-    assert whole.tolist() == [2.0, 3.0]
+    reals.real += 1
+    assert reals.tolist() == [2.0, 3.0]
     with pytest.raises(ReadOnlyError, match="float64 has no imaginary parts"):
-        whole.imag = 1
+        reals.imag = 1
 
 
-def test_derivatives_go_through_parts_that_are_changed() -> None:
+def test_gradient_flows_through_writes_to_the_real_part() -> None:
     z = tx.asarray([1 + 2j, 3 + 0j]).requires_grad_()
     w = z * 2
     w.real += 1
@@ -317,7 +317,7 @@ def test_derivatives_go_through_parts_that_are_changed() -> None:
     assert z.grad is not None and z.grad.tolist() == [12 + 2j, 28 + 2j]
 
 
-def test_conjugate_is_another_name_of_conj() -> None:
+def test_conjugate_method_is_an_alias_of_conj() -> None:
     x = tx.asarray([1 + 2j, -3j])
     assert x.conjugate().tolist() == [1 - 2j, 3j] and tx.asarray([2]).conjugate().tolist() == [2]
     assert tx.grad(lambda t: (t.conjugate() * (1 + 2j)).real.sum())(x).tolist() == [1 + 2j, 1 + 2j]

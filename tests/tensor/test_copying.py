@@ -1,4 +1,4 @@
-"""Tensors put together by machine code: the same as NumPy puts together, no reference too many, and nothing that is not plain."""
+"""Tensors joined by the fast path: the results equal NumPy's, reference counts stay, and unusual pieces take the fallback."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ DTYPES = (tx.float64, tx.float32, tx.float16, tx.bfloat16, tx.int64, tx.int8, tx
 
 
 class Counting:
-    """The machine code, and how often it has copied."""
+    """The copying functions of the fast path, with a count of the successful copies."""
 
-    def __init__(self, own: copying.Copier) -> None:
-        self.own, self.done = own, 0
+    def __init__(self, copier: copying.Copier) -> None:
+        self.copier, self.copy_count = copier, 0
 
     def specs(self, *args: Any) -> bool:
-        return self.own.specs(*args)
+        return self.copier.specs(*args)
 
     def copy(self, *args: Any) -> bool:
-        done = self.own.copy(*args)
-        self.done += done
-        return done
+        is_copied = self.copier.copy(*args)
+        self.copy_count += is_copied
+        return is_copied
 
     def copy_alike(self, *args: Any) -> bool:
-        done = self.own.copy_alike(*args)
-        self.done += done
-        return done
+        is_copied = self.copier.copy_alike(*args)
+        self.copy_count += is_copied
+        return is_copied
 
 
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counting]:
     if not copying.copiers:
         pytest.skip(f"there is no short way: {shortcut.state}")
-    found = Counting(copying.copiers[0])
-    monkeypatch.setattr(copying, "copiers", [copying.Copier(found.specs, found.copy, found.copy_alike)])
-    yield found
+    result = Counting(copying.copiers[0])
+    monkeypatch.setattr(copying, "copiers", [copying.Copier(result.specs, result.copy, result.copy_alike)])
+    yield result
 
 
 def tensors(arrays: list[Array], dtypes: tuple[tx.DType, ...] = (tx.float64,)) -> list[tx.Tensor]:
@@ -55,76 +55,76 @@ def arrays_of(shapes: list[tuple[int, ...]]) -> list[Array]:
     return [(np.arange(np.prod(shape)).reshape(shape) + k) % 2 for k, shape in enumerate(shapes)]
 
 
-def of_elements(dtype: tx.DType, count: int) -> list[tx.Tensor]:
+def element_tensors(dtype: tx.DType, count: int) -> list[tx.Tensor]:
     row = tx.asarray(np.arange(count) % 2).astype(dtype).realize()
     return [row[k] for k in range(count)]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_pieces_of_one_dtype(dtype: tx.DType, counting: Counting) -> None:
+def test_concat_of_one_dtype_is_copied_by_the_fast_path(dtype: tx.DType, counting: Counting) -> None:
     for shapes, axis in (([(3, 2)] * 5, 0), ([(3, 2)] * 5, 1), ([(3, k) for k in range(6)], 1), ([(k, 2) for k in range(6)], None)):
         arrays = arrays_of(shapes)  # type: ignore[arg-type]
-        found, expected = tx.concat(tensors(arrays, (dtype,)), axis=axis), np.concatenate(arrays, axis=axis)
-        assert found.dtype is dtype and found.tolist() == expected.astype(complex if dtype is tx.complex64 else float).tolist()
-    assert counting.done == 4
+        result, expected = tx.concat(tensors(arrays, (dtype,)), axis=axis), np.concatenate(arrays, axis=axis)
+        assert result.dtype is dtype and result.tolist() == expected.astype(complex if dtype is tx.complex64 else float).tolist()
+    assert counting.copy_count == 4
 
 
 @pytest.mark.parametrize("dtypes", [DTYPES[:3], (tx.bool, tx.int8, tx.int64), (tx.complex64, tx.float64)], ids=str)
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
-def test_pieces_of_several_dtypes(dtypes: tuple[tx.DType, ...], axis: int, counting: Counting) -> None:
+def test_joins_of_several_dtypes_are_copied_by_the_fast_path(dtypes: tuple[tx.DType, ...], axis: int, counting: Counting) -> None:
     arrays = arrays_of([(2, 3)] * 20)
-    parts = tensors(arrays, dtypes)
-    stacked = tx.stack(parts, axis=axis)
+    pieces = tensors(arrays, dtypes)
+    stacked = tx.stack(pieces, axis=axis)
     assert stacked.dtype is tx.result_type(*dtypes)
     assert stacked.tolist() == np.stack(arrays, axis=axis).astype(stacked.dtype.numpy).tolist()
     if axis < 2:
-        assert tx.concat(parts, axis=axis).tolist() == np.concatenate(arrays, axis).astype(stacked.dtype.numpy).tolist()
+        assert tx.concat(pieces, axis=axis).tolist() == np.concatenate(arrays, axis).astype(stacked.dtype.numpy).tolist()
     lengths = arrays_of([(k % 4, 3) for k in range(20)])
     for along in (0, None):
         expected = np.concatenate(lengths, along).astype(stacked.dtype.numpy)
         assert tx.concat(tensors(lengths, dtypes), axis=along).tolist() == expected.tolist()
-    assert counting.done == (4 if axis < 2 else 3)
+    assert counting.copy_count == (4 if axis < 2 else 3)
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d not in (tx.float16, tx.bfloat16, tx.uint64, tx.complex64)], ids=str)
-def test_known_elements(dtype: tx.DType, counting: Counting) -> None:
+def test_known_scalars_are_joined_by_the_fast_path(dtype: tx.DType, counting: Counting) -> None:
     for make in (tx.asarray, tx.stack):
-        found = make(of_elements(dtype, 7))  # type: ignore[operator]
-        assert found.dtype is dtype and found.tolist() == [0, 1, 0, 1, 0, 1, 0]
-    beside = of_elements(dtype, 3)
-    assert beside[1].storage.node.buffer is not None  # now it has memory
-    assert tx.stack([*beside, tx.asarray(1).astype(dtype).realize()]).tolist() == [0, 1, 0, 1]
-    assert counting.done == 3
+        result = make(element_tensors(dtype, 7))  # type: ignore[operator]
+        assert result.dtype is dtype and result.tolist() == [0, 1, 0, 1, 0, 1, 0]
+    elements = element_tensors(dtype, 3)
+    assert elements[1].storage.node.buffer is not None  # reading `buffer` gives the element memory
+    assert tx.stack([*elements, tx.asarray(1).astype(dtype).realize()]).tolist() == [0, 1, 0, 1]
+    assert counting.copy_count == 3
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_elements_of_every_dtype_are_put_together(dtype: tx.DType) -> None:
-    assert tx.asarray(of_elements(dtype, 7)).tolist() == [0, 1, 0, 1, 0, 1, 0]
+def test_asarray_joins_scalars_of_every_dtype(dtype: tx.DType) -> None:
+    assert tx.asarray(element_tensors(dtype, 7)).tolist() == [0, 1, 0, 1, 0, 1, 0]
 
 
-def test_an_element_seen_as_another_dtype_is_not_its_number() -> None:
-    one = tx.asarray([1.0, 2.0])[0].view(tx.int64)
-    assert tx.stack([one, one]).tolist() == [np.float64(1.0).view(np.int64)] * 2
+def test_stack_of_reinterpreted_scalars_uses_their_bits() -> None:
+    bits = tx.asarray([1.0, 2.0])[0].view(tx.int64)
+    assert tx.stack([bits, bits]).tolist() == [np.float64(1.0).view(np.int64)] * 2
 
 
-def test_views_are_read_where_they_begin(counting: Counting) -> None:
+def test_joined_views_are_read_at_their_offsets(counting: Counting) -> None:
     m = tx.asarray(np.arange(24.0).reshape(6, 4)).realize()
     rows = [m[k] for k in (3, 0, 5)]
     assert tx.stack(rows).tolist() == m.numpy()[[3, 0, 5]].tolist()
     assert tx.stack([m.view(tx.int64)[k] for k in (1, 2)]).view(tx.float64).tolist() == m.numpy()[1:3].tolist()
     assert tx.concat([m[0, 1:3], m[2, :1], m[5]]).tolist() == [1, 2, 8, 20, 21, 22, 23]
-    assert counting.done == 3
+    assert counting.copy_count == 3
 
 
 def _subclass(t: tx.Tensor) -> tx.Tensor:
-    class Own(tx.Tensor):
+    class Subclass(tx.Tensor):
         pass
 
-    return Own(t.storage, t.layout, t.dtype)
+    return Subclass(t.storage, t.layout, t.dtype)
 
 
 @pytest.mark.parametrize(
-    "other",
+    "change",
     [
         lambda t: t[::-1],
         lambda t: t[0].expand(2, 2),
@@ -136,53 +136,53 @@ def _subclass(t: tx.Tensor) -> tx.Tensor:
         lambda t: t.numpy(),
     ],
 )
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_what_is_not_plain_is_put_together_all_the_same(other: Callable[[tx.Tensor], Any], place: int) -> None:
-    plain = [tx.asarray([[1.0, 2.0], [3.0, 4.0]]).realize() + k for k in range(3)]
-    parts = [t.realize() for t in plain]
-    parts[place] = other(parts[place])
-    expected = np.stack([np.asarray(p.tolist()) for p in parts])
-    for found in (tx.stack(parts), tx.asarray(parts), tx.concat(parts).reshape(3, 2, 2)):
-        assert found.tolist() == expected.tolist()
-    if getattr(parts[place], "requires_grad", False):
-        assert tx.stack(parts).requires_grad
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_joins_with_one_unusual_piece_equal_numpy(change: Callable[[tx.Tensor], Any], position: int) -> None:
+    plain_pieces = [tx.asarray([[1.0, 2.0], [3.0, 4.0]]).realize() + k for k in range(3)]
+    pieces = [t.realize() for t in plain_pieces]
+    pieces[position] = change(pieces[position])
+    expected = np.stack([np.asarray(p.tolist()) for p in pieces])
+    for result in (tx.stack(pieces), tx.asarray(pieces), tx.concat(pieces).reshape(3, 2, 2)):
+        assert result.tolist() == expected.tolist()
+    if getattr(pieces[position], "requires_grad", False):
+        assert tx.stack(pieces).requires_grad
 
 
-def test_no_reference_is_left_or_lost(counting: Counting) -> None:
+def test_joins_keep_reference_counts(counting: Counting) -> None:
     row = tx.asarray(np.arange(6.0)).realize()
-    parts = [*tensors(arrays_of([(3,)] * 4)), row[1:4], *[row[k, ...].reshape(1).expand(1) for k in range(1)]]
-    alike, lengths, elements = parts[:4], parts, of_elements(tx.float64, 5)
-    kinds = tensors(arrays_of([(3,)] * 6), (tx.float64, tx.int64))
-    things = [t for ts in (alike, lengths, elements, kinds) for t in ts]
-    things += [t.spec for t in things] + [t.storage for t in things]  # type: ignore[misc]
-    things += [t.storage.node.buffer for t in alike]  # type: ignore[misc]
+    pieces = [*tensors(arrays_of([(3,)] * 4)), row[1:4], *[row[k, ...].reshape(1).expand(1) for k in range(1)]]
+    equal_pieces, lengths, elements = pieces[:4], pieces, element_tensors(tx.float64, 5)
+    mixed_pieces = tensors(arrays_of([(3,)] * 6), (tx.float64, tx.int64))
+    objects = [t for ts in (equal_pieces, lengths, elements, mixed_pieces) for t in ts]
+    objects += [t.spec for t in objects] + [t.storage for t in objects]  # type: ignore[misc]
+    objects += [t.storage.node.buffer for t in equal_pieces]  # type: ignore[misc]
 
     def rounds(n: int) -> None:
         for _ in range(n):
-            tx.stack(alike), tx.concat(lengths), tx.stack(elements), tx.stack(kinds), tx.concat(kinds)
+            tx.stack(equal_pieces), tx.concat(lengths), tx.stack(elements), tx.stack(mixed_pieces), tx.concat(mixed_pieces)
             with pytest.raises(tx.errors.ShapeError):
                 tx.stack(lengths)
 
     rounds(3)
     gc.collect()
-    before = [sys.getrefcount(x) for x in things]
+    before = [sys.getrefcount(x) for x in objects]
     rounds(50)
     gc.collect()
-    after = [sys.getrefcount(x) for x in things]
+    after = [sys.getrefcount(x) for x in objects]
     assert max(abs(b - a) for a, b in zip(before, after, strict=True)) < 10
 
 
-def test_what_is_written_while_specs_are_asked_is_read(monkeypatch: pytest.MonkeyPatch, counting: Counting) -> None:
-    """Python runs between the look at the pieces and the copy."""
-    parts = tensors(arrays_of([(k + 1,) for k in range(4)]))
-    before = [t.tolist() for t in parts]
+def test_write_between_examination_and_copy_is_seen(monkeypatch: pytest.MonkeyPatch, counting: Counting) -> None:
+    """Python code may run between the examination of the pieces and the copy."""
+    pieces = tensors(arrays_of([(k + 1,) for k in range(4)]))
+    before = [t.tolist() for t in pieces]
 
-    def writes(*args: Any) -> bool:
-        done = counting.own.specs(*args)
-        parts[2][...] = parts[2] * 0 + 7  # pending, in the place of what was in memory
-        return done
+    def examine_and_write(*args: Any) -> bool:
+        is_known = counting.copier.specs(*args)
+        pieces[2][...] = pieces[2] * 0 + 7  # the piece is pending from now on
+        return is_known
 
-    monkeypatch.setattr(copying, "copiers", [copying.Copier(writes, counting.copy, counting.copy_alike)])
-    found = tx.concat(parts).tolist()
+    monkeypatch.setattr(copying, "copiers", [copying.Copier(examine_and_write, counting.copy, counting.copy_alike)])
+    result = tx.concat(pieces).tolist()
     before[2] = [7.0] * 3
-    assert found == [x for row in before for x in row]
+    assert result == [x for row in before for x in row]

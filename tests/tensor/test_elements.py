@@ -1,4 +1,4 @@
-"""One element: as many integers as axes give a value, which later writes do not change, and an Ellipsis a view. As in NumPy."""
+"""Single elements, as in NumPy: as many integers as axes give a value that later writes do not change; an added Ellipsis gives a view."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NUMBERS: dict[str, Any] = {
 }
 
 
-# Programs that mean the same for arrays
+# Programs that run on tensors and on arrays
 
 
 def swapped(x: Any) -> Any:
@@ -57,11 +57,11 @@ def normalised(x: Any) -> Any:
 
 
 def history(x: Any) -> Any:
-    found = []
+    result = []
     for _ in range(3):
-        found.append(x[0])
+        result.append(x[0])
         x[0] += x[1] * 2
-    return found[0] + 10 * found[1] + 100 * found[2]
+    return result[0] + 10 * result[1] + 100 * result[2]
 
 
 def running_sum_by_iteration(x: Any) -> Any:
@@ -128,22 +128,22 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
-def test_programs_mean_what_they_mean_for_arrays(program: Callable[[Any], Any], form: str) -> None:
+def test_programs_that_use_elements_equal_numpy(program: Callable[[Any], Any], form: str) -> None:
     t = FORMS[form](tx.asarray([5.0, 3.0, -1.0, 8.0, 2.0]))
     a = t.to_numpy()
     if form == "pending":
         t = FORMS[form](tx.asarray([5.0, 3.0, -1.0, 8.0, 2.0]))
-    found, expected = program(t), program(a)
-    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-15)
+    result, expected = program(t), program(a)
+    np.testing.assert_allclose(np.asarray(result), expected, rtol=1e-15)
     np.testing.assert_allclose(t.to_numpy(), a, rtol=1e-15)
 
 
-# What it is
+# Values
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("pending", [False, True])
-def test_every_dtype(name: str, pending: bool) -> None:
+def test_elements_of_every_dtype_keep_their_value(name: str, pending: bool) -> None:
     t = tx.asarray(NUMBERS[name], dtype=name)
     expected, bits = t.tolist(), t.copy().tobytes()
     if pending:
@@ -169,7 +169,7 @@ def test_every_dtype(name: str, pending: bool) -> None:
     assert repr(t.tolist()) == repr(expected[1:] * 2)
 
 
-def test_ints_of_any_kind_and_what_else_there_may_be() -> None:
+def test_integer_keys_give_values_and_keys_with_ellipsis_give_views() -> None:
     t = tx.arange(6).reshape(2, 3)
     for key in ((1, 2), (-1, -1), (np.int8(1), 2), (tx.asarray(1), tx.asarray(2)), (np.array(1), np.uint64(2))):
         assert t[key].storage is not t.storage
@@ -187,7 +187,7 @@ def test_ints_of_any_kind_and_what_else_there_may_be() -> None:
             t[key]
 
 
-def test_a_value_may_be_written_and_nobody_else_sees_it() -> None:
+def test_writes_to_an_element_do_not_change_its_source() -> None:
     t = tx.arange(3)
     e = t[1]
     view = e.reshape(1, 1)
@@ -205,28 +205,28 @@ def test_a_value_may_be_written_and_nobody_else_sees_it() -> None:
         t[0].item(0)
 
 
-def test_in_place_on_views_of_a_value() -> None:
+def test_in_place_operations_on_views_of_an_element() -> None:
     t = tx.asarray([1, 2])
-    one, other = t[0], t[0]
-    wide, row = one.expand(2), other.reshape(1)
+    first_element, second_element = t[0], t[0]
+    wide, row = first_element.expand(2), second_element.reshape(1)
     with pytest.raises(ReadOnlyError):
         wide += tx.asarray([1, 2])
     with pytest.raises(DTypeError):
-        one += 0.5
+        first_element += 0.5
     row += 5
-    assert (one.item(), wide.tolist(), other.item(), row.tolist(), t.tolist()) == (1, [1, 1], 6, [6], [1, 2])
-    alias = other[...]
-    other *= 2
+    assert (first_element.item(), wide.tolist(), second_element.item(), row.tolist(), t.tolist()) == (1, [1, 1], 6, [6], [1, 2])
+    alias = second_element[...]
+    second_element *= 2
     alias -= 1
-    assert (other.item(), row.tolist()) == (11, [11])
+    assert (second_element.item(), row.tolist()) == (11, [11])
     held = t[1]
-    same = held.reshape(())
+    held_view = held.reshape(())
     held += 1
-    same += held
+    held_view += held
     assert (held.item(), t[1].item()) == (6, 2)
 
 
-def test_its_bytes_can_be_seen_as_another_dtype() -> None:
+def test_element_can_be_viewed_as_another_dtype() -> None:
     z = tx.asarray([1 + 2j, 3 - 4j])
     e = z[1]
     assert (e.real.item(), e.imag.item(), z.imag[0].item(), z.real[1].item()) == (3.0, -4.0, 2.0, 3.0)
@@ -238,11 +238,11 @@ def test_its_bytes_can_be_seen_as_another_dtype() -> None:
     assert pending[0].item() == (x * 2)[0].view(tx.uint32).item() == 0x40000000
 
 
-# What it keeps alive, and what it computes
+# Memory and evaluation
 
 
 @pytest.mark.large
-def test_no_memory_is_kept_alive() -> None:
+def test_elements_do_not_keep_their_source_alive() -> None:
     t = tx.ones((1 << 20,)).realize()
     gc.collect()
     before = tx.memory().in_use
@@ -255,7 +255,7 @@ def test_no_memory_is_kept_alive() -> None:
     assert sum(v.item() for v in computed) == 200
 
 
-def test_a_pending_tensor_stays_pending() -> None:
+def test_reading_elements_does_not_evaluate_a_pending_tensor() -> None:
     t = tx.arange(5) * 3
     value, later, half = t[2], t[3] + 1, t[4]
     assert t.storage.node.buffer is None
@@ -265,7 +265,7 @@ def test_a_pending_tensor_stays_pending() -> None:
     assert half.item() == 12
 
 
-def test_elements_of_what_is_pending_are_computed_together() -> None:
+def test_item_evaluates_the_whole_pending_source() -> None:
     t = tx.arange(100) * 3 + 1
     elements = list(t)
     assert elements[0].item() == 1
@@ -273,7 +273,7 @@ def test_elements_of_what_is_pending_are_computed_together() -> None:
     assert [e.item() for e in elements] == list(range(1, 301, 3))
 
 
-def test_long_chains_of_elements_are_bounded() -> None:
+def test_long_chains_of_elements_give_exact_results() -> None:
     x = tx.ones(3)
     for _ in range(500):
         x = x + x[0] * 0
@@ -285,7 +285,7 @@ def test_long_chains_of_elements_are_bounded() -> None:
     assert total.item() == 500500
 
 
-def test_memory_that_others_write_is_read_at_the_call() -> None:
+def test_elements_of_shared_memory_are_read_at_the_call() -> None:
     a = np.arange(3.0)
     t = tx.asarray(a, copy=False)
     value, view = t[1], t[1, ...]
@@ -297,50 +297,50 @@ def test_memory_that_others_write_is_read_at_the_call() -> None:
     assert a.tolist() == [2.0, 2.0, 50.0]
 
 
-def test_an_element_of_what_is_pending_is_not_changed_by_who_shares_that_later() -> None:
+def test_pending_element_ignores_writes_through_a_later_export() -> None:
     t = tx.arange(3) + 1
     value = t[1]
     np.asarray(t)[1] = 50
     assert (value.item(), t[1].item()) == (2, 50)
 
 
-def test_what_is_done_with_a_number_needs_no_kernel_of_its_own() -> None:
+def test_element_operand_reuses_the_kernel_for_python_numbers() -> None:
     x, factors = tx.ones(8).realize(), tx.asarray([2.0, 3.0])
     (x * 2.0).realize()
     before = tx.compile_counts()
-    found = (x * factors[1]).realize()
+    result = (x * factors[1]).realize()
     assert tx.compile_counts() == before
-    assert found.tolist() == [3.0] * 8
+    assert result.tolist() == [3.0] * 8
 
 
-def test_a_value_keeps_its_dtype_beside_others() -> None:
+def test_element_keeps_its_dtype_in_promotion() -> None:
     wide = tx.asarray([2.0], dtype=tx.float64)
     assert (tx.ones(2, dtype=tx.float32) * wide[0]).dtype is tx.float64  # no Python number
     assert (tx.ones(2, dtype=tx.int8) + tx.asarray([300])[0]).tolist() == [301, 301]
     assert (tx.asarray([200], dtype=tx.uint8)[0] + 100).item() == 44
 
 
-def test_elements_in_functions_that_are_traced() -> None:
+def test_map_captures_the_present_value_of_elements() -> None:
     weights = tx.asarray([2.0, 3.0])
     pending = weights * 2
-    found = tx.map(lambda x: x[()] * weights[1] + pending[0], tx.asarray([1.0, 2.0]))
+    result = tx.map(lambda x: x[()] * weights[1] + pending[0], tx.asarray([1.0, 2.0]))
     weights[1] = 0
-    assert found.tolist() == [7.0, 10.0]
+    assert result.tolist() == [7.0, 10.0]
 
 
-def test_what_stands_at_each_index() -> None:
+def test_iteration_and_unbind_give_elements_or_row_views() -> None:
     v, m = tx.arange(3), tx.arange(6).reshape(2, 3)
-    for parts in (list(v), v.unbind(), tx.unstack(v), v.unstack(-1)):
-        assert all(p.storage is not v.storage and p.shape == () for p in parts)
-        assert [p.item() for p in parts] == [0, 1, 2]
-    for parts in (list(m), m.unbind(), tx.unstack(m, axis=0)):
-        assert all(p.storage is m.storage for p in parts)
+    for items in (list(v), v.unbind(), tx.unstack(v), v.unstack(-1)):
+        assert all(p.storage is not v.storage and p.shape == () for p in items)
+        assert [p.item() for p in items] == [0, 1, 2]
+    for items in (list(m), m.unbind(), tx.unstack(m, axis=0)):
+        assert all(p.storage is m.storage for p in items)
     assert [p.tolist() for p in m.unbind(1)] == [[0, 3], [1, 4], [2, 5]]
     assert all(p.storage is m.storage for p in m.unbind(1))
     assert list(tx.zeros(0)) == []
 
 
-def test_what_a_storage_of_one_element_says() -> None:
+def test_element_storage_reports_its_properties() -> None:
     storage = tx.asarray([0, 1, 2], dtype=tx.int8)[2].storage
     assert isinstance(storage, Element)
     assert (storage.dtype, storage.size, storage.nbytes, storage.tolist()) == (tx.int8, 1, 1, [2])
@@ -350,36 +350,36 @@ def test_what_a_storage_of_one_element_says() -> None:
 
 @settings(max_examples=100)
 @given(st.data())
-def test_elements_of_any_view_then_and_later(data: st.DataObject) -> None:
-    """Values are read at random between writes, by item() or in arithmetic, and all looked at in the end."""
+def test_elements_keep_their_values_across_random_writes(data: st.DataObject) -> None:
+    """Elements are read between random writes, by item() or in arithmetic, and compared at the end."""
     a = np.arange(12).reshape(3, 4)
     t = tx.asarray(a)
     a, t = data.draw(
         st.sampled_from([(a, t), (a.T[::-1], t.T[::-1]), (a.T.reshape(-1), t.T.reshape(-1)), (a + 1, t + 1)])
     )
     a = a.copy()
-    kept: list[tuple[Any, Any]] = []
+    values: list[tuple[Any, Any]] = []
     for _ in range(data.draw(st.integers(2, 8))):
         key = tuple(data.draw(st.integers(-n, n - 1)) for n in a.shape)
-        other = tuple(data.draw(st.integers(-n, n - 1)) for n in a.shape)
+        second_key = tuple(data.draw(st.integers(-n, n - 1)) for n in a.shape)
         match data.draw(st.sampled_from(["read", "read", "add", "write", "swap", "whole", "look", "copy"])):
             case "read":
-                kept.append((a[key], t[key]))
+                values.append((a[key], t[key]))
             case "add":
-                a[key] += a[other]
-                t[key] += t[other]
+                a[key] += a[second_key]
+                t[key] += t[second_key]
             case "write":
-                a[key], t[key] = a[other] * 2, t[other] * 2
+                a[key], t[key] = a[second_key] * 2, t[second_key] * 2
             case "swap":
-                a[key], a[other] = a[other], a[key]
-                t[key], t[other] = t[other], t[key]
+                a[key], a[second_key] = a[second_key], a[key]
+                t[key], t[second_key] = t[second_key], t[key]
             case "whole":
-                kept.append((a[key] + 1, t[key] + 1))
-                a[...] = a + a[other]
-                t[...] = t + t[other]
+                values.append((a[key] + 1, t[key] + 1))
+                a[...] = a + a[second_key]
+                t[...] = t + t[second_key]
             case "look":
                 assert t[key].item() == a[key]
             case "copy":
-                kept.append((a[key], t[key].copy()))
-    assert [k[1].item() for k in kept] == [k[0] for k in kept]
+                values.append((a[key], t[key].copy()))
+    assert [k[1].item() for k in values] == [k[0] for k in values]
     assert t.tolist() == a.tolist()

@@ -1,4 +1,4 @@
-"""Elements at indices that kernels look up: beside NumPy, fused with what is around them, and safe where an index is wrong."""
+"""Gathers in kernels: results equal NumPy's, gathers are fused with their readers, and wrong indices read no foreign memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.machines import current
 
 Array = np.ndarray[Any, Any]
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-MANY = FEW + 1000
+MANY_INDICES = FEW + 1000
 
 
 def table(*shape: int) -> tuple[tx.Tensor, Array]:
@@ -30,20 +30,20 @@ def table(*shape: int) -> tuple[tx.Tensor, Array]:
     return tx.asarray(array), array
 
 
-def close(found: Array, expected: Array) -> None:
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+def close(result: Array, expected: Array) -> None:
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
 def kernels_of(t: tx.Tensor) -> list[str]:
     return [kernel.name for _, kernel in planned([t.node]) if kernel is not None]
 
 
-# Beside NumPy
+# Comparison with NumPy
 
 
 @st.composite
 def indices(draw: st.DrawFn, size: int, shapes: Any) -> tuple[tx.Tensor, Array]:
-    """Good indices of an axis, as any integers, in any layout, in memory or pending."""
+    """Draw valid indices of an axis, of any integer dtype and layout, in memory or pending."""
     shape, dtype = draw(shapes), draw(st.sampled_from(INTEGERS))
     low = 0 if dtype[0] == "u" else -size
     array = np.random.default_rng(draw(st.integers(0, 99))).integers(low, size, shape).astype(dtype)
@@ -76,9 +76,9 @@ def test_any_indices_of_any_view(data: st.DataObject) -> None:
     i, numbers = data.draw(indices(a.shape[axis], SHAPES))
     key = (slice(None),) * axis
     if data.draw(st.booleans()):
-        found, expected = t[(*key, i)], a[(*key, numbers)]
+        result, expected = t[(*key, i)], a[(*key, numbers)]
     else:
-        found, expected = t.take(i, axis), np.take(a, numbers, axis)
+        result, expected = t.take(i, axis), np.take(a, numbers, axis)
     consumer: Callable[[Any, Any], Any] = data.draw(
         st.sampled_from(
             [
@@ -92,14 +92,14 @@ def test_any_indices_of_any_view(data: st.DataObject) -> None:
             ]
         )
     )
-    np.testing.assert_allclose(consumer(found, tx).to_numpy(), consumer(expected, np), rtol=1e-14)
+    np.testing.assert_allclose(consumer(result, tx).to_numpy(), consumer(expected, np), rtol=1e-14)
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-def test_every_integer_dtype_whether_few_or_many(dtype: str) -> None:
+def test_gather_accepts_every_integer_dtype(dtype: str) -> None:
     t, a = table(100)
     rng = np.random.default_rng(1)
-    for count in (3, MANY):
+    for count in (3, MANY_INDICES):
         numbers = rng.integers(0 if dtype[0] == "u" else -100, 100, count).astype(dtype)
         assert np.array_equal(t[tx.asarray(numbers)].to_numpy(), a[numbers])
         assert np.array_equal(t.take(numbers).to_numpy(), a[numbers])
@@ -107,11 +107,11 @@ def test_every_integer_dtype_whether_few_or_many(dtype: str) -> None:
 
 @pytest.mark.large
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 63, 200])
-def test_both_back_ends_agree(count: int) -> None:
+def test_gather_kernels_of_both_back_ends_agree(count: int) -> None:
     t, _ = table(6, 40)
     rows, columns = (tx.asarray(np.random.default_rng(count).integers(-n, n, count)) for n in (6, 40))
     wide, bits = t.astype(tx.float32), t.astype(tx.uint8).realize()
-    for found in (
+    for result in (
         t[rows],
         t.T[columns],
         t[rows, columns],
@@ -124,10 +124,10 @@ def test_both_back_ends_agree(count: int) -> None:
         t[rows][:, columns],
         t.oindex[[3, 1, 0]][rows % 3],
     ):
-        check(found.node, compare=close)
+        check(result.node, compare=close)
 
 
-def test_several_arrays_of_indices_and_where_their_axes_go() -> None:
+def test_several_index_arrays_place_their_axes_as_in_numpy() -> None:
     t, a = table(2, 3, 4, 5)
     i, j = np.array([[1], [-1]]), np.array([0, 2, -3])
     ours = tx.asarray(i), tx.asarray(j) + 0
@@ -150,20 +150,20 @@ def test_several_arrays_of_indices_and_where_their_axes_go() -> None:
         assert np.array_equal(t[key(*ours)].to_numpy(), expected)
 
 
-def test_nothing_chosen_and_nothing_to_choose_from() -> None:
+def test_gather_without_indices_or_elements() -> None:
     t, a = table(3, 0, 2)
-    none = tx.zeros((0, 4), dtype=tx.int32)
-    assert t[none].shape == (0, 4, 0, 2) and t[:, none].shape == (3, 0, 4, 2)
+    no_indices = tx.zeros((0, 4), dtype=tx.int32)
+    assert t[no_indices].shape == (0, 4, 0, 2) and t[:, no_indices].shape == (3, 0, 4, 2)
     assert t[tx.asarray([2, 0])].shape == (2, 0, 2)
     assert tx.take_along_axis(t, tx.zeros((3, 0, 2), dtype=tx.int64), axis=1).shape == (3, 0, 2)
     with pytest.raises(IndexOutOfRange, match=r"index 0 .* axis 1 of size 0"):
-        t[:, tx.zeros(MANY, dtype=tx.int64)]
+        t[:, tx.zeros(MANY_INDICES, dtype=tx.int64)]
     with pytest.raises(IndexOutOfRange, match=r"index 3 .* axis 0 of size 3"):
         t[tx.arange(2) + 2]
     assert t.take(tx.asarray(1), axis=0).shape == a[1].shape
 
 
-def test_one_number_is_an_index_like_any_other() -> None:
+def test_gather_by_a_single_repeated_number() -> None:
     t, a = table(4, 3)
     assert np.array_equal(t.take(tx.asarray(-1), axis=0).to_numpy(), a[-1])
     assert t[tx.asarray(2)].storage is t.storage
@@ -173,33 +173,33 @@ def test_one_number_is_an_index_like_any_other() -> None:
 # Laziness
 
 
-def test_what_is_written_later_is_not_seen() -> None:
+def test_pending_gather_ignores_later_writes() -> None:
     t, a = table(50)
-    numbers = np.arange(MANY) % 50
+    numbers = np.arange(MANY_INDICES) % 50
     i = tx.asarray(numbers)
     before, beyond = t[i] + 1, t[i + 0]
     t[7], i[0], i[1] = -1.0, 49, 999
     assert np.array_equal(before.to_numpy(), a[numbers] + 1)
     assert np.array_equal(beyond.to_numpy(), a[numbers])
-    given = np.arange(MANY) % 50
-    late = t[given]
-    given[:] = 0
-    assert np.array_equal(late.to_numpy(), t.to_numpy()[numbers])
+    indices = np.arange(MANY_INDICES) % 50
+    gathered = t[indices]
+    indices[:] = 0
+    assert np.array_equal(gathered.to_numpy(), t.to_numpy()[numbers])
 
 
-def test_memory_of_others_is_read_at_once() -> None:
+def test_gather_reads_shared_indices_at_the_call() -> None:
     t, a = table(50)
-    numbers = np.arange(MANY) % 50
-    late = t[tx.asarray(numbers, copy=False)]
+    numbers = np.arange(MANY_INDICES) % 50
+    gathered = t[tx.asarray(numbers, copy=False)]
     numbers[:] = 0
-    assert np.array_equal(late.to_numpy(), a[np.arange(MANY) % 50])
+    assert np.array_equal(gathered.to_numpy(), a[np.arange(MANY_INDICES) % 50])
     numbers[5] = 50
     with pytest.raises(IndexOutOfRange, match="index 50 "):
         t[tx.asarray(numbers, copy=False)]
 
 
 @pytest.mark.usefixtures("plain")
-def test_new_indices_need_no_new_kernel_and_no_new_plan() -> None:
+def test_gather_reuses_kernel_and_plan_for_new_indices() -> None:
     t, a = table(60)
     rng = np.random.default_rng(0)
 
@@ -208,17 +208,17 @@ def test_new_indices_need_no_new_kernel_and_no_new_plan() -> None:
         assert np.array_equal((t[tx.asarray(numbers)] * 2).to_numpy(), a[numbers] * 2)
 
     doubled(11)
-    doubled(MANY)  # few may be read at once
+    doubled(MANY_INDICES)  # few may be read at once
     before = tx.compile_counts()
-    for count in (11, 3, MANY, 12):
+    for count in (11, 3, MANY_INDICES, 12):
         doubled(count)
     assert tx.compile_counts() == before
 
 
-def test_a_gather_is_computed_is_inlined() -> None:
+def test_gather_is_fused_into_its_reader() -> None:
     t, _ = table(40, 30)
-    rows, columns = tx.asarray(np.arange(MANY) % 40), tx.asarray(np.arange(40) % 30)
-    for found in (
+    rows, columns = tx.asarray(np.arange(MANY_INDICES) % 40), tx.asarray(np.arange(40) % 30)
+    for result in (
         t[rows] + 1,
         t[rows + 0].sum(),
         tx.softmax(t[rows]),
@@ -227,13 +227,13 @@ def test_a_gather_is_computed_is_inlined() -> None:
         tx.take_along_axis(t, columns[:, None], axis=1)[:, 0] - tx.logsumexp(t, axis=1),
         tx.take_along_axis(t, t.argmax(1, keepdims=True), axis=1),
     ):
-        assert len(kernels_of(found)) == 1
+        assert len(kernels_of(result)) == 1
 
 
 @pytest.mark.usefixtures("plain")
-def test_single_elements_are_fetched_once() -> None:
+def test_gather_with_several_readers_has_its_own_kernel() -> None:
     t, _ = table(1000)
-    i = tx.asarray(np.arange(MANY) % 1000)
+    i = tx.asarray(np.arange(MANY_INDICES) % 1000)
     picked = t[i]
     assert kernels_of(picked - picked.mean())[0] == "gather"
     assert kernels_of(picked[::2] + 1)[0] == "gather"
@@ -241,7 +241,7 @@ def test_single_elements_are_fetched_once() -> None:
 
 @pytest.mark.large
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_on_any_number_of_threads(count: int, threads: Callable[[int], None]) -> None:
+def test_gather_is_correct_on_any_number_of_threads(count: int, threads: Callable[[int], None]) -> None:
     threads(count)
     n = 1 << 20
     numbers = np.random.default_rng(3).integers(-n, n, n)
@@ -267,8 +267,8 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("wrong", "count"), list(product(WRONG, (5, MANY))))
-def test_an_index_out_of_range_is_named(wrong: str, count: int) -> None:
+@pytest.mark.parametrize(("wrong", "count"), list(product(WRONG, (5, MANY_INDICES))))
+def test_out_of_range_error_names_index_axis_and_size(wrong: str, count: int) -> None:
     t, _ = table(2, 50)
     dtype, bad = WRONG[wrong]
     numbers = np.zeros(count, dtype)
@@ -286,7 +286,7 @@ def test_an_index_out_of_range_is_named(wrong: str, count: int) -> None:
                 call()
         else:
             lazy = call()
-            for _ in range(2):  # however often it is asked for
+            for _ in range(2):  # the error is raised for every evaluation
                 with pytest.raises(IndexOutOfRange, match=message):
                     lazy.tolist()
             with pytest.raises(IndexOutOfRange, match=message):
@@ -296,7 +296,7 @@ def test_an_index_out_of_range_is_named(wrong: str, count: int) -> None:
     assert t[:, [0, 49]].shape == (2, 2)
 
 
-def test_pending_indices_are_looked_at_when_they_are_known() -> None:
+def test_pending_out_of_range_indices_raise_at_evaluation() -> None:
     t, _ = table(4, 6)
     i = tx.asarray([0, 1, 2]) * 3
     with pytest.raises(IndexOutOfRange, match="indexing: index 6 is out of range for axis 1 of size 6"):
@@ -306,12 +306,12 @@ def test_pending_indices_are_looked_at_when_they_are_known() -> None:
     assert t[:, i - 1].shape == (4, 3)
 
 
-def test_nothing_outside_of_memory_is_read() -> None:
+def test_gather_kernels_never_read_outside_of_memory() -> None:
     t, _ = table(3, 33)
     for count in (1, 8, 70):
         numbers = np.random.default_rng(count).integers(-(2**62), 2**62, count)
         i, tall = tx.asarray(numbers) + 0, tx.asarray(numbers[:, None]) + 0
-        for found in (
+        for result in (
             t[0][i],
             t[:, i],
             t[i],
@@ -319,7 +319,7 @@ def test_nothing_outside_of_memory_is_read() -> None:
             t[i, i],
             t[0][i].sum(),
         ):
-            root = found.node
+            root = result.node
             nodes = fuse(pending([root]), [root], current())
             for node in nodes[:-1]:
                 check(node)
@@ -329,30 +329,30 @@ def test_nothing_outside_of_memory_is_read() -> None:
             assert emitted(root, kernel, binding, flag=flag).tobytes() == wanted.tobytes()
 
 
-def test_a_failed_write_leaves_what_was_there() -> None:
+def test_failed_gather_leaves_the_target_unchanged() -> None:
     t, _ = table(9)
-    i = tx.asarray(np.full(MANY, 9))
-    y = tx.arange(MANY + 2).astype(tx.float64).realize()
+    i = tx.asarray(np.full(MANY_INDICES, 9))
+    y = tx.arange(MANY_INDICES + 2).astype(tx.float64).realize()
     with pytest.raises(IndexOutOfRange):
         y[1:-1] = t[i]
     with pytest.raises(IndexOutOfRange):
         y[1:-1] += t[i] * 2
-    assert np.array_equal(y.to_numpy(), np.arange(MANY + 2))
+    assert np.array_equal(y.to_numpy(), np.arange(MANY_INDICES + 2))
 
 
-def test_an_error_says_which_of_several() -> None:
+def test_out_of_range_error_names_the_right_one_of_several_gathers() -> None:
     t, _ = table(3, 4)
-    good, bad = tx.asarray(np.zeros(MANY, int)), tx.asarray(np.full(MANY, 3))
+    good, bad = tx.asarray(np.zeros(MANY_INDICES, int)), tx.asarray(np.full(MANY_INDICES, 3))
     with pytest.raises(IndexOutOfRange, match="index 3 is out of range for axis 0 of size 3"):
         (t[good, bad] + t[bad, good]).realize()
-    assert (t[good, bad]).sum().item() == MANY * t[0, 3].item()
+    assert (t[good, bad]).sum().item() == MANY_INDICES * t[0, 3].item()
 
 
 # Reductions of reductions
 
 
 @pytest.mark.large
-def test_rows_are_reduced_in_a_loop_that_can_be_shared() -> None:
+def test_row_reductions_of_a_loss_share_a_parallel_kernel() -> None:
     x = tx.ones((600, 600), dtype=tx.float32).realize()
     target = tx.zeros(600, dtype=tx.int64).realize()
     loss = tx.mean(tx.logsumexp(x, axis=1) - x[tx.arange(600), target])

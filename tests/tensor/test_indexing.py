@@ -30,13 +30,13 @@ def assign(target: Any, key: Any, value: Any) -> None:
     target[key] = value
 
 
-# Tensors to index, and what NumPy has for them
+# Tensors to index, with arrays of the same elements
 
 
 @st.composite
-def twins(draw: st.DrawFn, least: int = 0) -> tuple[Array, tx.Tensor]:
+def twins(draw: st.DrawFn, min_ndim: int = 0) -> tuple[Array, tx.Tensor]:
     """An array and a tensor with the same elements; the tensor may be any view, or still pending."""
-    shape = tuple(draw(st.lists(st.sampled_from([2, 3, 1, 4, 0]), min_size=least, max_size=4)))
+    shape = tuple(draw(st.lists(st.sampled_from([2, 3, 1, 4, 0]), min_size=min_ndim, max_size=4)))
     a = np.arange(prod(shape)).reshape(shape)
     t = tx.asarray(a) if draw(st.booleans()) else tx.arange(prod(shape)).reshape(shape)
     for move in draw(st.lists(st.sampled_from(["transpose", "flip", "reshape", "pick", "part"]), max_size=3)):
@@ -55,7 +55,7 @@ def twins(draw: st.DrawFn, least: int = 0) -> tuple[Array, tx.Tensor]:
 
 
 def integers(size: int) -> st.SearchStrategy[int]:
-    """Mostly good indices of an axis, of both signs, and some beyond it."""
+    """Draw indices of an axis, of both signs; most are valid, and some are out of range."""
     good = st.integers(-size, size - 1) if size else st.just(0)
     return st.one_of(good, good, good, good, st.integers(-size - 2, size + 1))
 
@@ -88,7 +88,7 @@ def masks(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
 
 @st.composite
 def keys(draw: st.DrawFn, shape: tuple[int, ...], *, advanced: bool = True) -> Any:
-    """Any index of a tensor of this shape."""
+    """Draw any key for a tensor of this shape."""
     kinds = ["integer", "slice", "slice", "new axis", "ellipsis", "end"]
     if advanced:
         kinds += ["list", "list", "list", "mask", "flag"]
@@ -113,46 +113,46 @@ def keys(draw: st.DrawFn, shape: tuple[int, ...], *, advanced: bool = True) -> A
                 key.append(draw(masks(shape[axis : axis + ndim])))
                 axis += ndim
                 continue
-            part = {"integer": integers, "slice": slices, "list": index_arrays}[kind]
-            key.append(draw(part(size)))
+            draw_item = {"integer": integers, "slice": slices, "list": index_arrays}[kind]
+            key.append(draw(draw_item(size)))
             axis += 1
     return key[0] if len(key) == 1 and draw(st.booleans()) else tuple(key)
 
 
 def for_numpy(key: Any) -> Any:
-    """The same index with arrays for tensors."""
+    """Return the key with arrays in place of tensors."""
     if isinstance(key, tuple):
         return tuple(for_numpy(k) for k in key)
     return key.to_numpy() if isinstance(key, tx.Tensor) else key
 
 
 def is_stricter(wanted: Any, error: type[Exception] | None) -> bool:
-    """Whether only NumPy accepts an index: it does not look at numbers out of range where nothing is selected."""
+    """Return whether only NumPy accepts a key. NumPy ignores out-of-range indices in empty selections."""
     return error is IndexError and np.size(wanted) == 0
 
 
 @settings(max_examples=800)
 @given(st.data())
-def test_any_index_reads_what_numpy_reads(data: st.DataObject) -> None:
+def test_reading_any_key_equals_numpy(data: st.DataObject) -> None:
     a, t = data.draw(twins())
     key = data.draw(keys(a.shape))
     error, wanted = outcome(lambda: a[for_numpy(key)])
-    our_error, found = outcome(lambda: t[key])
+    our_error, result = outcome(lambda: t[key])
     if error is None and our_error is not None and is_stricter(wanted, our_error):
         return
     assert our_error is error, (a.shape, key)
     if error is None:
-        assert found.shape == np.shape(wanted)
-        assert found.tolist() == np.asarray(wanted).tolist()
+        assert result.shape == np.shape(wanted)
+        assert result.tolist() == np.asarray(wanted).tolist()
 
 
 @settings(max_examples=300)
 @given(st.data())
-def test_basic_indices_give_views_of_the_same_storage(data: st.DataObject) -> None:
+def test_basic_keys_give_views_of_the_same_storage(data: st.DataObject) -> None:
     a, t = data.draw(twins())
     key = data.draw(keys(a.shape, advanced=False))
     if not isinstance(outcome(lambda: a[key])[1], np.ndarray):
-        key = (*(key if isinstance(key, tuple) else (key,)), ...)  # of one element, or of none
+        key = (*(key if isinstance(key, tuple) else (key,)), ...)  # an Ellipsis makes a view of a single element, too
     error, view = outcome(lambda: t[key])
     if error is None:
         assert view.storage is t.storage
@@ -163,7 +163,7 @@ def test_basic_indices_give_views_of_the_same_storage(data: st.DataObject) -> No
 
 @st.composite
 def values(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
-    """What may be assigned to a selection of this shape, and sometimes what may not."""
+    """Draw a value that can be assigned to a selection of this shape, and sometimes one that cannot."""
     forms = ["number", "whole", "whole", "row", "ones", "mixed", "leading", "wrong"]
     match draw(st.sampled_from(forms)):
         case "number":
@@ -185,7 +185,7 @@ def values(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
 
 @settings(max_examples=800)
 @given(st.data())
-def test_any_assignment_writes_what_numpy_writes(data: st.DataObject) -> None:
+def test_assignment_to_any_key_equals_numpy(data: st.DataObject) -> None:
     a, t = data.draw(twins())
     key = data.draw(keys(a.shape))
     error, selected = outcome(lambda: a[for_numpy(key)])
@@ -195,11 +195,11 @@ def test_any_assignment_writes_what_numpy_writes(data: st.DataObject) -> None:
         assert t.tolist() == a.tolist()
         return
     value = data.draw(values(np.shape(selected)))
-    theirs = np.squeeze(value) if np.size(value) == 1 else value  # one element is one element, whatever its axes
+    theirs = np.squeeze(value) if np.size(value) == 1 else value  # a value of one element may have any number of axes
     error = outcome(lambda: assign(a, for_numpy(key), theirs))[0]
     as_tensor = not isinstance(value, int) and data.draw(st.booleans())
     our_error = outcome(lambda: assign(t, key, tx.asarray(value) if as_tensor else value))[0]
-    if error is TypeError:  # NumPy asks masks for values of one axis; to us they are indices like any other
+    if error is TypeError:  # NumPy requires 1-D values for masks; Tenxor broadcasts them as for other indices
         return
     assert (our_error is None) == (error is None), (a.shape, key, np.shape(value))
     assert t.tolist() == a.tolist()
@@ -207,7 +207,7 @@ def test_any_assignment_writes_what_numpy_writes(data: st.DataObject) -> None:
 
 @settings(max_examples=300)
 @given(st.data())
-def test_an_operation_in_place_through_any_index(data: st.DataObject) -> None:
+def test_in_place_operation_on_any_key_equals_numpy(data: st.DataObject) -> None:
     a, t = data.draw(twins())
     key = data.draw(keys(a.shape))
     if outcome(lambda: a[for_numpy(key)])[0] or outcome(lambda: t[key])[0]:
@@ -219,8 +219,8 @@ def test_an_operation_in_place_through_any_index(data: st.DataObject) -> None:
 
 @settings(max_examples=300)
 @given(st.data())
-def test_a_value_that_reads_the_storage_it_is_written_to(data: st.DataObject) -> None:
-    a, t = data.draw(twins(least=1))
+def test_assigned_value_may_read_the_target_storage(data: st.DataObject) -> None:
+    a, t = data.draw(twins(min_ndim=1))
     n = a.shape[0]
     order = data.draw(st.lists(st.integers(-n, n - 1), min_size=n, max_size=n)) if n else []
     reverse = data.draw(st.booleans())
@@ -230,7 +230,7 @@ def test_a_value_that_reads_the_storage_it_is_written_to(data: st.DataObject) ->
     assert t.tolist() == a.tolist()
 
 
-# One by one: what the random search would meet rarely
+# Cases that the random search meets rarely
 
 
 def grid(*shape: int) -> tuple[Array, tx.Tensor]:
@@ -259,7 +259,7 @@ def grid(*shape: int) -> tuple[Array, tx.Tensor]:
     ],
     ids=repr,
 )
-def test_where_the_axes_of_index_arrays_go(key: Any) -> None:
+def test_axes_of_index_arrays_are_placed_as_in_numpy(key: Any) -> None:
     a, t = grid(2, 3, 4, 5)
     assert t[key].shape == a[key].shape
     assert t[key].tolist() == a[key].tolist()
@@ -268,18 +268,18 @@ def test_where_the_axes_of_index_arrays_go(key: Any) -> None:
     assert t.tolist() == a.tolist()
 
 
-def test_an_ellipsis_that_stands_for_nothing_still_parts_index_arrays() -> None:
+def test_empty_ellipsis_separates_index_arrays() -> None:
     a, t = grid(3, 2, 2)
     key = (slice(1, None), [1, 1, 0], ..., -2)
     assert a[key].shape == t[key].shape == (3, 2)
 
 
-def test_every_dtype_of_index() -> None:
+def test_index_arrays_accept_every_integer_dtype() -> None:
     a, t = grid(5)
     for dtype in ("int8", "uint8", "int32", "uint64"):
         assert t[tx.asarray([4, 0, 4], dtype=dtype)].tolist() == a[[4, 0, 4]].tolist()
     assert t[tx.asarray(3)].tolist() == 3
-    assert t[np.array(3), None].storage is t.storage  # one number, and so a view
+    assert t[np.array(3), None].storage is t.storage  # a 0-d index is an int, so the result is a view
     assert t[[]].shape == (0,)
 
 
@@ -306,7 +306,7 @@ def test_every_dtype_of_index() -> None:
     ],
     ids=repr,
 )
-def test_bad_indices_are_index_errors_for_reading_and_writing(key: Any, error: type[Exception]) -> None:
+def test_invalid_keys_raise_for_reads_and_writes(key: Any, error: type[Exception]) -> None:
     a, t = grid(2, 3)
     for bad in (lambda: t[key], lambda: assign(t, key, 1), lambda: assign(t, key, tx.zeros(()))):
         if error is IndexError:
@@ -318,13 +318,13 @@ def test_bad_indices_are_index_errors_for_reading_and_writing(key: Any, error: t
     assert t.tolist() == a.tolist()
 
 
-def test_out_of_range_is_an_error_even_where_nothing_is_selected() -> None:
+def test_out_of_range_index_raises_even_for_empty_selections() -> None:
     _, t = grid(2, 3)
     with pytest.raises(IndexOutOfRange, match="7"):
         t[[7], []]
 
 
-def test_a_gather_is_new_and_reads_at_once_what_it_is_given() -> None:
+def test_gather_is_independent_of_later_writes_to_source_and_indices() -> None:
     _, t = grid(4)
     picked, indices = t[[1, 1, 3]], tx.asarray([0, 1])
     later = t[indices]
@@ -335,7 +335,7 @@ def test_a_gather_is_new_and_reads_at_once_what_it_is_given() -> None:
     assert t.tolist() == [0, 50, 2, 3]
 
 
-def test_of_repeated_indices_the_last_write_wins() -> None:
+def test_last_value_wins_for_repeated_indices() -> None:
     a, t = grid(4)
     for target in (a, t):
         target[[1, 2, 1, 1]] = np.array([10, 20, 30, 40])
@@ -346,13 +346,13 @@ def test_of_repeated_indices_the_last_write_wins() -> None:
     assert t.tolist() == a.tolist()
 
 
-def test_adding_through_repeated_indices_adds_once() -> None:
+def test_in_place_add_adds_once_for_repeated_indices() -> None:
     _, t = grid(4)
     t[[1, 1, 1]] += 10
     assert t.tolist() == [0, 11, 2, 3]
 
 
-def test_writing_through_a_broadcast_view_by_index() -> None:
+def test_index_writes_to_broadcast_view_accept_only_one_number() -> None:
     t = tx.arange(3)
     wide = t.expand((2, 3))
     with pytest.raises(ReadOnlyError):
@@ -363,14 +363,14 @@ def test_writing_through_a_broadcast_view_by_index() -> None:
     assert t.tolist() == [9, 7, 9]
 
 
-def test_one_element_of_a_chain_of_views() -> None:
+def test_elements_of_view_chains_equal_numpy() -> None:
     a, t = grid(3, 4)
     for k in range(12):
         assert t.T.reshape(12)[k].item() == t.T.reshape(12)[k : k + 1].item() == a.T.reshape(12)[k]
         assert t.T.reshape(2, 6).T.reshape(12)[k, None].item() == a.T.reshape(2, 6).T.reshape(12)[k]
 
 
-def test_numbers_that_do_not_fit_are_refused_before_anything_is_written() -> None:
+def test_assigning_an_out_of_bounds_number_leaves_the_tensor_unchanged() -> None:
     t = tx.zeros(4, dtype=tx.uint8)
     for key in (0, slice(None), [0, 1], t == 0, (..., None)):
         with pytest.raises(OutOfBounds, match="256"):
@@ -378,7 +378,7 @@ def test_numbers_that_do_not_fit_are_refused_before_anything_is_written() -> Non
     assert t.tolist() == [0, 0, 0, 0]
 
 
-# oindex: one index an axis, independent of each other
+# oindex: an independent index for each axis
 
 
 @st.composite
@@ -394,21 +394,21 @@ def orthogonal_keys(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def orthogonal(a: Array, key: tuple[Any, ...]) -> tuple[tuple[Array, ...], tuple[int, ...]]:
-    """The index of an open grid that NumPy has for it, and the axes of that which ints drop."""
+    """Return NumPy's open mesh for an orthogonal key, and the axes that ints drop."""
     lists = []
     dropped = []
     for axis, size in enumerate(a.shape):
-        part = key[axis] if axis < len(key) else None
+        item = key[axis] if axis < len(key) else None
         everything = np.arange(size)
-        if part is None:
+        if item is None:
             chosen = everything
-        elif isinstance(part, slice):
-            chosen = everything[part]
-        elif isinstance(part, int):
-            chosen = everything[[part]]
+        elif isinstance(item, slice):
+            chosen = everything[item]
+        elif isinstance(item, int):
+            chosen = everything[[item]]
             dropped.append(axis)
         else:
-            chosen = everything[np.array(part, bool if part and isinstance(part[0], bool) else int)]
+            chosen = everything[np.array(item, bool if item and isinstance(item[0], bool) else int)]
         lists.append(chosen)
     return np.ix_(*lists), tuple(dropped)
 
@@ -416,7 +416,7 @@ def orthogonal(a: Array, key: tuple[Any, ...]) -> tuple[tuple[Array, ...], tuple
 @settings(max_examples=300)
 @given(st.data())
 def test_oindex_reads_and_writes_an_open_grid(data: st.DataObject) -> None:
-    a, t = data.draw(twins(least=1))
+    a, t = data.draw(twins(min_ndim=1))
     key = data.draw(orthogonal_keys(a.shape))
     cells, dropped = orthogonal(a, key)
     view = t.oindex[key]
@@ -424,15 +424,15 @@ def test_oindex_reads_and_writes_an_open_grid(data: st.DataObject) -> None:
     assert view.storage is t.storage
     assert view.shape == wanted.shape
     assert view.tolist() == wanted.tolist()
-    kept = t.take_view(key, keepdims=True)
-    assert kept.shape == a[cells].shape
+    with_kept_axes = t.take_view(key, keepdims=True)
+    assert with_kept_axes.shape == a[cells].shape
     a[cells] = 77
     t.oindex[key] = 77
     assert t.tolist() == a.tolist()
     assert view.tolist() == np.full(view.shape, 77).tolist()
 
 
-def test_oindex_takes_tensors_and_arrays_and_assigns_tensors() -> None:
+def test_oindex_accepts_tensors_and_arrays_as_keys_and_values() -> None:
     a, t = grid(4, 5)
     t.oindex[tx.asarray([3, 0]), np.array([1, 4])] = tx.asarray([[10, 20], [30, 40]])
     a[np.ix_([3, 0], [1, 4])] = [[10, 20], [30, 40]]
@@ -446,14 +446,14 @@ def test_oindex_takes_tensors_and_arrays_and_assigns_tensors() -> None:
         t.oindex[[4]] = 0
 
 
-def test_a_tuple_of_a_derived_type_is_an_index() -> None:
+def test_named_tuple_is_a_valid_key() -> None:
     class Place(NamedTuple):
         row: Any
         column: Any
 
     t, a = tx.arange(12).reshape(3, 4), np.arange(12).reshape(3, 4)
     for key in ((1, 2), ([1, 2], [0, 3]), (slice(1), -1), (a[:, 0] > 1, 2), (..., [0, 1])):
-        for _ in range(3):  # the first time, and as it was learnt
+        for _ in range(3):  # the first call is recorded, further calls are replayed
             assert np.asarray(t[Place(*key)]).tolist() == a[key].tolist()
             t[Place(*key)] = 7
             a[key] = 7

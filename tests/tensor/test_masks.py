@@ -22,7 +22,7 @@ def assign(target: Any, key: Any, value: Any) -> None:
     target[key] = value
 
 
-def test_a_mask_made_of_the_tensor_itself() -> None:
+def test_masked_write_with_a_mask_computed_from_the_target() -> None:
     a, t = grid(3, 4)
     t[t > 5] *= -1
     a[a > 5] *= -1
@@ -35,7 +35,7 @@ def test_a_mask_made_of_the_tensor_itself() -> None:
     assert t.tolist() == a.tolist()
 
 
-def test_a_mask_takes_as_many_values_as_it_selects() -> None:
+def test_masked_write_needs_one_value_for_each_selected_element() -> None:
     a, t = grid(2, 3)
     mask = np.array([[True, False, True], [False, True, False]])
     t[mask] = [10, 20, 30]
@@ -45,17 +45,17 @@ def test_a_mask_takes_as_many_values_as_it_selects() -> None:
         t[mask] = [1, 2]
 
 
-def test_a_mask_of_rows_takes_a_number() -> None:
+def test_number_can_be_written_at_a_row_mask() -> None:
     a, t = grid(3, 3)
     rows = [False, True, False]
     t[tx.asarray(rows)] = -1
     a[rows] = -1
-    t[tx.asarray([2, 2, 0])] = -2  # and what is no mask selects by number
+    t[tx.asarray([2, 2, 0])] = -2  # an integer tensor selects rows by index
     a[[2, 2, 0]] = -2
     assert t.tolist() == a.tolist()
 
 
-def test_a_mask_has_the_sizes_of_the_axes_and_not_just_as_many_elements() -> None:
+def test_mask_of_another_shape_raises_even_for_equal_size() -> None:
     t = tx.arange(12).reshape(3, 4)
     for mask in (np.ones((4, 3), bool), np.ones((2, 6), bool), np.ones((3, 4, 1), bool)[:, :, 0].T):
         with pytest.raises(BadIndex, match="does not match"):
@@ -64,7 +64,7 @@ def test_a_mask_has_the_sizes_of_the_axes_and_not_just_as_many_elements() -> Non
             t[tx.asarray(mask)] = 0
 
 
-def test_a_mask_on_a_pending_tensor_and_on_a_view() -> None:
+def test_masked_write_through_a_view_of_a_pending_tensor() -> None:
     a, t = grid(3, 4)
     a, t = a + 1, t + 1
     a.T[::2][a.T[::2] % 2 == 0] = 0
@@ -73,7 +73,7 @@ def test_a_mask_on_a_pending_tensor_and_on_a_view() -> None:
     assert t.tolist() == a.tolist()
 
 
-def test_a_mask_may_have_size_0_along_an_axis() -> None:
+def test_mask_may_have_size_0_along_an_axis() -> None:
     nothing = tx.zeros((0, 3), dtype=tx.bool)
     t = tx.ones((2, 3))
     assert t[nothing].shape == (0,)

@@ -1,4 +1,4 @@
-"""Movement: every method gives a view of the same storage with the elements that NumPy's has."""
+"""Movement: every method returns a view of the same storage, with the elements of NumPy's result."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ MOVES: dict[str, tuple[Callable[[tx.Tensor], tx.Tensor], Callable[[Any], Any]]] 
 
 @pytest.mark.parametrize(("move", "model"), MOVES.values(), ids=MOVES.keys())
 @pytest.mark.parametrize("start", ["contiguous", "reversed", "gathered", "pending"])
-def test_a_move_is_a_view_with_numpys_elements(
+def test_movement_returns_a_view_with_the_elements_of_numpy(
     start: str, move: Callable[[tx.Tensor], tx.Tensor], model: Callable[[Any], Any]
 ) -> None:
     a = np.arange(24).reshape(SHAPE)
@@ -83,16 +83,16 @@ def test_a_move_is_a_view_with_numpys_elements(
             a, t = a[:, [2, 0, 1]], t.oindex[:, [2, 0, 1]]
         case "pending":
             a, t = a * 3, t * 3
-    found, wanted = move(t), model(a)
-    assert found.storage is t.storage
-    assert found.shape == wanted.shape
-    assert found.tolist() == wanted.tolist()
+    result, wanted = move(t), model(a)
+    assert result.storage is t.storage
+    assert result.shape == wanted.shape
+    assert result.tolist() == wanted.tolist()
     t += 100
-    assert found.tolist() == (model(a) + 100).tolist()
+    assert result.tolist() == (model(a) + 100).tolist()
 
 
 @pytest.mark.parametrize(("move", "model"), MOVES.values(), ids=MOVES.keys())
-def test_a_write_through_a_move_is_seen_below(
+def test_write_through_a_movement_view_changes_its_source(
     move: Callable[[tx.Tensor], tx.Tensor], model: Callable[[Any], Any]
 ) -> None:
     t = tx.arange(24).reshape(SHAPE)
@@ -102,7 +102,7 @@ def test_a_write_through_a_move_is_seen_below(
     assert t.tolist() == np.where(reached, -1, numbers).tolist()
 
 
-def test_moves_of_scalars_and_of_nothing() -> None:
+def test_movement_of_0d_and_empty_tensors() -> None:
     scalar, nothing = tx.asarray(5), tx.zeros((0, 3))
     assert scalar.T.shape == scalar.squeeze().shape == scalar.permute().shape == scalar.reshape(()).shape == ()
     assert scalar.reshape(1, 1).tolist() == [[5]]
@@ -117,7 +117,7 @@ def test_moves_of_scalars_and_of_nothing() -> None:
     assert nothing[:, :0].diagonal().shape == (0,)
 
 
-def test_unbind_and_split() -> None:
+def test_unbind_and_split_return_views() -> None:
     t = tx.arange(12).reshape(3, 4)
     first, *_, last = t.unbind()
     last[...] = 0
@@ -170,7 +170,7 @@ WRONG: dict[str, tuple[Callable[[tx.Tensor], Any], type[Exception], str]] = {
 
 
 @pytest.mark.parametrize(("call", "error", "says"), WRONG.values(), ids=WRONG.keys())
-def test_a_wrong_move_is_an_error_that_names_it(
+def test_invalid_movement_raises_an_error_that_names_the_operation(
     call: Callable[[tx.Tensor], Any], error: type[Exception], says: str
 ) -> None:
     with pytest.raises(error, match=says):
@@ -179,24 +179,24 @@ def test_a_wrong_move_is_an_error_that_names_it(
 
 @pytest.mark.parametrize("order", ["C", "F", "A"])
 @pytest.mark.parametrize("key", [(), (slice(None, None, -1),), (..., slice(1, None, 2))])
-def test_orders_of_numpy(order: str, key: Any) -> None:
+def test_ravel_and_reshape_orders_equal_numpy(order: str, key: Any) -> None:
     for turned in (False, True):
         a = np.arange(24).reshape(2, 3, 4)
         t = tx.asarray(a)
         a, t = (a.T, t.T) if turned else (a, t)
         a, t = a[key], t[key]
-        for _ in range(3):  # the first time, and as it was learnt
+        for _ in range(3):  # the first call is recorded, further calls are replayed
             assert np.asarray(t.ravel(order)).tolist() == a.ravel(order).tolist() == np.ravel(t, order=order).tolist()
             for shape in ((-1, 2), (3, -1, 2), (a.size,)):
                 wanted = a.reshape(shape, order=order).tolist()
                 assert t.reshape(*shape, order=order).tolist() == tx.reshape(t, shape, order).tolist() == wanted
                 assert np.reshape(t, shape, order=order).tolist() == wanted
     t = tx.arange(6).reshape(2, 3)
-    t.reshape(3, 2, order="F")[0, 1] = -1  # a view, as any
+    t.reshape(3, 2, order="F")[0, 1] = -1  # the result is a view
     assert t.tolist() == [[0, 1, 2], [3, -1, 5]]
 
 
-def test_orders_that_there_are_not() -> None:
+def test_reshape_rejects_unsupported_orders() -> None:
     t = tx.arange(6).reshape(2, 3)
     with pytest.raises(ArgumentError, match="reshape: order is 'C', 'F' or 'A', not 'K'"):
         t.reshape(3, 2, order="K")
@@ -205,12 +205,12 @@ def test_orders_that_there_are_not() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 2), (3, 0, 2), (2, 0, 1)], ids=str)
-def test_copies_of_nothing_are_seen_in_elements_of_another_size(shape: tuple[int, ...]) -> None:
+def test_empty_copies_can_be_viewed_as_another_itemsize(shape: tuple[int, ...]) -> None:
     nothing = tx.zeros(shape, dtype=tx.float16)[..., 0].copy()
     assert nothing.view(tx.uint8).shape == np.zeros(shape, np.float16)[..., 0].copy().view(np.uint8).shape
     assert nothing.view(tx.uint8).view(tx.float16).shape == nothing.shape
 
 
-def test_axes_are_given_to_permute_once() -> None:
+def test_permute_rejects_axes_together_with_dims() -> None:
     with pytest.raises(ArgumentError, match="permute: axes and dims are two names of one argument"):
         tx.ones((2, 3)).permute(1, 0, dims=(1, 0))

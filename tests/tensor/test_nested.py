@@ -1,4 +1,4 @@
-"""Nested lists of anything that is a number, beside a reading of the rules that takes one element at a time."""
+"""Nested lists of numbers, compared with a reading of one element at a time."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ def shape_of(data: Any) -> tuple[int, ...]:
 
 
 @given(nests(PLAIN) | nests(st.sampled_from([1, 2, -9])) | nests(st.sampled_from([True, False])) | nests(st.floats()))
-def test_python_numbers(data: Any) -> None:
+def test_asarray_of_nested_python_numbers(data: Any) -> None:
     leaves = flat(data)
     kinds = {type(x) for x in leaves}
     dtype = {complex: "complex128", float: "float64", int: "int64", bool: "bool"}
     highest = next((dtype[kind] for kind in dtype if kind in kinds), "float64")
-    found = tx.asarray(data)
+    result = tx.asarray(data)
     expected = np.empty(len(leaves), highest)
     for k, x in enumerate(leaves):
         expected[k] = x
-    assert str(found.dtype) == highest
-    assert found.shape == shape_of(data)
-    np.testing.assert_array_equal(found.to_numpy().ravel(), expected)
+    assert str(result.dtype) == highest
+    assert result.shape == shape_of(data)
+    np.testing.assert_array_equal(result.to_numpy().ravel(), expected)
 
 
 @given(nests(st.tuples(st.sampled_from(SCALARS), st.integers(0, 100)).map(lambda x: x[0](x[1]))), st.data())
-def test_numpys_scalars_keep_their_dtypes(data: Any, more: st.DataObject) -> None:
+def test_asarray_of_numpy_scalars_promotes_their_dtypes(data: Any, more: st.DataObject) -> None:
     leaves = flat(data)
-    own = {tx.dtype(x.dtype) for x in leaves}
-    if tx.uint64 in own and any(d.kind == "int" for d in own) and not any(d.is_float for d in own):
+    dtypes = {tx.dtype(x.dtype) for x in leaves}
+    if tx.uint64 in dtypes and any(d.kind == "int" for d in dtypes) and not any(d.is_float for d in dtypes):
         with pytest.raises(DTypeError, match="no common dtype"):
             tx.asarray(data)
     else:
-        found = tx.asarray(data)
-        assert found.dtype is (tx.result_type(*own) if own else tx.float64)
-        assert flat(found.tolist()) == [x.item() for x in leaves]
+        result = tx.asarray(data)
+        assert result.dtype is (tx.result_type(*dtypes) if dtypes else tx.float64)
+        assert flat(result.tolist()) == [x.item() for x in leaves]
     wanted = more.draw(st.sampled_from([d for d in ALL if d is not tx.bool]))
     assert flat(tx.asarray(data, dtype=wanted).tolist()) == [
         x for x in np.array([x.item() for x in leaves]).astype("float32" if wanted is tx.bfloat16 else wanted.numpy)
@@ -73,19 +73,19 @@ def test_numpys_scalars_keep_their_dtypes(data: Any, more: st.DataObject) -> Non
 
 
 @pytest.mark.parametrize("wanted", [d for d in ALL if d is not tx.bool], ids=str)
-@pytest.mark.parametrize("own", ALL, ids=str)
-def test_lists_of_tensors_as_another_dtype(own: tx.DType, wanted: tx.DType) -> None:
-    rows = [tx.asarray([k % 2, 1, 0]).astype(own) for k in range(20)]
-    if own.is_complex and not wanted.is_complex:
+@pytest.mark.parametrize("source", ALL, ids=str)
+def test_asarray_converts_lists_of_tensors_to_any_dtype(source: tx.DType, wanted: tx.DType) -> None:
+    rows = [tx.asarray([k % 2, 1, 0]).astype(source) for k in range(20)]
+    if source.is_complex and not wanted.is_complex:
         with pytest.raises(DTypeError, match=r"asarray: complex128 as .* imaginary"):
             tx.asarray(rows, dtype=wanted)
         return
-    found = tx.asarray([rows, rows], dtype=wanted)
-    assert found.dtype is wanted
-    assert found.tolist() == [[[k % 2, 1, 0] for k in range(20)]] * 2
+    result = tx.asarray([rows, rows], dtype=wanted)
+    assert result.dtype is wanted
+    assert result.tolist() == [[[k % 2, 1, 0] for k in range(20)]] * 2
 
 
-def test_integers_in_tensors_must_fit_what_is_wanted() -> None:
+def test_integers_in_listed_tensors_must_fit_the_requested_dtype() -> None:
     rows = [tx.asarray([1, 2]), tx.asarray([3, 300])] * 10
     assert tx.asarray(rows, dtype=tx.int16).tolist() == [[1, 2], [3, 300]] * 10
     with pytest.raises(OutOfBounds, match="asarray: Python integer 300 is out of range for int8"):
@@ -106,30 +106,30 @@ def test_integers_in_tensors_must_fit_what_is_wanted() -> None:
         tx.asarray(mixed)
 
 
-def test_integers_are_rounded_once_as_python_numbers_are() -> None:
-    value = 2**53 + 2**29 + 1  # half of a float32's last place and a bit, which float64 drops
+def test_listed_integers_are_rounded_to_float32_as_python_numbers() -> None:
+    value = 2**53 + 2**29 + 1  # half a unit in the last place of float32, plus a bit that float64 drops
     for data in ([value], [np.int64(value)], [tx.asarray(value)], [tx.asarray([value])]):
         assert flat(tx.asarray(data, dtype=tx.float32).tolist()) == [float(np.float32(float(value)))]
 
 
-def test_all_that_lists_may_hold_together() -> None:
+def test_lists_may_mix_tensors_arrays_numbers_and_ranges() -> None:
     data = [tx.asarray([1, 2]), [3, 4.5], np.array([5, 6], np.int8), (np.float32(7), tx.asarray(8)), range(2)]
-    found = tx.asarray(data)
-    assert found.dtype is tx.float64
-    assert found.tolist() == [[1, 2], [3, 4.5], [5, 6], [7, 8], [0, 1]]
+    result = tx.asarray(data)
+    assert result.dtype is tx.float64
+    assert result.tolist() == [[1, 2], [3, 4.5], [5, 6], [7, 8], [0, 1]]
     assert tx.asarray([[tx.ones(2), tx.zeros(2)], [tx.zeros(2), tx.ones(2)]]).shape == (2, 2, 2)
-    one, other = (np.array([row]).view(np.matrix) for row in ([1, 2], [3, 4]))
-    assert tx.asarray([one] * 3).tolist() == [[[1, 2]]] * 3
-    assert tx.asarray([[one], [[[3, 4]]], [other]]).tolist() == [[[[1, 2]]], [[[3, 4]]], [[[3, 4]]]]
+    first_matrix, second_matrix = (np.array([row]).view(np.matrix) for row in ([1, 2], [3, 4]))
+    assert tx.asarray([first_matrix] * 3).tolist() == [[[1, 2]]] * 3
+    assert tx.asarray([[first_matrix], [[[3, 4]]], [second_matrix]]).tolist() == [[[[1, 2]]], [[[3, 4]]], [[[3, 4]]]]
 
 
-def test_numbers_too_large_beside_complex_ones_are_named() -> None:
+def test_integer_too_large_for_complex_raises() -> None:
     with pytest.raises(OutOfBounds, match="of 1329 bits is out of range for complex128"):
         tx.asarray([1j, 10**400])
 
 
-def test_long_lists_are_not_walked_item_by_item(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nested, "_measured", None)
+def test_regular_lists_are_not_read_item_by_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nested, "_measure", None)
     monkeypatch.setattr(nested, "number_of", None)
     rows = [tx.asarray([k, 1.5]) for k in range(1000)]
     assert tx.asarray(rows).shape == tx.asarray([r.to_numpy() for r in rows]).shape == (1000, 2)
@@ -139,7 +139,7 @@ def test_long_lists_are_not_walked_item_by_item(monkeypatch: pytest.MonkeyPatch)
     assert tx.asarray([np.float32(1)] * 9 + [np.int8(2)]).dtype is tx.float32
 
 
-def test_ragged_lists_of_tensors_say_where() -> None:
+def test_ragged_error_names_the_position_of_the_tensor() -> None:
     rows = [tx.zeros(3)] * 20
     with pytest.raises(ShapeError, match=r"asarray: ragged.*\[20\] is 2 items"):
         tx.asarray([*rows, tx.zeros(2)])
@@ -147,8 +147,8 @@ def test_ragged_lists_of_tensors_say_where() -> None:
         tx.asarray([*rows, tx.asarray(1.0)])
 
 
-def test_long_lists_are_read_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between which signals are heard; what comes of them, and what is wrong with them, is the same."""
+def test_lists_read_in_portions_give_the_same_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signals are handled between two portions. Results and errors equal those of a single reading."""
     from tenxor.tensor import nested
 
     monkeypatch.setattr(nested, "PORTION", 4)
@@ -157,8 +157,8 @@ def test_long_lists_are_read_in_portions(monkeypatch: pytest.MonkeyPatch) -> Non
         assert tx.asarray(obj).tolist() == list(obj)
         for shape in ((24, 1), (1, 24), (2, 12), (12, 2), (4, 3, 2), (1, 1, 24)):
             rows = np.array(obj).reshape(shape).tolist()
-            found = tx.asarray(rows)
-            assert (found.tolist(), found.dtype.name) == (rows, np.array(obj).dtype.name)
+            result = tx.asarray(rows)
+            assert (result.tolist(), result.dtype.name) == (rows, np.array(obj).dtype.name)
     assert tx.asarray([np.float32(k) for k in numbers]).dtype is tx.float32
     assert tx.asarray([[]] * 9).shape == (9, 0)
     for wrong, error in (([*numbers, 0.5, "a"], TypeError), ([*numbers, 2**70], OverflowError), ([[0]] * 9 + [[0, 1]], ValueError)):
@@ -172,12 +172,12 @@ def test_long_lists_are_read_in_portions(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_rows_without_elements_keep_their_shape_and_dtype(make: Any, shape: tuple[int, ...], dtype: str) -> None:
     row = make(np.zeros(shape, dtype))
     for rows, outer in (([row] * 3, (3,)), ([[row, row]], (1, 2))):
-        found = tx.asarray(rows)
-        assert found.shape == (*outer, *shape) and found.dtype == dtype
+        result = tx.asarray(rows)
+        assert result.shape == (*outer, *shape) and result.dtype == dtype
         assert tx.asarray(rows, dtype="int16").dtype is tx.int16
 
 
-def test_rows_without_elements_of_several_shapes() -> None:
+def test_empty_rows_of_different_shapes_raise() -> None:
     for rows in ([tx.zeros((0, 2)), tx.zeros((0, 3))], [[], np.zeros((0, 3))], [tx.zeros(0), tx.zeros((0, 3))]):
         with pytest.raises(ShapeError):
             tx.asarray(rows)
@@ -190,9 +190,9 @@ def nest(depth: int, item: Any) -> list[Any]:
 
 
 def containing_itself(*before: Any, times: int = 1, between: int = 0) -> list[Any]:
-    found = list(before)
-    found += [nest(between, found)] * times
-    return found
+    result = list(before)
+    result += [nest(between, result)] * times
+    return result
 
 
 class Mistaken(list[Any]):
@@ -214,8 +214,8 @@ class Endless(list[Any]):
             yield 1.0
 
 
-class Shown:
-    """Another library's array."""
+class ForeignArray:
+    """An array of another library."""
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return np.ones(2)
@@ -232,7 +232,7 @@ TOO_DEEP = r"lists are nested in more than 64 levels, or a list contains itself;
         (containing_itself(between=3), ShapeError, TOO_DEEP),
         (containing_itself(1.0), ShapeError, "ragged"),
         ([containing_itself(), tx.ones(1)], ShapeError, TOO_DEEP),
-        ([Shown(), containing_itself()], ShapeError, TOO_DEEP),
+        ([ForeignArray(), containing_itself()], ShapeError, TOO_DEEP),
         (nest(65, 1.0), ShapeError, TOO_DEEP),
         (nest(65, tx.ones(2)), ShapeError, TOO_DEEP),
         (nest(64, []), ShapeError, TOO_DEEP),
@@ -247,7 +247,7 @@ TOO_DEEP = r"lists are nested in more than 64 levels, or a list contains itself;
         ((k for k in range(3)), DTypeError, r"of type generator is not a number; .*use list\(x\)"),
     ],
 )
-def test_nested_lists_that_are_no_array_are_errors_at_once(data: Any, error: type[Exception], message: str) -> None:
+def test_invalid_nested_lists_raise_at_the_call(data: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=f"^asarray: .*{message}"):
         tx.asarray(data)
 
@@ -256,7 +256,7 @@ def test_lists_may_be_nested_in_64_levels() -> None:
     assert tx.asarray(nest(64, 1.5)).shape == (1,) * 64
 
 
-def test_a_list_that_contains_itself_is_no_index_and_no_tree() -> None:
+def test_list_that_contains_itself_is_rejected_as_key_and_tree() -> None:
     data = containing_itself(times=2)
     with pytest.raises(ShapeError, match=f"^indexing: {TOO_DEEP}"):
         tx.ones(3)[data]
@@ -267,17 +267,17 @@ def test_a_list_that_contains_itself_is_no_index_and_no_tree() -> None:
 
 
 def several_parts() -> dict[str, tuple[Any, str]]:
-    """Results that are named tuples of tensors, and the first of their names."""
+    """Return results that are named tuples of tensors, each with the name of its first field."""
     x = tx.asarray([[4, 1], [2, 3]])
     decompositions = {"qr": tx.linalg.qr(x * 1.0), "svd": tx.linalg.svd(x * 1.0), "eigh": tx.linalg.eigh(x * 1.0)}
-    found = {"cummax": tx.cummax(x), "cummin": tx.cummin(x), "topk": tx.topk(x, 1), "mode": tx.mode(x), **decompositions}
-    found["max_pool1d"] = tx.max_pool1d(x, 2, return_indices=True)
-    found |= {"unique_counts": tx.unique_counts(x), "unique_inverse": tx.unique_inverse(x), "unique_all": tx.unique_all(x)}
-    return {name: (record, record._fields[0]) for name, record in found.items()}
+    result = {"cummax": tx.cummax(x), "cummin": tx.cummin(x), "topk": tx.topk(x, 1), "mode": tx.mode(x), **decompositions}
+    result["max_pool1d"] = tx.max_pool1d(x, 2, return_indices=True)
+    result |= {"unique_counts": tx.unique_counts(x), "unique_inverse": tx.unique_inverse(x), "unique_all": tx.unique_all(x)}
+    return {name: (record, record._fields[0]) for name, record in result.items()}
 
 
-def test_a_result_of_several_parts_is_no_tensor() -> None:
-    """Wherever one tensor is expected, a TypeError names the parts; they are never stacked."""
+def test_named_tuple_results_are_rejected_where_a_tensor_is_expected() -> None:
+    """Each call raises a TypeError that names the fields; they are never stacked."""
     x = tx.asarray([[4, 1], [2, 3]])
     calls: dict[str, Any] = {
         **{"asarray": tx.asarray, "sin": tx.sin, "sum": tx.sum, "sort": tx.sort, "fft": tx.fft.fft, "norm": tx.linalg.norm},
@@ -285,9 +285,9 @@ def test_a_result_of_several_parts_is_no_tensor() -> None:
         **{"written": lambda r: x.copy().__setitem__(0, r), "where": lambda r: tx.where(x > 0, r, x), "list": lambda r: tx.asarray([r, r])},
         **{"beside a tensor": lambda r: tx.asarray([r[0], r]), "indices": lambda r: tx.take(x, r), "loss": lambda r: F.mse_loss(x, r)},
     }
-    for name, (record, first) in several_parts().items():
+    for name, (record, first_field) in several_parts().items():
         for call, function in calls.items():
-            with pytest.raises(TypeError, match=rf"several parts, .*use \.{first}"):
+            with pytest.raises(TypeError, match=rf"several parts, .*use \.{first_field}"):
                 function(record)
                 pytest.fail(f"{call} of {name}")
 

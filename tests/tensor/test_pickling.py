@@ -1,4 +1,4 @@
-"""Pickles with their memory beside them (protocol 5): no copies, and nobody's values change unseen."""
+"""Pickles with memory out of band (protocol 5): nothing is copied, and no other tensor changes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import pytest
 import tenxor as tx
 
 
-def exchanged(t: tx.Tensor) -> tuple[tx.Tensor, list[pickle.PickleBuffer]]:
+def round_trip(t: tx.Tensor) -> tuple[tx.Tensor, list[pickle.PickleBuffer]]:
     buffers: list[pickle.PickleBuffer] = []
     content = pickle.dumps(t, protocol=5, buffer_callback=buffers.append)
     assert len(content) < 300 or t.size < 100
     return pickle.loads(content, buffers=buffers), buffers
 
 
-def test_memory_goes_beside_the_pickle_without_a_copy() -> None:
+def test_protocol_5_pickle_transfers_memory_without_a_copy() -> None:
     t = tx.arange(100_000)
-    other, buffers = exchanged(t)
-    assert len(buffers) == 1 and np.shares_memory(np.asarray(other), np.asarray(t))
-    reader = other + 1
-    t[0] = 7  # the buffer is the same memory: both see the write, and what was read before does not
-    assert other[0].item() == 7 and reader[0].item() == 1
+    restored, buffers = round_trip(t)
+    assert len(buffers) == 1 and np.shares_memory(np.asarray(restored), np.asarray(t))
+    reader = restored + 1
+    t[0] = 7  # both tensors share the buffer and see the write; the earlier reader does not
+    assert restored[0].item() == 7 and reader[0].item() == 1
 
 
 VIEWS: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
@@ -43,37 +43,37 @@ VIEWS: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-def test_every_view_comes_back(view: Callable[[tx.Tensor], tx.Tensor]) -> None:
+def test_pickle_round_trip_of_every_view(view: Callable[[tx.Tensor], tx.Tensor]) -> None:
     t = view(tx.arange(12).reshape(3, 4))
     wanted = (t.shape, t.dtype, t.tolist())
-    for other in (pickle.loads(pickle.dumps(t, 5)), pickle.loads(pickle.dumps(t, 2)), copy.deepcopy(t), exchanged(t)[0]):
-        assert (other.shape, other.dtype, other.tolist()) == wanted
-        other[...] = 0
-        assert not other.any()
+    for restored in (pickle.loads(pickle.dumps(t, 5)), pickle.loads(pickle.dumps(t, 2)), copy.deepcopy(t), round_trip(t)[0]):
+        assert (restored.shape, restored.dtype, restored.tolist()) == wanted
+        restored[...] = 0
+        assert not restored.any()
 
 
-def test_what_is_in_the_pickle_is_nobody_elses() -> None:
+def test_each_unpickled_tensor_has_separate_memory() -> None:
     content = pickle.dumps(tx.arange(5), 5)
     first, second = pickle.loads(content), pickle.loads(content)
     first[0] = 9
     assert (first.tolist(), second.tolist()) == ([9, 1, 2, 3, 4], [0, 1, 2, 3, 4])
 
 
-def test_buffers_that_cannot_be_written_are_not() -> None:
+def test_read_only_pickle_buffers_are_never_written() -> None:
     buffers: list[pickle.PickleBuffer] = []
     content = pickle.dumps(tx.arange(5), protocol=5, buffer_callback=buffers.append)
-    given = bytes(buffers[0].raw())
-    t = pickle.loads(content, buffers=[given])
+    content_bytes = bytes(buffers[0].raw())
+    t = pickle.loads(content, buffers=[content_bytes])
     t[0] = 9
-    assert t.tolist() == [9, 1, 2, 3, 4] and np.frombuffer(given, np.int64).tolist() == [0, 1, 2, 3, 4]
-    for wrong in (b"123", given[:16], b""):
+    assert t.tolist() == [9, 1, 2, 3, 4] and np.frombuffer(content_bytes, np.int64).tolist() == [0, 1, 2, 3, 4]
+    for wrong in (b"123", content_bytes[:16], b""):
         with pytest.raises(ValueError):
             pickle.loads(content, buffers=[wrong])
 
 
 @pytest.mark.parametrize("start", range(9))
-def test_buffers_may_begin_anywhere(start: int) -> None:
-    """As those do that came over a wire, one after another."""
+def test_pickle_buffers_may_be_misaligned(start: int) -> None:
+    """Buffers received over a network may begin at any address."""
     buffers: list[pickle.PickleBuffer] = []
     content = pickle.dumps(tx.arange(5), protocol=5, buffer_callback=buffers.append)
     message = bytearray(16) + bytes(buffers[0].raw())

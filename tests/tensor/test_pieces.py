@@ -1,4 +1,4 @@
-"""Many tensors and arrays made one: the same as NumPy makes of the same elements, whatever they are and wherever they lie."""
+"""Joins of many tensors and arrays equal NumPy's joins of the same elements, for every dtype and layout."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tenxor.tensor import alike, pieces
 
 Array = np.ndarray[Any, Any]
 
-# Each makes a tensor and an array of the shape asked for, with the elements of an array of that shape.
-LYING: dict[str, Callable[[Array, tx.DType], tx.Tensor | Array]] = {
+# Each function makes a tensor or an array with the elements of an array, stored in a different way.
+PIECE_MAKERS: dict[str, Callable[[Array, tx.DType], tx.Tensor | Array]] = {
     "in order": lambda a, d: tensor(a, d),
     "within more": lambda a, d: tensor(np.stack([a, a, a]), d)[1],
     "backwards": lambda a, d: tensor(a[::-1], d)[::-1],
@@ -50,89 +50,89 @@ def tensor(a: Array, dtype: tx.DType) -> tx.Tensor:
 
 
 def written(a: Array, dtype: tx.DType) -> tx.Tensor:
-    found = tx.empty(a.shape, dtype=dtype)
-    found[...] = tensor(a, dtype)
-    return found
+    result = tx.empty(a.shape, dtype=dtype)
+    result[...] = tensor(a, dtype)
+    return result
 
 
 @st.composite
 def joins(draw: st.DrawFn) -> tuple[list[tx.Tensor | Array], list[Array], int | None]:
-    """Pieces, the same as arrays, and an axis along which their sizes differ."""
+    """Draw pieces, arrays with the same elements, and an axis along which their sizes differ."""
     ndim = draw(st.integers(1, 3))
     axis = draw(st.integers(-ndim, ndim - 1) | st.none())
     shape = [draw(st.integers(1, 3)) for _ in range(ndim)]
     dtypes = draw(st.lists(st.sampled_from(ALL), min_size=1, max_size=2))
-    ways = draw(st.lists(st.sampled_from(sorted(LYING)), min_size=1, max_size=3))
+    ways = draw(st.lists(st.sampled_from(sorted(PIECE_MAKERS)), min_size=1, max_size=3))
     count = draw(st.sampled_from([1, 2, 5, 17, 40, 300]))
-    parts, arrays = [], []
+    pieces, arrays = [], []
     for k in range(count):
-        own = list(shape)
-        own[axis or 0] = draw(st.integers(0, 4)) if k < 5 else k % 3
-        elements = (np.arange(np.prod(own)).reshape(own) + k) % 5
+        piece_shape = list(shape)
+        piece_shape[axis or 0] = draw(st.integers(0, 4)) if k < 5 else k % 3
+        elements = (np.arange(np.prod(piece_shape)).reshape(piece_shape) + k) % 5
         dtype, way = dtypes[k % len(dtypes)], ways[k % len(ways)]
         if dtype is tx.bool:
             elements = elements % 2
-        parts.append(LYING[way](elements, dtype))
+        pieces.append(PIECE_MAKERS[way](elements, dtype))
         arrays.append(elements)
-    return parts, arrays, axis
+    return pieces, arrays, axis
 
 
 @given(joins())
-def test_what_is_joined_is_what_numpy_joins(case: tuple[list[tx.Tensor | Array], list[Array], int | None]) -> None:
-    parts, arrays, axis = case
-    dtypes = {tx.asarray(p).dtype for p in parts}
+def test_joins_of_any_pieces_equal_numpy(case: tuple[list[tx.Tensor | Array], list[Array], int | None]) -> None:
+    pieces, arrays, axis = case
+    dtypes = {tx.asarray(p).dtype for p in pieces}
     if tx.uint64 in dtypes and any(d.kind == "int" for d in dtypes):
         with pytest.raises(tx.errors.DTypeError, match="no common dtype"):
-            tx.concat(parts, axis=axis)  # type: ignore[arg-type]
+            tx.concat(pieces, axis=axis)  # type: ignore[arg-type]
         return
-    found = tx.concat(parts, axis=axis)  # type: ignore[arg-type]
+    result = tx.concat(pieces, axis=axis)  # type: ignore[arg-type]
     expected = np.concatenate(arrays, axis=axis)
-    assert found.dtype is tx.result_type(*dtypes)
-    assert found.shape == expected.shape and found.is_contiguous()
-    assert found.tolist() == expected.tolist()
-    same = [k for k, a in enumerate(arrays) if a.shape == arrays[0].shape]
-    for place in range(-arrays[0].ndim - 1, arrays[0].ndim + 1):
-        stacked = tx.stack([parts[k] for k in same], axis=place)  # type: ignore[misc]
-        assert stacked.tolist() == np.stack([arrays[k] for k in same], axis=place).tolist()
+    assert result.dtype is tx.result_type(*dtypes)
+    assert result.shape == expected.shape and result.is_contiguous()
+    assert result.tolist() == expected.tolist()
+    same_shape = [k for k, a in enumerate(arrays) if a.shape == arrays[0].shape]
+    for stack_axis in range(-arrays[0].ndim - 1, arrays[0].ndim + 1):
+        stacked = tx.stack([pieces[k] for k in same_shape], axis=stack_axis)  # type: ignore[misc]
+        assert stacked.tolist() == np.stack([arrays[k] for k in same_shape], axis=stack_axis).tolist()
     if arrays[0].size:
-        listed = tx.asarray([parts[k] for k in same])
-        assert listed.tolist() == np.stack([arrays[k] for k in same]).tolist()
-        assert listed.dtype is tx.result_type(*(tx.asarray(parts[k]).dtype for k in same))
+        listed = tx.asarray([pieces[k] for k in same_shape])
+        assert listed.tolist() == np.stack([arrays[k] for k in same_shape]).tolist()
+        assert listed.dtype is tx.result_type(*(tx.asarray(pieces[k]).dtype for k in same_shape))
 
 
-@pytest.mark.parametrize("one", ALL, ids=str)
-def test_every_two_dtypes(one: tx.DType) -> None:
-    for other in ALL:
-        rows = [tx.asarray([0, 1, 1]).astype(one if k % 2 else other).realize() for k in range(20)]
-        if {one.kind, other.kind} == {"int", "uint"} and tx.uint64 in (one, other):
+@pytest.mark.parametrize("first", ALL, ids=str)
+def test_joins_promote_every_pair_of_dtypes(first: tx.DType) -> None:
+    for second in ALL:
+        rows = [tx.asarray([0, 1, 1]).astype(first if k % 2 else second).realize() for k in range(20)]
+        if {first.kind, second.kind} == {"int", "uint"} and tx.uint64 in (first, second):
             with pytest.raises(tx.errors.DTypeError, match="no common dtype"):
                 tx.stack(rows)
             continue
-        for found in (tx.stack(rows), tx.stack(rows, axis=1).T, tx.concat(rows).reshape(20, 3), tx.asarray(rows)):
-            assert found.dtype is tx.result_type(one, other)
-            assert found.tolist() == [[0, 1, 1]] * 20
+        for result in (tx.stack(rows), tx.stack(rows, axis=1).T, tx.concat(rows).reshape(20, 3), tx.asarray(rows)):
+            assert result.dtype is tx.result_type(first, second)
+            assert result.tolist() == [[0, 1, 1]] * 20
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (2, 2), (3,), (1, 2, 3), (3, 2)])
-def test_one_of_many_that_does_not_fit_is_named(shape: tuple[int, ...]) -> None:
+def test_join_error_names_the_piece_that_does_not_fit(shape: tuple[int, ...]) -> None:
     rows = [tx.zeros((2, 3)).realize()] * 20
-    parts = [*rows, tx.zeros(shape).realize(), *rows]
+    tensors = [*rows, tx.zeros(shape).realize(), *rows]
     for join in (tx.stack, tx.concat):
         if join is tx.concat and shape == (3, 3):
-            assert tx.concat(parts).shape == (83, 3)
+            assert tx.concat(tensors).shape == (83, 3)
             continue
         with pytest.raises(
             tx.errors.ShapeError, match=rf"{join.__name__}: tensor 20 has shape {re.escape(str(shape))}"
         ):
-            join(parts)
-    part_of_more = tx.asarray(np.arange(12.0).reshape(4, 3))[:, :2]  # its rows are as far apart as those of the others
+            join(tensors)
+    part_of_more = tx.asarray(np.arange(12.0).reshape(4, 3))[:, :2]  # its row stride equals the row stride of the other pieces
     with pytest.raises(tx.errors.ShapeError, match="concat: tensor 20"):
         tx.concat([*rows, part_of_more])
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("axis", [0, -1])
-def test_scalars_are_stacked(dtype: tx.DType, axis: int) -> None:
+def test_stack_of_scalars_of_every_dtype(dtype: tx.DType, axis: int) -> None:
     row = tx.asarray([0, 1] * 20).astype(dtype)
     points = [*tx.unstack(row), *(row[k] for k in range(40))]
     assert tx.stack(points, axis=axis).tolist() == row.tolist() * 2
@@ -141,67 +141,67 @@ def test_scalars_are_stacked(dtype: tx.DType, axis: int) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 40])
-def test_what_was_joined_keeps_its_elements(count: int) -> None:
+def test_joined_tensor_is_independent_of_its_pieces(count: int) -> None:
     mine = tx.arange(4.0).realize()
     theirs = np.arange(4.0)
     shared = tx.asarray(theirs, copy=False)
     for join in (tx.concat, tx.stack, tx.asarray):
         for piece in (mine, shared, theirs):
-            found = join([piece] * count)  # type: ignore[operator]
+            result = join([piece] * count)  # type: ignore[operator]
             before = np.asarray(piece).tolist()
             mine[0] += 1
             theirs[0] += 1
-            assert found.reshape(count, 4).tolist() == [before] * count
-            found[...] = -1
+            assert result.reshape(count, 4).tolist() == [before] * count
+            result[...] = -1
             assert np.asarray(piece).tolist() == [before[0] + 1, *before[1:]]
 
 
-def test_rows_of_one_tensor_are_read_before_it_is_written() -> None:
+def test_stacked_rows_are_read_before_their_source_is_overwritten() -> None:
     t = tx.arange(60).reshape(30, 2).realize()
     t[...] = tx.stack(t.unstack()[::-1])
     assert t.tolist() == np.arange(60).reshape(30, 2)[::-1].tolist()
 
 
-def test_new_counts_and_sizes_need_no_plan() -> None:
+def test_joins_of_new_counts_and_sizes_need_no_plan() -> None:
     plans = sys.modules["tenxor.realize"]._plans
     before = len(plans)
     for count in range(2, 60):
         rows = [tx.asarray(np.full(count, k, np.float32)) for k in range(count)]
         expected = np.arange(count, dtype=np.float32)[:, None].repeat(count, 1)
-        for found in (tx.stack(rows), tx.concat(rows).reshape(count, count), tx.stack(rows, 1).T, tx.asarray(rows)):
-            assert np.array_equal(found.to_numpy(), expected)
+        for result in (tx.stack(rows), tx.concat(rows).reshape(count, count), tx.stack(rows, 1).T, tx.asarray(rows)):
+            assert np.array_equal(result.to_numpy(), expected)
     assert len(plans) == before
 
 
 @pytest.mark.parametrize("join", [tx.concat, tx.stack, tx.asarray])
-def test_pending_pieces_that_are_alike_need_one_plan(
+def test_equal_pending_pieces_share_one_plan(
     join: Callable[[Any], tx.Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = []
+    plan_calls = []
     make = general.plan_for
-    monkeypatch.setattr(general, "plan_for", lambda *given: made.append(1) or make(*given))
+    monkeypatch.setattr(general, "plan_for", lambda *arguments: plan_calls.append(1) or make(*arguments))
     base = [tx.asarray(np.full(3, k)) for k in range(50)]
-    found = join([b * 17 - 4 for b in base])
-    assert found.reshape(50, 3).tolist() == [[17 * k - 4] * 3 for k in range(50)]
-    assert len(made) <= 1
+    result = join([b * 17 - 4 for b in base])
+    assert result.reshape(50, 3).tolist() == [[17 * k - 4] * 3 for k in range(50)]
+    assert len(plan_calls) <= 1
 
 
 @pytest.mark.large
-def test_large_pieces_are_left_to_kernels() -> None:
+def test_large_pieces_are_joined_by_pending_kernels() -> None:
     piece = tx.ones(pieces.LARGE // 8).realize()
-    found = tx.stack([piece, piece])
-    assert found.storage.node.buffer is None
-    assert found.sum().item() == 2 * piece.size
+    result = tx.stack([piece, piece])
+    assert result.storage.node.buffer is None
+    assert result.sum().item() == 2 * piece.size
 
 
 @pytest.mark.large
-def test_a_large_piece_without_strides_among_small_ones() -> None:
-    array = np.arange(6.0 * pieces.SPARSE).reshape(3, -1)
+def test_large_gathered_piece_among_small_pieces() -> None:
+    array = np.arange(6.0 * pieces.MAX_OFFSET_READS).reshape(3, -1)
     piece = tx.asarray(array).T.reshape(2, -1).reshape(-1)[::-1]
     expected = array.T.reshape(-1)[::-1]
     small = tx.zeros(2).realize()
-    found = tx.concat([small] * 20 + [piece] + [small] * 20)
-    assert np.array_equal(found.to_numpy(), np.concatenate([np.zeros(40), expected, np.zeros(40)]))
+    result = tx.concat([small] * 20 + [piece] + [small] * 20)
+    assert np.array_equal(result.to_numpy(), np.concatenate([np.zeros(40), expected, np.zeros(40)]))
     pairs = [(piece + k, expected + k) for k in range(4)]
     views = [t.reshape(2, -1, 3).swapaxes(1, 2).reshape(-1) for t, _ in pairs]
     wanted = [a.reshape(2, -1, 3).swapaxes(1, 2).reshape(-1) for _, a in pairs]
@@ -209,15 +209,15 @@ def test_a_large_piece_without_strides_among_small_ones() -> None:
 
 
 @pytest.fixture
-def _limited() -> Iterator[None]:
+def _memory_limit() -> Iterator[None]:
     pool.release(pool.pooled)
     yield
     tx.set_memory_limit(None)
 
 
-@pytest.mark.usefixtures("_limited")
+@pytest.mark.usefixtures("_memory_limit")
 @pytest.mark.parametrize(("name", "join"), [("concat", tx.concat), ("stack", tx.stack), ("asarray", tx.asarray)])
-def test_out_of_memory_names_what_wanted_it(name: str, join: Callable[[Any], tx.Tensor]) -> None:
+def test_out_of_memory_error_names_the_join(name: str, join: Callable[[Any], tx.Tensor]) -> None:
     rows = [tx.asarray(np.full(1000, float(k))) for k in range(100)]
     before = memory().in_use
     tx.set_memory_limit(before + 100_000)
@@ -230,48 +230,48 @@ def test_out_of_memory_names_what_wanted_it(name: str, join: Callable[[Any], tx.
         join([tx.zeros(1).expand(1 << 50)] * 1000)
 
 
-class TestPiecesThatAreAlike:
-    """They are put together as bytes, and nobody looks at each."""
+class TestEqualPieces:
+    """Equal pieces are joined as bytes, without a look at each piece."""
 
     @pytest.fixture(autouse=True)
-    def nobody_looks(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def looked(*_: object) -> None:
+    def forbid_single_reads(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: object) -> None:
             raise AssertionError("each piece was looked at")
 
-        monkeypatch.setattr(pieces, "_seen", looked)
+        monkeypatch.setattr(pieces, "_as_arrays", fail)
 
     @pytest.mark.parametrize(
         "way", ["in order", "backwards", "in other order", "in steps", "written", "an array", "shared"]
     )
     @pytest.mark.parametrize("portion", [1 << 20, 1000])
-    def test_lie_anywhere(self, way: str, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(alike, "PORTION", portion)
+    def test_joins_from_any_memory_order(self, way: str, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(alike, "CHUNK_BYTES", portion)
         for dtype in ALL:
             for shape in ((5,), (2, 3), (3, 1, 2)):
                 highest = 2 if dtype is tx.bool else 7
                 arrays = [(np.arange(prod(shape)).reshape(shape) + k) % highest for k in range(60)]
-                parts: Any = [LYING[way](a, dtype) for a in arrays]
+                tensors: Any = [PIECE_MAKERS[way](a, dtype) for a in arrays]
                 if way != "an array":
-                    parts = [p.realize() for p in parts]
+                    tensors = [p.realize() for p in tensors]
                 for axis in range(len(shape)):
-                    found = tx.concat(parts, axis=axis)
-                    assert found.dtype is dtype and found.is_contiguous()
-                    assert np.array_equal(found.to_numpy(), np.concatenate(arrays, axis))
+                    result = tx.concat(tensors, axis=axis)
+                    assert result.dtype is dtype and result.is_contiguous()
+                    assert np.array_equal(result.to_numpy(), np.concatenate(arrays, axis))
                 for axis in range(len(shape) + 1):
-                    found = tx.stack(parts, axis=axis)
-                    assert found.dtype is dtype and found.is_contiguous()
-                    assert np.array_equal(found.to_numpy(), np.stack(arrays, axis))
-                assert np.array_equal(tx.concat(parts, axis=None).to_numpy(), np.concatenate(arrays, None))
-                nested = tx.asarray([parts[:30], parts[30:]])
+                    result = tx.stack(tensors, axis=axis)
+                    assert result.dtype is dtype and result.is_contiguous()
+                    assert np.array_equal(result.to_numpy(), np.stack(arrays, axis))
+                assert np.array_equal(tx.concat(tensors, axis=None).to_numpy(), np.concatenate(arrays, None))
+                nested = tx.asarray([tensors[:30], tensors[30:]])
                 assert nested.dtype is dtype and nested.tolist() == np.stack(arrays).reshape(2, 30, *shape).tolist()
                 wanted = tx.complex128 if dtype.is_complex else tx.float64
-                assert tx.asarray(parts, dtype=wanted).tolist() == np.stack(arrays).tolist()
+                assert tx.asarray(tensors, dtype=wanted).tolist() == np.stack(arrays).tolist()
 
-    def test_are_numbers(self) -> None:
+    def test_joins_of_scalars(self) -> None:
         for dtype in ALL:
             row = tx.asarray([0, 1, 1] * 10).astype(dtype).realize()
-            apart = [tx.asarray(k % 3 > 0).astype(dtype).realize() for k in range(30)]
-            for points in ([row[k] for k in range(30)], apart):
+            separate = [tx.asarray(k % 3 > 0).astype(dtype).realize() for k in range(30)]
+            for points in ([row[k] for k in range(30)], separate):
                 assert tx.stack(points).tolist() == tx.asarray(points).tolist() == row.tolist()
                 assert tx.stack(points).dtype is dtype
                 assert tx.concat(points, axis=None).tolist() == row.tolist()
@@ -279,7 +279,7 @@ class TestPiecesThatAreAlike:
         zeros = [np.asarray(float(k)) for k in range(30)]
         assert tx.asarray(zeros).tolist() == tx.stack(zeros).tolist() == list(range(30))  # type: ignore[arg-type]
 
-    def test_rows_of_one_tensor(self) -> None:
+    def test_joins_of_rows_of_one_tensor(self) -> None:
         x = np.arange(600.0).reshape(60, 10)
         t = tx.asarray(x).realize()
         for order in (range(60), range(59, -1, -1), [*range(30), *range(10), 7, 7, 8]):
@@ -290,8 +290,8 @@ class TestPiecesThatAreAlike:
         assert np.array_equal(tx.concat([t[k] for k in several]).to_numpy(), np.concatenate([x[k] for k in several]))
 
     @pytest.mark.parametrize("portion", [1 << 20, 1000])
-    def test_views_of_one_tensor(self, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(alike, "PORTION", portion)
+    def test_joins_of_views_of_one_tensor(self, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(alike, "CHUNK_BYTES", portion)
         for dtype in ALL:
             x = np.arange(600).reshape(60, 10) % (2 if dtype is tx.bool else 100)
             t = tx.asarray(x).astype(dtype).realize()
@@ -303,45 +303,45 @@ class TestPiecesThatAreAlike:
                 lambda a, k: a[k % 10 : 50 + k % 10 : 10, 9:],
                 lambda a, _: a[59, 5:],
             ):
-                parts, arrays = [view(t, k) for k in range(57)], [view(x, k) for k in range(57)]
+                views, arrays = [view(t, k) for k in range(57)], [view(x, k) for k in range(57)]
                 for axis in range(arrays[0].ndim):
-                    assert np.array_equal(tx.concat(parts, axis=axis).to_numpy(), np.concatenate(arrays, axis))
-                    assert np.array_equal(tx.stack(parts, axis=axis).to_numpy(), np.stack(arrays, axis))
-                assert tx.asarray(parts).tolist() == np.stack(arrays).tolist()
-                assert tx.asarray(parts).dtype is dtype
+                    assert np.array_equal(tx.concat(views, axis=axis).to_numpy(), np.concatenate(arrays, axis))
+                    assert np.array_equal(tx.stack(views, axis=axis).to_numpy(), np.stack(arrays, axis))
+                assert tx.asarray(views).tolist() == np.stack(arrays).tolist()
+                assert tx.asarray(views).dtype is dtype
 
-    def test_arrays_of_several_lengths(self) -> None:
+    def test_joins_of_arrays_of_different_lengths(self) -> None:
         arrays = [np.arange(12.0).reshape(3, 4)[: 1 + k % 3, ::-1] + k for k in range(40)]
         for axis in (0, None):
-            found = tx.concat(arrays, axis=axis)  # type: ignore[arg-type]
-            assert found.is_contiguous() and np.array_equal(found.to_numpy(), np.concatenate(arrays, axis))
+            result = tx.concat(arrays, axis=axis)  # type: ignore[arg-type]
+            assert result.is_contiguous() and np.array_equal(result.to_numpy(), np.concatenate(arrays, axis))
         turned = [a.T for a in arrays]
         assert np.array_equal(tx.concat(turned, axis=1).to_numpy(), np.concatenate(turned, 1))  # type: ignore[arg-type]
         for wrong in (np.zeros((2, 5)), np.zeros((1, 10)), np.zeros(4), np.zeros((1, 2, 4))):
             with pytest.raises(tx.errors.ShapeError, match="concat: tensor 40"):
                 tx.concat([*arrays, wrong, wrong])  # type: ignore[list-item]
 
-    def test_memory_of_other_sizes_beside_them_is_no_part(self) -> None:
+    def test_pieces_in_blocks_of_different_sizes_are_joined_exactly(self) -> None:
         arrays = [np.arange(12.0) + k for k in range(40)]
-        parts = [tx.asarray(np.concatenate([a, np.full(k % 3 * 8, -1.0)]))[:12] for k, a in enumerate(arrays)]
-        parts = [p if k % 2 else tx.asarray(a) for k, (p, a) in enumerate(zip(parts, arrays, strict=True))]
-        assert np.array_equal(tx.stack(parts).to_numpy(), np.stack(arrays))
-        assert np.array_equal(tx.asarray(parts).to_numpy(), np.stack(arrays))
+        tensors = [tx.asarray(np.concatenate([a, np.full(k % 3 * 8, -1.0)]))[:12] for k, a in enumerate(arrays)]
+        tensors = [p if k % 2 else tx.asarray(a) for k, (p, a) in enumerate(zip(tensors, arrays, strict=True))]
+        assert np.array_equal(tx.stack(tensors).to_numpy(), np.stack(arrays))
+        assert np.array_equal(tx.asarray(tensors).to_numpy(), np.stack(arrays))
 
 
-def test_numbers_are_those_of_now() -> None:
+def test_joins_read_the_present_values_of_elements() -> None:
     row = tx.arange(30.0).realize()
     points = [row[k] for k in range(30)]
     points[3] += 100
-    seen = [t.view(tx.int64) for t in points]
+    reinterpreted = [t.view(tx.int64) for t in points]
     points[4] *= 2
     assert tx.asarray(points).tolist() == [0, 1, 2, 103, 8, *range(5, 30)]
-    assert tx.stack(seen).tolist() == np.array([0, 1, 2, 103, 8, *range(5, 30)], np.float64).view(np.int64).tolist()
+    assert tx.stack(reinterpreted).tolist() == np.array([0, 1, 2, 103, 8, *range(5, 30)], np.float64).view(np.int64).tolist()
 
 
-def test_pieces_that_are_alike_but_for_one() -> None:
-    alike_ones = [tx.asarray(np.arange(6.0) + k) for k in range(40)]
-    other = {
+def test_joins_of_equal_pieces_with_one_exception_equal_numpy() -> None:
+    equal_pieces = [tx.asarray(np.arange(6.0) + k) for k in range(40)]
+    exceptions = {
         "pending": lambda: tx.arange(6.0) * 2,
         "of another dtype": lambda: tx.asarray(np.arange(6, dtype=np.float32) * 2),
         "seen as another dtype": lambda: (tx.asarray(np.arange(6) * 2.0).view(tx.int64) + 0).view(tx.float64),
@@ -349,14 +349,14 @@ def test_pieces_that_are_alike_but_for_one() -> None:
         "of more": lambda: tx.asarray(np.arange(600.0) * 2)[:6],
         "an array": lambda: np.arange(6.0) * 2,
     }
-    for make in other.values():
-        for place in (0, 1, 20, 40):
-            parts: Any = [*alike_ones[:place], make(), *alike_ones[place:]]
-            expected = np.stack([np.asarray(p) for p in parts])
-            for found in (tx.stack(parts), tx.stack(parts, axis=1).T, tx.asarray(parts), tx.concat(parts)):
-                assert np.array_equal(found.to_numpy().reshape(41, 6), expected)
+    for make in exceptions.values():
+        for position in (0, 1, 20, 40):
+            mixed_pieces: Any = [*equal_pieces[:position], make(), *equal_pieces[position:]]
+            expected = np.stack([np.asarray(p) for p in mixed_pieces])
+            for result in (tx.stack(mixed_pieces), tx.stack(mixed_pieces, axis=1).T, tx.asarray(mixed_pieces), tx.concat(mixed_pieces)):
+                assert np.array_equal(result.to_numpy().reshape(41, 6), expected)
     with pytest.raises(tx.errors.ShapeError, match="stack: tensor 20"):
-        tx.stack([*map(np.asarray, alike_ones[:20]), np.arange(5.0), np.arange(6.0)])  # type: ignore[list-item]
+        tx.stack([*map(np.asarray, equal_pieces[:20]), np.arange(5.0), np.arange(6.0)])  # type: ignore[list-item]
     ints = [np.arange(3)] * 20
     assert tx.stack([*ints, np.arange(3, dtype=np.uint8)]).dtype is tx.int64  # type: ignore[list-item]
     with pytest.raises(tx.errors.DTypeError, match="no common dtype"):

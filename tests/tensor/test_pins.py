@@ -1,4 +1,4 @@
-"""Memory that others may write is pinned as long as one of them is there, whatever signal, thread or collection comes between."""
+"""Memory stays marked as externally shared while an exported array lives, whatever signal, thread or collection comes between."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .test_sharing import exported, pinned
 PACKAGE = str(Path(tx.__file__).parent)
 
 
-def test_a_pin_is_let_go_whatever_is_raised() -> None:
-    """No line of Python's runs when an export dies, in which a signal could be heard."""
+def test_no_python_code_runs_when_an_export_is_freed() -> None:
+    """A signal could be handled in such code, and leave the memory marked as shared."""
     t, a = exported()
     lines: list[str] = []
 
@@ -36,16 +36,16 @@ def test_a_pin_is_let_go_whatever_is_raised() -> None:
     assert not pinned(t)
 
 
-def test_pins_of_threads() -> None:
-    """Exports that come and go in several threads: while one is there the memory is pinned, and not when none is."""
-    t, kept = exported()
-    loose: list[int] = []
+def test_memory_stays_marked_as_shared_while_any_thread_exports() -> None:
+    """Several threads create and free exports of one tensor."""
+    t, exported_array = exported()
+    unmarked: list[int] = []
 
     def work() -> None:
         for k in range(2000):
             a = np.asarray(t)
             if not pinned(t):
-                loose.append(k)
+                unmarked.append(k)
             del a
 
     before = sys.getswitchinterval()
@@ -56,18 +56,18 @@ def test_pins_of_threads() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert loose == []
+        assert unmarked == []
         assert pinned(t)
-        del kept
+        del exported_array
         assert not pinned(t)
     finally:
         sys.setswitchinterval(before)
 
 
-def test_an_export_while_the_last_one_is_collected() -> None:
-    """A callback of the collector's may export what is about to be let go."""
+def test_export_during_collection_of_the_last_one_stays_shared() -> None:
+    """A weak reference callback may export memory whose last export is being freed."""
     t, a = exported()
-    kept: list[Any] = []
+    exports: list[Any] = []
 
     class Cycle:
         array: Any
@@ -75,27 +75,27 @@ def test_an_export_while_the_last_one_is_collected() -> None:
 
     cycle = Cycle()
     cycle.array, cycle.itself = a, cycle
-    seen = weakref.ref(cycle, lambda _: kept.append(np.asarray(t)))
+    reference = weakref.ref(cycle, lambda _: exports.append(np.asarray(t)))
     del a, cycle
     gc.collect()
-    assert seen() is None
+    assert reference() is None
     assert pinned(t)
-    kept.clear()
+    exports.clear()
     assert not pinned(t)
 
 
-def test_the_memory_is_pinned_until_the_last_array_over_it_is_gone() -> None:
+def test_memory_stays_shared_until_the_last_array_is_freed() -> None:
     t, a = exported()
     assert pinned(t)
-    part = a[1:3]
+    array_slice = a[1:3]
     del a
     gc.collect()
     assert pinned(t)
     reader = t + 1
-    part[0] = 70
+    array_slice[0] = 70
     assert reader.tolist() == [1, 2, 3, 4, 5, 6]
     assert t[1].item() == 70
-    del part
+    del array_slice
     gc.collect()
     assert not pinned(t)
     assert (t + 1).tolist() == [1, 71, 3, 4, 5, 6]

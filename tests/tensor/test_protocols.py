@@ -44,7 +44,7 @@ dtypes = pytest.mark.parametrize("dtype", DTYPES)
 # Numbers
 
 
-def test_one_element_as_a_python_number() -> None:
+def test_single_element_converts_to_python_numbers() -> None:
     assert (int(tx.asarray([3.7])), float(tx.asarray(2)), bool(tx.asarray([[0]]))) == (3, 2.0, False)
     assert complex(tx.asarray(1.5)) == 1.5
     assert math.sqrt(tx.asarray(16.0)) == 4
@@ -55,28 +55,28 @@ def test_one_element_as_a_python_number() -> None:
 
 @pytest.mark.parametrize("convert", [int, float, bool])
 @pytest.mark.parametrize("shape", [(2,), (0,), (2, 3)])
-def test_many_elements_are_no_number(convert: type, shape: tuple[int, ...]) -> None:
+def test_converting_several_elements_to_a_number_raises(convert: type, shape: tuple[int, ...]) -> None:
     with pytest.raises(ShapeError) as caught:
         convert(tx.zeros(shape))
     assert convert.__name__ in str(caught.value) and str(shape) in str(caught.value)
 
 
 @pytest.mark.parametrize("index", [tx.asarray([1]), tx.asarray([[0, 1]]), tx.asarray(1.0), tx.asarray(True)])
-def test_what_is_no_index(index: tx.Tensor) -> None:
+def test_tensors_other_than_0d_integers_are_no_index(index: tx.Tensor) -> None:
     with pytest.raises(TypeError, match="index"):
         [10, 20, 30][index]
 
 
 @dtypes
-def test_item_has_the_type_of_its_kind(dtype: str) -> None:
+def test_item_returns_the_python_type_of_the_dtype(dtype: str) -> None:
     t = tx.asarray([[0, 1], [1, 0]], dtype=dtype)
     wanted = {"bool": bool, "uint": int, "int": int, "float": float}[t.dtype.kind]
-    for found in (t[0, 1].item(), t.item(0, 1), t.item(-2, -1), t.T.item(1, 0), t.tolist()[0][1]):
-        assert type(found) is wanted
-        assert found == 1
+    for result in (t[0, 1].item(), t.item(0, 1), t.item(-2, -1), t.T.item(1, 0), t.tolist()[0][1]):
+        assert type(result) is wanted
+        assert result == 1
 
 
-def test_item_refuses_what_is_not_one() -> None:
+def test_item_raises_unless_one_element_is_selected() -> None:
     t = tx.arange(6).reshape(2, 3)
     with pytest.raises(ShapeError, match=r"item.*\(2, 3\)"):
         t.item()
@@ -88,7 +88,7 @@ def test_item_refuses_what_is_not_one() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
-def test_the_ends_of_the_range_survive(dtype: str) -> None:
+def test_extreme_integers_are_exact(dtype: str) -> None:
     info = tx.iinfo(dtype)
     t = tx.asarray([info.min, info.max], dtype=dtype)
     assert t.tolist() == [info.min, info.max]
@@ -98,7 +98,7 @@ def test_the_ends_of_the_range_survive(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-def test_special_floats_survive(dtype: str) -> None:
+def test_special_floats_are_exact(dtype: str) -> None:
     info = tx.finfo(dtype)
     values = [math.inf, -math.inf, -0.0, info.max, info.min, info.smallest_normal, 1 + info.eps]
     t = tx.asarray([*values, math.nan], dtype=dtype)
@@ -111,7 +111,7 @@ def test_special_floats_survive(dtype: str) -> None:
 # Containers
 
 
-def test_length_and_iteration() -> None:
+def test_len_and_iteration_go_over_the_first_axis() -> None:
     t = tx.arange(6).reshape(2, 3)
     assert len(t) == 2
     rows = list(t)
@@ -129,7 +129,7 @@ def test_length_and_iteration() -> None:
             call(tx.asarray(1))
 
 
-def test_what_is_in_a_tensor() -> None:
+def test_in_compares_with_the_elements() -> None:
     t = tx.asarray([[1.0, 2.0], [3.0, math.nan]])
     assert 2 in t and 2.0 in t and np.float32(3) in t and tx.asarray(1) in t and True in t
     assert 5 not in t and math.nan not in t
@@ -138,7 +138,7 @@ def test_what_is_in_a_tensor() -> None:
     assert 1 not in tx.zeros(0)
 
 
-def test_a_tensor_is_a_key_by_identity() -> None:
+def test_tensors_hash_by_identity() -> None:
     t, u = tx.arange(3), tx.arange(3)
     names = {t: "t", u: "u"}
     assert (names[t], names[u], len({t, u, t})) == ("t", "u", 2)
@@ -148,7 +148,7 @@ def test_a_tensor_is_a_key_by_identity() -> None:
 
 
 @views
-def test_every_view_has_text_and_a_picture(make: Callable[[], tx.Tensor]) -> None:
+def test_every_view_has_text_and_html(make: Callable[[], tx.Tensor]) -> None:
     t = make()
     for text in (repr(t), str(t), f"{t}", t.to_string(), t._repr_html_()):
         assert isinstance(text, str) and text
@@ -157,13 +157,13 @@ def test_every_view_has_text_and_a_picture(make: Callable[[], tx.Tensor]) -> Non
 
 
 @dtypes
-def test_every_dtype_has_text(dtype: str) -> None:
+def test_every_dtype_has_a_repr(dtype: str) -> None:
     t = tx.asarray([[0, 1], [1, 0]], dtype=dtype)
     assert dtype in repr(t)
     assert str(t) and f"{t[0, 1]}"
 
 
-def test_format_of_one_element() -> None:
+def test_format_applies_to_a_single_element() -> None:
     assert f"{tx.asarray(2.567):.2f} {tx.asarray(3):05d} {tx.arange(3)[2]:>3}" == "2.57 00003   2"
     with pytest.raises(TypeError, match="one element"):
         format(tx.arange(3), ".2f")
@@ -173,31 +173,31 @@ def test_format_of_one_element() -> None:
 
 
 @views
-def test_pickles_and_copies_have_the_elements(make: Callable[[], tx.Tensor]) -> None:
+def test_pickles_and_copies_are_independent_with_equal_elements(make: Callable[[], tx.Tensor]) -> None:
     for protocol in (2, 5):
         t = make()
-        for other in (pickle.loads(pickle.dumps(t, protocol)), copy.copy(t), copy.deepcopy([t])[0], t.clone()):
-            assert type(other) is tx.Tensor
-            assert (other.shape, other.dtype) == (t.shape, t.dtype)
-            assert other.tolist() == t.tolist()
-            assert other.is_contiguous() and other.storage.size == t.size
-            other[...] = 1
+        for copied in (pickle.loads(pickle.dumps(t, protocol)), copy.copy(t), copy.deepcopy([t])[0], t.clone()):
+            assert type(copied) is tx.Tensor
+            assert (copied.shape, copied.dtype) == (t.shape, t.dtype)
+            assert copied.tolist() == t.tolist()
+            assert copied.is_contiguous() and copied.storage.size == t.size
+            copied[...] = 1
             assert t.tolist() == make().tolist()
 
 
 @dtypes
 def test_pickles_keep_the_dtype(dtype: str) -> None:
     t = tx.asarray([[1, 0], [0, 1]], dtype=dtype)[::-1]
-    other = pickle.loads(pickle.dumps(t))
-    assert other.dtype is t.dtype
-    assert other.tolist() == t.tolist()
+    restored = pickle.loads(pickle.dumps(t))
+    assert restored.dtype is t.dtype
+    assert restored.tolist() == t.tolist()
 
 
 # To NumPy
 
 
 @views
-def test_to_numpy_is_new_and_writable(make: Callable[[], tx.Tensor]) -> None:
+def test_to_numpy_returns_a_new_writable_array(make: Callable[[], tx.Tensor]) -> None:
     t = make()
     a = t.to_numpy()
     assert (a.shape, a.tolist()) == (t.shape, t.tolist())
@@ -206,7 +206,7 @@ def test_to_numpy_is_new_and_writable(make: Callable[[], tx.Tensor]) -> None:
     assert t.tolist() == make().tolist()
 
 
-def test_numpy_takes_tensors_where_it_takes_arrays() -> None:
+def test_numpy_functions_accept_tensors_as_arrays() -> None:
     t = tx.arange(6).reshape(2, 3)
     model = np.arange(6).reshape(2, 3)
     assert (np.shape(t), np.ndim(t), np.size(t)) == ((2, 3), 2, 6)
@@ -223,7 +223,7 @@ def test_numpy_takes_tensors_where_it_takes_arrays() -> None:
         tx.asarray(np.array([None]))
 
 
-def test_asarray_copies_read_only_memory_that_no_strides_of_elements_reach() -> None:
+def test_asarray_copies_misaligned_read_only_memory() -> None:
     content = bytes(range(33))
     for a in (np.frombuffer(content[:32], np.float32)[1:], np.frombuffer(content, np.uint8)[1:].view(np.float32)):
         t = tx.asarray(a)
@@ -231,7 +231,7 @@ def test_asarray_copies_read_only_memory_that_no_strides_of_elements_reach() -> 
         assert np.shares_memory(np.asarray(t), a) == a.flags.aligned
 
 
-def test_an_export_leaves_alone_what_reads_its_bytes_as_another_dtype() -> None:
+def test_export_does_not_change_a_reader_of_another_dtype() -> None:
     t = tx.arange(3).realize()
     reader = t.view(tx.uint8)[::8] + 1
     a = np.asarray(t)
@@ -243,13 +243,13 @@ def test_an_export_leaves_alone_what_reads_its_bytes_as_another_dtype() -> None:
 
 
 def values(x: object) -> list[object]:
-    found: list[object] = np.asarray(x).tolist()
-    return found
+    result: list[object] = np.asarray(x).tolist()
+    return result
 
 
-def test_numpys_ufuncs_that_tenxor_has_give_tensors() -> None:
+def test_numpy_ufuncs_of_tensors_return_tensors() -> None:
     t, a = tx.asarray([-1, 2, 3]), np.asarray([4.0, 5.0, 6.0])
-    for found, wanted in [
+    for result, wanted in [
         (np.add(t, 1), [0, 3, 4]),
         (np.absolute(t), [1, 2, 3]),
         (np.power(t, 2), [1, 4, 9]),
@@ -258,26 +258,26 @@ def test_numpys_ufuncs_that_tenxor_has_give_tensors() -> None:
         (np.matmul(a, t), 24.0),
         (np.float64(2) * t, [-2.0, 4.0, 6.0]),
     ]:
-        assert type(found) is tx.Tensor
-        assert np.allclose(found, wanted, rtol=1e-15)
+        assert type(result) is tx.Tensor
+        assert np.allclose(result, wanted, rtol=1e-15)
 
 
-def test_an_array_written_in_place_stays_an_array() -> None:
+def test_in_place_operator_keeps_a_numpy_array() -> None:
     a = np.zeros(3)
-    kept = a
+    original = a
     a += tx.arange(3)
-    assert a is kept and type(a) is np.ndarray and a.tolist() == [0.0, 1.0, 2.0]
+    assert a is original and type(a) is np.ndarray and a.tolist() == [0.0, 1.0, 2.0]
 
 
-def test_what_numpy_writes_is_written() -> None:
+def test_copyto_writes_into_a_tensor() -> None:
     t = tx.arange(6).reshape(2, 3)
     np.copyto(t[:, 1], 9)
     assert t.tolist() == [[0, 9, 2], [3, 9, 5]]
-    np.copyto(t.T.reshape(6)[:2], 1)  # NumPy could not write through this one
+    np.copyto(t.T.reshape(6)[:2], 1)  # this view has no strides, so NumPy cannot write through it
     assert t.tolist() == [[1, 9, 2], [1, 9, 5]]
 
 
-def test_divmod_and_round_as_python_has_them() -> None:
+def test_divmod_and_round_equal_python() -> None:
     t = tx.asarray([7, -7, 9])
     assert [values(part) for part in divmod(t, 4)] == [[1, -2, 2], [3, 1, 1]]
     assert [values(part) for part in divmod(20, t)] == [[2, -3, 2], [6, -1, 2]]

@@ -1,4 +1,4 @@
-"""One tensor as the index of several axes, several times in one expression, or as index and data: beside NumPy."""
+"""A tensor as the index of several axes, several times in an expression, or as index and data, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SIDE = 4
 
 
 class Twin(tuple[Any, Any]):
-    """A tensor and the array with the same elements; what is done with it is done with both."""
+    """A tensor and an array with equal elements; each operation is applied to both."""
 
     __slots__ = ()
 
-    def then(self, step: Callable[..., Any], *others: Twin) -> Twin:
-        return Twin((step(tx, self[0], *[o[0] for o in others]), step(np, self[1], *[o[1] for o in others])))
+    def then(self, step: Callable[..., Any], *operands: Twin) -> Twin:
+        return Twin((step(tx, self[0], *[o[0] for o in operands]), step(np, self[1], *[o[1] for o in operands])))
 
     def same(self) -> None:
         np.testing.assert_array_equal(self[0].to_numpy(), self[1])
@@ -37,7 +37,7 @@ def square(ndim: int) -> Twin:
     return twin(np.arange(SIDE**ndim).reshape((SIDE,) * ndim))
 
 
-# Forms of one and the same index: each reads the very node that the others read, or is computed from it.
+# Forms of a single index: each form reads the node of the index, or is computed from it.
 FORMS: dict[str, Callable[[Any, Any], Any]] = {
     "itself": lambda lib, i: i,
     "again": lambda lib, i: i,
@@ -53,25 +53,25 @@ FORMS: dict[str, Callable[[Any, Any], Any]] = {
 
 @st.composite
 def keys(draw: st.DrawFn, ndim: int, i: Twin) -> Twin:
-    """An index of so many axes in which forms of `i` repeat, as a pair of tuples."""
-    parts: list[tuple[Any, Any]] = []
+    """Draw a key of `ndim` axes in which forms of `i` repeat, as a pair of tuples for tensors and arrays."""
+    items: list[tuple[Any, Any]] = []
     for _ in range(ndim):
         if draw(st.integers(0, 4)):
             name = draw(st.sampled_from(["itself", "itself", *FORMS]))
-            parts.append(i.then(FORMS[name]))
+            items.append(i.then(FORMS[name]))
         else:
             basic = draw(st.sampled_from([slice(None), slice(None, None, -1), slice(None), 1, -1, slice(0, 3)]))
-            parts.append((basic, basic))
+            items.append((basic, basic))
     for extra in draw(st.lists(st.sampled_from([None, Ellipsis]), max_size=1)):
-        parts.insert(draw(st.integers(0, ndim)), (extra, extra))
-    return Twin((tuple(p[0] for p in parts), tuple(p[1] for p in parts)))
+        items.insert(draw(st.integers(0, ndim)), (extra, extra))
+    return Twin((tuple(p[0] for p in items), tuple(p[1] for p in items)))
 
 
 @st.composite
 def indices(draw: st.DrawFn) -> Twin:
     numbers = draw(st.lists(st.integers(-SIDE, SIDE - 1), min_size=SIDE, max_size=SIDE))
-    found = twin(np.array(numbers))
-    return Twin((found[0] * 1, found[1])) if draw(st.booleans()) else found
+    result = twin(np.array(numbers))
+    return Twin((result[0] * 1, result[1])) if draw(st.booleans()) else result
 
 
 def read(lib: Any, x: Any, key: Any) -> Any:
@@ -93,7 +93,7 @@ USES: list[Callable[[Any, Any], Any]] = [
 
 @settings(max_examples=200)
 @given(st.data())
-def test_any_key_in_which_an_index_repeats(data: st.DataObject) -> None:
+def test_key_with_a_repeated_index_equals_numpy(data: st.DataObject) -> None:
     i = data.draw(indices())
     ndim = data.draw(st.integers(1, 4))
     x = square(ndim)
@@ -104,7 +104,7 @@ def test_any_key_in_which_an_index_repeats(data: st.DataObject) -> None:
 
 @settings(max_examples=120)
 @given(st.data())
-def test_several_gathers_by_one_index_in_one_expression(data: st.DataObject) -> None:
+def test_several_gathers_by_one_index_equal_numpy(data: st.DataObject) -> None:
     i = data.draw(indices())
     total = None
     for _ in range(data.draw(st.integers(2, 3))):
@@ -121,7 +121,7 @@ def test_several_gathers_by_one_index_in_one_expression(data: st.DataObject) -> 
 
 @settings(max_examples=120)
 @given(st.data())
-def test_gathers_of_gathers_by_one_index(data: st.DataObject) -> None:
+def test_nested_gathers_by_one_index_equal_numpy(data: st.DataObject) -> None:
     i = data.draw(indices())
     x = square(data.draw(st.integers(2, 3)))
     for _ in range(data.draw(st.integers(2, 3))):
@@ -133,7 +133,7 @@ def test_gathers_of_gathers_by_one_index(data: st.DataObject) -> None:
 
 @settings(max_examples=200)
 @given(st.data())
-def test_writes_through_an_index_that_repeats(data: st.DataObject) -> None:
+def test_writes_through_a_repeated_index_equal_numpy(data: st.DataObject) -> None:
     i = data.draw(st.permutations(range(SIDE)).map(lambda p: twin(np.array(p))))
     ndim = data.draw(st.integers(1, 3))
     x = square(ndim)
@@ -148,7 +148,7 @@ def test_writes_through_an_index_that_repeats(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("shape", [(SIDE,), (SIDE, SIDE)])
-def test_a_tensor_indexed_by_itself(shape: tuple[int, ...]) -> None:
+def test_tensor_indexed_by_itself_equals_numpy(shape: tuple[int, ...]) -> None:
     x = twin(np.random.default_rng(3).integers(-SIDE, SIDE, shape))
     forms: list[Callable[[Any, Any], Any]] = [
         lambda lib, x: x[x],
@@ -169,8 +169,8 @@ def test_a_tensor_indexed_by_itself(shape: tuple[int, ...]) -> None:
         x.then(lambda lib, x: x + 0).then(form).same()
 
 
-def test_an_index_that_is_one_number_everywhere() -> None:
-    """It is the same value in every loop, those of another gather by it included."""
+def test_gathers_by_a_constant_index_equal_numpy() -> None:
+    """The index has equal values in every loop, also in the loop of a second gather by it."""
     x = square(2)
     two = Twin((tx.full((SIDE,), 2), np.full((SIDE,), 2)))
     x.then(lambda lib, x, i: lib.take_along_axis(x[i], i[:, None], axis=1), two).same()
@@ -178,7 +178,7 @@ def test_an_index_that_is_one_number_everywhere() -> None:
     x.then(lambda lib, x, i: x[i][:, i][i], two).same()
 
 
-def test_products_and_reductions_of_gathers() -> None:
+def test_products_and_reductions_of_gathers_equal_numpy() -> None:
     x, i = square(2), twin(np.array([3, -4, 3, 1]))
     x = x.then(lambda lib, x: x * 1.0)
     for form in (
@@ -193,15 +193,15 @@ def test_products_and_reductions_of_gathers() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 7, 64, 5000])
-def test_both_back_ends_agree_and_so_does_numpy(count: int) -> None:
+def test_gathers_by_repeated_index_agree_on_both_back_ends_and_numpy(count: int) -> None:
     numbers = np.random.default_rng(count).integers(-7, 7, count)
     a = np.random.default_rng(1).normal(size=(7, 7, 7))
     t, i = tx.asarray(a), tx.asarray(numbers)
-    for found, expected in (
+    for result, expected in (
         (t[i, i], a[numbers, numbers]),
         (t[i, i, i], a[numbers, numbers, numbers]),
         (t[:, i, i] + t[i, i].T, a[:, numbers, numbers] + a[numbers, numbers].T),
         (t[i + 0, :, i].sum(1), a[numbers, :, numbers].sum(1)),
     ):
-        np.testing.assert_allclose(found.copy().to_numpy(), expected, rtol=1e-14)
-        check(found.node)
+        np.testing.assert_allclose(result.copy().to_numpy(), expected, rtol=1e-14)
+        check(result.node)

@@ -1,4 +1,4 @@
-"""Gather and scatter by PyTorch's names, beside loops that are written from PyTorch's documentation.
+"""Gather and scatter by PyTorch's names, compared with loops written from PyTorch's documentation.
 
 The index has as many axes as the tensor; it may be shorter than the tensor on all axes but `axis`, and shorter than `src` on all
 axes. Nothing is broadcast.
@@ -23,32 +23,32 @@ REDUCE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def gathered(x: Array, axis: int, index: Array) -> Array:
-    found = np.zeros(index.shape, x.dtype)
+    result = np.zeros(index.shape, x.dtype)
     for at in np.ndindex(*index.shape):
-        found[at] = x[(*at[:axis], index[at], *at[axis + 1 :])]
-    return found
+        result[at] = x[(*at[:axis], index[at], *at[axis + 1 :])]
+    return result
 
 
 def scattered(x: Array, axis: int, index: Array, src: Array, reduce: str, include_self: bool = True) -> Array:
-    found, taken = x.copy(), np.zeros(x.shape, int)
+    result, taken = x.copy(), np.zeros(x.shape, int)
     for at in np.ndindex(*index.shape):
         place = (*at[:axis], index[at], *at[axis + 1 :])
         first = taken[place] == 0 and not include_self
         how = REDUCE["sum" if reduce == "mean" else reduce]
-        found[place] = src[at] if first else how(found[place], src[at])
+        result[place] = src[at] if first else how(result[place], src[at])
         taken[place] += 1
     if reduce == "mean":
         counts = taken + include_self
-        found = np.where(taken > 0, found / np.maximum(counts, 1), found)
-    return found
+        result = np.where(taken > 0, result / np.maximum(counts, 1), result)
+    return result
 
 
 def masked(x: Array, mask: Array, source: Array) -> Array:
-    found, values = x.copy(), iter(source.ravel())
+    result, values = x.copy(), iter(source.ravel())
     for at in np.ndindex(*x.shape):
         if mask[at]:
-            found[at] = next(values)
-    return found
+            result[at] = next(values)
+    return result
 
 
 class Sample:
@@ -70,14 +70,14 @@ class Sample:
 
 
 def of_slices(x: Array, axis: int, index: Array, source: Array, add: bool) -> Array:
-    found = x.copy()
+    result = x.copy()
     for k, i in enumerate(index):
         place, part = (*[slice(None)] * axis, i), (*[slice(None)] * axis, k)
-        found[place] = found[place] * add + source[part]
-    return found
+        result[place] = result[place] * add + source[part]
+    return result
 
 
-# Each function on a sample, and what PyTorch documents.
+# Each function on a sample, and a loop that PyTorch's documentation describes.
 Case = tuple[Callable[[Any, Sample], Any], Callable[[Sample], Array]]
 FAMILY: dict[str, Case] = {
     "gather": (lambda x, s: tx.gather(x, s.axis, s.index), lambda s: gathered(s.x, s.axis, s.index)),
@@ -143,16 +143,16 @@ def test_in_place_forms_write_through_views(name: str) -> None:
 
 @pytest.mark.parametrize("name", FAMILY)
 def test_vmap_and_derivatives_of_shorter_indices(name: str) -> None:
-    """Each row of a batch as by itself; slopes in a random direction beside differences."""
+    """vmap equals separate calls, and gradients equal finite differences in a random direction."""
     ours, _ = FAMILY[name]
     for seed in (1, 4, 6):
         sample = Sample(seed)
         rng = np.random.default_rng(seed + 100)
         batch = tx.asarray(np.stack([sample.x, rng.normal(size=sample.x.shape)]))
-        found = tx.vmap(lambda x, s=sample: ours(x, s))(batch)
+        result = tx.vmap(lambda x, s=sample: ours(x, s))(batch)
         for k in range(2):
-            np.testing.assert_allclose(found[k].to_numpy(), ours(batch[k], sample).to_numpy(), 1e-13)
-        weights = tx.asarray(rng.normal(size=found[0].shape))
+            np.testing.assert_allclose(result[k].to_numpy(), ours(batch[k], sample).to_numpy(), 1e-13)
+        weights = tx.asarray(rng.normal(size=result[0].shape))
         direction, step = rng.normal(size=sample.x.shape), 1e-6
         of_x = lambda x, s=sample, w=weights: (ours(x, s) * w).sum()  # noqa: E731
         slope = (of_x(tx.asarray(sample.x + step * direction)) - of_x(tx.asarray(sample.x - step * direction))).item() / (2 * step)
@@ -169,8 +169,8 @@ def test_gradient_of_longer_src_is_zero_beyond_the_index(op: str) -> None:
 
 def test_an_index_axis_of_size_1_is_not_broadcast() -> None:
     x, src = tx.zeros((3, 4)), tx.ones((3, 4))
-    for found in (tx.scatter_add(x, 1, [[2]], src), x.copy().scatter_add_(1, [[2]], src), tx.scatter_reduce(x, 1, [[2]], src, "sum")):
-        assert found.sum().item() == 1.0 and found[0, 2].item() == 1.0
+    for result in (tx.scatter_add(x, 1, [[2]], src), x.copy().scatter_add_(1, [[2]], src), tx.scatter_reduce(x, 1, [[2]], src, "sum")):
+        assert result.sum().item() == 1.0 and result[0, 2].item() == 1.0
     assert tx.gather(src, 1, [[0, 1]]).shape == (1, 2)
 
 

@@ -1,4 +1,4 @@
-"""Memory shared with NumPy: each side sees the other's writes, and nothing that was read before changes."""
+"""Memory shared with NumPy: each side sees the other's writes, and earlier results stay."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def pinned(t: tx.Tensor) -> bool:
     return bool(buffer.pins)
 
 
-# Out: np.asarray(t)
+# Export: np.asarray(t)
 
 
-def test_an_export_and_the_tensor_see_each_others_writes() -> None:
+def test_exported_array_and_tensor_see_each_others_writes() -> None:
     t, a = exported()
     a[0] = 10
     assert t.tolist() == [10, 1, 2, 3, 4, 5]
@@ -49,7 +49,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS.keys())
-def test_an_exported_view_is_the_same_memory(view: Callable[[Any], Any]) -> None:
+def test_exported_view_shares_memory(view: Callable[[Any], Any]) -> None:
     t = tx.arange(8).reshape(2, 4)
     model = np.arange(8).reshape(2, 4)
     a = np.asarray(view(t))
@@ -64,7 +64,7 @@ def test_an_exported_view_is_the_same_memory(view: Callable[[Any], Any]) -> None
 
 
 @pytest.mark.parametrize("view", [lambda t: t.expand((2, 6)), lambda t: t.windows(0, 3)], ids=["expand", "windows"])
-def test_where_positions_share_an_element_the_export_is_read_only(view: Callable[[tx.Tensor], tx.Tensor]) -> None:
+def test_export_of_a_view_with_repeated_elements_is_read_only(view: Callable[[tx.Tensor], tx.Tensor]) -> None:
     t = tx.arange(6)
     a = np.asarray(view(t))
     assert not a.flags.writeable
@@ -88,7 +88,7 @@ WRITES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
-def test_a_write_goes_to_the_exported_memory_at_once(write: Callable[[Any], Any]) -> None:
+def test_writes_change_exported_memory_at_once(write: Callable[[Any], Any]) -> None:
     t, a = exported()
     model = np.arange(6)
     write(t)
@@ -99,21 +99,21 @@ def test_a_write_goes_to_the_exported_memory_at_once(write: Callable[[Any], Any]
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
-def test_what_was_pending_before_the_export_and_the_write_reads_the_old_values(write: Callable[[Any], Any]) -> None:
+def test_pending_readers_keep_the_values_from_before_writes_to_an_export(write: Callable[[Any], Any]) -> None:
     t = tx.arange(6)
     before = t + 100
     a = np.asarray(t)
     while_shared = t + 200
     write(t)
     after_ours = t + 300
-    seen = a.tolist()
+    written_values = a.tolist()
     a[...] = -1
     assert before.tolist() == list(range(100, 106))
     assert while_shared.tolist() == list(range(200, 206))
-    assert after_ours.tolist() == [x + 300 for x in seen]
+    assert after_ours.tolist() == [x + 300 for x in written_values]
 
 
-def test_a_reader_made_while_shared_is_not_touched_by_the_other_side() -> None:
+def test_readers_of_shared_memory_ignore_later_writes_by_numpy() -> None:
     t, a = exported()
     reader, gathered, total, copied = t * 2, t[[1, 0]], t.sum(), t.copy()
     a[:] = -1
@@ -121,7 +121,7 @@ def test_a_reader_made_while_shared_is_not_touched_by_the_other_side() -> None:
     assert (gathered.tolist(), total.item(), copied.tolist()) == ([1, 0], 15, [0, 1, 2, 3, 4, 5])
 
 
-def test_a_pending_tensor_is_computed_when_it_is_exported() -> None:
+def test_export_evaluates_a_pending_tensor() -> None:
     t = tx.arange(3) + 1
     doubled = t * 2
     a = np.asarray(t)
@@ -130,24 +130,24 @@ def test_a_pending_tensor_is_computed_when_it_is_exported() -> None:
     assert t.tolist() == [50, 2, 3]
 
 
-def test_an_export_of_a_copy_leaves_the_original_alone() -> None:
+def test_export_of_a_copy_does_not_share_the_original() -> None:
     t = tx.arange(3)
-    other = t.copy()
-    a = np.asarray(other)
+    copied = t.copy()
+    a = np.asarray(copied)
     a[0] = 9
-    assert (t.tolist(), other.tolist()) == ([0, 1, 2], [9, 1, 2])
+    assert (t.tolist(), copied.tolist()) == ([0, 1, 2], [9, 1, 2])
 
 
-def test_an_export_outlives_the_tensor() -> None:
+def test_exported_array_outlives_the_tensor() -> None:
     t, a = exported()
     del t
     gc.collect()
-    junk = [tx.full(6, -1).realize() for _ in range(20)]  # would take the memory if it had been freed
+    junk = [tx.full(6, -1).realize() for _ in range(20)]  # these tensors would reuse the memory if it were freed
     assert a.tolist() == [0, 1, 2, 3, 4, 5]
     del junk
 
 
-def test_views_of_one_storage_export_one_memory() -> None:
+def test_exports_of_views_share_one_memory() -> None:
     t = tx.arange(6).reshape(2, 3)
     a, b = np.asarray(t), np.asarray(t.T)
     a[0, 1] = 9
@@ -160,18 +160,18 @@ def test_views_of_one_storage_export_one_memory() -> None:
     assert not pinned(t)
 
 
-def test_asarray_with_a_dtype_is_a_copy_unless_it_is_the_same() -> None:
+def test_numpy_asarray_copies_only_for_another_dtype() -> None:
     t = tx.arange(3)
     assert np.shares_memory(np.asarray(t, dtype=np.int64), np.asarray(t))
-    other = np.asarray(t, dtype=np.float32)
-    assert other.dtype == np.float32
-    other[0] = 9
+    converted = np.asarray(t, dtype=np.float32)
+    assert converted.dtype == np.float32
+    converted[0] = 9
     assert t.tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="copy"):
         np.asarray(t, dtype=np.float32, copy=False)
 
 
-def test_np_array_copies() -> None:
+def test_numpy_array_copies_a_tensor() -> None:
     t = tx.arange(3)
     a = np.array(t)
     a[0] = 9
@@ -188,17 +188,17 @@ def test_np_array_copies() -> None:
     ],
     ids=["gathered", "chain", "bfloat16"],
 )
-def test_what_numpy_cannot_see_is_copied_or_refused(make: Callable[[tx.Tensor], tx.Tensor], why: str) -> None:
+def test_export_without_strides_is_copied_or_refused(make: Callable[[tx.Tensor], tx.Tensor], why: str) -> None:
     t = make(tx.arange(6).reshape(2, 3))
     with pytest.raises(ValueError, match=why):
         np.asarray(t, copy=False)
     assert np.asarray(t).tolist() == t.tolist()
 
 
-# In: copy=False
+# Import: copy=False
 
 
-def test_copy_false_shares_a_numpy_array_both_ways() -> None:
+def test_asarray_with_copy_false_shares_a_numpy_array() -> None:
     a = np.arange(6.0)
     t = tx.asarray(a, copy=False)
     reader = t + 1
@@ -225,7 +225,7 @@ ARRAYS: dict[str, Callable[[], np.ndarray[Any, Any]]] = {
 
 
 @pytest.mark.parametrize("make", ARRAYS.values(), ids=ARRAYS.keys())
-def test_any_strides_are_shared(make: Callable[[], np.ndarray[Any, Any]]) -> None:
+def test_asarray_shares_arrays_with_any_strides(make: Callable[[], np.ndarray[Any, Any]]) -> None:
     a = make()
     t = tx.asarray(a, copy=False)
     np.testing.assert_array_equal(t.to_numpy(), a)
@@ -236,7 +236,7 @@ def test_any_strides_are_shared(make: Callable[[], np.ndarray[Any, Any]]) -> Non
 
 
 @pytest.mark.parametrize("make", ARRAYS.values(), ids=ARRAYS.keys())
-def test_without_copy_false_a_writable_array_is_copied(make: Callable[[], np.ndarray[Any, Any]]) -> None:
+def test_asarray_copies_a_writable_array_by_default(make: Callable[[], np.ndarray[Any, Any]]) -> None:
     a = make()
     for t in (tx.asarray(a), tx.asarray(a, copy=True)):
         before = a.tolist()
@@ -244,7 +244,7 @@ def test_without_copy_false_a_writable_array_is_copied(make: Callable[[], np.nda
         assert a.tolist() == before
 
 
-def test_two_tensors_over_one_array() -> None:
+def test_two_tensors_over_one_array_see_each_others_writes() -> None:
     a = np.arange(6)
     low, high = tx.asarray(a[:4], copy=False), tx.asarray(a[2:], copy=False)
     low[2] = 20
@@ -256,7 +256,7 @@ def test_two_tensors_over_one_array() -> None:
 
 
 @pytest.mark.parametrize("shift", [1, 2, 3])
-def test_overlapping_tensors_over_one_array_are_read_before_they_are_written(shift: int) -> None:
+def test_overlapping_shared_memory_is_read_before_it_is_written(shift: int) -> None:
     for left, right in ((slice(None, -shift), slice(shift, None)), (slice(shift, None), slice(None, -shift))):
         a, model = np.arange(8), np.arange(8)
         target, source = tx.asarray(a[left], copy=False), tx.asarray(a[right], copy=False)
@@ -268,18 +268,18 @@ def test_overlapping_tensors_over_one_array_are_read_before_they_are_written(shi
         assert a.tolist() == model.tolist()
 
 
-def test_an_assignment_from_shared_memory_takes_what_is_there_now() -> None:
+def test_assignment_from_shared_memory_takes_the_present_values() -> None:
     a = np.arange(4)
     shared = tx.asarray(a, copy=False)
-    own, part = tx.zeros(4, dtype=tx.int64), tx.zeros(6, dtype=tx.int64)
-    own[...] = shared
-    part[1:5] = shared
+    whole_target, sliced_target = tx.zeros(4, dtype=tx.int64), tx.zeros(6, dtype=tx.int64)
+    whole_target[...] = shared
+    sliced_target[1:5] = shared
     a[:] = -1
-    assert own.tolist() == [0, 1, 2, 3]
-    assert part.tolist() == [0, 0, 1, 2, 3, 0]
+    assert whole_target.tolist() == [0, 1, 2, 3]
+    assert sliced_target.tolist() == [0, 0, 1, 2, 3, 0]
 
 
-def test_shared_memory_stays_alive() -> None:
+def test_tensor_keeps_a_shared_array_alive() -> None:
     t = tx.asarray(np.arange(1000.0)[::-1], copy=False)
     gc.collect()
     junk = [np.full(1000, -1.0) for _ in range(20)]
@@ -298,14 +298,14 @@ def test_shared_memory_stays_alive() -> None:
     ],
     ids=["byte order", "unaligned", "strides", "list", "number"],
 )
-def test_what_cannot_be_shared_is_refused_under_copy_false_and_copied_else(make: Callable[[], Any], why: str) -> None:
+def test_unshareable_objects_are_refused_with_copy_false_and_copied_otherwise(make: Callable[[], Any], why: str) -> None:
     with pytest.raises(ArgumentError, match=why):
         tx.asarray(make(), copy=False)
     assert tx.asarray(make()).tolist() == np.asarray(make()).tolist()
     assert tx.asarray(make(), copy=True).tolist() == np.asarray(make()).tolist()
 
 
-def test_another_dtype_needs_a_copy() -> None:
+def test_asarray_with_copy_false_refuses_another_dtype() -> None:
     with pytest.raises(ArgumentError, match="copy"):
         tx.asarray(np.arange(3), dtype=tx.float32, copy=False)
     with pytest.raises(ArgumentError, match="copy"):
@@ -313,34 +313,34 @@ def test_another_dtype_needs_a_copy() -> None:
     assert tx.asarray(np.arange(3), dtype=tx.int64, copy=False).tolist() == [0, 1, 2]
 
 
-def test_a_tensor_given_back_as_it_is() -> None:
+def test_asarray_returns_a_tensor_unchanged() -> None:
     t = tx.arange(3)
     assert tx.asarray(t) is t
     assert tx.asarray(t, copy=False) is t
-    other = tx.asarray(t, copy=True)
-    other[0] = 9
+    copied = tx.asarray(t, copy=True)
+    copied[0] = 9
     assert t[0].item() == 0
 
 
 # Read-only memory
 
 
-def test_memory_that_nobody_can_write_is_shared_until_we_write() -> None:
+def test_immutable_memory_is_shared_until_the_tensor_is_written() -> None:
     content = b"\x01\x02\x03\x04"
     a = np.frombuffer(content, np.uint8)
     t = tx.asarray(a)
-    seen = np.asarray(t)
-    assert np.shares_memory(a, seen)
-    assert not seen.flags.writeable
+    exported_array = np.asarray(t)
+    assert np.shares_memory(a, exported_array)
+    assert not exported_array.flags.writeable
     reader = t + 1
     t[0] = 9
     t[1:3] += 5
     assert t.tolist() == [9, 7, 8, 4]
     assert reader.tolist() == [2, 3, 4, 5]
-    assert content == b"\x01\x02\x03\x04" and seen.tolist() == [1, 2, 3, 4]
+    assert content == b"\x01\x02\x03\x04" and exported_array.tolist() == [1, 2, 3, 4]
 
 
-def test_asarray_copies_a_read_only_view_of_what_can_be_written() -> None:
+def test_asarray_copies_a_read_only_view_of_writable_memory() -> None:
     base = np.arange(3)
     view = base[:]
     view.flags.writeable = False
@@ -353,15 +353,15 @@ def test_asarray_copies_a_read_only_view_of_what_can_be_written() -> None:
     t = tx.asarray(hidden)
     store[0] = 9
     assert t.tolist() == [0, 0, 0]
-    other, export = exported()
+    source, export = exported()
     export.flags.writeable = False
     t = tx.asarray(export)
-    other[0] = 9
+    source[0] = 9
     assert t.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def hidden_writer(copy: bool | None) -> tuple[np.ndarray[Any, Any], tx.Tensor]:
-    """An array that may be written, and a tensor over a read-only array of the same memory."""
+    """Return a writable array, and a tensor over a read-only array of the same memory."""
     if copy is None:
         a = np.zeros(3)
         writer = a[:]
@@ -374,7 +374,7 @@ def hidden_writer(copy: bool | None) -> tuple[np.ndarray[Any, Any], tx.Tensor]:
 
 
 @pytest.mark.parametrize("copy", [None, False])
-def test_pending_readers_do_not_see_a_hidden_writer(copy: bool | None) -> None:
+def test_pending_readers_ignore_writes_through_another_view(copy: bool | None) -> None:
     writer, t = hidden_writer(copy)
     reader, total = t + 1, t.sum()
     writer[0] = 5
@@ -399,10 +399,10 @@ def test_read_only_memory_is_never_written(write: Callable[[Any], Any], copy: bo
     assert a.tolist() == shown.tolist() == list(range(6))
 
 
-# Other makers of memory
+# Memory of other objects
 
 
-def test_python_arrays_and_buffers() -> None:
+def test_asarray_accepts_python_arrays_and_buffers() -> None:
     numbers = array.array("d", [1, 2, 3])
     t, shared = tx.asarray(numbers), tx.asarray(numbers, copy=False)
     numbers[0] = 9
@@ -413,7 +413,7 @@ def test_python_arrays_and_buffers() -> None:
     assert tx.asarray(bytearray(b"ab")).dtype is tx.uint8
 
 
-def test_an_object_with_array_is_copied() -> None:
+def test_asarray_copies_the_result_of_array_protocol() -> None:
     class Columns:
         def __init__(self) -> None:
             self.data = np.arange(3.0)
@@ -431,7 +431,7 @@ def test_an_object_with_array_is_copied() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "float16", "float32", "float64"])
-def test_dlpack_shares_both_ways(dtype: str) -> None:
+def test_dlpack_shares_memory_in_both_directions(dtype: str) -> None:
     t = tx.asarray([[1, 0, 1], [0, 1, 1]], dtype=dtype)
     a = np.from_dlpack(t.T[1:])
     assert a.tolist() == t.T[1:].tolist()
@@ -445,7 +445,7 @@ def test_dlpack_shares_both_ways(dtype: str) -> None:
     assert b.sum() == 4
 
 
-def test_dlpack_pins_while_it_is_held() -> None:
+def test_dlpack_export_keeps_memory_marked_as_shared() -> None:
     t = tx.arange(3)
     a = np.from_dlpack(t)
     reader = t + 1
@@ -457,7 +457,7 @@ def test_dlpack_pins_while_it_is_held() -> None:
     assert not pinned(t)
 
 
-def test_dlpack_of_read_only_views_and_copies() -> None:
+def test_dlpack_read_only_flags_and_copies() -> None:
     t = tx.arange(3)
     assert not np.from_dlpack(t.expand((2, 3))).flags.writeable
     copied = np.from_dlpack(t, copy=True)
@@ -470,7 +470,7 @@ def test_dlpack_of_read_only_views_and_copies() -> None:
     assert t.__dlpack_device__() == (1, 0)
 
 
-def test_from_dlpack_copies_when_asked_and_names_what_does_not_speak_it() -> None:
+def test_from_dlpack_copies_on_request_and_rejects_other_objects() -> None:
     a = np.zeros(2)
     t = tx.from_dlpack(a, copy=True)
     t[0] = 7
@@ -488,8 +488,8 @@ def test_from_dlpack_copies_when_asked_and_names_what_does_not_speak_it() -> Non
 
 @pytest.mark.parametrize("dtype", tx.dtypes.ALL, ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 3)])
-def test_arrays_of_every_shape_are_arrays(dtype: tx.DType, shape: tuple[int, ...]) -> None:
-    """Without axes, too: what NumPy's operators give there is none."""
+def test_conversion_to_numpy_returns_arrays_for_every_shape(dtype: tx.DType, shape: tuple[int, ...]) -> None:
+    """Also for 0-d tensors, for which NumPy's operators return scalars."""
     t = tx.ones(shape, dtype=dtype)
-    for found in (t.numpy(), np.asarray(t), np.array(t), np.asarray(t, dtype=np.complex128)):
-        assert type(found) is np.ndarray and found.shape == shape and (found == 1).all()
+    for result in (t.numpy(), np.asarray(t), np.array(t), np.asarray(t, dtype=np.complex128)):
+        assert type(result) is np.ndarray and result.shape == shape and (result == 1).all()

@@ -1,4 +1,4 @@
-"""Python's own threads on one tensor: none of what they write is lost."""
+"""Python threads that write to one tensor lose no write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import tenxor as tx
 
 @pytest.fixture
 def eager_switching() -> Iterator[None]:
-    """Threads that take turns as often as Python lets them."""
+    """Switch threads as often as Python allows."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
@@ -21,13 +21,13 @@ def eager_switching() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("eager_switching")
-@pytest.mark.parametrize("one", [False, True], ids=["rows", "elements"])
-def test_threads_that_write_different_parts_of_one_storage_lose_nothing(one: bool) -> None:
+@pytest.mark.parametrize("by_element", [False, True], ids=["rows", "elements"])
+def test_concurrent_writes_to_different_rows_lose_nothing(by_element: bool) -> None:
     t = tx.zeros((8, 6)).realize()
 
     def add(row: int) -> None:
         for k in range(200):
-            if one:
+            if by_element:
                 t[row, k % 6] = t.item(row, k % 6) + 1.0
             else:
                 t[row] = t[row] + 1
@@ -38,4 +38,4 @@ def test_threads_that_write_different_parts_of_one_storage_lose_nothing(one: boo
             thread.start()
         for thread in threads:
             thread.join()
-    assert t.sum(axis=1).tolist() == [1000.0 if one else 6000.0] * 8
+    assert t.sum(axis=1).tolist() == [1000.0 if by_element else 6000.0] * 8

@@ -1,4 +1,4 @@
-"""Writing: through any view, of any value, pending or not, the result is that of NumPy running line by line."""
+"""Writes of any value through any view, pending or not, give the result of NumPy running line by line."""
 
 from __future__ import annotations
 
@@ -19,92 +19,92 @@ def assign(target: Any, key: Any, value: Any) -> None:
     target[key] = value
 
 
-# Programs that run on both
+# Programs that run on tensors and on arrays
 
 
-def swap(x: Any, own: Callable[[Any], Any]) -> Any:
-    x[0], x[1] = own(x[1]), own(x[0])
+def swap(x: Any, copy_of: Callable[[Any], Any]) -> Any:
+    x[0], x[1] = copy_of(x[1]), copy_of(x[0])
     return x
 
 
-def swap_views(x: Any, own: Callable[[Any], Any]) -> Any:
+def swap_views(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x[0], x[1] = x[1], x[0]  # both right-hand sides are views: the second reads what the first wrote
     return x
 
 
-def add_transpose(x: Any, own: Callable[[Any], Any]) -> Any:
+def add_transpose(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x += x.T
     return x
 
 
-def shift_right(x: Any, own: Callable[[Any], Any]) -> Any:
+def shift_right(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x[1:] = x[:-1]
     return x
 
 
-def shift_left(x: Any, own: Callable[[Any], Any]) -> Any:
+def shift_left(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x[:-1] = x[1:]
     return x
 
 
-def odd_rows_to_even(x: Any, own: Callable[[Any], Any]) -> Any:
+def odd_rows_to_even(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x[::2] = x[1::2]
     return x
 
 
-def reverse(x: Any, own: Callable[[Any], Any]) -> Any:
+def reverse(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x[...] = x[::-1, ::-1]
     return x
 
 
-def rotate(x: Any, own: Callable[[Any], Any]) -> Any:
-    first = own(x[0])
+def rotate(x: Any, copy_of: Callable[[Any], Any]) -> Any:
+    first = copy_of(x[0])
     x[:-1] = x[1:]
     x[-1] = first
     return x
 
 
-def reader_before_write(x: Any, own: Callable[[Any], Any]) -> Any:
+def reader_before_write(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     doubled = x * 2
     x[0] = 0
     x[:, 1] = doubled[:, 2]
     return x + doubled
 
 
-def row_over_column(x: Any, own: Callable[[Any], Any]) -> Any:
+def row_over_column(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x[:, 0] = x[0]
     x[1] = x[:, 1]
     return x
 
 
-def prefix_sums(x: Any, own: Callable[[Any], Any]) -> Any:
+def prefix_sums(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     for k in range(1, 4):
         x[k] += x[k - 1]
     return x
 
 
-def normalise(x: Any, own: Callable[[Any], Any]) -> Any:
+def normalise(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x -= x[0]
     x *= x[:, -1:]
     x //= 2
     return x
 
 
-def through_a_chain(x: Any, own: Callable[[Any], Any]) -> Any:
+def through_a_chain(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     y = x.T
     y[1:3] += 10
     y.T[0] = y[:, 1]
     return x
 
 
-def by_lists(x: Any, own: Callable[[Any], Any]) -> Any:
+def by_lists(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x[[0, 1]] = x[[1, 0]]
     x[:, [3, 0]] = x[:, [0, 3]] * 2
     x[x > 9] -= 9
     return x
 
 
-def diagonal_by_diagonal(x: Any, own: Callable[[Any], Any]) -> Any:
+def diagonal_by_diagonal(x: Any, copy_of: Callable[[Any], Any]) -> Any:
     x[[0, 1, 2, 3], [0, 1, 2, 3]] = x[0] + x[3]
     return x
 
@@ -130,33 +130,33 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("state", ["in memory", "pending", "exported", "shared", "copied", "transposed", "part"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
-def test_a_program_does_what_it_does_in_numpy(program: Callable[..., Any], state: str) -> None:
+def test_programs_that_write_equal_numpy(program: Callable[..., Any], state: str) -> None:
     a = np.arange(16).reshape(4, 4)
     t = tx.arange(16).reshape(4, 4)
-    beside: Any = None
+    shared: Any = None
     match state:
         case "in memory":
             t.realize()
         case "exported":
-            beside = np.asarray(t)
+            shared = np.asarray(t)
         case "shared":
-            beside = np.arange(16).reshape(4, 4)
-            t = tx.asarray(beside, copy=False)
+            shared = np.arange(16).reshape(4, 4)
+            t = tx.asarray(shared, copy=False)
         case "copied":
-            beside = t.copy()
+            shared = t.copy()
         case "transposed":
             a, t = a.T.copy(), t.T
         case "part":
             t = tx.zeros((6, 8), dtype=tx.int64)[1:5, ::2]
             t[...] = tx.arange(16).reshape(4, 4)
     wanted = program(a, np.copy)
-    found = program(t, lambda x: x.copy())
-    assert found.tolist() == wanted.tolist()
+    result = program(t, lambda x: x.copy())
+    assert result.tolist() == wanted.tolist()
     assert t.tolist() == a.tolist()
     if state == "copied":
-        assert beside.tolist() == np.arange(16).reshape(4, 4).tolist()
-    elif beside is not None:
-        assert beside.tolist() == a.tolist()
+        assert shared.tolist() == np.arange(16).reshape(4, 4).tolist()
+    elif shared is not None:
+        assert shared.tolist() == a.tolist()
 
 
 # Casts
@@ -165,7 +165,7 @@ def test_a_program_does_what_it_does_in_numpy(program: Callable[..., Any], state
 @pytest.mark.parametrize("to", DTYPES)
 @pytest.mark.parametrize("source", DTYPES)
 @pytest.mark.parametrize("key", [..., slice(1, None), [0, 2]], ids=["all", "part", "list"])
-def test_a_value_is_cast_to_the_dtype_written_to(source: str, to: str, key: Any) -> None:
+def test_assigned_tensor_is_cast_to_the_target_dtype(source: str, to: str, key: Any) -> None:
     values = np.array([0, 1, 100]).astype(source)
     a, t = np.zeros(3, to), tx.zeros(3, dtype=to)
     a[key] = values[key]
@@ -195,7 +195,7 @@ def test_a_value_is_cast_to_the_dtype_written_to(source: str, to: str, key: Any)
         ("uint64", 2**64 - 1, 2**64 - 1),
     ],
 )
-def test_a_number_is_cast(dtype: str, value: Any, held: Any, key: Any) -> None:
+def test_assigned_number_is_cast_to_the_target_dtype(dtype: str, value: Any, held: Any, key: Any) -> None:
     t = tx.zeros(1, dtype=dtype)
     t[key] = value
     assert t[0].item() == held
@@ -206,11 +206,11 @@ def test_a_number_is_cast(dtype: str, value: Any, held: Any, key: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [*DTYPES, "bfloat16"])
 @pytest.mark.parametrize("value", [5, 2.75, -0.5, True, 0, 1e300, float("nan"), float("inf"), float("-inf")])
-def test_an_element_in_memory_takes_a_number_as_a_part_does(dtype: str, value: Any) -> None:
-    element, part = tx.ones(3, dtype=dtype).realize(), tx.ones(3, dtype=dtype).realize()
+def test_element_and_slice_writes_store_the_same_number(dtype: str, value: Any) -> None:
+    element, sliced = tx.ones(3, dtype=dtype).realize(), tx.ones(3, dtype=dtype).realize()
     element[1] = value
-    part[1:2] = value
-    assert str(element.tolist()) == str(part.tolist())
+    sliced[1:2] = value
+    assert str(element.tolist()) == str(sliced.tolist())
 
 
 @pytest.mark.parametrize("key", [0, slice(0, 1), [0], ...], ids=["element", "part", "list", "all"])
@@ -218,7 +218,7 @@ def test_an_element_in_memory_takes_a_number_as_a_part_does(dtype: str, value: A
     ("dtype", "value"),
     [("int8", 128), ("int8", -129), ("uint8", -1), ("uint64", 2**64), ("int64", 2**63), ("float64", 10**400)],
 )
-def test_an_integer_that_does_not_fit_is_an_error_at_the_call(dtype: str, value: int, key: Any) -> None:
+def test_assigning_an_out_of_range_integer_raises_at_the_call(dtype: str, value: int, key: Any) -> None:
     for t in (tx.zeros(2, dtype=dtype), tx.zeros(2, dtype=dtype).realize()):
         with pytest.raises(OutOfBounds, match=dtype):
             t[key] = value
@@ -228,14 +228,14 @@ def test_an_integer_that_does_not_fit_is_an_error_at_the_call(dtype: str, value:
 @pytest.mark.parametrize(
     "value", [np.float32(2.5), np.int8(2), np.array(2.5), [2.5], (2,), tx.asarray(2), tx.ones((1, 1)), np.bool_(True)]
 )
-def test_what_can_be_assigned_to_an_element(value: Any) -> None:
+def test_scalars_arrays_and_tensors_can_be_assigned_to_an_element(value: Any) -> None:
     t = tx.zeros(3)
     t[1] = value
     assert t[1].item() == np.asarray(value).item()
 
 
 @pytest.mark.parametrize("value", ["a", None, 1j, object(), {}, ["a"], np.array(["a"]), np.array([1j])])
-def test_what_is_no_number_is_refused(value: Any) -> None:
+def test_assigning_a_non_number_raises(value: Any) -> None:
     t = tx.zeros(3)
     for key in (0, ..., [1]):
         with pytest.raises(DTypeError):
@@ -247,7 +247,7 @@ def test_what_is_no_number_is_refused(value: Any) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3), (2, 1), (1, 1), (1, 2, 3), (1, 1, 1, 3)])
-def test_values_broadcast_to_the_target(shape: tuple[int, ...]) -> None:
+def test_assigned_values_broadcast_as_in_numpy(shape: tuple[int, ...]) -> None:
     value = np.arange(1, 1 + int(np.prod(shape))).reshape(shape)
     a, t = np.zeros((2, 3)), tx.zeros((2, 3))
     a[...] = value
@@ -259,7 +259,7 @@ def test_values_broadcast_to_the_target(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(2,), (3, 1), (2, 2), (2, 2, 3), (0,), (3, 2)])
-def test_values_that_do_not_broadcast_are_refused(shape: tuple[int, ...]) -> None:
+def test_assigning_values_that_do_not_broadcast_raises(shape: tuple[int, ...]) -> None:
     t = tx.zeros((2, 3))
     for key in (..., (slice(None), slice(None, None, -1)), [0, 1]):
         with pytest.raises(ShapeError) as caught:
@@ -267,7 +267,7 @@ def test_values_that_do_not_broadcast_are_refused(shape: tuple[int, ...]) -> Non
         assert str(shape) in str(caught.value) and "(2, 3)" in str(caught.value)
 
 
-def test_writing_nothing() -> None:
+def test_writes_to_empty_selections_change_nothing() -> None:
     t = tx.zeros((2, 3))
     t[5:] = 1
     t[5:] = tx.ones((0, 3))
@@ -283,7 +283,7 @@ def test_writing_nothing() -> None:
         t[5:] = tx.ones(2)
 
 
-# Views in which positions share an element
+# Views with repeated elements
 
 
 READ_ONLY: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
@@ -296,7 +296,7 @@ READ_ONLY: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
 
 
 @pytest.mark.parametrize("view", READ_ONLY.values(), ids=READ_ONLY.keys())
-def test_a_read_only_view_takes_one_number_and_nothing_else(view: Callable[[tx.Tensor], tx.Tensor]) -> None:
+def test_view_with_repeated_elements_accepts_only_one_number(view: Callable[[tx.Tensor], tx.Tensor]) -> None:
     t = tx.arange(4)
     v = view(t)
     for bad in (
@@ -309,13 +309,13 @@ def test_a_read_only_view_takes_one_number_and_nothing_else(view: Callable[[tx.T
         with pytest.raises(ReadOnlyError, match=r"read-only.*copy"):
             bad()
     assert t.tolist() == [0, 1, 2, 3]
-    for one in (5, np.int64(6), tx.asarray(7), tx.ones((1,) * v.ndim, dtype=tx.int64)):
-        v[...] = one
-        assert set(np.ravel(v.tolist())) == {int(one)}
+    for number in (5, np.int64(6), tx.asarray(7), tx.ones((1,) * v.ndim, dtype=tx.int64)):
+        v[...] = number
+        assert set(np.ravel(v.tolist())) == {int(number)}
     v.fill_(9)
     assert 9 in t.tolist()
-    own = v.copy()
-    own += 1
+    copied = v.copy()
+    copied += 1
     assert 10 not in t.tolist()
 
 
@@ -323,11 +323,11 @@ def test_a_read_only_view_takes_one_number_and_nothing_else(view: Callable[[tx.T
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "float32"])
-def test_operations_in_place_keep_the_dtype_and_the_memory(dtype: str) -> None:
+def test_in_place_operators_keep_dtype_and_storage(dtype: str) -> None:
     a = np.arange(1, 5).astype(dtype)
     t = tx.asarray(a)
     view = t[::2]
-    same = t
+    original = t
     t += 3
     t *= tx.asarray([1, 2, 3, 4], dtype=dtype)
     t -= 1
@@ -335,13 +335,13 @@ def test_operations_in_place_keep_the_dtype_and_the_memory(dtype: str) -> None:
     t %= 7
     t **= 2
     a = (((a + 3) * np.array([1, 2, 3, 4]).astype(dtype) - 1) // 2 % 7) ** 2
-    assert t is same
+    assert t is original
     assert t.dtype is tx.dtype(dtype)
     assert t.tolist() == a.tolist()
     assert view.tolist() == a[::2].tolist()
 
 
-def test_bits_in_place() -> None:
+def test_in_place_bitwise_operators() -> None:
     t = tx.asarray([0b1100, 0b1010])
     t &= 0b0110
     t |= 0b0001
@@ -351,7 +351,7 @@ def test_bits_in_place() -> None:
     assert t.tolist() == [(((x & 6 | 1) ^ 15) << 2) >> 1 for x in (12, 10)]
 
 
-def test_a_matrix_product_in_place() -> None:
+def test_in_place_matmul_writes_through_views() -> None:
     t = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
     view = t.T
     t @= tx.asarray([[0.0, 1.0], [1.0, 0.0]])
@@ -377,16 +377,16 @@ def in_place(name: str, t: tx.Tensor, value: Any) -> Any:
         ("bool", "itruediv", True, "float64"),
     ],
 )
-def test_a_result_of_a_higher_kind_does_not_go_in_place(dtype: str, name: str, value: Any, result: str) -> None:
+def test_in_place_operator_raises_for_a_result_of_a_higher_kind(dtype: str, name: str, value: Any, result: str) -> None:
     t = tx.ones(3, dtype=dtype)
     with pytest.raises(DTypeError) as caught:
         in_place(name, t, value)
-    for part in ("in-place", result, dtype, "use x = x"):
-        assert part in str(caught.value)
+    for text in ("in-place", result, dtype, "use x = x"):
+        assert text in str(caught.value)
     assert t.tolist() == [1, 1, 1]
 
 
-def test_within_a_kind_the_dtype_written_to_wins() -> None:
+def test_in_place_operator_keeps_a_narrower_dtype_of_the_same_kind() -> None:
     small, half = tx.asarray([100, 1], dtype=tx.int8), tx.ones(2, dtype=tx.float16)
     small += tx.asarray([100, 1])
     half += tx.asarray([1e-9, 1.0])
@@ -395,7 +395,7 @@ def test_within_a_kind_the_dtype_written_to_wins() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (1, 3), (4,), (3, 1)])
-def test_a_result_of_another_shape_does_not_go_in_place(shape: tuple[int, ...]) -> None:
+def test_in_place_operator_raises_for_a_result_of_another_shape(shape: tuple[int, ...]) -> None:
     t = tx.zeros(3)
     with pytest.raises(ShapeError):
         t += tx.ones(shape)
@@ -404,7 +404,7 @@ def test_a_result_of_another_shape_does_not_go_in_place(shape: tuple[int, ...]) 
     assert t.tolist() == [0, 0, 0]
 
 
-def test_in_place_with_what_is_no_number_leaves_it_to_python() -> None:
+def test_in_place_operator_with_a_non_number_raises_type_error() -> None:
     t = tx.zeros(3)
     with pytest.raises(TypeError):
         t += "a"
@@ -445,27 +445,27 @@ WRITES: dict[str, Callable[[tx.Tensor], Any]] = {
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
 @pytest.mark.parametrize("make", COPIES.values(), ids=COPIES.keys())
 @pytest.mark.parametrize("state", ["in memory", "pending", "view"])
-def test_a_copy_is_independent_whichever_is_written(
+def test_writes_to_a_copy_or_its_original_are_independent(
     state: str, make: Callable[[tx.Tensor], tx.Tensor], write: Callable[[tx.Tensor], Any]
 ) -> None:
-    for first in (True, False):
+    for write_original in (True, False):
         t = tx.arange(4).reshape(2, 2)
         if state == "in memory":
             t.realize()
         if state == "view":
             t = t[::-1].T
         before = t.tolist()
-        other = make(t)
-        written, kept = (t, other) if first else (other, t)
+        copied = make(t)
+        written, unwritten = (t, copied) if write_original else (copied, t)
         write(written)
-        assert kept.tolist() == before
+        assert unwritten.tolist() == before
         assert written.tolist() != before
-        write(kept)
-        write(kept)
-        assert other.storage is not t.storage
+        write(unwritten)
+        write(unwritten)
+        assert copied.storage is not t.storage
 
 
-def test_assigning_a_whole_tensor_shares_nothing() -> None:
+def test_assigned_tensor_does_not_share_memory_with_the_target() -> None:
     a, b = tx.arange(3), tx.zeros(3, dtype=tx.int64)
     b[...] = a
     a[0] = 9
@@ -473,7 +473,7 @@ def test_assigning_a_whole_tensor_shares_nothing() -> None:
     assert (a.tolist(), b.tolist()) == ([9, 1, 2], [0, 8, 2])
 
 
-def test_a_storage_seen_by_many_is_written_once_for_all() -> None:
+def test_write_through_one_view_is_seen_by_all_views() -> None:
     t = tx.zeros(6)
     rows, columns, back = t.reshape(2, 3), t.reshape(2, 3).T, t[::-1]
     rows += tx.asarray([[0, 1, 2], [3, 4, 5]])
@@ -481,10 +481,10 @@ def test_a_storage_seen_by_many_is_written_once_for_all() -> None:
     assert back.tolist() == [50, 4, 3, 20, 1, 0]
 
 
-def test_a_thousand_small_writes_on_a_pending_tensor() -> None:
+def test_thousand_small_writes_to_a_pending_tensor() -> None:
     a, t = np.zeros(50), tx.zeros(50) + 0
     for k in range(1000):
-        place = k * 7 % 50
-        a[place : place + 3] += k
-        t[place : place + 3] += k
+        start = k * 7 % 50
+        a[start : start + 3] += k
+        t[start : start + 3] += k
     assert t.tolist() == a.tolist()
