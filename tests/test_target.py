@@ -55,7 +55,7 @@ class TestCaches:
     def test_else_as_the_system_says_and_else_as_usual(
         self, asked: dict[str, int], found: Caches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(targets, "_asked", lambda name: asked.get(name, 0))
+        monkeypatch.setattr(targets, "_sysconf", lambda name: asked.get(name, 0))
         assert caches_of_host(tmp_path) == found
 
     @pytest.mark.parametrize("caches", TUNED_ON)
