@@ -1,4 +1,4 @@
-"""A kernel is the key of the cache: equal for every size, stride, offset and number; else different."""
+"""Kernels as cache keys: equal for all sizes, strides, offsets and scalars, else different."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ X = np.random.default_rng(2024).normal(size=(4, 6)).astype(np.float32)
 
 
 def row_kernel(shape: tuple[int, int], number: float = 2.0, step: int = 1) -> Kernel:
-    """Twice each row, less its maximum."""
+    """Return the kernel of `number` times each row minus its maximum."""
     x = tensor(np.ones((shape[0], shape[1] * step), np.float32))
     view = (x, whole(x).index((slice(None), slice(None, None, step))))
     scaled = elementwise("multiply", view, Scalar(number, float32))
     return one(compute(elementwise("subtract", scaled, kept(reduction("max", scaled, [1])))))
 
 
-def test_sizes_and_numbers_are_no_part_of_a_kernel() -> None:
+def test_kernel_does_not_depend_on_sizes_and_scalars() -> None:
     first = row_kernel((3, 5))
-    for again in (row_kernel((7, 8)), row_kernel((3, 5), -1.0), row_kernel((2, 9), 0.5)):
-        assert again == first and hash(again) == hash(first) and str(again) == str(first)
+    for kernel in (row_kernel((7, 8)), row_kernel((3, 5), -1.0), row_kernel((2, 9), 0.5)):
+        assert kernel == first and hash(kernel) == hash(first) and str(kernel) == str(first)
 
 
-def test_how_memory_is_walked_is() -> None:
+def test_kernel_depends_on_whether_strides_are_1() -> None:
     strided = row_kernel((3, 5), step=5)
     assert strided != row_kernel((3, 5))
     assert strided == row_kernel((4, 6), step=7)
 
 
-def test_whether_neighbours_are_near_is() -> None:
-    """A whole vector holds what lanes need if they go backwards, and a few if they are 2, 3 or 4 steps apart."""
+def test_kernel_depends_on_small_steps() -> None:
+    """One vector load serves all lanes for step -1, and a few loads serve them for steps 2, 3 and 4."""
     kernels = {row_kernel((3, 5), step=step) for step in (1, 2, 3, 4, 5)}
     assert len(kernels) == 5
     assert row_kernel((3, 5), step=2) == row_kernel((4, 9), step=2)
 
 
-def test_dtypes_and_operations_are() -> None:
+def test_kernel_depends_on_dtypes_and_operations() -> None:
     kernels = set()
     for dtype in (float32, float64, int8):
         for name in ("add", "multiply"):
@@ -49,31 +49,31 @@ def test_dtypes_and_operations_are() -> None:
     assert len(kernels) == 6
 
 
-def test_contiguous_axes_become_one() -> None:
+def test_contiguous_axes_are_merged() -> None:
     for shape in ((24,), (4, 6), (2, 3, 4), (2, 1, 3, 4, 1)):
         x = tensor(np.ones(shape))
         assert loops(one(compute(elementwise("sqrt", x))).body) == [[]]
         assert loops(one(compute(reduction("sum", x))).body) == [[]]
 
 
-def test_axes_are_put_in_memory_order_first() -> None:
+def test_axes_are_sorted_by_stride_before_merging() -> None:
     x, old = tensor(np.ones((2, 3, 4))), tensor(np.zeros((2, 3, 4)))
-    for turn in (
+    for permute in (
         lambda v: v.transpose(),
         lambda v: v.permute((1, 0, 2)),
         lambda v: v.flip().transpose(),
         lambda v: v.permute((2, 0, 1)).flip(),
     ):
-        view = turn(whole(x))
+        view = permute(whole(x))
         assert loops(one(compute(reduction("sum", (x, view)))).body) == [[]]
         assert loops(one(compute(stored(old, view, (x, view)))).body) == [[]]
 
 
-def test_reads_and_writes_in_sequence_have_a_unit_step() -> None:
+def test_sequential_reads_have_a_unit_step() -> None:
     x = tensor(X)
     kernel = one(compute(elementwise("add", x, (x, whole(x)))))
-    found = [e for e in expressions(kernel.body) for e in walk(e) if isinstance(e, Load)]
-    assert found and all([t.how for t in e.address.terms] == ["unit"] for e in found)
+    loads = [e for e in expressions(kernel.body) for e in walk(e) if isinstance(e, Load)]
+    assert loads and all([t.how for t in e.address.terms] == ["unit"] for e in loads)
     assert kernel.axes[0].vector and kernel.axes[0].parallel
 
 

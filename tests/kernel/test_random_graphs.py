@@ -242,7 +242,7 @@ def check_lanes(kernel: Kernel, body: tuple[Statement, ...], inside: bool = Fals
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_products() -> Iterator[None]:
-    """What is little is a product, and read once for two reductions, as much would be."""
+    """Let small graphs use products and single-pass fusion, which otherwise need large operands."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(helpers, "TARGET", TARGET._replace(passes=Passes(large=0)))
         for module in (pairs, footprint):
@@ -251,7 +251,7 @@ def _small_products() -> Iterator[None]:
 
 
 def check(data: st.DataObject, lower: Lower) -> None:
-    """A random graph computes what NumPy does."""
+    """Check that a random graph computes the values of NumPy."""
     graph = Graph(data.draw)
     for _ in range(graph.pick(1, 2, 3)):
         graph.leaf()
@@ -267,7 +267,7 @@ def check(data: st.DataObject, lower: Lower) -> None:
 
 @settings(max_examples=400)
 @given(st.data())
-def test_graphs_compute_what_numpy_does(data: st.DataObject) -> None:
+def test_random_graphs_match_numpy(data: st.DataObject) -> None:
     def lowered(root: Node, kernels: Set[Node], target: Target) -> tuple[Kernel, Binding]:
         kernel, binding = lower(root, kernels, target)
         assert is_product(root, kernels) == (kernel.product is not None), "what becomes a product is known before it does"
@@ -293,8 +293,8 @@ PASSES: dict[str, Callable[[Nest], Nest]] = {
 @pytest.mark.parametrize("name", PASSES)
 @settings(max_examples=100)
 @given(st.data())
-def test_a_pass_changes_no_value(name: str, data: st.DataObject) -> None:
-    """Each by itself, and the loops as they are without any."""
+def test_each_pass_preserves_values(name: str, data: st.DataObject) -> None:
+    """Each pass runs by itself; "none" leaves the loops as they are."""
 
     def lowered(root: Node, kernels: Set[Node], target: Target) -> tuple[Kernel, Binding]:
         nest = loops_of(root, kernels, target)
