@@ -33,7 +33,7 @@ from tests.machines import use
 
 from .assembled import assembled
 from .pairs import whole
-from .test_agreement import CASES, ELEMENTARY, check_equal, check_near, crossed, ordered
+from .test_agreement import CASES, ELEMENTARY, check_equal, check_near, operand_pairs, order_of
 from .test_scatter import Case
 from .twins import Array, Compare, assert_same, check
 
@@ -60,7 +60,7 @@ def near(found: Array, expected: Array) -> None:
         check_near(found, expected, 20)
         return
     np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
-    steps = np.abs(ordered(np.nan_to_num(found)) - ordered(np.nan_to_num(expected)))
+    steps = np.abs(order_of(np.nan_to_num(found)) - order_of(np.nan_to_num(expected)))
     assert steps.max() <= 4, (found[steps > 4][:5], expected[steps > 4][:5])
 
 
@@ -171,7 +171,7 @@ CHOSEN = [
 
 def pending_operation(k: int) -> Node:
     op, dtype = CHOSEN[k]
-    return elementwise(op.name, *(tensor(x, dtype) for x in crossed(op, dtype)))
+    return elementwise(op.name, *(tensor(x, dtype) for x in operand_pairs(op, dtype)))
 
 
 @cache
