@@ -22,7 +22,7 @@ KINDS = ("argmax", "argmin", "max", "min", "any", "all", "prod", "sum")
 
 
 def drawn(rng: np.random.Generator, rows: int, row: int, dtype: str, *, special: bool) -> Any:
-    """Elements of which many are equal; `special` ones among floats are NaN, infinite, or zeros of both signs."""
+    """Return elements with many ties; with `special`, floats include NaN, infinities and zeros of both signs."""
     if dtype == "bool":
         return rng.random((rows, row)) < 0.3
     if np.dtype(dtype).kind == "u":
