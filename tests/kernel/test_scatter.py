@@ -19,7 +19,7 @@ from tests.layout import examples
 from tests.layout.moves import chains, layouts
 from tests.layout.test_questions import strided
 
-from .helpers import TARGET, compute, elementwise, one, reduction, scattered, tensor, value, whole
+from .helpers import TARGET, compute, elementwise, only_kernel, reduction, scattered, tensor, value, whole_layout
 
 rng = np.random.default_rng(11)
 INDEX = np.array([1, -1, 1, 0, 1])
@@ -32,7 +32,7 @@ def kernel_of(node: Node, threads: int = 1) -> Kernel:
 
 
 @examples(400)
-@given(layouts(most=4) | chains(most=2) | strided(), st.integers(0, 7))
+@given(layouts(max_moves=4) | chains(max_moves=2) | strided(), st.integers(0, 7))
 def test_collision_free_loops_never_reach_an_element_twice(case, loops):
     layout, model = case
     loops = min(loops, model.ndim)
@@ -97,7 +97,7 @@ def test_complex_scatter_combines_real_and_imaginary_parts():
         "    p0[index(p2[i], s1)].real = ((held.real * p1[i].real) - (held.imag * p1[i].imag))",
         "    p0[index(p2[i], s1)].imag = ((held.real * p1[i].imag) + (held.imag * p1[i].real))",
     ]
-    one(compute(node))
+    only_kernel(compute(node))
     wanted = np.zeros(4, complex)
     np.multiply.at(wanted, INDEX, np.arange(5) + 1j)
     np.testing.assert_array_equal(value(node), wanted)
@@ -116,7 +116,7 @@ def test_only_scattered_reductions_are_separate_kernels(reduced: bool):
     x = tensor(np.arange(10.0).reshape(5, 2))
     values = reduction("sum", x, [1]) if reduced else elementwise("square", tensor(np.arange(5.0)))
     node = scattered(
-        tensor(np.zeros(4)), [0], [elementwise("add", tensor(INDEX), tensor(0))], (values, whole(values)), "sum"
+        tensor(np.zeros(4)), [0], [elementwise("add", tensor(INDEX), tensor(0))], (values, whole_layout(values)), "sum"
     )
     assert len(compute(node)) == 1 + reduced
     wanted = np.zeros(4)

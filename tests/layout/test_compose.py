@@ -29,11 +29,11 @@ def is_affine(model: np.ndarray) -> bool:
 
 
 @examples(400)
-@given(layouts(most=4) | chains(most=1), st.data())
+@given(layouts(max_moves=4) | chains(max_moves=1), st.data())
 def test_over_maps_flat_indices_through_the_base(case, data):
     base, model = case
     assume(model.size)
-    outer, numbers = data.draw(layouts(most=4, size=model.size))
+    outer, numbers = data.draw(layouts(max_moves=4, size=model.size))
     composed = outer.over(base)
     assert composed.shape == outer.shape
     assert np.array_equal(composed.offsets(), model.ravel()[numbers])

@@ -16,12 +16,12 @@ def test_transpose_swaps_shape_and_strides():
 
 
 def test_double_transpose_is_the_original_and_shares_memory():
-    one = contiguous(2, 3)
-    two = one.transpose()
-    three = two.transpose()
-    assert three == one
-    assert two != one
-    assert one.ravel((1, 0)) == two.ravel((0, 1)) == three.ravel((1, 0)) == 3
+    original = contiguous(2, 3)
+    transposed = original.transpose()
+    twice_transposed = transposed.transpose()
+    assert twice_transposed == original
+    assert transposed != original
+    assert original.ravel((1, 0)) == transposed.ravel((0, 1)) == twice_transposed.ravel((1, 0)) == 3
 
 
 def test_transpose_of_5_2_has_shape_2_5_and_strides_1_2():
