@@ -32,7 +32,7 @@ RUNNING: dict[str, Program] = {
     "of what is made": lambda x, v, y: (x * v + y[:, None]).cumsum(axis=1),
     "of products": lambda x, v, y: x[:, 1:].cumprod(axis=1),
     "where indices say": lambda x, v, y: tx.take_along_axis(x, tx.argsort(x.realize(), axis=1), axis=1).cumsum(axis=1),
-    "largest": lambda x, v, y: tx.cummax(x[:, ::-1], axis=1).values,
+    "cummax": lambda x, v, y: tx.cummax(x[:, ::-1], axis=1).values,
 }
 REDUCED: dict[str, Program] = {
     "product": lambda x, v, y: x @ v,

@@ -349,8 +349,8 @@ LARGE: dict[str, Callable[[tx.Tensor, tx.Tensor], tx.Tensor]] = {
     "all, transposed": lambda a, b: (a.reshape(2048, -1).T * b.reshape(-1, 2048)).sum(),
     "middle": lambda a, b: (a + b).reshape(64, -1, 32).sum(axis=1),
     "outer": lambda a, b: (a + b).reshape(64, -1, 32).sum(axis=(0, 2)),
-    "largest": lambda a, b: (a * b).reshape(2048, -1).argmax(axis=1),
-    "running": lambda a, b: (a * b).reshape(2048, -1).cumulative_sum(axis=1),
+    "argmax": lambda a, b: (a * b).reshape(2048, -1).argmax(axis=1),
+    "cumsum": lambda a, b: (a * b).reshape(2048, -1).cumulative_sum(axis=1),
     "normalised": lambda a, b: a.reshape(2048, -1) - (b.reshape(2048, -1) * 2).max(axis=1, keepdims=True),
 }  # fmt: skip
 

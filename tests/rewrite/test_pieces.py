@@ -69,7 +69,7 @@ STENCILS: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
     "rolls both ways": (rolls, 6),  # cut behind two rows, before the last one, and behind the first column
     "along rows": (lambda x, lib: lib.roll(x, 1, 1) - x, 2),
     "in front and behind": (lambda x, lib: lib.roll(x, 1, 1) + lib.roll(x, -1, 1) - 2 * x, 3),
-    "alone": (lambda x, lib: lib.roll(x, 3, 1), 2),
+    "single": (lambda x, lib: lib.roll(x, 3, 1), 2),
     "flattened": (lambda x, lib: lib.roll(x, 5) * 2, 2),
     "of what is made": (lambda x, lib: lib.roll(lib.sqrt(x), 2, 1) * lib.sqrt(x), 2),
     "of rolled ones": (lambda x, lib: lib.roll(lib.roll(x, 1, 1) + x, -2, 1) * x, 4),
