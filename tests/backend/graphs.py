@@ -158,7 +158,7 @@ class Graph:
         try:
             getattr(self, kind)(*self.view())
         except DTypeError:
-            return  # no such operation on such dtypes: another time
+            return  # the operation rejects these dtypes
 
     def unary(self, node: Node, layout: Layout) -> None:
         self.elementwise(self.pick(*UNARY), (node, layout))

@@ -59,7 +59,7 @@ def whole(*shape: int, dtype: DType = float32, seed: int = 0) -> Tensor:
 
 
 class Pairs:
-    """A pending reduction over pairs, and what is done with it."""
+    """A pending reduction over pairs, and its readers."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)

@@ -133,7 +133,7 @@ class TestSelection:
     def test_rows_reduced_together_can_be_shared_row_by_row(self) -> None:
         x = tx.empty((64, current().streamed // 8), dtype=tx.float64).realize()
         kernel = kernel_of(x.sum(axis=1))
-        assert (rows_at_a_time(kernel), kernel.grain(current().sharing)) == (4, 1)  # who has few more than one has streams in the others
+        assert (rows_at_a_time(kernel), kernel.grain(current().sharing)) == (4, 1)  # rows can be shared one by one
 
     @pytest.mark.parametrize(
         "make",

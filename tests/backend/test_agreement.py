@@ -175,7 +175,7 @@ def test_back_ends_agree_on_every_reduction_and_dtype(name: str, dtype: DType) -
         return
     rng = np.random.default_rng(0)
     values = np.resize(rng.permutation(np.resize(specials(dtype), 77)), (7, 11))
-    if dtype.kind == "float":  # sums of these are exact in any order
+    if dtype.kind == "float":  # their sums are exact in any order
         values = encoded(rng.integers(-4, 5, (7, 11)).astype(np.float64), dtype)
     if dtype.is_complex:
         values = (rng.integers(-4, 5, (7, 11)) + 1j * rng.integers(-4, 5, (7, 11))).astype(dtype.numpy)

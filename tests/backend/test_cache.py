@@ -159,7 +159,7 @@ class TestDamagedFiles:
             file.write_bytes(damage(file.name, file.read_bytes()))
             compiled, loaded = counts(run(filled))
             assert compiled == 1
-            assert loaded >= len(files) - 1  # more: a plan that was kept asks for its kernels up to the one that is not there
+            assert loaded >= len(files) - 1  # more if a cached plan loads its kernels up to the missing one
             assert is_intact(file)
             assert counts(run(filled)) == (0, len(files))
 
@@ -433,7 +433,7 @@ class TestEviction:
             (used / name).write_text("dear")
             os.utime(used / name, (0, 0))
         (used / ("f" * 64)).mkdir()
-        abandoned = used / ("e" * 64 + "." + "0" * 16)  # by a process that was ended while it wrote
+        abandoned = used / ("e" * 64 + "." + "0" * 16)  # by a process that was killed during the write
         abandoned.write_bytes(b"half")
         os.utime(abandoned, (0, 0))
         assert self.names_left(used) == {"letter.txt", "A" * 64, "a" * 63, "a" * 65, "f" * 64}

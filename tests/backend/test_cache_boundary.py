@@ -20,7 +20,7 @@ from tenxor.backend.llvm import cache
 from .systems import GOOD, KEY
 
 OTHER, EVIL = "b" * 64, b"code of theirs" * 50
-NOBODY = 65534  # a user's number that is not that of who runs the tests
+NOBODY = 65534  # the id of a user other than the one who runs the tests
 
 posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="a system without users")
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
@@ -130,7 +130,7 @@ def test_folder_swapped_after_its_check_is_not_read(
     system: str, folder: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if system != "from folders":
-        (theirs / KEY).chmod(0o622)  # by paths, what is found there is looked at itself
+        (theirs / KEY).chmod(0o622)  # with paths alone, the file itself is checked
 
     def swap_folder() -> None:
         folder.rename(folder.with_name("moved"))
@@ -153,7 +153,7 @@ def test_write_goes_to_the_checked_folder(
         folder.rename(moved)
         folder.symlink_to(theirs)
 
-    monkeypatch.setattr(os.path, "exists", lambda path: True)  # it is made if it is missing; that is another look
+    monkeypatch.setattr(os.path, "exists", lambda path: True)  # creating a missing folder would check it again
     acted = act_after_first_stat(folder, swap_folder, monkeypatch)
     cache.write(OTHER, GOOD)
     assert acted

@@ -55,7 +55,7 @@ class FailingSystem:
             if not fails:
                 return real(*args, **options)
             if name == "close":
-                real(*args)  # as on Linux: what it says is how writing went
+                real(*args)  # as on Linux, where close() reports write errors
             if name == "write":
                 real(args[0], bytes(args[1])[:10])  # type: ignore[call-overload]
             raise OSError(self.error, os.strerror(self.error))

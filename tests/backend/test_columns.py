@@ -209,7 +209,7 @@ class TestNearSteps:
     def test_small_steps_read_no_element_too_far(self, step: int, dtype: DType) -> None:
         """The operands lie between pages without rights, so an access outside of them crashes."""
         for n in (1, 2, 16, 17, 65, 128, 257):
-            flat = integers((n - 1) * abs(step) + 1, dtype=dtype, seed=n)  # the last one that is read is the last
+            flat = integers((n - 1) * abs(step) + 1, dtype=dtype, seed=n)  # the last element is read
             kernels = agree(tx.where(flat[::step].astype(boolean), 1, 0), flat[::step].count_nonzero())
             assert n == 1 or all(f"i*{step}]" in str(k) for k in kernels)
 

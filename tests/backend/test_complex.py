@@ -60,7 +60,7 @@ def test_complex_strided_writes_are_correct(step: int, dtype: DType, nbytes: int
         for kind in (dtype, dtype.part, int16):
             target = whole(3, columns * abs(step), dtype=kind).realize()
             value = whole(3, columns, dtype=kind, seed=1)
-            store = target.storage.node  # what is overwritten stays, so that both back ends see it
+            store = target.storage.node  # keeps the old content alive for both back ends
             target[:, ::step] = value + 1
             assert store is not target.storage.node
             check(target.storage.node)

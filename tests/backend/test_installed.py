@@ -14,7 +14,7 @@ import pytest
 import tenxor as tx
 from tests.processes import python
 
-# Writes down what sources say, as whoever makes a package does; or tells it, and whether sources were read for that.
+# MAKE records the hashes of the sources, as at packaging; TELL prints them, and whether sources were read.
 MAKE = """
 from pathlib import Path
 from tenxor.backend.llvm import found
@@ -87,7 +87,7 @@ def reinstall_changed(site: Path) -> None:
 def add_source(site: Path) -> None:
     (site / SOURCE).with_name("another.py").write_text("")
     time.sleep(0.02)
-    os.utime(site / f"tenxor-{tx.__version__}.dist-info" / "RECORD")  # it is in no list, however old it is
+    os.utime(site / f"tenxor-{tx.__version__}.dist-info" / "RECORD")  # RECORD does not list the new file
 
 
 def remove_source(site: Path) -> None:

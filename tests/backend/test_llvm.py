@@ -57,7 +57,7 @@ def within(dtype: DType) -> Any:
     """Return a comparison within the error bound of the elementary functions of this dtype."""
 
     def compare(actual: Array, expected: Array) -> None:
-        shift = 16 if dtype is bfloat16 else 0  # it is seen as float32, whose last 16 bits are zeros
+        shift = 16 if dtype is bfloat16 else 0  # it is stored as float32, whose last 16 bits are zeros
         assert np.array_equal(np.isnan(actual), np.isnan(expected))
         numbers = ~np.isnan(expected)
         errors = np.abs(order_of(actual[numbers]) - order_of(expected[numbers])) >> shift
@@ -104,7 +104,7 @@ class TestTails:
             agree(x.astype(float32) - x.sum(axis=1, keepdims=True))
 
     def test_memory_is_read_to_its_end_and_no_further(self) -> None:
-        x = tensor(np.arange(4096), uint8)  # a whole page, before one that cannot be read
+        x = tensor(np.arange(4096), uint8)  # a full page, followed by a page without rights
         for start in range(4090, 4096):
             agree(x[start:] + 1, x[start - 64 :].sum(), x[start - 127 :][::-1] + 1, x[start - 3 :: 2] + 1)
 

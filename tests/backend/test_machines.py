@@ -40,7 +40,7 @@ from .twins import Array, Compare, assert_same, check
 pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
 
 HAS = {name for name, has in binding.get_host_cpu_features().items() if has}
-NEEDS = {  # of the instructions that each is said to have, those that tell its level
+NEEDS = {  # the features that identify the level of each machine
     "scalar": {"sse2"},
     "sse": {"sse2"},
     "avx2": {"avx2", "bmi2", "f16c", "fma", "lzcnt", "movbe"},

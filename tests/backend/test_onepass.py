@@ -21,7 +21,7 @@ from .twins import check
 
 pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
 
-# What is done with a matrix, a vector along its rows, and one along its columns.
+# A program on a matrix, a vector along its rows, and a vector along its columns.
 Make = Callable[[Tensor, Tensor, Tensor], Tensor]
 ONCE: dict[str, Make] = {
     "there and back": lambda x, v, y: x.T @ (x @ v),

@@ -43,7 +43,7 @@ wait:
   ret i32 %broken
 }
 """
-HERE = {  # what a function of another system does, by those of this one
+HERE = {  # functions of other systems, implemented by those of this system
     "declare ptr @dispatch_semaphore_create(i64)": """define internal ptr @dispatch_semaphore_create(i64 %count) {
       %made = call ptr @made()
       ret ptr %made

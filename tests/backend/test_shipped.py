@@ -59,7 +59,7 @@ print(bits, *tx.compile_counts(), "llvmlite.binding" in sys.modules)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shipped_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with shipped code for all levels."""
     folder = tmp_path_factory.mktemp("made") / "shipped"
     process = python("-c", MAKE, str(folder), env={**os.environ, "TENXOR_SHORT_WAY": "0"})
@@ -70,9 +70,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(made: Path, tmp_path: Path) -> Path:
+def folder(shipped_folder: Path, tmp_path: Path) -> Path:
     """Return a copy of the shipped code, to be changed."""
-    return Path(shutil.copytree(made, tmp_path / "shipped"))
+    return Path(shutil.copytree(shipped_folder, tmp_path / "shipped"))
 
 
 def run_first(folder: Path | str, cache: Path | str = "") -> tuple[str, int, int, bool]:
@@ -83,7 +83,7 @@ def run_first(folder: Path | str, cache: Path | str = "") -> tuple[str, int, int
 
 
 @pytest.fixture(scope="module")
-def wanted() -> str:
+def expected_bits() -> str:
     """Return the bits of the first results without shipped code."""
     bits, compiled, loaded, llvm = run_first("")
     assert compiled > 0 and not loaded and llvm
@@ -92,32 +92,32 @@ def wanted() -> str:
 
 @on_a_level
 class TestShippedCode:
-    def test_shipped_code_runs_without_llvm_and_gives_equal_bits(self, made: Path, wanted: str) -> None:
-        bits, compiled, loaded, llvm = run_first(made)
-        assert bits == wanted
+    def test_shipped_code_runs_without_llvm_and_gives_equal_bits(self, shipped_folder: Path, expected_bits: str) -> None:
+        bits, compiled, loaded, llvm = run_first(shipped_folder)
+        assert bits == expected_bits
         assert (compiled, llvm) == (0, False) and loaded >= 7
 
-    def test_shipped_code_avoids_slow_imports_with_an_empty_cache(self, made: Path, tmp_path: Path) -> None:
+    def test_shipped_code_avoids_slow_imports_with_an_empty_cache(self, shipped_folder: Path, tmp_path: Path) -> None:
         program = "import tenxor as tx; from tenxor.backend import backend; tx.arange(12.0).realize(); assert backend().counts() == (0, 1)"
-        found = loaded(program, TENXOR_SHIPPED=str(made), TENXOR_CACHE_DIR=str(tmp_path / "missing"))
+        found = loaded(program, TENXOR_SHIPPED=str(shipped_folder), TENXOR_CACHE_DIR=str(tmp_path / "missing"))
         assert not any(name.startswith("tenxor.kernel") for name in found) and not found & HEAVY
         assert not any(name.startswith("llvmlite.") and name != "llvmlite._version" for name in found)
 
-    def test_fused_kernels_on_disk_are_preferred_to_shipped_parts(self, made: Path, wanted: str, tmp_path: Path) -> None:
+    def test_fused_kernels_on_disk_are_preferred_to_shipped_parts(self, shipped_folder: Path, expected_bits: str, tmp_path: Path) -> None:
         """A process without shipped code fills the cache; a second process takes its fused kernel from the cache."""
         tmp_path.chmod(0o700)
         run_first("", tmp_path)
-        bits, compiled, loaded, llvm = run_first(made, tmp_path)
-        assert (bits, compiled, llvm) == (wanted, 0, False)
-        assert loaded < run_first(made)[2]
+        bits, compiled, loaded, llvm = run_first(shipped_folder, tmp_path)
+        assert (bits, compiled, llvm) == (expected_bits, 0, False)
+        assert loaded < run_first(shipped_folder)[2]
 
-    def test_shipped_parts_are_used_in_every_short_process(self, made: Path, wanted: str, tmp_path: Path) -> None:
+    def test_shipped_parts_are_used_in_every_short_process(self, shipped_folder: Path, expected_bits: str, tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
-        runs = [run_first(made, tmp_path) for _ in range(3)]
-        assert [(bits, compiled, llvm) for bits, compiled, _, llvm in runs] == [(wanted, 0, False)] * 3
+        runs = [run_first(shipped_folder, tmp_path) for _ in range(3)]
+        assert [(bits, compiled, llvm) for bits, compiled, _, llvm in runs] == [(expected_bits, 0, False)] * 3
 
     @pytest.mark.parametrize("size", [1000, 50_000])
-    def test_shipped_parts_are_used_until_a_graph_is_frequent(self, size: int, made: Path, tmp_path: Path) -> None:
+    def test_shipped_parts_are_used_until_a_graph_is_frequent(self, size: int, shipped_folder: Path, tmp_path: Path) -> None:
         """Small graphs are always computed node by node."""
         tmp_path.chmod(0o700)
         program = f"""
@@ -131,7 +131,7 @@ for k in range(2 * PATIENCE):
 print(tx.compile_counts()[0], len(found), found.pop().hex()[:64])
 """
         outputs = []
-        for folder in (str(made), ""):
+        for folder in (str(shipped_folder), ""):
             for fast_path in ("0", ""):
                 env = {**os.environ, "TENXOR_SHIPPED": folder, "TENXOR_CACHE_DIR": "", "TENXOR_SHORT_WAY": fast_path}
                 outputs.append(python("-c", program, env=env).stdout.split())
@@ -139,7 +139,7 @@ print(tx.compile_counts()[0], len(found), found.pop().hex()[:64])
         assert [int(after) - int(before) for before, after, *_ in outputs[:2]] == [1, int(size > 4096)]
 
     @pytest.mark.parametrize("fast_path", ["0", "1"])
-    def test_shipped_parts_are_used_for_a_few_sizes_only(self, fast_path: str, made: Path, tmp_path: Path) -> None:
+    def test_shipped_parts_are_used_for_a_few_sizes_only(self, fast_path: str, shipped_folder: Path, tmp_path: Path) -> None:
         """A graph seen with more sizes is compiled for all sizes."""
         tmp_path.chmod(0o700)
         program = """
@@ -152,19 +152,19 @@ for n in range(50_000, 50_030):
     told.append(tx.compile_counts()[0])
 print(told[2] - told[0], told[-1] - told[0])
 """
-        env = {**os.environ, "TENXOR_SHIPPED": str(made), "TENXOR_CACHE_DIR": "", "TENXOR_SHORT_WAY": fast_path}
+        env = {**os.environ, "TENXOR_SHIPPED": str(shipped_folder), "TENXOR_CACHE_DIR": "", "TENXOR_SHORT_WAY": fast_path}
         assert python("-c", program, env=env).stdout.split() == ["0", "1"]
 
-    def test_value_read_elsewhere_has_the_bits_of_a_separate_kernel(self, made: Path, tmp_path: Path) -> None:
+    def test_value_read_elsewhere_has_the_bits_of_a_separate_kernel(self, shipped_folder: Path, tmp_path: Path) -> None:
         """The graph is computed by parts, and an earlier process has compiled one part with the product in it."""
         tmp_path.chmod(0o700)
         m = "import tenxor as tx; m = ((tx.arange(1600.0) * 0.37) % 1.7).reshape(40, 40).realize(); "
         env = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path), "TENXOR_SHORT_WAY": "0"}
         python("-c", m + "tx.tanh(m @ m).realize()", env={**env, "TENXOR_SHIPPED": ""})
         program = m + "p = m @ m; (tx.tanh(p) + 1).realize(); print(p.numpy().tobytes() == (m @ m).numpy().tobytes())"
-        assert python("-c", program, env={**env, "TENXOR_SHIPPED": str(made)}).stdout == "True\n"
+        assert python("-c", program, env={**env, "TENXOR_SHIPPED": str(shipped_folder)}).stdout == "True\n"
 
-    def test_shipped_plans_cover_elementwise_operations(self, made: Path, tmp_path: Path) -> None:
+    def test_shipped_plans_cover_elementwise_operations(self, shipped_folder: Path, tmp_path: Path) -> None:
         """Single operations and sequences of them are not planned, also in a second process, and give equal values."""
         tmp_path.chmod(0o700)
         program = """
@@ -176,26 +176,26 @@ bits = [x.numpy().tobytes().hex() for x in (tx.exp(a * 0.01), (a * 2 + tx.exp(a 
 print(*bits, *backend().counts(), "tenxor.plans.plan" in sys.modules)
 """
         env = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path), "TENXOR_SHORT_WAY": ""}
-        wanted = python("-c", program.format(planned=True), env={**env, "TENXOR_SHIPPED": ""}).stdout.split()
+        expected = python("-c", program.format(planned=True), env={**env, "TENXOR_SHIPPED": ""}).stdout.split()
         for _ in range(2):
-            output = python("-c", program.format(planned=False), env={**env, "TENXOR_SHIPPED": str(made)}).stdout.split()
-            assert output[:3] == wanted[:3]
+            output = python("-c", program.format(planned=False), env={**env, "TENXOR_SHIPPED": str(shipped_folder)}).stdout.split()
+            assert output[:3] == expected[:3]
             assert output[3:] == ["0", "3", "False"]
-        assert wanted[-1] == "True"
+        assert expected[-1] == "True"
 
-    def test_shipped_plans_of_another_planner_are_ignored(self, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("TENXOR_SHIPPED", str(made))
+    def test_shipped_plans_of_another_planner_are_ignored(self, shipped_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TENXOR_SHIPPED", str(shipped_folder))
         compiler, a = Compiler(), tx.empty(1000, dtype=tx.float32).realize()
         text = ready.text_of((a * 2).storage.node)
         assert text is not None and compiler.shipped is not None and compiler.shipped.plan(text)
         monkeypatch.setattr(shipped, "planner", lambda: "of other sources")
         assert compiler.shipped.plan(text) is None
 
-    def test_shipped_code_of_another_level_is_not_used(self, folder: Path, wanted: str) -> None:
+    def test_shipped_code_of_another_level_is_not_used(self, folder: Path, expected_bits: str) -> None:
         ours, other = sorted(folder.glob("*.objects"), key=lambda path: path.name != f"{HERE and HERE.name}{shipped.SUFFIX}")
         other.replace(ours)
         bits, compiled, loaded, _ = run_first(folder)
-        assert bits == wanted and compiled > 0 and not loaded
+        assert bits == expected_bits and compiled > 0 and not loaded
 
     @pytest.mark.parametrize("damage", ["other sources", "another format", "cut short", "only a head", "empty", "a folder", "missing"])
     def test_damaged_or_foreign_file_is_ignored_as_a_whole(self, folder: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +220,7 @@ print(*bits, *backend().counts(), "tenxor.plans.plan" in sys.modules)
             path.write_bytes(changed[damage])
         assert shipped.here() is None
 
-    def test_damaged_objects_are_compiled_instead(self, folder: Path, wanted: str) -> None:
+    def test_damaged_objects_are_compiled_instead(self, folder: Path, expected_bits: str) -> None:
         """One byte of each object is changed; each damage is detected, and the kernel compiled."""
         assert HERE is not None
         path = folder / (HERE.name + shipped.SUFFIX)
@@ -231,7 +231,7 @@ print(*bits, *backend().counts(), "tenxor.plans.plan" in sys.modules)
             content[begin + size // 2] ^= 1
         path.write_bytes(content)
         bits, compiled, loaded, _ = run_first(folder)
-        assert bits == wanted and compiled > 0 and not loaded
+        assert bits == expected_bits and compiled > 0 and not loaded
 
     def test_keys_depend_on_text_level_version_and_sources(self, monkeypatch: pytest.MonkeyPatch) -> None:
         names = {shipped.key_by(text, level, sources) for text in "ab" for level in levels.LEVELS for sources in ("1", "2")}
@@ -239,26 +239,26 @@ print(*bits, *backend().counts(), "tenxor.plans.plan" in sys.modules)
         monkeypatch.setattr(shipped, "__version__", "0.0.0")
         assert shipped.key_by("a", levels.LEVELS[0], "1") not in names
 
-    def test_shipped_code_is_not_used_on_another_machine(self, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("TENXOR_SHIPPED", str(made))
+    def test_shipped_code_is_not_used_on_another_machine(self, shipped_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TENXOR_SHIPPED", str(shipped_folder))
         assert Compiler().shipped is not None
         assert Compiler(machines.SSE).shipped is None
         monkeypatch.setattr(levels, "_told", lambda: frozenset())
         with pytest.warns(RuntimeWarning, match=r"TENXOR_SHIPPED .* has nothing for this machine and version"):
             assert Compiler().shipped is None
 
-    def test_shipped_code_coexists_with_code_for_the_exact_processor(self, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_shipped_code_coexists_with_code_for_the_exact_processor(self, shipped_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The compiler describes the same machine to LLVM, and uses the same cache keys, without querying LLVM first."""
         plain = Compiler()
-        monkeypatch.setenv("TENXOR_SHIPPED", str(made))
+        monkeypatch.setenv("TENXOR_SHIPPED", str(shipped_folder))
         ours = Compiler()
         assert ours.shipped is not None and plain.shipped is None and ours.target != plain.target
         for compiler in (ours, Compiler(ours.target)):
             assert (compiler.whole, compiler.identity) == (plain.target, plain.identity)
             assert compiler.machine.triple == plain.machine.triple
 
-    def test_kernel_reports_the_origin_shipped(self, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("TENXOR_SHIPPED", str(made))
+    def test_kernel_reports_the_origin_shipped(self, shipped_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TENXOR_SHIPPED", str(shipped_folder))
         compiler = Compiler()
         (_, kernel), *_ = planned([tx.exp(tx.empty(1000, dtype=tx.float32).realize()).storage.node])
         assert kernel is not None and compiler.get(kernel).origin == "shipped"
@@ -268,8 +268,8 @@ print(*bits, *backend().counts(), "tenxor.plans.plan" in sys.modules)
 
 
 class TestNothingShipped:
-    def test_missing_folder_equals_no_shipped_code(self, wanted: str, tmp_path: Path) -> None:
-        assert run_first(tmp_path / "missing")[:3] == (wanted, *run_first("")[1:3])
+    def test_missing_folder_equals_no_shipped_code(self, expected_bits: str, tmp_path: Path) -> None:
+        assert run_first(tmp_path / "missing")[:3] == (expected_bits, *run_first("")[1:3])
         assert not (Path(shipped.__file__).parent / "shipped").exists() or shipped.here()
 
 
@@ -288,7 +288,7 @@ class TestLevels:
         [
             (set(), "x86-64-v4"),
             ({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}, "x86-64-v3"),
-            ({"avx512vl"}, None),  # something between: code that is made for it is other code than that of either level
+            ({"avx512vl"}, None),  # between two levels: its code differs from both
             ({"avx2"}, None),
             ({"fma"}, None),
             ({"osxsave"}, None),
@@ -328,12 +328,12 @@ class TestLevels:
 
 
 @pytest.fixture
-def llvm_not_started(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def llvm_not_started(shipped_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Give this process a compiler with the shipped code that has not started LLVM."""
     from tenxor.backend.llvm import compiler
     from tenxor.realize import forget
 
-    monkeypatch.setenv("TENXOR_SHIPPED", str(made))
+    monkeypatch.setenv("TENXOR_SHIPPED", str(shipped_folder))
     monkeypatch.setenv("TENXOR_CACHE_DIR", "")
     monkeypatch.setattr(compiler, "_compiler", Compiler())
     monkeypatch.setattr("tenxor.backend.llvm.compiler.is_known", lambda: False)
@@ -370,8 +370,8 @@ class TestBeforeLLVMStarts:
         assert compiler().compiled >= 1
 
 
-def test_shipped_file_contains_the_emitter_text(made: Path) -> None:
-    for path in made.glob("*.objects"):
+def test_shipped_file_contains_the_emitter_text(shipped_folder: Path) -> None:
+    for path in shipped_folder.glob("*.objects"):
         magic, text, count = shipped._HEAD.unpack_from(path.read_bytes())
         assert (magic, text.decode()) == (shipped._MAGIC, cache.emitter_text()) and count > 0
     assert found.emitter() == cache.emitter_text()

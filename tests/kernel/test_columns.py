@@ -182,7 +182,7 @@ class TestPrefetches:
 
     def test_generic_plan_prefetches_for_any_row_count(self) -> None:
         matrices = [tx.zeros((rows, 256), dtype=tx.float32).realize() for rows in (40_000, 41_000, 42_000)]
-        for x in matrices:  # the second time it is planned for all that would be planned alike
+        for x in matrices:  # the second call makes a generic plan
             tx.trunc(x).min(axis=1).realize()
         kernels = [k for k in backend().kernels if k.name == "trunc_min"]
         assert kernels and all(statements_of(k, Prefetch) for k in kernels)

@@ -50,12 +50,13 @@ REDUCED = {
     "argmax": np.argmax,
     "count_nonzero": np.count_nonzero,
 }
-EAGER = TARGET._replace(costs=Costs(kept=1, kept_row=1), streams=Streams(0, 0, rows=(1, 1 << 12)))  # does all that it can, wherever it can
+# applies each pass wherever it is possible
+EAGER = TARGET._replace(costs=Costs(kept=1, kept_row=1), streams=Streams(0, 0, rows=(1, 1 << 12)))
 SCANNED = {"sum": np.cumsum, "max": np.maximum.accumulate}
 
 
 class Graph:
-    """Pending nodes, each beside what NumPy makes of the same steps. All are int64, so all is exact."""
+    """A random graph of pending nodes, each with the result of NumPy. All are int64, so results are exact."""
 
     def __init__(self, draw: Any) -> None:
         self.draw = draw
@@ -77,7 +78,7 @@ class Graph:
         self.nodes.append((node, array))
 
     def view(self) -> tuple[tuple[Node, Layout], Array]:
-        """Some node through some view; the newest more often, for graphs that are deep."""
+        """Return a random node with a random view. Newer nodes are preferred, for deep graphs."""
         node, array = self.pick(self.nodes[-1], self.nodes[-1], *self.nodes)
         layout = Layout.contiguous(node.shape)
         for _ in range(self.pick(0, 0, 0, 1, 2)):
@@ -167,7 +168,7 @@ class Graph:
             self.add(elementwise(name, source, other), BINARY[name](array, values))
 
     def reduce(self, source: Any, array: Array, *, rows: bool) -> None:
-        """A reduction, or what it makes with the very rows that it was made from."""
+        """Add a reduction, and with `rows` also an operation on it and its own operand."""
         name = self.pick(*REDUCED)
         axes = [a for a in range(array.ndim) if self.pick(True, False)]
         if name == "argmax":

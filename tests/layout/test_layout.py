@@ -1,4 +1,4 @@
-"""The moves of a view, one by one: shapes, strides, what they show, and that all of them share memory."""
+"""The moves of a layout, one by one: shapes, strides and elements; all share memory."""
 
 from __future__ import annotations
 

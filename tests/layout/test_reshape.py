@@ -1,4 +1,4 @@
-"""Reshape: which views it makes, by which splits and merges, and which sizes fit."""
+"""Reshape: the resulting views, their splits and merges, and errors for sizes that do not fit."""
 
 from __future__ import annotations
 

@@ -314,7 +314,7 @@ CANCELS = frozenset(("logaddexp",))
 
 
 def expected(name: str, *operands: Array, result: DType) -> Array:
-    """The result of an operation on operands of one dtype that it computes in."""
+    """Return the result of an operation on operands that already have the dtype of the computation."""
     if name in ("where", "where_seen"):
         return np.where(operands[0] != 0, *operands[1:])
     if name == "nextafter":

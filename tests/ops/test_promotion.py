@@ -39,7 +39,7 @@ def documented_promotion(a: DType, b: DType) -> str | None:
         return next(n for n in names if n != "bool")
     if names == {"float16", "bfloat16"}:
         return "float32"
-    if bfloat16 in (a, b):  # as float16, which NumPy knows, but kept where that is kept
+    if bfloat16 in (a, b):  # as float16, which NumPy knows; bfloat16 where that gives float16
         partner = b if a is bfloat16 else a
         with_half = np.result_type(np.float16, partner.numpy).name
         return "bfloat16" if with_half == "float16" else with_half

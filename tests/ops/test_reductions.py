@@ -139,7 +139,7 @@ def test_reductions_over_any_axes_match_reference(name: str) -> None:
                 check(name, t, x, axis, keepdims)
 
 
-# An interpreter adds element by element, so the mean of many equal ones is not that one.
+# The interpreter adds element by element, so the mean of many equal elements differs from the element.
 @pytest.mark.parametrize("kind", [k if k != "one element" else pytest.param(k, marks=pytest.mark.large) for k in VIEWS])
 def test_reductions_of_views_match_reference(kind: str) -> None:
     for k, name in enumerate(NAMES):

@@ -17,7 +17,7 @@ from tenxor.rewrite.passes import rewritten
 
 from .samples import kernels
 
-Case = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # shape, order of its axes, those that are reduced
+Case = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # shape, permutation, reduced axes
 CASES: dict[str, Case] = {
     "all": ((1 << 18,), (0,), (0,)),
     "all of a prime number": ((300_007,), (0,), (0,)),
@@ -83,7 +83,7 @@ def test_long_product_is_one_node_and_many_blocks(threads: Callable[[int], None]
     (products,) = node.sources
     assert node.op is REDUCTIONS["sum"] and type(products) is Node
     assert products.sources == (a.storage.node, b.storage.node) and products.shape == (24, 33, 70_000)
-    assert len(kernels(result)) == 3  # the blocks, their sum, and what fills none
+    assert len(kernels(result)) == 3  # the blocks, their sum, and the remainder
     by_hand = (a[:, None] * b.mT[None]).sum(axis=-1)
     assert len(kernels(by_hand)) == 3
     model = a.to_numpy().astype(np.float64) @ b.to_numpy()

@@ -36,7 +36,7 @@ def test_rewriting_does_not_change_the_original_nodes() -> None:
     before = [(n.op, n.sources, n.layouts, n.stored) for n in order]
     replacements = rewritten(order)
     assert [(n.op, n.sources, n.layouts, n.stored) for n in order] == before
-    assert set(replacements) == set(order)  # all that reads the sum reads another now
+    assert set(replacements) == set(order)  # all readers of the sum are replaced
     for node, replacement in replacements.items():
         assert (node.shape, node.dtype, node.stored) == (replacement.shape, replacement.dtype, replacement.stored)
         assert node is total.storage.node or node.op is replacement.op
