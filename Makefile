@@ -49,7 +49,7 @@ QUICK := $(addprefix tests/,test_architecture.py test_behaviours.py test_creatio
     $(addprefix ops/test_,promotion.py complex_values.py) \
     $(addprefix memory/test_,limit.py memory.py pool.py) \
     $(addprefix kernel/test_,columns.py lower.py patterns.py products.py refine.py scatter.py) \
-    $(addprefix backend/test_,builder.py interpreter.py primitives.py agreement.py::test_every_kind_of_view llvm.py::TestFusion) \
+    $(addprefix backend/test_,builder.py interpreter.py primitives.py agreement.py::test_back_ends_agree_on_every_kind_of_view llvm.py::TestFusion) \
     $(addprefix tensor/test_,complex.py elements.py masks.py movement.py pieces.py protocols.py writing.py) \
     $(addprefix functions/test_,joining.py manipulation.py neural.py patterns.py statistics.py) \
     $(addprefix show/test_,html.py svg.py text.py) random/test_random.py) README.md docs

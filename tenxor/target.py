@@ -55,17 +55,18 @@ class Caches(NamedTuple):
 
     def tuned(self) -> Caches:
         """Return the sizes rounded down to powers of two, at most those of the machines on which the constants here were measured."""
-        most = Caches()
-        first, second, last = map(min, (self.first, self.second, self.last), (most.first, most.second, most.last))
-        return self._replace(first=_power(first), second=_power(second), last=_power(last))
+        limits = Caches()
+        first, second, last = map(min, (self.first, self.second, self.last), (limits.first, limits.second, limits.last))
+        return self._replace(first=_floor_power_of_2(first), second=_floor_power_of_2(second), last=_floor_power_of_2(last))
 
 
-_SECOND, _LAST = 64, 8  # bytes, the units of the cache sizes in `Settings`: the largest divisors in `Passes.of` and `Blocks.of`
+# The units of the cache sizes in `Settings`: the largest divisors in `Passes.of` and `Blocks.of`.
+_SECOND_UNIT_BYTES, _LAST_UNIT_BYTES = 64, 8
 
 
 class Settings(NamedTuple):
     """The properties of a machine, apart from its instructions, on which plans depend: the tuned sizes of the second and the last cache, in
-    units of `_SECOND` and `_LAST` bytes, and the number of threads.
+    units of `_SECOND_UNIT_BYTES` and `_LAST_UNIT_BYTES` bytes, and the number of threads.
     """
 
     second: int
@@ -73,7 +74,7 @@ class Settings(NamedTuple):
     threads: int
 
 
-def _power(size: int) -> int:
+def _floor_power_of_2(size: int) -> int:
     """Return the largest power of two that is at most `size`, and at least 1."""
     return 1 << max(size, 1).bit_length() - 1
 
@@ -147,8 +148,8 @@ class Loops(NamedTuple):
     @staticmethod
     def of(caches: Caches) -> Loops:
         """Return the sizes for the given caches: blocks of columns, and rows, by the first cache."""
-        near = caches.first
-        return Loops(columns=near // 8, short_rows=near // 128, narrow=near // 128, long_rows=near // 2)
+        first_bytes = caches.first
+        return Loops(columns=first_bytes // 8, short_rows=first_bytes // 128, narrow=first_bytes // 128, long_rows=first_bytes // 2)
 
 
 class Passes(NamedTuple):
@@ -293,16 +294,16 @@ class Target(NamedTuple):
         """Return the present machine with these features and one thread: the widest vectors among them, and blocks for its caches."""
         nbytes = 64 if "avx512f" in features else 32 if "avx2" in features else 16
         registers = MANY_REGISTERS if not features.isdisjoint(("avx512f", "neon")) else 16
-        made = Target(nbytes, frozenset(features & ASKED_FOR), registers, processor, page=page_of_host())
-        return made.with_caches(caches_of_host())
+        target = Target(nbytes, frozenset(features & ASKED_FOR), registers, processor, page=page_of_host())
+        return target.with_caches(caches_of_host())
 
     def with_caches(self, caches: Caches) -> Target:
         """Return the machine with other caches, and the constants for these."""
         return self._planned_for(caches.tuned())._replace(caches=caches)
 
     def _planned_for(self, tuned: Caches) -> Target:
-        made = Loops.of(tuned), Streams.of(tuned), Blocks.of(tuned)
-        return self._replace(loops=made[0], streams=made[1], blocks=made[2], passes=Passes.of(tuned))
+        groups = Loops.of(tuned), Streams.of(tuned), Blocks.of(tuned)
+        return self._replace(loops=groups[0], streams=groups[1], blocks=groups[2], passes=Passes.of(tuned))
 
     def shared_by(self, threads: int) -> Target:
         """Return the machine with another number of threads."""
@@ -312,12 +313,12 @@ class Target(NamedTuple):
     def settings(self) -> Settings:
         """The properties, apart from the instructions, by which plans for such machines differ."""
         tuned = self.caches.tuned()
-        return Settings(tuned.second // _SECOND, tuned.last // _LAST, self.threads)
+        return Settings(tuned.second // _SECOND_UNIT_BYTES, tuned.last // _LAST_UNIT_BYTES, self.threads)
 
-    def with_settings(self, its: Settings) -> Target:
+    def with_settings(self, settings: Settings) -> Target:
         """Return the machine with these settings, as far as plans depend on it; the machine itself if the settings are its own."""
-        tuned = self.caches.tuned()._replace(second=its.second * _SECOND, last=its.last * _LAST)
-        return self._planned_for(tuned)._replace(threads=its.threads)
+        tuned = self.caches.tuned()._replace(second=settings.second * _SECOND_UNIT_BYTES, last=settings.last * _LAST_UNIT_BYTES)
+        return self._planned_for(tuned)._replace(threads=settings.threads)
 
     def has(self, feature: str) -> bool:
         """Return whether the processor has the instructions of this name."""
@@ -384,40 +385,40 @@ def _identity(target: Target) -> str:
 
 # --- the present machine ----------------------------------------------------------------------------------------------
 
-SYSTEM = "/sys/devices/system/cpu"
-LEVELS = ("SC_LEVEL1_DCACHE_SIZE", "SC_LEVEL2_CACHE_SIZE", "SC_LEVEL3_CACHE_SIZE")
+CPU_FOLDER = "/sys/devices/system/cpu"
+SYSCONF_LEVELS = ("SC_LEVEL1_DCACHE_SIZE", "SC_LEVEL2_CACHE_SIZE", "SC_LEVEL3_CACHE_SIZE")
 
 
 def page_of_host() -> int:
     """Return the bytes of a page of memory; 4096 if the system does not tell."""
-    return _asked("SC_PAGE_SIZE") or 1 << 12
+    return _sysconf("SC_PAGE_SIZE") or 1 << 12
 
 
-def caches_of_host(system: Folder = SYSTEM) -> Caches:
+def caches_of_host(system: Folder = CPU_FOLDER) -> Caches:
     """Return the caches of the CPU that this process runs on, as Linux lists them in `/sys`, else as `sysconf` tells.
 
     Without either the sizes are those of `Caches()`. If only some levels are known, the others are as large as those below them.
     """
-    sizes, line = _listed(system)
-    first, second, last = (sizes.get(level) or _asked(name) for level, name in enumerate(LEVELS, start=1))
-    usual = Caches(line=line or _asked("SC_LEVEL1_DCACHE_LINESIZE") or Caches().line)
-    first = first or usual.first
+    sizes, line = _read_cache_sizes(system)
+    first, second, last = (sizes.get(level) or _sysconf(name) for level, name in enumerate(SYSCONF_LEVELS, start=1))
+    defaults = Caches(line=line or _sysconf("SC_LEVEL1_DCACHE_LINESIZE") or Caches().line)
+    first = first or defaults.first
     if not (second or last):
-        return usual._replace(first=first)
+        return defaults._replace(first=first)
     second = second or first
-    return usual._replace(first=first, second=second, last=max(second, last))
+    return defaults._replace(first=first, second=second, last=max(second, last))
 
 
-def _listed(system: Folder) -> tuple[dict[int, int], int]:
+def _read_cache_sizes(system: Folder) -> tuple[dict[int, int], int]:
     """Return the sizes, by level, of the data caches that Linux lists, and the bytes of a line; {} and 0 without a list."""
     sizes: dict[int, int] = {}
     line = 0
     caches = f"{system}/cpu{min(may_run_on())}/cache"
     try:
-        listed = sorted(name for name in os.listdir(caches) if name.startswith("index"))
+        folders = sorted(name for name in os.listdir(caches) if name.startswith("index"))
     except OSError:
-        listed = []
-    for index in listed:
+        folders = []
+    for index in folders:
         try:
             kind, level, size = (said(f"{caches}/{index}/{name}").strip() for name in ("type", "level", "size"))
             if kind != "Instruction":
@@ -428,7 +429,7 @@ def _listed(system: Folder) -> tuple[dict[int, int], int]:
     return sizes, line
 
 
-def _asked(name: str) -> int:
+def _sysconf(name: str) -> int:
     """Return the value of a `sysconf` name, or 0."""
     try:
         return max(os.sysconf(name), 0)

@@ -24,70 +24,70 @@ def compose(outer: View, base: View) -> tuple[int, list[Axis]] | None:
     sizes = [digit.size for digit in digits]
     origin = digits_of(outer.offset, sizes)
     axes = outer.axes()
-    changes = [_digit_changes(axis, outer.offset, origin, sizes) for axis in axes]
-    by_digit = [[moves[at] for moves in changes] for at in range(len(digits))]
+    changes_by_axis = [_digit_changes(axis, outer.offset, origin, sizes) for axis in axes]
+    changes_by_digit = [[changes[k] for changes in changes_by_axis] for k in range(len(digits))]
     offset = base.offset
-    for digit, start, moves in zip(digits, origin, by_digit, strict=True):
-        if not (_stays_within(digit.size, start, axes, moves) and _is_sum(digit, start, axes, moves)):
+    for digit, start, changes in zip(digits, origin, changes_by_digit, strict=True):
+        if not (_stays_within(digit.size, start, axes, changes) and _is_sum(digit, start, axes, changes)):
             return None
         offset += start * digit.stride if digit.table is None else int(digit.table.offsets[start])
-    return offset, [_result(axis, moves, digits, origin) for axis, moves in zip(axes, changes, strict=True)]
+    return offset, [_compose_axis(axis, changes, digits, origin) for axis, changes in zip(axes, changes_by_axis, strict=True)]
 
 
-def _digit_changes(axis: Axis, number: int, origin: list[int], sizes: list[int]) -> list[Change]:
-    """Return the change of each digit along one outer axis that starts at the flat index `number`, whose digits are `origin`."""
+def _digit_changes(axis: Axis, flat_index: int, origin: list[int], sizes: list[int]) -> list[Change]:
+    """Return the change of each digit along one outer axis that starts at `flat_index`, whose digits are `origin`."""
     if axis.table is None:
         if axis.size == 1 or axis.stride == 0:
             return [0] * len(sizes)
-        after = digits_of(number + axis.stride, sizes)
-        return [there - here for there, here in zip(after, origin, strict=True)]
-    numbers = axis.table.offsets + number
+        end_digits = digits_of(flat_index + axis.stride, sizes)
+        return [end - start for end, start in zip(end_digits, origin, strict=True)]
+    flat_indices = axis.table.offsets + flat_index
     changes: list[Change] = []
-    for size, here in zip(reversed(sizes), reversed(origin), strict=True):
-        numbers, digit = np.divmod(numbers, size)
-        changes.append(digit - here)
+    for size, start in zip(reversed(sizes), reversed(origin), strict=True):
+        flat_indices, digit = np.divmod(flat_indices, size)
+        changes.append(digit - start)
     changes.reverse()
     return changes
 
 
-def _stays_within(size: int, start: int, axes: list[Axis], moves: list[Change]) -> bool:
+def _stays_within(size: int, start: int, axes: list[Axis], changes: list[Change]) -> bool:
     """Return whether a digit with this starting value stays within 0 to size-1 at all outer indices."""
     low = high = start
-    for axis, change in zip(axes, moves, strict=True):
+    for axis, change in zip(axes, changes, strict=True):
         if not isinstance(change, np.ndarray):
-            far = change * (axis.size - 1)
-            low, high = low + min(far, 0), high + max(far, 0)
+            span = change * (axis.size - 1)
+            low, high = low + min(span, 0), high + max(span, 0)
         else:
             low, high = low + int(change.min()), high + int(change.max())
     return low >= 0 and high < size
 
 
-def _is_sum(digit: Axis, start: int, axes: list[Axis], moves: list[Change]) -> bool:
+def _is_sum(digit: Axis, start: int, axes: list[Axis], changes: list[Change]) -> bool:
     """Return whether the contribution of a digit to the offset is a sum over the outer axes, as it is if the digit's axis is affine."""
     if digit.table is None:
         return True
-    movers = [_spread(change, axis.size) for axis, change in zip(axes, moves, strict=True) if _moves(change)]
-    if len(movers) <= 1:
+    digit_steps = [_as_array(change, axis.size) for axis, change in zip(axes, changes, strict=True) if _is_nonzero(change)]
+    if len(digit_steps) <= 1:
         return True
-    if prod([len(places) for places in movers]) > SMALL_TABLE:
+    if prod([len(steps) for steps in digit_steps]) > SMALL_TABLE:
         return False
     offsets = digit.table.offsets - digit.table.offsets[start]
-    places: IntArray = np.array(start)
+    positions: IntArray = np.array(start)
     sums: IntArray = np.array(0)
-    for change in movers:
-        places = places[..., None] + change
+    for change in digit_steps:
+        positions = positions[..., None] + change
         sums = sums[..., None] + offsets[start + change]
-    return np.array_equal(offsets[places], sums)
+    return np.array_equal(offsets[positions], sums)
 
 
-def _result(axis: Axis, moves: list[Change], digits: list[Axis], origin: list[int]) -> Axis:
+def _compose_axis(axis: Axis, changes: list[Change], digits: list[Axis], origin: list[int]) -> Axis:
     """Return an axis of the composition: along one outer axis, the sum of the contributions of all digits to the offset."""
     stride = 0
     gathered: list[IntArray] = []
-    for change, digit, start in zip(moves, digits, origin, strict=True):
-        if digit.table is not None and _moves(change):
-            places = start + _spread(change, axis.size)
-            gathered.append(digit.table.offsets[places] - digit.table.offsets[start])
+    for change, digit, start in zip(changes, digits, origin, strict=True):
+        if digit.table is not None and _is_nonzero(change):
+            positions = start + _as_array(change, axis.size)
+            gathered.append(digit.table.offsets[positions] - digit.table.offsets[start])
         elif not isinstance(change, np.ndarray):
             stride += change * digit.stride
         else:
@@ -97,10 +97,10 @@ def _result(axis: Axis, moves: list[Change], digits: list[Axis], origin: list[in
     return axis_of(sum(gathered, start=walk(Axis(axis.size, stride))))[1]
 
 
-def _moves(change: Change) -> bool:
+def _is_nonzero(change: Change) -> bool:
     return isinstance(change, np.ndarray) or change != 0
 
 
-def _spread(change: Change, size: int) -> IntArray:
+def _as_array(change: Change, size: int) -> IntArray:
     """Return a change at each index of an axis, as an array."""
     return change if isinstance(change, np.ndarray) else walk(Axis(size, change))

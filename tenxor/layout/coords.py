@@ -119,10 +119,10 @@ def checked_shape(shape: Iterable[int]) -> Shape:
 
 def whole(numbers: Iterable[int]) -> tuple[int, ...]:
     """Return numbers as a tuple of ints, symbolic sizes as they are. Raises TypeError for anything else."""
-    return tuple([n if type(n) is int else _whole(n) for n in numbers])
+    return tuple([n if type(n) is int else _as_int_or_size(n) for n in numbers])
 
 
-def _whole(number: int) -> int:
+def _as_int_or_size(number: int) -> int:
     return number if is_size(number) else as_int(number)
 
 
@@ -143,20 +143,20 @@ def as_float(count: float) -> Any:
 def checked_index(index: int, axis: int, size: int) -> int:
     """Return `index` counted from the start. Raises IndexOutOfRange naming axis, index and size, or BadIndex for a non-integer."""
     try:
-        place = as_int(index)
+        position = as_int(index)
     except TraceError:
         raise  # its message names the remedy
     except TypeError:
         raise BadIndex(f"the index of axis {axis} is {described(index)}; an index is an integer") from None
-    if not -size <= place < size:
-        raise IndexOutOfRange(f"index {place} is out of range for axis {axis} with size {size}")
-    return place if place >= 0 else place + size
+    if not -size <= position < size:
+        raise IndexOutOfRange(f"index {position} is out of range for axis {axis} with size {size}")
+    return position if position >= 0 else position + size
 
 
 def wrong_count(count: int, shape: Shape) -> str:
     """Return the error message for an element addressed with `count` coordinates in an array of another rank."""
-    given = "1 coordinate" if count == 1 else f"{count} coordinates"
-    return f"{given} for shape {shape}, which has {axes_phrase(len(shape))}; an element needs one per axis"
+    count_phrase = "1 coordinate" if count == 1 else f"{count} coordinates"
+    return f"{count_phrase} for shape {shape}, which has {axes_phrase(len(shape))}; an element needs one per axis"
 
 
 def axes_phrase(ndim: int) -> str:
@@ -167,7 +167,7 @@ def axes_phrase(ndim: int) -> str:
 def checked_int(op: str, name: str, value: int) -> int:
     """Return `value` as an int, a symbolic size as it is. Raises ArgumentError naming `op` and the argument."""
     try:
-        return _whole(value)
+        return _as_int_or_size(value)
     except TraceError:
         raise  # its message names the remedy
     except TypeError:
@@ -188,31 +188,31 @@ def axis_number(axis: Any, op: str) -> int:
 
 def checked_axis(axis: int, ndim: int, op: str) -> int:
     """Return `axis` counted from the start. Raises AxisError naming `op`."""
-    place = axis if type(axis) is int else axis_number(axis, op)
-    if not -ndim <= place < ndim:
+    position = axis if type(axis) is int else axis_number(axis, op)
+    if not -ndim <= position < ndim:
         choice = f"axis must be from {-ndim} to {ndim - 1}" if ndim else "it has no axes"
-        raise AxisError(f"{op}: axis {place} does not exist in a tensor of {axes_phrase(ndim)}; {choice}")
-    return place if place >= 0 else place + ndim
+        raise AxisError(f"{op}: axis {position} does not exist in a tensor of {axes_phrase(ndim)}; {choice}")
+    return position if position >= 0 else position + ndim
 
 
 def listed_axes(axes: Any) -> tuple[Any, ...]:
     """Return one axis or several as a tuple. A string, a mapping or a 0-d array counts as one axis, which later checks reject."""
-    alone = not isinstance(axes, Iterable) or isinstance(axes, (str, bytes, Mapping)) or getattr(axes, "ndim", None) == 0
-    return (axes,) if alone else tuple(axes)
+    is_single = not isinstance(axes, Iterable) or isinstance(axes, (str, bytes, Mapping)) or getattr(axes, "ndim", None) == 0
+    return (axes,) if is_single else tuple(axes)
 
 
 def checked_axes(axes: int | Iterable[int], ndim: int, op: str) -> Shape:
     """Return one axis or several as a tuple, each counted from the start. Raises AxisError if one does not exist or is named twice."""
     if type(axes) is int:
         return (checked_axis(axes, ndim, op),)
-    given = listed_axes(axes)
+    axis_list = listed_axes(axes)
     if getattr(axes, "shape", ()) and "int" not in str(getattr(axes, "dtype", None)):
         raise AxisError(f"{op}: axes are integers, not {described(axes)}")
-    found = tuple([checked_axis(axis, ndim, op) for axis in given])
-    if len(set(found)) < len(found):
-        twice = next(axis for axis in found if found.count(axis) > 1)
-        raise AxisError(f"{op}: axis {twice} is named twice in {given}; name each axis once")
-    return found
+    positions = tuple([checked_axis(axis, ndim, op) for axis in axis_list])
+    if len(set(positions)) < len(positions):
+        repeated = next(axis for axis in positions if positions.count(axis) > 1)
+        raise AxisError(f"{op}: axis {repeated} is named twice in {axis_list}; name each axis once")
+    return positions
 
 
 @lru_cache(maxsize=4096)

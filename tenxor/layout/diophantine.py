@@ -1,6 +1,6 @@
 """Exact decisions about bounded linear sums: whether integer multiples of some steps can add up to a target.
 
-A term `(step, most)` stands for `step * x` with any integer `0 <= x <= most`; steps are positive.
+A term `(step, max_count)` stands for `step * x` with any integer `0 <= x <= max_count`; steps are positive.
 """
 
 from math import gcd
@@ -14,14 +14,14 @@ def merged(terms: list[Term]) -> list[Term]:
     A term extends a finer one if its step is a multiple of the finer step, and at most one finer step beyond the span of the finer term.
     """
     result: list[Term] = []
-    for step, most in sorted(term for term in terms if term[1] > 0):
+    for step, max_count in sorted(term for term in terms if term[1] > 0):
         for i, (fine, reach) in enumerate(result):
-            times, rest = divmod(step, fine)
-            if rest == 0 and times <= reach + 1:
-                result[i] = (fine, reach + most * times)
+            times, remainder = divmod(step, fine)
+            if remainder == 0 and times <= reach + 1:
+                result[i] = (fine, reach + max_count * times)
                 break
         else:
-            result.append((step, most))
+            result.append((step, max_count))
     result.reverse()
     return result
 
@@ -36,36 +36,36 @@ def reaches(target: int, terms: list[Term]) -> bool:
     divisors = [0] * (len(steps) + 1)
     spans = [0] * (len(steps) + 1)
     for i in range(len(steps) - 1, -1, -1):
-        step, most = steps[i]
+        step, max_count = steps[i]
         divisors[i] = gcd(step, divisors[i + 1])
-        spans[i] = step * most + spans[i + 1]
+        spans[i] = step * max_count + spans[i + 1]
     return _search(target, 0, steps, divisors, spans, set())
 
 
 def _search(
     target: int,
-    at: int,
+    k: int,
     steps: list[Term],
     divisors: list[int],
     spans: list[int],
     failed: set[tuple[int, int]],
 ) -> bool:
-    if not 0 <= target <= spans[at]:
+    if not 0 <= target <= spans[k]:
         return False
-    if at == len(steps):
+    if k == len(steps):
         return True  # the last span is 0, so the target is 0
-    if target % divisors[at] or (at, target) in failed:
+    if target % divisors[k] or (k, target) in failed:
         return False
-    step, most = steps[at]
-    least = max(0, -((spans[at + 1] - target) // step))
-    most = min(most, target // step)
-    every = 1
-    if divisors[at + 1]:  # only these multiples leave a remainder that the gcd of the finer steps divides
-        every = divisors[at + 1] // divisors[at]
-        wanted = target // divisors[at] * pow(step // divisors[at], -1, every) if every > 1 else 0
-        least += (wanted - least) % every
-    for count in range(least, most + 1, every):
-        if _search(target - count * step, at + 1, steps, divisors, spans, failed):
+    step, max_count = steps[k]
+    min_count = max(0, -((spans[k + 1] - target) // step))
+    max_count = min(max_count, target // step)
+    count_step = 1
+    if divisors[k + 1]:  # only these multiples leave a remainder that the gcd of the finer steps divides
+        count_step = divisors[k + 1] // divisors[k]
+        residue = target // divisors[k] * pow(step // divisors[k], -1, count_step) if count_step > 1 else 0
+        min_count += (residue - min_count) % count_step
+    for count in range(min_count, max_count + 1, count_step):
+        if _search(target - count * step, k + 1, steps, divisors, spans, failed):
             return True
-    failed.add((at, target))
+    failed.add((k, target))
     return False

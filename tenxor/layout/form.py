@@ -29,7 +29,7 @@ class Form:
         self.is_single = layout.tables is None and layout.base is None and not any(layout.strides)
         self.specs: dict[object, Any] = {}
 
-    def part(self) -> None:
+    def break_cycles(self) -> None:
         """Break the reference cycles through this form: they pass specs of the fast path, which the garbage collector does not track."""
         self.specs.clear()
         self.layout._form = None
@@ -54,12 +54,12 @@ class _Forms(Remembered[Form]):
 
         Forms in use stay valid, but an equal layout then gets another object.
         """
-        point, gone = self.pop(_POINT, None), list(self.values())
+        point, dropped = self.pop(_POINT, None), list(self.values())
         super().clear()
         if point is not None:
             self[_POINT] = point
-        for form in gone:
-            form.part()
+        for form in dropped:
+            form.break_cycles()
         for forget in forgotten:
             forget()
 
@@ -72,12 +72,12 @@ def form_of(layout: Any) -> Form:
     """Return the interned form of a layout."""
     tables, base = layout.tables, layout.base
     key: object = (layout.shape, layout.strides, tables) if base is None else layout
-    found = known_form(key)
-    if found is None:
+    form = known_form(key)
+    if form is None:
         nbytes = 0 if tables is None and base is None else _table_bytes_of(layout)
-        found = Form(layout if base is not None else layout.at(0), nbytes > LARGEST)
-        _forms.keep(key, found, nbytes)
-    return found
+        form = Form(layout if base is not None else layout.at(0), nbytes > LARGEST)
+        _forms.keep(key, form, nbytes)
+    return form
 
 
 def _table_bytes_of(layout: Any) -> int:

@@ -12,7 +12,7 @@ from .portions import nonzero
 from .table import IntArray, Table, axis_of
 
 # Lists of up to this many indices are checked faster one by one than by NumPy.
-FEW = 32
+MAX_CHECKED_SINGLY = 32
 
 
 def sliced(key: slice, axis: int, size: int) -> tuple[int, int, int]:
@@ -45,19 +45,23 @@ def _sliced_by_rule(key: slice, size: int) -> tuple[int, int, int]:
     `slice.indices` itself would convert the symbolic size to the present int, without recording guards.
     """
     step = 1 if key.step is None else key.step
-    least, most = (0, size) if step > 0 else (-1, size - 1)
+    low, high = (0, size) if step > 0 else (-1, size - 1)
 
     def clipped(bound: int | None, default: int) -> int:
         if bound is None:
             return default
         bound = bound + size if bound < 0 else bound
-        return least if bound < least else most if bound > most else bound
+        return low if bound < low else high if bound > high else bound
 
-    start, stop = clipped(key.start, least if step > 0 else most), clipped(key.stop, most if step > 0 else least)
+    start, stop = clipped(key.start, low if step > 0 else high), clipped(key.stop, high if step > 0 else low)
     length = (stop - start) if step > 0 else (start - stop)
-    longest = size if size > 1 else 1
-    apart = abs(step)
-    return start, ((length - 1) // apart + 1 if length > 0 else 0), (step if apart <= longest else longest if step > 0 else -longest)
+    max_step = size if size > 1 else 1
+    distance = abs(step)
+    return (
+        start,
+        (length - 1) // distance + 1 if length > 0 else 0,
+        step if distance <= max_step else max_step if step > 0 else -max_step,
+    )
 
 
 def basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: int) -> tuple[list[int], list[int], int]:
@@ -79,7 +83,7 @@ def basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: int) -
             axis = end
             continue
         if axis == ndim:
-            raise too_many(sum(one is not None and one is not Ellipsis for one in key), shape)
+            raise too_many(sum(entry is not None and entry is not Ellipsis for entry in key), shape)
         size = shape[axis]
         if kind is slice:
             start, count, step = sliced(item, axis, size)
@@ -88,24 +92,24 @@ def basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: int) -
             if count:  # an empty slice reads no element, so its start must not move the offset out of the storage
                 offset += start * strides[axis]
         else:
-            number = item if kind is int else _integer(item, axis)
-            if number < 0:
-                number += size
-            if not 0 <= number < size:
+            position = item if kind is int else _as_integer(item, axis)
+            if position < 0:
+                position += size
+            if not 0 <= position < size:
                 raise IndexOutOfRange(f"index {item} is out of range for axis {axis} with size {size}")
-            offset += number * strides[axis]
+            offset += position * strides[axis]
         axis += 1
     new_shape += shape[axis:]
     new_strides += strides[axis:]
     return new_shape, new_strides, offset
 
 
-def _axes_after_ellipsis(key: Sequence[Any], before: int, ndim: int) -> int:
+def _axes_after_ellipsis(key: Sequence[Any], axes_before: int, ndim: int) -> int:
     """Return the number of axes taken by the items after the Ellipsis."""
-    places = [i for i, item in enumerate(key) if item is Ellipsis]
-    if len(places) > 1:
+    ellipses = [i for i, item in enumerate(key) if item is Ellipsis]
+    if len(ellipses) > 1:
         raise BadIndex("an index may hold only one Ellipsis (...)")
-    return min(sum(item is not None for item in key[places[0] + 1 :]), ndim - before)
+    return min(sum(item is not None for item in key[ellipses[0] + 1 :]), ndim - axes_before)
 
 
 def too_many(count: int, shape: Shape) -> IndexOutOfRange:
@@ -113,7 +117,7 @@ def too_many(count: int, shape: Shape) -> IndexOutOfRange:
     return IndexOutOfRange(f"too many indices: {count} for a tensor of {axes_phrase(len(shape))}, shape {shape}")
 
 
-def _integer(item: Any, axis: int) -> int:
+def _as_integer(item: Any, axis: int) -> int:
     if isinstance(item, (bool, np.bool_)):
         raise BadIndex(f"the index of axis {axis} is {item}; a boolean is not an integer index")
     try:
@@ -140,10 +144,10 @@ def orthogonal_index(
             start, count, step = sliced(item, axis, size)
             size, offset, stride = count, offset + (start * stride if count else 0), stride * step
         elif isinstance(item, (list, tuple, range)) or (isinstance(item, np.ndarray) and item.ndim):
-            first, (size, stride, table) = _listed(item, axis, size, stride)
-            offset += first
+            first_offset, (size, stride, table) = _gather_axis(item, axis, size, stride)
+            offset += first_offset
         elif item is not None:
-            offset += checked_index(_integer(item, axis), axis, size) * stride
+            offset += checked_index(_as_integer(item, axis), axis, size) * stride
             if not keepdims:
                 continue
             size = 1
@@ -153,9 +157,9 @@ def orthogonal_index(
     return sizes, steps, offset, tables
 
 
-def _listed(item: Any, axis: int, size: int, stride: int) -> tuple[int, tuple[int, int, Table | None]]:
+def _gather_axis(item: Any, axis: int, size: int, stride: int) -> tuple[int, tuple[int, int, Table | None]]:
     """Return the first offset reached by a list of indices, and size, stride and table of its axis."""
-    if type(item) is not list or not 0 < len(item) <= FEW:
+    if type(item) is not list or not 0 < len(item) <= MAX_CHECKED_SINGLY:
         indices = index_list(item, axis, size)
         return axis_of(indices if stride == 1 else indices * stride)
     offsets: list[int] = []
@@ -163,24 +167,24 @@ def _listed(item: Any, axis: int, size: int, stride: int) -> tuple[int, tuple[in
         if type(index) is not int:
             return axis_of(index_list(item, axis, size) * stride)
         offsets.append((index if 0 <= index < size else checked_index(index, axis, size)) * stride)
-    first, count = offsets[0], len(offsets)
-    step = offsets[1] - first if count > 1 else 0
-    if count <= 2 or offsets == [first + k * step for k in range(count)]:
-        return first, (count, step, None)
-    return first, (count, 0, Table(np.array([offset - first for offset in offsets])))
+    first_offset, count = offsets[0], len(offsets)
+    step = offsets[1] - first_offset if count > 1 else 0
+    if count <= 2 or offsets == [first_offset + k * step for k in range(count)]:
+        return first_offset, (count, step, None)
+    return first_offset, (count, 0, Table(np.array([offset - first_offset for offset in offsets])))
 
 
 def per_axis(key: Sequence[Any], shape: Shape) -> list[Any]:
     """Return one item per axis. None stands for the axes that the Ellipsis, or else the end of the key, leaves out."""
     items = list(key)
-    places = [i for i, item in enumerate(items) if item is Ellipsis]
-    if len(places) > 1:
+    ellipses = [i for i, item in enumerate(items) if item is Ellipsis]
+    if len(ellipses) > 1:
         raise BadIndex("an index may hold only one Ellipsis (...)")
-    count = len(items) - len(places)
+    count = len(items) - len(ellipses)
     if count > len(shape):
         raise too_many(count, shape)
     left_out = [None] * (len(shape) - count)
-    return items[: places[0]] + left_out + items[places[0] + 1 :] if places else items + left_out
+    return items[: ellipses[0]] + left_out + items[ellipses[0] + 1 :] if ellipses else items + left_out
 
 
 def index_list(item: Any, axis: int, size: int) -> IntArray:

@@ -32,25 +32,25 @@ def inverse_of(layout: Layout) -> Layout:
             f"inverse: {layout} of {layout.size} elements has none, as not each of the offsets from 0 to {layout.size - 1} is"
             " reached once; its adjoint says how values go back"
         )
-    found: Layout = _inverse(layout)
-    return found
+    result: Layout = _invert(layout)
+    return result
 
 
-def _inverse(layout: Any) -> Any:
+def _invert(layout: Any) -> Any:
     base = layout.base
     if base is not None and base.size == layout.size:  # every view of the chain is a bijection
         head = type(layout)(layout.shape, layout.strides, layout.offset, layout.tables)
-        return _inverse(base).over(_inverse(head))
-    count = (layout.size,)
+        return _invert(base).over(_invert(head))
+    flat_shape = (layout.size,)
     if base is not None or layout.tables is not None:
         offsets = layout.offsets().ravel()
-        numbers = np.empty_like(offsets)
-        numbers[offsets] = np.arange(layout.size)
-        return layout.gathered(numbers).reshape(count)
+        flat_indices = np.empty_like(offsets)
+        flat_indices[offsets] = np.arange(layout.size)
+        return layout.gathered(flat_indices).reshape(flat_shape)
     # The strides of an affine bijection are those of a contiguous layout, permuted and with other signs.
     order = sorted(range(layout.ndim), key=lambda axis: -abs(layout.strides[axis]))
-    backwards = [axis for axis, stride in enumerate(layout.strides) if stride < 0]
-    return layout.contiguous(layout.shape).flip(backwards).permute(order).reshape(count)
+    flipped_axes = [axis for axis, stride in enumerate(layout.strides) if stride < 0]
+    return layout.contiguous(layout.shape).flip(flipped_axes).permute(order).reshape(flat_shape)
 
 
 def adjoint_of(layout: Layout, size: int) -> Adjoint[Layout]:
@@ -59,11 +59,11 @@ def adjoint_of(layout: Layout, size: int) -> Adjoint[Layout]:
         return Adjoint((), "store", layout)
     axes = layout.axes()
     summed = tuple([k for k, axis in enumerate(axes) if axis.size != 1 and axis.stride == 0 and axis.table is None])
-    kept = [k for k in range(len(axes)) if k not in summed]
-    rest = layout.arranged(kept, tuple([axes[k].size for k in kept])) if summed else layout
-    if rest.size == size and _is_bijection(rest, size):
-        return Adjoint(summed, "view", _inverse(rest))
-    return Adjoint(summed, "store" if rest.is_injective() else "accumulate", rest)
+    kept_axes = [k for k in range(len(axes)) if k not in summed]
+    unrepeated = layout.arranged(kept_axes, tuple([axes[k].size for k in kept_axes])) if summed else layout
+    if unrepeated.size == size and _is_bijection(unrepeated, size):
+        return Adjoint(summed, "view", _invert(unrepeated))
+    return Adjoint(summed, "store" if unrepeated.is_injective() else "accumulate", unrepeated)
 
 
 def _is_bijection(layout: Layout, size: int) -> bool:

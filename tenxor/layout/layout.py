@@ -51,8 +51,8 @@ class Layout(View):
     @staticmethod
     def gathered(offsets: ArrayLike) -> Layout:
         """Return the 1-d layout with the given storage offsets, in elements."""
-        first, axis = axis_of(np.asarray(offsets, dtype=np.int64).ravel())
-        return _from_axes([axis], first, None)
+        first_offset, axis = axis_of(np.asarray(offsets, dtype=np.int64).ravel())
+        return _from_axes([axis], first_offset, None)
 
     # Composition
 
@@ -85,28 +85,28 @@ class Layout(View):
             reads_all = level.size == base.size and level.offset == 0 and questions.has_row_major_strides(level)
             if reads_all and level.shape == base.shape:
                 return base
-            together = compose.compose(level, base)
-            if together is None:
+            composed = compose.compose(level, base)
+            if composed is None:
                 if reads_all and base.base is not None:
                     return base._reshaped(level.shape)
-                return level._chained(base)
-            level = _from_axes(together[1], together[0], None)
+                return level._chain_onto(base)
+            level = _from_axes(composed[1], composed[0], None)
             if base.base is None:
                 return level
             base = base.base
 
-    def _chained(self, base: Layout) -> Layout:
+    def _chain_onto(self, base: Layout) -> Layout:
         """Return a chain of this view and `base`. If the chain would grow too long, `base` is replaced by a table of its offsets."""
         if base.depth < LONGEST_CHAIN:
             return Layout(self.shape, self.strides, self.offset, self.tables, base)
         return self._over(Layout.gathered(base.offsets()))
 
-    def _moved(self, shape: Shape, strides: Shape, offset: int) -> Layout:
+    def _with_strides(self, shape: Shape, strides: Shape, offset: int) -> Layout:
         """Return the view with these sizes, strides and offset over the base of this one, simplified if this one heads a chain."""
         moved = Layout(shape, strides, offset)
         return moved if self.base is None else moved._over(self.base)
 
-    def _numbered(self) -> Layout:
+    def _identity(self) -> Layout:
         """Return the contiguous layout of this shape. A move that gathered axes do not support is applied to it, and the result is put over
         this layout.
         """
@@ -123,9 +123,9 @@ class Layout(View):
         Layout(shape=(5,), strides=(-3,), offset=20)
         """
         if self.tables is not None:
-            return self._numbered().index(key)._over(self)
+            return self._identity().index(key)._over(self)
         shape, strides, offset = basic_index(key, self.shape, self.strides, self.offset)
-        return self._moved(tuple(shape), tuple(strides), offset)
+        return self._with_strides(tuple(shape), tuple(strides), offset)
 
     def along(self, axis: int) -> Iterator[Layout]:
         """Iterate over the views at each index of an axis, in order.
@@ -150,9 +150,9 @@ class Layout(View):
         (2, 4)
         """
         if self.tables is not None:
-            return self._numbered().oindex(key, keepdims)._over(self)
+            return self._identity().oindex(key, keepdims)._over(self)
         shape, strides, offset, tables = orthogonal_index(key, self.shape, self.strides, self.offset, keepdims)
-        return _assembled(tuple(shape), tuple(strides), offset, tuple(tables), self.base)
+        return _assemble(tuple(shape), tuple(strides), offset, tuple(tables), self.base)
 
     def select(self, axis: int, indices: ArrayLike) -> Layout:
         """Return the view with the listed indices of one axis, in that order; indices may repeat."""
@@ -165,7 +165,7 @@ class Layout(View):
         >>> Layout.contiguous((2, 3, 4)).permute((1, 2, 0)).shape
         (3, 4, 2)
         """
-        return self._picked(checked_permutation(tuple(axes), len(self.shape)))
+        return self._pick_axes(checked_permutation(tuple(axes), len(self.shape)))
 
     def swapaxes(self, a: int, b: int) -> Layout:
         """Return the view with two axes exchanged."""
@@ -199,7 +199,7 @@ class Layout(View):
         if self.tables is None:
             strides = restrided(self.shape, self.strides, shape)
             if strides is not None:
-                return self._moved(shape, strides, self.offset)
+                return self._with_strides(shape, strides, self.offset)
         else:
             axes = reshaped(self.axes(), shape)
             if axes is not None:
@@ -208,7 +208,7 @@ class Layout(View):
             finer = self._split_for(shape)
             if finer is not None:
                 return finer._reshaped(shape)
-        return Layout.contiguous(shape)._chained(self)
+        return Layout.contiguous(shape)._chain_onto(self)
 
     def _split_for(self, shape: Shape) -> Layout | None:
         """Return this chain with its axes split as a reshape to `shape` splits them, if the result is a shorter chain; else None."""
@@ -254,19 +254,19 @@ class Layout(View):
 
     def squeeze(self, axes: int | Iterable[int] | None = None) -> Layout:
         """Return the view without the given axes, or without all axes of size 1. Raises ShapeError if a given axis has another size."""
-        return self._picked(moves.kept_axes(axes, self.shape))
+        return self._pick_axes(moves.kept_axes(axes, self.shape))
 
     def expand_dims(self, axis: int | Iterable[int]) -> Layout:
         """Return the view with new axes of size 1, at the given positions in the result."""
         shape, strides = list(self.shape), list(self.strides)
         tables = None if self.tables is None else list(self.tables)
-        for place in moves.new_places(axis, len(shape)):
-            shape.insert(place, 1)
-            strides.insert(place, 0)
+        for position in moves.new_places(axis, len(shape)):
+            shape.insert(position, 1)
+            strides.insert(position, 0)
             if tables is not None:
-                tables.insert(place, None)
+                tables.insert(position, None)
         gathered = None if tables is None else tuple(tables)
-        return _assembled(tuple(shape), tuple(strides), self.offset, gathered, self.base)
+        return _assemble(tuple(shape), tuple(strides), self.offset, gathered, self.base)
 
     def expand(self, shape: Iterable[int]) -> Layout:
         """Return the view of `shape` in which axes of size 1, and new leading axes, repeat; -1 keeps a size.
@@ -278,7 +278,7 @@ class Layout(View):
         """
         sizes, strides = moves.expanded(self.shape, self.strides, shape)
         tables = None if self.tables is None else (*(None,) * (len(sizes) - len(self.shape)), *self.tables)
-        return _assembled(sizes, strides, self.offset, tables, self.base)
+        return _assemble(sizes, strides, self.offset, tables, self.base)
 
     def arranged(self, axes: Sequence[int | None], shape: Shape) -> Layout:
         """Return the view of `shape` whose axis k is the axis `axes[k]` of this view, repeated if it has size 1, or a new repeated axis for
@@ -295,14 +295,14 @@ class Layout(View):
             return Layout(shape, strides, self.offset)
         if tables is not None:
             tables = tuple([None if a is None or old[a] != n else tables[a] for a, n in zip(axes, shape, strict=True)])
-        return _assembled(shape, strides, self.offset, tables, self.base)
+        return _assemble(shape, strides, self.offset, tables, self.base)
 
     def flip(self, axes: int | Iterable[int] | None = None) -> Layout:
         """Return the view with the given axes, or all axes, reversed."""
         if self.tables is not None:
-            return self._numbered().flip(axes)._over(self)
+            return self._identity().flip(axes)._over(self)
         strides, offset = moves.flipped(axes, self.shape, self.strides, self.offset)
-        return self._moved(self.shape, strides, offset)
+        return self._with_strides(self.shape, strides, offset)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Layout:
         """Return the view of the elements whose index along `axis2` is the index along `axis1` plus `offset`. The diagonal is the last
@@ -312,9 +312,9 @@ class Layout(View):
         Layout(shape=(3,), strides=(5,), offset=1)
         """
         if self.tables is not None:
-            return self._numbered().diagonal(offset, axis1, axis2)._over(self)
+            return self._identity().diagonal(offset, axis1, axis2)._over(self)
         shape, strides, start = moves.diagonal(self.shape, self.strides, offset, axis1, axis2)
-        return self._moved(shape, strides, self.offset + start)
+        return self._with_strides(shape, strides, self.offset + start)
 
     def windows(self, axis: int, size: int, step: int = 1, dilation: int = 1) -> Layout:
         """Return the view of the windows of `size` along `axis`: the axis counts the windows, and a new last axis runs through each window.
@@ -326,14 +326,14 @@ class Layout(View):
         (4, 3)
         """
         if self.tables is not None:
-            return self._numbered().windows(axis, size, step, dilation)._over(self)
+            return self._identity().windows(axis, size, step, dilation)._over(self)
         shape, strides = moves.windows(self.shape, self.strides, axis, size, step, dilation)
-        return self._moved(shape, strides, self.offset)
+        return self._with_strides(shape, strides, self.offset)
 
-    def _picked(self, order: Sequence[int]) -> Layout:
+    def _pick_axes(self, order: Sequence[int]) -> Layout:
         """Return the view with some of the axes, in this order; the axes left out must have size 1."""
         shape, strides, tables = self.shape, self.strides, self.tables
-        return _assembled(
+        return _assemble(
             tuple([shape[axis] for axis in order]),
             tuple([strides[axis] for axis in order]),
             self.offset,
@@ -355,8 +355,8 @@ class Layout(View):
         >>> Layout.contiguous((2, 3)).transpose().inverse().offsets().tolist()
         [0, 2, 4, 1, 3, 5]
         """
-        found: Layout = inverse.inverse_of(self)
-        return found
+        result: Layout = inverse.inverse_of(self)
+        return result
 
     def adjoint(self, size: int) -> Adjoint[Layout]:
         """Return how to accumulate values at the positions of this layout into a storage of `size` elements, each the sum of its values.
@@ -366,8 +366,8 @@ class Layout(View):
         >>> Layout.contiguous((4,)).windows(0, 2).adjoint(4).how
         'accumulate'
         """
-        found: Adjoint[Layout] = inverse.adjoint_of(self, size)
-        return found
+        result: Adjoint[Layout] = inverse.adjoint_of(self, size)
+        return result
 
     # Exact predicates
 
@@ -412,8 +412,8 @@ class Layout(View):
 
 def form_of_numbers(shape: Shape, strides: Shape) -> Form:
     """Return the `Form` of a single view with this shape and these strides."""
-    found = known_form((shape, strides, None))
-    return Layout(shape, strides).form if found is None else found
+    form = known_form((shape, strides, None))
+    return Layout(shape, strides).form if form is None else form
 
 
 @lru_cache(maxsize=4096)
@@ -429,10 +429,10 @@ def _from_axes(axes: list[Axis], offset: int, base: Layout | None) -> Layout:
     """Return the layout with these axes, simplified if it heads a chain."""
     shape = tuple([axis.size for axis in axes])
     strides = tuple([axis.stride for axis in axes])
-    return _assembled(shape, strides, offset, tuple([axis.table for axis in axes]), base)
+    return _assemble(shape, strides, offset, tuple([axis.table for axis in axes]), base)
 
 
-def _assembled(shape: Shape, strides: Shape, offset: int, tables: Tables | None, base: Layout | None) -> Layout:
+def _assemble(shape: Shape, strides: Shape, offset: int, tables: Tables | None, base: Layout | None) -> Layout:
     """Return the layout of these parts, simplified if it heads a chain. Tables are dropped if no axis has one, or an axis has size 0."""
     if tables is not None and (0 in shape or tables == (None,) * len(tables)):
         tables = None

@@ -9,12 +9,12 @@ from .coords import Shape, checked_axes, checked_axis, checked_int, listed_axes,
 def moved_order(source: int | Iterable[int], destination: int | Iterable[int], ndim: int) -> list[int]:
     """Return the permutation that puts the source axes at the destinations and leaves the remaining axes in their order."""
     sources = checked_axes(source, ndim, "moveaxis")
-    places = checked_axes(destination, ndim, "moveaxis")
-    if len(sources) != len(places):
-        raise AxisError(f"moveaxis: {len(sources)} axes {sources} cannot go to {len(places)} places {places}")
+    destinations = checked_axes(destination, ndim, "moveaxis")
+    if len(sources) != len(destinations):
+        raise AxisError(f"moveaxis: {len(sources)} axes {sources} cannot go to {len(destinations)} places {destinations}")
     order = [axis for axis in range(ndim) if axis not in sources]
-    for place, axis in sorted(zip(places, sources, strict=True)):
-        order.insert(place, axis)
+    for position, axis in sorted(zip(destinations, sources, strict=True)):
+        order.insert(position, axis)
     return order
 
 
@@ -24,36 +24,36 @@ def kept_axes(axes: int | Iterable[int] | None, shape: Shape) -> list[int]:
     """
     if axes is None:
         return [axis for axis, size in enumerate(shape) if size != 1]
-    gone = checked_axes(axes, len(shape), "squeeze")
-    for axis in gone:
+    squeezed = checked_axes(axes, len(shape), "squeeze")
+    for axis in squeezed:
         if shape[axis] != 1:
             raise ShapeError(f"squeeze: axis {axis} of shape {shape} has size {shape[axis]}, not 1")
-    return [axis for axis in range(len(shape)) if axis not in gone]
+    return [axis for axis in range(len(shape)) if axis not in squeezed]
 
 
-def new_places(places: int | Iterable[int], ndim: int) -> list[int]:
+def new_places(positions: int | Iterable[int], ndim: int) -> list[int]:
     """Return the positions at which to insert new axes, in order, so that they have the given positions in the result."""
-    wanted = listed_axes(places)
-    return sorted(checked_axes(wanted, ndim + len(wanted), "expand_dims"))
+    axes = listed_axes(positions)
+    return sorted(checked_axes(axes, ndim + len(axes), "expand_dims"))
 
 
 def expanded(shape: Shape, strides: Shape, target: Iterable[int]) -> tuple[Shape, Shape]:
     """Return sizes and strides repeated to `target`, in which -1 keeps a size. Raises ShapeError."""
     sizes = list(whole(target))
-    new = len(sizes) - len(shape)
-    if new < 0:
+    new_count = len(sizes) - len(shape)
+    if new_count < 0:
         raise ShapeError(f"expand: shape {shape} has more axes than {tuple(sizes)}")
-    result = [0] * new
-    for axis, (old, stride) in enumerate(zip(shape, strides, strict=True), start=new):
+    result = [0] * new_count
+    for axis, (old, stride) in enumerate(zip(shape, strides, strict=True), start=new_count):
         if sizes[axis] == -1:
             sizes[axis] = old
-        same = sizes[axis] == old
-        if not same and old != 1:
+        is_kept = sizes[axis] == old
+        if not is_kept and old != 1:
             raise _does_not_expand(shape, sizes, axis, f"has size {old}")
-        result.append(stride if same else 0)
+        result.append(stride if is_kept else 0)
     if sizes and min(sizes) < 0:
         axis = sizes.index(min(sizes))
-        raise _does_not_expand(shape, sizes, axis, "is new" if axis < new else "has size 1")
+        raise _does_not_expand(shape, sizes, axis, "is new" if axis < new_count else "has size 1")
     return tuple(sizes), tuple(result)
 
 
@@ -75,15 +75,15 @@ def flipped(axes: int | Iterable[int] | None, shape: Shape, strides: Shape, offs
 
 def diagonal(shape: Shape, strides: Shape, offset: int, axis1: int, axis2: int) -> tuple[Shape, Shape, int]:
     """Return shape and strides with the diagonal of two axes as the last axis, and the distance of its start from the first element."""
-    one, two = checked_axes((axis1, axis2), len(shape), "diagonal")
+    row_axis, column_axis = checked_axes((axis1, axis2), len(shape), "diagonal")
     offset = checked_int("diagonal", "offset", offset)
     down, right = max(0, -offset), max(0, offset)
-    size = max(0, min(shape[one] - down, shape[two] - right))
-    rest = [axis for axis in range(len(shape)) if axis != one and axis != two]
-    start = down * strides[one] + right * strides[two] if size else 0
+    size = max(0, min(shape[row_axis] - down, shape[column_axis] - right))
+    other_axes = [axis for axis in range(len(shape)) if axis != row_axis and axis != column_axis]
+    start = down * strides[row_axis] + right * strides[column_axis] if size else 0
     return (
-        (*[shape[axis] for axis in rest], size),
-        (*[strides[axis] for axis in rest], strides[one] + strides[two]),
+        (*[shape[axis] for axis in other_axes], size),
+        (*[strides[axis] for axis in other_axes], strides[row_axis] + strides[column_axis]),
         start,
     )
 

@@ -12,40 +12,40 @@ from .coords import Shape
 PORTION = 1 << 20  # elements: some milliseconds
 
 
-def portions(shape: Shape, most: int = PORTION) -> Iterator[tuple[Any, ...]]:
-    """Iterate over keys of chunks of at most `most` elements, which together are the whole array, in row-major order.
+def portions(shape: Shape, max_elements: int = PORTION) -> Iterator[tuple[Any, ...]]:
+    """Iterate over keys of chunks of at most `max_elements` elements, which together are the whole array, in row-major order.
 
     >>> list(portions((2, 5), 3))
     [(0, slice(0, 3, None)), (0, slice(3, 6, None)), (1, slice(0, 3, None)), (1, slice(3, 6, None))]
     """
     axis = 0
-    while axis < len(shape) and prod(shape[axis + 1 :]) > most:
+    while axis < len(shape) and prod(shape[axis + 1 :]) > max_elements:
         axis += 1
     if not shape:
         yield ()
         return
-    step = max(1, most // max(1, prod(shape[axis + 1 :])))
-    for before in product(*map(range, shape[:axis])):
+    step = max(1, max_elements // max(1, prod(shape[axis + 1 :])))
+    for leading in product(*map(range, shape[:axis])):
         for start in range(0, shape[axis], step):
-            yield (*before, slice(start, start + step))
+            yield (*leading, slice(start, start + step))
 
 
 def nonzero(array: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     """Return the indices of the elements that are not zero, in row-major order: a list with one array for each axis, at least one axis.
 
-    >>> [at.tolist() for at in nonzero(np.asarray([[0, 1], [2, 0]]))]
+    >>> [indices.tolist() for indices in nonzero(np.asarray([[0, 1], [2, 0]]))]
     [[0, 1], [1, 0]]
     """
     if array.size <= PORTION:
         return list(np.nonzero(array))
     flat = array.reshape(-1)
     counts = [int(np.count_nonzero(flat[key])) for key in portions(flat.shape)]
-    found = [np.empty(sum(counts), np.int64) for _ in array.shape]
+    indices_by_axis = [np.empty(sum(counts), np.int64) for _ in array.shape]
     end = 0
     for count, (key,) in zip(counts, portions(flat.shape), strict=True):
-        at = np.flatnonzero(flat[key])
-        at += key.start
-        for axis, indices in enumerate(np.unravel_index(at, array.shape)):
-            found[axis][end : end + count] = indices
+        flat_indices = np.flatnonzero(flat[key])
+        flat_indices += key.start
+        for axis, indices in enumerate(np.unravel_index(flat_indices, array.shape)):
+            indices_by_axis[axis][end : end + count] = indices
         end += count
-    return found
+    return indices_by_axis

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 diophantine = Late("tenxor.layout.diophantine")
 
-SPARSE = 16  # ratio of the range to the elements up to which a bitmap of the range is used
+MAX_BITMAP_RATIO = 16  # ratio of the range to the elements up to which a bitmap of the range is used
 
 
 def offset_range(layout: View) -> tuple[int, int] | None:
     """Return the lowest and the highest storage offset reached, or None if there are no elements."""
     if layout.size == 0:
         return None
-    layout = _same_elements(layout)
+    layout = _drop_permutations(layout)
     if layout.base is not None:
-        ends = [(int(offsets.min()), int(offsets.max())) for offsets in _walked(layout)]
+        ends = [(int(offsets.min()), int(offsets.max())) for offsets in _iterate_offsets(layout)]
         return min([low for low, _ in ends]), max([high for _, high in ends])
     low = high = layout.offset
     for axis in layout.axes():
@@ -36,9 +36,9 @@ def offset_range(layout: View) -> tuple[int, int] | None:
     return low, high
 
 
-def _same_elements(layout: View) -> View:
+def _drop_permutations(layout: View) -> View:
     """Return a layout of the same elements in another order: views of the chain that only permute their base are dropped."""
-    while layout.base is not None and layout.size == layout.base.size and _numbers_differ(layout):
+    while layout.base is not None and layout.size == layout.base.size and _has_distinct_indices(layout):
         layout = layout.base
     return layout
 
@@ -67,11 +67,11 @@ def memory_order(layouts: Iterable[View]) -> tuple[int, ...] | None:
         if layout.base is not None or layout.tables is not None:
             return None
         strides = layout.strides
-        long = [axis for axis, size in enumerate(layout.shape) if size != 1]
-        if 0 in [strides[axis] for axis in long]:
+        long_axes = [axis for axis, size in enumerate(layout.shape) if size != 1]
+        if 0 in [strides[axis] for axis in long_axes]:
             continue
-        falling = iter(sorted(long, key=lambda axis: -abs(strides[axis])))
-        order = tuple([axis if size == 1 else next(falling) for axis, size in enumerate(layout.shape)])
+        sorted_axes = iter(sorted(long_axes, key=lambda axis: -abs(strides[axis])))
+        order = tuple([axis if size == 1 else next(sorted_axes) for axis, size in enumerate(layout.shape)])
         if common is None:
             common = order
         elif order != common:
@@ -83,31 +83,31 @@ def injective(layout: View) -> bool:
     """Return whether no two positions share an element."""
     if layout.size <= 1:
         return True
-    if not _numbers_differ(layout):
+    if not _has_distinct_indices(layout):
         return False
     base = layout.base
     if base is None or injective(base):
         return True
-    return layout.size != base.size and _offsets_differ(layout)
+    return layout.size != base.size and _has_distinct_offsets(layout)
 
 
-def _numbers_differ(layout: View) -> bool:
+def _has_distinct_indices(layout: View) -> bool:
     """Return whether this level of a chain, by itself, gives every position its own flat index."""
     if layout.size <= 1:
         return True
     axes = layout.axes()
-    quick = _quickly_differ(axes, layout.size)
-    if quick is not None:
-        return quick
+    verdict = _compare_spans(axes, layout.size)
+    if verdict is not None:
+        return verdict
     if layout.tables is None:
-        return _never_meets_itself(_terms(layout))
-    numbers: IntArray = np.zeros((), dtype=np.int64)
+        return _has_distinct_sums(_terms(layout))
+    flat_indices: IntArray = np.zeros((), dtype=np.int64)
     for axis in axes:
-        numbers = numbers[..., None] + walk(axis)
-    return _all_differ(numbers)
+        flat_indices = flat_indices[..., None] + walk(axis)
+    return _are_distinct(flat_indices)
 
 
-def _walked(layout: View) -> Iterator[IntArray]:
+def _iterate_offsets(layout: View) -> Iterator[IntArray]:
     """Iterate over the offsets of a layout in row-major order, in 1-d arrays of at most `PORTION` elements."""
     if layout.size <= PORTION:
         yield layout.offsets().ravel()
@@ -116,21 +116,21 @@ def _walked(layout: View) -> Iterator[IntArray]:
         yield layout._locate(np.arange(start, min(start + PORTION, layout.size)))
 
 
-def _offsets_differ(layout: View) -> bool:
+def _has_distinct_offsets(layout: View) -> bool:
     """Return whether a view chain reaches no offset twice."""
     reach = offset_range(layout)
     if reach is None or reach[1] - reach[0] < layout.size - 1:
         return reach is None
-    if reach[1] - reach[0] > SPARSE * layout.size:
-        return _all_differ(layout.offsets())
-    return int(np.count_nonzero(_reached(layout, *reach))) == layout.size
+    if reach[1] - reach[0] > MAX_BITMAP_RATIO * layout.size:
+        return _are_distinct(layout.offsets())
+    return int(np.count_nonzero(_reached_mask(layout, *reach))) == layout.size
 
 
-def _all_differ(numbers: IntArray) -> bool:
-    return len(np.unique(numbers)) == numbers.size
+def _are_distinct(values: IntArray) -> bool:
+    return len(np.unique(values)) == values.size
 
 
-def _quickly_differ(axes: list[Axis], count: int) -> bool | None:
+def _compare_spans(axes: list[Axis], count: int) -> bool | None:
     """Return True if each axis steps over the span of all faster ones, False if an offset must repeat, None if neither test decides."""
     gaps = sorted((_gap(axis), *_reach(axis)) for axis in axes if axis.size > 1)
     if gaps[0][0] == 0:
@@ -145,50 +145,50 @@ def _quickly_differ(axes: list[Axis], count: int) -> bool | None:
     return False if span + 1 < count else None
 
 
-def _never_meets_itself(terms: list[Term]) -> bool:
+def _has_distinct_sums(terms: list[Term]) -> bool:
     """Return whether no sum is reached twice. For a repeated sum, two choices differ in some term, and finer terms compensate the
     difference.
     """
     terms = sorted(terms, reverse=True)
-    for i, (step, most) in enumerate(terms):
+    for i, (step, max_count) in enumerate(terms):
         # step * (1 + x) == sum of later terms * y, with 0 <= x < most and -most_j <= y_j <= most_j
         later = [(fine, 2 * reach) for fine, reach in terms[i + 1 :]]
         target = sum(fine * reach for fine, reach in terms[i + 1 :]) - step
-        if diophantine.reaches(target, [(step, most - 1), *later]):
+        if diophantine.reaches(target, [(step, max_count - 1), *later]):
             return False
     return True
 
 
-def disjoint(one: View, other: View) -> bool:
+def disjoint(left: View, right: View) -> bool:
     """Return whether two layouts share no storage offset."""
-    ours, theirs = offset_range(one), offset_range(other)
-    if ours is None or theirs is None or ours[1] < theirs[0] or theirs[1] < ours[0]:
+    left_range, right_range = offset_range(left), offset_range(right)
+    if left_range is None or right_range is None or left_range[1] < right_range[0] or right_range[1] < left_range[0]:
         return True
-    one, other = _same_elements(one), _same_elements(other)
-    if one.base is None and other.base is None and one.tables is None and other.tables is None:
-        if ours[0] == theirs[0]:
+    left, right = _drop_permutations(left), _drop_permutations(right)
+    if left.base is None and right.base is None and left.tables is None and right.tables is None:
+        if left_range[0] == right_range[0]:
             return False  # both begin at this offset
-        if _are_columns((ours[0], _terms(one)), (theirs[0], _terms(other))):
+        if _are_columns((left_range[0], _terms(left)), (right_range[0], _terms(right))):
             return True
         # low_1 + a == low_2 + b, where b runs as far down from high_2 as it runs up from low_2
-        return not diophantine.reaches(theirs[1] - ours[0], _terms(one) + _terms(other))
-    low = max(ours[0], theirs[0])
-    high = min(ours[1], theirs[1])
-    return not bool((_reached(one, low, high) & _reached(other, low, high)).any())
+        return not diophantine.reaches(right_range[1] - left_range[0], _terms(left) + _terms(right))
+    low = max(left_range[0], right_range[0])
+    high = min(left_range[1], right_range[1])
+    return not bool((_reached_mask(left, low, high) & _reached_mask(right, low, high)).any())
 
 
-def _are_columns(*parts: tuple[int, list[Term]]) -> bool:
+def _are_columns(*blocks: tuple[int, list[Term]]) -> bool:
     """Return whether two affine layouts are disjoint column blocks of the same rows. Each is given by its lowest offset and its terms."""
     widths, rows = [], []
-    for _, terms in parts:
+    for _, terms in blocks:
         if not terms:
             return False
-        step, most = max(terms, key=lambda term: term[0])
+        step, max_count = max(terms, key=lambda term: term[0])
         rows.append(step)
-        widths.append(sum([fine * reach for fine, reach in terms]) - step * most)
-    first, last = (0, 1) if parts[0][0] < parts[1][0] else (1, 0)
-    begin, other = parts[first][0], parts[last][0]
-    return rows[0] == rows[1] and begin + widths[first] < other and other + widths[last] < begin + rows[0]
+        widths.append(sum([fine * reach for fine, reach in terms]) - step * max_count)
+    left, right = (0, 1) if blocks[0][0] < blocks[1][0] else (1, 0)
+    left_begin, right_begin = blocks[left][0], blocks[right][0]
+    return rows[0] == rows[1] and left_begin + widths[left] < right_begin and right_begin + widths[right] < left_begin + rows[0]
 
 
 def covers(layout: View, count: int) -> bool:
@@ -198,36 +198,36 @@ def covers(layout: View, count: int) -> bool:
     reach = offset_range(layout)
     if reach is None or reach[0] > 0 or reach[1] < count - 1 or layout.size < count:
         return False
-    layout = _same_elements(layout)
+    layout = _drop_permutations(layout)
     if layout.base is None and layout.tables is None:
         terms = diophantine.merged(_terms(layout))
         if not terms or (len(terms) == 1 and terms[0][0] == 1):
             return True
-    return bool(_reached(layout, 0, count - 1).all())
+    return bool(_reached_mask(layout, 0, count - 1).all())
 
 
-def same_map(one: View, other: View) -> bool:
+def same_map(left: View, right: View) -> bool:
     """Return whether two layouts have one shape and reach the same storage offset at every position."""
-    if one is other:
+    if left is right:
         return True
-    if one.shape != other.shape:
+    if left.shape != right.shape:
         return False
-    if one.size == 0 or (_same_level(one, other) and one.base is other.base):
+    if left.size == 0 or (_is_same_level(left, right) and left.base is right.base):
         return True
-    if one.base is None and other.base is None:
+    if left.base is None and right.base is None:
         # an evenly spaced axis is never stored as a table, so equal maps have equal axes except for axes of size 1
-        return one.offset == other.offset and all(
-            a == b or a.size == 1 for a, b in zip(one.axes(), other.axes(), strict=True)
+        return left.offset == right.offset and all(
+            a == b or a.size == 1 for a, b in zip(left.axes(), right.axes(), strict=True)
         )
-    if _same_level(one, other) and one.base is not None and other.base is not None and same_map(one.base, other.base):
+    if _is_same_level(left, right) and left.base is not None and right.base is not None and same_map(left.base, right.base):
         return True
-    if fingerprint(one) != fingerprint(other):
+    if fingerprint(left) != fingerprint(right):
         return False
-    return all(np.array_equal(ours, theirs) for ours, theirs in zip(_walked(one), _walked(other), strict=True))
+    return all(np.array_equal(a, b) for a, b in zip(_iterate_offsets(left), _iterate_offsets(right), strict=True))
 
 
-def _same_level(one: View, other: View) -> bool:
-    return one.offset == other.offset and one.strides == other.strides and one.tables == other.tables
+def _is_same_level(left: View, right: View) -> bool:
+    return left.offset == right.offset and left.strides == right.strides and left.tables == right.tables
 
 
 def fingerprint(layout: View) -> tuple[int, ...]:
@@ -237,15 +237,15 @@ def fingerprint(layout: View) -> tuple[int, ...]:
     shape = layout.shape
     if layout.base is None and layout.tables is None:
         steps = [(size - 1, stride) for size, stride in zip(shape, layout.strides, strict=True) if size > 1]
-        last = layout.offset + sum([most * stride for most, stride in steps])
-        return (layout.offset, last, *[stride for _, stride in steps])
+        last_offset = layout.offset + sum([max_index * stride for max_index, stride in steps])
+        return (layout.offset, last_offset, *[stride for _, stride in steps])
     corner = [0] * len(shape)
-    first = layout.ravel(corner)
-    numbers = [first, layout.ravel([size - 1 for size in shape])]
+    first_offset = layout.ravel(corner)
+    numbers = [first_offset, layout.ravel([size - 1 for size in shape])]
     for axis, size in enumerate(shape):
         if size > 1:
             corner[axis] = 1
-            numbers.append(layout.ravel(corner) - first)
+            numbers.append(layout.ravel(corner) - first_offset)
             corner[axis] = 0
     return tuple(numbers)
 
@@ -254,8 +254,8 @@ def _reach(axis: Axis) -> tuple[int, int]:
     """Return the distances from the first entry of an axis to its lowest and its highest entry, at most 0 and at least 0."""
     if axis.table is not None:
         return int(axis.table.offsets.min()), int(axis.table.offsets.max())
-    far = axis.stride * (axis.size - 1)
-    return (0, far) if far > 0 else (far, 0)
+    span = axis.stride * (axis.size - 1)
+    return (0, span) if span > 0 else (span, 0)
 
 
 def _gap(axis: Axis) -> int:
@@ -268,9 +268,9 @@ def _terms(layout: View) -> list[Term]:
     return [(abs(s), n - 1) for n, s in zip(layout.shape, layout.strides, strict=True) if n > 1 and s]
 
 
-def _reached(layout: View, low: int, high: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _reached_mask(layout: View, low: int, high: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return a mask of the offsets from `low` to `high` that are reached."""
     reached = np.zeros(high - low + 1, dtype=np.bool_)
-    for offsets in _walked(layout):
+    for offsets in _iterate_offsets(layout):
         reached[offsets[(offsets >= low) & (offsets <= high)] - low] = True
     return reached

@@ -31,17 +31,17 @@ def plan_steps(old: Shape, new: Shape) -> tuple[str, tuple[Shape, ...]]:
         return "same", ()
     if 0 in old:
         return "merge then split", ((0,), new)
-    before, after = _prefix_products(old), _prefix_products(new)
-    if before == after:
+    old_products, new_products = _prefix_products(old), _prefix_products(new)
+    if old_products == new_products:
         return "same", (new,)
-    if after < before:
+    if new_products < old_products:
         return "merge", (new,)
-    if before < after:
+    if old_products < new_products:
         return "split", (new,)
-    union = sorted(before | after)
+    union = sorted(old_products | new_products)
     if all(longer % shorter == 0 for shorter, longer in pairwise(union)):
         return "split then merge", (_factors(union), new)
-    return "merge then split", (_factors(sorted(before & after)), new)
+    return "merge then split", (_factors(sorted(old_products & new_products)), new)
 
 
 def _prefix_products(shape: Shape) -> set[int]:
@@ -74,10 +74,10 @@ def reshaped(axes: Iterable[Axis], shape: Shape) -> list[Axis] | None:
             if longer is None:
                 return None
             current = longer
-        parts = halves(current, size)
-        if parts is None:
+        split_axes = halves(current, size)
+        if split_axes is None:
             return None
-        current, inner = parts
+        current, inner = split_axes
         peeled.append(inner)
     peeled.reverse()
     return peeled
@@ -96,36 +96,36 @@ def resolved(shape: Iterable[int], old: Shape, size: int, op: str = "reshape") -
     """Return `shape` with a -1, if any, replaced to hold `size` elements. Raises ShapeError if no size fits."""
     sizes = whole(shape)
     if sizes and min(sizes) < 0:
-        return _filled(sizes, old, size, op)
+        return _fill_missing_size(sizes, old, size, op)
     if prod(sizes) != size:
         raise ShapeError(
-            f"{op}: shape {old} has {size} elements, shape {sizes} has {prod(sizes)}" + _suggestion(sizes, size)
+            f"{op}: shape {old} has {size} elements, shape {sizes} has {prod(sizes)}" + _suggest_shape(sizes, size)
         )
     return sizes
 
 
-def _filled(sizes: Shape, old: Shape, size: int, op: str) -> Shape:
+def _fill_missing_size(sizes: Shape, old: Shape, size: int, op: str) -> Shape:
     if min(sizes) < -1:
         raise ShapeError(f"{op}: shape {sizes} has a negative size other than -1")
     if sizes.count(-1) > 1:
         raise ShapeError(f"{op}: shape {sizes} has more than one -1; only one size can be worked out")
-    known = -prod(sizes)
-    if known == 0:
+    known_product = -prod(sizes)
+    if known_product == 0:
         raise ShapeError(f"{op}: the -1 in {sizes} could be anything, because another size is 0")
-    missing, left = divmod(size, known)
-    if left:
+    missing, remainder = divmod(size, known_product)
+    if remainder:
         raise ShapeError(
-            f"{op}: shape {old} has {size} elements, which {known} does not divide, "
+            f"{op}: shape {old} has {size} elements, which {known_product} does not divide, "
             f"so no size for the -1 in {sizes} fits"
         )
     return tuple([missing if n == -1 else n for n in sizes])
 
 
-def _suggestion(sizes: Shape, size: int) -> str:
+def _suggest_shape(sizes: Shape, size: int) -> str:
     """Return a hint with a size replaced by -1, if that makes the shape fit; else an empty text."""
     for axis in reversed(range(len(sizes))):
-        others = prod(sizes[:axis] + sizes[axis + 1 :])
-        if others and size % others == 0:
+        other_product = prod(sizes[:axis] + sizes[axis + 1 :])
+        if other_product and size % other_product == 0:
             hint = tuple([-1 if i == axis else n for i, n in enumerate(sizes)])
-            return f"; {hint} would be {tuple([size // others if n == -1 else n for n in hint])}"
+            return f"; {hint} would be {tuple([size // other_product if n == -1 else n for n in hint])}"
     return ""

@@ -13,7 +13,7 @@ IntArray = np.ndarray[Any, np.dtype[np.int64]]  # a shorter spelling needs numpy
 
 # Two gathered neighbours are joined into one table up to this many entries: a table of 32 KiB stays in cache.
 SMALL_TABLE = 4096
-LOOK = 64  # entries tested first: most uneven spacings show up early
+PROBED_ENTRIES = 64  # entries tested first: most uneven spacings show up early
 
 
 class Table:
@@ -84,12 +84,12 @@ def axis_of(values: IntArray) -> tuple[int, Axis]:
     if size == 1:
         return first, ONE
     step = int(values[1]) - first
-    if size == 2 or all(_evenly(values[start:end], step) for start, end in ((0, LOOK), (LOOK - 1, size))):
+    if size == 2 or all(_is_evenly_spaced(values[start:end], step) for start, end in ((0, PROBED_ENTRIES), (PROBED_ENTRIES - 1, size))):
         return first, Axis(size, step)
     return first, Axis(size, 0, Table(values - first, owned=True))
 
 
-def _evenly(values: IntArray, step: int) -> bool:
+def _is_evenly_spaced(values: IntArray, step: int) -> bool:
     return bool((values[1:] - values[:-1] == step).all())
 
 
@@ -129,9 +129,9 @@ def coalesced(axes: Iterable[Axis]) -> list[Axis]:
     for axis in axes:
         if axis.size == 1:
             continue
-        last = result[-1] if result else ONE
-        if last.table is None and axis.table is None and last.stride == axis.size * axis.stride and result:
-            result[-1] = Axis(last.size * axis.size, axis.stride)
+        previous = result[-1] if result else ONE
+        if previous.table is None and axis.table is None and previous.stride == axis.size * axis.stride and result:
+            result[-1] = Axis(previous.size * axis.size, axis.stride)
         else:
             result.append(axis)
     return result

@@ -53,18 +53,18 @@ class View:
     @property
     def form(self) -> Form:
         """The layout without its offset, interned: layouts of equal forms share one object."""
-        found = self._form
-        if found is None:
-            found = self._form = form_of(self)
-        return found
+        form = self._form
+        if form is None:
+            form = self._form = form_of(self)
+        return form
 
     def at(self, offset: int) -> Self:
         """Return the view of the same form with another offset. A chain is returned unchanged."""
         if offset == self.offset or self.base is not None:
             return self
-        found = type(self)(self.shape, self.strides, offset, self.tables)
-        found._form = self._form
-        return found
+        view = type(self)(self.shape, self.strides, offset, self.tables)
+        view._form = self._form
+        return view
 
     @property
     def ndim(self) -> int:
@@ -79,10 +79,10 @@ class View:
     @property
     def innermost(self) -> Self:
         """The last view of the chain, which maps to the storage itself."""
-        found = self
-        while found.base is not None:
-            found = found.base
-        return found
+        view = self
+        while view.base is not None:
+            view = view.base
+        return view
 
     def axes(self) -> list[Axis]:
         """Return size, stride and table of each axis."""
@@ -110,10 +110,10 @@ class View:
                 return position
             position = self.offset
         for axis, (coord, size, stride) in enumerate(zip(coords, self.shape, self.strides, strict=True)):
-            is_known = (type(coord) is int or is_size(coord)) and 0 <= coord < size
-            place = coord if is_known else checked_index(coord, axis, size)
+            is_in_range = (type(coord) is int or is_size(coord)) and 0 <= coord < size
+            index = coord if is_in_range else checked_index(coord, axis, size)
             table = None if self.tables is None else self.tables[axis]
-            position += place * stride if table is None else int(table.offsets[place])
+            position += index * stride if table is None else int(table.offsets[index])
         base = self.base
         return position if base is None else base.ravel(digits_of(position, base.shape))
 

@@ -14,7 +14,7 @@ from ..late import LateModule
 
 hashing = LateModule("tenxor.hashing")  # imported with the first expression
 _END = b"\0"  # terminates text in the input of a digest; digests have a fixed length
-LONGEST_TEXT = 2000  # characters of an expression in its repr
+MAX_TEXT_CHARS = 2000  # characters of an expression in its repr
 
 DTypes = tuple[DType, ...]
 # (name of the operation, operand dtypes) -> (dtypes of the computation, dtype of the result)
@@ -29,14 +29,14 @@ class Expr:
     dtype: DType
     digest: bytes
 
-    def _set(self, dtype: DType, *parts: object) -> None:
+    def _set(self, dtype: DType, *fields: object) -> None:
         """Set dtype and digest, given the parts that distinguish this expression from others of its class."""
-        told = [p.digest if isinstance(p, Expr) else repr(p).encode() + _END for p in parts]
-        self._tell(type(self).__name__.encode() + _END, dtype, told)
+        encoded = [p.digest if isinstance(p, Expr) else repr(p).encode() + _END for p in fields]
+        self._set_digest(type(self).__name__.encode() + _END, dtype, encoded)
 
-    def _tell(self, kind: bytes, dtype: DType, told: list[bytes]) -> None:
+    def _set_digest(self, kind: bytes, dtype: DType, encoded: list[bytes]) -> None:
         self.dtype = dtype
-        self.digest = hashing.blake2b(b"".join((kind, dtype.name.encode(), _END, *told)), digest_size=16).digest()
+        self.digest = hashing.blake2b(b"".join((kind, dtype.name.encode(), _END, *encoded)), digest_size=16).digest()
         self._hash = hash(self.digest)
 
     def __hash__(self) -> int:
@@ -124,7 +124,7 @@ class Op:
         "parts",
         "pullback",
         "rule",
-        "told",
+        "digest_prefix",
     )
 
     def __init__(
@@ -146,7 +146,7 @@ class Op:
         self.parts, self.pullback, self.in_complex = parts, pullback, False
         self.kind = "elementwise"
         self.key = b"" if formula_key is None else formula_key.digest
-        self.told = b"Call\0" + name.encode() + _END + self.key
+        self.digest_prefix = b"Call\0" + name.encode() + _END + self.key
         self._results: dict[DTypes, DType] = {}
         self.lengths: dict[DTypes, int] = {}
 
@@ -155,10 +155,10 @@ class Op:
 
     def result(self, dtypes: DTypes) -> DType:
         """Return the dtype of the result for operands of these dtypes. Raises DTypeError if there is none."""
-        found = self._results.get(dtypes)
-        if found is None:
-            found = self._results[dtypes] = self.rule(self.name, dtypes)[1]
-        return found
+        dtype = self._results.get(dtypes)
+        if dtype is None:
+            dtype = self._results[dtypes] = self.rule(self.name, dtypes)[1]
+        return dtype
 
     def format(self, args: list[str], dtype: DType) -> str:
         """Return the operation as text, given the texts of its operands."""
@@ -206,7 +206,7 @@ class Call(Expr):
     def __init__(self, op: Op, args: tuple[Expr, ...], dtype: DType) -> None:
         self.op = op
         self._args = args
-        self._tell(op.told, dtype, [a.digest for a in args])
+        self._set_digest(op.digest_prefix, dtype, [a.digest for a in args])
 
     @property
     def args(self) -> tuple[Expr, ...]:
@@ -219,7 +219,7 @@ class Call(Expr):
         texts: dict[Expr, str] = {}
         for e in missing(self, texts):
             text = e.op.format([texts[a] for a in e.args], e.dtype) if isinstance(e, Call) else repr(e)
-            texts[e] = text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + " ..."
+            texts[e] = text if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS] + " ..."
         return texts[self]
 
 
@@ -244,17 +244,17 @@ class Pair(Expr):
         return f"({self.args[0]!r} + {self.args[1]!r}j)"
 
 
-def missing(e: Expr, known: Container[Expr]) -> Iterator[Expr]:
-    """Iterate over the subexpressions of `e`, itself included, that `known` lacks, operands first. The caller must add each to `known`
+def missing(e: Expr, visited: Container[Expr]) -> Iterator[Expr]:
+    """Iterate over the subexpressions of `e`, itself included, that `visited` lacks, operands first. The caller must add each to `visited`
     before the next step.
     """
     stack = [e]
     while stack:
         e = stack[-1]
-        if e in known:
+        if e in visited:
             stack.pop()
             continue
-        operands = [a for a in reversed(e.args) if a not in known]
+        operands = [a for a in reversed(e.args) if a not in visited]
         if operands:
             stack += operands
         else:
@@ -263,10 +263,10 @@ def missing(e: Expr, known: Container[Expr]) -> Iterator[Expr]:
 
 def walk(e: Expr) -> list[Expr]:
     """Return the expression and all its subexpressions, each once, operands first."""
-    found: dict[Expr, None] = {}
-    for part in missing(e, found):
-        found[part] = None
-    return list(found)
+    visited: dict[Expr, None] = {}
+    for subexpr in missing(e, visited):
+        visited[subexpr] = None
+    return list(visited)
 
 
 def cast(x: Expr, dtype: DType) -> Expr:
@@ -289,10 +289,10 @@ def call(name: str, *operands: Operand) -> Expr:
 def apply(op: Op, operands: Sequence[Operand]) -> Expr:
     """Return `op` on expressions and Python numbers; a number takes the dtype of the last expression among the operands."""
     strong = [x.dtype for x in operands if isinstance(x, Expr)]
-    of_numbers = strong[-1]
-    typed = tuple(x if isinstance(x, Expr) else Const(x, of_numbers) for x in operands)
-    wanted, result = op.rule(op.name, tuple(x.dtype for x in typed))
-    return Call(op, tuple(cast(x, d) for x, d in zip(typed, wanted, strict=True)), result)
+    number_dtype = strong[-1]
+    typed = tuple(x if isinstance(x, Expr) else Const(x, number_dtype) for x in operands)
+    operand_dtypes, result = op.rule(op.name, tuple(x.dtype for x in typed))
+    return Call(op, tuple(cast(x, d) for x, d in zip(typed, operand_dtypes, strict=True)), result)
 
 
 def where(condition: Expr, yes: Operand, no: Operand) -> Expr:
@@ -300,34 +300,34 @@ def where(condition: Expr, yes: Operand, no: Operand) -> Expr:
     return call("where", condition, yes, no)
 
 
-def rebuild(e: Expr, other: Callable[[Expr, tuple[Expr, ...]], Expr], known: Mapping[Expr, Expr] | None = None) -> Expr:
-    """Return `e` rebuilt from its leaves: subexpressions in `known` are replaced, operations are applied to their new operands, and any
-    other subexpression becomes `other(subexpression, new_operands)`. Shared subexpressions stay shared.
+def rebuild(e: Expr, rebuild_other: Callable[[Expr, tuple[Expr, ...]], Expr], replacements: Mapping[Expr, Expr] | None = None) -> Expr:
+    """Return `e` rebuilt from its leaves: subexpressions in `replacements` are replaced, operations are applied to their new operands, and
+    any other subexpression becomes `rebuild_other(subexpression, new_operands)`. Shared subexpressions stay shared.
     """
-    found: dict[Expr, Expr] = dict(known or {})
+    results: dict[Expr, Expr] = dict(replacements or {})
     stack = [e]
     while stack:
-        part = stack[-1]
-        if part in found:
+        subexpr = stack[-1]
+        if subexpr in results:
             stack.pop()
             continue
         args: list[Expr] = []
-        for a in reversed(part.args):
-            done = found.get(a)
-            if done is None:
+        for a in reversed(subexpr.args):
+            new_arg = results.get(a)
+            if new_arg is None:
                 stack.append(a)
             else:
-                args.append(done)
-        if part is stack[-1]:
+                args.append(new_arg)
+        if subexpr is stack[-1]:
             args.reverse()
-            made = tuple(args)
-            found[stack.pop()] = part.with_args(made) if isinstance(part, Call) else other(part, made)
-    return found[e]
+            new_args = tuple(args)
+            results[stack.pop()] = subexpr.with_args(new_args) if isinstance(subexpr, Call) else rebuild_other(subexpr, new_args)
+    return results[e]
 
 
-def replaced(e: Expr, by: Mapping[Expr, Expr]) -> Expr:
-    """Return `e` with the subexpressions that are keys of `by` replaced by its values."""
-    return rebuild(e, lambda part, args: part.with_args(args), by)
+def replaced(e: Expr, replacements: Mapping[Expr, Expr]) -> Expr:
+    """Return `e` with the subexpressions that are keys of `replacements` replaced by its values."""
+    return rebuild(e, lambda subexpr, args: subexpr.with_args(args), replacements)
 
 
 def substitute(formula: Expr, args: Sequence[Expr]) -> Expr:

@@ -16,22 +16,22 @@ def length(op: Op, dtypes: DTypes) -> int:
     >>> [length(OPS["acos"], (float64,)), length(OPS["acos"], (complex128,)) > 400]
     [20, True]
     """
-    found = op.lengths.get(dtypes)
-    if found is None:
-        found = op.lengths[dtypes] = _length(op, dtypes)
-    return found
+    cost = op.lengths.get(dtypes)
+    if cost is None:
+        cost = op.lengths[dtypes] = _compute_length(op, dtypes)
+    return cost
 
 
-def _length(op: Op, dtypes: DTypes) -> int:
+def _compute_length(op: Op, dtypes: DTypes) -> int:
     if op is OPS["cast"]:  # a cast has no dtype rule
         return op.cost
     if op.in_complex or any(d.is_complex for d in (*dtypes, op.result(dtypes))):
-        whole = applied(op, [_argument(k, d) for k, d in enumerate(dtypes)], op.result(dtypes))
+        expansion = applied(op, [_argument(k, d) for k, d in enumerate(dtypes)], op.result(dtypes))
     elif op.formula is not None:
-        whole = op.formula(*map(Arg, range(len(dtypes)), dtypes))
+        expansion = op.formula(*map(Arg, range(len(dtypes)), dtypes))
     else:
         return op.cost
-    return sum(length(part.op, tuple([a.dtype for a in part.args])) for part in walk(whole) if isinstance(part, Call))
+    return sum(length(subexpr.op, tuple([a.dtype for a in subexpr.args])) for subexpr in walk(expansion) if isinstance(subexpr, Call))
 
 
 def _argument(k: int, dtype: DType) -> Expr:

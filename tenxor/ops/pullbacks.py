@@ -55,12 +55,13 @@ def remainder(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
 
 
 def power(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
-    one = zero(y.dtype) + 1
-    by_base = where(call("equal", y, zero(y.dtype)), zero(g.dtype), _times(g, y * call("pow", x, y - one)))
-    least = call("real", y) if y.dtype.is_complex else y
-    nothing = call("equal", x, zero(x.dtype)) & call("greater_equal", least, zero(least.dtype))  # every power of such a base is 0 or 1
-    by_exponent = _times(g, r * call("log", where(nothing, one, x)))
-    return by_base, where(nothing, zero(g.dtype), by_exponent)
+    unit = zero(y.dtype) + 1
+    by_base = where(call("equal", y, zero(y.dtype)), zero(g.dtype), _times(g, y * call("pow", x, y - unit)))
+    real_exponent = call("real", y) if y.dtype.is_complex else y
+    # every power of such a base is 0 or 1
+    is_constant = call("equal", x, zero(x.dtype)) & call("greater_equal", real_exponent, zero(real_exponent.dtype))
+    by_exponent = _times(g, r * call("log", where(is_constant, unit, x)))
+    return by_base, where(is_constant, zero(g.dtype), by_exponent)
 
 
 def negative(g: Expr, r: Expr, x: Expr) -> Cotangents:
@@ -84,8 +85,8 @@ def sqrt_(g: Expr, r: Expr, x: Expr) -> Cotangents:
 
 
 def deviation(g: Expr, r: Expr, x: Expr) -> Cotangents:
-    none = call("equal", r, zero(r.dtype))
-    return (where(none, zero(g.dtype), g * 0.5 / where(none, 1.0, r)),)
+    is_zero = call("equal", r, zero(r.dtype))
+    return (where(is_zero, zero(g.dtype), g * 0.5 / where(is_zero, 1.0, r)),)
 
 
 def rsqrt(g: Expr, r: Expr, x: Expr) -> Cotangents:
@@ -125,35 +126,35 @@ def sign(g: Expr, r: Expr, x: Expr) -> Cotangents:
     """Return the cotangent of x / abs(x) for a complex x, which changes with the direction of x alone; None for a real x."""
     if not x.dtype.is_complex:
         return (None,)
-    size = call("abs", x)
-    across = cast(call("imag", conj(r) * g), x.dtype)
-    found = across * 1j * r / cast(size, x.dtype)
-    return (where(call("equal", size, 0.0), zero(x.dtype), found),)
+    magnitude = call("abs", x)
+    tangential = cast(call("imag", conj(r) * g), x.dtype)
+    cotangent = tangential * 1j * r / cast(magnitude, x.dtype)
+    return (where(call("equal", magnitude, 0.0), zero(x.dtype), cotangent),)
 
 
 # --- choices ----------------------------------------------------------------------------------------------------------
 
 
-def _extreme(wins: Expr, ties: Expr, g: Expr) -> Expr:
+def _split_ties(wins: Expr, ties: Expr, g: Expr) -> Expr:
     return where(wins, g, where(ties, g * 0.5, zero(g.dtype)))
 
 
 def maximum(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
     ties = call("equal", x, y)
-    return _extreme(call("greater", x, y), ties, g), _extreme(call("greater", y, x), ties, g)
+    return _split_ties(call("greater", x, y), ties, g), _split_ties(call("greater", y, x), ties, g)
 
 
 def minimum(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
     ties = call("equal", x, y)
-    return _extreme(call("less", x, y), ties, g), _extreme(call("less", y, x), ties, g)
+    return _split_ties(call("less", x, y), ties, g), _split_ties(call("less", y, x), ties, g)
 
 
 def clip(g: Expr, r: Expr, x: Expr, low: Expr, high: Expr) -> Cotangents:
-    nothing = zero(g.dtype)
+    no_cotangent = zero(g.dtype)
     below, above = call("less_equal", x, low), call("greater_equal", x, high)
-    by_low = where(below & call("less_equal", low, high), g, nothing)
-    by_high = where(above | call("less", high, low), g, nothing)  # the result is `high` where low > high
-    return where(below | above, nothing, g), by_low, by_high
+    by_low = where(below & call("less_equal", low, high), g, no_cotangent)
+    by_high = where(above | call("less", high, low), g, no_cotangent)  # the result is `high` where low > high
+    return where(below | above, no_cotangent, g), by_low, by_high
 
 
 def at_least(g: Expr, r: Expr, x: Expr, low: Expr) -> Cotangents:
@@ -175,8 +176,8 @@ def where_(g: Expr, r: Expr, condition: Expr, x: Expr, y: Expr) -> Cotangents:
 
 
 def copysign(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
-    by_size = where(call("equal", call("signbit", x), call("signbit", y)), g, -g)
-    return where(call("equal", x, zero(x.dtype)), zero(g.dtype), by_size), None
+    by_magnitude = where(call("equal", call("signbit", x), call("signbit", y)), g, -g)
+    return where(call("equal", x, zero(x.dtype)), zero(g.dtype), by_magnitude), None
 
 
 def of_first(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
@@ -281,9 +282,9 @@ def erfinv(g: Expr, r: Expr, x: Expr) -> Cotangents:
 
 
 def atan2(g: Expr, r: Expr, y: Expr, x: Expr) -> Cotangents:
-    size = x * x + y * y
-    nowhere = call("equal", size, zero(size.dtype))  # the angle is undefined at the origin
-    share = where(nowhere, zero(g.dtype), g) / where(nowhere, 1.0, size)
+    squared_norm = x * x + y * y
+    is_origin = call("equal", squared_norm, zero(squared_norm.dtype))  # the angle is undefined at the origin
+    share = where(is_origin, zero(g.dtype), g) / where(is_origin, 1.0, squared_norm)
     return share * x, -(share * y)
 
 

@@ -80,13 +80,13 @@ class Reduction:
         return self.name
 
 
-def _widened(d: DType) -> DType:
+def _accumulator_dtype(d: DType) -> DType:
     """Return the dtype of sums: 64 bits for integers (array API), float32 for narrow floats until the end."""
     return d.compute if d.is_float else d if d.is_complex else uint64 if d.kind == "uint" else int64
 
 
-def _summed(d: DType) -> DType:
-    return d if d.is_float else _widened(d)
+def _sum_dtype(d: DType) -> DType:
+    return d if d.is_float else _accumulator_dtype(d)
 
 
 def _lowest(d: DType) -> Const:
@@ -97,19 +97,19 @@ def _highest(d: DType) -> Const:
     return Const(inf if d.kind == "float" else d.highest, d)
 
 
-def _plain(x: Expr, position: Expr, states: DTypes) -> Exprs:
+def _lift_value(x: Expr, position: Expr, states: DTypes) -> Exprs:
     return (cast(x, states[0]),)
 
 
-def _is_true(x: Expr, position: Expr, states: DTypes) -> Exprs:
+def _lift_truth(x: Expr, position: Expr, states: DTypes) -> Exprs:
     return (cast(cast(x, boolean), states[0]),)
 
 
-def _by(op: str) -> Callable[[Exprs, Exprs], Exprs]:
+def _combine_by(op: str) -> Callable[[Exprs, Exprs], Exprs]:
     return lambda left, right: (call(op, left[0], right[0]),)
 
 
-def _best(better: str, not_better: str) -> tuple[Callable[[Exprs, Exprs], Exprs], Callable[[Exprs, Exprs], Exprs]]:
+def _join_extrema(better: str, not_better: str) -> tuple[Callable[[Exprs, Exprs], Exprs], Callable[[Exprs, Exprs], Exprs]]:
     """Return `combine` and `follow` of argmax or argmin: NaN wins over all values, and the earlier position over an equal value.
 
     `combine` joins two parts in any order. `follow` joins a part and an element behind it; the element wins if it is better.
@@ -137,21 +137,21 @@ def _best(better: str, not_better: str) -> tuple[Callable[[Exprs, Exprs], Exprs]
     return combine, follow
 
 
-def _somewhere(states: Exprs, dtype: DType) -> Expr:
+def _position_or_0(states: Exprs, dtype: DType) -> Expr:
     """Return the position found, or 0 if no element was better than the identity: then all elements are equal to it."""
-    return where(call("equal", states[1], _nowhere(int64)), 0, states[1])
+    return where(call("equal", states[1], _no_position(int64)), 0, states[1])
 
 
 @cache
-def _nowhere(dtype: DType) -> Expr:
+def _no_position(dtype: DType) -> Expr:
     return Const(dtype.highest, dtype)
 
 
-def _one(of: Callable[[DType], DType]) -> Callable[[DType], DTypes]:
-    return lambda d: (of(d),)
+def _single_state(dtype_of: Callable[[DType], DType]) -> Callable[[DType], DTypes]:
+    return lambda d: (dtype_of(d),)
 
 
-def _number(value: int) -> Callable[[DTypes], Exprs]:
+def _constant_identity(value: int) -> Callable[[DTypes], Exprs]:
     def identity(states: DTypes) -> Exprs:
         (d,) = states
         return (Const(float(value) if d.is_float else complex(value) if d.is_complex else value, d),)
@@ -165,24 +165,24 @@ def _negative_zero(states: DTypes) -> Exprs:
     return (Const(-0.0 if d.is_float else complex(-0.0, -0.0) if d.is_complex else 0, d),)
 
 
-def _argument(name: str, worst: Callable[[DType], Const], better: str, not_better: str) -> Reduction:
-    combine, follow = _best(better, not_better)
+def _arg_extremum(name: str, worst: Callable[[DType], Const], better: str, not_better: str) -> Reduction:
+    combine, follow = _join_extrema(better, not_better)
     return Reduction(
         name,
         lambda d: (d, int64),
-        lambda s: (worst(s[0]), _nowhere(s[1])),
+        lambda s: (worst(s[0]), _no_position(s[1])),
         lambda x, i, s: (x, i),
         combine,
         lambda d: int64,
         has_identity=False,
         follow=follow,
-        finish=_somewhere,
+        finish=_position_or_0,
         places=True,
         ordered=True,
     )
 
 
-def _extreme(name: str, op: str, worst: Callable[[DType], Const]) -> Reduction:
+def _extremum(name: str, op: str, worst: Callable[[DType], Const]) -> Reduction:
     """Return the reduction to a maximum or minimum. NaN wins over all values, and -0.0 is below 0.0.
 
     Floats are compared by rank (see below), in four fast instructions per element. Comparing the floats themselves, with care for NaN and
@@ -197,10 +197,10 @@ def _extreme(name: str, op: str, worst: Callable[[DType], Const]) -> Reduction:
         lambda d: ({32: uint32, 64: uint64}[d.compute.bits] if d.is_float else d,),
         lambda s: (worst(s[0]),),
         lift,
-        _by(op),
+        _combine_by(op),
         lambda d: d,
         has_identity=False,
-        finish=lambda s, d: _of_rank(name, s[0]) if d.is_float else s[0],
+        finish=lambda s, d: _float_of_rank(name, s[0]) if d.is_float else s[0],
         ordered=True,
         between=op,
     )
@@ -211,7 +211,7 @@ def _extreme(name: str, op: str, worst: Callable[[DType], Const]) -> Reduction:
 # of NaN together: above all others for the maximum, below them for the minimum.
 
 
-def _turn(name: str, bits: int) -> int:
+def _rank_rotation(name: str, bits: int) -> int:
     """Return the rotation of the ranks. The ranks of negative NaN come first, and there are as many of positive NaN."""
     nans = {32: (1 << 23) - 1, 64: (1 << 52) - 1}[bits]
     return (1 << bits) - nans if name == "max" else nans
@@ -219,46 +219,46 @@ def _turn(name: str, bits: int) -> int:
 
 def _rank(name: str, x: Expr) -> Expr:
     bits = call("float_to_bits", x)
-    size = bits.dtype.bits
-    signs = cast(call("bitwise_right_shift", cast(bits, {32: int32, 64: int64}[size]), size - 1), bits.dtype)
-    return call("bitwise_xor", bits, call("bitwise_or", signs, 1 << size - 1)) + _turn(name, size)
+    bit_count = bits.dtype.bits
+    signs = cast(call("bitwise_right_shift", cast(bits, {32: int32, 64: int64}[bit_count]), bit_count - 1), bits.dtype)
+    return call("bitwise_xor", bits, call("bitwise_or", signs, 1 << bit_count - 1)) + _rank_rotation(name, bit_count)
 
 
-def _of_rank(name: str, rank: Expr) -> Expr:
-    size = rank.dtype.bits
-    back = rank - _turn(name, size)
-    sign = 1 << size - 1
-    bits = where(call("less", back, sign), call("bitwise_invert", back), call("bitwise_xor", back, sign))
+def _float_of_rank(name: str, rank: Expr) -> Expr:
+    bit_count = rank.dtype.bits
+    unrotated = rank - _rank_rotation(name, bit_count)
+    sign = 1 << bit_count - 1
+    bits = where(call("less", unrotated, sign), call("bitwise_invert", unrotated), call("bitwise_xor", unrotated, sign))
     return call("bits_to_float", bits)
 
 
 REDUCTIONS: dict[str, Reduction] = {
     r.name: r
     for r in (
-        Reduction("sum", _one(_widened), _number(0), _plain, _by("add"), _summed),
-        Reduction("sum_in_width", _one(lambda d: d.compute), _number(0), _plain, _by("add"), lambda d: d),
-        Reduction("prod", _one(_widened), _number(1), _plain, _by("multiply"), _summed),
-        _extreme("max", "maximum", _lowest),
-        _extreme("min", "minimum", _highest),
+        Reduction("sum", _single_state(_accumulator_dtype), _constant_identity(0), _lift_value, _combine_by("add"), _sum_dtype),
+        Reduction("sum_in_width", _single_state(lambda d: d.compute), _constant_identity(0), _lift_value, _combine_by("add"), lambda d: d),
+        Reduction("prod", _single_state(_accumulator_dtype), _constant_identity(1), _lift_value, _combine_by("multiply"), _sum_dtype),
+        _extremum("max", "maximum", _lowest),
+        _extremum("min", "minimum", _highest),
         Reduction(
             "any",
-            _one(lambda d: boolean),
+            _single_state(lambda d: boolean),
             lambda s: (Const(False, boolean),),
-            _is_true,
-            _by("logical_or"),
+            _lift_truth,
+            _combine_by("logical_or"),
             lambda d: boolean,
         ),
         Reduction(
             "all",
-            _one(lambda d: boolean),
+            _single_state(lambda d: boolean),
             lambda s: (Const(True, boolean),),
-            _is_true,
-            _by("logical_and"),
+            _lift_truth,
+            _combine_by("logical_and"),
             lambda d: boolean,
         ),
-        Reduction("count_nonzero", _one(lambda d: int64), _number(0), _is_true, _by("add"), lambda d: int64),
-        _argument("argmax", _lowest, "greater", "less_equal"),
-        _argument("argmin", _highest, "less", "greater_equal"),
+        Reduction("count_nonzero", _single_state(lambda d: int64), _constant_identity(0), _lift_truth, _combine_by("add"), lambda d: int64),
+        _arg_extremum("argmax", _lowest, "greater", "less_equal"),
+        _arg_extremum("argmin", _highest, "less", "greater_equal"),
     )
 }
 
@@ -278,7 +278,7 @@ COMBINED_BY = {
 # --- running reductions -----------------------------------------------------------------------------------------------
 
 # A running sum begins with the first element itself, which may be -0.0; a plain sum begins with 0.0 and is never -0.0.
-_running_sum = Reduction("sum", _one(_widened), _negative_zero, _plain, _by("add"), _summed)
+_running_sum = Reduction("sum", _single_state(_accumulator_dtype), _negative_zero, _lift_value, _combine_by("add"), _sum_dtype)
 
 
 def running(name: str, dtype: DType) -> Reduction:
@@ -292,7 +292,7 @@ def running(name: str, dtype: DType) -> Reduction:
 
 # --- reductions of the user's own -------------------------------------------------------------------------------------
 
-_reductions: dict[tuple[object, ...], Reduction] = {}  # interned, so that their kernels are reused
+_user_reductions: dict[tuple[object, ...], Reduction] = {}  # interned, so that their kernels are reused
 
 
 def reduction_in_order(step: Expr, initial: Const) -> Reduction:
@@ -300,9 +300,9 @@ def reduction_in_order(step: Expr, initial: Const) -> Reduction:
     element.
     """
     key = ("in order", step, initial)
-    if key not in _reductions:
+    if key not in _user_reductions:
         state = step.dtype
-        _reductions[key] = Reduction(
+        _user_reductions[key] = Reduction(
             "reduce",
             lambda d: (state,),
             lambda s: (initial,),
@@ -311,7 +311,7 @@ def reduction_in_order(step: Expr, initial: Const) -> Reduction:
             lambda d: state,
             follow=lambda states, element: (substitute(step, (states[0], element[0])),),
         )
-    return _reductions[key]
+    return _user_reductions[key]
 
 
 def reduction_from_first(step: Expr, *, any_order: bool) -> Reduction:
@@ -320,23 +320,23 @@ def reduction_from_first(step: Expr, *, any_order: bool) -> Reduction:
     `step` is over Arg(0) and Arg(1). If `any_order`, `step` is associative, and parts may be combined.
     """
     key = ("from first", step, any_order)
-    if key not in _reductions:
+    if key not in _user_reductions:
         state = step.dtype
-        nothing = zero(state)
+        initial = zero(state)
 
         def join(left: Exprs, right: Exprs) -> Exprs:
             (had, a), (has, b) = left, right
             both = cast(substitute(step, (a, b)), state)
             return had | has, where(had, where(has, both, a), b)
 
-        _reductions[key] = Reduction(
+        _user_reductions[key] = Reduction(
             "reduce",
             lambda d: (boolean, state),
-            lambda s: (Const(False, boolean), nothing),
+            lambda s: (Const(False, boolean), initial),
             lambda x, i, s: (Const(True, boolean), cast(x, state)),
             join if any_order else None,
             lambda d: state,
             has_identity=False,
             follow=None if any_order else join,
         )
-    return _reductions[key]
+    return _user_reductions[key]

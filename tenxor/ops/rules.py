@@ -95,18 +95,18 @@ def selecting(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
 
 def as_bits(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
     """Map a float of 32 or 64 bits to the unsigned integer of as many bits."""
-    return dtypes, _as_wide(op, dtypes[0], {float32: uint32, float64: uint64})
+    return dtypes, _same_width(op, dtypes[0], {float32: uint32, float64: uint64})
 
 
 def as_float(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
     """Map an unsigned integer of 32 or 64 bits to the float of as many bits."""
-    return dtypes, _as_wide(op, dtypes[0], {uint32: float32, uint64: float64})
+    return dtypes, _same_width(op, dtypes[0], {uint32: float32, uint64: float64})
 
 
-def _as_wide(op: str, given: DType, wanted: dict[DType, DType]) -> DType:
-    if given not in wanted:
-        raise DTypeError(f"{op}: takes {' or '.join(map(str, wanted))}, not {given}")
-    return wanted[given]
+def _same_width(op: str, dtype: DType, results: dict[DType, DType]) -> DType:
+    if dtype not in results:
+        raise DTypeError(f"{op}: takes {' or '.join(map(str, results))}, not {dtype}")
+    return results[dtype]
 
 
 def words(result: DType) -> Rule:

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from .pullbacks import Cotangents
 
 
-def entry(name: str, arity: int, rule: Rule, meaning: str, **more: object) -> Op:
+def entry(name: str, arity: int, rule: Rule, meaning: str, **options: object) -> Op:
     """Add an elementwise operation to the table, and return it."""
-    op = OPS[name] = Op(name, arity, rule, meaning, **more)  # type: ignore[arg-type]
+    op = OPS[name] = Op(name, arity, rule, meaning, **options)  # type: ignore[arg-type]
     return op
 
 
@@ -236,11 +236,11 @@ entry("isinf", 1, predicate(), "whether x is infinite", parts=arithmetic.isinf)
 entry("isfinite", 1, predicate(), "whether x is neither infinite nor NaN", parts=arithmetic.isfinite)
 
 # --- comparison and logic ---------------------------------------------------------------------------------------------
-for _name, _infix, _meaning, _parts in (
+for _name, _infix, _meaning, _complex_formula in (
     ("equal", "==", "x = y", arithmetic.equal),
     ("not_equal", "!=", "x and y differ", arithmetic.not_equal),
 ):
-    entry(_name, 2, predicate(), f"whether {_meaning}", infix=_infix, parts=_parts)
+    entry(_name, 2, predicate(), f"whether {_meaning}", infix=_infix, parts=_complex_formula)
 for _name, _infix, _meaning in (
     ("less", "<", "x is below y"),
     ("less_equal", "<=", "x is not above y"),
@@ -323,7 +323,7 @@ entry(
     words(uint64),
     "64 random bits of (counter, stream, key): words 0 and 1 of their Philox block",
     cost=100,
-    formula=lambda *given: philox.random_bits(*given),
+    formula=lambda *operands: philox.random_bits(*operands),
 )
 entry(
     "random_below",
@@ -331,7 +331,7 @@ entry(
     words(uint64),
     "an integer from 0 on and below the count of (counter, stream, key, count), of all words of their Philox block",
     cost=110,
-    formula=lambda *given: philox.random_below(*given),
+    formula=lambda *operands: philox.random_below(*operands),
 )
 entry(
     "random_fraction",
@@ -339,7 +339,7 @@ entry(
     words(float64),
     "a number from 0 on and below 1 of (counter, stream, key): the upper 53 of their random bits",
     cost=100,
-    formula=lambda *given: philox.random_fraction(*given),
+    formula=lambda *operands: philox.random_fraction(*operands),
 )
 entry(
     "random_single",
@@ -347,7 +347,7 @@ entry(
     words(float32),
     "the same in float32: the upper 24 of their random bits",
     cost=100,
-    formula=lambda *given: philox.random_single(*given),
+    formula=lambda *operands: philox.random_single(*operands),
 )
 entry(
     "standard_normal",
@@ -355,7 +355,7 @@ entry(
     words(float64),
     "a normal number of (counter, stream, key), of all words of their Philox block",
     cost=150,
-    formula=lambda *given: philox.standard_normal(*given),
+    formula=lambda *operands: philox.standard_normal(*operands),
 )
 
 
@@ -383,14 +383,14 @@ INTERNAL = (
 
 def custom(name: str, formula: Expr, dtypes: DTypes) -> Op:
     """Return an operation of the user: `formula` over `Arg`s of the given dtypes."""
-    found = Op(
+    operation = Op(
         name,
         len(dtypes),
-        lambda op, given: (dtypes, formula.dtype),
+        lambda op, operand_dtypes: (dtypes, formula.dtype),
         f"the traced function {formula!r}",
         formula=lambda *args: substitute(formula, args),
         formula_key=formula,
         cost=10,
     )
-    found.in_complex = pairs.has_complex(formula)
-    return found
+    operation.in_complex = pairs.has_complex(formula)
+    return operation

@@ -1,4 +1,4 @@
-"""A cache of a test's own, on each kind of system."""
+"""A cache folder for one test, on each kind of system."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 @pytest.fixture
 def folder(system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of this test's own, with one entry."""
+    """Return a cache folder for one test, with one entry."""
     path = tmp_path / "cache"
     monkeypatch.setenv("TENXOR_CACHE_DIR", str(path))
     cache.write(KEY, GOOD)

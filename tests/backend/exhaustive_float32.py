@@ -18,7 +18,7 @@ from scipy import special
 import tenxor as tx
 
 Array = np.ndarray[Any, Any]
-CHUNK = 1 << 16  # what fits the cache, with all that is computed from it
+CHUNK = 1 << 16  # fits the cache with all intermediate results
 BOUND = 1.0  # units in the last place
 END = 2.0**128  # what infinity stands for: the number after the largest
 

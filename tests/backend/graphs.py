@@ -22,7 +22,7 @@ from tenxor.ops.reductions import REDUCTIONS
 from tests.kernel.helpers import chosen, scattered
 
 Array = np.ndarray[Any, Any]
-MOST_ELEMENTS = 300
+MAX_ELEMENTS = 300
 SIZES = (1, 2, 3, 4, 5, 7, 17, 33, 70)
 UNARY = (
     "negative",
@@ -65,7 +65,7 @@ View = tuple[Node, Layout]
 
 
 def in_memory(values: Array, dtype: DType) -> Node:
-    """A node in memory with these values."""
+    """Return a node in memory with these values."""
     buffer = allocate(values.size * dtype.itemsize)
     with np.errstate(all="ignore"):
         buffer.typed(dtype)[: values.size] = encoded(values.ravel(), dtype)
@@ -73,7 +73,7 @@ def in_memory(values: Array, dtype: DType) -> Node:
 
 
 class Graph:
-    """Pending nodes, the newest last."""
+    """A random graph of pending nodes, the newest last."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -84,9 +84,9 @@ class Graph:
             self.step()
 
     def roots(self) -> list[Node]:
-        """The newest node and another, if they are pending."""
-        chosen = {self.nodes[-1], self.random.choice(self.nodes)}
-        return [node for node in self.nodes if node in chosen and node.buffer is None]
+        """Return the newest node and a random one, if they are pending."""
+        selected = {self.nodes[-1], self.random.choice(self.nodes)}
+        return [node for node in self.nodes if node in selected and node.buffer is None]
 
     def pick(self, *choices: Any) -> Any:
         return self.random.choice(choices)
@@ -95,7 +95,7 @@ class Graph:
         shape: tuple[int, ...] = ()
         for _ in range(self.random.randint(0, 3)):
             n = self.random.choice(SIZES)
-            shape = (*shape, n) if prod(shape) * n <= MOST_ELEMENTS else shape
+            shape = (*shape, n) if prod(shape) * n <= MAX_ELEMENTS else shape
         if self.random.random() < 0.2:
             self.nodes.append(Node.of(POSITION, shape, int64))
             return
@@ -114,7 +114,7 @@ class Graph:
     # Views
 
     def view(self) -> View:
-        """Some node through some view, the newest more often."""
+        """Return a random node, preferably the newest, with a random view."""
         node = self.pick(self.nodes[-1], self.nodes[-1], *self.nodes)
         layout = Layout.contiguous(node.shape)
         for _ in range(self.pick(0, 0, 0, 1, 1, 2, 3)):
@@ -131,7 +131,7 @@ class Graph:
             return layout.reshape(self.pick((size,), (divisor, size // divisor), (size // divisor, divisor)))
         if kind == "expand_dims":
             return layout.expand_dims(self.random.randint(0, ndim))
-        if kind == "expand" and 3 * size <= MOST_ELEMENTS:
+        if kind == "expand" and 3 * size <= MAX_ELEMENTS:
             return layout.expand((3, *layout.shape))
         if not ndim or not size:
             return layout
@@ -141,7 +141,7 @@ class Graph:
             return layout.flip(axis)
         if kind == "gather":
             count = self.random.randint(1, min(2 * n, 40))
-            if size // n * count <= MOST_ELEMENTS:
+            if size // n * count <= MAX_ELEMENTS:
                 return layout.select(axis, [self.random.randrange(n) for _ in range(count)])
         step = self.pick(
             slice(1, None), slice(None, -1), slice(None, None, 2), slice(None, None, -3), self.random.randrange(n)
@@ -158,23 +158,23 @@ class Graph:
         try:
             getattr(self, kind)(*self.view())
         except DTypeError:
-            return  # no such operation on such dtypes: another time
+            return  # the operation rejects these dtypes
 
     def unary(self, node: Node, layout: Layout) -> None:
         self.elementwise(self.pick(*UNARY), (node, layout))
 
     def binary(self, node: Node, layout: Layout) -> None:
-        other: View | Scalar = self.view()
-        if self.random.random() < 0.3 or not _fits(layout, other[1]):
-            other = Scalar(float(self.pick(0, 1, 2, -3)) if node.dtype.is_float else self.pick(0, 1), node.dtype)
+        operand: View | Scalar = self.view()
+        if self.random.random() < 0.3 or not _fits(layout, operand[1]):
+            operand = Scalar(float(self.pick(0, 1, 2, -3)) if node.dtype.is_float else self.pick(0, 1), node.dtype)
             if node.dtype.is_complex:
-                other = Scalar(self.pick(0, 1j, 2 - 1j, -3.0), node.dtype)
-        self.elementwise(self.pick(*BINARY), *self.random.sample([(node, layout), other], 2))
+                operand = Scalar(self.pick(0, 1j, 2 - 1j, -3.0), node.dtype)
+        self.elementwise(self.pick(*BINARY), *self.random.sample([(node, layout), operand], 2))
 
     def where(self, node: Node, layout: Layout) -> None:
-        other, third = self.view(), self.view()
-        if _fits(layout, other[1], third[1]):
-            self.elementwise("where", (node, layout), other, third)
+        second, third = self.view(), self.view()
+        if _fits(layout, second[1], third[1]):
+            self.elementwise("where", (node, layout), second, third)
 
     def cast(self, node: Node, layout: Layout) -> None:
         target = self.random.choice(ALL)
@@ -189,25 +189,25 @@ class Graph:
         self.nodes.append(Node.of(OPS[name], shape, dtype, sources, layouts))
 
     def pairs(self, node: Node, layout: Layout) -> None:
-        """A reduction over pairs of rows and columns, each as it comes or made of something else."""
+        """Add a reduction over pairs of rows and columns."""
         rows, columns, steps = (self.random.choice(sizes) for sizes in PAIRS)
-        other, through = self.view()
-        if other.dtype is not node.dtype or not through.size:
-            other, through = node, layout
+        other_node, other_layout = self.view()
+        if other_node.dtype is not node.dtype or not other_layout.size:
+            other_node, other_layout = node, layout
         if not layout.size:
             return
         left = node, self.cut(layout, (rows, steps)).expand_dims(1).expand((rows, columns, steps))
-        right = other, self.cut(through, (columns, steps)).expand((rows, columns, steps))
+        right = other_node, self.cut(other_layout, (columns, steps)).expand((rows, columns, steps))
         self.elementwise(self.pick(*PAIRED), left, right)
-        both = self.nodes.pop()
+        products = self.nodes.pop()
         op = REDUCTIONS[
-            self.pick("sum", "count_nonzero", *(("any", "all") if both.dtype is boolean else ("max", "min")))
+            self.pick("sum", "count_nonzero", *(("any", "all") if products.dtype is boolean else ("max", "min")))
         ]
-        op.check("pairs", both.dtype)
-        self.nodes.append(Node.of(op, (rows, columns), op.result(both.dtype), (both,), (Layout.contiguous(both.shape),)))
+        op.check("pairs", products.dtype)
+        self.nodes.append(Node.of(op, (rows, columns), op.result(products.dtype), (products,), (Layout.contiguous(products.shape),)))
 
     def cut(self, layout: Layout, shape: tuple[int, ...]) -> Layout:
-        """As many elements as a shape has, of what there is, some of them again if they are too few."""
+        """Return a view of the given shape on the elements of `layout`, repeated if there are too few."""
         count = prod(shape)
         flat = layout.reshape((layout.size,))
         if flat.size < count:
@@ -219,12 +219,12 @@ class Graph:
         self.reduction(node, layout)
 
     def rows(self, node: Node, layout: Layout) -> None:
-        """A reduction, and an operation on it and the very rows that it was made from."""
-        found = self.reduction(node, layout)
-        if found is not None:
-            reduced, axes = found
-            back = Layout.contiguous(reduced.shape).expand_dims(axes)
-            self.elementwise(self.pick("subtract", "maximum", "less"), (node, layout), (reduced, back))
+        """Add a reduction, and an operation on it and its own operand."""
+        reduction = self.reduction(node, layout)
+        if reduction is not None:
+            reduced, axes = reduction
+            keepdims_layout = Layout.contiguous(reduced.shape).expand_dims(axes)
+            self.elementwise(self.pick("subtract", "maximum", "less"), (node, layout), (reduced, keepdims_layout))
 
     def reduction(self, node: Node, layout: Layout) -> tuple[Node, list[int]] | None:
         ndim = len(layout.shape)
@@ -234,39 +234,39 @@ class Graph:
         name = self.pick(*REDUCED)
         op = REDUCTIONS[name]
         op.check(name, node.dtype)
-        kept = [a for a in range(ndim) if a not in axes]
-        shape = tuple(layout.shape[a] for a in kept)
-        found = Node.of(op, shape, op.result(node.dtype), (node,), (layout.permute([*kept, *axes]),))
-        self.nodes.append(found)
-        return found, axes
+        kept_axes = [a for a in range(ndim) if a not in axes]
+        shape = tuple(layout.shape[a] for a in kept_axes)
+        reduced = Node.of(op, shape, op.result(node.dtype), (node,), (layout.permute([*kept_axes, *axes]),))
+        self.nodes.append(reduced)
+        return reduced, axes
 
     def choose(self, node: Node, layout: Layout) -> None:
-        """What is at some indices, of either sign, in memory or not, along some axes."""
+        """Add a gather at indices of either sign along some axes."""
         ndim = len(layout.shape)
         axes = self.random.sample(range(ndim), self.pick(*range(1, min(3, ndim) + 1))) if ndim else []
         indices = [self.indices(layout.shape[a]) for a in axes if layout.shape[a]]
-        rest = prod(layout.shape[a] for a in range(ndim) if a not in axes)
+        other_size = prod(layout.shape[a] for a in range(ndim) if a not in axes)
         if (
             axes
             and len(indices) == len(axes)
-            and _fits(Layout.contiguous((rest,)), *(i[1].expand_dims(-1) for i in indices))
+            and _fits(Layout.contiguous((other_size,)), *(i[1].expand_dims(-1) for i in indices))
         ):
             self.nodes.append(chosen((node, layout), axes, *indices))
 
     def indices(self, size: int) -> View:
-        """Indices of an axis: numbers in memory, or what is left of any integers after division by its size."""
+        """Return indices of an axis: integers in memory, or the remainders of any integers by its size."""
         node, layout = self.view()
         if node.dtype.is_integer and node.dtype.highest >= size and self.pick(True, False):
-            rest = OPS["remainder"]
-            through = (layout, None)
-            return (found := Node.of(rest, layout.shape, node.dtype, (node, Scalar(size, node.dtype)), through)), _whole(
-                found
+            remainder = OPS["remainder"]
+            layouts = (layout, None)
+            return (indices := Node.of(remainder, layout.shape, node.dtype, (node, Scalar(size, node.dtype)), layouts)), _identity_layout(
+                indices
             )
         dtype = self.pick(*(d for d in ALL if d.is_integer and d.highest >= size))
         low = 0 if dtype.kind == "uint" else -size
         numbers = [self.random.randint(low, size - 1) for _ in range(prod(layout.shape))]
-        found = in_memory(np.array(numbers, dtype.numpy).reshape(layout.shape), dtype)
-        return found, self.pick(_whole(found), _whole(found).flip())
+        indices = in_memory(np.array(numbers, dtype.numpy).reshape(layout.shape), dtype)
+        return indices, self.pick(_identity_layout(indices), _identity_layout(indices).flip())
 
     def scan(self, node: Node, layout: Layout) -> None:
         op = REDUCTIONS[self.pick(*SCANNED)]
@@ -288,18 +288,18 @@ class Graph:
             self.nodes.append(Node.of(STORE, old.shape, old.dtype, (old, node), (None, through), target))
 
     def scatter(self, node: Node, layout: Layout) -> None:
-        """Values at some indices along some axes of a node, the last ones or all joined to what is there."""
+        """Add a scatter at indices along some axes of a node: the last value, or all combined with the old content."""
         old = self.random.choice(self.nodes)
         check_real("scatter", node.dtype, old.dtype)
         ndim = len(old.shape)
         axes = self.random.sample(range(ndim), self.pick(*range(1, min(2, ndim) + 1))) if ndim else []
         indices = [self.indices(old.shape[a]) for a in axes if old.shape[a]]
-        rest = tuple(old.shape[a] for a in range(ndim) if a not in axes)
+        other_sizes = tuple(old.shape[a] for a in range(ndim) if a not in axes)
         if not axes or len(indices) < len(axes) or not layout.size or not old.size:
             return
-        if not _fits(Layout.contiguous((prod(rest),)), *(i[1].expand_dims(-1) for i in indices)):
+        if not _fits(Layout.contiguous((prod(other_sizes),)), *(i[1].expand_dims(-1) for i in indices)):
             return
-        shape = (*np.broadcast_shapes(*(i[1].shape for i in indices)), *rest)
+        shape = (*np.broadcast_shapes(*(i[1].shape for i in indices)), *other_sizes)
         name = (
             self.pick(None, "any") if old.dtype is boolean else self.pick(None, "sum_in_width", "sum_in_width", "prod")
         )
@@ -307,13 +307,13 @@ class Graph:
             self.nodes.append(scattered(old, axes, indices, (node, self.cut(layout, shape)), name))
 
 
-def _whole(node: Node) -> Layout:
+def _identity_layout(node: Node) -> Layout:
     return Layout.contiguous(node.shape)
 
 
 def _fits(*layouts: Layout) -> bool:
-    """Whether these broadcast to something small."""
+    """Return whether layouts broadcast to a small shape."""
     try:
-        return prod(np.broadcast_shapes(*(layout.shape for layout in layouts))) <= MOST_ELEMENTS
+        return prod(np.broadcast_shapes(*(layout.shape for layout in layouts))) <= MAX_ELEMENTS
     except ValueError:
         return False

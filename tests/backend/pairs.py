@@ -49,7 +49,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch, at_once: int = 8, **sizes: Any) -> N
 
 
 def whole(*shape: int, dtype: DType = float32, seed: int = 0) -> Tensor:
-    """Small whole numbers: their sums are exact in any order."""
+    """Return small integers, whose sums are exact in any order."""
     low = 0 if dtype.kind in ("uint", "bool") else -3
     rng = np.random.default_rng(seed)
     values = rng.integers(low, 2 if dtype is boolean else 4, shape)
@@ -59,7 +59,7 @@ def whole(*shape: int, dtype: DType = float32, seed: int = 0) -> Tensor:
 
 
 class Pairs:
-    """A pending reduction over pairs, and what is done with it."""
+    """A pending reduction over pairs, and its readers."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -73,7 +73,7 @@ class Pairs:
     # What is reduced
 
     def sizes(self) -> tuple[int, int, int]:
-        """Rows, columns and steps."""
+        """Return rows, columns and steps."""
         return self.pick(4, 5, 7, 8, 12, 13, 24, 25), self.pick(8, 9, 15, 16, 17, 32, 33, 40), self.pick(4, 5, 8, 9, 17)
 
     def batch(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -111,7 +111,7 @@ class Pairs:
         return tx.contract(a, b, [(1, 0)], multiply=tx.logical_and, add=self.pick(tx.logical_or, tx.logical_and))
 
     def reduced(self) -> Tensor:
-        """A reduction of the user's own."""
+        """Return a user-defined reduction."""
         rows, columns, steps = self.sizes()
         dtype = self.pick(float16, float32, int64, uint8, complex64, complex128)
         a, b = self.operand((rows, steps), dtype), self.operand((columns, steps), dtype)
@@ -183,7 +183,7 @@ class Pairs:
         return made(*shape)
 
     def factor(self, t: Tensor) -> Tensor:
-        """What depends on one side only."""
+        """Return an expression of one side alone."""
         kind = self.pick("plain", "plain", "scaled", "cast", "square", "both", "weighed", "numbered", "one")
         if kind == "scaled":
             return t * 2 + 1

@@ -1,4 +1,4 @@
-"""What a system can do with folders, for tests of what is kept in one: as here, or only with paths."""
+"""Systems with and without file operations relative to open folders, for tests of the disk cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SYSTEMS = ("from folders", "paths", "paths, no flags")
 
 
 def become(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the system be one that opens files from a folder, or only by a path; in that case with and without flags for that."""
+    """Emulate a system that opens files relative to a folder, or by paths alone, with or without flags such as O_NOFOLLOW."""
     if system != "from folders":
         monkeypatch.setattr(folders, "FROM_FOLDERS", False)
     if system == "paths, no flags":
@@ -27,7 +27,7 @@ def become(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def open_descriptors_unchanged() -> Iterator[None]:
-    """What is opened meanwhile is closed, too."""
+    """Check that the block closes all descriptors that it opens."""
     there = Path("/proc/self/fd")
     before = len(list(there.iterdir())) if there.exists() else 0
     yield

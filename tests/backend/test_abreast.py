@@ -1,4 +1,4 @@
-"""Rows reduced several at a time: each gives the bits that it gives alone, and what the interpreter makes of it."""
+"""Rows reduced several at a time: the bits are those of single rows, and the values those of the interpreter."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from .twins import check
 
 pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
 
-Make = Callable[[Tensor, Tensor, Tensor], Tensor]
-STREAMED: dict[str, Make] = {
+Program = Callable[[Tensor, Tensor, Tensor], Tensor]
+STREAMED: dict[str, Program] = {
     "rows": lambda x, v, y: x.sum(axis=1),
     "squares of rows": lambda x, v, y: (x * x).sum(axis=1) - y,
     "two views": lambda x, v, y: (x[:, 1:] * x[:, :-1]).sum(axis=1),
     "the largest": lambda x, v, y: x.max(axis=1),
 }
-RUNNING: dict[str, Make] = {
+RUNNING: dict[str, Program] = {
     "sums": lambda x, v, y: x.cumsum(axis=1),
     "of what is made": lambda x, v, y: (x * v + y[:, None]).cumsum(axis=1),
     "of products": lambda x, v, y: x[:, 1:].cumprod(axis=1),
     "where indices say": lambda x, v, y: tx.take_along_axis(x, tx.argsort(x.realize(), axis=1), axis=1).cumsum(axis=1),
-    "largest": lambda x, v, y: tx.cummax(x[:, ::-1], axis=1).values,
+    "cummax": lambda x, v, y: tx.cummax(x[:, ::-1], axis=1).values,
 }
-REDUCED: dict[str, Make] = {
+REDUCED: dict[str, Program] = {
     "product": lambda x, v, y: x @ v,
     "with what is done then": lambda x, v, y: (x @ v) * 2 + y,
     "of a view": lambda x, v, y: x[::2, 1:] @ v[1:],
@@ -47,93 +47,93 @@ REDUCED: dict[str, Make] = {
 }
 
 
-def machine(monkeypatch: pytest.MonkeyPatch, nbytes: int, turns: int) -> None:
-    """Vectors of so many bytes, registers for rows abreast, and any rows taken so many at a time."""
+def use_machine(monkeypatch: pytest.MonkeyPatch, nbytes: int, rows_at_a_time: int) -> None:
+    """Use a machine with vectors of `nbytes` bytes and 32 registers, which reduces any rows `rows_at_a_time` at a time."""
     any_rows = dict.fromkeys(("long_rows", "streamed", "apart"), 0)
-    use(monkeypatch, tuned(current()._replace(vector_bytes=nbytes, registers=32), loops={"abreast": turns, **any_rows}))
+    use(monkeypatch, tuned(current()._replace(vector_bytes=nbytes, registers=32), loops={"abreast": rows_at_a_time, **any_rows}))
 
 
-def turns(kernel: Kernel) -> int:
-    """How many turns of a loop of a kernel are abreast."""
+def rows_at_a_time(kernel: Kernel) -> int:
+    """Return the number of rows that a kernel reduces at a time."""
     return max(s.abreast for s in statements(kernel.body) if isinstance(s, For))
 
 
-def operands(rows: int, columns: int, dtype: DType, *, whole: bool) -> list[Tensor]:
+def operands(rows: int, columns: int, dtype: DType, *, integers: bool) -> list[Tensor]:
     random = np.random.default_rng(rows * columns)
     shapes = ((rows, columns), (columns,), (rows,))
-    made = [random.integers(-3, 4, shape) if whole else random.normal(size=shape) * 9 for shape in shapes]
-    return [Tensor._of(in_memory(np.asarray(values), dtype)) for values in made]
+    arrays = [random.integers(-3, 4, shape) if integers else random.normal(size=shape) * 9 for shape in shapes]
+    return [Tensor._of(in_memory(np.asarray(values), dtype)) for values in arrays]
 
 
 @pytest.mark.parametrize("nbytes", [0, 16, 32, 64])
 @pytest.mark.parametrize("name", REDUCED)
-def test_each_row_has_the_bits_that_it_has_alone(monkeypatch: pytest.MonkeyPatch, name: str, nbytes: int) -> None:
+def test_rows_reduced_together_have_the_bits_of_single_rows(monkeypatch: pytest.MonkeyPatch, name: str, nbytes: int) -> None:
     nbytes = min(nbytes, current().vector_bytes)
     for dtype in (float32, float64):
         for rows in (4, 5, 7, 8, 15):
             for columns in (5 if name.startswith("running") else 3, 17, 64, 1061):  # lanes run along rows of fewer
-                found = []
+                results = []
                 for count in (1, 4):
-                    machine(monkeypatch, nbytes, count)
-                    pending = REDUCED[name](*operands(rows, columns, dtype, whole=False))
-                    assert turns(kernel_of(pending)) == count
-                    found.append(np.asarray(pending))
-                assert np.array_equal(*(x.view(f"u{x.itemsize}") for x in found)), (dtype, rows, columns)
+                    use_machine(monkeypatch, nbytes, count)
+                    pending = REDUCED[name](*operands(rows, columns, dtype, integers=False))
+                    assert rows_at_a_time(kernel_of(pending)) == count
+                    results.append(np.asarray(pending))
+                assert np.array_equal(*(x.view(f"u{x.itemsize}") for x in results)), (dtype, rows, columns)
 
 
 @pytest.mark.parametrize("dtype", [float32, float64, int64, int8])
 @pytest.mark.parametrize("name", REDUCED)
-def test_as_the_interpreter_makes_them(monkeypatch: pytest.MonkeyPatch, name: str, dtype: DType) -> None:
-    machine(monkeypatch, current().vector_bytes, 4)
+def test_rows_reduced_together_match_the_interpreter(monkeypatch: pytest.MonkeyPatch, name: str, dtype: DType) -> None:
+    use_machine(monkeypatch, current().vector_bytes, 4)
     for rows, columns in ((4, 33), (9, 65), (3, 70)):
-        check(REDUCED[name](*operands(rows, columns, dtype, whole=True)).storage.node)
+        check(REDUCED[name](*operands(rows, columns, dtype, integers=True)).storage.node)
 
 
-class TestWhichAre:
-    """Read off the kernels."""
+class TestSelection:
+    """The kernels that reduce several rows at a time."""
 
     @pytest.fixture(autouse=True)
     def _wide(self, monkeypatch: pytest.MonkeyPatch) -> None:
         use(monkeypatch, current()._replace(vector_bytes=64))
 
     @staticmethod
-    def turns(make: Make, columns: int, rows: int = 8) -> int:
+    def rows_at_a_time(make: Program, columns: int, rows: int = 8) -> int:
         shapes = (rows, columns), (columns,), (rows,)
-        return turns(kernel_of(make(*(tx.zeros(shape, dtype=tx.float32).realize() for shape in shapes))))
+        return rows_at_a_time(kernel_of(make(*(tx.zeros(shape, dtype=tx.float32).realize() for shape in shapes))))
 
-    def test_long_rows_with_what_is_the_same_for_all(self) -> None:
+    def test_long_rows_times_a_vector_are_reduced_together(self) -> None:
         longest = current().loops.long_rows // 4
-        assert self.turns(lambda x, v, y: x @ v, longest) == current().loops.abreast
-        assert self.turns(lambda x, v, y: x @ v, longest - 1) == 1
+        assert self.rows_at_a_time(lambda x, v, y: x @ v, longest) == current().loops.abreast
+        assert self.rows_at_a_time(lambda x, v, y: x @ v, longest - 1) == 1
 
     @pytest.mark.parametrize("name", STREAMED)
-    def test_rows_from_memory_whatever_registers_there_are(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_streamed_rows_are_reduced_together_with_any_registers(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         for nbytes, registers in ((16, 16), (32, 16), (32, 32), (64, 32)):
             use(monkeypatch, current()._replace(vector_bytes=nbytes, registers=registers))
             streamed = current().streamed // 4
-            assert self.turns(STREAMED[name], streamed + 1, rows=20) == current().loops.abreast
-            assert self.turns(STREAMED[name], streamed - 1, rows=20) == 1
+            assert self.rows_at_a_time(STREAMED[name], streamed + 1, rows=20) == current().loops.abreast
+            assert self.rows_at_a_time(STREAMED[name], streamed - 1, rows=20) == 1
 
-    def test_where_vectors_are_long_rows_from_memory_are_far_apart(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_long_vectors_need_longer_rows_to_reduce_them_together(self, monkeypatch: pytest.MonkeyPatch) -> None:
         loops = current().loops
         for nbytes, rows in ((16, loops.streamed), (32, loops.streamed), (64, loops.apart)):
             use(monkeypatch, current()._replace(vector_bytes=nbytes))
             lengths = loops.streamed // 2, loops.streamed, loops.apart
-            found = [self.turns(STREAMED["rows"], length // 4 + 1, rows=20) for length in lengths]
-            assert found == [1 if length < rows else 4 for length in lengths]
+            counts = [self.rows_at_a_time(STREAMED["rows"], length // 4 + 1, rows=20) for length in lengths]
+            assert counts == [1 if length < rows else 4 for length in lengths]
 
     @pytest.mark.parametrize("name", RUNNING)
-    def test_whatever_is_written_on_the_way_of_several_rows(self, name: str) -> None:
+    def test_scans_process_several_rows_together(self, name: str) -> None:
         for columns in (5, 100, current().streamed):
-            assert self.turns(RUNNING[name], columns) == current().loops.abreast
+            assert self.rows_at_a_time(RUNNING[name], columns) == current().loops.abreast
 
-    def test_what_runs_along_several_columns_has_lanes_instead(self) -> None:
-        assert self.turns(lambda x, v, y: x.cumsum(axis=0), 100) == 1
+    def test_scans_along_columns_use_lanes_instead(self) -> None:
+        assert self.rows_at_a_time(lambda x, v, y: x.cumsum(axis=0), 100) == 1
 
-    def test_the_blocks_of_a_large_sum_which_many_threads_may_have_one_by_one(self) -> None:
+    def test_rows_reduced_together_can_be_shared_row_by_row(self) -> None:
         x = tx.empty((64, current().streamed // 8), dtype=tx.float64).realize()
         kernel = kernel_of(x.sum(axis=1))
-        assert (turns(kernel), kernel.grain(current().sharing)) == (4, 1)  # who has few more than one has streams in the others
+        assert (rows_at_a_time(kernel), kernel.grain(current().sharing)) == (4, 1)  # rows can be shared one by one
 
     @pytest.mark.parametrize(
         "make",
@@ -147,26 +147,26 @@ class TestWhichAre:
             lambda x, v, y: y @ x,
         ],
     )
-    def test_no_others(self, make: Make) -> None:
-        assert self.turns(make, 9000) == 1
+    def test_other_reductions_take_rows_one_by_one(self, make: Program) -> None:
+        assert self.rows_at_a_time(make, 9000) == 1
 
     @pytest.mark.parametrize("nbytes", [16, 32])
-    def test_rows_of_any_length_where_vectors_are_short(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_short_vectors_reduce_rows_of_any_length_together(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         use(monkeypatch, current()._replace(vector_bytes=nbytes))
         for columns in (8, 9000):
-            assert self.turns(lambda x, v, y: x @ v, columns) == current().loops.abreast
-        assert self.turns(lambda x, v, y: x.sum(axis=1), 8) == 1
+            assert self.rows_at_a_time(lambda x, v, y: x @ v, columns) == current().loops.abreast
+        assert self.rows_at_a_time(lambda x, v, y: x.sum(axis=1), 8) == 1
 
-    def test_what_is_read_says_so(self) -> None:
+    def test_kernel_text_shows_rows_abreast(self) -> None:
         kernel = kernel_of(tx.zeros((8, 9000)).realize() @ tx.zeros(9000).realize())
         assert "for i in 0..s0, 4 abreast:" in str(kernel)
 
-    def test_whatever_lengths_were_before(self) -> None:
-        def made_for(columns: int) -> list[Kernel]:
+    def test_generic_plan_chooses_the_kernel_by_row_length(self) -> None:
+        def new_kernels(columns: int) -> list[Kernel]:
             x, v = tx.zeros((9, columns), dtype=tx.float32).realize(), tx.zeros(columns, dtype=tx.float32).realize()
-            known = set(backend().kernels)
+            old_kernels = set(backend().kernels)
             tx.trunc(x * v).sum(axis=1).realize()
-            return [kernel for kernel in backend().kernels if kernel not in known]
+            return [kernel for kernel in backend().kernels if kernel not in old_kernels]
 
-        made = [made_for(columns) for columns in (1000, 1100, 1200, 1300, 5000, 6000)]
-        assert [turns(kernel) for kernels in made for kernel in kernels] == [1, 4]
+        kernels_by_length = [new_kernels(columns) for columns in (1000, 1100, 1200, 1300, 5000, 6000)]
+        assert [rows_at_a_time(kernel) for kernels in kernels_by_length for kernel in kernels] == [1, 4]

@@ -52,7 +52,7 @@ FEW_PARTS = [0.0, -0.0, 1.0, -2.5, 7.0, INF, NAN]
 
 
 def specials(dtype: DType) -> np.ndarray[Any, Any]:
-    """Values at the edges of a dtype, as it keeps them in memory."""
+    """Return special values of a dtype, as stored in memory."""
     if dtype.kind == "bool":
         return np.array([False, True])
     if dtype.kind == "float":
@@ -68,13 +68,13 @@ def specials(dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def pairs_of(parts: list[float], dtype: DType) -> np.ndarray[Any, Any]:
-    """The complex numbers of all pairs of parts."""
-    found = np.empty((len(parts), len(parts)), dtype.numpy)
-    found.real, found.imag = np.meshgrid(parts, parts)
-    return found.ravel()
+    """Return the complex numbers with all pairs of `parts`."""
+    grid = np.empty((len(parts), len(parts)), dtype.numpy)
+    grid.real, grid.imag = np.meshgrid(parts, parts)
+    return grid.ravel()
 
 
-def accepted(op: Op, dtype: DType) -> bool:
+def accepts(op: Op, dtype: DType) -> bool:
     try:
         op.rule(op.name, (dtype,) * op.arity)
     except DTypeError:
@@ -82,11 +82,11 @@ def accepted(op: Op, dtype: DType) -> bool:
     return True
 
 
-CASES = [(op, d) for op in OPS.values() if op.name not in INTERNAL for d in dtypes.ALL if accepted(op, d)]
+CASES = [(op, d) for op in OPS.values() if op.name not in INTERNAL for d in dtypes.ALL if accepts(op, d)]
 
 
-def crossed(op: Op, dtype: DType) -> list[np.ndarray[Any, Any]]:
-    """Operands in which all pairs of special values meet; their number is no multiple of any vector."""
+def operand_pairs(op: Op, dtype: DType) -> list[np.ndarray[Any, Any]]:
+    """Return operands with all pairs of special values. Their number is no multiple of a vector length."""
     values = specials(dtype)
     if dtype.is_complex and op.arity > 1:
         values = pairs_of(FEW_PARTS, dtype)
@@ -99,8 +99,8 @@ def crossed(op: Op, dtype: DType) -> list[np.ndarray[Any, Any]]:
     return [x, y, third, third[::-1]][: op.arity]
 
 
-def both(make: Any) -> tuple[Node, Node]:
-    """The same pending node computed by each back end."""
+def compute_twice(make: Any) -> tuple[Node, Node]:
+    """Return two equal nodes, computed by LLVM and by the interpreter."""
     ours, oracle = make(), make()
     realize(ours)
     compute(oracle)
@@ -122,39 +122,39 @@ def check_equal(ours: Node, oracle: Node, ulps: int) -> None:
     np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
     a, b = np.where(np.isnan(a), 0, a), np.where(np.isnan(b), 0, b)
     np.testing.assert_array_equal(np.signbit(a), np.signbit(b))
-    steps = np.abs(ordered(a) - ordered(b)) >> (16 if ours.dtype is dtypes.bfloat16 else 0)
+    steps = np.abs(order_of(a) - order_of(b)) >> (16 if ours.dtype is dtypes.bfloat16 else 0)
     worst = int(np.argmax(steps)) if steps.size else 0
     assert steps.size == 0 or steps.max() <= ulps, f"element {worst}: {a.flat[worst]!r} and {b.flat[worst]!r}"
 
 
 def check_near(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], ulps: int) -> None:
-    """Complex numbers as near as so many units, those of the larger part; alike where a part is no number."""
+    """Check that complex numbers differ by at most `ulps` units of the larger part, and that NaN parts agree."""
     with np.errstate(all="ignore"):
-        size = np.fmax(abs(b.real), abs(b.imag))
-        room = ulps * np.finfo(b.real.dtype).eps * np.where(np.isfinite(size), size, 1) + np.finfo(b.real.dtype).tiny
+        magnitude = np.fmax(abs(b.real), abs(b.imag))
+        tolerance = ulps * np.finfo(b.real.dtype).eps * np.where(np.isfinite(magnitude), magnitude, 1) + np.finfo(b.real.dtype).tiny
         for x, y in ((a.real, b.real), (a.imag, b.imag)):
-            right = (abs(x - y) <= room) | (x == y) | (np.isnan(x) & np.isnan(y))
-            assert right.all(), f"{a[~right][:5]} and {b[~right][:5]}"
+            is_near = (abs(x - y) <= tolerance) | (x == y) | (np.isnan(x) & np.isnan(y))
+            assert is_near.all(), f"{a[~is_near][:5]} and {b[~is_near][:5]}"
 
 
-def ordered(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Floats as integers in their order, so that neighbours differ by 1."""
+def order_of(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return floats as integers in the same order, so that neighbours differ by 1."""
     bits = np.abs(x).view(f"i{x.dtype.itemsize}").astype(np.int64)
     return np.where(np.signbit(x), -bits, bits)
 
 
 @pytest.mark.parametrize(("op", "dtype"), CASES, ids=[f"{op.name}-{d}" for op, d in CASES])
-def test_every_operation_on_every_dtype(op: Op, dtype: DType) -> None:
-    operands = crossed(op, dtype)
+def test_back_ends_agree_on_every_operation_and_dtype(op: Op, dtype: DType) -> None:
+    operands = operand_pairs(op, dtype)
     ulps = 0 if op.name not in ELEMENTARY and op.formula is None else 3 if op.formula else 2
     if dtype.is_complex and (op.name in ELEMENTARY or op.cost > 3):
         ulps = 500 if op.name == "pow" else 20
-    check_equal(*both(lambda: elementwise(op.name, *(tensor(x, dtype) for x in operands))), ulps)
+    check_equal(*compute_twice(lambda: elementwise(op.name, *(tensor(x, dtype) for x in operands))), ulps)
 
 
 @pytest.mark.parametrize("target", dtypes.ALL, ids=str)
 @pytest.mark.parametrize("source", dtypes.ALL, ids=str)
-def test_every_cast(source: DType, target: DType) -> None:
+def test_back_ends_agree_on_every_cast(source: DType, target: DType) -> None:
     if source.is_complex and not (target.is_complex or target.kind == "bool"):
         return  # refused before there is a node
     values = np.resize(specials(source), 37 if not source.is_complex else 201)
@@ -163,45 +163,45 @@ def test_every_cast(source: DType, target: DType) -> None:
         x = tensor(values, source)
         return Node.of(OPS["cast"], x.shape, target, (x,), (Layout.contiguous(x.shape),))
 
-    check_equal(*both(make), 0)
+    check_equal(*compute_twice(make), 0)
 
 
 @pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
 @pytest.mark.parametrize("name", list(REDUCTIONS))
-def test_every_reduction_on_every_dtype(name: str, dtype: DType) -> None:
+def test_back_ends_agree_on_every_reduction_and_dtype(name: str, dtype: DType) -> None:
     if REDUCTIONS[name].ordered and dtype.is_complex:
         with pytest.raises(DTypeError, match=f"^{name}: does not accept complex"):
             REDUCTIONS[name].check(name, dtype)
         return
     rng = np.random.default_rng(0)
     values = np.resize(rng.permutation(np.resize(specials(dtype), 77)), (7, 11))
-    if dtype.kind == "float":  # sums of these are exact in any order
+    if dtype.kind == "float":  # their sums are exact in any order
         values = encoded(rng.integers(-4, 5, (7, 11)).astype(np.float64), dtype)
     if dtype.is_complex:
         values = (rng.integers(-4, 5, (7, 11)) + 1j * rng.integers(-4, 5, (7, 11))).astype(dtype.numpy)
     if name == "prod":
         values = encoded(np.where(rng.random((7, 11)) < 0.1, 2, 1).astype(np.float64), dtype)
     for axes in ((0,), (1,), (0, 1)):
-        check_equal(*both(lambda axes=axes: reduction(name, tensor(values, dtype), axes)), 0)
+        check_equal(*compute_twice(lambda axes=axes: reduction(name, tensor(values, dtype), axes)), 0)
 
 
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=str)
 @pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin", "any", "all"])
-def test_reductions_of_nan_and_infinities(name: str, dtype: DType) -> None:
+def test_back_ends_agree_on_reductions_of_nan_and_infinities(name: str, dtype: DType) -> None:
     rng = np.random.default_rng(1)
-    for filled in ([NAN, 1.0, -INF], [-INF], [INF, -INF, 0.0], [0.0, -0.0], [NAN]):
-        values = rng.choice(np.array(filled, dtype.numpy), (5, 41))
+    for choices in ([NAN, 1.0, -INF], [-INF], [INF, -INF, 0.0], [0.0, -0.0], [NAN]):
+        values = rng.choice(np.array(choices, dtype.numpy), (5, 41))
         for axes in ((0,), (1,), (0, 1)):
-            check_equal(*both(lambda axes=axes, values=values: reduction(name, tensor(values, dtype), axes)), 0)
+            check_equal(*compute_twice(lambda axes=axes, values=values: reduction(name, tensor(values, dtype), axes)), 0)
 
 
 @pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
 @pytest.mark.parametrize("name", ["sum", "prod"])
-def test_scans_on_every_dtype(name: str, dtype: DType) -> None:
+def test_back_ends_agree_on_scans_of_every_dtype(name: str, dtype: DType) -> None:
     ones = encoded(np.where(np.arange(5 * 23).reshape(5, 23) % 3 == 0, 2.0, 1.0), dtype)
-    check_equal(*both(lambda: scan(name, tensor(ones, dtype))), 0)
+    check_equal(*compute_twice(lambda: scan(name, tensor(ones, dtype))), 0)
     columns = Layout.contiguous((5, 23)).swapaxes(0, 1)
-    check_equal(*both(lambda: scan(name, (tensor(ones, dtype), columns))), 0)
+    check_equal(*compute_twice(lambda: scan(name, (tensor(ones, dtype), columns))), 0)
 
 
 @pytest.mark.parametrize(
@@ -217,12 +217,12 @@ def test_scans_on_every_dtype(name: str, dtype: DType) -> None:
     ],
     ids=str,
 )
-def test_every_length_of_a_tail(dtype: DType) -> None:
+def test_back_ends_agree_on_every_length_of_a_tail(dtype: DType) -> None:
     name = "multiply" if dtype.is_complex else "maximum"
     for length in range(1, 71):
         values = np.resize(specials(dtype)[:2], length)
         check_equal(
-            *both(lambda values=values: elementwise(name, tensor(values, dtype), tensor(values[::-1].copy(), dtype))), 0
+            *compute_twice(lambda values=values: elementwise(name, tensor(values, dtype), tensor(values[::-1].copy(), dtype))), 0
         )
 
 
@@ -239,12 +239,12 @@ VIEWS = {
 }
 
 
-SOME = [dtypes.boolean, dtypes.int8, dtypes.int64, dtypes.float16, dtypes.float32, dtypes.complex64, dtypes.complex128]
+VIEW_DTYPES = [dtypes.boolean, dtypes.int8, dtypes.int64, dtypes.float16, dtypes.float32, dtypes.complex64, dtypes.complex128]
 
 
-@pytest.mark.parametrize("dtype", SOME, ids=str)
+@pytest.mark.parametrize("dtype", VIEW_DTYPES, ids=str)
 @pytest.mark.parametrize("view", list(VIEWS))
-def test_every_kind_of_view(view: str, dtype: DType) -> None:
+def test_back_ends_agree_on_every_kind_of_view(view: str, dtype: DType) -> None:
     n = 19
     values = np.resize(specials(dtype)[:12], (n, n))
     layout = VIEWS[view](n)
@@ -254,4 +254,4 @@ def test_every_kind_of_view(view: str, dtype: DType) -> None:
         x = tensor(values, dtype)
         return elementwise(op, (x, layout), (x, layout.flip(0)))
 
-    check_equal(*both(make), 0)
+    check_equal(*compute_twice(make), 0)

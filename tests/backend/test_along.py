@@ -35,31 +35,31 @@ PRODUCTS: dict[str, Callable[[Make], Tensor]] = {
 
 
 def rows_at_a_time(t: Tensor) -> int:
-    """How many rows a block of the only product has."""
+    """Return the rows in a block of the only product."""
     kernel, binding = kernel_of(t)
     assert kernel.product is not None
-    found: int = binding.sizes[kernel.product.left.block]
-    return found
+    rows: int = binding.sizes[kernel.product.left.block]
+    return rows
 
 
 @pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("name", PRODUCTS)
-def test_the_bits_are_the_same(name: str, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    places = {"few": 0, "nearest": 0, "direct_rows": 1, "direct_columns": 1} if packed else {}
-    found = set()
+def test_products_row_by_row_have_the_bits_of_blocked_ones(name: str, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    packing = {"few": 0, "nearest": 0, "direct_rows": 1, "direct_columns": 1} if packed else {}
+    distinct = set()
     for along in ((0, 1 << 60), (1 << 60, 1 << 60)):
-        tune(monkeypatch, blocks={"along": along, "row": 0, **places})
+        tune(monkeypatch, blocks={"along": along, "row": 0, **packing})
         if name == "few steps":
             assert (rows_at_a_time(PRODUCTS[name](whole)) == current().tile(1).mr[0]) == (along[0] == 0)
         check(PRODUCTS[name](whole).storage.node)
         t = PRODUCTS[name](normal)
-        found.add(emitted(t.storage.node, *kernel_of(t)).tobytes() if name != "results turned" else b"")
-    assert len(found) == 1
+        distinct.add(emitted(t.storage.node, *kernel_of(t)).tobytes() if name != "results turned" else b"")
+    assert len(distinct) == 1
 
 
 @pytest.mark.parametrize("dtype", [float32, float64])
-def test_which_are(dtype: DType) -> None:
-    (least, most), row, itemsize = current().blocks.along, current().blocks.row, dtype.itemsize
+def test_wide_results_beyond_the_second_cache_are_computed_row_by_row(dtype: DType) -> None:
+    (low, high), row, itemsize = current().blocks.along, current().blocks.row, dtype.itemsize
     tile = current().tile(1).mr[0]
 
     def at_a_time(columns: int, nbytes: int, steps: int = 8) -> int:
@@ -68,14 +68,14 @@ def test_which_are(dtype: DType) -> None:
         return rows_at_a_time(left @ right)
 
     columns = 2 * row // itemsize
-    assert at_a_time(columns, least) == at_a_time(row // itemsize, least) == at_a_time(columns, least, AT_ONCE) == tile
-    assert tile not in (at_a_time(columns, least // 2), at_a_time(row // itemsize - 1, least), at_a_time(columns, 2 * most))
-    assert at_a_time(columns, least, AT_ONCE + 1) != tile
+    assert at_a_time(columns, low) == at_a_time(row // itemsize, low) == at_a_time(columns, low, AT_ONCE) == tile
+    assert tile not in (at_a_time(columns, low // 2), at_a_time(row // itemsize - 1, low), at_a_time(columns, 2 * high))
+    assert at_a_time(columns, low, AT_ONCE + 1) != tile
 
 
-def test_large_ones_are_those_of_numpy() -> None:
-    columns, (least, _) = current().blocks.row // 2, current().blocks.along
-    for rows in (least // (columns * 4) + 1, least // (columns * 4) + 6):
+def test_large_products_row_by_row_match_numpy() -> None:
+    columns, (min_bytes, _) = current().blocks.row // 2, current().blocks.along
+    for rows in (min_bytes // (columns * 4) + 1, min_bytes // (columns * 4) + 6):
         for steps in (4, 33):
             a, b = whole(rows, steps), whole(steps, columns, seed=1)
             assert np.array_equal((a @ b).to_numpy(), a.to_numpy() @ b.to_numpy())

@@ -54,7 +54,7 @@ FLOATS = [
 
 
 def run(make: Callable[[Builder, Value], object], size: int, *, vector_bytes: int = 16) -> bytes:
-    """The bytes that a function writes whose body `make` emits, given where they lie."""
+    """Return the bytes written by a function whose body `make` emits; `make` receives the address of the output."""
     b = Builder(Module(Target(vector_bytes)), "run", [("out", POINTER)])
     make(b, b.arguments[0])
     b.do("ret void")
@@ -70,12 +70,12 @@ def run(make: Callable[[Builder, Value], object], size: int, *, vector_bytes: in
 
 
 def numbers(make: Callable[[Builder], list[Value]], kind: Type) -> np.ndarray[Any, Any]:
-    """The scalars that `make` emits."""
+    """Return the scalars that `make` emits."""
 
     def body(b: Builder, out: Value) -> None:
-        for k, x in enumerate(made := make(b)):
+        for k, x in enumerate(values := make(b)):
             out.at(k, kind).store(x)
-        counts.append(len(made))
+        counts.append(len(values))
 
     counts: list[int] = []
     return np.frombuffer(run(body, 4096), KINDS[kind])[: counts[0]]
@@ -83,22 +83,22 @@ def numbers(make: Callable[[Builder], list[Value]], kind: Type) -> np.ndarray[An
 
 class TestConstants:
     @pytest.mark.parametrize("kind", [HALF, FLOAT, DOUBLE], ids=repr)
-    def test_of_floats_are_those_nearest_to_any_number(self, kind: Type) -> None:
+    def test_float_constants_are_rounded_to_nearest(self, kind: Type) -> None:
         with np.errstate(over="ignore"):
             expected = np.array(FLOATS).astype(KINDS[kind])
-        found = numbers(lambda b: [b.constant(kind, x) for x in FLOATS], kind)
+        values = numbers(lambda b: [b.constant(kind, x) for x in FLOATS], kind)
         is_nan = np.isnan(expected)
-        assert np.array_equal(np.isnan(found), is_nan)
-        assert found[~is_nan].tobytes() == expected[~is_nan].tobytes()
+        assert np.array_equal(np.isnan(values), is_nan)
+        assert values[~is_nan].tobytes() == expected[~is_nan].tobytes()
 
     @pytest.mark.parametrize("kind", [I8, I16, I32, I64], ids=repr)
-    def test_of_integers_have_their_bits_signed_or_not(self, kind: Type) -> None:
-        most = (1 << kind.bits) - 1
-        given = [0, 1, -1, most, most >> 1, -(most >> 1) - 1, 7]
-        found = numbers(lambda b: [b.constant(kind, x) for x in given], kind)
-        assert [int(x) & most for x in found] == [x & most for x in given]
+    def test_integer_constants_keep_their_bits_signed_or_unsigned(self, kind: Type) -> None:
+        mask = (1 << kind.bits) - 1
+        integers = [0, 1, -1, mask, mask >> 1, -(mask >> 1) - 1, 7]
+        values = numbers(lambda b: [b.constant(kind, x) for x in integers], kind)
+        assert [int(x) & mask for x in values] == [x & mask for x in integers]
 
-    def test_in_lanes_are_alike_or_each_its_own(self) -> None:
+    def test_vector_constants_repeat_or_list_values(self) -> None:
         def body(b: Builder, out: Value) -> None:
             out.store(b.constant(vector(FLOAT, 4), 0.1))
             out.at(16, I8).store(b.constants(vector(I32, 4), [3, -1, 2, 0]))
@@ -107,18 +107,18 @@ class TestConstants:
             out.at(57, I8).store(b.constants(vector(I1, 8), [True, False] * 4).bitcast(I8))
             out.at(58, I8).store(b.zeros(vector(HALF, 3)))
 
-        found = run(body, 64)
-        assert found[:16] == struct.pack("<f", 0.1) * 4
-        assert struct.unpack("<4i3q", found[16:56]) == (3, -1, 2, 0, 0, 1, 2)
-        assert found[56:64] == b"\xff\x55" + bytes(6)
+        values = run(body, 64)
+        assert values[:16] == struct.pack("<f", 0.1) * 4
+        assert struct.unpack("<4i3q", values[16:56]) == (3, -1, 2, 0, 0, 1, 2)
+        assert values[56:64] == b"\xff\x55" + bytes(6)
 
-    def test_of_narrow_dtypes_are_singles_of_their_value(self) -> None:
+    def test_constants_of_narrow_dtypes_are_float32(self) -> None:
         b = Builder(Module(32), "run", [])
         assert number_of(b, bfloat16, 0.1640625).text == number_of(b, float16, 0.1640625).text == "0x3FC5000000000000"
         assert repr(number_of(b, float32, -0.0, 8)) == "<8 x float> splat (float 0x8000000000000000)"
         assert repr(number_of(b, float64, nan)) == "double 0x7FF8000000000000"
 
-    def test_of_the_module_lie_in_memory(self) -> None:
+    def test_global_constants_are_stored_once_in_memory(self) -> None:
         def body(b: Builder, out: Value) -> None:
             kind = array(DOUBLE, 3)
             for _ in range(2):  # the same again is the same
@@ -130,10 +130,10 @@ class TestConstants:
 
 
 class TestInstructions:
-    def test_of_integers_count_signs(self) -> None:
-        def made(b: Builder) -> list[Value]:
+    def test_integer_instructions_respect_signs(self) -> None:
+        def build(b: Builder) -> list[Value]:
             x, y = b.constant(I32, -7), b.constant(I32, 3)
-            seven = [
+            arithmetic = [
                 x + y,
                 x - y,
                 x * y,
@@ -149,16 +149,16 @@ class TestInstructions:
                 2 * y,
             ]
             chosen = [select(x < y, x, 9), select(x.compare("ult", y), 1, y), smaller(x, y), larger(x, 4)]
-            return [*seven, *chosen, b.binary("sdiv", x, y), b.binary("srem", x, 2)]
+            return [*arithmetic, *chosen, b.binary("sdiv", x, y), b.binary("srem", x, 2)]
 
         expected = [-4, -10, -21, 7, 6, 1, -7, -6, -28, -4, 15, 7, 6, -7, 3, -7, 4, -2, -1]
-        assert numbers(made, I32).tolist() == expected
+        assert numbers(build, I32).tolist() == expected
 
-    def test_of_floats_are_those_of_ieee(self) -> None:
-        def made(b: Builder) -> list[Value]:
+    def test_float_instructions_follow_ieee_754(self) -> None:
+        def build(b: Builder) -> list[Value]:
             x, missing = b.constant(DOUBLE, 2.25), b.constant(DOUBLE, nan)
-            found = [x + 1, x - 1, 1 - x, x * x, x / 2, 9 / x, -x, (-x).abs(), x.sqrt(), x.floor(), fma(x, x, -5.0)]
-            truths = [
+            values = [x + 1, x - 1, 1 - x, x * x, x / 2, 9 / x, -x, (-x).abs(), x.sqrt(), x.floor(), fma(x, x, -5.0)]
+            comparisons = [
                 x < 3,
                 x.equals(2.25),
                 missing.differs(missing),
@@ -166,19 +166,19 @@ class TestInstructions:
                 missing < 1,
                 missing.is_nan(),
             ]
-            found += [select(t, x.constant(1), 0) for t in truths]
+            values += [select(t, x.constant(1), 0) for t in comparisons]
             return [
-                *found,
+                *values,
                 (x.constant(3)).with_sign_of(-x),
                 intrinsic("maximum", x, missing),
                 x.to_single().to_double(),
             ]
 
-        found = numbers(made, DOUBLE).tolist()
-        assert found[:11] == [3.25, 1.25, -1.25, 5.0625, 1.125, 4.0, -2.25, 2.25, 1.5, 2.0, 0.0625]
-        assert found[11:17] == [1, 1, 1, 0, 0, 1] and found[17] == -3 and np.isnan(found[18]) and found[19] == 2.25
+        values = numbers(build, DOUBLE).tolist()
+        assert values[:11] == [3.25, 1.25, -1.25, 5.0625, 1.125, 4.0, -2.25, 2.25, 1.5, 2.0, 0.0625]
+        assert values[11:17] == [1, 1, 1, 0, 0, 1] and values[17] == -3 and np.isnan(values[18]) and values[19] == 2.25
 
-    def test_of_lanes_choose_and_replace_them(self) -> None:
+    def test_vector_instructions_shuffle_and_replace_lanes(self) -> None:
         def body(b: Builder, out: Value) -> None:
             x = b.constants(vector(I32, 4), [10, 11, 12, 13])
             y = b.constant(I32, 5).splat(4)
@@ -187,65 +187,65 @@ class TestInstructions:
 
         assert struct.unpack("<5i", run(body, 20)) == (13, 12, 5, 5, 13)
 
-    def test_between_formats_keep_bits_or_values(self) -> None:
-        def made(b: Builder) -> list[Value]:
+    def test_conversions_keep_bits_or_values(self) -> None:
+        def build(b: Builder) -> list[Value]:
             x = b.constant(DOUBLE, -0.5)
             return [x.as_bits(), x.as_bits().as_float().as_bits(), b.constant(I64, 3).to_float().as_bits()]
 
         bits = struct.unpack("<2q", struct.pack("<2d", -0.5, 3.0))
-        assert numbers(made, I64).tolist() == [bits[0], *bits]
+        assert numbers(build, I64).tolist() == [bits[0], *bits]
 
-    def test_know_no_truth_before_they_run(self) -> None:
+    def test_bool_of_an_emitted_comparison_raises(self) -> None:
         x = Builder(Module(16), "run", [("x", I64)]).arguments[0]
         with pytest.raises(TypeError, match="known when the kernel runs"):
             bool(x < 3)
 
 
 class TestBranches:
-    def test_join_in_phis(self) -> None:
+    def test_branches_join_in_phi_instructions(self) -> None:
         def body(b: Builder, out: Value) -> None:
             for k, x in enumerate((3, 30)):
                 small, large, after = (b.block(name) for name in ("small", "large", "after"))
                 b.branch_if(b.constant(I64, x) < 10, small, large, (1, 7))
                 b.cursor.block = small
-                one = b.constant(I64, x) * 2
+                doubled = b.constant(I64, x) * 2
                 b.branch(after)
                 b.cursor.block = large
-                other = b.constant(I64, x) + 1
+                incremented = b.constant(I64, x) + 1
                 b.branch(after)
                 b.cursor.block = after
-                out.at(k, I64).store(b.joined((one, small), (other, large)))
+                out.at(k, I64).store(b.joined((doubled, small), (incremented, large)))
 
         assert struct.unpack("<2q", run(body, 16)) == (6, 31)
 
-    def test_that_are_rare_come_back(self) -> None:
+    def test_rare_branch_returns_to_the_main_path(self) -> None:
         def body(b: Builder, out: Value) -> None:
             for k, x in enumerate((3, 30)):
-                place = out.at(k, I64)
-                place.store(b.constant(I64, 1))
-                b.rarely(b.constant(I64, x) > 10, lambda place=place: place.store(b.constant(I64, 2)))  # type: ignore[misc]
+                slot = out.at(k, I64)
+                slot.store(b.constant(I64, 1))
+                b.rarely(b.constant(I64, x) > 10, lambda slot=slot: slot.store(b.constant(I64, 2)))  # type: ignore[misc]
 
         assert struct.unpack("<2q", run(body, 16)) == (1, 2)
 
 
 def emitter() -> Emitter:
-    """An emitter of a kernel with an axis, of which nothing is emitted yet."""
+    """Return the emitter of a kernel with one axis, before anything is emitted."""
     return Emitter(kernel_of(tx.zeros(5).realize() + 1), Target(32), {}, {})
 
 
 def blocks(text: str) -> dict[str, list[str]]:
-    """The lines of every block."""
-    found: dict[str, list[str]] = {}
+    """Return the lines of each block, by its name."""
+    lines_by_block: dict[str, list[str]] = {}
     for line in text.splitlines():
         if line.endswith(":"):
-            its = found[line[:-1]] = []
+            lines = lines_by_block[line[:-1]] = []
         elif line.startswith("  "):
-            its.append(line.strip())
-    return found
+            lines.append(line.strip())
+    return lines_by_block
 
 
 class TestScopes:
-    def test_values_are_emitted_where_all_that_they_need_is_known_and_once(self) -> None:
+    def test_values_are_emitted_once_in_the_outermost_possible_loop(self) -> None:
         em = emitter()
         zero, ten = (em.b.constant(I64, n) for n in (0, 10))
         out = em.arguments
@@ -265,31 +265,31 @@ class TestScopes:
         em.repeated(0, zero, ten, outer)
         em.b.do("ret void")
         binding.parse_assembly(str(em.module)).verify()
-        found = blocks(str(em.module))
-        assert [line.split(" = ")[0] for line in found["entry"]] == ["%given", "br label %i.head"]
-        assert [line for line in found["i.body"] if " mul " in line] and len(found["i.body"]) == 2
-        assert sum(" mul " in line or " load " in line for line in found["j.body"]) == 0
-        assert sum("store" in line for line in found["j.body"]) == 2
+        lines_by_block = blocks(str(em.module))
+        assert [line.split(" = ")[0] for line in lines_by_block["entry"]] == ["%given", "br label %i.head"]
+        assert [line for line in lines_by_block["i.body"] if " mul " in line] and len(lines_by_block["i.body"]) == 2
+        assert sum(" mul " in line or " load " in line for line in lines_by_block["j.body"]) == 0
+        assert sum("store" in line for line in lines_by_block["j.body"]) == 2
 
-    def test_a_value_needed_behind_a_loop_is_emitted_there_anew_only_if_it_was_not_known(self) -> None:
+    def test_value_needed_after_a_loop_is_emitted_there_unless_known_before(self) -> None:
         em = emitter()
         zero, ten = (em.b.constant(I64, n) for n in (0, 10))
-        seen: list[Value] = []
+        values: list[Value] = []
 
-        def turn(i: Value) -> Value:
-            seen.append(em.once(0, "given", lambda: em.arguments.load(I64)))
+        def body(i: Value) -> Value:
+            values.append(em.once(0, "given", lambda: em.arguments.load(I64)))
             return i + 1
 
-        em.repeated(0, zero, ten, turn)
-        seen.append(em.once(0, "given", lambda: em.arguments.load(I64)))
-        seen.append(em.once(0, "other", lambda: em.arguments.load(I64)))
+        em.repeated(0, zero, ten, body)
+        values.append(em.once(0, "given", lambda: em.arguments.load(I64)))
+        values.append(em.once(0, "other", lambda: em.arguments.load(I64)))
         em.b.do("ret void")
         binding.parse_assembly(str(em.module)).verify()
-        assert seen[0] is seen[1]
-        found = blocks(str(em.module))
-        assert [sum("load" in line for line in found[name]) for name in ("entry", "i.body", "i.done")] == [1, 0, 1]
+        assert values[0] is values[1]
+        lines_by_block = blocks(str(em.module))
+        assert [sum("load" in line for line in lines_by_block[name]) for name in ("entry", "i.body", "i.done")] == [1, 0, 1]
 
-    def test_states_go_from_turn_to_turn_through_loops_in_loops(self) -> None:
+    def test_states_are_carried_through_nested_loops(self) -> None:
         em = emitter()
         b, result = em.b, em.arguments
         zero, one = b.constant(I64, 0), b.constant(I64, 1)
@@ -320,16 +320,16 @@ class TestScopes:
             expected = (expected * 3) * 3 + 1
         assert list(out) == [expected, 2]
 
-    def test_memory_on_the_stack_is_made_at_the_entry(self) -> None:
+    def test_stack_memory_is_allocated_in_the_entry_block(self) -> None:
         em = emitter()
         zero = em.b.constant(I64, 0)
 
-        def turn(i: Value) -> Value:
+        def body(i: Value) -> Value:
             for name in ("row", "tile"):
                 em.on_stack(FLOAT, 8, name).at(i, FLOAT).store(em.b.constant(FLOAT, 0))
             return i + 1
 
-        em.repeated(0, zero, zero, turn)
+        em.repeated(0, zero, zero, body)
         em.b.do("ret void")
         binding.parse_assembly(str(em.module)).verify()
         entry = blocks(str(em.module))["entry"]
@@ -339,8 +339,8 @@ class TestScopes:
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
 @pytest.mark.parametrize("dtype", [tx.float32, tx.float64], ids=str)
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_instructions_are_used_where_the_target_has_them(name: str, dtype: tx.DType, vector_bytes: int) -> None:
-    """Singles computed in doubles fill vectors twice as wide as the machine's, which are no reason to use what it lacks."""
+def test_avx512_instructions_are_not_emitted_for_avx2_targets(name: str, dtype: tx.DType, vector_bytes: int) -> None:
+    """Singles computed in doubles fill vectors twice as wide as the registers. These vectors alone do not imply AVX-512."""
     x = tx.ones(5, dtype=dtype).realize()
     y = getattr(tx, name)(*(x,) * (2 if name in ("atan2", "hypot", "logaddexp", "pow") else 1))
     text = emit(kernel_of(y), Target(vector_bytes, frozenset({"avx2"})))
@@ -348,7 +348,7 @@ def test_instructions_are_used_where_the_target_has_them(name: str, dtype: tx.DT
     binding.parse_assembly(text).verify()
 
 
-def test_types_are_one_for_each_name() -> None:
+def test_llvm_types_are_interned() -> None:
     assert int_type(64) is I64 and vector(I64, 4) is vector(int_type(64), 4) and vector(FLOAT, 0) is FLOAT
     assert (vector(FLOAT, 8).mangled, vector(I1, 4).text, array(DOUBLE, 2).text) == (
         "v8f32",

@@ -1,4 +1,4 @@
-"""Kernels are compiled once: per pattern in a process, and once for all processes by way of the folder on disk."""
+"""Kernels are compiled once: per pattern in a process, and once for all processes through the cache on disk."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ print(*tx.compile_counts())
 
 
 def run(folder: Path | str, program: str = PROGRAM, **environment: str) -> subprocess.Popen[str]:
-    """A process of its own with this cache."""
+    """Start a process that runs `program` with this cache folder."""
     environment = {**os.environ, "TENXOR_CACHE_DIR": str(folder), **environment}
     return subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True)
 
 
 def counts(process: subprocess.Popen[str]) -> tuple[int, int]:
-    """What a process printed when it was done: how many kernels were compiled and how many found."""
+    """Return the numbers of kernels that a process compiled and loaded, which it prints at its end."""
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     compiled, loaded = map(int, out.split())
@@ -47,7 +47,7 @@ def counts(process: subprocess.Popen[str]) -> tuple[int, int]:
 
 
 def compiled_by(*expressions: object) -> int:
-    """How many kernels this process has to make to compute these tensors."""
+    """Return the number of kernels that this process compiles or loads to compute these tensors."""
     start = sum(tx.compile_counts())
     for t in expressions:
         assert isinstance(t, tx.Tensor)
@@ -56,9 +56,9 @@ def compiled_by(*expressions: object) -> int:
 
 
 def kernels(folder: Path) -> list[Path]:
-    """The kernels in a folder, without what was found out about the machine, and plans."""
-    other = {found._key(files()) for files in (found._binaries, found.sources)}
-    return sorted(path for path in folder.iterdir() if path.name not in other and not is_plan(path))
+    """Return the kernels in a folder, without host facts and plans."""
+    excluded = {found._key(files()) for files in (found._binaries, found.sources)}
+    return sorted(path for path in folder.iterdir() if path.name not in excluded and not is_plan(path))
 
 
 def is_plan(path: Path) -> bool:
@@ -68,7 +68,7 @@ def is_plan(path: Path) -> bool:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache of this test's own."""
+    """Return an empty cache folder for one test."""
     tmp_path.chmod(0o700)
     monkeypatch.setenv("TENXOR_CACHE_DIR", str(tmp_path))
     return tmp_path
@@ -76,7 +76,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache with all that PROGRAM needs."""
+    """Return a cache folder with the kernels of PROGRAM."""
     folder = tmp_path_factory.mktemp("cache")
     folder.chmod(0o700)
     compiled, loaded = counts(run(folder))
@@ -90,10 +90,10 @@ class TestAcrossProcesses:
         assert counts(run(filled)) == (0, len(kernels(filled)))
         assert sorted(filled.iterdir()) == files
 
-    def test_hashes_of_text_are_not_part_of_a_name(self, filled: Path) -> None:
+    def test_kernel_keys_do_not_depend_on_the_hash_seed(self, filled: Path) -> None:
         assert counts(run(filled, PYTHONHASHSEED="1"))[0] == counts(run(filled, PYTHONHASHSEED="2"))[0] == 0
 
-    def test_the_users_functions_are_found_too(self, folder: Path) -> None:
+    def test_kernels_of_user_functions_are_cached_on_disk(self, folder: Path) -> None:
         program = """
 import tenxor as tx
 x = tx.arange(10)
@@ -108,22 +108,22 @@ print(*tx.compile_counts())
         assert counts(run(folder, program.replace("3 * acc", "4 * acc"))) == (1, 2)  # reductions keep their numbers
         assert counts(run(folder, program.replace("x, 3)", "x, 4)"))) == (0, 3)
 
-    def test_several_at_once_on_an_empty_folder(self, folder: Path) -> None:
+    def test_concurrent_processes_fill_an_empty_folder(self, folder: Path) -> None:
         processes = [run(folder) for _ in range(4)]
-        each = [counts(p) for p in processes]
-        assert len({sum(f) for f in each}) == 1
-        assert counts(run(folder)) == (0, sum(each[0]))
-        assert len(kernels(folder)) == sum(each[0]), "temporary files are left"
+        counts_by_process = [counts(p) for p in processes]
+        assert len({sum(f) for f in counts_by_process}) == 1
+        assert counts(run(folder)) == (0, sum(counts_by_process[0]))
+        assert len(kernels(folder)) == sum(counts_by_process[0]), "temporary files are left"
 
-    def test_none_with_an_empty_name(self, filled: Path, tmp_path: Path) -> None:
+    def test_empty_cache_dir_disables_the_disk_cache(self, filled: Path, tmp_path: Path) -> None:
         compiled, loaded = counts(run("", HOME=str(tmp_path), XDG_CACHE_HOME=str(tmp_path)))
         assert compiled >= 2 and loaded == 0
         assert not list(tmp_path.iterdir())
 
-    def test_by_default_it_is_in_the_users_cache(self, tmp_path: Path) -> None:
+    def test_default_folder_is_in_the_users_cache(self, tmp_path: Path) -> None:
         environment = {k: v for k, v in os.environ.items() if k not in ("TENXOR_CACHE_DIR", "XDG_CACHE_HOME")}
-        for more in ({"HOME": str(tmp_path)}, {"XDG_CACHE_HOME": str(tmp_path / "xdg")}):
-            python("-c", PROGRAM, env={**environment, **more})
+        for variables in ({"HOME": str(tmp_path)}, {"XDG_CACHE_HOME": str(tmp_path / "xdg")}):
+            python("-c", PROGRAM, env={**environment, **variables})
         assert len(list((tmp_path / ".cache" / "tenxor").iterdir())) >= 2
         assert len(list((tmp_path / "xdg" / "tenxor").iterdir())) >= 2
 
@@ -136,7 +136,7 @@ def flipped(name: str, content: bytes) -> bytes:
     return content[:200] + bytes([content[200] ^ 1]) + content[201:]
 
 
-def of_another_kind(name: str, content: bytes) -> bytes:
+def with_another_magic(name: str, content: bytes) -> bytes:
     return b"other" + content[5:]
 
 
@@ -144,54 +144,54 @@ def emptied(name: str, content: bytes) -> bytes:
     return b""
 
 
-def of_no_code(name: str, content: bytes) -> bytes:
-    """A whole file whose payload is no object file."""
+def without_code(name: str, content: bytes) -> bytes:
+    """Return an intact file whose payload is no object file."""
     payload = b"this is not an object file" * 50
     return cache.sealed(name, payload)
 
 
-class TestDamage:
-    @pytest.mark.parametrize("damage", [truncated, flipped, of_another_kind, emptied, of_no_code])
-    def test_is_ignored_and_written_anew(self, filled: Path, damage: object) -> None:
+class TestDamagedFiles:
+    @pytest.mark.parametrize("damage", [truncated, flipped, with_another_magic, emptied, without_code])
+    def test_damaged_file_is_ignored_and_rewritten(self, filled: Path, damage: object) -> None:
         assert callable(damage)
         files = kernels(filled)
         for file in files:
             file.write_bytes(damage(file.name, file.read_bytes()))
             compiled, loaded = counts(run(filled))
             assert compiled == 1
-            assert loaded >= len(files) - 1  # more: a plan that was kept asks for its kernels up to the one that is not there
-            assert cache_is_whole(file)
+            assert loaded >= len(files) - 1  # more if a cached plan loads its kernels up to the missing one
+            assert is_intact(file)
             assert counts(run(filled)) == (0, len(files))
 
-    def test_a_folder_in_the_place_of_a_file(self, filled: Path) -> None:
+    def test_folder_in_place_of_a_file_is_tolerated(self, filled: Path) -> None:
         files = sorted(filled.iterdir())
-        first, *rest = kernels(filled)
+        first, *remaining = kernels(filled)
         good = first.read_bytes()
         first.unlink()
         first.mkdir()
         try:
             compiled, loaded = counts(run(filled))
-            assert compiled == 1 and loaded >= len(rest)
+            assert compiled == 1 and loaded >= len(remaining)
             assert sorted(filled.iterdir()) == files, "temporary files are left"
         finally:
             first.rmdir()
             first.write_bytes(good)
 
-    def test_a_file_under_anothers_name_is_not_taken(self, folder: Path) -> None:
+    def test_renamed_file_is_not_read(self, folder: Path) -> None:
         cache.write("a" * 64, b"code")
         assert cache.read("a" * 64) == b"code"
         (folder / ("a" * 64)).rename(folder / ("b" * 64))
         assert cache.read("b" * 64) is None
 
 
-def cache_is_whole(file: Path) -> bool:
+def is_intact(file: Path) -> bool:
     content = file.read_bytes()
     return content.startswith(cache._MAGIC) and len(content) > 500
 
 
 class TestFolder:
     @pytest.mark.parametrize("mode", [0o770, 0o707, 0o720, 0o702, 0o777])
-    def test_others_must_not_be_able_to_write_it(self, folder: Path, mode: int) -> None:
+    def test_folder_writable_by_other_users_is_not_used(self, folder: Path, mode: int) -> None:
         cache.write("k" * 64, b"code")
         assert cache.read("k" * 64) == b"code"
         folder.chmod(mode)
@@ -199,18 +199,18 @@ class TestFolder:
         cache.write("m" * 64, b"code")
         assert not (folder / ("m" * 64)).exists()
 
-    def test_is_made_with_rights_for_us_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_folder_is_created_for_the_owner_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TENXOR_CACHE_DIR", str(tmp_path / "a" / "b"))
         cache.write("k" * 64, b"code")
         assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
         assert cache.read("k" * 64) == b"code"
 
-    def test_that_is_not_ours_is_not_used(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_folder_of_another_user_is_not_used(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         cache.write("k" * 64, b"code")
         monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
         assert cache.read("k" * 64) is None
 
-    def test_that_cannot_be_made_is_no_error(self, tmp_path: Path) -> None:
+    def test_folder_that_cannot_be_created_is_no_error(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("in the way")
         compiled, loaded = counts(run(tmp_path / "file"))
         assert compiled >= 2 and loaded == 0
@@ -218,8 +218,8 @@ class TestFolder:
         assert counts(run("/proc/nowhere")) == (compiled, loaded)
 
 
-class TestNames:
-    def test_differ_by_machine_and_by_kernel(self) -> None:
+class TestKeys:
+    def test_keys_differ_by_machine_and_by_kernel(self) -> None:
         machine = compiler().identity
         assert cache.key_of("kernel", machine) == cache.key_of("kernel", machine)
         assert len({cache.key_of(k, m) for k in ("kernel", "kernel2") for m in (machine, machine + "+avx1024")}) == 4
@@ -238,7 +238,7 @@ class TestNames:
             "target.py",
         ],
     )
-    def test_change_with_each_source_that_decides_what_a_kernel_becomes(
+    def test_keys_change_with_each_source_that_affects_code(
         self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         before, changed = cache.key_of("kernel", "machine"), Path(tx.__file__).parent / name
@@ -254,12 +254,12 @@ class TestNames:
         finally:
             cache.text_of.cache_clear()
 
-    def test_the_machine_is_known_by_all_that_code_depends_on(self) -> None:
+    def test_machine_identity_names_target_llvm_and_versions(self) -> None:
         target, llvm, llvmlite, tenxor = compiler().identity.split("\n")
         assert target == compiler().target.identity
         assert llvm[0] == "(" and llvmlite[0].isdigit() and tenxor == tx.__version__
 
-    def test_another_machines_code_is_never_looked_at(self, folder: Path) -> None:
+    def test_code_of_another_machine_is_not_loaded(self, folder: Path) -> None:
         (_, kernel), *_ = planned([(tx.arange(7) * 2 + 1).storage.node])
         assert kernel is not None
         first, second = Compiler(), Compiler()
@@ -271,9 +271,9 @@ class TestNames:
 
 @pytest.mark.usefixtures("plain")
 class TestPatterns:
-    """One expression over 100 different shapes compiles once."""
+    """One expression compiles once for 100 different shapes."""
 
-    def test_a_new_shape_costs_no_compile(self) -> None:
+    def test_new_shape_compiles_nothing(self) -> None:
         def expression(n: int, m: int) -> tx.Tensor:
             a = tx.asarray(np.arange(n * m, dtype=np.float32).reshape(n, m))
             return ((a * 2 + 5) ** 2 - a.sum(axis=1, keepdims=True)) / 4
@@ -281,13 +281,13 @@ class TestPatterns:
         assert compiled_by(expression(3, 4)) <= 1
         assert compiled_by(*(expression(n, m) for n in range(2, 12) for m in range(2, 12))) == 0
 
-    def test_a_new_rank_that_merges_costs_none_either(self) -> None:
-        shapes = [(n, *rest) for n in range(2, 7) for rest in ((), (2,), (3, 4), (1, 5, 1), (2, 1, 3, 2))]
+    def test_new_rank_that_merges_compiles_nothing(self) -> None:
+        shapes = [(n, *trailing) for n in range(2, 7) for trailing in ((), (2,), (3, 4), (1, 5, 1), (2, 1, 3, 2))]
         tensors = [tx.ones(s, dtype=tx.float32).realize() for s in shapes]
         assert compiled_by(tensors[0] * 3 - 7) <= 1
         assert compiled_by(*(t * 3 - 7 for t in tensors)) == 0
 
-    def test_transposes_share_one(self) -> None:
+    def test_transposes_share_a_kernel(self) -> None:
         def expression(n: int, m: int) -> tx.Tensor:
             a, b = tx.ones((n, m)).realize(), tx.ones((m, n)).realize()
             return (a * 4 - b.T) * 3
@@ -297,7 +297,7 @@ class TestPatterns:
         steps = 6  # those of 2, 3 or 4 rows or columns go in steps
         assert compiled_by(*(expression(n, m) for n in range(2, 12) for m in range(2, 12))) <= steps
 
-    def test_slices_and_offsets_share_one(self) -> None:
+    def test_slices_and_offsets_share_a_kernel(self) -> None:
         x = tx.arange(1000).realize()
         assert compiled_by(x[3:100:6] - 11) <= 1
         assert (
@@ -312,16 +312,16 @@ class TestPatterns:
             == 0
         )
 
-    def test_gathers_share_one(self) -> None:
+    def test_gathers_share_a_kernel(self) -> None:
         x = tx.arange(50).realize()
         assert compiled_by(x.oindex[[4, 1, 1, 7]] * 13) <= 1
         assert compiled_by(*(x.oindex[[n, 0, n + 2, n]] * 13 for n in range(1, 40))) == 0
 
-    def test_no_elements_cost_none(self) -> None:
+    def test_empty_tensors_compile_nothing(self) -> None:
         x = tx.zeros((0, 6), dtype=tx.int16)
         assert compiled_by((x * 19 - x[:, ::-1]) // 7, tx.cumulative_sum(x, axis=1), (x - 23).sum(axis=1)) == 0
 
-    def test_a_new_number_costs_none(self) -> None:
+    def test_new_scalar_compiles_nothing(self) -> None:
         x = tx.ones(20, dtype=tx.float32).realize()
         assert compiled_by(x * 2 + 0.5) <= 1
         numbers = [0, 1, -1, 2.5, float("inf"), float("nan"), 1e300, -0.0]
@@ -339,15 +339,15 @@ class TestPatterns:
         assert compiled_by(applied(1), reduced()) <= 2
         assert compiled_by(*(applied(k) for k in range(2, 20)), *(reduced() for _ in range(20))) == 0
 
-    def test_what_differs_is_not_shared(self) -> None:
+    def test_different_user_functions_share_no_kernel(self) -> None:
         x = tx.arange(12).realize()
         tensors = [tx.reduce(lambda acc, e, k=k: acc * k + e, x, initial=i) for k in (2, 3) for i in (0, 1)]
-        assert [t.item() for t in tensors] == [in_order(k, i) for k in (2, 3) for i in (0, 1)]
+        assert [t.item() for t in tensors] == [reduce_in_order(k, i) for k in (2, 3) for i in (0, 1)]
         signed = [tx.reduce(lambda acc, e: acc * e, tx.zeros(0), initial=zero).item() for zero in (0.0, -0.0)]
         assert np.signbit(signed).tolist() == [False, True]
 
 
-def in_order(k: int, start: int) -> int:
+def reduce_in_order(k: int, start: int) -> int:
     for e in range(12):
         start = start * k + e
     return start
@@ -361,51 +361,51 @@ def _unchanged_environment() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("plain")
-def test_what_these_tests_compile_is_kept_between_runs_and_apart_from_the_users() -> None:
+def test_kernels_of_tests_are_cached_in_their_own_folder() -> None:
     (_, kernel), *_ = planned([(tx.arange(5) * 91 - 17).storage.node])
     assert kernel is not None
     compiler().get(kernel)
-    kept = Path(__file__).parents[2] / ".kernels"
-    assert (kept / cache.key_of(fingerprint(kernel), compiler().identity)).is_file()
+    folder = Path(__file__).parents[2] / ".kernels"
+    assert (folder / cache.key_of(fingerprint(kernel), compiler().identity)).is_file()
 
 
-class TestBounds:
-    """Now and then, when a file is written whose name begins with 00, those make way that were not used for longest."""
+class TestEviction:
+    """Writing a file whose name begins with 00 removes the least recently used files."""
 
     KEYS = tuple(f"{k:064x}"[::-1] for k in range(20))  # all but the first name no time to look
 
     @pytest.fixture
     def used(self, folder: Path) -> Path:
-        """A cache with a file for each key but the first, used in that order, a day after another."""
+        """Return a cache with a file for each key but the first, used in this order, one day apart."""
         for k, key in enumerate(self.KEYS[1:]):
             cache.write(key, b"code")
             os.utime(folder / key, (k * 86400, k * 86400))
         return folder
 
-    def left(self, folder: Path) -> set[str]:
+    def names_left(self, folder: Path) -> set[str]:
         cache.write(self.KEYS[0], b"code")
         return {path.name for path in folder.iterdir()}
 
-    def test_of_their_number(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_least_recently_used_files_are_removed_beyond_max_files(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cache, "MAX_FILES", 20)
-        assert len(self.left(used)) == 20
+        assert len(self.names_left(used)) == 20
         monkeypatch.setattr(cache, "MAX_FILES", 8)
-        assert self.left(used) == {self.KEYS[0], *self.KEYS[-5:]}
+        assert self.names_left(used) == {self.KEYS[0], *self.KEYS[-5:]}
 
-    def test_of_all_their_bytes(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        each = (used / self.KEYS[1]).stat().st_size
-        monkeypatch.setattr(cache, "MAX_BYTES", 20 * each)
-        assert len(self.left(used)) == 20
-        monkeypatch.setattr(cache, "MAX_BYTES", 8 * each)
-        assert self.left(used) == {self.KEYS[0], *self.KEYS[-5:]}
+    def test_least_recently_used_files_are_removed_beyond_max_bytes(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        nbytes = (used / self.KEYS[1]).stat().st_size
+        monkeypatch.setattr(cache, "MAX_BYTES", 20 * nbytes)
+        assert len(self.names_left(used)) == 20
+        monkeypatch.setattr(cache, "MAX_BYTES", 8 * nbytes)
+        assert self.names_left(used) == {self.KEYS[0], *self.KEYS[-5:]}
 
-    def test_a_file_that_is_read_is_used(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_reading_a_file_counts_as_use(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cache, "MAX_FILES", 8)
         assert cache.read(self.KEYS[2]) == b"code"
-        assert self.left(used) == {self.KEYS[0], self.KEYS[2], *self.KEYS[-4:]}
+        assert self.names_left(used) == {self.KEYS[0], self.KEYS[2], *self.KEYS[-4:]}
 
-    def test_when_is_known_to_the_hour(self, used: Path) -> None:
-        """Reading what was read lately writes nothing."""
+    def test_time_of_use_is_updated_at_most_hourly(self, used: Path) -> None:
+        """Reading a recently used file does not write its time again."""
         file = used / self.KEYS[1]
         for ago, touched in ((1800, False), (5000, True), (-5000, True)):  # clocks are set back, too
             before = time() - ago
@@ -413,27 +413,27 @@ class TestBounds:
             assert cache.read(file.name) == b"code"
             assert (abs(file.stat().st_mtime - before) > 1) == touched
 
-    def test_a_folder_that_can_only_be_read_is_read(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def read_only(*args: object, **more: object) -> None:
+    def test_read_only_folder_is_read(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def read_only(*args: object, **options: object) -> None:
             raise OSError(errno.EROFS, "Read-only file system")
 
         monkeypatch.setattr(os, "utime", read_only)
         assert cache.read(self.KEYS[1]) == b"code"
 
-    def test_another_process_may_be_faster(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_file_removed_by_another_process_is_tolerated(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cache, "MAX_FILES", 8)
         names = OwnFolder.names
         monkeypatch.setattr(OwnFolder, "names", lambda folder: ["0" * 64, *names(folder)])  # one that is gone by now
-        assert self.left(used) == {self.KEYS[0], *self.KEYS[-5:]}
+        assert self.names_left(used) == {self.KEYS[0], *self.KEYS[-5:]}
 
-    def test_what_is_no_kernel_stays(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The folder may be one that the user has other things in."""
+    def test_eviction_keeps_other_files(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The user may keep other files in the folder."""
         monkeypatch.setattr(cache, "MAX_FILES", 1)
         for name in ("letter.txt", "A" * 64, "a" * 63, "a" * 65):
             (used / name).write_text("dear")
             os.utime(used / name, (0, 0))
         (used / ("f" * 64)).mkdir()
-        abandoned = used / ("e" * 64 + "." + "0" * 16)  # by a process that was ended while it wrote
+        abandoned = used / ("e" * 64 + "." + "0" * 16)  # by a process that was killed during the write
         abandoned.write_bytes(b"half")
         os.utime(abandoned, (0, 0))
-        assert self.left(used) == {"letter.txt", "A" * 64, "a" * 63, "a" * 65, "f" * 64}
+        assert self.names_left(used) == {"letter.txt", "A" * 64, "a" * 63, "a" * 65, "f" * 64}

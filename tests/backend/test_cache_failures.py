@@ -1,4 +1,4 @@
-"""No failure of the disk reaches the user, whatever call fails; and processes do not get into each other's way."""
+"""Failures of the disk never reach the user, and concurrent processes do not disturb each other."""
 
 from __future__ import annotations
 
@@ -32,51 +32,51 @@ CALLS = (
 )
 
 
-class Failing:
-    """A system whose calls fail, from the call number `first` on: that one, or all."""
+class FailingSystem:
+    """A system on which the call number `first`, or with `lasting` each call from it on, fails."""
 
     def __init__(self, first: int, error: int, lasting: bool) -> None:
         self.first, self.error, self.lasting = first, error, lasting
         self.calls = 0
 
-    def __enter__(self) -> Failing:
+    def __enter__(self) -> FailingSystem:
         self.patch = pytest.MonkeyPatch()
         for name in CALLS:
-            self.patch.setattr(os, name, self.failing(name, getattr(os, name)))
+            self.patch.setattr(os, name, self.patched(name, getattr(os, name)))
         return self
 
     def __exit__(self, *error: object) -> None:
         self.patch.undo()
 
-    def failing(self, name: str, real: Callable[..., object]) -> Callable[..., object]:
-        def called(*args: object, **more: object) -> object:
+    def patched(self, name: str, real: Callable[..., object]) -> Callable[..., object]:
+        def call_or_fail(*args: object, **options: object) -> object:
             number, self.calls = self.calls, self.calls + 1
             fails = number >= self.first if self.lasting else number == self.first
             if not fails:
-                return real(*args, **more)
+                return real(*args, **options)
             if name == "close":
-                real(*args)  # as on Linux: what it says is how writing went
+                real(*args)  # as on Linux, where close() reports write errors
             if name == "write":
                 real(args[0], bytes(args[1])[:10])  # type: ignore[call-overload]
             raise OSError(self.error, os.strerror(self.error))
 
-        return called
+        return call_or_fail
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EACCES, errno.EMFILE, errno.EROFS, errno.ENOENT, errno.EIO])
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
-def test_whatever_call_fails_nobody_notices(
+def test_failing_system_calls_never_reach_the_caller(
     error: int, lasting: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One call after the other fails, of a process that reads what is not there, writes, thins, and reads."""
+    """Each system call fails in turn while a process reads a missing entry, writes, evicts and reads."""
     monkeypatch.setattr(cache, "MAX_FILES", 2)
     first = 0
-    failing = Failing(0, error, lasting)
+    system_calls = FailingSystem(0, error, lasting)
     keys = ["00" + letter * 62 for letter in "abcd"]
-    while failing.calls >= first:
+    while system_calls.calls >= first:
         folder = tmp_path / str(first) / "cache"
         monkeypatch.setenv("TENXOR_CACHE_DIR", str(folder))
-        with open_descriptors_unchanged(), Failing(first, error, lasting) as failing:
+        with open_descriptors_unchanged(), FailingSystem(first, error, lasting) as system_calls:
             for key in keys:
                 assert cache.read(key) is None
                 cache.write(key, key.encode())
@@ -91,42 +91,42 @@ def test_whatever_call_fails_nobody_notices(
     assert first > 30
 
 
-def test_a_kernel_is_compiled_whatever_call_fails(system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_is_compiled_though_system_calls_fail(system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if system != "from folders":
         pytest.skip("the same as above")
     (_, kernel), *_ = planned([(tx.arange(7) * 2 + 1).storage.node])
     assert kernel is not None
     first = 0
-    failing = Failing(0, errno.EMFILE, True)
-    while failing.calls >= first:
+    system_calls = FailingSystem(0, errno.EMFILE, True)
+    while system_calls.calls >= first:
         monkeypatch.setenv("TENXOR_CACHE_DIR", str(tmp_path / str(first)))
         native = Compiler()
-        with Failing(first, errno.EMFILE, True) as failing:
+        with FailingSystem(first, errno.EMFILE, True) as system_calls:
             assert native.get(kernel).origin == "compiled"
             assert native.get(kernel).address
         first += 1
     assert first > 10
 
 
-def test_a_write_that_stops_short_is_taken_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_write_is_continued(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, content: real(descriptor, content[:100]))
     cache.write(OTHER, GOOD)
     assert cache.read(OTHER) == GOOD
 
 
-def test_a_read_that_stops_short_is_taken_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_read_is_continued(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.read
-    monkeypatch.setattr(os, "read", lambda descriptor, most: real(descriptor, min(most, 100)))
+    monkeypatch.setattr(os, "read", lambda descriptor, size: real(descriptor, min(size, 100)))
     assert cache.read(KEY) == GOOD
 
 
-def test_an_interrupt_leaves_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(descriptor: int, content: bytes) -> int:
+def test_interrupted_write_leaves_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_interrupt(descriptor: int, content: bytes) -> int:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, open_descriptors_unchanged():
-        patch.setattr(os, "write", interrupted)
+        patch.setattr(os, "write", raise_interrupt)
         with pytest.raises(KeyboardInterrupt):
             cache.write(OTHER, GOOD)
     assert [path.name for path in folder.iterdir()] == [KEY]
@@ -147,7 +147,7 @@ assert tx.compile_counts()[0] == before + 1
 """
 
 
-def test_a_process_that_may_open_nothing_computes(system: str, tmp_path: Path) -> None:
+def test_process_that_cannot_open_files_computes(system: str, tmp_path: Path) -> None:
     if system != "from folders":
         pytest.skip("it opens nothing by a path either")
     environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path / "cache")}
@@ -157,17 +157,17 @@ def test_a_process_that_may_open_nothing_computes(system: str, tmp_path: Path) -
 # --- processes --------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_open_afterwards_and_nothing_is_inherited(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_descriptor_stays_open_or_is_inheritable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[bool] = []
     real = os.open
 
-    def remembered(*args: object, **more: object) -> int:
-        descriptor: int = real(*args, **more)  # type: ignore[arg-type]
+    def record_open(*args: object, **options: object) -> int:
+        descriptor: int = real(*args, **options)  # type: ignore[arg-type]
         opened.append(os.get_inheritable(descriptor))
         return descriptor
 
     with open_descriptors_unchanged():
-        monkeypatch.setattr(os, "open", remembered)
+        monkeypatch.setattr(os, "open", record_open)
         assert cache.read(KEY) == GOOD
         cache.write(OTHER, GOOD)
         folder.chmod(0o777)
@@ -200,7 +200,7 @@ with OwnFolder(path) as folder:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
-def test_an_open_folder_outlives_a_fork(system: str, tmp_path: Path) -> None:
+def test_open_folder_works_after_a_fork(system: str, tmp_path: Path) -> None:
     if system != "from folders":
         pytest.skip("nothing is open")
     environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path / "cache")}
@@ -222,8 +222,8 @@ for k in range(300):
 """
 
 
-def test_processes_that_write_one_entry_at_once(tmp_path: Path) -> None:
-    """Each finds, whenever it looks, a whole one."""
+def test_concurrent_writes_of_one_entry_stay_intact(tmp_path: Path) -> None:
+    """Each process always reads an intact entry."""
     environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path / "cache")}
     command = [sys.executable, "-c", AT_ONCE, str(folders.FROM_FOLDERS)]
     processes = [

@@ -1,4 +1,4 @@
-"""Updates by a condition: machine code and the interpreter agree, and what has none of it is passed over."""
+"""Updates under a condition: machine code and the interpreter agree, and other updates are not predicated."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def _tensor(dtype: DType) -> Tensor:
 
 
 def _mask() -> Any:
-    found = RNG.random(SHAPE) < 0.2
-    found[1:3], found[3, :20] = False, True
-    return found
+    mask = RNG.random(SHAPE) < 0.2
+    mask[1:3], mask[3, :20] = False, True
+    return mask
 
 
 def _update(x: Tensor, value: Tensor, op: Any = UPDATE) -> Node:
-    """A write of a value over what is seen as a tensor."""
+    """Return a write of `value` over the elements of `x`."""
     old, layout = x.storage.node, value.layout
     return Node.of(op, (old.size,), old.dtype, (old, value.storage.node), (Layout.contiguous((old.size,)), layout), x.layout)
 
 
-def _told(node: Node) -> list[Store]:
-    """The writes of its kernel that tell what they change."""
+def _predicated_stores(node: Node) -> list[Store]:
+    """Return the predicated stores of the kernel of `node`."""
     target = Target(vector_bytes=64)
     kernel: Kernel = lower(node, set(fuse(pending([node]), [node], target)), target)[0]
     return [s for s in statements(kernel.body) if isinstance(s, Store) and s.changes is not None]
@@ -54,33 +54,33 @@ def _told(node: Node) -> list[Store]:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("view", VIEWS)
-def test_both_agree_and_know_what_changes(dtype: DType, view: Callable[[Tensor], Tensor]) -> None:
+def test_masked_update_is_predicated_and_back_ends_agree(dtype: DType, view: Callable[[Tensor], Tensor]) -> None:
     x, y, mask = view(_tensor(dtype)), view(_tensor(dtype)), view(Tensor._of(in_memory(_mask(), boolean)))
     for value in (x + y, x * 2, y, x - y + x):
         node = _update(x, tx.where(mask, value, x))
-        assert _told(node)
+        assert _predicated_stores(node)
         check(node)
 
 
-def test_conditions_are_of_any_kind() -> None:
+def test_masked_update_accepts_any_condition() -> None:
     x, y = _tensor(float64), _tensor(float64)
     row = Tensor._of(in_memory(np.arange(45) % 3 == 0, boolean))
     column = Tensor._of(in_memory(np.array([[True], [False]] * 3), boolean))
     for condition in (x > 0, row, column, (x > y) & row):
         node = _update(x, tx.where(condition, x * y, x))
-        assert _told(node)
+        assert _predicated_stores(node)
         check(node)
 
 
-def test_of_a_part_or_of_what_is_read_elsewhere_nothing_is_told() -> None:
+def test_partial_or_other_updates_are_not_predicated() -> None:
     x, y, mask = _tensor(float64), _tensor(float64), Tensor._of(in_memory(_mask(), boolean))
-    assert not _told(_update(x[1:], tx.where(mask[1:], y[1:], x[1:])))
-    assert not _told(_update(x, tx.where(mask, x, y)))
-    assert not _told(_update(x, tx.where(mask, y, x), STORE))
-    assert not _told(_update(x, x + y))
+    assert not _predicated_stores(_update(x[1:], tx.where(mask[1:], y[1:], x[1:])))
+    assert not _predicated_stores(_update(x, tx.where(mask, x, y)))
+    assert not _predicated_stores(_update(x, tx.where(mask, y, x), STORE))
+    assert not _predicated_stores(_update(x, x + y))
 
 
-def test_it_is_shown() -> None:
+def test_kernel_text_shows_the_condition_of_a_store() -> None:
     x, mask = _tensor(float64), Tensor._of(in_memory(_mask(), boolean))
     node = _update(x, tx.where(mask, x * 2, x))
     target = Target(vector_bytes=64)

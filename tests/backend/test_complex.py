@@ -1,6 +1,6 @@
 """Complex elements in machine code: both parts loaded and stored in every way, in vectors of every width.
 
-`check` runs each kernel by the interpreter too, and lays operands right before a page that nobody may read.
+`check` also runs each kernel by the interpreter, and puts operands directly before a page without rights.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
 @WIDTHS
 @BOTH
 @pytest.mark.parametrize("view", VIEWS)
-def test_reads(view: str, dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complex_views_are_read_correctly(view: str, dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
     for columns in (31, 67):
         x = VIEWS[view](whole(7, columns, dtype=dtype))
@@ -54,13 +54,13 @@ def test_reads(view: str, dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyP
 @WIDTHS
 @BOTH
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 5, -1, -2, -4])
-def test_writes(step: int, dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complex_strided_writes_are_correct(step: int, dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
     for columns in (1, 3, 16, 33, 70):
         for kind in (dtype, dtype.part, int16):
             target = whole(3, columns * abs(step), dtype=kind).realize()
             value = whole(3, columns, dtype=kind, seed=1)
-            store = target.storage.node  # what is overwritten stays, so that both back ends see it
+            store = target.storage.node  # keeps the old content alive for both back ends
             target[:, ::step] = value + 1
             assert store is not target.storage.node
             check(target.storage.node)
@@ -68,7 +68,7 @@ def test_writes(step: int, dtype: DType, nbytes: int, monkeypatch: pytest.Monkey
 
 @WIDTHS
 @BOTH
-def test_other_places(dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complex_kernels_of_many_kinds_agree(dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
     x = whole(70, 67, dtype=dtype)
     results: list[Any] = [
@@ -87,7 +87,7 @@ def test_other_places(dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch
 
 @WIDTHS
 @BOTH
-def test_much_work_for_each_element_and_streams(dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expensive_and_streamed_complex_results_agree(dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
     for n in (1, 7, 16, 50):
         check(tx.exp(whole(n, dtype=dtype)).storage.node, compare=lambda a, b: check_near(a, b, 20))
@@ -102,7 +102,7 @@ def test_much_work_for_each_element_and_streams(dtype: DType, nbytes: int, monke
 
 @pytest.mark.usefixtures("plain")
 @BOTH
-def test_small_steps_are_part_of_the_pattern(dtype: DType) -> None:
+def test_small_complex_steps_are_part_of_the_kernel(dtype: DType) -> None:
     target = whole(3, 40, dtype=dtype) + 1
     target[:, ::2] = whole(3, 20, dtype=dtype)
     assert "p0[i*2].imag = p1[i].imag" in tx.explain(target)

@@ -1,4 +1,4 @@
-"""How many threads there are where nobody says: in other processes, under other libraries' settings, for what limits threads."""
+"""The default number of threads: in other processes, under settings of other libraries, and under thread limits."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ print(tx.num_threads())
 """
 
 
-def counted(**settings: str) -> int:
-    """In a process with these settings."""
+def threads_with(**settings: str) -> int:
+    """Return the number of threads in a process with these settings."""
     return int(python("-c", PROGRAM, env=PLAIN | settings).stdout)
 
 
@@ -39,11 +39,11 @@ def counted(**settings: str) -> int:
         ({"OMP_NUM_THREADS": "none"}, cpus()),
     ],
 )
-def test_the_environment_says(settings: dict[str, str], count: int) -> None:
-    assert counted(**settings) == count
+def test_environment_sets_the_number_of_threads(settings: dict[str, str], count: int) -> None:
+    assert threads_with(**settings) == count
 
 
-def in_a_process(_: int) -> int:
+def multiply_and_count(_: int) -> int:
     assert (tx.ones((300, 300)) @ tx.ones((300, 300)))[0, 0].item() == 300
     return tx.num_threads()
 
@@ -64,7 +64,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_processes_of_multiprocessing_share_the_cpus(method: str, tmp_path: Path) -> None:
+def test_multiprocessing_workers_share_the_cpus(method: str, tmp_path: Path) -> None:
     program = tmp_path / "many.py"
     program.write_text(MANY)
     done = python(str(program), method, env=PLAIN)
@@ -72,27 +72,27 @@ def test_processes_of_multiprocessing_share_the_cpus(method: str, tmp_path: Path
 
 
 @pytest.mark.filterwarnings("ignore:.*fork")
-def test_what_was_chosen_stays_in_a_forked_process() -> None:
+def test_forked_process_keeps_the_chosen_number_of_threads() -> None:
     before = tx.num_threads()
     tx.set_num_threads(3)
     try:
         with multiprocessing.get_context("fork").Pool(1) as pool:
-            assert pool.map(in_a_process, [0]) == [3]
+            assert pool.map(multiply_and_count, [0]) == [3]
     finally:
         tx.set_num_threads(before)
 
 
-def test_threadpoolctl_limits_and_lists_them() -> None:
+def test_threadpoolctl_limits_and_lists_threads() -> None:
     before = tx.num_threads()
     tx.set_num_threads(2)
     try:
-        (ours,) = [each for each in threadpool_info() if each["user_api"] == "tenxor"]
+        (ours,) = [pool_info for pool_info in threadpool_info() if pool_info["user_api"] == "tenxor"]
         assert (ours["num_threads"], ours["version"]) == (2, tx.__version__)
         with threadpool_limits(1):
-            assert tx.num_threads() == in_a_process(0) == 1
+            assert tx.num_threads() == multiply_and_count(0) == 1
         assert tx.num_threads() == 2
         with threadpool_limits({"tenxor": 3}):
-            assert tx.num_threads() == in_a_process(0) == 3
+            assert tx.num_threads() == multiply_and_count(0) == 3
         with threadpool_limits({"tenxor": 10**9}):
             assert tx.num_threads() == max_threads()
         assert tx.num_threads() == 2 and threadpool.Threads.user_api == "tenxor"

@@ -28,19 +28,19 @@ ERFINV_BOUND = 3.0
 
 
 def loop_module(name: str, element: Type, width: int, arity: int, target: Target) -> str:
-    """`run(n, x, ..., out)`, which applies the function to n elements, so many lanes at once; none for one element."""
+    """Return LLVM IR of `run(n, x, ..., out)`, which applies the function to n elements, `width` lanes at once; 0 stands for scalars."""
     b = Builder(Module(target), "run", [("n", I64), *((f"p{k}", POINTER) for k in range(arity + 1))])
-    n, *places = b.arguments
+    n, *pointers = b.arguments
     loop, done = b.block("loop"), b.block("done")
     b.branch(loop)
     b.cursor.block = loop
     i = b.phi(I64)
     i.comes(b.constant(I64, 0), b.entry)
-    *sources, target = (place.at(i, element) for place in places)
+    *sources, target = (pointer.at(i, element) for pointer in pointers)
     target.store(FUNCTIONS[name](*(source.load(vector(element, width)) for source in sources)))
-    following = i + (width or 1)
-    i.comes(following, b.cursor.block)
-    b.branch_if(following < n, loop, done)
+    next_index = i + (width or 1)
+    i.comes(next_index, b.cursor.block)
+    b.branch_if(next_index < n, loop, done)
     b.cursor.block = done
     b.do("ret void")
     return str(b.module)
@@ -50,7 +50,7 @@ def loop_module(name: str, element: Type, width: int, arity: int, target: Target
 def compiled(
     name: str, dtype: type[np.floating], width: int | None = None, baseline: bool = False
 ) -> Callable[..., np.ndarray]:
-    """The function over arrays of `dtype`, for this CPU or (`baseline`) the oldest of its architecture."""
+    """Return the function over arrays of `dtype`, for this CPU or (`baseline`) the oldest of its architecture."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     cpu, features = ("", "") if baseline else host()
@@ -103,14 +103,14 @@ REFERENCES: dict[str, Callable[..., mpf]] = {
 
 
 def reference(name: str, *args: float) -> mpf:
-    """The result for finite arguments that are not poles; NaN outside the domain."""
+    """Return the result for finite arguments that are not poles; NaN outside the domain."""
     with mp.workprec(140):
         value = REFERENCES[name](*(mpf(float(a)) for a in args))
     return mp.nan if isinstance(value, mpc) else value
 
 
 def error_in_ulps(got: np.floating, expected: mpf, at_least: float = 0.0) -> float:
-    """The distance in units in the last place of the expected value (or of `at_least`, if that is larger)."""
+    """Return the distance in units in the last place of the expected value (or of `at_least`, if that is larger)."""
     info = np.finfo(type(got))
     if mp.isnan(expected) or np.isnan(got):
         return 0.0 if mp.isnan(expected) and np.isnan(got) else inf
@@ -118,9 +118,9 @@ def error_in_ulps(got: np.floating, expected: mpf, at_least: float = 0.0) -> flo
         # The largest number is as good as infinity within half a unit of the border.
         border = mpf(2) ** info.maxexp * (1 - mpf(2) ** -(info.nmant + 1))
         return 0.0 if np.isinf(got) and abs(expected) >= border and (got > 0) == (expected > 0) else inf
-    size = max(abs(expected), mpf(at_least), mpf(float(info.tiny)))
+    scale = max(abs(expected), mpf(at_least), mpf(float(info.tiny)))
     with mp.workprec(140):
-        unit = mpf(2) ** (mp.frexp(size)[1] - info.nmant - 1)
+        unit = mpf(2) ** (mp.frexp(scale)[1] - info.nmant - 1)
         return float(abs(mpf(float(got)) - expected) / unit)
 
 
@@ -128,7 +128,7 @@ def error_in_ulps(got: np.floating, expected: mpf, at_least: float = 0.0) -> flo
 
 
 def any_numbers(rng: np.random.Generator, dtype: type[np.floating], count: int, limit: float = inf) -> np.ndarray:
-    """Finite numbers of all exponents and both signs, up to `limit` in size."""
+    """Return finite numbers of all exponents and both signs, up to `limit` in size."""
     info = np.finfo(dtype)
     exponents = rng.uniform(info.minexp - info.nmant, min(info.maxexp, np.log2(limit)), count)
     return (np.exp2(exponents) * rng.choice([-1.0, 1.0], count)).astype(dtype)
@@ -139,7 +139,7 @@ def between(low: float, high: float) -> Callable[[np.random.Generator, int], np.
 
 
 def near(centre: float) -> Callable[[np.random.Generator, int], np.ndarray]:
-    """Numbers that approach `centre` geometrically from both sides."""
+    """Return numbers that approach `centre` geometrically from both sides."""
     return lambda rng, count: centre + rng.choice([-1, 1], count) * np.exp2(rng.uniform(-53, -1, count))
 
 
@@ -192,9 +192,9 @@ LIMITS = {
 
 def unary_samples(name: str, dtype: type[np.floating]) -> np.ndarray:
     rng = np.random.default_rng(len(name))
-    parts = [any_numbers(rng, dtype, 1000, LIMITS.get(name, inf))]
-    parts += [region(rng, 1000).astype(dtype) for region in REGIONS[name]]
-    return rng.permutation(np.concatenate(parts))
+    samples = [any_numbers(rng, dtype, 1000, LIMITS.get(name, inf))]
+    samples += [region(rng, 1000).astype(dtype) for region in REGIONS[name]]
+    return rng.permutation(np.concatenate(samples))
 
 
 def binary_samples(name: str, dtype: type[np.floating]) -> tuple[np.ndarray, np.ndarray]:
@@ -210,20 +210,20 @@ def binary_samples(name: str, dtype: type[np.floating]) -> tuple[np.ndarray, np.
         return rng.normal(size=600).astype(dtype) * 9, rng.normal(size=600).astype(dtype) * 9
     x = any_numbers(rng, dtype, 600)
     with np.errstate(over="ignore"):
-        alike = np.clip(x * rng.normal(size=600), -np.finfo(dtype).max, np.finfo(dtype).max)
-    return x, np.where(rng.random(600) < 0.8, alike, any_numbers(rng, dtype, 600)).astype(dtype)
+        similar = np.clip(x * rng.normal(size=600), -np.finfo(dtype).max, np.finfo(dtype).max)
+    return x, np.where(rng.random(600) < 0.8, similar, any_numbers(rng, dtype, 600)).astype(dtype)
 
 
 # --- tests -------------------------------------------------------------------------------------------------
 
 
-def test_every_function_is_there() -> None:
+def test_all_elementary_functions_are_covered() -> None:
     assert len(FUNCTIONS) == 31 and set(REGIONS) == set(UNARY)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", UNARY)
-def test_unary_functions_are_precise(name: str, dtype: type[np.floating]) -> None:
+def test_unary_functions_are_within_the_error_bound(name: str, dtype: type[np.floating]) -> None:
     x = unary_samples(name, dtype)
     errors = [error_in_ulps(g, reference(name, a)) for a, g in zip(x, compiled(name, dtype)(x), strict=True)]
     worst = int(np.argmax(errors))
@@ -233,7 +233,7 @@ def test_unary_functions_are_precise(name: str, dtype: type[np.floating]) -> Non
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", BINARY)
-def test_binary_functions_are_precise(name: str, dtype: type[np.floating]) -> None:
+def test_binary_functions_are_within_the_error_bound(name: str, dtype: type[np.floating]) -> None:
     x, y = binary_samples(name, dtype)
     got = compiled(name, dtype)(x, y)
     for a, b, g in zip(x, y, got, strict=True):
@@ -244,8 +244,8 @@ def test_binary_functions_are_precise(name: str, dtype: type[np.floating]) -> No
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_hypot_is_exact_where_it_can_be(dtype: type[np.floating]) -> None:
-    """Of the sides of right triangles in whole numbers, of all sizes that have no subnormal numbers among them, all in one call."""
+def test_hypot_of_pythagorean_triples_is_exact(dtype: type[np.floating]) -> None:
+    """The sides are those of right triangles with integer sides, scaled over the range of normal numbers, in one call."""
     info = np.finfo(dtype)
     digits = info.nmant // 2 - 1
     m, n = np.random.default_rng(0).integers(1, 2**digits, (2, 4000)) // 2 * 2 + [[1], [0]]  # one odd, one even
@@ -259,35 +259,35 @@ def test_hypot_is_exact_where_it_can_be(dtype: type[np.floating]) -> None:
 
 
 @pytest.mark.parametrize("name", ["sigmoid", "silu", "gelu_tanh"])
-def test_neighbours_do_not_change_a_bit(name: str) -> None:
-    """What is rare is computed apart, for a whole vector: the other lanes are what they are without it."""
+def test_rare_lanes_do_not_change_other_lanes(name: str) -> None:
+    """A rare argument sends its whole vector through another branch; the other lanes keep their bits."""
     rng = np.random.default_rng(3)
     x = np.concatenate([rng.uniform(-86, 20, 992), any_numbers(rng, np.float32, 992, 80.0)]).astype(np.float32)
-    alone = compiled(name, np.float32)(x)
+    expected = compiled(name, np.float32)(x)
     for rare in (-95.0, -200.0, -inf):
-        beside = np.insert(x.reshape(-1, 31), rng.integers(0, 31), rare, axis=1).astype(np.float32)
-        found = compiled(name, np.float32)(beside.reshape(-1)).reshape(beside.shape)
-        np.testing.assert_array_equal(found[beside != rare].view(np.int32), alone.view(np.int32))
+        with_rare = np.insert(x.reshape(-1, 31), rng.integers(0, 31), rare, axis=1).astype(np.float32)
+        actual = compiled(name, np.float32)(with_rare.reshape(-1)).reshape(with_rare.shape)
+        np.testing.assert_array_equal(actual[with_rare != rare].view(np.int32), expected.view(np.int32))
 
 
-def test_inverses_of_pow_lose_nothing() -> None:
-    """What `precise_log` takes for exact: m times the inverse, less 1, for the m at both ends of each interval and between."""
+def test_table_of_inverses_for_pow_is_exact() -> None:
+    """`precise_log` relies on exact values of m times the inverse, minus 1. The test checks m at both ends of each interval and between."""
     for format in (power.SINGLE, power.DOUBLE):
         step = 1 << power.STEP_BITS[format.bits]
         for k, inverse in enumerate(power.INVERSES):
             first = power.FIRST_BITS[format.bits] + k * step
             for bits in (first, first + 1, first + step // 2, first + step // 3, first + step - 2, first + step - 1):
-                rest = Fraction(format.from_bits(bits)) * Fraction(inverse) - 1
-                assert format.rounded(float(rest)) == rest and abs(rest) < 0.0198
+                remainder = Fraction(format.from_bits(bits)) * Fraction(inverse) - 1
+                assert format.rounded(float(remainder)) == remainder and abs(remainder) < 0.0198
 
 
-def test_tables_of_gelu_lose_nothing() -> None:
-    """What is taken for exact: multiples of HALVING by eighths, the power and its rest, and the numbers at the centres."""
+def test_tables_for_gelu_are_exact() -> None:
+    """The kernel relies on exact multiples of HALVING / 8, powers with their corrections, and values at the centres."""
     eighths = int(activation.GELU_IS_0[32] ** 2 / activation.HALVING * 8) + 2
     assert all(SINGLE.rounded(k / 8 * activation.HALVING) == k / 8 * activation.HALVING for k in range(eighths))
-    for k, (nearest, rest) in enumerate(zip(activation.POWERS, activation.RESTS, strict=True)):
+    for k, (nearest, correction) in enumerate(zip(activation.POWERS, activation.RESTS, strict=True)):
         exact = mp.power(2, mpf(k) / 8)
-        assert abs(nearest * (1 + mpf(SINGLE.rounded(rest))) / exact - 1) < mpf(2) ** -47
+        assert abs(nearest * (1 + mpf(SINGLE.rounded(correction))) / exact - 1) < mpf(2) ** -47
     for centre, value in zip(activation.CENTRES, activation.AT_CENTRES, strict=True):
         a = mpf(SINGLE.rounded(centre))
         exact = mp.erfc(a / mp.sqrt(2)) / 2 * mp.power(2, a * a / activation.HALVING)
@@ -295,32 +295,32 @@ def test_tables_of_gelu_lose_nothing() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_gelu_next_to_0_is_half_of_it(dtype: type[np.floating]) -> None:
-    """Rounded once: nothing on the way is rounded to a subnormal number."""
+def test_gelu_of_subnormals_is_half_of_the_argument(dtype: type[np.floating]) -> None:
+    """The result is rounded once: no intermediate result is subnormal."""
     count = np.arange(-3000, 3001)
     got = compiled("gelu", dtype)(count * np.finfo(dtype).smallest_subnormal) / np.finfo(dtype).smallest_subnormal
     assert np.max(np.abs(got - count / 2)) == 0.5 and np.all(got * count >= 0)
 
 
 def hard_angles(dtype: type[np.floating]) -> np.ndarray:
-    """Numbers of all sizes that lie as near to multiples of pi/2 as those of their exponents do.
+    """Return numbers of all magnitudes that are nearest to multiples of pi/2 among numbers with their exponent.
 
     They are the denominators of the convergents of 2**e / (pi/2), times 2**e: best approximations.
     """
     info = np.finfo(dtype)
-    found = []
+    angles = []
     with mp.workprec(2500):
         for exponent in range(-info.nmant, info.maxexp - info.nmant - 1, 1 if dtype is np.float32 else 8):
-            ratio, last, q = mpf(2) ** exponent / (mp.pi / 2), 0, 1
+            ratio, previous, q = mpf(2) ** exponent / (mp.pi / 2), 0, 1
             while q < 2 ** (info.nmant + 1):
-                best, ratio = q, 1 / (ratio - mp.floor(ratio))
-                last, q = q, int(mp.floor(ratio)) * q + last
-            found.append(float(best) * 2.0**exponent)
-    return np.array(found, dtype)
+                candidate, ratio = q, 1 / (ratio - mp.floor(ratio))
+                previous, q = q, int(mp.floor(ratio)) * q + previous
+            angles.append(float(candidate) * 2.0**exponent)
+    return np.array(angles, dtype)
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
-def test_angles_of_all_sizes_are_reduced_exactly(name: str) -> None:
+def test_angles_of_all_magnitudes_are_reduced_exactly(name: str) -> None:
     # The first float64 and the first float32 come closest to multiples of pi/2: 4.7e-19 and 1.6e-9.
     hard = np.array([6381956970095103 * 2.0**797, 1.7e308, 2.0**1023, 16367173 * 2.0**72, 3.4e38, 2.0**127])
     for dtype in DTYPES:
@@ -331,7 +331,7 @@ def test_angles_of_all_sizes_are_reduced_exactly(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_powers_of_the_base_are_exact(dtype: type[np.floating]) -> None:
+def test_exponentials_and_logarithms_of_exact_powers_are_exact(dtype: type[np.floating]) -> None:
     info = np.finfo(dtype)
     exponents = np.arange(info.minexp - info.nmant, info.maxexp).astype(dtype)
     powers = np.ldexp(dtype(1), exponents.astype(int))
@@ -401,7 +401,7 @@ SPECIAL_VALUES: dict[str, list[tuple[float | str, ...]]] = {
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_special_values(name: str, dtype: type[np.floating]) -> None:
+def test_special_values_follow_c99(name: str, dtype: type[np.floating]) -> None:
     smallest = float(np.finfo(dtype).smallest_subnormal)
     rows = [[smallest if v == TINY else v for v in row] for row in SPECIAL_VALUES[name]]
     *args, expected = np.array(rows, dtype).T
@@ -411,7 +411,7 @@ def test_special_values(name: str, dtype: type[np.floating]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_all_widths_and_machines_give_the_same_bits(name: str) -> None:
+def test_all_vector_widths_and_machines_give_equal_bits(name: str) -> None:
     args = binary_samples(name, np.float32) if name in BINARY else (unary_samples(name, np.float32),)
     expected = compiled(name, np.float32)(*args)
     for width in (1, 3, *([8] if "+avx2" in host()[1] else [])):  # vectors of 32 bytes are met only there

@@ -1,4 +1,4 @@
-"""Where rows end: the last elements of loops with lanes, on processors whose masks cost much."""
+"""The ends of rows: the last elements of vectorized loops, on processors with expensive masks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ COLUMNS = [*range(1, 20), 31, 32, 33, 63, 65, 100]
 
 @pytest.fixture(params=[16, 32])
 def _without_masks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A processor with vectors of so many bytes whose stores under masks cost much."""
-    here = current()
-    use(monkeypatch, here._replace(vector_bytes=request.param, features=here.features - {"avx512f"}, registers=16))
+    """Use a processor with vectors of `param` bytes and expensive masked stores."""
+    machine = current()
+    use(monkeypatch, machine._replace(vector_bytes=request.param, features=machine.features - {"avx512f"}, registers=16))
 
 
 def numbers(*shape: int, dtype: str, seed: int = 0) -> np.ndarray:
@@ -30,26 +30,26 @@ def numbers(*shape: int, dtype: str, seed: int = 0) -> np.ndarray:
 @pytest.mark.usefixtures("_without_masks", "plain")
 @pytest.mark.parametrize("name", NAMES)
 class TestRows:
-    def test_of_any_length(self, name: str) -> None:
+    def test_rows_of_any_length_match_numpy(self, name: str) -> None:
         for n in COLUMNS:
             a, row = numbers(5, n + 3, dtype=name), numbers(n, dtype=name, seed=1)
             x, y = tx.asarray(a)[:, 1 : n + 1], tx.asarray(row)
             assert np.array_equal((x + y).to_numpy(), a[:, 1 : n + 1] + row), n
             assert np.array_equal((x == y).to_numpy(), a[:, 1 : n + 1] == row), n
 
-    def test_few_columns_are_written_a_few_steps_apart(self, name: str) -> None:
+    def test_rows_of_few_columns_match_numpy(self, name: str) -> None:
         for n in (2, 3, 4):
             a, row = numbers(101, n, dtype=name), numbers(n, dtype=name, seed=1)
             assert np.array_equal((tx.asarray(a) + tx.asarray(row)).to_numpy(), a + row)
 
-    def test_what_is_done_with_sums_of_columns(self, name: str) -> None:
+    def test_column_sums_and_their_readers_match_numpy(self, name: str) -> None:
         for n in COLUMNS:
             a = numbers(6, n, dtype=name)
             x = tx.asarray(a)
             assert np.array_equal(x.sum(0).to_numpy(), a.sum(0)), n
             assert np.array_equal((x.sum(0) * 2 + x[0]).to_numpy(), a.sum(0) * 2 + a[0]), n
 
-    def test_rows_are_reduced(self, name: str) -> None:
+    def test_row_reductions_match_numpy(self, name: str) -> None:
         for n in COLUMNS:
             a = numbers(6, n + 2, dtype=name)
             x, values = tx.asarray(a)[:, 1:-1], a[:, 1:-1]
@@ -58,7 +58,7 @@ class TestRows:
                 assert np.array_equal(x.max(1).to_numpy(), values.max(1)), n
                 assert np.array_equal(tx.argmin(x, axis=1).to_numpy(), values.argmin(1)), n
 
-    def test_nothing_beside_them_is_written(self, name: str) -> None:
+    def test_no_element_beside_the_rows_is_written(self, name: str) -> None:
         for n in COLUMNS:
             a, row = numbers(5, n + 4, dtype=name), numbers(n, dtype=name, seed=1)
             x = tx.asarray(a.copy())
@@ -66,25 +66,25 @@ class TestRows:
             a[:, 2 : n + 2] += row
             assert np.array_equal(x.to_numpy(), a), n
 
-    def test_what_is_computed_at_length(self, name: str) -> None:
-        """More than is emitted for every end: there is a mask, and its lanes are stored by halves."""
+    def test_expensive_rows_match_numpy(self, name: str) -> None:
+        """The code is too long to repeat for each remainder, so a mask is used and its lanes are stored by halves."""
         for n in COLUMNS:
             a, row = numbers(5, n + 3, dtype=name) != 0, numbers(n, dtype=name, seed=1) != 0
             x, y = tx.asarray(a.astype(name))[:, 1 : n + 1], tx.asarray(row.astype(name))
             values = a[:, 1 : n + 1].astype(int)
-            found, expected = x, values
+            actual, expected = x, values
             for _ in range(3):
-                found = tx.where(found == y, x * y + found, x)
+                actual = tx.where(actual == y, x * y + actual, x)
                 expected = np.where(expected == row, values * row + expected, values)
                 if name == "bool":
                     expected = np.minimum(expected, 1)
-            assert np.array_equal(found.to_numpy(), expected.astype(name)), n
+            assert np.array_equal(actual.to_numpy(), expected.astype(name)), n
 
 
-def test_there_are_no_masks_in_what_is_cheap_and_none_that_stores() -> None:
+def test_cheap_kernels_use_no_masks_and_others_no_masked_stores() -> None:
     x, row = tx.asarray(np.ones((50, 30), np.float32)), tx.asarray(np.ones(30, np.float32))
     without, registers = Target(32), Target(32, frozenset({"avx512f"}))
-    cheap, dear = kernel_of(x + row)[0], kernel_of(tx.exp(x + row))[0]
+    cheap, expensive = kernel_of(x + row)[0], kernel_of(tx.exp(x + row))[0]
     assert "masked" not in emit(cheap, without)
-    assert "masked.load" in emit(dear, without) and "masked.store" not in emit(dear, without)
-    assert all("masked.store" in emit(kernel, registers) for kernel in (cheap, dear))
+    assert "masked.load" in emit(expensive, without) and "masked.store" not in emit(expensive, without)
+    assert all("masked.store" in emit(kernel, registers) for kernel in (cheap, expensive))

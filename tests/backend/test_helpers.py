@@ -1,4 +1,4 @@
-"""Helpers that cannot be started, or not all of them, and starts and ends that are broken off: results stay right, and nobody stays."""
+"""Worker threads that fail to start, and interrupted starts and stops: results stay right, and no worker is left."""
 
 from __future__ import annotations
 
@@ -34,39 +34,39 @@ def _as_it_was(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     tx.set_num_threads(before)
 
 
-def at_work() -> list[threading.Thread]:
-    """The helpers that are there; those that were sent home get a while to leave."""
+def running_workers() -> list[threading.Thread]:
+    """Return the running workers, after waiting up to 10 s for stopped ones to exit."""
     end = time.monotonic() + 10
     while True:
-        found = [t for t in threading.enumerate() if t.name.startswith("tenxor-")]
-        if not found or time.monotonic() > end:
-            return found
+        workers = [t for t in threading.enumerate() if t.name.startswith("tenxor-")]
+        if not workers or time.monotonic() > end:
+            return workers
         time.sleep(0.001)
 
 
-def product() -> bool:
-    """Whether a product that threads share is right."""
+def shared_product_is_right() -> bool:
+    """Return whether a product shared by threads is right."""
     return bool((tx.asarray(A) @ tx.asarray(B)).to_numpy().tolist() == (A @ B).tolist())
 
 
-class Unstarted:
-    """`Thread.start`, which fails at one of its calls and after."""
+class FailingStart:
+    """A patch of `Thread.start` that fails from its call number `failing_call` on."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int, error: BaseException, *, after: bool = False) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, failing_call: int, error: BaseException, *, after: bool = False) -> None:
         self.calls, real = 0, threading.Thread.start
 
         def start(thread: threading.Thread) -> None:
             self.calls += 1
-            if self.calls < at or after:
+            if self.calls < failing_call or after:
                 real(thread)
-            if self.calls >= at:
+            if self.calls >= failing_call:
                 raise error
 
         monkeypatch.setattr(threading.Thread, "start", start)
 
 
-def test_one_that_never_begins_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the system gave it a stack, and then there was no memory left for its first steps."""
+def test_worker_that_never_begins_is_awaited_only_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The case: the system gives the thread a stack, and no memory is left for its first steps."""
     real, begun = threading.Thread._bootstrap, []  # type: ignore[attr-defined]
 
     def bootstrap(thread: threading.Thread) -> None:
@@ -78,38 +78,38 @@ def test_one_that_never_begins_is_not_waited_for_without_end(monkeypatch: pytest
     monkeypatch.setattr(helpers, "START_TIMEOUT_S", 0.2)
     tx.set_num_threads(4)
     with pytest.warns(RuntimeWarning, match="shared by 2 of 4 threads.*did not begin"):
-        assert product()
-    assert len(helpers._pool.helpers) == 1 and all(product() for _ in range(20))  # type: ignore[union-attr]
+        assert shared_product_is_right()
+    assert len(helpers._pool.helpers) == 1 and all(shared_product_is_right() for _ in range(20))  # type: ignore[union-attr]
     for thread in begun[1:]:
         threading._limbo.pop(thread)  # type: ignore[attr-defined]  # where CPython has it meanwhile
 
 
-@pytest.mark.parametrize("at", [1, 2, 3])
-def test_those_that_start_share_the_work(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    Unstarted(monkeypatch, at, RuntimeError("can't start new thread"))
+@pytest.mark.parametrize("failing_call", [1, 2, 3])
+def test_work_is_shared_by_the_workers_that_start(failing_call: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    FailingStart(monkeypatch, failing_call, RuntimeError("can't start new thread"))
     tx.set_num_threads(4)
-    with pytest.warns(RuntimeWarning, match=f"shared by {at} of 4 threads.*can't start new thread"):
-        assert product()
-    assert len(helpers._pool.helpers) == at - 1  # type: ignore[union-attr]
+    with pytest.warns(RuntimeWarning, match=f"shared by {failing_call} of 4 threads.*can't start new thread"):
+        assert shared_product_is_right()
+    assert len(helpers._pool.helpers) == failing_call - 1  # type: ignore[union-attr]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert all(product() for _ in range(20))
+        assert all(shared_product_is_right() for _ in range(20))
         tx.set_num_threads(3)
-        assert product()
+        assert shared_product_is_right()
     tx.set_num_threads(1)
-    assert not at_work()
+    assert not running_workers()
 
 
-@pytest.mark.parametrize("at", [1, 2, 3])
+@pytest.mark.parametrize("failing_call", [1, 2, 3])
 @pytest.mark.parametrize("after", [False, True])
-def test_whom_ctrl_c_meets_while_they_start_are_sent_home(at: int, after: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_start_stops_all_workers(failing_call: int, after: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        Unstarted(patch, at, KeyboardInterrupt(), after=after)
+        FailingStart(patch, failing_call, KeyboardInterrupt(), after=after)
         tx.set_num_threads(4)
         with pytest.raises(KeyboardInterrupt):
-            product()
-    assert helpers._pool is None and not at_work()
-    assert all(product() for _ in range(20))
+            shared_product_is_right()
+    assert helpers._pool is None and not running_workers()
+    assert all(shared_product_is_right() for _ in range(20))
 
 
 # Python asks for signals after it has left a `with`, and not before, though a trace function is called in between.
@@ -119,65 +119,65 @@ LEAVING = {
 }
 
 
-class BrokenOff:
-    """Raises KeyboardInterrupt at one of the lines of `helpers.py` and `places.py` that are run."""
+class InterruptAtLine:
+    """A trace function that raises KeyboardInterrupt at one executed line of `helpers.py` and `places.py`."""
 
-    def __init__(self, at: int) -> None:
-        self.left, self.raised = at, False
+    def __init__(self, line_number: int) -> None:
+        self.lines_left, self.raised = line_number, False
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
         return self.line if frame.f_globals.get("__name__") in LEAVING else None
 
     def line(self, frame: FrameType, event: str, arg: Any) -> Any:
         if event == "line" and not self.raised and frame.f_lineno not in LEAVING[frame.f_globals["__name__"]]:
-            self.left -= 1
-            if self.left < 0:
+            self.lines_left -= 1
+            if self.lines_left < 0:
                 self.raised = True
                 raise KeyboardInterrupt
         return self.line
 
 
-def test_broken_off_at_any_line(recwarn: pytest.WarningsRecorder) -> None:
-    """Of starting, sharing and stopping: what comes next is right, and nobody is left behind."""
-    at = 0
+def test_interrupt_at_any_line_leaves_the_workers_usable(recwarn: pytest.WarningsRecorder) -> None:
+    """The lines start, share and stop. The next product is right, and no worker is left."""
+    line_number = 0
     while True:
-        breaking = BrokenOff(at)
-        before = sys.gettrace()
-        sys.settrace(breaking)
+        tracer = InterruptAtLine(line_number)
+        old_tracer = sys.gettrace()
+        sys.settrace(tracer)
         try:
             tx.set_num_threads(3)
-            product()
+            shared_product_is_right()
             tx.set_num_threads(1)
         except KeyboardInterrupt:
             pass
         finally:
-            sys.settrace(before)
+            sys.settrace(old_tracer)
         tx.set_num_threads(2)
-        assert product(), f"after line {at}"
+        assert shared_product_is_right(), f"after line {line_number}"
         tx.set_num_threads(1)
-        assert not at_work(), f"after line {at}"
-        if not breaking.raised:
+        assert not running_workers(), f"after line {line_number}"
+        if not tracer.raised:
             break
-        at += 1
+        line_number += 1
     tx.set_num_threads(2)
-    assert at > 40
-    found: list[bool] = []
-    other = threading.Thread(target=lambda: found.append(product()), daemon=True)
-    other.start()
-    other.join(60)
-    assert found == [True], "nobody holds the helpers"
+    assert line_number > 40
+    results: list[bool] = []
+    thread = threading.Thread(target=lambda: results.append(shared_product_is_right()), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert results == [True], "nobody holds the helpers"
 
 
-def test_a_pool_that_is_dropped_sends_its_helpers_home() -> None:
+def test_dropped_pool_stops_its_workers() -> None:
     tx.set_num_threads(3)
-    assert product() and len([t for t in threading.enumerate() if t.name.startswith("tenxor-")]) == 2
+    assert shared_product_is_right() and len([t for t in threading.enumerate() if t.name.startswith("tenxor-")]) == 2
     helpers._pool = None
-    assert not at_work()
-    assert product()
+    assert not running_workers()
+    assert shared_product_is_right()
 
 
-def test_who_comes_late_holds_what_it_looks_at() -> None:
-    """A helper that begins only when all are sent home, and the pool is gone, leaves in peace."""
+def test_worker_that_starts_after_the_stop_exits() -> None:
+    """The worker begins only after all are stopped and the pool is deleted."""
     pool = helpers._Pool(1)
     late = threading.Thread(target=pool.place.serve, args=(1,))
     pool.helpers.append(late)

@@ -1,4 +1,4 @@
-"""Of sources that nobody touched since they were installed a process reads none: what they say was written down before."""
+"""A process does not read unchanged installed sources: their hashes were recorded at installation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import tenxor as tx
 from tests.processes import python
 
-# Writes down what sources say, as whoever makes a package does; or tells it, and whether sources were read for that.
+# MAKE records the hashes of the sources, as at packaging; TELL prints them, and whether sources were read.
 MAKE = """
 from pathlib import Path
 from tenxor.backend.llvm import found
@@ -40,20 +40,20 @@ def run(site: Path, program: str) -> str:
 
 
 def record(site: Path) -> None:
-    """Do what installers do when all files are there."""
+    """Write the RECORD file, as installers do after copying all files."""
     lines = []
     for path in sorted(site.rglob("*.*")):
         if path.is_file() and path.name != "RECORD":
             digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).decode().rstrip("=")
             lines.append(f"{path.relative_to(site).as_posix()},sha256={digest},{path.stat().st_size}")
-    listed = site / f"tenxor-{tx.__version__}.dist-info" / "RECORD"
-    listed.parent.mkdir(exist_ok=True)
-    listed.write_text("\n".join([*lines, f"{listed.parent.name}/RECORD,,"]) + "\n")
+    record_file = site / f"tenxor-{tx.__version__}.dist-info" / "RECORD"
+    record_file.parent.mkdir(exist_ok=True)
+    record_file.write_text("\n".join([*lines, f"{record_file.parent.name}/RECORD,,"]) + "\n")
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A folder with an installed package."""
+    """Return a folder with the package installed."""
     shutil.copytree(Path(tx.__file__).parent, tmp_path / "tenxor", ignore=shutil.ignore_patterns("__pycache__", "shipped"))
     run(tmp_path, MAKE)
     time.sleep(0.02)  # so that times differ
@@ -61,52 +61,52 @@ def site(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_is_known_of_what_was_installed(site: Path) -> None:
+def test_hashes_of_an_intact_installation_are_known(site: Path) -> None:
     assert run(site, TELL) == "True"
 
 
-def changed(site: Path, seconds: float = 0.02) -> None:
+def change_source(site: Path, seconds: float = 0.02) -> None:
     time.sleep(seconds)
     content = (site / SOURCE).read_bytes()
     (site / SOURCE).write_bytes(content.replace(b"e", b"f", 1))  # as long as before
 
 
-def with_its_old_time(site: Path) -> None:
+def change_source_keeping_time(site: Path) -> None:
     status = (site / SOURCE).stat()
-    changed(site)
+    change_source(site)
     os.utime(site / SOURCE, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-def installed_otherwise(site: Path) -> None:
-    """Changed by who installed it, after it was made: the list has other hashes, and is younger."""
-    changed(site)
+def reinstall_changed(site: Path) -> None:
+    """Change a source and record it anew, so that RECORD has other hashes and is younger."""
+    change_source(site)
     time.sleep(0.02)
     record(site)
 
 
-def with_another(site: Path) -> None:
+def add_source(site: Path) -> None:
     (site / SOURCE).with_name("another.py").write_text("")
     time.sleep(0.02)
-    os.utime(site / f"tenxor-{tx.__version__}.dist-info" / "RECORD")  # it is in no list, however old it is
+    os.utime(site / f"tenxor-{tx.__version__}.dist-info" / "RECORD")  # RECORD does not list the new file
 
 
-def with_one_less(site: Path) -> None:
+def remove_source(site: Path) -> None:
     (site / "tenxor/rewrite/attention.py").unlink()
 
 
-def without_a_list(site: Path) -> None:
+def remove_record(site: Path) -> None:
     shutil.rmtree(site / f"tenxor-{tx.__version__}.dist-info")
 
 
-def where_nothing_was_made(site: Path) -> None:
+def remove_shipped(site: Path) -> None:
     shutil.rmtree(site / "tenxor/backend/llvm/shipped")
 
 
 @pytest.mark.parametrize(
-    "how", [changed, with_its_old_time, installed_otherwise, with_another, with_one_less, without_a_list, where_nothing_was_made]
+    "damage", [change_source, change_source_keeping_time, reinstall_changed, add_source, remove_source, remove_record, remove_shipped]
 )
-def test_is_not_known(how: object, site: Path) -> None:
-    """Then sources are read, and what is known by them is told from what was made."""
-    assert callable(how)
-    how(site)
+def test_hashes_are_unknown_after_a_change_of_the_installation(damage: object, site: Path) -> None:
+    """Sources are then read, and code made from other sources is not used."""
+    assert callable(damage)
+    damage(site)
     assert run(site, TELL) == "nothing"

@@ -1,4 +1,4 @@
-"""The interface of back ends: both keep what it promises, and which one is used is said once."""
+"""The interface of back ends: both fulfil it, and one environment variable selects the back end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BACKENDS: dict[str, Callable[[], Backend]] = {"llvm": Native, "interpreter": int
 
 
 def run(program: str, name: str | None, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A process of its own with this back end."""
+    """Run `program` in a process with this back end."""
     environment = {**os.environ, **environment}
     environment.pop("TENXOR_BACKEND", None)
     if name is not None:
@@ -34,17 +34,17 @@ def run(program: str, name: str | None, **environment: str) -> subprocess.Comple
     return python("-c", program, env=environment, well=False)
 
 
-class TestWhichIsUsed:
+class TestSelection:
     @pytest.mark.parametrize(("name", "used"), [(None, "llvm"), ("", "llvm"), *((n, n) for n in BACKENDS)])
-    def test_is_what_the_environment_says(self, name: str | None, used: str) -> None:
-        found = run("from tenxor.backend import backend; print(backend().name, type(backend()).__name__)", name)
-        assert found.stdout.split() == [used, type(BACKENDS[used]()).__name__], found.stderr
+    def test_environment_selects_the_back_end(self, name: str | None, used: str) -> None:
+        process = run("from tenxor.backend import backend; print(backend().name, type(backend()).__name__)", name)
+        assert process.stdout.split() == [used, type(BACKENDS[used]()).__name__], process.stderr
 
-    def test_is_one_that_there_is(self) -> None:
-        found = run("import tenxor", "cuda")
-        assert found.returncode != 0
+    def test_unknown_back_end_is_an_error(self) -> None:
+        process = run("import tenxor", "cuda")
+        assert process.returncode != 0
         message = "ArgumentError: TENXOR_BACKEND: there is no back end 'cuda'; choose one of llvm, interpreter"
-        assert found.stderr.splitlines()[-1].endswith(message)
+        assert process.stderr.splitlines()[-1].endswith(message)
 
     def test_the_interpreter_needs_no_llvm(self) -> None:
         program = """
@@ -57,16 +57,16 @@ tx.set_num_threads(3)
 print(tx.explain(y + 1)[:6], y.shape, x.tolist()[2], z.tolist(), tx.compile_counts())
 print([name for name in sys.modules if "llvm" in name])
 """
-        found = run(program, "interpreter", TENXOR_DEBUG="3")
-        assert found.stdout.splitlines() == [
+        process = run(program, "interpreter", TENXOR_DEBUG="3")
+        assert process.stdout.splitlines() == [
             "Tensor (2, 3) [4.0, 5.0, 6.0, 7.0] [0.0, 2.0, 0.0, 0.0, 0.0] (0, 0)",
             "[]",
-        ], found.stderr
-        assert "[interpreted]" in found.stderr and "kernel scatter" in found.stderr
+        ], process.stderr
+        assert "[interpreted]" in process.stderr and "kernel scatter" in process.stderr
 
 
-def prepared(monkeypatch: pytest.MonkeyPatch, name: str, t: tx.Tensor) -> tuple[Call, Pattern]:
-    """The only kernel of something pending, bound by a back end, and what it is given."""
+def bound_kernel(monkeypatch: pytest.MonkeyPatch, name: str, t: tx.Tensor) -> tuple[Call, Pattern]:
+    """Return the only kernel of a pending tensor, bound by a back end, with its pattern."""
     monkeypatch.setattr(chosen, "_backend", BACKENDS[name]())
     pattern = pattern_of([t.storage.node])
     (step,) = make_plan(pattern).steps
@@ -74,8 +74,8 @@ def prepared(monkeypatch: pytest.MonkeyPatch, name: str, t: tx.Tensor) -> tuple[
     return step.filling, pattern
 
 
-class OnlyOnce:
-    """What cannot be done twice, and what was said of it."""
+class StepRecorder:
+    """A step that cannot be repeated, with a record of its notifications."""
 
     is_done = False
 
@@ -83,57 +83,57 @@ class OnlyOnce:
         self.seen: list[object] = []
         self.done = partial(self.seen.append, "done")
 
-    def begun(self, rest: object) -> bool:
+    def begun(self, remaining: object) -> bool:
         self.seen.append("begun")
         return True
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-class TestALaunch:
-    def test_fills_what_it_is_given(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+class TestLaunch:
+    def test_launch_fills_the_given_buffer(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         x = tx.asarray(np.arange(24, dtype=np.float32).reshape(4, 6))
-        call, pattern = prepared(monkeypatch, name, x[1:, ::-2] * 2.5 + x[0, 3:])
+        call, pattern = bound_kernel(monkeypatch, name, x[1:, ::-2] * 2.5 + x[0, 3:])
         for _ in range(2):
             out = allocate(36)
             assert call.run(out, pattern) is False
             expected = np.arange(24).reshape(4, 6)
             assert out.typed(tx.float32)[:9].tolist() == (expected[1:, ::-2] * 2.5 + expected[0, 3:]).ravel().tolist()
 
-    def test_takes_offsets_and_numbers_as_they_come(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_launch_reads_offsets_and_scalars_at_each_call(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         rows = tx.arange(40).reshape(8, 5).realize()
-        call, _ = prepared(monkeypatch, name, rows[0] * 3)
+        call, _ = bound_kernel(monkeypatch, name, rows[0] * 3)
         for k in range(8):
             out = allocate(40)
             call.run(out, pattern_of([(rows[k] * k).storage.node]))
             assert out.typed(tx.int64)[:5].tolist() == [k * (5 * k + j) for j in range(5)]
 
     @pytest.mark.parametrize("count", [5, 3000])
-    def test_tells_of_its_own_indices_alone(self, name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Whoever launches the same meanwhile."""
+    def test_launch_reports_only_its_own_index_errors(self, name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Other threads launch the same kernel at the same time."""
         x = tx.arange(40).realize()
-        good, wrong = (tx.asarray(np.full(count, k)) for k in (39, 40))
-        call, _ = prepared(monkeypatch, name, x[good + 0] * 2 + 1)
-        given = [pattern_of([(x[i + 0] * 2 + 1).storage.node]) for i in (good, wrong)]
+        good, bad = (tx.asarray(np.full(count, k)) for k in (39, 40))
+        call, _ = bound_kernel(monkeypatch, name, x[good + 0] * 2 + 1)
+        patterns = [pattern_of([(x[i + 0] * 2 + 1).storage.node]) for i in (good, bad)]
 
         def launches(k: int) -> list[bool]:
-            return [call.run(allocate(8 * count), given[(k + j) % 2]) for j in range(20 if name == "llvm" else 2)]
+            return [call.run(allocate(8 * count), patterns[(k + j) % 2]) for j in range(20 if name == "llvm" else 2)]
 
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(launches, range(4)))
-        assert found == [[(k + j) % 2 == 1 for j in range(len(found[k]))] for k in range(4)]
+            results = list(pool.map(launches, range(4)))
+        assert results == [[(k + j) % 2 == 1 for j in range(len(results[k]))] for k in range(4)]
 
-    def test_calls_what_comes_then(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_launch_calls_done_afterwards(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         for count in (7, 3000):
-            call, pattern = prepared(monkeypatch, name, tx.arange(count).realize() + 1)
-            out, once = allocate(8 * count), OnlyOnce()
+            call, pattern = bound_kernel(monkeypatch, name, tx.arange(count).realize() + 1)
+            out, recorder = allocate(8 * count), StepRecorder()
             elements = out.typed(tx.int64)[:count]
-            assert call.run(out, pattern, once) is False
-            assert once.seen == ["done"] and elements.tolist() == list(range(1, count + 1))
+            assert call.run(out, pattern, recorder) is False
+            assert recorder.seen == ["done"] and elements.tolist() == list(range(1, count + 1))
 
 
-def test_the_interpreter_leaves_nothing_half_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    call, pattern = prepared(monkeypatch, "interpreter", tx.arange(5).realize() + 1)
-    out, stored, once = allocate(40), interpreter._Run.store, OnlyOnce()
+def test_interrupted_interpreter_leaves_the_output_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    call, pattern = bound_kernel(monkeypatch, "interpreter", tx.arange(5).realize() + 1)
+    out, stored, recorder = allocate(40), interpreter._Run.store, StepRecorder()
     elements = out.typed(tx.int64)[:5]
     elements[:] = range(50, 55)
 
@@ -144,5 +144,5 @@ def test_the_interpreter_leaves_nothing_half_done(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(interpreter._Run, "store", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        call.run(out, pattern, once)
-    assert not once.seen and elements.tolist() == [50, 51, 52, 53, 54]
+        call.run(out, pattern, recorder)
+    assert not recorder.seen and elements.tolist() == [50, 51, 52, 53, 54]

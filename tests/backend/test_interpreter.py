@@ -1,4 +1,4 @@
-"""The interpreter on loop IR made by hand."""
+"""The interpreter on hand-written loop IR."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from tenxor.ops.reductions import REDUCTIONS
 UNIT = Address((Term(0, "unit", -1),))
 
 
-def test_addresses_strides_tables_offsets_and_origins() -> None:
+def test_address_combines_strides_tables_offset_and_origin() -> None:
     x = np.arange(40.0)
-    place = Address((Term(0, "stride", 1), Term(1, "table", 0)), offset=2)
+    address = Address((Term(0, "stride", 1), Term(1, "table", 0)), offset=2)
     out = Address((Term(0, "stride", 3), Term(1, "unit", -1)))
-    body = (For(0, (For(1, (Store(0, out, Load(1, place, float64)),)),)),)
+    body = (For(0, (For(1, (Store(0, out, Load(1, address, float64)),)),)),)
     operands = (Operand(float64, True), Operand(float64, False))
     kernel = Kernel("copy", operands, 1, (), 5, (Axis(0, True, False), Axis(4, True, True)), (), body)
     result = np.full(8, -1.0)
@@ -43,11 +43,11 @@ def test_addresses_strides_tables_offsets_and_origins() -> None:
     assert result.tolist() == [-1, 24, 29, 25, 14, 19, 15, -1]
 
 
-def test_a_chain_of_views() -> None:
+def test_address_reads_through_a_view_chain() -> None:
     x = np.arange(6)
-    then = Address((Term(0, "stride", 3), Term(1, "stride", 4)))
-    place = Address((Term(0, "unit", -1),), 0, (1, 2), then)
-    body = (For(0, (Store(0, UNIT, Load(1, place, int64)),)),)
+    base_address = Address((Term(0, "stride", 3), Term(1, "stride", 4)))
+    address = Address((Term(0, "unit", -1),), 0, (1, 2), base_address)
+    body = (For(0, (Store(0, UNIT, Load(1, address, int64)),)),)
     kernel = Kernel("chain", (Operand(int64, True), Operand(int64, False)), 0, (), 6, (Axis(5, True, True),), (), body)
     result = np.zeros(5, np.int64)
     run(kernel, [result, x], [], [], [1, 3, 2, 1, 3, 5], [0, 0])  # transposed (2, 3), read as 6, without the first
@@ -64,7 +64,7 @@ def test_a_chain_of_views() -> None:
         (0, 0, 1, "f: position 0 in operand p1 of 0 elements"),
     ],
 )
-def test_an_access_outside_is_an_error(size: int, origin: int, extent: int, message: str) -> None:
+def test_access_outside_an_operand_raises_index_error(size: int, origin: int, extent: int, message: str) -> None:
     body = (For(0, (Store(0, UNIT, Load(1, UNIT, int8)),)),)
     kernel = Kernel("f", (Operand(int8, True), Operand(int8, False)), 0, (), 1, (Axis(0, True, True),), (), body)
     with pytest.raises(IndexError, match=message):
@@ -73,15 +73,15 @@ def test_an_access_outside_is_an_error(size: int, origin: int, extent: int, mess
         run(kernel, [np.zeros(2, np.int8), np.zeros(9, np.int8)], [], [], [3], [0, 0])
 
 
-def test_a_step_outside_of_a_table_is_an_error() -> None:
-    place = Address((Term(0, "table", 0),))
-    body = (For(0, (Store(0, UNIT, Load(1, place, int8)),)),)
+def test_access_outside_a_table_raises_index_error() -> None:
+    address = Address((Term(0, "table", 0),))
+    body = (For(0, (Store(0, UNIT, Load(1, address, int8)),)),)
     kernel = Kernel("f", (Operand(int8, True), Operand(int8, False)), 1, (), 1, (Axis(0, True, True),), (), body)
     with pytest.raises(IndexError, match="f: position 1 in table t0 of 1 elements"):
         run(kernel, [np.zeros(2, np.int8), np.zeros(9, np.int8)], [np.array([0])], [], [2], [0, 0])
 
 
-def test_numbers_and_positions() -> None:
+def test_scalars_and_positions_are_evaluated() -> None:
     value = apply(OPS["add"], (Position(Address((Term(0, "stride", 1),), 2)), cast(ScalarParameter(0, int8), int64)))
     kernel = Kernel(
         "f",
@@ -98,7 +98,7 @@ def test_numbers_and_positions() -> None:
     assert result.tolist() == [-50, -57, -64]
 
 
-def test_numbers_are_rounded_to_their_dtype() -> None:
+def test_scalars_are_rounded_to_their_dtype() -> None:
     for dtype, expected in (
         (float32, float(np.float32(0.1))),
         (float16, 0.0999755859375),
@@ -111,7 +111,7 @@ def test_numbers_are_rounded_to_their_dtype() -> None:
         assert result.tolist() == [expected]
 
 
-def test_a_reduction_starts_anew_wherever_it_is_initialised() -> None:
+def test_reduction_restarts_at_each_initialisation() -> None:
     total = REDUCTIONS["sum"]
     x = Load(1, Address((Term(0, "stride", 2), Term(1, "unit", -1))), int64)
     inner = For(1, (Update(0, (State(0, 0, int64) + x,)),))
@@ -132,7 +132,7 @@ def test_a_reduction_starts_anew_wherever_it_is_initialised() -> None:
     assert result.tolist() == [3, 12]
 
 
-def test_the_parts_of_a_state_change_together() -> None:
+def test_update_sets_all_states_at_once() -> None:
     best = REDUCTIONS["argmax"]
     a, i = State(0, 0, int64), State(0, 1, int64)
     swap = Update(0, (i, a + Const(1, int64)))

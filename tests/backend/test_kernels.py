@@ -1,4 +1,4 @@
-"""Kernels in memory are bounded: those of forgotten plans go, never while they run, and come back when they are asked for."""
+"""The number of kernels in memory is bounded: kernels of evicted plans are freed, never while they run, and made again on request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPERATIONS = (tx.add, tx.subtract, tx.multiply)
 
 
 def expression(number: int, x: Tensor) -> Tensor:
-    """One of many patterns."""
+    """Return one of many patterns, all of the same size."""
     result = x
     for _ in range(8):
         number, k = divmod(number, 3)
@@ -44,7 +44,7 @@ def expected(number: int, x: float) -> float:
 
 
 def forget() -> int:
-    """Let go of all kernels; how many are alive all the same."""
+    """Drop all kernels, and return how many are still alive."""
     realize_module.forget()
     compiler().kernels.forget()
     gc.collect()
@@ -52,8 +52,8 @@ def forget() -> int:
 
 
 @pytest.fixture
-def most(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """How many kernels may be alive, few."""
+def max_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Return the maximal number of live kernels, a low one."""
     monkeypatch.setattr(kernels, "RECENT", 5)
     bound = forget() + 20
     monkeypatch.setattr(realize_module, "MAX_KERNELS", bound)
@@ -62,22 +62,22 @@ def most(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 class TestKernels:
-    def test_are_bounded(self, most: int) -> None:
+    def test_number_of_kernels_is_bounded(self, max_kernels: int) -> None:
         x, counts = tx.full(7, 0.5).realize(), set[int]()
         for k in range(100):
             assert expression(k, x).tolist() == [expected(k, 0.5)] * 7
             counts.add(len(backend().kernels))
-        assert max(counts) == most
+        assert max(counts) == max_kernels
 
-    def test_of_one_plan_may_be_more_while_it_runs(self, most: int) -> None:
+    def test_running_plan_may_exceed_the_bound(self, max_kernels: int) -> None:
         x = tx.full(7, 0.5).realize()
         results = [expression(k, x) for k in range(60)]
         tx.realize(*results)
         assert [t.tolist() for t in results] == [[expected(k, 0.5)] * 7 for k in range(60)]
         expression(100, x).realize()
-        assert len(backend().kernels) <= most
+        assert len(backend().kernels) <= max_kernels
 
-    def test_that_were_freed_come_back(self, most: int) -> None:
+    def test_freed_kernel_is_made_again(self, max_kernels: int) -> None:
         x = tx.full(7, 0.5).realize()
         kernel, first = kernel_of(expression(0, x)), sum(tx.compile_counts())
         for k in range(80):
@@ -88,63 +88,63 @@ class TestKernels:
         assert kernel in backend().kernels and sum(tx.compile_counts()) == first + 81  # it was made, or found, again
         assert backend().listing(kernel)
 
-    def test_that_were_asked_for_last_outlive_their_plans(self, most: int) -> None:
+    def test_recent_kernels_outlive_their_plans(self, max_kernels: int) -> None:
         x = tx.full(7, 0.5).realize()
         for k in range(12):
             expression(k, x).realize()
         realize_module.forget()
-        made = sum(tx.compile_counts())
+        count = sum(tx.compile_counts())
         for k in range(7, 12):
             expression(k, x).realize()
-        assert sum(tx.compile_counts()) == made
+        assert sum(tx.compile_counts()) == count
         expression(6, x).realize()
-        assert sum(tx.compile_counts()) == made + 1
+        assert sum(tx.compile_counts()) == count + 1
 
-    def test_stay_while_they_run(self, most: int, threads: Callable[[int], None]) -> None:
-        """Plans are forgotten while a kernel runs in another thread, with Python's lock released."""
+    def test_running_kernel_is_not_freed(self, max_kernels: int, threads: Callable[[int], None]) -> None:
+        """Plans are dropped while a kernel runs in another thread, with the GIL released."""
         x = tx.full(1 << 20, 0.5, dtype=tx.float32).realize()
         expression(5, x).realize()
         kernel = kernel_of(expression(5, x))
         code = backend().kernels[kernel]
         assert isinstance(code, MachineCode)
-        running, go_on, run, found = threading.Event(), threading.Event(), code.call_free, list[float]()
+        running, go_on, run, results = threading.Event(), threading.Event(), code.call_free, list[float]()
 
-        def held(*arguments: object) -> None:
+        def run_when_released(*arguments: object) -> None:
             running.set()
             assert go_on.wait(60)
             run(*arguments)  # type: ignore[arg-type]
 
-        code.call_free = held
+        code.call_free = run_when_released
         del code
         threads(1)
-        thread = threading.Thread(target=lambda: found.extend(expression(5, x)[::1 << 18].tolist()))
+        thread = threading.Thread(target=lambda: results.extend(expression(5, x)[::1 << 18].tolist()))
         thread.start()
         assert running.wait(60)
         forget()
         assert kernel in backend().kernels
         go_on.set()
         thread.join()
-        assert found == [expected(5, 0.5)] * 4
+        assert results == [expected(5, 0.5)] * 4
         assert kernel not in backend().kernels
 
-    def test_that_are_equal_are_one_as_long_as_one_is_held(self) -> None:
-        made: list[Kernel] = []
+    def test_equal_kernels_share_code_while_it_is_referenced(self) -> None:
+        compiled: list[Kernel] = []
 
-        def make(kernel: Kernel) -> MachineCode:
-            made.append(kernel)
+        def compile_kernel(kernel: Kernel) -> MachineCode:
+            compiled.append(kernel)
             return compiler()._make(kernel)
 
-        own, kernel = kernels.Kernels(make), kernel_of(expression(3, tx.full(7, 0.5).realize()))
-        held = own.get(kernel)
-        own.forget()
-        assert own.get(kernel) is held and len(made) == 1
-        own.forget()
+        cache, kernel = kernels.Kernels(compile_kernel), kernel_of(expression(3, tx.full(7, 0.5).realize()))
+        held = cache.get(kernel)
+        cache.forget()
+        assert cache.get(kernel) is held and len(compiled) == 1
+        cache.forget()
         del held
-        assert not own.alive
-        own.get(kernel)
-        assert len(made) == 2
+        assert not cache.alive
+        cache.get(kernel)
+        assert len(compiled) == 2
 
-    def test_of_the_interpreter_are_bounded_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_number_of_interpreted_kernels_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kernels, "RECENT", 5)
         interpreter, x = Interpreter(), tx.full(7, 0.5).realize()
         for k in range(30):
@@ -152,37 +152,37 @@ class TestKernels:
         assert len(interpreter.kernels) == 5
 
     @pytest.mark.parametrize("cached", [True, False])
-    def test_are_unloaded(self, cached: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Their memory is given back as soon as nothing refers to one."""
+    def test_unreferenced_code_is_unloaded(self, cached: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The memory of code is freed with the last reference to it."""
         if not cached:
             monkeypatch.setenv("TENXOR_CACHE_DIR", "")
-        own = Compiler()
-        library = ref(own.get(kernel_of(expression(4, tx.full(7, 0.5).realize()))).library)
+        native = Compiler()
+        library = ref(native.get(kernel_of(expression(4, tx.full(7, 0.5).realize()))).library)
         assert library() is not None
-        own.kernels.forget()
-        assert library() is None and not own.kernels.alive
+        native.kernels.forget()
+        assert library() is None and not native.kernels.alive
 
-    def test_a_kernel_and_its_facts_share_their_code(self) -> None:
-        own = Compiler()
-        made = own.get(kernel_of(expression(4, tx.full(7, 0.5).realize())))
-        counts = own.compiled, own.loaded
-        again = own.get(made.facts)
-        assert again is not made and (again.address, again.library) == (made.address, made.library)
-        assert (own.compiled, own.loaded) == counts
-        library = ref(made.library)
-        del made
-        own.kernels.forget()
+    def test_kernel_and_its_facts_share_code(self) -> None:
+        native = Compiler()
+        code = native.get(kernel_of(expression(4, tx.full(7, 0.5).realize())))
+        counts = native.compiled, native.loaded
+        same_code = native.get(code.facts)
+        assert same_code is not code and (same_code.address, same_code.library) == (code.address, code.library)
+        assert (native.compiled, native.loaded) == counts
+        library = ref(code.library)
+        del code
+        native.kernels.forget()
         assert library() is not None  # as long as one of the two lives
-        del again
-        own.kernels.forget()
+        del same_code
+        native.kernels.forget()
         assert library() is None
 
 
 def run(program: str) -> str:
-    """What a process of its own prints, which must end well."""
-    done = python("-c", program)
-    assert not done.stderr
-    return done.stdout
+    """Return the output of a process, which must exit cleanly."""
+    process = python("-c", program)
+    assert not process.stderr
+    return process.stdout
 
 
 START = """
@@ -214,13 +214,13 @@ def resident():
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
 
 
-class TestAProcess:
-    def test_ends_well_with_kernels_freed_and_others_not(self) -> None:
+class TestProcess:
+    def test_process_exits_cleanly_after_freeing_kernels(self) -> None:
         program = START + "print(len({value(k) for k in range(100)}) > 10, len(backend().kernels) <= 32)"
         assert run(program) == "True True\n"
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-    def test_that_is_forked_frees_and_makes_its_own(self) -> None:
+    def test_forked_process_frees_and_makes_its_own_kernels(self) -> None:
         program = START + """
 first = [value(k) for k in range(60)]
 pid = os.fork()
@@ -233,8 +233,8 @@ if pid:
         assert run(program) == "both\n"
 
     @linux
-    def test_does_not_grow_with_the_patterns_it_meets(self) -> None:
-        """Each would keep 55 kB."""
+    def test_memory_does_not_grow_with_the_number_of_patterns(self) -> None:
+        """Each pattern would keep 55 kB."""
         program = START + RESIDENT + """
 for k in range(150):
     value(k)
@@ -246,8 +246,8 @@ print(resident() - before)
         assert int(run(program)) < 12_000_000
 
     @linux
-    def test_keeps_nothing_of_what_was_unloaded(self) -> None:
-        """LLVM keeps 4.5 kB of each until the whole goes."""
+    def test_unloaded_code_leaves_no_memory_behind(self) -> None:
+        """LLVM would keep 4.5 kB of each."""
         program = START + RESIDENT + """
 from tenxor.backend.llvm.compiler import ENTRY, compiler
 value(1)

@@ -1,4 +1,4 @@
-"""Little memory, and few threads, by the system's own limits: work ends, right or with an error, and nothing hangs."""
+"""Little memory and few threads by system limits: work ends with a right result or an error, and nothing hangs."""
 
 from __future__ import annotations
 
@@ -52,24 +52,24 @@ print(right, errors, *{str(w.message).split(' threads')[0] for w in told})
 """
 
 
-def ended(limit: str, value: int) -> subprocess.CompletedProcess[str]:
+def run_limited(limit: str, value: int) -> subprocess.CompletedProcess[str]:
     return python("-c", PROGRAM, limit, str(value), well=False)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much there is before")
-@pytest.mark.parametrize("more", [1 << k for k in range(16, 31, 2)])
-def test_with_so_many_more_bytes_it_ends(more: int) -> None:
-    done = ended("RLIMIT_AS", more)
-    if done.returncode:  # LLVM ends the process itself when it has no memory, and so may Python and what it loads
-        told = ("memory", "MemoryError", "Cannot allocate", "failed to map", "bad_alloc")
-        assert any(words in done.stderr for words in told), done.stderr[-2000:]
+@pytest.mark.parametrize("extra_bytes", [1 << k for k in range(16, 31, 2)])
+def test_process_ends_under_any_memory_limit(extra_bytes: int) -> None:
+    process = run_limited("RLIMIT_AS", extra_bytes)
+    if process.returncode:  # LLVM ends the process itself when it has no memory, and so may Python and what it loads
+        messages = ("memory", "MemoryError", "Cannot allocate", "failed to map", "bad_alloc")
+        assert any(words in process.stderr for words in messages), process.stderr[-2000:]
     else:
-        right, errors = map(int, done.stdout.split()[:2])
+        right, errors = map(int, process.stdout.split()[:2])
         assert right + errors == 10
-    assert more < 1 << 30 or (done.returncode == 0 and done.stdout.split()[0] == "10"), done.stderr[-2000:]
+    assert extra_bytes < 1 << 30 or (process.returncode == 0 and process.stdout.split()[0] == "10"), process.stderr[-2000:]
 
 
-def test_without_threads_it_is_right() -> None:
-    done = ended("RLIMIT_NPROC", 1)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.strip() == "10 0 tenxor: large work is shared by 1 of 4"
+def test_results_are_right_without_threads() -> None:
+    process = run_limited("RLIMIT_NPROC", 1)
+    assert process.returncode == 0, process.stderr[-2000:]
+    assert process.stdout.strip() == "10 0 tenxor: large work is shared by 1 of 4"

@@ -1,4 +1,4 @@
-"""Object files are made ready to run without LLVM; what is not known there is left to it."""
+"""Object files are linked without LLVM; unknown ones are left to LLVM."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ define i64 @second(i64 %x) {
   ret i64 %y
 }
 """
-NOBODYS = MODULE.replace("@labs", "@nobody_has_this")
+UNRESOLVED = MODULE.replace("@labs", "@nobody_has_this")
 WRITTEN = """
 @count = global i64 40
 @zeros = internal global [600 x i64] zeroinitializer, align 64
@@ -66,7 +66,7 @@ def image(text: str) -> bytes:
     return image_of(text, compiler.compiler().machine)
 
 
-def test_code_reaches_its_constants_its_functions_and_those_of_the_process() -> None:
+def test_linked_code_reaches_constants_functions_and_process_symbols() -> None:
     linked = linking.link(image(MODULE), ("first", "second"))
     assert linked is not None
     first, second = Function(linked["first"]), Function(linked["second"])
@@ -74,7 +74,7 @@ def test_code_reaches_its_constants_its_functions_and_those_of_the_process() -> 
     assert second(-5) == 5
 
 
-def test_code_has_memory_to_write() -> None:
+def test_linked_code_writes_its_globals() -> None:
     linked = linking.link(image(WRITTEN), ("first", "count"))
     assert linked is not None
     first = Function(linked["first"])
@@ -83,7 +83,7 @@ def test_code_has_memory_to_write() -> None:
 
 
 @pytest.mark.parametrize("text", [MODULE, WRITTEN])
-def test_it_can_be_run_and_not_be_written(text: str) -> None:
+def test_linked_code_is_executable_and_read_only(text: str) -> None:
     linked = linking.link(image(text), ("first",))
     assert linked is not None
     lines = Path("/proc/self/maps").read_text().splitlines()
@@ -92,7 +92,7 @@ def test_it_can_be_run_and_not_be_written(text: str) -> None:
     assert rights == "r-xp"
 
 
-def test_its_memory_goes_with_the_last_reference() -> None:
+def test_code_memory_is_freed_with_the_last_reference() -> None:
     linked = linking.link(image(MODULE), ("first",))
     assert linked is not None
     memory, address = ref(linked), linked["first"]
@@ -107,37 +107,37 @@ def truncated(content: bytes) -> bytes:
     return content[: len(content) // 2]
 
 
-def of_another_machine(content: bytes) -> bytes:
+def for_another_machine(content: bytes) -> bytes:
     return content[:18] + struct.pack("<H", 183) + content[20:]
 
 
-def of_other_places(content: bytes) -> bytes:
-    """With a kind of relocation that is not known."""
-    count, at = struct.unpack_from("<H", content, 60)[0], struct.unpack_from("<Q", content, 40)[0]
+def with_unknown_relocation(content: bytes) -> bytes:
+    """Return the object file with an unknown kind of relocation."""
+    count, table = struct.unpack_from("<H", content, 60)[0], struct.unpack_from("<Q", content, 40)[0]
     changed = bytearray(content)
     for k in range(count):
-        kind, begin, size = (struct.unpack_from("<" + f, content, at + 64 * k + o)[0] for f, o in (("I", 4), ("Q", 24), ("Q", 32)))
+        kind, begin, size = (struct.unpack_from("<" + f, content, table + 64 * k + o)[0] for f, o in (("I", 4), ("Q", 24), ("Q", 32)))
         if kind == 4:
-            for place in range(begin, begin + size, 24):
-                struct.pack_into("<I", changed, place + 8, 9)
+            for entry in range(begin, begin + size, 24):
+                struct.pack_into("<I", changed, entry + 8, 9)
     return bytes(changed)
 
 
-@pytest.mark.parametrize("change", [truncated, of_another_machine, of_other_places, lambda content: b"no object file" * 9])
-def test_what_is_not_known_is_left_to_llvm(change: Callable[[bytes], bytes]) -> None:
+@pytest.mark.parametrize("change", [truncated, for_another_machine, with_unknown_relocation, lambda content: b"no object file" * 9])
+def test_unknown_object_files_are_left_to_llvm(change: Callable[[bytes], bytes]) -> None:
     assert linking.link(change(image(MODULE)), ("first",)) is None
 
 
-@pytest.mark.parametrize("text", [NOBODYS, PER_THREAD])
-def test_so_is_what_needs_more(text: str) -> None:
+@pytest.mark.parametrize("text", [UNRESOLVED, PER_THREAD])
+def test_unresolved_and_thread_local_symbols_are_left_to_llvm(text: str) -> None:
     assert linking.link(image(text), ("first",)) is None
 
 
-def test_a_function_that_is_not_there_is_not_found() -> None:
+def test_missing_function_is_not_linked() -> None:
     assert linking.link(image(MODULE), ("first", "third")) is None
 
 
-def test_memory_that_the_system_does_not_let_run_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_executable_memory_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(nbytes: int, code: int, content: Callable[[int], bytes]) -> None:
         raise OSError("no")
 
@@ -145,23 +145,23 @@ def test_memory_that_the_system_does_not_let_run_is_no_error(monkeypatch: pytest
     assert linking.link(image(MODULE), ("first",)) is None
 
 
-def test_llvm_links_what_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The values are the same."""
+def test_code_linked_by_llvm_gives_equal_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values are those of the own linker."""
     x = tx.linspace(0.0, 5.0, 1000).realize()
-    right = np.sin(x.to_numpy()) * 3 - 1
+    expected = np.sin(x.to_numpy()) * 3 - 1
     monkeypatch.setattr(compiler, "link", lambda image, symbols: None)
-    made = Compiler()
-    monkeypatch.setattr(compiler, "_compiler", made)
+    native = Compiler()
+    monkeypatch.setattr(compiler, "_compiler", native)
     tx.realize(tx.ones(3))
-    found = tx.sin(x) * 3 - 1
-    np.testing.assert_allclose(found.to_numpy(), right, rtol=1e-14, atol=1e-14)
-    assert made._linker.attempts > 0
+    actual = tx.sin(x) * 3 - 1
+    np.testing.assert_allclose(actual.to_numpy(), expected, rtol=1e-14, atol=1e-14)
+    assert native._linker.attempts > 0
 
 
-def test_every_kernel_is_linked_here(tmp_path: Path) -> None:
-    """Also products, reductions, tables and threads: in a process that finds all of them on disk LLVM is not loaded.
+def test_all_kernels_are_linked_without_llvm(tmp_path: Path) -> None:
+    """A process that finds all kernels on disk, also products, reductions, tables and threads, does not load LLVM.
 
-    In a folder of its own: of that of all tests other processes take away what is old, where there is too much.
+    The test uses its own cache folder: other processes may evict files from the shared one.
     """
     program = """
 import sys
@@ -173,6 +173,6 @@ for t in (x @ x.T, tx.softmax(x), tx.sin(x), tx.exp(x), x.T + 1, x.oindex[[1, 5]
 print(sum(name == "llvmlite.binding" for name in sys.modules), tx.compile_counts()[0])
 """
     environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path)}
-    run = [python("-c", program, env=environment) for _ in range(2)]
-    assert run[1].stdout.split() == ["0", "0"]
+    processes = [python("-c", program, env=environment) for _ in range(2)]
+    assert processes[1].stdout.split() == ["0", "0"]
 

@@ -1,4 +1,4 @@
-"""Machine code against the interpreter, kernel by kernel, on memory that ends where reading further would crash."""
+"""Machine code compared with the interpreter, kernel by kernel, on memory directly before a page without rights."""
 
 from __future__ import annotations
 
@@ -38,37 +38,37 @@ BOUND = {
 
 
 def tensor(values: Any, dtype: DType) -> Tensor:
-    """A tensor in memory."""
+    """Return a tensor in memory."""
     return Tensor._of(in_memory(np.asarray(values), dtype))
 
 
 def agree(*tensors: Tensor, **options: Any) -> list[Kernel]:
-    """Compute pending tensors by both back ends, which must agree; the kernels that it took."""
+    """Compute pending tensors by both back ends, which must agree, and return the kernels."""
     return check(*(t.storage.node for t in tensors), **options)
 
 
-def ordered(x: Array) -> Array:
-    """Floats as integers in the same order: neighbours differ by one."""
+def order_of(x: Array) -> Array:
+    """Return floats as integers in the same order: neighbours differ by 1."""
     bits = x.view(f"i{x.itemsize}").astype(np.int64)
     return np.where(bits < 0, np.int64(np.iinfo(f"i{x.itemsize}").min) - bits, bits)
 
 
 def within(dtype: DType) -> Any:
-    """A comparison that allows as many units in the last place as this dtype's elementary functions may be off."""
+    """Return a comparison within the error bound of the elementary functions of this dtype."""
 
-    def compare(found: Array, expected: Array) -> None:
-        shift = 16 if dtype is bfloat16 else 0  # it is seen as float32, whose last 16 bits are zeros
-        assert np.array_equal(np.isnan(found), np.isnan(expected))
+    def compare(actual: Array, expected: Array) -> None:
+        shift = 16 if dtype is bfloat16 else 0  # it is stored as float32, whose last 16 bits are zeros
+        assert np.array_equal(np.isnan(actual), np.isnan(expected))
         numbers = ~np.isnan(expected)
-        off = np.abs(ordered(found[numbers]) - ordered(expected[numbers])) >> shift
-        assert not off.size or off.max() <= BOUND[dtype.name], f"{off.max()} units off"
+        errors = np.abs(order_of(actual[numbers]) - order_of(expected[numbers])) >> shift
+        assert not errors.size or errors.max() <= BOUND[dtype.name], f"{errors.max()} units off"
 
     return compare
 
 
 class TestRandomGraphs:
     @pytest.mark.parametrize("block", range(8))
-    def test_of_any_dtypes(self, block: int) -> None:
+    def test_random_graphs_of_any_dtype_agree(self, block: int) -> None:
         kernels = []
         for seed in range(100 * block, 100 * block + 50):
             try:
@@ -79,23 +79,23 @@ class TestRandomGraphs:
 
 
 class TestTails:
-    """All lengths, so all masks, for each size of element."""
+    """All lengths, and so all masks, for each element size."""
 
     @pytest.mark.parametrize("dtype", [uint8, int16, float16, bfloat16, float32, int64, float64], ids=str)
-    def test_of_every_length(self, dtype: DType) -> None:
+    def test_tails_of_every_length_agree(self, dtype: DType) -> None:
         rng = np.random.default_rng(5)
         for n in LENGTHS:
             x, y = (tensor(rng.integers(0, 50, n), dtype) for _ in range(2))
             agree(x + y, x[::-1] * y, tx.less(x, y), (x - y).sum(), x.astype(tx.float64) + 1)
             if n:
                 agree(x.argmax(), tx.max(x), x.oindex[rng.permutation(n).tolist()] + y)
-            whole = tx.full((2 * n + 1,), 7, dtype=dtype)  # pending, and written in every way
-            whole[1::2] = x
-            whole[:n] = y
-            agree(whole)
+            target = tx.full((2 * n + 1,), 7, dtype=dtype)  # pending, and written in every way
+            target[1::2] = x
+            target[:n] = y
+            agree(target)
 
     @pytest.mark.parametrize("dtype", [boolean, bfloat16, float32, int64], ids=str)
-    def test_of_rows_and_columns(self, dtype: DType) -> None:
+    def test_tails_of_rows_and_columns_agree(self, dtype: DType) -> None:
         rng = np.random.default_rng(6)
         for n in LENGTHS:
             x = tensor(rng.integers(0, 2, (3, n)), dtype)
@@ -103,8 +103,8 @@ class TestTails:
             agree(tx.cumulative_sum(x, axis=1), tx.cumulative_sum(x, axis=0))
             agree(x.astype(float32) - x.sum(axis=1, keepdims=True))
 
-    def test_memory_is_read_to_its_very_end_and_no_further(self) -> None:
-        x = tensor(np.arange(4096), uint8)  # a whole page, before one that cannot be read
+    def test_memory_is_read_to_its_end_and_no_further(self) -> None:
+        x = tensor(np.arange(4096), uint8)  # a full page, followed by a page without rights
         for start in range(4090, 4096):
             agree(x[start:] + 1, x[start - 64 :].sum(), x[start - 127 :][::-1] + 1, x[start - 3 :: 2] + 1)
 
@@ -136,7 +136,7 @@ def special_values(dtype: DType) -> list[Any]:
 class TestOperations:
     @pytest.mark.parametrize("dtype", FLOATS, ids=str)
     @pytest.mark.parametrize("name", [n for n in ELEMENTARY if OPS[n].arity == 1])
-    def test_elementary_functions_within_their_bounds(self, name: str, dtype: DType) -> None:
+    def test_elementary_functions_agree_within_their_bounds(self, name: str, dtype: DType) -> None:
         rng = np.random.default_rng(7)
         numbers = [
             rng.uniform(-1, 1, 90),
@@ -146,7 +146,7 @@ class TestOperations:
         ]
         agree(Tensor._compute(OPS[name], tensor(np.concatenate(numbers), dtype)), compare=within(dtype))
 
-    def test_scalars_of_every_dtype_are_arguments(self) -> None:
+    def test_scalars_of_every_dtype_are_kernel_arguments(self) -> None:
         for dtype in ALL:
             x = tensor(np.ones(9), dtype)
             for value in special_values(dtype):
@@ -155,13 +155,13 @@ class TestOperations:
                     assert not numbers, f"{value} is part of the code\n{kernel}"
 
 
-def close(found: Array, expected: Array) -> None:
-    assert np.allclose(found, expected, rtol=1e-5 if found.dtype == np.float32 else 1e-12, atol=1e-6, equal_nan=True)
+def close(actual: Array, expected: Array) -> None:
+    assert np.allclose(actual, expected, rtol=1e-5 if actual.dtype == np.float32 else 1e-12, atol=1e-6, equal_nan=True)
 
 
 class TestReductions:
     @pytest.mark.parametrize("name", sorted(REDUCTIONS))
-    def test_over_every_choice_of_axes_of_many_views(self, name: str) -> None:
+    def test_reductions_over_all_axes_of_many_views_agree(self, name: str) -> None:
         rng = np.random.default_rng(8)
         x = tensor(rng.integers(-3, 4, (5, 6, 7)), int64)
         f = tensor(rng.integers(-3, 4, (5, 6, 7)), float32)
@@ -181,7 +181,7 @@ class TestReductions:
                     agree(v._reduce(REDUCTIONS[name], name, axis, False))
 
     @pytest.mark.parametrize("dtype", ALL, ids=str)
-    def test_of_all_dtypes_with_their_extremes(self, dtype: DType) -> None:
+    def test_reductions_of_extreme_values_of_all_dtypes_agree(self, dtype: DType) -> None:
         rng = np.random.default_rng(9)
         values = np.array(special_values(dtype), dtype.compute.numpy)
         if dtype.is_float or dtype.is_complex:  # their sums are exact
@@ -196,22 +196,22 @@ class TestReductions:
                     agree(x._reduce(REDUCTIONS[name], name, axis, False))
 
     @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-    def test_round_as_little_as_they_may(self, dtype: DType) -> None:
+    def test_sums_round_within_the_error_bound(self, dtype: DType) -> None:
         rng = np.random.default_rng(10)
         eps = np.finfo(dtype.compute.numpy).eps
         for shape in ((3, 1000), (1000, 3), (2, 17)):
             numbers = rng.normal(size=shape)
             for axis in (0, 1):
                 scale = np.abs(numbers).sum(axis=axis).max() * shape[axis] * eps
-                last = {"float16": 2.0**-10, "bfloat16": 2.0**-7}.get(dtype.name, 0.0)
+                unit = {"float16": 2.0**-10, "bfloat16": 2.0**-7}.get(dtype.name, 0.0)
 
-                def near(found: Array, expected: Array, scale: float = scale, last: float = last) -> None:
-                    assert np.allclose(found, expected, rtol=last, atol=scale)
+                def near(actual: Array, expected: Array, scale: float = scale, unit: float = unit) -> None:
+                    assert np.allclose(actual, expected, rtol=unit, atol=scale)
 
                 agree(tensor(numbers, dtype).sum(axis=axis), compare=near)
 
     @pytest.mark.parametrize("name", ["argmax", "argmin"])
-    def test_the_first_of_equals_is_found_and_nan_before_all(self, name: str) -> None:
+    def test_argmax_returns_first_of_equals_and_prefers_nan(self, name: str) -> None:
         rng = np.random.default_rng(11)
         for n in (1, 2, 15, 16, 17, 64, 65, 200):
             numbers = rng.integers(0, 3, (4, n)).astype(np.float64)
@@ -220,19 +220,19 @@ class TestReductions:
             numbers[3] = -inf if name == "argmax" else inf
             for dtype in FLOATS:
                 x = tensor(numbers, dtype)
-                found = x._reduce(REDUCTIONS[name], name, 1, False)
-                agree(found, x.T._reduce(REDUCTIONS[name], name, 0, False))
-                assert content(found.storage.node).tolist() == getattr(np, name)(numbers, axis=1).tolist()
+                result = x._reduce(REDUCTIONS[name], name, 1, False)
+                agree(result, x.T._reduce(REDUCTIONS[name], name, 0, False))
+                assert content(result.storage.node).tolist() == getattr(np, name)(numbers, axis=1).tolist()
 
     @pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
-    def test_running_ones(self, name: str) -> None:
+    def test_scans_of_views_agree(self, name: str) -> None:
         rng = np.random.default_rng(12)
         for dtype in (uint8, int64, float16, float32):
             x = tensor(rng.integers(0, 3, (6, 35)), dtype)
             for v in (x, x.T, x[::-1, ::3], x.reshape(7, 30), x.oindex[[5, 5, 0]]):
                 agree(v._scan(name, "scan", -1, None))
 
-    def test_the_users_own(self) -> None:
+    def test_user_reductions_agree(self) -> None:
         x = tensor(np.arange(1, 36).reshape(5, 7), int64)
         for axis in (0, 1, None):
             agree(tx.reduce(lambda acc, e: 3 * acc - e, x, axis=axis, initial=1))
@@ -244,7 +244,7 @@ class TestReductions:
 
 
 class TestFusion:
-    def test_rows(self) -> None:
+    def test_fused_row_reductions_agree(self) -> None:
         x = tensor(np.random.default_rng(13).integers(-8, 8, (5, 40)), float32)
         top = x.max(axis=1, keepdims=True)
         for y in (x - top, (x - top) / tx.maximum(x - top, -3).sum(axis=1, keepdims=True), x == top):
@@ -252,20 +252,20 @@ class TestFusion:
         (kernel,) = agree(tx.exp(x - top) / tx.exp(x - top).sum(axis=1, keepdims=True), compare=close)
         assert len(kernel.accumulators) == 2
 
-    def test_distances(self) -> None:
+    def test_distances_read_float32_operands_once(self) -> None:
         rng = np.random.default_rng(14)
         a, b = tensor(rng.integers(0, 17, (6, 20)), float32), tensor(rng.integers(0, 17, (9, 20)), float32)
         (kernel,) = agree(((a[:, None] - b[None]) ** 2).sum(-1))
         assert sorted(o.dtype.name for o in kernel.operands) == ["float32"] * 3
 
-    def test_what_is_computed_on_a_view_of_what_is_computed(self) -> None:
+    def test_views_of_computed_values_agree(self) -> None:
         x = tensor(np.arange(60).reshape(3, 4, 5), int64)
         agree(((x + 1).T.reshape(12, 5)[::-1] * 2).reshape(60)[3:50:2] - 1)
         agree((x * 2).oindex[[2, 0], None, [4, 4, 1]] + (x - 1)[:2, :, :3])
         agree((x + x.sum(axis=0)).max(axis=(0, 2)) + (x.sum(axis=(0, 2)) - x[0, :, 0]))
 
     @pytest.mark.parametrize("rank", range(1, 7))
-    def test_no_axis_is_forgotten(self, rank: int) -> None:
+    def test_permuted_tensors_of_rank_1_to_6_agree(self, rank: int) -> None:
         shape = (2, 3, 2, 3, 2, 3)[:rank]
         x = tensor(np.arange(prod(shape)).reshape(shape), int64)
         order = tuple(np.random.default_rng(rank).permutation(rank).tolist())
@@ -273,7 +273,7 @@ class TestFusion:
         inverse = tuple(np.argsort(order).tolist())
         agree(x + y.permute_dims(inverse)[::-1], x.T * 2, y.sum(axis=0), tx.cumulative_sum(y, axis=-1))
 
-    def test_positions(self) -> None:
+    def test_kernels_that_read_positions_agree(self) -> None:
         i = tx.arange(30)
         agree(
             i.reshape(5, 6).T * 2 + 1,
@@ -303,19 +303,19 @@ TARGETS = {
 class TestStores:
     @pytest.mark.parametrize("dtype", [uint8, bfloat16, float32, int64], ids=str)
     @pytest.mark.parametrize("name", TARGETS)
-    def test_reach_their_elements_and_no_other(self, name: str, dtype: DType) -> None:
+    def test_stores_change_their_elements_and_no_other(self, name: str, dtype: DType) -> None:
         model = np.arange(60).reshape(3, 4, 5)
         t = tensor(model, dtype) + 0  # pending, so that the store is
         target = TARGETS[name](t)
         values = tensor(100 + np.arange(target.size).reshape(target.shape), dtype)
         target._write(values)
         agree(t)
-        places = TARGETS[name](tx.asarray(model)).to_numpy().reshape(-1)  # element n is n
+        positions = TARGETS[name](tx.asarray(model)).to_numpy().reshape(-1)  # element n is n
         expected = np.arange(60)
-        expected[places] = 100 + np.arange(target.size)
+        expected[positions] = 100 + np.arange(target.size)
         assert t.to_numpy().reshape(-1).tolist() == expected.tolist()
 
-    def test_of_what_was_read_from_there(self) -> None:
+    def test_overlapping_stores_read_the_old_content(self) -> None:
         for write in (
             lambda t: t[1:]._write(t[:-1]),
             lambda t: t[:-1]._write(t[1:]),
@@ -327,7 +327,7 @@ class TestStores:
             write(t)
             agree(t)
 
-    def test_into_bytes_seen_as_another_dtype(self) -> None:
+    def test_stores_through_views_of_another_dtype(self) -> None:
         t = tensor(np.arange(24), int64) + 0
         t.view(tx.uint8)[3::8] = 1
         t.view(tx.float32)[:4] = tensor([1.5, -2.0, 0.0, 4.0], float32)
@@ -337,7 +337,7 @@ class TestStores:
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("dtype", [int16, float32, int64, tx.complex64, tx.complex128], ids=str)
 @pytest.mark.parametrize("step", [-4, -3, -2, -1, 2, 3, 4])
-def test_the_rest_of_a_row_is_read_in_steps_as_the_row_is(step: int, dtype: DType) -> None:
+def test_tail_of_a_strided_row_needs_no_gather(step: int, dtype: DType) -> None:
     for n in LENGTHS[2:]:
         x = tensor(np.arange((n - 1) * abs(step) + 1), dtype)
         (kernel,) = agree(x[::step] * x[::step])
@@ -348,27 +348,27 @@ def test_the_rest_of_a_row_is_read_in_steps_as_the_row_is(step: int, dtype: DTyp
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("times", [2, 3, 4])
 @pytest.mark.parametrize("length", [1, 3, 5, 8, 9, 40])
-def test_what_is_repeated_a_few_times_has_lanes_along_the_longer_loop(times: int, length: int) -> None:
-    """With lanes along the repetitions most would be idle."""
+def test_few_repetitions_put_lanes_along_the_longer_loop(times: int, length: int) -> None:
+    """Lanes along the few repetitions would be mostly idle."""
     x, y = tensor(np.arange(3 * length).reshape(3, length), float32), tensor(np.arange(3 * length * times).reshape(3, -1), float32)
     repeated = x.expand_dims(2).expand(3, length, times)
     (kernel,) = agree(y.reshape(3, length, times) * repeated)
-    lanes = [axis for axis, its in enumerate(kernel.axes) if its.vector]
+    lanes = [axis for axis, properties in enumerate(kernel.axes) if properties.vector]
     steps = [t.how for s in statements(kernel.body) if isinstance(s, Store) for t in s.address.terms if t.axis in lanes]
     assert steps == (["near"] if 3 * length >= 2 * times else ["unit"])
 
 
-def test_what_costs_much_is_written_once() -> None:
+def test_expensive_code_is_not_duplicated() -> None:
     x = tensor(np.ones(40), float32)
     kernels = [planned([t.storage.node])[0][1] for t in (tx.exp(x), tx.exp(x).sum())]
     texts = [emit(k, Target(32)) for k in kernels if k is not None]
-    alone, reduced = (text.count("llvm.fma.v8f32") - 1 for text in texts)  # less the declaration
-    assert reduced == 3 * alone  # steps of two vectors, and then single ones
+    elementwise, reduced = (text.count("llvm.fma.v8f32") - 1 for text in texts)  # less the declaration
+    assert reduced == 3 * elementwise  # steps of two vectors, and then single ones
 
 
-def test_the_oracle_is_asked() -> None:
-    """What is compared is not twice the same: a kernel that computes something else is told."""
+def test_check_detects_a_wrong_kernel() -> None:
+    """`check` compares two independent results."""
     x = tensor(np.arange(40), int64)
     wrong: Node = (x + 1).storage.node
     with pytest.raises(AssertionError, match="element 3"):
-        check(wrong, compare=lambda found, expected: assert_same(found + (np.arange(40) == 3), expected))
+        check(wrong, compare=lambda actual, expected: assert_same(actual + (np.arange(40) == 3), expected))

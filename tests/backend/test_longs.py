@@ -1,4 +1,4 @@
-"""64-bit integers as doubles: the nearest of each, in vectors of any length, whatever instructions there are for it."""
+"""Conversion of 64-bit integers to the nearest doubles, in vectors of any length, with and without instructions for it."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ EDGES = [0, 1, *[(1 << k) + more for k in (31, 32, 33, 51, 52, 53, 54, 62, 63) f
 
 
 def numbers(low: int, high: int, draw: random.Random) -> list[int]:
-    """Edges, halves between two doubles and what is beside them, and numbers of all lengths."""
-    found = [sign * n for n in EDGES for sign in (1, -1)]
+    """Return edge cases, halves between two doubles with their neighbours, and integers of all bit lengths."""
+    values = [sign * n for n in EDGES for sign in (1, -1)]
     for _ in range(3000):
         n = draw.getrandbits(draw.randrange(1, 65))
-        beyond = max(n.bit_length() - 53, 0)
-        half = n >> beyond << beyond | (1 << beyond >> 1)
-        found += [sign * m for m in (n, half, half + 1, half - 1) for sign in (1, -1)]
-    draw.shuffle(found)
-    return [n for n in (low, high, *found) if low <= n <= high]
+        excess_bits = max(n.bit_length() - 53, 0)
+        half = n >> excess_bits << excess_bits | (1 << excess_bits >> 1)
+        values += [sign * m for m in (n, half, half + 1, half - 1) for sign in (1, -1)]
+    draw.shuffle(values)
+    return [n for n in (low, high, *values) if low <= n <= high]
 
 
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("nbytes", [0, 16, 32, None], ids=["alone", "16", "32", "here"])
 @pytest.mark.parametrize("dtype", [tx.int64, tx.uint64], ids=str)
-def test_are_the_nearest(nbytes: int | None, dtype: tx.DType, monkeypatch: pytest.MonkeyPatch) -> None:
-    every = numbers(int(dtype.lowest), int(dtype.highest), random.Random(str(dtype)))
-    x = tx.asarray(np.array(every, dtype=str(dtype)))
+def test_int64_converts_to_the_nearest_float64(nbytes: int | None, dtype: tx.DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = numbers(int(dtype.lowest), int(dtype.highest), random.Random(str(dtype)))
+    x = tx.asarray(np.array(values, dtype=str(dtype)))
     if nbytes == 0:
         use(monkeypatch, current()._replace(vector_bytes=0))
     elif nbytes is not None:
         vectors(monkeypatch, nbytes)
-    expected = [float(n).hex() for n in every]  # Python rounds to the nearest, of two to the even one
+    expected = [float(n).hex() for n in values]  # Python rounds to the nearest, of two to the even one
     assert [y.hex() for y in x.astype(tx.float64).tolist()] == expected
     assert [y.hex() for y in (x[::-1] * 1.0).tolist()] == expected[::-1]
     for count in range(1, 40):

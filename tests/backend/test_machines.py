@@ -1,7 +1,7 @@
-"""Kernels for machines of many kinds, given as a `Target`.
+"""Kernels for many kinds of machines, given as a `Target`.
 
-Where this processor has the instructions, both back ends compute them, and agree; else LLVM makes their code, which is
-looked at. The names of the tests say which.
+If this processor has the instructions, both back ends run the kernels and must agree; else LLVM only assembles the code,
+which is inspected. The test ids say which.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from tests.machines import use
 
 from .assembled import assembled
 from .pairs import whole
-from .test_agreement import CASES, ELEMENTARY, check_equal, check_near, crossed, ordered
+from .test_agreement import CASES, ELEMENTARY, check_equal, check_near, operand_pairs, order_of
 from .test_scatter import Case
 from .twins import Array, Compare, assert_same, check
 
 pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
 
 HAS = {name for name, has in binding.get_host_cpu_features().items() if has}
-NEEDS = {  # of the instructions that each is said to have, those that tell its level
+NEEDS = {  # the features that identify the level of each machine
     "scalar": {"sse2"},
     "sse": {"sse2"},
     "avx2": {"avx2", "bmi2", "f16c", "fma", "lzcnt", "movbe"},
@@ -54,14 +54,14 @@ run = pytest.mark.parametrize("name", RUN, ids=HERE)
 made = pytest.mark.parametrize("name", MADE, ids=ELSEWHERE)
 
 
-def near(found: Array, expected: Array) -> None:
-    """Within four units in the last place: two for each back end's elementary functions, and no more for what follows them."""
-    if found.dtype.kind == "c":
-        check_near(found, expected, 20)
+def near(actual: Array, expected: Array) -> None:
+    """Check that results differ by at most four units in the last place, two for the elementary functions of each back end."""
+    if actual.dtype.kind == "c":
+        check_near(actual, expected, 20)
         return
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
-    steps = np.abs(ordered(np.nan_to_num(found)) - ordered(np.nan_to_num(expected)))
-    assert steps.max() <= 4, (found[steps > 4][:5], expected[steps > 4][:5])
+    np.testing.assert_array_equal(np.isnan(actual), np.isnan(expected))
+    steps = np.abs(order_of(np.nan_to_num(actual)) - order_of(np.nan_to_num(expected)))
+    assert steps.max() <= 4, (actual[steps > 4][:5], expected[steps > 4][:5])
 
 
 def softmaxes() -> list[Tensor]:
@@ -136,7 +136,7 @@ WORK: dict[str, tuple[Callable[[], Sequence[Tensor] | Iterator[Tensor]], Compare
 
 
 def kernels_for(target: Target, roots: Sequence[Node]) -> Iterator[Kernel]:
-    """The kernels that compute pending nodes on a machine."""
+    """Return the kernels that compute pending nodes on a machine."""
     nodes = fuse(pending(roots), roots, target)
     for node in nodes:
         if node.op not in (EMPTY, REINTERPRET):
@@ -145,7 +145,7 @@ def kernels_for(target: Target, roots: Sequence[Node]) -> Iterator[Kernel]:
 
 @both
 @pytest.mark.parametrize("work", WORK)
-def test_kernels(work: str, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_kernels_run_or_assemble_on_each_machine(work: str, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     make, compare = WORK[work]
     if name in RUN:
         use(monkeypatch, NAMED[name])
@@ -157,7 +157,7 @@ def test_kernels(work: str, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 @pytest.mark.parametrize("name", ["avx512", "neon"])
-def test_threads_meet_on_each_processor(name: str, tmp_path: Path) -> None:
+def test_thread_code_assembles_for_each_processor(name: str, tmp_path: Path) -> None:
     text = sharing.text(NAMED[name])
     assert {"avx512": "@llvm.x86.sse2.pause()", "neon": "@llvm.aarch64.hint(i32 1)"}[name] in text
     assert assembled(name, [text], tmp_path, b"take_pieces")
@@ -169,27 +169,27 @@ CHOSEN = [
 ]
 
 
-def pending_operation(k: int) -> Node:
+def operation_node(k: int) -> Node:
     op, dtype = CHOSEN[k]
-    return elementwise(op.name, *(tensor(x, dtype) for x in crossed(op, dtype)))
+    return elementwise(op.name, *(tensor(x, dtype) for x in operand_pairs(op, dtype)))
 
 
 @cache
 def oracle(k: int) -> Node:
-    """The result of an operation by the interpreter, which is the same for all machines."""
-    node = pending_operation(k)
+    """Return the result of an operation by the interpreter, equal for all machines."""
+    node = operation_node(k)
     compute(node)
     return node
 
 
 @run
-def test_every_operation_on_some_dtype(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operations_agree_on_each_machine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, NAMED[name])
     for k, (op, dtype) in enumerate(CHOSEN):
         ulps = 0 if op.name not in ELEMENTARY and op.formula is None else 3 if op.formula else 2
         if dtype.is_complex and (op.name in ELEMENTARY or op.cost > 3):
             ulps = 500 if op.name == "pow" else 20
-        ours = pending_operation(k)
+        ours = operation_node(k)
         realize(ours)
         try:
             check_equal(ours, oracle(k), ulps)
@@ -198,45 +198,45 @@ def test_every_operation_on_some_dtype(name: str, monkeypatch: pytest.MonkeyPatc
 
 
 @run
-def test_scatters_take_values_in_their_order(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scatters_agree_on_each_machine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, NAMED[name])
     for seed in range(2000, 2012):
         check(Case(seed).node())
 
 
 @run
-def test_every_float16_there_and_back(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the processor converts none itself: all of them, all halfway between two, and what is next to those."""
+def test_float16_conversions_round_trip_on_each_machine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test takes all float16, the midpoints between them and their neighbours, also without conversion instructions."""
     use(monkeypatch, NAMED[name])
-    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
-    wide = tx.asarray(every).astype(float32).to_numpy()
+    all_float16 = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    wide = tx.asarray(all_float16).astype(float32).to_numpy()
     with np.errstate(all="ignore"):
-        expected = every.astype(np.float32)
+        expected = all_float16.astype(np.float32)
         halfway = (expected[1:] + expected[:-1]) / 2
         floats = np.concatenate([halfway, *(np.nextafter(halfway, np.float32(end)) for end in (-np.inf, np.inf))])
         floats = np.append(floats, np.float32([65519.996, 65520, 1e9, np.inf, -np.inf, np.nan, 2**-25, 1e-30]))
         narrow = floats.astype(np.float16)
     np.testing.assert_array_equal(wide, expected)
     np.testing.assert_array_equal(np.signbit(wide), np.signbit(expected))
-    found = tx.asarray(floats).astype(float16).to_numpy()
-    np.testing.assert_array_equal(found, narrow)
-    np.testing.assert_array_equal(np.signbit(found), np.signbit(narrow))
+    actual = tx.asarray(floats).astype(float16).to_numpy()
+    np.testing.assert_array_equal(actual, narrow)
+    np.testing.assert_array_equal(np.signbit(actual), np.signbit(narrow))
 
 
 def text_for(name: str, t: Tensor) -> str:
     return "\n".join(emit(k, NAMED[name]) for k in kernels_for(NAMED[name], [t.storage.node]))
 
 
-def test_one_lane_is_no_vector() -> None:
-    """But for products, whose tiles hold vectors of one."""
+def test_scalar_machine_gets_no_vectors() -> None:
+    """Only the tiles of products hold vectors, of one lane."""
     x, flat = whole(70, 130), whole(1000)
     for t in (x + 1, x.sum(axis=0), x.sum(axis=1), tx.softmax(x), x.argmax(axis=1), x + x.T[:70, :70].sum(), flat[::2]):
         assert " x float>" not in text_for("scalar", t + 0)
     assert set(re.findall(r"<(\d+) x ", text_for("scalar", whole(20, 30) @ whole(30, 40)))) == {"1"}
 
 
-def test_instructions_are_those_of_the_machine() -> None:
-    """A table in registers where they are permuted; lines asked for where there are any; 12 rows where registers are many."""
+def test_code_uses_the_instructions_of_the_machine() -> None:
+    """The code permutes tables in registers and prefetches cache lines on machines with such instructions."""
     t, p = tx.tanh(whole(70)), whole(40, 300) @ whole(300, 200)
     assert [("vpermi2var" in text_for(name, t), "avx2.permps" in text_for(name, t)) for name in ("avx512", "avx2", "sse")] == [
         (True, False),
@@ -249,24 +249,24 @@ def test_instructions_are_those_of_the_machine() -> None:
     assert ["define ptx_kernel void @kernel(" in text_for("ptx", p), "spir_kernel" in text_for("spirv", p)] == [True, True]
 
 
-def test_memory_is_asked_for_as_what_it_is() -> None:
-    """Threads of a GPU need not find out where each pointer leads."""
+def test_gpu_code_accesses_global_memory_directly() -> None:
+    """A generic access would look up the address space of each pointer."""
     machine, x = machine_of(NAMED["ptx"]), whole(70, 30)
     for t in (x + whole(30), x.sum(axis=1), x[:, tx.asarray([3, 1])]):
         code: str = machine.emit_assembly(binding.parse_assembly(text_for("ptx", t)))
         assert set(re.findall(r"\t(ld|st)\.([a-z]+)", code)) == {("ld", "global"), ("st", "global"), ("ld", "param")}
 
 
-def test_a_tile_of_neon_stays_in_its_registers() -> None:
-    """Twelve rows of two vectors: 24 products a step, of which none waits on the stack."""
+def test_product_tile_fits_the_neon_registers() -> None:
+    """Twelve rows of two vectors are 24 products per step, without spills to the stack."""
     machine = machine_of(NAMED["neon"])
     code: str = machine.emit_assembly(binding.parse_assembly(text_for("neon", whole(40, 300) @ whole(300, 200))))
-    most = max(re.split(r"\n(?=\.L)", code), key=lambda block: block.count("fmla"))
-    assert most.count("fmla") == 24 and "[sp" not in most
+    loop = max(re.split(r"\n(?=\.L)", code), key=lambda block: block.count("fmla"))
+    assert loop.count("fmla") == 24 and "[sp" not in loop
 
 
-def test_steps_through_windows_need_no_masks() -> None:
-    """Where vectors of columns lie in one run each they are loaded whole; else they are packed."""
+def test_steps_through_windows_use_no_masks() -> None:
+    """A vector of columns within one run is loaded directly; others are packed."""
     machine = machine_of(NAMED["avx512"])
     code: str = machine.emit_assembly(binding.parse_assembly(text_for("avx512", tx.conv2d(whole(2, 3, 12, 58), whole(16, 3, 3, 3)))))
     steps = [block for block in re.split(r"\n(?=\.L)", code) if block.count("vfmadd") == 24]

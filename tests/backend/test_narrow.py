@@ -1,4 +1,4 @@
-"""Sums of narrow integers and truth values in blocks of 32 bits or 16: none overflows, whatever is added and however it lies."""
+"""Sums of narrow integers and bools in blocks with 32-bit or 16-bit accumulators: none overflows, for any values and strides."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def any_values(dtype: DType, *shape: int) -> Tensor:
 
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("length", LENGTHS)
-def test_machine_code_and_interpreter_agree(length: int, dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_of_narrow_dtypes_agree(length: int, dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(narrow, "BLOCK_ELEMENTS", 96)  # several, of which the last is not whole
     x = any_values(dtype, 3, length)
     views: list[Callable[[Tensor], Tensor]] = [lambda t: t, lambda t: t[:, ::-1], lambda t: t[::-1, ::2], lambda t: t[:, 1:]]
@@ -45,8 +45,8 @@ def test_machine_code_and_interpreter_agree(length: int, dtype: DType, monkeypat
 
 
 @pytest.mark.parametrize("dtype", NARROW)
-def test_no_block_overflows(dtype: DType) -> None:
-    """The largest and the smallest of elements, as many as fill some blocks."""
+def test_sums_of_extreme_narrow_values_do_not_overflow(dtype: DType) -> None:
+    """The rows hold extreme values, and span several blocks."""
     for value in (dtype.highest, dtype.lowest):
         for length in (narrow.BLOCK_ELEMENTS - 1, narrow.BLOCK_ELEMENTS, 3 * narrow.BLOCK_ELEMENTS + 5):
             x = tx.full((2, length), value, dtype=dtype).realize()
@@ -55,7 +55,7 @@ def test_no_block_overflows(dtype: DType) -> None:
             assert x[:, ::-1].sum(axis=1).tolist() == [int(value) * length] * 2
 
 
-def test_comparisons_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_of_comparisons_match_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(0).normal(size=(5, 70_001)).astype(np.float32)
     values[2, ::7] = np.nan
     x = tx.asarray(values)
@@ -64,7 +64,7 @@ def test_comparisons_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (x == x).sum().item() == (values == values).sum()
 
 
-def test_only_what_is_narrow_and_long_has_two_states() -> None:
+def test_only_long_rows_of_narrow_dtypes_have_two_states() -> None:
     from tests.kernel.helpers import kernel_of
 
     from_memory = current().streamed

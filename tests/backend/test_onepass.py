@@ -1,4 +1,4 @@
-"""A matrix that is read once for two products: the bits are those of two kernels, and what the interpreter makes of it."""
+"""Single-pass fusion of two products of one matrix: the bits are those of two kernels, and the values those of the interpreter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .twins import check
 
 pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
 
-# What is done with a matrix, a vector along its rows, and one along its columns.
+# A program on a matrix, a vector along its rows, and a vector along its columns.
 Make = Callable[[Tensor, Tensor, Tensor], Tensor]
 ONCE: dict[str, Make] = {
     "there and back": lambda x, v, y: x.T @ (x @ v),
@@ -38,7 +38,7 @@ ONCE: dict[str, Make] = {
     "rows by their largest": lambda x, v, y: (x - x.max(axis=1, keepdims=True)).sum(axis=0),
     "the largest of rows": lambda x, v, y: (x * (x * v).sum(axis=1, keepdims=True)).max(axis=0),
 }
-OF_FLOATS: dict[str, Make] = {
+FLOATS_ONLY: dict[str, Make] = {
     "logistic": lambda x, v, y: x.T @ (tx.sigmoid(x @ v) - y),
     "softened": lambda x, v, y: x.T @ (tx.exp(-tx.abs(x @ v)) / (1 + y * y)),
     "gradient": lambda x, v, y: tx.grad(lambda v: ((x @ v - y) ** 2).mean())(v),
@@ -55,8 +55,8 @@ TWICE: dict[str, Make] = {
 }
 
 
-def is_one_pass(kernel: Kernel) -> bool:
-    """Whether a kernel has a loop whose rows are reduced each, before they are taken together."""
+def is_single_pass(kernel: Kernel) -> bool:
+    """Return whether a kernel has a loop that reduces each row before it combines the rows."""
     return any(isinstance(s, For) and s.whole for s in kernel.body)
 
 
@@ -64,18 +64,18 @@ def kernels_of(t: Tensor) -> list[Kernel]:
     return [kernel for _, kernel in planned([t.storage.node]) if kernel is not None]
 
 
-def operands(rows: int, columns: int, dtype: DType, *, whole: bool = False) -> list[Tensor]:
+def operands(rows: int, columns: int, dtype: DType, *, integers: bool = False) -> list[Tensor]:
     random = np.random.default_rng(rows * columns)
     shapes = ((rows, columns), (columns,), (rows,))
-    made = [random.integers(-3, 4, shape) if whole else random.normal(size=shape) for shape in shapes]
+    arrays = [random.integers(-3, 4, shape) if integers else random.normal(size=shape) for shape in shapes]
     if dtype.is_complex:
-        made = [x + 1j * random.integers(-3, 4, x.shape) for x in made]
-    return [Tensor._of(in_memory(np.asarray(values), dtype)) for values in made]
+        arrays = [x + 1j * random.integers(-3, 4, x.shape) for x in arrays]
+    return [Tensor._of(in_memory(np.asarray(values), dtype)) for values in arrays]
 
 
 def bits(t: Tensor) -> object:
-    found = np.asarray(t)
-    return found.shape, found.tobytes()
+    array = np.asarray(t)
+    return array.shape, array.tobytes()
 
 
 @pytest.fixture(autouse=True)
@@ -95,82 +95,82 @@ SIZES = [(9, 5), (9, 65), (70, 257), (150, 5)]
 
 
 @pytest.mark.parametrize("nbytes", [0, 32, 64])
-@pytest.mark.parametrize("name", [*ONCE, *OF_FLOATS])
-def test_the_bits_are_those_of_two_kernels(monkeypatch: pytest.MonkeyPatch, name: str, nbytes: int) -> None:
+@pytest.mark.parametrize("name", [*ONCE, *FLOATS_ONLY])
+def test_single_pass_has_the_bits_of_two_kernels(monkeypatch: pytest.MonkeyPatch, name: str, nbytes: int) -> None:
     nbytes = min(nbytes, current().vector_bytes)
     machine = current()._replace(vector_bytes=nbytes, registers=32 if nbytes == 64 else 16)
     for dtype in (float32, float64):
         for sizes in SIZES:
-            found = []
+            results = []
             for matrix in (0, 1 << 40):
                 use(monkeypatch, tuned(machine, passes={"large": matrix, "least": matrix}))
-                made = (ONCE | OF_FLOATS)[name](*operands(*sizes, dtype))
-                assert any(map(is_one_pass, kernels_of(made))) == (matrix == 0)
-                found.append(bits(made))
-            assert found[0] == found[1], (dtype, sizes)
+                result = (ONCE | FLOATS_ONLY)[name](*operands(*sizes, dtype))
+                assert any(map(is_single_pass, kernels_of(result))) == (matrix == 0)
+                results.append(bits(result))
+            assert results[0] == results[1], (dtype, sizes)
 
 
 @pytest.mark.usefixtures("_any_matrix")
 @pytest.mark.parametrize(
     ("name", "dtype"), [(name, d) for name in ONCE for d in ALL if d.kind != "bool" and not (d.is_complex and "largest" in name)]
 )
-def test_as_the_interpreter_makes_them(name: str, dtype: DType) -> None:
-    """Of whole numbers, whose sums are the same in any order."""
+def test_single_pass_matches_the_interpreter(name: str, dtype: DType) -> None:
+    """The operands are integers, whose sums are equal in any order."""
     for sizes in ((9, 33), (20, 5), (1, 7), (7, 1), *(() if "largest" in name else ((0, 5), (5, 0)))):
-        check(ONCE[name](*operands(*sizes, dtype, whole=True)).storage.node)
+        check(ONCE[name](*operands(*sizes, dtype, integers=True)).storage.node)
 
 
 @pytest.mark.usefixtures("_any_matrix")
-class TestWhichAre:
+class TestSelection:
     @pytest.mark.parametrize("name", ONCE)
-    def test_one_kernel_that_reads_each_row_where_it_is_summed(self, name: str) -> None:
-        (kernel,) = [kernel for kernel in kernels_of(ONCE[name](*operands(20, 33, float64))) if is_one_pass(kernel)]
+    def test_single_pass_kernel_reads_each_row_once(self, name: str) -> None:
+        (kernel,) = [kernel for kernel in kernels_of(ONCE[name](*operands(20, 33, float64))) if is_single_pass(kernel)]
         assert kernel.split < 0 and "as a whole" in str(kernel) and "kept0" in str(kernel)
 
     @pytest.mark.parametrize("name", TWICE)
-    def test_not_what_others_need_or_another_matrix(self, name: str) -> None:
-        assert not any(map(is_one_pass, kernels_of(TWICE[name](*operands(20, 33, float64)))))
+    def test_other_readers_or_another_matrix_prevent_a_single_pass(self, name: str) -> None:
+        assert not any(map(is_single_pass, kernels_of(TWICE[name](*operands(20, 33, float64)))))
 
-    def test_not_what_is_a_result_itself(self) -> None:
+    def test_requested_intermediate_prevents_a_single_pass(self) -> None:
         x, v, _ = operands(20, 33, float64)
         u = x @ v
-        found = planned([u.storage.node, (x.T @ u).storage.node])
-        assert len(found) == 2 and not any(is_one_pass(kernel) for _, kernel in found if kernel)
+        kernels = planned([u.storage.node, (x.T @ u).storage.node])
+        assert len(kernels) == 2 and not any(is_single_pass(kernel) for _, kernel in kernels if kernel)
 
-    def test_not_where_a_near_cache_holds_the_matrix(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_matrix_in_a_near_cache_prevents_a_single_pass(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rows, columns = 30, 20
         for matrix, once in ((rows * columns * 8, True), (rows * columns * 8 + 1, False)):
             tune(monkeypatch, passes={"large": matrix, "least": matrix})
             x, v, _ = operands(rows, columns, float64)
-            assert any(map(is_one_pass, kernels_of(x.T @ (x @ v)))) == once
+            assert any(map(is_single_pass, kernels_of(x.T @ (x @ v)))) == once
 
-    def test_not_where_a_few_rows_are_more_than_a_near_cache_holds(self) -> None:
+    def test_rows_longer_than_a_near_cache_prevent_a_single_pass(self) -> None:
         longest = current().passes.row // 8
         for columns, once in ((longest, True), (longest + 1, False)):
             x, v = tx.zeros((20, columns)).realize(), tx.zeros(columns).realize()
-            assert any(map(is_one_pass, kernels_of(x.T @ (x @ v)))) == once
+            assert any(map(is_single_pass, kernels_of(x.T @ (x @ v)))) == once
 
-    def test_not_where_threads_would_share_the_columns(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        most = current().sharing.longest
-        for threads, columns, once in ((1, most + 1, True), (2, most, True), (2, most + 1, False)):
+    def test_columns_shared_by_threads_prevent_a_single_pass(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        max_columns = current().sharing.longest
+        for threads, columns, once in ((1, max_columns + 1, True), (2, max_columns, True), (2, max_columns + 1, False)):
             use(monkeypatch, tuned(current(), passes={"large": 0})._replace(threads=threads))
             tx.set_num_threads(threads)
             x, v = tx.zeros((20, columns)).realize(), tx.zeros(columns).realize()
-            assert any(map(is_one_pass, kernels_of(x.T @ (x @ v)))) == once
+            assert any(map(is_single_pass, kernels_of(x.T @ (x @ v)))) == once
 
-    def test_a_norm_of_it_is_another_kernel(self) -> None:
+    def test_norm_of_a_single_pass_result_is_another_kernel(self) -> None:
         x, v, _ = operands(20, 33, float64)
         first, *others = kernels_of(tx.linalg.norm(x.T @ (x @ v)))
-        assert is_one_pass(first) and len(others) == 1
+        assert is_single_pass(first) and len(others) == 1
 
-    def test_all_shapes_share_a_kernel(self) -> None:
+    def test_single_pass_kernels_of_all_shapes_are_equal(self) -> None:
         kernels = {kernels_of(x.T @ (x @ v))[0] for x, v, _ in (operands(*sizes, float64) for sizes in ((20, 33), (9, 256), (100, 5)))}
         assert len(kernels) == 1
 
 
 @pytest.mark.parametrize("rows", [8, 9, 700])
-def test_the_work_is_that_of_the_rows(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    """As they are read once; not as often as there are columns."""
+def test_work_of_a_single_pass_counts_each_row_once(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """Each row is read once, not once per column."""
     tune(monkeypatch, passes={"large": 0})
     x, v, _ = operands(rows, 40, float64)
     root = (x.T @ (x @ v)).storage.node

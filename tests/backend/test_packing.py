@@ -1,4 +1,4 @@
-"""What products read while they pack it, or instead of packing it: windows in runs, and what is gathered."""
+"""Operands that products pack, or read directly: windows in runs, and gathers."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small
 @pytest.mark.parametrize("nbytes", VECTORS)
 @pytest.mark.parametrize(("width", "packed"), [(7, True), (13, True), (15, False), (18, False), (35, False)])
 @pytest.mark.parametrize("masks", [False, True])  # as far as there are any
-def test_columns_of_windows_lie_in_runs(width: int, packed: bool, nbytes: int, masks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_are_read_in_runs_of_columns(width: int, packed: bool, nbytes: int, masks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
     if not masks:
         use(monkeypatch, current()._replace(features=current().features - {"avx512f"}))
     blocks(monkeypatch)
     weight = whole(5, 3, 2, 3, seed=1)
     for height in (2, 3, 5):
-        found = product(tx.conv2d(whole(2, 3, height + 1, width + 2), weight))
-        assert found.right.runs and found.right.packed == packed
-    one = product(tx.conv1d(whole(12, 3, width + 2), weight[:, :, 0]))  # all images lie in one row
-    assert one.right.runs
+        result = product(tx.conv2d(whole(2, 3, height + 1, width + 2), weight))
+        assert result.right.runs and result.right.packed == packed
+    row = product(tx.conv1d(whole(12, 3, width + 2), weight[:, :, 0]))  # all images lie in one row
+    assert row.right.runs
     for dtype in (float64, int64, float16):  # one lies otherwise than registers hold it
         product(tx.conv2d(whole(2, 3, 5, width + 2, dtype=dtype), weight.astype(dtype)))
 
 
 @pytest.mark.parametrize("nbytes", VECTORS)
 @pytest.mark.parametrize("seed", range(3))
-def test_two_values_a_step_in_runs(seed: int, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has a place of its own for the steps of a panel across two runs."""
+def test_products_of_two_window_operands_read_runs(seed: int, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each operand has its own offsets for the steps of a panel across two runs."""
     vectors(monkeypatch, nbytes)
     blocks(monkeypatch)
     a, b = (whole(2, 4, 21 + seed, seed=2 * seed + k).windows(2, 2)[None] for k in range(2))
     p, q = (whole(4, 2, 2, seed=9 * seed + k)[:, :, None, None] for k in range(2))
-    found = product((a * p + b * q).sum(axis=(1, 4)))
-    assert found.right.runs and len(found.right.values) == 2
+    result = product((a * p + b * q).sum(axis=(1, 4)))
+    assert result.right.runs and len(result.right.values) == 2
 
 
 @pytest.mark.parametrize("nbytes", VECTORS)
-def test_gathers_are_read_as_they_are_packed(nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gathers_are_packed_directly(nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
     blocks(monkeypatch, **SMALL)
     a, b = whole(25, 11), whole(11, 37, seed=1)
@@ -73,7 +73,7 @@ def test_gathers_are_read_as_they_are_packed(nbytes: int, monkeypatch: pytest.Mo
         (a[tx.abs(i) + 25 - tx.abs(i)] @ b).realize()
 
 
-def test_whatever_lies_in_runs() -> None:
+def test_gathered_and_strided_runs_agree() -> None:
     x = whole(3, 5, 40)
     picked = x.oindex[:, :, [0, 1, 2, 5, 6, 30, 31, 39, 4]]
     product(tx.einsum("oc,ncw->onw", whole(6, 5), picked[:, :, None].expand(3, 5, 4, 9).reshape(3, 5, 36)))
@@ -83,11 +83,11 @@ def test_whatever_lies_in_runs() -> None:
 
 @pytest.mark.parametrize("nbytes", VECTORS)
 @pytest.mark.parametrize("width", [3, 4, 7, 12, 20])
-def test_runs_are_as_long_as_the_vectors_need_whatever_a_side_reads(width: int, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two values a step need no shorter runs than one, and states of bytes have more lanes than what is read."""
+def test_runs_fill_vectors_for_several_values_and_narrow_states(width: int, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two values per step need no shorter runs than one, and byte states have more lanes than the operands."""
     vectors(monkeypatch, nbytes)
     for dtype in (float64, float32):
-        one, two = (whole(2, 4, width + 1, dtype=dtype, seed=k).windows(2, 2)[None] for k in range(2))
-        by, also = (whole(4, 2, 2, dtype=dtype, seed=k)[:, :, None, None] for k in (2, 3))
-        product((one * by + two * also).sum(axis=(1, 4)))
-        assert product((one < by).any(axis=(1, 4))).right.runs
+        x, y = (whole(2, 4, width + 1, dtype=dtype, seed=k).windows(2, 2)[None] for k in range(2))
+        p, q = (whole(4, 2, 2, dtype=dtype, seed=k)[:, :, None, None] for k in (2, 3))
+        product((x * p + y * q).sum(axis=(1, 4)))
+        assert product((x < p).any(axis=(1, 4))).right.runs

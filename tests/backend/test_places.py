@@ -1,4 +1,4 @@
-"""The semaphores of other systems: assembled for these, and run here by way of this system's own."""
+"""Code for the semaphores of other systems: assembled for them, and run here on the semaphores of this system."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ wait:
   ret i32 %broken
 }
 """
-HERE = {  # what a function of another system does, by those of this one
+HERE = {  # functions of other systems, implemented by those of this system
     "declare ptr @dispatch_semaphore_create(i64)": """define internal ptr @dispatch_semaphore_create(i64 %count) {
       %made = call ptr @made()
       ret ptr %made
@@ -79,14 +79,14 @@ def text_for(triple: str) -> str:
 
 
 @pytest.mark.parametrize("triple", SYSTEMS)
-def test_it_is_assembled_for_each_system(triple: str) -> None:
+def test_semaphore_code_assembles_for_each_system(triple: str) -> None:
     machine = machine_of(compiler().target._replace(processor=Processor(triple, "", "")))
     assert len(image_of(text_for(triple), machine)) > 1000
     assert {f.name for f in binding.parse_assembly(text_for(triple)).functions if f.linkage.name == "external"} >= set(sharing.FUNCTIONS)
 
 
 @pytest.mark.parametrize("triple", SYSTEMS[2:])
-def test_loops_are_shared_by_the_calls_of_each_system(triple: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loops_are_shared_with_the_semaphores_of_each_system(triple: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = text_for(triple).replace("aarch64.hint(i32 1)", "x86.sse2.pause()").replace("aarch64.hint(i32)", "x86.sse2.pause()")
     for declared, defined in HERE.items():
         text = text.replace(declared, defined)
@@ -106,15 +106,15 @@ def test_loops_are_shared_by_the_calls_of_each_system(triple: str, monkeypatch: 
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="only Linux lets one say where threads run")
-def test_helpers_wake_up_apart_from_the_caller_and_are_free_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    before, told = tx.num_threads(), []
-    place = system.place_apart
+def test_workers_wake_on_other_cpus_and_are_unpinned_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, placements = tx.num_threads(), []
+    place_apart = system.place_apart
 
-    def noted(those: list[int], allowed: frozenset[int]) -> None:
-        place(those, allowed)
-        told.extend([(os.sched_getaffinity(h), allowed) for h in those])
+    def record_placement(those: list[int], allowed: frozenset[int]) -> None:
+        place_apart(those, allowed)
+        placements.extend([(os.sched_getaffinity(h), allowed) for h in those])
 
-    monkeypatch.setattr(places, "place_apart", noted)
+    monkeypatch.setattr(places, "place_apart", record_placement)
     tx.set_num_threads(1)
     try:
         tx.set_num_threads(3)
@@ -122,24 +122,24 @@ def test_helpers_wake_up_apart_from_the_caller_and_are_free_then(monkeypatch: py
         for _ in range(3):
             time.sleep(0.02)
             assert np.array_equal((tx.asarray(a) @ tx.asarray(a)).to_numpy(), a @ a)
-        mine = os.sched_getaffinity(0)
-        assert len(told) == 6 and all(allowed == mine for _, allowed in told)
-        assert all(len(where) == max(1, len(mine) - 1) and where <= mine for where, _ in told)
+        allowed_cpus = os.sched_getaffinity(0)
+        assert len(placements) == 6 and all(allowed == allowed_cpus for _, allowed in placements)
+        assert all(len(cpus) == max(1, len(allowed_cpus) - 1) and cpus <= allowed_cpus for cpus, _ in placements)
         end = time.monotonic() + 20
         ids = [helper.native_id for helper in helpers._pool.helpers]  # type: ignore[union-attr]
-        while any(os.sched_getaffinity(k or 0) != mine for k in ids) and time.monotonic() < end:
+        while any(os.sched_getaffinity(k or 0) != allowed_cpus for k in ids) and time.monotonic() < end:
             monkeypatch.setattr(helpers, "SLEEP_AFTER_S", 100.0)  # nobody is placed any more; who was, and still sleeps, is woken up
             assert np.array_equal((tx.asarray(a) @ tx.asarray(a)).to_numpy(), a @ a)
-        assert [os.sched_getaffinity(k or 0) for k in ids] == [mine, mine]
+        assert [os.sched_getaffinity(k or 0) for k in ids] == [allowed_cpus, allowed_cpus]
     finally:
         tx.set_num_threads(before)
 
 
-def word(place: places.MachinePlace, where: int) -> int:
-    return ctypes.c_int64.from_address(place.address + where).value
+def word(place: places.MachinePlace, offset: int) -> int:
+    return ctypes.c_int64.from_address(place.address + offset).value
 
 
-def test_it_says_who_sleeps() -> None:
+def test_shared_memory_counts_sleeping_workers() -> None:
     before = tx.num_threads()
     tx.set_num_threads(1)
     try:
@@ -157,8 +157,8 @@ def test_it_says_who_sleeps() -> None:
         tx.set_num_threads(before)
 
 
-def test_callers_that_come_at_once_come_one_at_a_time() -> None:
-    """As machine code calls, which has no lock."""
+def test_concurrent_callers_share_loops_one_at_a_time() -> None:
+    """The callers are machine code, which holds no lock."""
     counted = "define void @kernel(ptr %sum, i64 %begin, i64 %end, i64 %worker) {\n %n = sub i64 %end, %begin\n"
     counted += " %before = atomicrmw add ptr %sum, i64 %n monotonic\n ret void\n}"
     code = compiler()._link(compiler()._image(counted), ("kernel",))
@@ -168,37 +168,37 @@ def test_callers_that_come_at_once_come_one_at_a_time() -> None:
     helper = threading.Thread(target=place.serve, args=(1,))
     helper.start()
 
-    def call(its: ctypes.c_int64) -> None:
+    def call(total: ctypes.c_int64) -> None:
         for _ in range(500):
-            share(place.address, code["kernel"], ctypes.addressof(its), 0, 1000, 7, 1)
+            share(place.address, code["kernel"], ctypes.addressof(total), 0, 1000, 7, 1)
 
-    callers = [threading.Thread(target=call, args=(its,)) for its in sums]
+    callers = [threading.Thread(target=call, args=(total,)) for total in sums]
     for caller in callers:
         caller.start()
     for caller in callers:
         caller.join()
     place.close(1)
     helper.join()
-    assert [its.value for its in sums] == [500_000] * 4
+    assert [total.value for total in sums] == [500_000] * 4
 
 
 @pytest.mark.parametrize("lacking", ["nobody says where", "nobody may be moved", "one CPU"])
-def test_where_threads_cannot_be_placed_they_are_left_alone(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_are_not_moved_if_they_cannot_be_placed(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     moved = []
-    monkeypatch.setattr(os, "sched_setaffinity", lambda *given: moved.append(given), raising=False)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *args: moved.append(args), raising=False)
     if lacking == "nobody says where":
         monkeypatch.setattr(system, "_current_cpu_getter", lambda: system._unknown_cpu)
     elif lacking == "nobody may be moved":
-        monkeypatch.setattr(os, "sched_setaffinity", lambda *given: Path("/no/such/file").stat())
-    place = frozenset({0} if lacking == "one CPU" else {0, 1, 2})
+        monkeypatch.setattr(os, "sched_setaffinity", lambda *args: Path("/no/such/file").stat())
+    cpus = frozenset({0} if lacking == "one CPU" else {0, 1, 2})
     if lacking == "one CPU":
         monkeypatch.setattr(system, "_current_cpu_getter", lambda: lambda: 0)
-    system.place_apart([1234567], place)
+    system.place_apart([1234567], cpus)
     assert not moved
 
 
-def test_no_helper_is_asked_for_what_is_done_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where only Python's locks are to be had, a write in place is no shared loop: a signal could be heard in the middle."""
+def test_uninterruptible_write_uses_no_worker_without_semaphores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Python's locks alone, a write in place is not shared: a signal could interrupt it half-way."""
     before = tx.num_threads()
     tx.set_num_threads(1)
     without_semaphores(monkeypatch)

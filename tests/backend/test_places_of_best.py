@@ -1,4 +1,4 @@
-"""Places of the largest and the smallest are kept in 32 bits where they fit, and are the same: of ties the first, of NaN the first."""
+"""Positions of argmax and argmin in 32 bits where they fit: the first of equal values, and the first NaN."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ LENGTHS = (1, 2, 17, 64, 130, 300)
 
 
 def values_of(dtype: DType, *shape: int) -> np.ndarray[Any, Any]:
-    """Few different ones, so that many are equal; of floats infinities, zeros of both signs, and NaN in some rows."""
+    """Return values with many ties; floats include infinities, zeros of both signs, and NaN in some rows."""
     rng = np.random.default_rng(sum(shape))
     if not dtype.is_float:
         return rng.integers(int(dtype.lowest), int(dtype.lowest) + 5, shape)
-    found = rng.choice([-np.inf, -1.0, -0.0, 0.0, 1.0, np.inf], shape)
-    found[1::3][rng.random(found[1::3].shape) < 0.02] = np.nan
-    found[2::3] = -np.inf  # as what a search begins with
-    return found
+    array = rng.choice([-np.inf, -1.0, -0.0, 0.0, 1.0, np.inf], shape)
+    array[1::3][rng.random(array[1::3].shape) < 0.02] = np.nan
+    array[2::3] = -np.inf  # as what a search begins with
+    return array
 
 
 @pytest.mark.parametrize("dtype", (*SHORT, *WIDE))
 @pytest.mark.parametrize("length", LENGTHS)
-def test_machine_code_agrees_with_the_interpreter_and_numpy(length: int, dtype: DType) -> None:
+def test_argmax_and_argmin_match_interpreter_and_numpy(length: int, dtype: DType) -> None:
     values = values_of(dtype, 7, length)
     x = Tensor._of(in_memory(values, dtype))
     views: list[Callable[[Any], Any]] = [lambda t: t, lambda t: t[::-1, ::2], lambda t: t[:, ::-1]]
@@ -47,7 +47,7 @@ def test_machine_code_agrees_with_the_interpreter_and_numpy(length: int, dtype: 
                 np.testing.assert_array_equal(ours(view(x), axis=axis).to_numpy(), theirs(view(values), axis=axis))
 
 
-def test_long_rows_and_all() -> None:
+def test_argmax_of_long_rows_and_whole_arrays_matches_numpy() -> None:
     values = np.random.default_rng(0).normal(size=(3, 100_003)).astype(np.float32)
     x = tx.asarray(values)
     assert tx.argmax(x, axis=1).tolist() == values.argmax(1).tolist()
@@ -58,16 +58,16 @@ def test_long_rows_and_all() -> None:
     assert tx.argmin(x).item() == values.argmin()
 
 
-def places_of(t: Tensor) -> DType:
-    """The dtype in which the kernel that computes a pending tensor keeps places."""
+def position_dtype(t: Tensor) -> DType:
+    """Return the dtype of the positions in the kernel of a pending tensor."""
     return kernel_of(t).accumulators[0].states[-1]
 
 
-def test_places_are_short_where_all_are_small_and_values_narrow() -> None:
+def test_positions_are_int32_for_small_shapes_and_narrow_values() -> None:
     for dtype in SHORT:
-        assert places_of(tx.argmax(tx.zeros((2, 9), dtype=dtype).realize(), axis=1)) is int32
+        assert position_dtype(tx.argmax(tx.zeros((2, 9), dtype=dtype).realize(), axis=1)) is int32
     for dtype in WIDE:
-        assert places_of(tx.argmax(tx.zeros((2, 9), dtype=dtype).realize(), axis=1)) is int64
-    one = tx.zeros(1, dtype=float32).realize()
-    assert places_of(tx.argmax(one.expand(places.EMPTY_POSITION - 1))) is int32
-    assert places_of(tx.argmax(one.expand(places.EMPTY_POSITION + 1))) is int64
+        assert position_dtype(tx.argmax(tx.zeros((2, 9), dtype=dtype).realize(), axis=1)) is int64
+    scalar = tx.zeros(1, dtype=float32).realize()
+    assert position_dtype(tx.argmax(scalar.expand(places.EMPTY_POSITION - 1))) is int32
+    assert position_dtype(tx.argmax(scalar.expand(places.EMPTY_POSITION + 1))) is int64

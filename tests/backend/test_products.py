@@ -1,7 +1,7 @@
-"""Products: machine code and interpreter agree in every block, chunk and tile, and nobody reads or writes too far.
+"""Products: machine code and interpreter agree for all blocks, chunks and tiles, without accesses out of bounds.
 
-Blocks and chunks are made small here, so that the interpreter sees several of them. Where sizes are as they are, NumPy is
-the judge.
+Blocks and chunks are small here, so that the interpreter runs several of them. Products of full size are compared with
+NumPy.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ VECTORS = (16, 32, 64)  # bytes
 
 
 def product(t: Tensor) -> Product:
-    """The only product among the kernels that both back ends agree on."""
-    (found,) = [k.product for k in check(t.storage.node) if k.product is not None]
-    return found
+    """Return the only product among the kernels of a tensor, after both back ends agree on them."""
+    (contraction,) = [k.product for k in check(t.storage.node) if k.product is not None]
+    return contraction
 
 
 def kernel_of(t: Tensor) -> tuple[Kernel, Any]:
-    """The only kernel of a pending tensor, and its arguments."""
+    """Return the only kernel of a pending tensor, and its arguments."""
     node = t.storage.node
     (root,) = fuse(pending([node]), [node], current())
     assert root is node
@@ -60,58 +60,58 @@ def threads(count: int) -> Iterator[None]:
         tx.set_num_threads(before)
 
 
-class TestAtRandom:
-    """All kinds of reductions, operands and uses, from seeds."""
+class TestRandomProducts:
+    """Random kinds of reductions, operands and readers, from seeds."""
 
     @pytest.mark.parametrize("seed", range(10))
-    def test_as_they_are(self, seed: int) -> None:
+    def test_random_products_agree(self, seed: int) -> None:
         check(Pairs(seed).result.storage.node)
 
     @pytest.mark.parametrize("near", [64, 1 << 10])
     @pytest.mark.parametrize("nbytes", VECTORS)
     @pytest.mark.parametrize("seed", range(12))
-    def test_in_small_blocks(self, seed: int, nbytes: int, near: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_random_products_in_small_blocks_agree(self, seed: int, nbytes: int, near: int, monkeypatch: pytest.MonkeyPatch) -> None:
         blocks(monkeypatch, **SMALL, near=near)
         vectors(monkeypatch, nbytes)
         check(Pairs(100 * nbytes + seed).result.storage.node)
 
     @pytest.mark.parametrize("seed", range(10))
-    def test_packed(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_random_packed_products_agree(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         blocks(monkeypatch, **PACKED, loops=1)
         check(Pairs(1000 + seed).result.storage.node)
 
-    def test_most_of_them_are_products(self) -> None:
-        """Else the others here would show nothing."""
-        found = []
+    def test_most_random_programs_contain_products(self) -> None:
+        """Else the random tests would test little."""
+        has_product = []
         for seed in range(60):
             node = Pairs(seed).result.storage.node
             nodes = fuse(pending([node]), [node], current())
-            found.append(any(lower(n, set(nodes), current())[0].product for n in nodes if n.op is not None and n.buffer is None))
-        assert sum(found) > 35
+            has_product.append(any(lower(n, set(nodes), current())[0].product for n in nodes if n.op is not None and n.buffer is None))
+        assert sum(has_product) > 35
 
 
 class TestFewColumns:
-    """Lanes run along rows, or whatever there is more of: results are written apart, operands read apart."""
+    """Lanes run along the rows or another long axis; results and operands are strided."""
 
     @pytest.mark.parametrize("nbytes", VECTORS)
     @pytest.mark.parametrize("dtype", [float32, float64, float16, int64], ids=str)
-    def test_few_steps(self, dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_few_columns_and_steps_agree(self, dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         vectors(monkeypatch, nbytes)
         for rows, columns, steps in [*product_of_sizes((9, 37), (2, 3, 4), (2, 3)), (70, 7, 4), (1, 3, 3), (3, 3, 3)]:
             a, b = whole(rows, steps, dtype=dtype), whole(steps, columns, dtype=dtype, seed=1)
             for t in (a @ b, a @ b.T.copy().T + 1, a[::-1] @ b[:, ::-1], b.T @ a.T):
                 check(t.storage.node)
-            many, same = whole(rows, 3, steps, dtype=dtype), whole(rows, steps, columns, dtype=dtype, seed=2)
+            batch, other_batch = whole(rows, 3, steps, dtype=dtype), whole(rows, steps, columns, dtype=dtype, seed=2)
             for t in (
-                many @ same,
-                many @ b,
-                same.mT @ many.mT,
-                tx.abs(many[:, :, None] - same.mT[:, None]).sum(axis=-1),
+                batch @ other_batch,
+                batch @ b,
+                other_batch.mT @ batch.mT,
+                tx.abs(batch[:, :, None] - other_batch.mT[:, None]).sum(axis=-1),
             ):
                 check(t.storage.node)
 
     @pytest.mark.parametrize("nbytes", VECTORS)
-    def test_more_steps(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_few_columns_and_more_steps_agree(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         vectors(monkeypatch, nbytes)
         for rows, columns, steps in product_of_sizes((16, 37), (4, 5, 7), (12, 16)):
             a, b = whole(rows, steps), whole(steps, columns, seed=1)
@@ -119,17 +119,17 @@ class TestFewColumns:
                 product(t)
         product(whole(100, 4) @ whole(4, 4))
 
-    def test_bits_are_those_of_the_product_alone(self) -> None:
+    def test_few_columns_have_the_bits_of_a_separate_product(self) -> None:
         for rows, columns, steps in ((50, 3, 3), (50, 4, 4), (50, 7, 30), (50, 4, 300), (3, 3, 3)):
             a, b = normal(rows, steps), normal(steps, columns, seed=1)
-            alone, other = (a @ b).to_numpy(), normal(columns, rows)
-            assert (-(a @ b)).to_numpy().tobytes() == (-alone).tobytes()
-            assert ((a @ b).T + other).to_numpy().tobytes() == (alone.T + other.to_numpy()).tobytes()
-            assert (a @ b).max(axis=-1).to_numpy().tobytes() == alone.max(-1).tobytes()
-            assert tx.stack([a @ b, a @ b]).to_numpy().tobytes() == np.stack([alone] * 2).tobytes()
-            found = tx.zeros((rows, 9), dtype=float32) * 1
-            found[:, 2 : 2 + columns] = a @ b
-            assert found.to_numpy()[:, 2 : 2 + columns].tobytes() == alone.tobytes()
+            expected, addend = (a @ b).to_numpy(), normal(columns, rows)
+            assert (-(a @ b)).to_numpy().tobytes() == (-expected).tobytes()
+            assert ((a @ b).T + addend).to_numpy().tobytes() == (expected.T + addend.to_numpy()).tobytes()
+            assert (a @ b).max(axis=-1).to_numpy().tobytes() == expected.max(-1).tobytes()
+            assert tx.stack([a @ b, a @ b]).to_numpy().tobytes() == np.stack([expected] * 2).tobytes()
+            target = tx.zeros((rows, 9), dtype=float32) * 1
+            target[:, 2 : 2 + columns] = a @ b
+            assert target.to_numpy()[:, 2 : 2 + columns].tobytes() == expected.tobytes()
 
 
 def product_of_sizes(*sizes: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -139,7 +139,7 @@ def product_of_sizes(*sizes: tuple[int, ...]) -> list[tuple[int, ...]]:
 class TestNumbers:
     @pytest.mark.parametrize("dtype", [d for d in ALL if d.is_integer], ids=str)
     @pytest.mark.parametrize("nbytes", VECTORS)
-    def test_integers_are_exact_modulo_their_width(
+    def test_integer_products_wrap_exactly(
         self, dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         vectors(monkeypatch, nbytes)
@@ -151,14 +151,14 @@ class TestNumbers:
         product(tx.asarray(a) @ tx.asarray(b))
 
     @pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
-    def test_narrow_floats_add_up_in_float32(self, dtype: DType) -> None:
+    def test_narrow_floats_accumulate_in_float32(self, dtype: DType) -> None:
         a, b = normal(13, 300, dtype=dtype), normal(300, 35, dtype=dtype, seed=1)
         wide = (a.astype(float32) @ b.astype(float32)).astype(dtype)
         t = a @ b
         assert t.dtype is dtype and t.tolist() == wide.tolist()
 
     @pytest.mark.parametrize("dtype", [d for d in ALL if d is not boolean], ids=str)
-    def test_every_dtype(self, dtype: DType) -> None:
+    def test_products_of_every_dtype_agree(self, dtype: DType) -> None:
         a, b = whole(13, 9, dtype=dtype), whole(9, 40, dtype=dtype, seed=1)
         product(a @ b)
         if dtype.is_complex:
@@ -169,13 +169,13 @@ class TestNumbers:
         product(tx.contract(a, b, [(1, 0)], multiply=tx.minimum, add=tx.multiply))
 
     @pytest.mark.parametrize("dtype", [boolean, float16, float64], ids=str)
-    def test_any_and_all(self, dtype: DType) -> None:
+    def test_boolean_contractions_agree(self, dtype: DType) -> None:
         a, b = whole(13, 9, dtype=dtype), whole(9, 140, dtype=dtype, seed=1)
         for add in (tx.logical_or, tx.logical_and):
             product(tx.contract(a, b, [(1, 0)], multiply=tx.logical_and, add=add))
 
     @pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64], ids=str)
-    def test_nan_infinities_and_zeros_of_both_signs(self, dtype: DType) -> None:
+    def test_products_of_nan_infinities_and_signed_zeros_agree(self, dtype: DType) -> None:
         rng = np.random.default_rng(1)
         for values in ([np.nan, 1, -np.inf], [0.0, -0.0], [-0.0], [np.inf, -np.inf, 0]):
             a, b = (tensor(rng.choice(np.array(values), s), dtype) for s in ((7, 5), (5, 35)))
@@ -184,18 +184,18 @@ class TestNumbers:
                 product(tx.contract(a, b, [(1, 0)], multiply=lambda x, y: x + y, add=add))
 
     @pytest.mark.parametrize("steps", [7, 256, 257, 1000, 16_384, 32_767, 32_768, 40_001])
-    def test_float32_is_near_float64(self, steps: int) -> None:
+    def test_float32_error_does_not_grow_with_the_steps(self, steps: int) -> None:
         """|error| <= c eps sum |a||b|: sums run in chunks, so c does not grow with their length."""
         a, b = (normal(*s, seed=k).to_numpy() for k, s in enumerate(((13, steps), (steps, 35))))
         assert error(a, b) < 2
 
     @pytest.mark.parametrize("steps", [1000, 100_000])
-    def test_rounding_errors_that_do_not_cancel(self, steps: int) -> None:
-        """Each step of a chunk rounds a sum the same way; there are not more of them in a longer sum."""
+    def test_systematic_rounding_errors_stay_bounded(self, steps: int) -> None:
+        """Each step of a chunk rounds in the same direction; longer sums have more chunks, not longer ones."""
         a, b = np.full((4, steps), 0.1, np.float32), np.ones((steps, 8), np.float32)
         assert error(a, b) < 32
 
-    def test_long_sums_of_integers(self) -> None:
+    def test_long_integer_products_are_exact(self) -> None:
         rng = np.random.default_rng(0)
         for steps in (1 << 15, (1 << 15) + 5, 50_000):
             for dtype in (np.int32, np.uint8, np.int64):
@@ -205,12 +205,12 @@ class TestNumbers:
     @pytest.mark.parametrize(
         "shapes", [((5, 0), (0, 9)), ((0, 5), (5, 9)), ((5, 4), (4, 0)), ((0, 0), (0, 0))], ids=str
     )
-    def test_axes_of_size_0(self, shapes: tuple[tuple[int, int], ...]) -> None:
+    def test_products_with_axes_of_size_0(self, shapes: tuple[tuple[int, int], ...]) -> None:
         a, b = (np.ones(s, np.float32) for s in shapes)
         t = tx.asarray(a) @ tx.asarray(b)
         assert t.shape == (a @ b).shape and t.tolist() == (a @ b).tolist()
 
-    def test_axes_of_size_1(self) -> None:
+    def test_products_with_axes_of_size_1(self) -> None:
         for shapes in (
             ((5, 1), (1, 9)),
             ((1, 5), (5, 9)),
@@ -228,33 +228,33 @@ def tensor(values: Array, dtype: DType) -> Tensor:
 
 
 def error(a: Array, b: Array) -> float:
-    """The largest error of a product in float32, in eps times the sum of what is added up."""
-    found = (tx.asarray(a) @ tx.asarray(b)).to_numpy().astype(np.float64)
+    """Return the largest error of a float32 product, in units of eps times the sum of the magnitudes."""
+    actual = (tx.asarray(a) @ tx.asarray(b)).to_numpy().astype(np.float64)
     a, b = a.astype(np.float64), b.astype(np.float64)
-    return float((np.abs(found - a @ b) / (np.abs(a) @ np.abs(b))).max() / np.finfo(np.float32).eps)
+    return float((np.abs(actual - a @ b) / (np.abs(a) @ np.abs(b))).max() / np.finfo(np.float32).eps)
 
 
-class TestResults:
-    """What is done with results, in registers or from the buffer in which they waited."""
+class TestUsesOfResults:
+    """Readers of results, fused in registers or from a buffer."""
 
-    def test_what_is_read_beside_them_row_by_row_is_asked_for_in_time(self) -> None:
-        """Where the work with results takes long: the lines of a tile's rows, each of what lies along both axes."""
+    def test_rows_read_with_the_results_are_prefetched(self) -> None:
+        """The work on results is long here. The rows of an operand with both axes are prefetched for each tile."""
         a, b, c = normal(100, 300), normal(300, 64), normal(100, 64)
 
-        def asked(t: Tensor) -> int:
+        def prefetches(t: Tensor) -> int:
             kernel, _ = kernel_of(t)
             assert kernel.product is not None
             takes_columns_alike = Target(32, frozenset({"avx512f"}))
             return emit(kernel, takes_columns_alike).count("@llvm.prefetch")
 
-        alone = asked(tx.gelu(a @ b))
-        assert asked(tx.gelu(a @ b + c[0])) == alone  # a row that all share
-        assert asked(tx.gelu(a @ b + c)) > alone
-        assert asked((a @ b) + c) == asked(a @ b)  # which is done from the registers
+        base_count = prefetches(tx.gelu(a @ b))
+        assert prefetches(tx.gelu(a @ b + c[0])) == base_count  # a row that all share
+        assert prefetches(tx.gelu(a @ b + c)) > base_count
+        assert prefetches((a @ b) + c) == prefetches(a @ b)  # which is done from the registers
 
     @pytest.mark.parametrize("rows", [250, 1000, 3000])
-    def test_of_rows_that_serve_many_products_wait_where_there_is_room(self, rows: int) -> None:
-        """On the stack, if neither side is packed."""
+    def test_results_of_unpacked_batches_wait_on_the_stack(self, rows: int) -> None:
+        """The results wait on the stack if neither operand is packed."""
         a, b = normal(rows, 8), normal(6, 8, 16, seed=1)
         kernel, binding = kernel_of(tx.tanh(a @ b))
         assert kernel.product is not None and kernel.product.left.block <= current().blocks.rows[1]
@@ -264,10 +264,10 @@ class TestResults:
 
     @pytest.mark.parametrize("steps", [5, 20])
     @pytest.mark.parametrize("rows", [13, 16, 24, 35])
-    def test_what_is_read_for_a_row_is_read_no_further(
+    def test_operand_read_per_row_is_not_read_past_its_end(
         self, rows: int, steps: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The last tile may reach beyond the last row; the operand ends where the process may read no further."""
+        """The last tile may extend beyond the last row; the operand ends directly before a page without rights."""
         blocks(monkeypatch)
         a, b, row = whole(rows, steps), whole(steps, 17), whole(rows, seed=2)
         assert product(a @ b + row[:, None]).once == (steps == 5)
@@ -275,7 +275,7 @@ class TestResults:
         product(a @ b * row[::-1, None])
 
     @pytest.mark.parametrize("steps", [5, 20])
-    def test_in_every_layout(self, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_results_combine_with_operands_of_every_layout(self, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
         blocks(monkeypatch)
         a, b, c = whole(13, steps), whole(steps, 35), whole(35, 26, seed=3)
         for full in (
@@ -289,12 +289,12 @@ class TestResults:
         for column in (c[:, 0], c[::-1, 0], c.oindex[[3, *range(34)], 1], c[:1, 0].broadcast_to(35)):
             product((a @ b) * column)
 
-    def test_in_every_dtype(self) -> None:
+    def test_results_combine_with_every_dtype(self) -> None:
         a, b = whole(13, 5), whole(5, 35)
         for dtype in ALL:
             product(tx.where(a @ b > 0, (a @ b).astype(dtype), whole(13, 35, dtype=dtype)))
 
-    def test_are_written_through_any_layout(self) -> None:
+    def test_results_are_written_through_any_layout(self) -> None:
         a, b = whole(13, 6), whole(6, 35)
         wanted = a.to_numpy() @ b.to_numpy()
         for target, view in (
@@ -310,7 +310,7 @@ class TestResults:
             check(t.storage.node)
             assert view(t).tolist() == wanted.tolist() and t.sum().item() == wanted.sum()
 
-    def test_of_what_they_are_written_over(self) -> None:
+    def test_product_overwrites_its_own_operand(self) -> None:
         x, w = whole(16, 16), whole(16, 16, seed=1)
         before, by = x.to_numpy(), w.to_numpy()
         view = x.T
@@ -322,28 +322,28 @@ class TestResults:
         x[::2] = x[1::2] @ w
         assert x[::2].tolist() == ((before @ by + before @ by @ by)[1::2] @ by).tolist()
 
-    def test_take_over_the_memory_of_an_operand_that_dies(self) -> None:
+    def test_product_reuses_the_memory_of_an_unreferenced_operand(self) -> None:
         rng = np.random.default_rng(0)
         a, b, c = (rng.integers(-3, 4, s).astype(np.float32) for s in ((600, 50), (50, 500), (600, 500)))
-        x, y, z = (tx.asarray(each) for each in (a, b, c))
-        place = z.storage.node.buffer.address  # type: ignore[union-attr]
+        x, y, z = (tx.asarray(array) for array in (a, b, c))
+        address = z.storage.node.buffer.address  # type: ignore[union-attr]
         z += x @ y
         z.realize()
-        assert z.storage.node.buffer.address == place  # type: ignore[union-attr]
+        assert z.storage.node.buffer.address == address  # type: ignore[union-attr]
         assert np.array_equal(z.to_numpy(), c + a @ b)
         q = tx.asarray(rng.integers(-3, 4, (520, 520)).astype(np.float32))
         old = q.to_numpy()
         q += q @ q  # read elsewhere, too
         assert np.array_equal(q.to_numpy(), old + old @ old)
 
-    def test_streams_begin_at_whole_lines_wherever_threads_cut(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_non_temporal_stores_begin_at_cache_lines_for_any_thread_split(self, monkeypatch: pytest.MonkeyPatch) -> None:
         tune(monkeypatch, streams={"result": 1 << 12, "touched": 1 << 12})
         for t in (whole(8, 5) @ whole(5, 320), whole(320, 5) @ whole(5, 16), whole(20, 8, 5) @ whole(20, 5, 16)):
             kernel, binding = kernel_of(t)
             assert "stream" in str(kernel)
             grain = 3 * kernel.grain(current().sharing)
-            found = emitted(t.storage.node, kernel, binding, range(grain, binding.split, grain))
-            assert np.array_equal(found, interpreted(t.storage.node, kernel, binding))
+            actual = emitted(t.storage.node, kernel, binding, range(grain, binding.split, grain))
+            assert np.array_equal(actual, interpreted(t.storage.node, kernel, binding))
 
 
 USES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -351,19 +351,19 @@ USES: dict[str, Callable[[Tensor], Tensor]] = {
     "with columns": lambda t: t * tx.ones(t.shape[-1], dtype=t.dtype).realize(),
     "with rows": lambda t: t * tx.ones((t.shape[-2], 1), dtype=t.dtype).realize(),
     "with the outermost": lambda t: t * tx.ones((t.shape[0],) + (1,) * (t.ndim - 1), dtype=t.dtype).realize(),
-    "turned": lambda t: (t.mT * tx.ones(t.mT.shape, dtype=t.dtype).realize()).mT,
+    "transposed": lambda t: (t.mT * tx.ones(t.mT.shape, dtype=t.dtype).realize()).mT,
     "flat": lambda t: (t.reshape(-1) * tx.ones(t.size, dtype=t.dtype).realize()).reshape(t.shape),
-    "wider": lambda t: t.astype(float64).astype(t.dtype),
+    "cast": lambda t: t.astype(float64).astype(t.dtype),
     "with a reduction": lambda t: tx.where(t.max(axis=-1, keepdims=True) < np.inf, t, 0),
     "repeated": lambda t: (t * tx.ones((3, *t.shape), dtype=t.dtype).realize())[1],
-    "stored": lambda t: stored(t),
+    "stored": lambda t: store_in_columns(t),
 }
 
 
-def stored(t: Tensor) -> Tensor:
-    found = tx.zeros((*t.shape[:-1], 2 * t.shape[-1]), dtype=t.dtype).realize()
-    found[..., ::2] = t
-    return found[..., ::2]
+def store_in_columns(t: Tensor) -> Tensor:
+    target = tx.zeros((*t.shape[:-1], 2 * t.shape[-1]), dtype=t.dtype).realize()
+    target[..., ::2] = t
+    return target[..., ::2]
 
 
 PRODUCTS: dict[str, Callable[[], Tensor]] = {
@@ -372,8 +372,8 @@ PRODUCTS: dict[str, Callable[[], Tensor]] = {
     "merged columns": lambda: tx.contract(normal(5, 300), normal(300, 3, 3, seed=1), [(1, 0)]),
     "batches": lambda: normal(3, 9, 300) @ normal(3, 300, 20),
     "small": lambda: normal(3, 300) @ normal(300, 50),
-    "turned": lambda: normal(300, 30).T @ normal(50, 300).T,
-    "cut": lambda: (normal(12, 1, 300) * normal(1, 40, 300)).reshape(480, 300).sum(axis=1).reshape(12, 40),
+    "transposed": lambda: normal(300, 30).T @ normal(50, 300).T,
+    "split": lambda: (normal(12, 1, 300) * normal(1, 40, 300)).reshape(480, 300).sum(axis=1).reshape(12, 40),
     "distances": lambda: ((normal(30, 1, 300) - normal(50, 300)) ** 2).sum(axis=-1),
     "several": lambda: (normal(6, 1, 9, 40) * normal(10, 9, 40)).sum(axis=(2, 3)),
     "long": lambda: normal(9, 40_000) @ normal(40_000, 9),
@@ -381,31 +381,31 @@ PRODUCTS: dict[str, Callable[[], Tensor]] = {
 
 
 class TestBits:
-    """A sum has the same bits, whatever else its kernel computes and whoever computes it."""
+    """A sum has equal bits, whatever else its kernel computes and in any thread."""
 
     @pytest.mark.parametrize("use", list(USES))
-    @pytest.mark.parametrize("of", list(PRODUCTS))
-    def test_alone_or_inside(self, of: str, use: str) -> None:
-        alone, inside = PRODUCTS[of](), USES[use](PRODUCTS[of]())
-        assert inside.to_numpy().tobytes() == alone.to_numpy().tobytes()
+    @pytest.mark.parametrize("name", list(PRODUCTS))
+    def test_product_has_equal_bits_with_any_reader(self, name: str, use: str) -> None:
+        separate, fused = PRODUCTS[name](), USES[use](PRODUCTS[name]())
+        assert fused.to_numpy().tobytes() == separate.to_numpy().tobytes()
 
     @pytest.mark.parametrize(
         "shapes", [((700, 300), (300, 90)), ((40, 300), (300, 2000)), ((30, 60, 70), (30, 70, 80))], ids=str
     )
-    def test_on_any_number_of_threads(
+    def test_bits_do_not_depend_on_the_number_of_threads(
         self, shapes: tuple[tuple[int, ...], ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         tune(monkeypatch, sharing={"share": 0})
-        found = set()
+        results = set()
         for count in (1, 2, 3):
             with threads(count):
                 a, b = (normal(*s, seed=k) for k, s in enumerate(shapes))
-                found.add(((a @ b).to_numpy().tobytes(), tx.maximum(a @ b, 0).to_numpy().tobytes()))
-        assert len(found) == 1
+                results.add(((a @ b).to_numpy().tobytes(), tx.maximum(a @ b, 0).to_numpy().tobytes()))
+        assert len(results) == 1
 
-    def test_in_blocks_of_any_size(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Blocks, and what is packed, are a matter of time alone."""
-        found = {(normal(70, 300) @ normal(300, 90)).to_numpy().tobytes()}
+    def test_bits_do_not_depend_on_block_sizes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Block sizes and packing affect only the time."""
+        results = {(normal(70, 300) @ normal(300, 90)).to_numpy().tobytes()}
         for sizes in (
             {"rows": (8, 16), "columns": (16, 32)},
             {"few": 0, "nearest": 0, "direct_rows": 100},
@@ -413,28 +413,28 @@ class TestBits:
         ):
             tune(monkeypatch, blocks={"left": 64, "right": 64, **sizes})
             t = normal(70, 300) @ normal(300, 90)
-            found.add(emitted(t.storage.node, *kernel_of(t)).tobytes())
-        assert len(found) == 1
+            results.add(emitted(t.storage.node, *kernel_of(t)).tobytes())
+        assert len(results) == 1
 
 
-class TestLargeOnes:
-    """Sizes as they are, against NumPy; behind each operand, the result and the scratch memory is a page without rights."""
+class TestLargeProducts:
+    """Products of full size, compared with NumPy. A page without rights follows each operand, the result and the scratch memory."""
 
     @pytest.mark.parametrize(
         ("rows", "columns", "steps"),
         [(250, 70, 801), (41, 97, 193), (490, 130, 2100), (97, 4200, 24), (40, 96, 400), (1000, 9, 60), (9, 1000, 60)],
     )
-    def test_several_blocks(self, rows: int, columns: int, steps: int) -> None:
+    def test_products_of_several_blocks_match_numpy(self, rows: int, columns: int, steps: int) -> None:
         a, b = whole(rows, steps), whole(steps, columns, seed=1)
         wanted = a.to_numpy().astype(np.float64) @ b.to_numpy().astype(np.float64)
-        turned = b.T.copy().realize().T
-        for t in (a @ b, a @ turned, (a + 0) @ b, a.astype(float64) @ b):
+        transposed = b.T.copy().realize().T
+        for t in (a @ b, a @ transposed, (a + 0) @ b, a.astype(float64) @ b):
             kernel, binding = kernel_of(t)
             assert kernel.product is not None
-            found = emitted(t.storage.node, kernel, binding, sorted({binding.split // 3, binding.split // 2 + 1}))
-            assert np.array_equal(decoded(found, t.dtype).reshape(wanted.shape), wanted)
+            actual = emitted(t.storage.node, kernel, binding, sorted({binding.split // 3, binding.split // 2 + 1}))
+            assert np.array_equal(decoded(actual, t.dtype).reshape(wanted.shape), wanted)
 
-    def test_need_no_memory_but_their_result_and_what_is_packed(self) -> None:
+    def test_product_allocates_only_its_result_and_packed_operands(self) -> None:
         for dtype, shapes in (
             (float32, ((500, 600), (600, 700))),
             (float16, ((500, 600), (600, 700))),

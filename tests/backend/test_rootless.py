@@ -1,4 +1,4 @@
-"""Comparisons of sizes without roots: they come out as those of the sizes themselves, next to the bound as far from it."""
+"""Comparisons of hypot without square roots: results equal those with roots, near the bound and far from it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TARGET = Target(vector_bytes=64)
 
 
 def _sides(bound: float, dtype: str, count: int = 4000) -> tuple[Any, Any]:
-    """Two sides each of right triangles, the third side of many of which is the bound, but for a few units in the last place."""
+    """Return pairs of sides of right triangles; many hypotenuses differ from `bound` by a few units in the last place."""
     angle = RNG.uniform(0, 2 * np.pi, count)
     size = abs(bound) if np.isfinite(bound) and bound else 1.0
     with np.errstate(all="ignore"):
@@ -40,7 +40,7 @@ def _sides(bound: float, dtype: str, count: int = 4000) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("bound", BOUNDS)
-def test_they_are_what_the_sizes_say(dtype: str, bound: float) -> None:
+def test_hypot_comparisons_equal_comparisons_of_magnitudes(dtype: str, bound: float) -> None:
     a, b = _sides(bound, dtype)
     x, y = tx.asarray(a), tx.asarray(b)
     sizes = tx.hypot(x, y).realize()
@@ -53,7 +53,7 @@ def test_they_are_what_the_sizes_say(dtype: str, bound: float) -> None:
 
 
 @pytest.mark.parametrize("bound", [b for b in BOUNDS if b])
-def test_so_are_those_of_complex_numbers(bound: float) -> None:
+def test_complex_abs_comparisons_equal_comparisons_of_magnitudes(bound: float) -> None:
     a, b = _sides(bound, "float64")
     z = tx.asarray(np.stack([a, b], 1).view("complex128")[:, 0])
     sizes = abs(z).realize()
@@ -66,18 +66,18 @@ def _text(make: Callable[[Tensor, Tensor], Tensor]) -> str:
     return emit(lower(root, set(fuse(pending([root]), [root], TARGET)), TARGET)[0], TARGET)
 
 
-def _usual(text: str) -> str:
-    """What is always gone through: the blocks that are not out of the way."""
-    kept, is_rare = list[str](), False
+def _without_rare_blocks(text: str) -> str:
+    """Return the code without the blocks for rare cases."""
+    lines, is_rare = list[str](), False
     for line in text.splitlines():
         if line.endswith(":"):
             is_rare = line.startswith("rare")
         if not (is_rare or line.startswith("declare")):
-            kept.append(line)
-    return "\n".join(kept)
+            lines.append(line)
+    return "\n".join(lines)
 
 
-def test_there_is_a_root_only_where_it_is_near() -> None:
-    assert "sqrt" in _usual(_text(tx.hypot))
-    assert "sqrt" not in _usual(_text(lambda x, y: tx.hypot(x, y) <= 2.0))
-    assert "sqrt" in _usual(_text(lambda x, y: tx.where(tx.hypot(x, y) <= 2.0, tx.hypot(x, y), 0.0)))  # which is needed
+def test_hypot_comparison_takes_a_root_only_near_the_bound() -> None:
+    assert "sqrt" in _without_rare_blocks(_text(tx.hypot))
+    assert "sqrt" not in _without_rare_blocks(_text(lambda x, y: tx.hypot(x, y) <= 2.0))
+    assert "sqrt" in _without_rare_blocks(_text(lambda x, y: tx.where(tx.hypot(x, y) <= 2.0, tx.hypot(x, y), 0.0)))  # which is needed

@@ -1,4 +1,4 @@
-"""Writes at indices by both back ends, beside NumPy's `ufunc.at` and assignment, which take values in the same order."""
+"""Scatters by both back ends, compared with NumPy's `ufunc.at` and assignment, which take values in the same order."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ JOINED: dict[str, Any] = {"prod": np.multiply, "max": np.maximum, "min": np.mini
 SHAPES = ((1,), (5,), (70,), (3, 4), (9, 1), (7, 33), (4, 70), (2, 3, 5), (3, 2, 17))
 
 
-def joins(dtype: DType) -> list[str | None]:
-    """The reductions that can join elements of a dtype, and None for the last value."""
+def combining_reductions(dtype: DType) -> list[str | None]:
+    """Return the reductions that can combine elements of a dtype, and None, which keeps the last value."""
     if dtype is boolean:
         return [None, "any", "all", "max", "min"]
     return [None, "sum_in_width", "prod", *(() if dtype.is_complex else ("max", "min"))]
 
 
-def numbers(random: Random, shape: tuple[int, ...], dtype: DType) -> Array:
-    """Small whole numbers, so that nothing is rounded, and no product becomes large."""
+def small_integers(random: Random, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Return small integers, so that nothing is rounded and products stay small."""
     low = 0 if dtype.kind in ("uint", "bool") else -2
     values = [random.randint(low, 1 if dtype is boolean else 2) for _ in range(prod(shape))]
-    found = np.array(values, dtype.compute.numpy if dtype.is_float else dtype.numpy)
+    result = np.array(values, dtype.compute.numpy if dtype.is_float else dtype.numpy)
     if dtype.is_complex:
-        found += np.array([1j * random.randint(-1, 1) for _ in values], dtype.numpy)
-    return found.reshape(shape)
+        result += np.array([1j * random.randint(-1, 1) for _ in values], dtype.numpy)
+    return result.reshape(shape)
 
 
 def expected(old: Array, key: Any, values: Array, name: str | None) -> Array:
-    """What NumPy makes of it."""
-    found = old.copy()
+    """Return NumPy's result."""
+    result = old.copy()
     ufunc = {"sum_in_width": np.add, "all": np.logical_and, **JOINED}.get(name or "")
     if ufunc is None:
-        found[key] = values
+        result[key] = values
     else:
         with np.errstate(all="ignore"):
-            ufunc.at(found, key, values)
-    return found
+            ufunc.at(result, key, values)
+    return result
 
 
 class Case:
-    """Some values, scattered along some axes of something, at indices that repeat and count from either end."""
+    """A random scatter along some axes, at indices that repeat and count from either end."""
 
     def __init__(self, seed: int) -> None:
         self.random = random = Random(seed)
@@ -63,16 +63,16 @@ class Case:
         shape = random.choice(SHAPES)
         self.axes = sorted(random.sample(range(len(shape)), random.randint(1, min(2, len(shape)))))
         count = random.choice(((), (1,), (6,), (40,), (3, 5)))
-        self.name = random.choice(joins(self.dtype))
-        self.old = numbers(random, shape, self.dtype)
+        self.name = random.choice(combining_reductions(self.dtype))
+        self.old = small_integers(random, shape, self.dtype)
         sizes = [shape[a] for a in self.axes]
         self.indices = [
             np.array([random.randrange(-n, n) for _ in range(prod(count))], np.int64).reshape(count) for n in sizes
         ]
-        rest = [n for a, n in enumerate(shape) if a not in self.axes]
-        whole = (*count, *rest)
-        given = tuple([n if random.random() < 0.8 else 1 for n in whole])[random.choice((0, 0, len(count))) :]
-        self.values = numbers(random, given, self.dtype)
+        other_sizes = [n for a, n in enumerate(shape) if a not in self.axes]
+        full_shape = (*count, *other_sizes)
+        values_shape = tuple([n if random.random() < 0.8 else 1 for n in full_shape])[random.choice((0, 0, len(count))) :]
+        self.values = small_integers(random, values_shape, self.dtype)
         self.front = [*self.axes, *(a for a in range(len(shape)) if a not in self.axes)]
 
     def node(self) -> Node:
@@ -88,30 +88,30 @@ class Case:
 
     def expected(self) -> Array:
         old = self.old.transpose(self.front)
-        found = expected(old, tuple(self.indices), self.values, self.name)
-        return found.transpose(np.argsort(self.front))
+        result = expected(old, tuple(self.indices), self.values, self.name)
+        return result.transpose(np.argsort(self.front))
 
 
 @pytest.mark.parametrize("block", range(8))
-def test_both_back_ends_do_as_numpy_does(block: int) -> None:
+def test_scatters_match_numpy(block: int) -> None:
     for seed in range(20 * block, 20 * block + 20):
         case = Case(seed)
         node = case.node()
         twins.check(node)
-        found = decoded(value(node), case.dtype).reshape(case.old.shape)
-        np.testing.assert_array_equal(found, case.expected().astype(found.dtype), f"seed {seed}: {case.name}")
+        result = decoded(value(node), case.dtype).reshape(case.old.shape)
+        np.testing.assert_array_equal(result, case.expected().astype(result.dtype), f"seed {seed}: {case.name}")
 
 
 @pytest.mark.parametrize("nbytes", [16, 64])
-def test_for_vectors_of_other_lengths(nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scatters_agree_for_other_vector_lengths(nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
     for seed in range(1000, 1015):
         twins.check(Case(seed).node())
 
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
-def test_values_are_taken_in_their_order(dtype: DType) -> None:
-    """Of a hundred values for each of three places, most of them in one vector."""
+def test_scattered_values_are_taken_in_order(dtype: DType) -> None:
+    """Each of three elements receives a hundred values, many of them within one vector."""
     random = Random(3)
     index = np.array([random.randrange(-3, 3) for _ in range(300)])
     values = np.array([random.randint(0, 100) for _ in range(300)]).astype(dtype.compute.numpy)
@@ -123,7 +123,7 @@ def test_values_are_taken_in_their_order(dtype: DType) -> None:
             np.testing.assert_array_equal(decoded(value(node), dtype), wanted.astype(dtype.compute.numpy))
 
 
-def test_narrow_floats_are_rounded_at_every_step() -> None:
+def test_scattered_narrow_floats_are_rounded_at_every_step() -> None:
     values = np.array([2048.0, *[1.0] * 9])
     node = scattered(
         in_memory(np.zeros(1), float16),
@@ -136,7 +136,7 @@ def test_narrow_floats_are_rounded_at_every_step() -> None:
     assert value(node)[0] == 2048.0  # to nearest even, each time
 
 
-def test_nan_and_zeros_of_either_sign() -> None:
+def test_scattered_extrema_of_nan_and_signed_zeros() -> None:
     old = np.array([0.0, -0.0, 1.0, np.nan])
     values = np.array([-0.0, 0.0, np.nan, 5.0])
     for name, wanted in (("max", [0.0, 0.0, np.nan, np.nan]), ("min", [-0.0, -0.0, np.nan, np.nan])):
@@ -149,32 +149,32 @@ def test_nan_and_zeros_of_either_sign() -> None:
 
 
 @pytest.mark.parametrize("name", [None, "sum_in_width", "max"])
-def test_threads_take_columns_or_rows_and_the_bits_stay(name: str | None) -> None:
+def test_scatter_bits_do_not_depend_on_threads(name: str | None) -> None:
     rng = np.random.default_rng(5)
     old, values = rng.random((50, 130)), rng.random((3000, 130))
     index = rng.integers(-50, 50, 3000)
 
-    def made(columns: bool) -> Node:
-        parts = (old, values) if columns else (old.T, values.T)
-        at, given = (in_memory(part, float32) for part in parts)
+    def build(columns: bool) -> Node:
+        arrays = (old, values) if columns else (old.T, values.T)
+        target_node, value_node = (in_memory(array, float32) for array in arrays)
         if columns:
-            return scattered(at, [0], [in_memory(index, int64)], given, name)
+            return scattered(target_node, [0], [in_memory(index, int64)], value_node, name)
         through = Layout.contiguous((130, 3000)).transpose()
-        return scattered(at, [1], [in_memory(index, int64)], (given, through), name)
+        return scattered(target_node, [1], [in_memory(index, int64)], (value_node, through), name)
 
     for columns in (True, False):
-        found = []
+        results = []
         for threads in (1, 3):
-            node, target = made(columns), current().shared_by(threads)
+            node, target = build(columns), current().shared_by(threads)
             ((kernel, binding),) = [lower(n, {n}, target) for n in fuse(pending([node]), [node], target)]
             assert (kernel.shared >= 0) == (threads > 1 or not columns)
-            found.append(twins.emitted(node, kernel, binding))
+            results.append(twins.emitted(node, kernel, binding))
             if kernel.shared >= 0:
                 grain = kernel.grain(target.sharing)
                 cuts = [grain, 2 * grain]
-                assert twins.emitted(node, kernel, binding, cuts).tobytes() == found[-1].tobytes()
-        assert found[0].tobytes() == found[1].tobytes()
+                assert twins.emitted(node, kernel, binding, cuts).tobytes() == results[-1].tobytes()
+        assert results[0].tobytes() == results[1].tobytes()
         wanted = expected(old.astype(np.float32), index, values.astype(np.float32), name)
         np.testing.assert_array_equal(
-            found[0].reshape(wanted.shape if columns else wanted.T.shape), wanted if columns else wanted.T
+            results[0].reshape(wanted.shape if columns else wanted.T.shape), wanted if columns else wanted.T
         )

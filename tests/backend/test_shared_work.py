@@ -1,4 +1,4 @@
-"""Threads share what is much work, by the elements visited and what is done to each; the rest is done alone."""
+"""Threads share large work, estimated from the number of elements and the cost of each; small work runs in the caller."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tenxor.target import Sharing
 
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The extents of the loops that threads are asked to share."""
-    found: list[int] = []
+    """Return a list of the extents of all loops that are shared."""
+    extents: list[int] = []
 
-    def noted(
+    def record_extent(
         code: MachineCode,
         args: bytes,
         extent: int,
@@ -32,11 +32,11 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         threads: int = 0,
     ) -> None:
         if not alone:
-            found.append(extent)
+            extents.append(extent)
         code.call_free(args, 0, extent, 0)
 
-    monkeypatch.setattr(launch.helping, "share", noted)
-    return found
+    monkeypatch.setattr(launch.helping, "share", record_extent)
+    return extents
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         (6, lambda: tx.ones((6,) * 8).realize().sum()),
     ],
 )
-def test_what_is_much_is_shared(shared: list[int], extent: int, expression: Callable[[], tx.Tensor]) -> None:
+def test_large_work_is_shared(shared: list[int], extent: int, expression: Callable[[], tx.Tensor]) -> None:
     t = expression()
     shared.clear()
     t.realize()
@@ -65,14 +65,14 @@ def test_what_is_much_is_shared(shared: list[int], extent: int, expression: Call
         lambda: tx.reduce(lambda acc, e: acc * 2 - e, tx.ones(1 << 20).realize(), initial=0.0),  # cannot be
     ],
 )
-def test_what_is_little_or_in_order_is_not(shared: list[int], expression: Callable[[], tx.Tensor]) -> None:
+def test_small_or_ordered_work_is_not_shared(shared: list[int], expression: Callable[[], tx.Tensor]) -> None:
     t = expression()
     shared.clear()
     t.realize()
     assert not shared
 
 
-def test_each_piece_is_computed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_computes_only_the_given_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     t, x = tx.zeros((1 << 20) + 1).realize(), tx.ones(1 << 20).realize()
     monkeypatch.setattr(
         launch.helping, "share", lambda code, args, extent, work, grain, sharing, stop, alone, threads: code.call_free(args, 640, 777, 0)
@@ -82,7 +82,7 @@ def test_each_piece_is_computed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_product_of_a_millisecond_starts_no_thread(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_product_starts_no_interruptible_thread(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     before = tx.num_threads()
     tx.set_num_threads(threads)
     try:
@@ -109,7 +109,7 @@ def test_a_product_of_a_millisecond_starts_no_thread(threads: int, monkeypatch: 
         (lambda x: x.sum(), True),
     ],
 )
-def test_what_helpers_would_not_shorten_is_done_alone(
+def test_work_that_workers_would_not_shorten_is_not_shared(
     shared: list[int], expression: Callable[[tx.Tensor], tx.Tensor], is_shared: bool
 ) -> None:
     t = expression(tx.ones(1 << 20, dtype=tx.float32).realize())

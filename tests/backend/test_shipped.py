@@ -1,4 +1,4 @@
-"""Machine code that comes with the package: it is used where it was made for, and gives the same; all else is as without it."""
+"""Machine code shipped with the package: it is used on the machines that it was made for, with equal results."""
 
 from __future__ import annotations
 
@@ -59,66 +59,66 @@ print(bits, *tx.compile_counts(), "llvmlite.binding" in sys.modules)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what is shipped, for all levels."""
+def shipped_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with shipped code for all levels."""
     folder = tmp_path_factory.mktemp("made") / "shipped"
     process = python("-c", MAKE, str(folder), env={**os.environ, "TENXOR_SHORT_WAY": "0"})
-    told, progress = process.stdout.split(), process.stderr.splitlines()
+    output, progress = process.stdout.split(), process.stderr.splitlines()
     assert [line.partition(" kernels")[0].rpartition(" ")[0] for line in progress] == [f"{x.name}: 1 of 1, wanted:" for x in levels.LEVELS]
-    assert told[::2] == ["x86-64-v4.objects", "x86-64-v3.objects"] and told[1] == told[3] and int(told[1]) >= 9
+    assert output[::2] == ["x86-64-v4.objects", "x86-64-v3.objects"] and output[1] == output[3] and int(output[1]) >= 9
     return folder
 
 
 @pytest.fixture
-def folder(made: Path, tmp_path: Path) -> Path:
-    """A copy of it, to do something to."""
-    return Path(shutil.copytree(made, tmp_path / "shipped"))
+def folder(shipped_folder: Path, tmp_path: Path) -> Path:
+    """Return a copy of the shipped code, to be changed."""
+    return Path(shutil.copytree(shipped_folder, tmp_path / "shipped"))
 
 
-def first(folder: Path | str, cache: Path | str = "") -> tuple[str, int, int, bool]:
-    """What a process of its own tells that has this shipped, and this cache."""
+def run_first(folder: Path | str, cache: Path | str = "") -> tuple[str, int, int, bool]:
+    """Return the bits, compiled and loaded kernels, and whether LLVM was loaded, of a process with this shipped code and cache."""
     env = {**os.environ, "TENXOR_SHIPPED": str(folder), "TENXOR_CACHE_DIR": str(cache), "TENXOR_SHORT_WAY": ""}
     bits, compiled, loaded, llvm = python("-c", FIRST, env=env).stdout.split()
     return bits, int(compiled), int(loaded), llvm == "True"
 
 
 @pytest.fixture(scope="module")
-def wanted() -> str:
-    """The bits of the first results where nothing is shipped."""
-    bits, compiled, loaded, llvm = first("")
+def expected_bits() -> str:
+    """Return the bits of the first results without shipped code."""
+    bits, compiled, loaded, llvm = run_first("")
     assert compiled > 0 and not loaded and llvm
     return bits
 
 
 @on_a_level
-class TestWhatIsShipped:
-    def test_is_used_without_llvm_and_gives_the_same_to_the_bit(self, made: Path, wanted: str) -> None:
-        bits, compiled, loaded, llvm = first(made)
-        assert bits == wanted
+class TestShippedCode:
+    def test_shipped_code_runs_without_llvm_and_gives_equal_bits(self, shipped_folder: Path, expected_bits: str) -> None:
+        bits, compiled, loaded, llvm = run_first(shipped_folder)
+        assert bits == expected_bits
         assert (compiled, llvm) == (0, False) and loaded >= 7
 
-    def test_is_used_without_what_takes_long_to_load_though_nothing_is_on_disk(self, made: Path, tmp_path: Path) -> None:
+    def test_shipped_code_avoids_slow_imports_with_an_empty_cache(self, shipped_folder: Path, tmp_path: Path) -> None:
         program = "import tenxor as tx; from tenxor.backend import backend; tx.arange(12.0).realize(); assert backend().counts() == (0, 1)"
-        found = loaded(program, TENXOR_SHIPPED=str(made), TENXOR_CACHE_DIR=str(tmp_path / "missing"))
+        found = loaded(program, TENXOR_SHIPPED=str(shipped_folder), TENXOR_CACHE_DIR=str(tmp_path / "missing"))
         assert not any(name.startswith("tenxor.kernel") for name in found) and not found & HEAVY
         assert not any(name.startswith("llvmlite.") and name != "llvmlite._version" for name in found)
 
-    def test_leaves_what_is_fused_to_the_disk_where_it_is_there(self, made: Path, wanted: str, tmp_path: Path) -> None:
-        """A process with nothing shipped fills the cache; then one with it takes its fused kernel from there."""
+    def test_fused_kernels_on_disk_are_preferred_to_shipped_parts(self, shipped_folder: Path, expected_bits: str, tmp_path: Path) -> None:
+        """A process without shipped code fills the cache; a second process takes its fused kernel from the cache."""
         tmp_path.chmod(0o700)
-        first("", tmp_path)
-        bits, compiled, loaded, llvm = first(made, tmp_path)
-        assert (bits, compiled, llvm) == (wanted, 0, False)
-        assert loaded < first(made)[2]
+        run_first("", tmp_path)
+        bits, compiled, loaded, llvm = run_first(shipped_folder, tmp_path)
+        assert (bits, compiled, llvm) == (expected_bits, 0, False)
+        assert loaded < run_first(shipped_folder)[2]
 
-    def test_is_used_for_parts_in_whatever_process_asks_for_a_little(self, made: Path, wanted: str, tmp_path: Path) -> None:
+    def test_shipped_parts_are_used_in_every_short_process(self, shipped_folder: Path, expected_bits: str, tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
-        runs = [first(made, tmp_path) for _ in range(3)]
-        assert [(bits, compiled, llvm) for bits, compiled, _, llvm in runs] == [(wanted, 0, False)] * 3
+        runs = [run_first(shipped_folder, tmp_path) for _ in range(3)]
+        assert [(bits, compiled, llvm) for bits, compiled, _, llvm in runs] == [(expected_bits, 0, False)] * 3
 
     @pytest.mark.parametrize("size", [1000, 50_000])
-    def test_is_used_for_parts_until_the_whole_was_asked_for_often(self, size: int, made: Path, tmp_path: Path) -> None:
-        """What is small is computed node by node for ever."""
+    def test_shipped_parts_are_used_until_a_graph_is_frequent(self, size: int, shipped_folder: Path, tmp_path: Path) -> None:
+        """Small graphs are always computed node by node."""
         tmp_path.chmod(0o700)
         program = f"""
 import tenxor as tx
@@ -130,17 +130,17 @@ for k in range(2 * MAX_DEFERRALS):
         print(tx.compile_counts()[0])
 print(tx.compile_counts()[0], len(found), found.pop().hex()[:64])
 """
-        told = []
-        for folder in (str(made), ""):
-            for way in ("0", ""):
-                env = {**os.environ, "TENXOR_SHIPPED": folder, "TENXOR_CACHE_DIR": "", "TENXOR_SHORT_WAY": way}
-                told.append(python("-c", program, env=env).stdout.split())
-        assert {(count, bits) for *_, count, bits in told} == {("1", told[0][-1])}
-        assert [int(after) - int(before) for before, after, *_ in told[:2]] == [1, int(size > 4096)]
+        outputs = []
+        for folder in (str(shipped_folder), ""):
+            for fast_path in ("0", ""):
+                env = {**os.environ, "TENXOR_SHIPPED": folder, "TENXOR_CACHE_DIR": "", "TENXOR_SHORT_WAY": fast_path}
+                outputs.append(python("-c", program, env=env).stdout.split())
+        assert {(count, bits) for *_, count, bits in outputs} == {("1", outputs[0][-1])}
+        assert [int(after) - int(before) for before, after, *_ in outputs[:2]] == [1, int(size > 4096)]
 
-    @pytest.mark.parametrize("way", ["0", "1"])
-    def test_is_used_for_parts_in_some_sizes_only(self, way: str, made: Path, tmp_path: Path) -> None:
-        """What is met in more of them is compiled, for all."""
+    @pytest.mark.parametrize("fast_path", ["0", "1"])
+    def test_shipped_parts_are_used_for_a_few_sizes_only(self, fast_path: str, shipped_folder: Path, tmp_path: Path) -> None:
+        """A graph seen with more sizes is compiled for all sizes."""
         tmp_path.chmod(0o700)
         program = """
 import tenxor as tx
@@ -152,20 +152,20 @@ for n in range(50_000, 50_030):
     told.append(tx.compile_counts()[0])
 print(told[2] - told[0], told[-1] - told[0])
 """
-        env = {**os.environ, "TENXOR_SHIPPED": str(made), "TENXOR_CACHE_DIR": "", "TENXOR_SHORT_WAY": way}
+        env = {**os.environ, "TENXOR_SHIPPED": str(shipped_folder), "TENXOR_CACHE_DIR": "", "TENXOR_SHORT_WAY": fast_path}
         assert python("-c", program, env=env).stdout.split() == ["0", "1"]
 
-    def test_what_others_have_is_computed_as_it_would_be_alone(self, made: Path, tmp_path: Path) -> None:
-        """A product that is in something computed by parts, one of which an earlier process compiled with the product in it."""
+    def test_value_read_elsewhere_has_the_bits_of_a_separate_kernel(self, shipped_folder: Path, tmp_path: Path) -> None:
+        """The graph is computed by parts, and an earlier process has compiled one part with the product in it."""
         tmp_path.chmod(0o700)
         m = "import tenxor as tx; m = ((tx.arange(1600.0) * 0.37) % 1.7).reshape(40, 40).realize(); "
         env = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path), "TENXOR_SHORT_WAY": "0"}
         python("-c", m + "tx.tanh(m @ m).realize()", env={**env, "TENXOR_SHIPPED": ""})
         program = m + "p = m @ m; (tx.tanh(p) + 1).realize(); print(p.numpy().tobytes() == (m @ m).numpy().tobytes())"
-        assert python("-c", program, env={**env, "TENXOR_SHIPPED": str(made)}).stdout == "True\n"
+        assert python("-c", program, env={**env, "TENXOR_SHIPPED": str(shipped_folder)}).stdout == "True\n"
 
-    def test_plans_elementwise_operations_too(self, made: Path, tmp_path: Path) -> None:
-        """Alone, and one after the other where some are fused: nothing is planned, in a second process neither, and values are the same."""
+    def test_shipped_plans_cover_elementwise_operations(self, shipped_folder: Path, tmp_path: Path) -> None:
+        """Single operations and sequences of them are not planned, also in a second process, and give equal values."""
         tmp_path.chmod(0o700)
         program = """
 import sys
@@ -176,37 +176,37 @@ bits = [x.numpy().tobytes().hex() for x in (tx.exp(a * 0.01), (a * 2 + tx.exp(a 
 print(*bits, *backend().counts(), "tenxor.plans.plan" in sys.modules)
 """
         env = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path), "TENXOR_SHORT_WAY": ""}
-        wanted = python("-c", program.format(planned=True), env={**env, "TENXOR_SHIPPED": ""}).stdout.split()
+        expected = python("-c", program.format(planned=True), env={**env, "TENXOR_SHIPPED": ""}).stdout.split()
         for _ in range(2):
-            found = python("-c", program.format(planned=False), env={**env, "TENXOR_SHIPPED": str(made)}).stdout.split()
-            assert found[:3] == wanted[:3]
-            assert found[3:] == ["0", "3", "False"]
-        assert wanted[-1] == "True"
+            output = python("-c", program.format(planned=False), env={**env, "TENXOR_SHIPPED": str(shipped_folder)}).stdout.split()
+            assert output[:3] == expected[:3]
+            assert output[3:] == ["0", "3", "False"]
+        assert expected[-1] == "True"
 
-    def test_of_another_planner_plans_nothing(self, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("TENXOR_SHIPPED", str(made))
+    def test_shipped_plans_of_another_planner_are_ignored(self, shipped_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TENXOR_SHIPPED", str(shipped_folder))
         compiler, a = Compiler(), tx.empty(1000, dtype=tx.float32).realize()
         text = ready.text_of((a * 2).storage.node)
         assert text is not None and compiler.shipped is not None and compiler.shipped.plan(text)
         monkeypatch.setattr(shipped, "planner", lambda: "of other sources")
         assert compiler.shipped.plan(text) is None
 
-    def test_of_another_level_is_not_used(self, folder: Path, wanted: str) -> None:
+    def test_shipped_code_of_another_level_is_not_used(self, folder: Path, expected_bits: str) -> None:
         ours, other = sorted(folder.glob("*.objects"), key=lambda path: path.name != f"{HERE and HERE.name}{shipped.SUFFIX}")
         other.replace(ours)
-        bits, compiled, loaded, _ = first(folder)
-        assert bits == wanted and compiled > 0 and not loaded
+        bits, compiled, loaded, _ = run_first(folder)
+        assert bits == expected_bits and compiled > 0 and not loaded
 
-    @pytest.mark.parametrize("how", ["other sources", "another format", "cut short", "only a head", "empty", "a folder", "missing"])
-    def test_is_not_used_as_a_whole_if_something_is_wrong(self, folder: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("damage", ["other sources", "another format", "cut short", "only a head", "empty", "a folder", "missing"])
+    def test_damaged_or_foreign_file_is_ignored_as_a_whole(self, folder: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TENXOR_SHIPPED", str(folder))
         assert shipped.here() is not None
         assert HERE is not None
         path = folder / (HERE.name + shipped.SUFFIX)
         content = path.read_bytes()
-        if how in ("missing", "a folder"):
+        if damage in ("missing", "a folder"):
             path.unlink()
-            if how == "a folder":
+            if damage == "a folder":
                 path.mkdir()
         else:
             size = shipped._HEAD.size
@@ -217,11 +217,11 @@ print(*bits, *backend().counts(), "tenxor.plans.plan" in sys.modules)
                 "only a head": content[:size],
                 "empty": b"",
             }
-            path.write_bytes(changed[how])
+            path.write_bytes(changed[damage])
         assert shipped.here() is None
 
-    def test_is_used_only_whole(self, folder: Path, wanted: str) -> None:
-        """A byte of each object is another one: each is seen to be damaged, and compiled."""
+    def test_damaged_objects_are_compiled_instead(self, folder: Path, expected_bits: str) -> None:
+        """One byte of each object is changed; each damage is detected, and the kernel compiled."""
         assert HERE is not None
         path = folder / (HERE.name + shipped.SUFFIX)
         content = bytearray(path.read_bytes())
@@ -230,35 +230,35 @@ print(*bits, *backend().counts(), "tenxor.plans.plan" in sys.modules)
             _, begin, size = shipped._ENTRY.unpack_from(content, shipped._HEAD.size + k * shipped._ENTRY.size)
             content[begin + size // 2] ^= 1
         path.write_bytes(content)
-        bits, compiled, loaded, _ = first(folder)
-        assert bits == wanted and compiled > 0 and not loaded
+        bits, compiled, loaded, _ = run_first(folder)
+        assert bits == expected_bits and compiled > 0 and not loaded
 
-    def test_is_known_by_level_machine_version_and_sources(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_keys_depend_on_text_level_version_and_sources(self, monkeypatch: pytest.MonkeyPatch) -> None:
         names = {shipped.key_by(text, level, sources) for text in "ab" for level in levels.LEVELS for sources in ("1", "2")}
         assert len(names) == 8
         monkeypatch.setattr(shipped, "__version__", "0.0.0")
         assert shipped.key_by("a", levels.LEVELS[0], "1") not in names
 
-    def test_is_not_used_by_another_machine(self, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("TENXOR_SHIPPED", str(made))
+    def test_shipped_code_is_not_used_on_another_machine(self, shipped_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TENXOR_SHIPPED", str(shipped_folder))
         assert Compiler().shipped is not None
         assert Compiler(machines.SSE).shipped is None
         monkeypatch.setattr(levels, "_ask_cpuid", lambda: frozenset())
         with pytest.warns(RuntimeWarning, match=r"TENXOR_SHIPPED .* has nothing for this machine and version"):
             assert Compiler().shipped is None
 
-    def test_is_beside_a_compiler_for_the_very_processor(self, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """LLVM is told of the same machine, and what was compiled is found by the same names, though nobody asked LLVM to begin with."""
+    def test_shipped_code_coexists_with_code_for_the_exact_processor(self, shipped_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The compiler describes the same machine to LLVM, and uses the same cache keys, without querying LLVM first."""
         plain = Compiler()
-        monkeypatch.setenv("TENXOR_SHIPPED", str(made))
+        monkeypatch.setenv("TENXOR_SHIPPED", str(shipped_folder))
         ours = Compiler()
         assert ours.shipped is not None and plain.shipped is None and ours.target != plain.target
         for compiler in (ours, Compiler(ours.target)):
             assert (compiler.whole, compiler.identity) == (plain.target, plain.identity)
             assert compiler.machine.triple == plain.machine.triple
 
-    def test_says_that_it_is(self, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("TENXOR_SHIPPED", str(made))
+    def test_kernel_reports_the_origin_shipped(self, shipped_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TENXOR_SHIPPED", str(shipped_folder))
         compiler = Compiler()
         (_, kernel), *_ = planned([tx.exp(tx.empty(1000, dtype=tx.float32).realize()).storage.node])
         assert kernel is not None and compiler.get(kernel).origin == "shipped"
@@ -268,13 +268,13 @@ print(*bits, *backend().counts(), "tenxor.plans.plan" in sys.modules)
 
 
 class TestNothingShipped:
-    def test_is_as_if_there_had_never_been_anything(self, wanted: str, tmp_path: Path) -> None:
-        assert first(tmp_path / "missing")[:3] == (wanted, *first("")[1:3])
+    def test_missing_folder_equals_no_shipped_code(self, expected_bits: str, tmp_path: Path) -> None:
+        assert run_first(tmp_path / "missing")[:3] == (expected_bits, *run_first("")[1:3])
         assert not (Path(shipped.__file__).parent / "shipped").exists() or shipped.here()
 
 
 class TestLevels:
-    def test_are_what_llvm_says_that_the_processor_has(self) -> None:
+    def test_detected_features_match_llvm(self) -> None:
         if os.uname().machine != "x86_64":
             assert levels.features() == frozenset() and levels.level() is None
             return
@@ -288,20 +288,20 @@ class TestLevels:
         [
             (set(), "x86-64-v4"),
             ({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}, "x86-64-v3"),
-            ({"avx512vl"}, None),  # something between: code that is made for it is other code than that of either level
+            ({"avx512vl"}, None),  # between two levels: its code differs from both
             ({"avx2"}, None),
             ({"fma"}, None),
             ({"osxsave"}, None),
         ],
     )
-    def test_need_all_that_they_have(self, without: set[str], expected: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-        every = frozenset({*levels._LEAF_1_ECX, *levels._LEAF_7_EBX, *levels._EXTENDED_ECX})
-        monkeypatch.setattr(levels, "features", lambda: every - without)
+    def test_level_requires_all_of_its_features(self, without: set[str], expected: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+        all_features = frozenset({*levels._LEAF_1_ECX, *levels._LEAF_7_EBX, *levels._EXTENDED_ECX})
+        monkeypatch.setattr(levels, "features", lambda: all_features - without)
         level = levels.level()
         assert (level and level.name) == expected
 
-    def test_are_of_machines_that_get_the_same_code(self) -> None:
-        """Smaller and larger caches plan other loops, and are told apart by nothing that emits code."""
+    def test_level_accepts_machines_with_equal_code(self) -> None:
+        """Other cache sizes change the plans, not the emitted code."""
         a, m = tx.empty(1000).realize(), tx.empty((300, 300), dtype=tx.float32).realize()
         nodes = [x.storage.node for x in (tx.exp(a) + a, a.sum(), m @ m, m @ m.T, tx.softmax(m), m.T + m, m.sum(axis=0), m.argmax())]
         kernels = [kernel for node in nodes for _, kernel in planned([node]) if kernel is not None]
@@ -312,7 +312,7 @@ class TestLevels:
                 assert level.of(host)
                 assert [emit(kernel, host) for kernel in kernels] == [emit(kernel, plain) for kernel in kernels]
 
-    def test_are_of_no_machine_that_gets_other_code(self) -> None:
+    def test_level_rejects_machines_with_different_code(self) -> None:
         for level in levels.LEVELS:
             plain = level.target
             others: list[Target] = [
@@ -328,12 +328,12 @@ class TestLevels:
 
 
 @pytest.fixture
-def hurried(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The compiler of this process is one that has these objects, and did not start LLVM."""
+def llvm_not_started(shipped_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Give this process a compiler with the shipped code that has not started LLVM."""
     from tenxor.backend.llvm import compiler
     from tenxor.realize import forget
 
-    monkeypatch.setenv("TENXOR_SHIPPED", str(made))
+    monkeypatch.setenv("TENXOR_SHIPPED", str(shipped_folder))
     monkeypatch.setenv("TENXOR_CACHE_DIR", "")
     monkeypatch.setattr(compiler, "_compiler", Compiler())
     monkeypatch.setattr("tenxor.backend.llvm.compiler.is_known", lambda: False)
@@ -343,9 +343,9 @@ def hurried(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @on_a_level
-@pytest.mark.usefixtures("hurried", "plain")
-class TestInAHurry:
-    def test_small_work_is_computed_by_what_there_is(self) -> None:
+@pytest.mark.usefixtures("llvm_not_started", "plain")
+class TestBeforeLLVMStarts:
+    def test_small_work_uses_shipped_parts(self) -> None:
         a = tx.asarray(np.linspace(-2, 2, 1000, dtype=np.float32))
         x = (a * 2 + tx.exp(a) + a).sum()
         np.testing.assert_allclose(x.item(), np.sum(a.numpy() * 3.0 + np.exp(a.numpy(), dtype=float)), rtol=1e-5)
@@ -353,7 +353,7 @@ class TestInAHurry:
 
         assert (compiler().compiled, compiler().loaded) == (0, 4) and "machine" not in vars(compiler())
 
-    def test_what_is_not_there_is_compiled_and_the_rest_computed_by_what_is(self) -> None:
+    def test_missing_kernel_is_compiled_and_other_work_uses_shipped_parts(self) -> None:
         from tenxor.backend.llvm.compiler import compiler
 
         a = tx.asarray(np.linspace(0, 1, 1000, dtype=np.float32))
@@ -362,7 +362,7 @@ class TestInAHurry:
         (a * 2 + tx.exp(a) + a).sum().item()
         assert (compiler().compiled, compiler().loaded) == (1, 4)
 
-    def test_what_is_large_is_computed_as_a_whole(self) -> None:
+    def test_large_work_is_compiled_as_one_kernel(self) -> None:
         from tenxor.backend.llvm.compiler import compiler
 
         a = tx.ones(1 << 19, dtype=tx.float32).realize()
@@ -370,8 +370,8 @@ class TestInAHurry:
         assert compiler().compiled >= 1
 
 
-def test_the_hash_of_the_emitter_is_in_a_file(made: Path) -> None:
-    for path in made.glob("*.objects"):
+def test_shipped_file_contains_the_emitter_text(shipped_folder: Path) -> None:
+    for path in shipped_folder.glob("*.objects"):
         magic, text, count = shipped._HEAD.unpack_from(path.read_bytes())
         assert (magic, text.decode()) == (shipped._MAGIC, cache.emitter_text()) and count > 0
     assert found.emitter() == cache.emitter_text()
@@ -394,7 +394,7 @@ print(levels, len(made), sum(x.storage.node.buffer is not None for x in made))
 """
 
 
-def test_nothing_is_computed_while_it_is_made(tmp_path: Path) -> None:
-    """By kernels for a machine that may have more than this one: also where memory grows, for which small results wait."""
+def test_shipping_computes_nothing(tmp_path: Path) -> None:
+    """The kernels may need instructions that this machine lacks. The test covers small results that wait for memory growth."""
     said = python("-c", GROWING, str(tmp_path), env={**os.environ, "TENXOR_CACHE_DIR": ""}).stdout.split()
     assert said == [str(len(levels.LEVELS)), str(2 * len(levels.LEVELS)), "0"]

@@ -1,4 +1,4 @@
-"""Threads: the bits do not depend on how many there are, nor on who else uses the library meanwhile."""
+"""Threads: the bits depend neither on their number nor on concurrent use of the library."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ def _as_many_as_before() -> Iterator[None]:
 
 
 @cache
-def given() -> tuple[tx.Tensor, tx.Tensor]:
+def operands() -> tuple[tx.Tensor, tx.Tensor]:
     rng = np.random.default_rng(1)
     x, y = (tx.asarray(rng.normal(size=(SIZE, SIZE)).astype(np.float32)) for _ in range(2))
     return x, y
 
 
-def written() -> tx.Tensor:
-    x, y = given()
+def store_through_views() -> tx.Tensor:
+    x, y = operands()
     t = x * 2
     t[1:, ::2] = y[:-1, ::2] + x[1:, 1::2]
     t.T[3:9] = y.T[:6]
     return t
 
 
-def gathered() -> tx.Tensor:
-    x, _ = given()
+def gather_and_scatter() -> tx.Tensor:
+    x, _ = operands()
     rows = np.random.default_rng(2).permutation(SIZE).tolist()
     t = tx.zeros((SIZE, SIZE), dtype=tx.float32)
     t.oindex[rows] = x.oindex[rows[::-1]] + 1
@@ -62,26 +62,26 @@ def gathered() -> tx.Tensor:
 
 
 WORK: dict[str, Callable[[], tx.Tensor]] = {
-    "elements": lambda: (given()[0] * given()[1] + 1.5) ** 2,
-    "elementary functions": lambda: tx.exp(tx.sin(given()[0])),
-    "columns read as rows": lambda: given()[0].T + given()[1],
-    "a sum of all": lambda: given()[0].sum(),
-    "a mean of all of an odd number": lambda: given()[0].reshape(-1)[1:-6].mean(),
-    "sums of rows": lambda: given()[0].sum(axis=1),
-    "sums of columns": lambda: given()[0].sum(axis=0),
-    "variances": lambda: given()[0].var(axis=0),
+    "elements": lambda: (operands()[0] * operands()[1] + 1.5) ** 2,
+    "elementary functions": lambda: tx.exp(tx.sin(operands()[0])),
+    "columns read as rows": lambda: operands()[0].T + operands()[1],
+    "a sum of all": lambda: operands()[0].sum(),
+    "a mean of all of an odd number": lambda: operands()[0].reshape(-1)[1:-6].mean(),
+    "sums of rows": lambda: operands()[0].sum(axis=1),
+    "sums of columns": lambda: operands()[0].sum(axis=0),
+    "variances": lambda: operands()[0].var(axis=0),
     "softmax": lambda: (
-        tx.exp(given()[0] - given()[0].max(1, keepdims=True))
-        / tx.exp(given()[0] - given()[0].max(1, keepdims=True)).sum(1, keepdims=True)
+        tx.exp(operands()[0] - operands()[0].max(1, keepdims=True))
+        / tx.exp(operands()[0] - operands()[0].max(1, keepdims=True)).sum(1, keepdims=True)
     ),
-    "argmax of all": lambda: given()[0].argmax(),
-    "argmax of rows": lambda: given()[0].argmax(axis=1),
-    "running sums along rows": lambda: tx.cumulative_sum(given()[0], axis=1),
-    "running sums along columns": lambda: tx.cumulative_sum(given()[0], axis=0),
-    "distances": lambda: ((given()[0][:200, None, :40] - given()[1][None, :300, :40]) ** 2).sum(-1),
-    "a product": lambda: given()[0][:150] @ given()[1][:, :170],
-    "stores": written,
-    "gathers and scatters": gathered,
+    "argmax of all": lambda: operands()[0].argmax(),
+    "argmax of rows": lambda: operands()[0].argmax(axis=1),
+    "running sums along rows": lambda: tx.cumulative_sum(operands()[0], axis=1),
+    "running sums along columns": lambda: tx.cumulative_sum(operands()[0], axis=0),
+    "distances": lambda: ((operands()[0][:200, None, :40] - operands()[1][None, :300, :40]) ** 2).sum(-1),
+    "a product": lambda: operands()[0][:150] @ operands()[1][:, :170],
+    "stores": store_through_views,
+    "gathers and scatters": gather_and_scatter,
     "positions": lambda: tx.arange(2_000_003)[::-1] * 3,
 }
 
@@ -91,16 +91,16 @@ def digest(t: tx.Tensor) -> str:
 
 
 @pytest.mark.parametrize("name", WORK)
-def test_the_bits_do_not_depend_on_their_number(name: str) -> None:
-    found = {}
+def test_bits_do_not_depend_on_the_number_of_threads(name: str) -> None:
+    digests = {}
     for count in (1, 2, 3, 5):
         tx.set_num_threads(count)
-        found[count] = digest(WORK[name]())
-    assert len(set(found.values())) == 1, found
+        digests[count] = digest(WORK[name]())
+    assert len(set(digests.values())) == 1, digests
 
 
-def shared(piece: Callable[[int, int], object], extent: int, *, work: int = 0, grain: int = 1) -> None:
-    """Have `piece` run as if it were a kernel. What it raises is only printed: machine code raises nothing."""
+def share_piece(piece: Callable[[int, int], object], extent: int, *, work: int = 0, grain: int = 1) -> None:
+    """Share `piece` among threads as if it were a kernel. Its exceptions are only printed."""
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(
         lambda args, begin, end, worker: piece(begin, end) and None
     )
@@ -109,14 +109,14 @@ def shared(piece: Callable[[int, int], object], extent: int, *, work: int = 0, g
 
 
 class TestSharing:
-    def pieces(self, count: int, extent: int, **how: Any) -> list[tuple[int, int]]:
+    def pieces(self, count: int, extent: int, **options: Any) -> list[tuple[int, int]]:
         tx.set_num_threads(count)
-        found: list[tuple[int, int]] = []
-        shared(lambda begin, end: found.append((begin, end)), extent, **how)
-        return sorted(found)
+        pieces: list[tuple[int, int]] = []
+        share_piece(lambda begin, end: pieces.append((begin, end)), extent, **options)
+        return sorted(pieces)
 
     @pytest.mark.parametrize("slices", [1, 2, 5])
-    def test_pieces_cover_all_once(self, slices: int) -> None:
+    def test_pieces_cover_the_loop_exactly_once(self, slices: int) -> None:
         for count in (1, 2, 3, 7):
             for extent in (*range(0, 40), 63, 64, 65, 1000, 4096, 100_001):
                 pieces = self.pieces(count, extent, work=(slices - 1) * SHARING.slice)
@@ -125,37 +125,37 @@ class TestSharing:
                     assert pieces[-1][1] == extent
                 assert all(begin < end for begin, end in pieces)
 
-    def test_are_not_smaller_than_is_worth_it(self) -> None:
+    def test_pieces_are_multiples_of_the_grain(self) -> None:
         for extent in (63, 64, 65, 1000, 100_001):
             assert all(begin % 64 == 0 for begin, _ in self.pieces(3, extent, work=3 * SHARING.slice, grain=64))
 
-    def test_all_threads_work(self) -> None:
+    def test_all_threads_take_part(self) -> None:
         tx.set_num_threads(3)
         meeting = threading.Barrier(3, timeout=30)
-        seen = set()
+        thread_ids = set()
 
         def piece(begin: int, end: int) -> None:
             if begin < 3:
                 meeting.wait()  # nobody gets on alone
-            seen.add(threading.get_ident())
+            thread_ids.add(threading.get_ident())
 
-        shared(piece, 3)
-        assert len(seen) == 3
+        share_piece(piece, 3)
+        assert len(thread_ids) == 3
 
-    def test_what_is_little_is_done_by_the_caller(self) -> None:
+    def test_small_loops_run_in_the_caller(self) -> None:
         tx.set_num_threads(3)
-        seen = set()
-        shared(lambda begin, end: seen.add(threading.get_ident()), 50, grain=64)
-        assert seen == {threading.get_ident()}
+        thread_ids = set()
+        share_piece(lambda begin, end: thread_ids.add(threading.get_ident()), 50, grain=64)
+        assert thread_ids == {threading.get_ident()}
 
-    def test_many_jobs_in_quick_succession_are_each_done_once(self) -> None:
+    def test_many_quick_loops_run_exactly_once(self) -> None:
         tx.set_num_threads(4)
         for extent in range(2, 300):
-            done: list[int] = []
-            shared(lambda begin, end, done=done: done.extend(range(begin, end)), extent)  # type: ignore[misc]
-            assert sorted(done) == list(range(extent))
+            indices: list[int] = []
+            share_piece(lambda begin, end, indices=indices: indices.extend(range(begin, end)), extent)  # type: ignore[misc]
+            assert sorted(indices) == list(range(extent))
 
-    def test_the_caller_waits_for_the_helpers(self) -> None:
+    def test_caller_waits_for_the_workers(self) -> None:
         tx.set_num_threads(2)
         caller, started, ended = threading.get_ident(), threading.Event(), threading.Event()
 
@@ -167,10 +167,10 @@ class TestSharing:
                 time.sleep(0.2)
                 ended.set()
 
-        shared(slow, 2)
+        share_piece(slow, 2)
         assert ended.is_set()
 
-    def test_a_helper_that_wakes_up_late_holds_nobody_up(self) -> None:
+    def test_late_worker_does_not_delay_later_loops(self) -> None:
         tx.set_num_threads(2)
         caller, started, release = threading.get_ident(), threading.Event(), threading.Event()
         helpers._get_pool()
@@ -183,19 +183,19 @@ class TestSharing:
                 assert started.wait(30)
                 release.set()
 
-        shared(first, 2)
+        share_piece(first, 2)
         for _ in range(1000):  # whoever takes part, it ends
-            shared(lambda begin, end: None, 2)
+            share_piece(lambda begin, end: None, 2)
 
-    def test_threads_that_are_not_needed_any_more_end(self) -> None:
+    def test_unneeded_threads_end(self) -> None:
         tx.set_num_threads(4)
-        shared(lambda begin, end: None, 100)
-        there = helpers._pool.helpers  # type: ignore[union-attr]
-        assert len(there) == 3 and all(h.is_alive() and h.daemon for h in there)
+        share_piece(lambda begin, end: None, 100)
+        workers = helpers._pool.helpers  # type: ignore[union-attr]
+        assert len(workers) == 3 and all(h.is_alive() and h.daemon for h in workers)
         tx.set_num_threads(1)
-        assert not any(h.is_alive() for h in there)
+        assert not any(h.is_alive() for h in workers)
 
-    def test_of_less_than_one_thread_is_an_error(self) -> None:
+    def test_zero_threads_raise_argument_error(self) -> None:
         with pytest.raises(ArgumentError, match="0 threads cannot work; give at least 1"):
             tx.set_num_threads(0)
 
@@ -208,15 +208,15 @@ class TestNumber:
         program = "import tenxor as tx; print(tx.num_threads())"
         return int(python("-c", program, env=environment).stdout)
 
-    def test_is_what_the_environment_says(self) -> None:
+    def test_environment_sets_the_number_of_threads(self) -> None:
         assert self.number("3") == 3
 
-    def test_is_else_the_cpus_that_this_process_may_use(self) -> None:
+    def test_default_number_of_threads_is_the_allowed_cpus(self) -> None:
         assert self.number(None) == len(os.sched_getaffinity(0))
 
 
-def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
-    """What `work` gives in several of Python's threads that start together."""
+def run_together(count: int, work: Callable[[int], Any]) -> list[Any]:
+    """Return the results of `work` in several Python threads that start together."""
     start = threading.Barrier(count, timeout=60)
 
     def run(k: int) -> Any:
@@ -227,8 +227,8 @@ def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
         return list(pool.map(run, range(count)))
 
 
-class TestSeveralOfPythonsThreads:
-    def test_go_on_while_one_computes_what_is_long(self) -> None:
+class TestPythonThreads:
+    def test_python_threads_run_during_a_long_kernel(self) -> None:
         tx.set_num_threads(1)
 
         def waves(n: int) -> tx.Tensor:
@@ -245,49 +245,49 @@ class TestSeveralOfPythonsThreads:
             while not ended.wait(0.001):
                 ticks += 1
 
-        other = threading.Thread(target=tick)
-        other.start()
+        thread = threading.Thread(target=tick)
+        thread.start()
         t.realize()
         ended.set()
-        other.join()
+        thread.join()
         assert ticks > 10
 
-    def test_compute_each_node_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_concurrent_threads_compute_each_node_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         settled = []
         settle = Node.settle
 
-        def noted(node: Node, buffer: Buffer) -> None:
+        def record_node(node: Node, buffer: Buffer) -> None:
             settled.append(node)
             settle(node, buffer)
 
         t = tx.cumulative_sum(tx.cumulative_sum(tx.ones((1000, 1000)).realize(), axis=0), axis=1)
         t[1:] = t[:-1]
-        monkeypatch.setattr(Node, "settle", noted)
-        found = at_once(4, lambda k: t[-1, -1].item())
-        assert found == [999_000.0] * 4
+        monkeypatch.setattr(Node, "settle", record_node)
+        results = run_together(4, lambda k: t[-1, -1].item())
+        assert results == [999_000.0] * 4
         assert len(settled) == len(set(settled))
 
-    def test_ask_for_one_pending_tensor(self) -> None:
+    def test_concurrent_threads_realize_one_pending_tensor(self) -> None:
         for _ in range(20):
             t = (tx.arange(3000) * 7).reshape(30, 100).sum(axis=0)
             expected = (np.arange(3000) * 7).reshape(30, 100).sum(axis=0).tolist()
-            assert at_once(8, lambda k, t=t: t.tolist()) == [expected] * 8
+            assert run_together(8, lambda k, t=t: t.tolist()) == [expected] * 8
 
-    def test_compute_things_of_their_own(self) -> None:
+    def test_concurrent_threads_compute_separate_graphs(self) -> None:
         def work(k: int) -> list[float]:
-            found = []
+            results = []
             for n in range(1, 30):
                 x = tx.arange(n * 10).reshape(n, 10) + k
                 y = tx.zeros((n, 10), dtype=tx.int64)
                 y[:, ::2] = x[:, 1::2]
                 y[0, 1] = -k
-                found.append((x * y).sum().item())
-            return found
+                results.append((x * y).sum().item())
+            return results
 
-        alone = [work(k) for k in range(6)]
-        assert at_once(6, work) == alone
+        expected = [work(k) for k in range(6)]
+        assert run_together(6, work) == expected
 
-    def test_compile_kernels_of_their_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_concurrent_threads_compile_separate_kernels(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TENXOR_CACHE_DIR", "")  # compile, not find them
 
         def work(k: int) -> int:
@@ -296,20 +296,20 @@ class TestSeveralOfPythonsThreads:
                 x = tx.bitwise_xor(x * 3, x + 11)
             return x.sum().item()
 
-        found = at_once(6, work)
-        assert found == [work(k) for k in range(6)]
+        results = run_together(6, work)
+        assert results == [work(k) for k in range(6)]
 
-    def test_share_the_same_helpers(self) -> None:
+    def test_concurrent_threads_share_the_workers(self) -> None:
         tx.set_num_threads(3)
-        given()
+        operands()
         names = ["elements", "a sum of all", "stores", "sums of rows"]
-        alone = {name: digest(WORK[name]()) for name in names}
-        found = at_once(4, lambda k: [digest(WORK[names[(k + j) % 4]]()) for j in range(4)])
-        assert found == [[alone[names[(k + j) % 4]] for j in range(4)] for k in range(4)]
+        expected = {name: digest(WORK[name]()) for name in names}
+        results = run_together(4, lambda k: [digest(WORK[names[(k + j) % 4]]()) for j in range(4)])
+        assert results == [[expected[names[(k + j) % 4]] for j in range(4)] for k in range(4)]
 
-    def test_write_to_tensors_of_their_own_that_share_what_they_read(self) -> None:
-        shared = tx.arange(10_000) + 1
-        copies = [shared.copy() for _ in range(6)]
+    def test_concurrent_writes_to_copies_of_one_tensor(self) -> None:
+        source = tx.arange(10_000) + 1
+        copies = [source.copy() for _ in range(6)]
 
         def work(k: int) -> list[int]:
             for n in range(50):
@@ -322,12 +322,12 @@ class TestSeveralOfPythonsThreads:
             for n in range(50):
                 model[n::97] = k
             expected.append(model.tolist())
-        assert at_once(6, work) == expected
-        assert shared.tolist() == list(range(1, 10_001))
+        assert run_together(6, work) == expected
+        assert source.tolist() == list(range(1, 10_001))
 
 
 def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A process of its own, which must end well and soon."""
+    """Run `program` in a process, which must exit cleanly and soon."""
     return python("-c", program, env={**os.environ, **environment}, within=100)
 
 
@@ -365,12 +365,12 @@ assert (x * 3).sum().item() == 1_999_999 * 3_000_000
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.parametrize("cold", [False, True])
-def test_a_forked_child_computes(cold: bool, tmp_path: Path) -> None:
-    """Also where nothing is on disk: then the other thread is making machine code, and has more than one lock."""
+def test_forked_child_computes(cold: bool, tmp_path: Path) -> None:
+    """With a cold cache, the other thread is compiling and holds more than one lock."""
     run(FORK, **({"TENXOR_CACHE_DIR": str(tmp_path)} if cold else {}))
 
 
-THREADS_OF_ITS_OWN = """
+FORK_WITH_THREADS = """
 import os, warnings
 import tenxor as tx
 from tenxor.backend import helpers
@@ -396,8 +396,8 @@ assert helpers._pool.helpers is there and all(h.is_alive() for h in there)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_child_has_threads_of_its_own() -> None:
-    run(THREADS_OF_ITS_OWN)
+def test_forked_child_starts_its_own_threads() -> None:
+    run(FORK_WITH_THREADS)
 
 
 INTERRUPT = """
@@ -462,7 +462,7 @@ assert (t[:1000] + 1).sum().item() == 1000
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
 @pytest.mark.parametrize("count", ["1", "2"])
-def test_an_interrupt_ends_what_would_take_hours(count: str) -> None:
+def test_interrupt_ends_an_hours_long_kernel(count: str) -> None:
     run(
         "import signal; signal.signal(signal.SIGALRM, signal.default_int_handler)\n" + ENORMOUS,
         TENXOR_NUM_THREADS=count,
@@ -470,10 +470,10 @@ def test_an_interrupt_ends_what_would_take_hours(count: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
-def test_a_signal_handler_may_compute_while_its_thread_does() -> None:
+def test_signal_handler_may_compute_during_a_kernel() -> None:
     run(IN_BETWEEN)
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
-def test_an_interrupt_leaves_all_as_it_was_or_as_it_would_be() -> None:
+def test_interrupt_leaves_old_or_complete_results() -> None:
     run("import signal; signal.signal(signal.SIGALRM, signal.default_int_handler)\n" + INTERRUPT)

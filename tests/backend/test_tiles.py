@@ -1,4 +1,4 @@
-"""Reads across memory, by way of tiles: machine code and interpreter agree at every edge, and nobody reads too far."""
+"""Transposed reads through tiles: machine code and interpreter agree for sizes around the tiles, without reads out of bounds."""
 
 from __future__ import annotations
 
@@ -21,70 +21,70 @@ SIDES = (1, 2, 3, 15, 16, 17, 31, 63, 64, 65, 100, 130)
 
 
 def matrix(rows: int, columns: int, dtype: DType = tx.float32) -> Tensor:
-    """Numbers that are all different, as far as the dtype can tell."""
+    """Return a matrix of different values, as far as the dtype has them."""
     numbers = np.arange(rows * columns).reshape(rows, columns) * 37 % 251
     if dtype is bfloat16:
         return Tensor._of(in_memory((numbers.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16), dtype))
     return Tensor._of(in_memory(numbers.astype(dtype.numpy), dtype))
 
 
-def stages(kernel: Kernel) -> int:
+def count_tile_loads(kernel: Kernel) -> int:
     def count(body: tuple[Statement, ...]) -> int:
         return sum(count(s.body) if isinstance(s, For) else isinstance(s, TileLoad) for s in body)
 
     return count(kernel.body)
 
 
-def one(t: Tensor) -> Kernel:
-    """The only kernel of a pending tensor, by both back ends."""
+def only_kernel(t: Tensor) -> Kernel:
+    """Return the only kernel of a pending tensor, after both back ends agree on it."""
     (kernel,) = check(t.storage.node)
     return kernel
 
 
 @pytest.mark.parametrize("rows", SIDES)
-def test_every_size_of_the_last_tiles(rows: int) -> None:
+def test_tiles_of_every_remaining_size_agree(rows: int) -> None:
     for columns in SIDES:
-        kernel = one(matrix(rows, columns).T + matrix(columns, rows))
+        kernel = only_kernel(matrix(rows, columns).T + matrix(columns, rows))
         in_steps = 1 < rows <= MIN_LANE_EXTENT and columns >= 2 * rows  # lanes run along the longer loop, and write in steps
         is_near = columns <= MIN_LANE_EXTENT and columns * tx.float32.itemsize < current().vector_bytes  # vectors hold several steps
-        assert stages(kernel) == (rows > 1 and columns > 1 and not (in_steps or is_near))
+        assert count_tile_loads(kernel) == (rows > 1 and columns > 1 and not (in_steps or is_near))
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
-def test_every_dtype(dtype: DType) -> None:
+def test_transposes_of_every_dtype_agree(dtype: DType) -> None:
     for rows, columns in ((5, 70), (67, 33)):
         t = matrix(rows, columns, dtype)
-        assert stages(one(t.T.copy())) == 1
+        assert count_tile_loads(only_kernel(t.T.copy())) == 1
         if dtype is not tx.bool:
-            assert stages(one(t.T + matrix(columns, rows, dtype))) == 1
-        assert stages(one(t.T.copy().astype(tx.complex128 if dtype.is_complex else tx.float64))) == 1
+            assert count_tile_loads(only_kernel(t.T + matrix(columns, rows, dtype))) == 1
+        assert count_tile_loads(only_kernel(t.T.copy().astype(tx.complex128 if dtype.is_complex else tx.float64))) == 1
 
 
-def test_rows_and_columns_apart() -> None:
+def test_transposes_of_strided_views_use_tiles() -> None:
     x = matrix(140, 90)
     for view in (x[3:, 5:], x[::3], x[::-1], x[20:100, 1:66]):
-        assert stages(one(view.T.copy())) == 1
-    assert stages(one(x[:, ::2].T.copy())) == 0  # no neighbours along any axis
-    assert stages(one(x.T[::-1].copy())) == 0
+        assert count_tile_loads(only_kernel(view.T.copy())) == 1
+    assert count_tile_loads(only_kernel(x[:, ::2].T.copy())) == 0  # no neighbours along any axis
+    assert count_tile_loads(only_kernel(x.T[::-1].copy())) == 0
 
 
-def test_more_axes() -> None:
+def test_permutations_of_three_axes_use_one_tile() -> None:
     t = matrix(10, 9 * 70).reshape(10, 9, 70)
     for order in ((2, 1, 0), (1, 2, 0), (2, 0, 1), (0, 2, 1)):
-        assert stages(one(t.permute(order).copy())) == 1
+        assert count_tile_loads(only_kernel(t.permute(order).copy())) == 1
 
 
-def test_several_reads_across() -> None:
+def test_number_of_tiles_per_kernel_is_bounded() -> None:
     rows = [matrix(40, 70) for _ in range(4)]
     total = rows[0].T + matrix(70, 40)
     for r in rows[1:]:
         total = total * 0.5 + r.T
-    assert stages(one(total)) == current().loops.tiles  # the others are gathered
+    assert count_tile_loads(only_kernel(total)) == current().loops.tiles  # the others are gathered
     x = rows[0]
-    assert stages(one(x.T * (x.T + 1) + matrix(70, 40))) == 1  # one read is one tile
+    assert count_tile_loads(only_kernel(x.T * (x.T + 1) + matrix(70, 40))) == 1  # one read is one tile
 
 
-def test_a_write_across() -> None:
+def test_write_through_a_transpose_matches_numpy() -> None:
     t = matrix(70, 40).realize()
     old = t.storage.node
     t.T[1:, 3:] = matrix(39, 67) * 2
@@ -95,7 +95,7 @@ def test_a_write_across() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_threads_share_blocks(threads: int) -> None:
+def test_transpose_matches_numpy_on_any_number_of_threads(threads: int) -> None:
     before = tx.num_threads()
     a: Any = np.random.default_rng(0).integers(0, 9, (1500, 1111))
     t = tx.asarray(a)

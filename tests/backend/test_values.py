@@ -1,6 +1,6 @@
-"""Tests of values, run once more on the interpreter, in processes of their own: with `make test-interpreter` all are.
+"""Some tests of values, repeated on the interpreter in other processes; `make test-interpreter` repeats all of them.
 
-Their oracle is NumPy, so what is found here is the interpreter's mistake, or one of what comes before it.
+Their reference is NumPy, so a failure here is a fault of the interpreter or of an earlier stage.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ TESTS = Path(__file__).resolve().parents[1]
         ("tensor/test_writing.py", ""),
     ],
 )
-def test_on_the_interpreter(file: str, names: str) -> None:
-    chosen = (str(TESTS / file), "-m", "values and not large", "-k", names)
+def test_values_agree_on_the_interpreter(file: str, names: str) -> None:
+    arguments = (str(TESTS / file), "-m", "values and not large", "-k", names)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment["TENXOR_BACKEND"] = "interpreter"
-    found = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *chosen, env=environment, cwd=TESTS.parent)
-    assert " passed" in found.stdout
+    process = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments, env=environment, cwd=TESTS.parent)
+    assert " passed" in process.stdout

@@ -1,8 +1,7 @@
-"""Kernels run by both back ends on copies of the same memory: LLVM's machine code, and the interpreter that is its oracle.
+"""Kernels run by both back ends on copies of the same memory: LLVM's machine code, and the interpreter as the reference.
 
-The memory that machine code sees ends where the process may read no further: a page without rights lies behind every
-operand, and the bytes before it are checked. So a kernel that reads behind an operand crashes, and one that writes
-outside of its result is told.
+Each operand of the machine code ends directly before a page without rights, and the bytes before it are checked. A kernel
+that reads behind an operand crashes, and a write outside of the result is detected.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 class Fenced:
-    """Memory for `nbytes` bytes right before a page that nobody may touch, and untouched bytes before them."""
+    """Memory of `nbytes` bytes directly before a page without rights, with checked guard bytes before it."""
 
     def __init__(self, nbytes: int) -> None:
         size = -(-(nbytes + 64) // PAGE) * PAGE
@@ -51,35 +50,35 @@ class Fenced:
         self.address = self.bytes.ctypes.data if nbytes else start + size
 
     def fill(self, content: Array) -> Fenced:
-        """The memory with this content."""
+        """Set the content, and return the memory itself."""
         self.bytes[:] = content.view(np.uint8)
         return self
 
     def is_intact(self) -> bool:
-        """Whether nothing was written before the memory."""
+        """Return whether no guard byte was written."""
         return bool((self.before == PATTERN).all())
 
 
 def content(node: Node) -> Array:
-    """The elements of a node in memory, in row-major order, as its memory has them (`bfloat16` as bits)."""
+    """Return the elements of a node in memory, in row-major order, as stored (`bfloat16` as bits)."""
     assert node.buffer is not None
     return node.buffer.typed(node.dtype)[: node.size]
 
 
-def packed(kernel: Kernel, binding: Binding, addresses: Sequence[int]) -> bytes:
-    """The argument block of a kernel, as `kernel/ir` lays it out."""
-    origins = [at for _, at in binding.operands] + [0] * kernel.flagged
-    places = [a + at * o.dtype.itemsize for a, at, o in zip(addresses, origins, kernel.operands, strict=True)]
-    places += [int(t.offsets.ctypes.data) for t in binding.tables]
-    block = struct.pack(f"={len(places)}q", *places)
+def pack_arguments(kernel: Kernel, binding: Binding, addresses: Sequence[int]) -> bytes:
+    """Return the argument block of a kernel, as `kernel/ir` lays it out."""
+    origins = [origin for _, origin in binding.operands] + [0] * kernel.flagged
+    addresses_in_block = [a + origin * o.dtype.itemsize for a, origin, o in zip(addresses, origins, kernel.operands, strict=True)]
+    addresses_in_block += [int(t.offsets.ctypes.data) for t in binding.tables]
+    block = struct.pack(f"={len(addresses_in_block)}q", *addresses_in_block)
     for dtype, scalar in zip(kernel.scalars, scalars_of(binding), strict=True):
         code = {"float": "d", "uint": "Q"}.get(dtype.kind, "q")
         block += struct.pack(f"={code}", scalar)
     return block + struct.pack(f"={len(binding.sizes)}q", *binding.sizes) + bytes(8) * kernel.listens
 
 
-def before(node: Node) -> Array:
-    """What the memory of a node's result holds before its kernel runs."""
+def initial_content(node: Node) -> Array:
+    """Return the content of a node's result memory before its kernel runs."""
     if writes(node.op):
         old = node.sources[0]
         assert type(old) is Node
@@ -88,13 +87,13 @@ def before(node: Node) -> Array:
 
 
 def interpreted(node: Node, kernel: Kernel, binding: Binding) -> Array:
-    """The result of a kernel by the interpreter."""
+    """Return the result of a kernel by the interpreter."""
     return flagged(node, kernel, binding)[0]
 
 
 def flagged(node: Node, kernel: Kernel, binding: Binding) -> tuple[Array, int]:
-    """The same, and its flag: whether it met an index out of range."""
-    out, flag = before(node), np.zeros(1, np.int64)
+    """Return the result of a kernel by the interpreter, and its flag: 1 if an index was out of range."""
+    out, flag = initial_content(node), np.zeros(1, np.int64)
     operands = [out if source is None else content(source) for source, _ in binding.operands]
     origins = [origin for _, origin in binding.operands]
     if kernel.flagged:
@@ -106,17 +105,17 @@ def flagged(node: Node, kernel: Kernel, binding: Binding) -> tuple[Array, int]:
 
 
 def emitted(node: Node, kernel: Kernel, binding: Binding, cuts: Sequence[int] | None = None, flag: int = 0) -> Array:
-    """The result of a kernel by its machine code: whole, or with the split loop in pieces, cut at the given indices.
+    """Return the result of a kernel by its machine code: in one call, or with the split loop cut at the indices `cuts`.
 
-    It must tell of an index out of range if `flag` is 1.
+    The kernel must report `flag`, 1 for an index out of range.
     """
-    first = before(node)
-    out, told = Fenced(first.nbytes).fill(first), Fenced(8).fill(np.zeros(1, np.int64))
+    initial = initial_content(node)
+    out, flag_memory = Fenced(initial.nbytes).fill(initial), Fenced(8).fill(np.zeros(1, np.int64))
     memory = [
         out if source is None else Fenced(content(source).nbytes).fill(content(source))
         for source, _ in binding.operands
     ]
-    block = packed(kernel, binding, [m.address for m in memory + [told] * kernel.flagged])
+    block = pack_arguments(kernel, binding, [m.address for m in memory + [flag_memory] * kernel.flagged])
     scratch = Fenced(binding.scratch)
     block += struct.pack("=2q", scratch.address, 0)
     code = compiler().get(kernel)
@@ -125,34 +124,34 @@ def emitted(node: Node, kernel: Kernel, binding: Binding, cuts: Sequence[int] | 
     else:
         for begin, end in pairwise([0, *cuts, binding.split]):
             code.call_free(block, begin, end, 0)
-    for m in (*memory, told, scratch):
+    for m in (*memory, flag_memory, scratch):
         assert m.is_intact(), f"written before an operand\n{kernel}"
     for (source, _), m in zip(binding.operands, memory, strict=True):
         if source is not None:
             assert bytes(m.bytes) == content(source).tobytes(), f"{source} should not look like that\n{kernel}"
-    assert told.bytes.view(np.int64)[0] == flag, f"the flag should be {flag}\n{kernel}"
+    assert flag_memory.bytes.view(np.int64)[0] == flag, f"the flag should be {flag}\n{kernel}"
     return out.bytes.view(node.dtype.numpy).copy()
 
 
-def in_parts(elements: Array) -> Array:
-    """Complex elements as twice as many real ones."""
+def as_real(elements: Array) -> Array:
+    """Return complex elements as twice as many real ones."""
     return np.ascontiguousarray(elements).reshape(-1).view(elements.real.dtype)
 
 
-def assert_same(found: Array, expected: Array) -> None:
-    """Equal bits; but any NaN is as good as another."""
+def assert_same(actual: Array, expected: Array) -> None:
+    """Check that elements have equal bits; all NaN are equal."""
     if expected.dtype.kind == "c":
-        found, expected = in_parts(found), in_parts(expected)
+        actual, expected = as_real(actual), as_real(expected)
     if expected.dtype.kind == "f":
-        both = np.isnan(found) & np.isnan(expected)
-        found, expected = np.where(both, 0, found), np.where(both, 0, expected)
+        both_nan = np.isnan(actual) & np.isnan(expected)
+        actual, expected = np.where(both_nan, 0, actual), np.where(both_nan, 0, expected)
     bits = f"u{expected.itemsize}"
-    wrong = np.flatnonzero(found.view(bits) != expected.view(bits))
-    assert not wrong.size, f"element {wrong[0]}: {found[wrong[0]]!r} is not {expected[wrong[0]]!r}; wrong: {wrong[:20]}"
+    wrong = np.flatnonzero(actual.view(bits) != expected.view(bits))
+    assert not wrong.size, f"element {wrong[0]}: {actual[wrong[0]]!r} is not {expected[wrong[0]]!r}; wrong: {wrong[:20]}"
 
 
 def check(*roots: Node, compare: Compare = assert_same) -> list[Kernel]:
-    """Compute pending nodes by both back ends, kernel by kernel; they must agree. The kernels that it took."""
+    """Compute pending nodes by both back ends, kernel by kernel, which must agree, and return the kernels."""
     order = pending(roots)
     target = compiler().target
     nodes = fuse(order, roots, target)
@@ -173,15 +172,15 @@ def check(*roots: Node, compare: Compare = assert_same) -> list[Kernel]:
 
 
 def check_kernel(node: Node, kernel: Kernel, binding: Binding, compare: Compare = assert_same) -> Array:
-    """One kernel by both back ends, and by LLVM in pieces too, which must give the very bits; the interpreter's result."""
+    """Run one kernel by both back ends, and by LLVM also in pieces, which must give equal bits. Return the interpreter's result."""
     expected, flag = flagged(node, kernel, binding)
-    found = emitted(node, kernel, binding, flag=flag)
+    actual = emitted(node, kernel, binding, flag=flag)
     try:
-        compare(_numbers(found, node.dtype), _numbers(expected, node.dtype))
+        compare(_numbers(actual, node.dtype), _numbers(expected, node.dtype))
         if kernel.split >= 0 and binding.split > 1:
             third, half = binding.split // 3, binding.split // 2 + 1
             pieces = emitted(node, kernel, binding, sorted({third, half}), flag)
-            assert pieces.tobytes() == found.tobytes(), f"cut at {third} and {half}, the bits are others"
+            assert pieces.tobytes() == actual.tobytes(), f"cut at {third} and {half}, the bits are others"
     except AssertionError as error:
         raise AssertionError(f"{error}\n{kernel}\nsizes {binding.sizes}, split {binding.split}") from None
     return expected
@@ -192,5 +191,5 @@ def _numbers(elements: Array, dtype: DType) -> Array:
 
 
 def number(value: float, dtype: DType) -> Scalar:
-    """A number that a recipe reads."""
+    """Return a scalar that a recipe reads."""
     return Scalar(value, dtype)

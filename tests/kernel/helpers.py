@@ -30,24 +30,24 @@ TARGET = Target(vector_bytes=32)
 
 
 def kernel_of(t: Tensor) -> Kernel:
-    """The kernel that computes a pending tensor, the first of several."""
+    """Return the first kernel that computes a pending tensor."""
     (_, kernel), *_ = planned([t.storage.node])
     assert kernel is not None
     return kernel
 
 
 def scalars_of(binding: Binding) -> list[float]:
-    """The scalars that a kernel is given."""
+    """Return the scalars that a kernel receives."""
     return [scalar.value.imag if imag else scalar.value.real for scalar, imag in binding.scalars]
 
 
-def whole(node: Node) -> Layout:
-    """How a node is read as it is."""
+def whole_layout(node: Node) -> Layout:
+    """Return the layout that reads a node as it is."""
     return Layout.contiguous(node.shape)
 
 
 def tensor(values: Any, spec: object = None) -> Node:
-    """A node in memory with these values (for bfloat16, its bits)."""
+    """Return a node in memory with these values (for bfloat16, its bits)."""
     array = np.asarray(values)
     d = dtype(array.dtype if spec is None else spec)
     buffer = allocate(array.size * d.itemsize)
@@ -55,8 +55,8 @@ def tensor(values: Any, spec: object = None) -> Node:
     return data(buffer, array.shape, d)
 
 
-def seen(x: View, shape: tuple[int, ...] | None = None) -> tuple[Node | Scalar, Layout | None]:
-    """A source and the layout through which it is read, broadcast to `shape`."""
+def source_and_layout(x: View, shape: tuple[int, ...] | None = None) -> tuple[Node | Scalar, Layout | None]:
+    """Return a source and the layout through which it is read, broadcast to `shape`."""
     if isinstance(x, Scalar):
         return x, None
     node, layout = x if isinstance(x, tuple) else (x, Layout.contiguous(x.shape))
@@ -64,63 +64,65 @@ def seen(x: View, shape: tuple[int, ...] | None = None) -> tuple[Node | Scalar, 
 
 
 def elementwise(name: str, *args: View) -> Node:
-    """The operation `name` on views that broadcast."""
-    pairs = [seen(x) for x in args]
+    """Return the operation `name` on views that broadcast."""
+    pairs = [source_and_layout(x) for x in args]
     shape = np.broadcast_shapes(*(layout.shape for _, layout in pairs if layout is not None))
-    sources, layouts = zip(*(seen(x, shape) for x in args), strict=True)
+    sources, layouts = zip(*(source_and_layout(x, shape) for x in args), strict=True)
     _, result = OPS[name].rule(name, tuple(s.dtype for s in sources))
     return Node.of(OPS[name], shape, result, sources, layouts)
 
 
 def cast(x: View, target: DType) -> Node:
-    """`x` in another dtype."""
-    source, layout = seen(x)
+    """Return `x` in another dtype."""
+    source, layout = source_and_layout(x)
     assert layout is not None
     return Node.of(OPS["cast"], layout.shape, target, (source,), (layout,))
 
 
 def reduction(op: str | Reduction, x: View, axes: Sequence[int] | None = None) -> Node:
-    """A reduction over some axes of a view, or over all."""
+    """Return a reduction over some axes of a view, or over all."""
     op = REDUCTIONS[op] if isinstance(op, str) else op
-    source, layout = seen(x)
+    source, layout = source_and_layout(x)
     assert layout is not None
     ndim = len(layout.shape)
-    gone = [a % ndim for a in (range(ndim) if axes is None else axes)]
-    kept = [a for a in range(ndim) if a not in gone]
-    shape = tuple(layout.shape[a] for a in kept)
-    return Node.of(op, shape, op.result(source.dtype), (source,), (layout.permute([*kept, *gone]),))
+    reduced_axes = [a % ndim for a in (range(ndim) if axes is None else axes)]
+    kept_axes = [a for a in range(ndim) if a not in reduced_axes]
+    shape = tuple(layout.shape[a] for a in kept_axes)
+    return Node.of(op, shape, op.result(source.dtype), (source,), (layout.permute([*kept_axes, *reduced_axes]),))
 
 
 def scan(name: str, x: View) -> Node:
-    """A running reduction along the last axis of a view."""
+    """Return a running reduction along the last axis of a view."""
     op = REDUCTIONS[name]
-    source, layout = seen(x)
+    source, layout = source_and_layout(x)
     assert layout is not None
     return Node.of(Scan(op), layout.shape, op.result(source.dtype), (source,), (layout,))
 
 
 def chosen(x: View, axes: Sequence[int], *indices: View) -> Node:
-    """What is at some indices along some axes of a view; the indices broadcast, and stand in front of the other axes."""
-    source, layout = seen(x)
+    """Return a gather at indices along some axes of a view. The indices broadcast, and their axes come first."""
+    source, layout = source_and_layout(x)
     assert layout is not None
-    pairs = [seen(i) for i in indices]
-    shape = np.broadcast_shapes(*(through.shape for _, through in pairs if through is not None))
-    rest = [a for a in range(len(layout.shape)) if a not in axes]
-    whole = (*shape, *(layout.shape[a] for a in rest))
+    pairs = [source_and_layout(i) for i in indices]
+    shape = np.broadcast_shapes(*(index_layout.shape for _, index_layout in pairs if index_layout is not None))
+    other_axes = [a for a in range(len(layout.shape)) if a not in axes]
+    full_shape = (*shape, *(layout.shape[a] for a in other_axes))
     sizes = [layout.shape[a] for a in axes]
-    read = layout.arranged((*[None] * len(shape), *rest, *axes), (*whole, *sizes))
-    throughs = []
-    for _, through in pairs:
-        assert through is not None
-        throughs.append(through.expand_dims(range(len(through.shape), len(through.shape) + len(rest))).expand(whole))
+    read = layout.arranged((*[None] * len(shape), *other_axes, *axes), (*full_shape, *sizes))
+    index_layouts = []
+    for _, index_layout in pairs:
+        assert index_layout is not None
+        index_layouts.append(
+            index_layout.expand_dims(range(len(index_layout.shape), len(index_layout.shape) + len(other_axes))).expand(full_shape)
+        )
     return Node.of(
-        gather("chosen", tuple(axes)), whole, source.dtype, (source, *(i for i, _ in pairs)), (read, *throughs)
+        gather("chosen", tuple(axes)), full_shape, source.dtype, (source, *(i for i, _ in pairs)), (read, *index_layouts)
     )
 
 
 def stored(old: Node, target: Layout, value: View) -> Node:
-    """The content of `old` after a write of `value` through `target`."""
-    source, layout = seen(value, target.shape)
+    """Return the content of `old` after a write of `value` through `target`."""
+    source, layout = source_and_layout(value, target.shape)
     return Node.of(STORE, old.shape, old.dtype, (old, source), (None, layout), target)
 
 
@@ -133,36 +135,36 @@ def scattered(
     *,
     checked: bool = False,
 ) -> Node:
-    """The content of `old` after values were written, or joined by a reduction, at some indices along some axes: the
-    indices broadcast, and stand in front of the other axes.
+    """Return the content of `old` after values were written, or combined by a reduction, at indices along some axes. The
+    indices broadcast, and their axes come first.
     """
     reached = chosen(old, axes, *indices)
     target = reached.layouts[0]
     assert target is not None
-    source, through = seen(value, reached.shape)
+    source, value_layout = source_and_layout(value, reached.shape)
     op = scatter("scattered", None if name is None else REDUCTIONS[name], tuple(axes), checked)
-    layouts = (whole(old), through, *reached.layouts[1:])
+    layouts = (whole_layout(old), value_layout, *reached.layouts[1:])
     return Node.of(op, old.shape, old.dtype, (old, source, *reached.sources[1:]), layouts, target)
 
 
-def kept(x: Node, axis: int = -1) -> tuple[Node, Layout]:
-    """A view of a reduction's result with a reduced axis back, of size 1."""
+def keepdims_view(x: Node, axis: int = -1) -> tuple[Node, Layout]:
+    """Return a view of a reduction's result with the reduced axis restored, of size 1."""
     return x, Layout.contiguous(x.shape).expand_dims(axis)
 
 
 def compute(*roots: Node, lower: Lower = lower) -> list[Kernel]:
-    """Compute pending nodes with the interpreter, and settle them; the kernels that it took."""
+    """Compute pending nodes with the interpreter, set their buffers, and return the kernels."""
     order = pending(roots)
     nodes = fuse(order, roots, TARGET)
     kernels = []
     for node in nodes:
         kernel, binding = lower(node, set(nodes), TARGET)
         kernels.append(kernel)
-        node.settle(_interpreted(node, kernel, binding))
+        node.settle(_run_interpreter(node, kernel, binding))
     return kernels
 
 
-def _interpreted(node: Node, kernel: Kernel, binding: Binding) -> Buffer:
+def _run_interpreter(node: Node, kernel: Kernel, binding: Binding) -> Buffer:
     out = allocate(node.size * node.dtype.itemsize)
     if writes(node.op):
         old = node.sources[0]
@@ -185,17 +187,17 @@ def _interpreted(node: Node, kernel: Kernel, binding: Binding) -> Buffer:
 
 
 def value(node: Node) -> Array:
-    """The content of a node in memory."""
+    """Return the content of a node in memory."""
     assert node.buffer is not None
     return node.buffer.typed(node.dtype)[: prod(node.shape)].reshape(node.shape)
 
 
 def loops(body: tuple[Statement, ...]) -> list[Any]:
-    """The nesting of the loops alone: one list a loop."""
+    """Return the nesting of the loops: one list for each loop."""
     return [loops(s.body) for s in body if isinstance(s, For)]
 
 
-def one(kernels: list[Kernel]) -> Kernel:
-    """The only kernel of a list."""
+def only_kernel(kernels: list[Kernel]) -> Kernel:
+    """Return the only kernel of a list."""
     assert len(kernels) == 1, "\n\n".join(map(str, kernels))
     return kernels[0]

@@ -1,4 +1,4 @@
-"""Reductions that follow one another in one kernel, along the same axes: what one needs inside its loop is not in the other's."""
+"""Dependent reductions along the same axes in one kernel: the operands of each are computed in its own loop."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PROGRAMS = (sum_of_columns_that_wait_for_a_sum, two_sums_of_which_one_waits_for_
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 @pytest.mark.values
-def test_beside_numpy(program: Any) -> None:
+def test_dependent_reductions_match_numpy(program: Any) -> None:
     values = {name: RNG.normal(size=tuple(map(int, name[1:]))) for name in ("k11", "w3", "m33", "c13", "s6", "q6", "t3", "p61")}
-    found = program(lambda name: tx.asarray(values[name])).item()
-    assert found == pytest.approx(program(values.__getitem__), rel=1e-12)
+    result = program(lambda name: tx.asarray(values[name])).item()
+    assert result == pytest.approx(program(values.__getitem__), rel=1e-12)

@@ -1,4 +1,4 @@
-"""A kernel is the key of the cache: equal for every size, stride, offset and number; else different."""
+"""Kernels as cache keys: equal for all sizes, strides, offsets and scalars, else different."""
 
 from __future__ import annotations
 
@@ -8,78 +8,78 @@ from tenxor.dtypes import float32, float64, int8
 from tenxor.kernel.ir import Kernel, Load, expressions, walk
 from tenxor.node import Scalar
 
-from .helpers import compute, elementwise, kept, loops, one, reduction, stored, tensor, whole
+from .helpers import compute, elementwise, keepdims_view, loops, only_kernel, reduction, stored, tensor, whole_layout
 
 X = np.random.default_rng(2024).normal(size=(4, 6)).astype(np.float32)
 
 
 def row_kernel(shape: tuple[int, int], number: float = 2.0, step: int = 1) -> Kernel:
-    """Twice each row, less its maximum."""
+    """Return the kernel of `number` times each row minus its maximum."""
     x = tensor(np.ones((shape[0], shape[1] * step), np.float32))
-    view = (x, whole(x).index((slice(None), slice(None, None, step))))
+    view = (x, whole_layout(x).index((slice(None), slice(None, None, step))))
     scaled = elementwise("multiply", view, Scalar(number, float32))
-    return one(compute(elementwise("subtract", scaled, kept(reduction("max", scaled, [1])))))
+    return only_kernel(compute(elementwise("subtract", scaled, keepdims_view(reduction("max", scaled, [1])))))
 
 
-def test_sizes_and_numbers_are_no_part_of_a_kernel() -> None:
+def test_kernel_does_not_depend_on_sizes_and_scalars() -> None:
     first = row_kernel((3, 5))
-    for again in (row_kernel((7, 8)), row_kernel((3, 5), -1.0), row_kernel((2, 9), 0.5)):
-        assert again == first and hash(again) == hash(first) and str(again) == str(first)
+    for kernel in (row_kernel((7, 8)), row_kernel((3, 5), -1.0), row_kernel((2, 9), 0.5)):
+        assert kernel == first and hash(kernel) == hash(first) and str(kernel) == str(first)
 
 
-def test_how_memory_is_walked_is() -> None:
+def test_kernel_depends_on_whether_strides_are_1() -> None:
     strided = row_kernel((3, 5), step=5)
     assert strided != row_kernel((3, 5))
     assert strided == row_kernel((4, 6), step=7)
 
 
-def test_whether_neighbours_are_near_is() -> None:
-    """A whole vector holds what lanes need if they go backwards, and a few if they are 2, 3 or 4 steps apart."""
+def test_kernel_depends_on_small_steps() -> None:
+    """One vector load serves all lanes for step -1, and a few loads serve them for steps 2, 3 and 4."""
     kernels = {row_kernel((3, 5), step=step) for step in (1, 2, 3, 4, 5)}
     assert len(kernels) == 5
     assert row_kernel((3, 5), step=2) == row_kernel((4, 9), step=2)
 
 
-def test_dtypes_and_operations_are() -> None:
+def test_kernel_depends_on_dtypes_and_operations() -> None:
     kernels = set()
     for dtype in (float32, float64, int8):
         for name in ("add", "multiply"):
             x = tensor(np.ones((3, 4)), dtype)
-            kernels.add(one(compute(elementwise(name, x, x))))
+            kernels.add(only_kernel(compute(elementwise(name, x, x))))
     assert len(kernels) == 6
 
 
-def test_contiguous_axes_become_one() -> None:
+def test_contiguous_axes_are_merged() -> None:
     for shape in ((24,), (4, 6), (2, 3, 4), (2, 1, 3, 4, 1)):
         x = tensor(np.ones(shape))
-        assert loops(one(compute(elementwise("sqrt", x))).body) == [[]]
-        assert loops(one(compute(reduction("sum", x))).body) == [[]]
+        assert loops(only_kernel(compute(elementwise("sqrt", x))).body) == [[]]
+        assert loops(only_kernel(compute(reduction("sum", x))).body) == [[]]
 
 
-def test_axes_are_put_in_memory_order_first() -> None:
+def test_axes_are_sorted_by_stride_before_merging() -> None:
     x, old = tensor(np.ones((2, 3, 4))), tensor(np.zeros((2, 3, 4)))
-    for turn in (
+    for permute in (
         lambda v: v.transpose(),
         lambda v: v.permute((1, 0, 2)),
         lambda v: v.flip().transpose(),
         lambda v: v.permute((2, 0, 1)).flip(),
     ):
-        view = turn(whole(x))
-        assert loops(one(compute(reduction("sum", (x, view)))).body) == [[]]
-        assert loops(one(compute(stored(old, view, (x, view)))).body) == [[]]
+        view = permute(whole_layout(x))
+        assert loops(only_kernel(compute(reduction("sum", (x, view)))).body) == [[]]
+        assert loops(only_kernel(compute(stored(old, view, (x, view)))).body) == [[]]
 
 
-def test_reads_and_writes_in_sequence_have_a_unit_step() -> None:
+def test_sequential_reads_have_a_unit_step() -> None:
     x = tensor(X)
-    kernel = one(compute(elementwise("add", x, (x, whole(x)))))
-    found = [e for e in expressions(kernel.body) for e in walk(e) if isinstance(e, Load)]
-    assert found and all([t.how for t in e.address.terms] == ["unit"] for e in found)
+    kernel = only_kernel(compute(elementwise("add", x, (x, whole_layout(x)))))
+    loads = [e for e in expressions(kernel.body) for e in walk(e) if isinstance(e, Load)]
+    assert loads and all([t.how for t in e.address.terms] == ["unit"] for e in loads)
     assert kernel.axes[0].vector and kernel.axes[0].parallel
 
 
 def test_a_kernel_prints_as_a_program() -> None:
     x = tensor(X)
-    assert str(one(compute(reduction("sum", elementwise("square", x), [1])))).splitlines() == [
+    assert str(only_kernel(compute(reduction("sum", elementwise("square", x), [1])))).splitlines() == [
         "kernel square_sum(out p0: float32, p1: float32)",
         "  parallel for i in 0..s0:",
         "    r0 = sum.identity",
@@ -87,7 +87,7 @@ def test_a_kernel_prints_as_a_program() -> None:
         "      r0 = (r0 + square(p1[i*s3 + j]))",
         "    p0[i*s2] = r0",
     ]
-    y = elementwise("negative", (x, whole(x).transpose().reshape((24,)).index((slice(1, 20),))))
-    z = elementwise("negative", (x, whole(x).select(0, [3, 0, 0])))
-    assert "p1[d0*s4 + d1*s5 with d = unravel(i + s1, (s2, s3))]" in str(one(compute(y)))
-    assert "p1[t0[i] + j]" in str(one(compute(z)))
+    y = elementwise("negative", (x, whole_layout(x).transpose().reshape((24,)).index((slice(1, 20),))))
+    z = elementwise("negative", (x, whole_layout(x).select(0, [3, 0, 0])))
+    assert "p1[d0*s4 + d1*s5 with d = unravel(i + s1, (s2, s3))]" in str(only_kernel(compute(y)))
+    assert "p1[t0[i] + j]" in str(only_kernel(compute(z)))

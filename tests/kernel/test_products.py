@@ -1,4 +1,4 @@
-"""Which reductions become products, how their sides are read, what is computed with them, and which are kernels of their own."""
+"""Selection of reductions as products (contractions), packing of their operands, and fusion with their readers."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def kernel_of(t: Tensor) -> Kernel:
 
 def product_of(t: Tensor) -> Product:
     """The product of the only kernel."""
-    found = kernel_of(t).product
-    assert found is not None
-    return found
+    product = kernel_of(t).product
+    assert product is not None
+    return product
 
 
-FEW, LINES, DIRECT = TARGET.blocks.few, TARGET.blocks.lines, TARGET.blocks.direct
-HELD = 2 * DIRECT // (4 * (LINES + 1))  # rows of so many steps that the second cache holds
+MAX_UNPACKED_ROWS, MAX_LINES, DIRECT_BYTES = TARGET.blocks.few, TARGET.blocks.lines, TARGET.blocks.direct
+CACHED_ROWS = 2 * DIRECT_BYTES // (4 * (MAX_LINES + 1))  # rows of so many steps that the second cache holds
 DIRECT_ROWS, DIRECT_COLUMNS = TARGET.blocks.direct_rows, TARGET.blocks.direct_columns
 A, B = ones(20, 30), ones(30, 50)
 REDUCTIONS: dict[str, Callable[[], Tensor]] = {
@@ -62,14 +62,14 @@ REDUCTIONS: dict[str, Callable[[], Tensor]] = {
 }
 
 
-class TestWhichReductions:
+class TestProductMatching:
     @pytest.mark.parametrize("name", list(REDUCTIONS))
-    def test_over_pairs_are(self, name: str) -> None:
+    def test_reductions_over_pairs_become_products(self, name: str) -> None:
         kernels = kernels_of(REDUCTIONS[name]())
         assert kernels[-1].product is not None
 
     @pytest.mark.parametrize("axis", [0, 1, 2])
-    def test_if_they_are_large_enough(self, axis: int) -> None:
+    def test_products_need_minimal_sizes(self, axis: int) -> None:
         sizes = list(LEAST)
         rows, columns, steps = sizes
         assert kernel_of(ones(rows, steps) @ ones(steps, columns)).product is not None
@@ -77,7 +77,7 @@ class TestWhichReductions:
         rows, columns, steps = sizes
         assert kernel_of(ones(rows, steps) @ ones(steps, columns)).product is None
 
-    def test_others_are_not(self) -> None:
+    def test_other_reductions_do_not_become_products(self) -> None:
         x, mask = ones(20, 30), ones(20, 50, 30)
         for t in (
             x.sum(axis=1),
@@ -90,23 +90,23 @@ class TestWhichReductions:
         ):
             assert all(kernel.product is None for kernel in kernels_of(t))
 
-    def test_rows_and_columns_that_are_long_only_together(self) -> None:
+    def test_rows_or_columns_of_several_short_axes_form_a_product(self) -> None:
         assert product_of(ones(2, 2, 9) @ ones(9, 8)).left.axis >= 0
         assert product_of(tx.contract(ones(4, 9), ones(9, 4, 2), [(1, 0)])).right.axis >= 0
 
     @pytest.mark.parametrize(
-        ("columns", "along_rows", "turned"),
+        ("columns", "along_rows", "swapped"),
         [(4, False, False), (2, False, False), (4, True, True), (2, True, True), (5, True, False)],
     )
-    def test_few_columns_are_rows_if_rows_lie_as_columns_do(self, columns: int, along_rows: bool, turned: bool) -> None:
+    def test_few_columns_swap_sides_if_rows_are_strided_like_columns(self, columns: int, along_rows: bool, swapped: bool) -> None:
         left = ones(12, 100).T if along_rows else ones(100, 12)
         t = left @ ones(12, columns)
         kernel, binding = lower(t.storage.node, {t.storage.node}, TARGET)
         assert kernel.product is not None
         sides = [binding.sizes[kernel.axes[side.axis].extent] for side in (kernel.product.left, kernel.product.right)]
-        assert sides == ([columns, 100] if turned else [100, columns])
+        assert sides == ([columns, 100] if swapped else [100, columns])
 
-    def test_few_results_of_many_steps_are_not(self) -> None:
+    def test_few_results_of_many_steps_are_no_product(self) -> None:
         assert kernel_of(ones(3, MAX_SHORT_STEPS) @ ones(MAX_SHORT_STEPS, 3)).product is not None
         assert kernel_of(ones(3, MAX_SHORT_STEPS + 1) @ ones(MAX_SHORT_STEPS + 1, 3)).product is None
         assert kernel_of(ones(5, 100) @ ones(100, 5)).product is not None
@@ -124,48 +124,50 @@ class TestWhichReductions:
         ],
     )
     def test_lanes_run_along_the_longest_axis_if_there_are_few_steps(self, t: Callable[[], Tensor]) -> None:
-        """So rows of three are not three lanes."""
+        """A row of three elements would use only three lanes."""
         node = t().storage.node
         kernel, binding = lower(node, {node}, TARGET)
         (lane,) = [axis for axis in kernel.axes if axis.vector]
         assert kernel.product is None and binding.sizes[lane.extent] == max(node.shape)
 
-    def test_one_axis_that_turns(self) -> None:
+    def test_reshaped_rows_and_columns_still_form_a_product(self) -> None:
         flat = (ones(12, 1, 30) * ones(1, 40, 30)).reshape(480, 30).sum(axis=1)
         assert product_of(flat).left.axis != product_of(flat).right.axis
 
 
-class TestSides:
-    @pytest.mark.parametrize(("steps", "rows"), [(LINES, 4000), (LINES + 1, 4000), (LINES + 1, HELD), (LINES + 1, HELD + 1)])
-    def test_rows_are_packed_if_each_of_many_steps_is_in_a_line_of_its_own(self, steps: int, rows: int) -> None:
-        """As they are where a gradient of a weight is computed; unless a cache holds all of them."""
-        found = product_of(ones(steps, rows).T @ ones(steps, 100))
-        assert found.left.packed == (steps > LINES and steps * rows * 4 > 2 * DIRECT)
+class TestOperandPacking:
+    @pytest.mark.parametrize(
+        ("steps", "rows"), [(MAX_LINES, 4000), (MAX_LINES + 1, 4000), (MAX_LINES + 1, CACHED_ROWS), (MAX_LINES + 1, CACHED_ROWS + 1)]
+    )
+    def test_rows_are_packed_if_many_steps_lie_in_separate_cache_lines(self, steps: int, rows: int) -> None:
+        """The gradient of a weight has such rows. They stay unpacked if a cache holds all of them."""
+        product = product_of(ones(steps, rows).T @ ones(steps, 100))
+        assert product.left.packed == (steps > MAX_LINES and steps * rows * 4 > 2 * DIRECT_BYTES)
         assert not product_of(ones(rows, steps) @ ones(steps, 100)).left.packed
 
     @pytest.mark.parametrize("columns", [DIRECT_COLUMNS, DIRECT_COLUMNS + 1])
     @pytest.mark.parametrize("rows", [DIRECT_ROWS, DIRECT_ROWS + 1])
-    def test_are_packed_if_they_are_read_often(self, rows: int, columns: int) -> None:
+    def test_operands_are_packed_if_read_often(self, rows: int, columns: int) -> None:
         t = ones(rows, 30) @ ones(30, columns)
-        found = lower(t.storage.node, {t.storage.node}, tuned(TARGET, blocks={"few": 0, "nearest": 0}))[0].product
-        assert found is not None
-        assert (found.left.packed, found.right.packed) == (columns > DIRECT_COLUMNS, rows > DIRECT_ROWS)
+        product = lower(t.storage.node, {t.storage.node}, tuned(TARGET, blocks={"few": 0, "nearest": 0}))[0].product
+        assert product is not None
+        assert (product.left.packed, product.right.packed) == (columns > DIRECT_COLUMNS, rows > DIRECT_ROWS)
 
     @pytest.mark.parametrize(
         ("shapes", "packed"),
         [
             (((100, 100), (100, 100)), (False, False)),
-            (((FEW, 150), (150, FEW)), (False, False)),
-            (((FEW, 150), (150, FEW + 1)), (True, False)),
-            (((FEW + 1, 150), (150, FEW)), (False, True)),
-            (((FEW, 250), (250, FEW)), (False, True)),  # they are more than half of the second cache
+            (((MAX_UNPACKED_ROWS, 150), (150, MAX_UNPACKED_ROWS)), (False, False)),
+            (((MAX_UNPACKED_ROWS, 150), (150, MAX_UNPACKED_ROWS + 1)), (True, False)),
+            (((MAX_UNPACKED_ROWS + 1, 150), (150, MAX_UNPACKED_ROWS)), (False, True)),
+            (((MAX_UNPACKED_ROWS, 250), (250, MAX_UNPACKED_ROWS)), (False, True)),  # they are more than half of the second cache
             (((3000, 1000), (1000, 100)), (False, True)),  # however many rows there are
             (((100, 1024), (1024, 100)), (True, True)),  # rows would share a few places of the nearest cache
             (((1000, 100, 100), (1000, 100, 100)), (False, False)),  # the next is asked for meanwhile
             (((100, 250, 250), (100, 250, 250)), (True, True)),  # of which no near cache would hold all: memory is read in order
         ],
     )
-    def test_are_read_where_they_lie_if_they_are_small(
+    def test_small_operands_are_not_packed(
         self, shapes: tuple[tuple[int, ...], tuple[int, ...]], packed: tuple[bool, bool]
     ) -> None:
         a, b = (ones(*shape) for shape in shapes)
@@ -176,13 +178,13 @@ class TestSides:
         assert (binding.scratch == 0) == (packed == (False, False))
 
     @pytest.mark.parametrize(("steps", "rows", "packed"), [(64, 256, True), (64, 512, True), (32, 256, False), (64, 250, False)])
-    def test_unless_their_steps_push_each_other_out_of_the_nearest_cache(self, steps: int, rows: int, packed: bool) -> None:
+    def test_rows_are_packed_if_their_steps_conflict_in_the_cache(self, steps: int, rows: int, packed: bool) -> None:
         assert product_of(ones(steps, rows).T @ ones(steps, 200)).left.packed == packed
 
-    def test_or_lie_otherwise_than_registers_hold_them(self) -> None:
+    def test_operands_are_packed_if_strides_or_dtypes_do_not_fit_registers(self) -> None:
         def packed(t: Tensor) -> tuple[bool, bool]:
-            found = product_of(t)
-            return found.left.packed, found.right.packed
+            product = product_of(t)
+            return product.left.packed, product.right.packed
 
         assert packed(A @ B) == packed(A.T[:, :20].T @ B) == packed(A[::2] @ B) == (False, False)
         assert packed(A @ ones(50, 30).T) == (False, True)
@@ -194,13 +196,13 @@ class TestSides:
         apart = ones(20, 1, 5, 6) * ones(50, 6, 5).permute(0, 2, 1)
         assert packed(apart.sum(axis=(2, 3)))[1]
 
-    def test_hold_all_that_depends_on_them_alone(self) -> None:
-        found = product_of((A * 2 + 1) @ (B * ones(50)))
-        assert len(found.left.values) == len(found.right.values) == 1
-        found = product_of(((A[:, None] - B.T[None]) ** 2).sum(axis=-1))
-        assert [len(side.values) for side in (found.left, found.right)] == [1, 1]
+    def test_operand_computes_all_that_depends_on_it_alone(self) -> None:
+        product = product_of((A * 2 + 1) @ (B * ones(50)))
+        assert len(product.left.values) == len(product.right.values) == 1
+        product = product_of(((A[:, None] - B.T[None]) ** 2).sum(axis=-1))
+        assert [len(side.values) for side in (product.left, product.right)] == [1, 1]
 
-    def test_all_shapes_share_a_kernel(self) -> None:
+    def test_products_of_all_shapes_share_a_kernel(self) -> None:
         first = kernel_of(A @ B)
         for rows, columns, steps in ((4, 8, 5), (40, 96, 192), (17, 33, 9), (150, 200, 100)):
             assert kernel_of(ones(rows, steps) @ ones(steps, columns)) == first
@@ -208,7 +210,7 @@ class TestSides:
         assert large != first and kernel_of(ones(1000, 201) @ ones(201, 999)) != first
 
 
-class TestUses:
+class TestFusionWithReaders:
     @pytest.mark.parametrize(
         "use",
         [
@@ -222,39 +224,39 @@ class TestUses:
             lambda t: t - 1,
         ],
     )
-    def test_elementwise_work_is_done_at_once(self, use: Callable[[Tensor], Tensor]) -> None:
+    def test_elementwise_work_fuses_into_the_product(self, use: Callable[[Tensor], Tensor]) -> None:
         (store,) = product_of(use(A @ B)).body
         assert isinstance(store, Store)
 
-    def test_what_is_between_two_products_is_one_kernel(self) -> None:
+    def test_work_between_two_products_is_one_kernel(self) -> None:
         for t in (tx.softmax(A @ B) @ ones(50, 20), tx.softmax(ones(3, 20, 30) @ B) @ ones(3, 50, 20) + 1):
             assert [kernel.product is not None for kernel in kernels_of(t)] == [True, False, True]
 
     @pytest.mark.usefixtures("plain")
-    def test_a_store_is_one_too_unless_it_writes_over_what_is_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        made: list[Kernel] = []
+    def test_store_fuses_into_product_unless_it_overwrites_an_operand(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kernels: list[Kernel] = []
 
         def lowered(*args: object) -> tuple[Kernel, object]:
-            found = lower(*args)  # type: ignore[arg-type]
-            made.append(found[0])
-            return found
+            kernel_and_binding = lower(*args)  # type: ignore[arg-type]
+            kernels.append(kernel_and_binding[0])
+            return kernel_and_binding
 
         monkeypatch.setattr(lowering, "lower", lowered)
         rows = tx.arange(600, dtype=tx.float32).reshape(20, 30).realize()
         out = tx.zeros((20, 106), dtype=tx.float32).realize()
-        made.clear()
+        kernels.clear()
         out[:, 3:103:2] = rows @ B + 1
-        assert [kernel.product is not None for kernel in made] == [True]
+        assert [kernel.product is not None for kernel in kernels] == [True]
         assert np.array_equal(out.to_numpy()[:, 3:103:2], rows.to_numpy() @ B.to_numpy() + 1)
         assert out.to_numpy()[:, ::2].max() == 0 == out.to_numpy()[:, 103:].max()
         x = rows[:, :20].copy().realize()
         wanted = x.to_numpy() @ x.to_numpy()
-        made.clear()
+        kernels.clear()
         x[:, ::-1] = x @ x
-        assert [kernel.product is not None for kernel in made] == [True, False]
+        assert [kernel.product is not None for kernel in kernels] == [True, False]
         assert np.array_equal(x.to_numpy()[:, ::-1], wanted)
 
-    def test_states_wait_where_the_steps_are_more_than_are_done_at_once(self) -> None:
+    def test_results_are_finished_later_if_steps_exceed_one_chunk(self) -> None:
         assert product_of(ones(20, AT_ONCE) @ ones(AT_ONCE, 50) + 1).once
         assert not product_of(ones(20, AT_ONCE + 1) @ ones(AT_ONCE + 1, 50) + 1).once
 
@@ -270,7 +272,7 @@ class TestUses:
             lambda t: t + ones(3, 20, 50),
         ],
     )
-    def test_else_it_is_a_kernel_of_its_own(self, use: Callable[[Tensor], Tensor]) -> None:
+    def test_product_with_other_readers_is_its_own_kernel(self, use: Callable[[Tensor], Tensor]) -> None:
         assert kernel_of(A @ B) in kernels_of(use(A @ B))
 
     @pytest.mark.parametrize(
@@ -283,18 +285,18 @@ class TestUses:
             lambda t: t * ones(90).sum(),
         ],
     )
-    def test_which_another_ends_with_if_that_needs_no_more_kernels(self, use: Callable[[Tensor], Tensor]) -> None:
+    def test_reader_of_two_kernels_fuses_into_a_product(self, use: Callable[[Tensor], Tensor]) -> None:
         first, last = kernels_of(use(A @ B))
         assert last.product is not None
         assert kernel_of(A @ B) in (first, last) or first.product is None
 
-    def test_but_not_if_it_does(self) -> None:
-        """The exponentials of a softmax would be computed twice."""
+    def test_reader_does_not_fuse_if_a_softmax_would_be_computed_twice(self) -> None:
+        """Both kernels would compute the exponentials of the softmax."""
         first, last = kernels_of((A @ B) * tx.softmax(ones(20, 50), axis=1))
         assert first == kernel_of(A @ B) and last.product is None
 
     @pytest.mark.parametrize(
-        "place",
+        "view",
         [
             lambda t: t[0, 3:23, 5:55],
             lambda t: t[:20, 7, :50],
@@ -305,35 +307,35 @@ class TestUses:
             lambda t: t[4].oindex[0:20, [*range(0, 50, 2), *range(1, 50, 2)]],
         ],
     )
-    def test_are_written_straight_into_a_tensor(self, place: Callable[[Tensor], Tensor]) -> None:
+    def test_product_is_written_directly_into_a_view(self, view: Callable[[Tensor], Tensor]) -> None:
         a, b = tx.arange(600).reshape(20, 30), tx.arange(1500).reshape(30, 50)
-        found = tx.arange(20 * 60 * 120).reshape(20, 60, 120) * 1
-        place(found)[...] = a @ b
+        target = tx.arange(20 * 60 * 120).reshape(20, 60, 120) * 1
+        view(target)[...] = a @ b
         (kernel,) = [
-            kernel for node, kernel in planned([found.storage.node]) if node.op is STORE and kernel is not None
+            kernel for node, kernel in planned([target.storage.node]) if node.op is STORE and kernel is not None
         ]
         assert kernel.product is not None
         other = tx.arange(20 * 60 * 120).reshape(20, 60, 120) * 1
-        place(other)[...] = (a @ b).realize()
-        assert found.tolist() == other.tolist() and place(found).tolist() == (a @ b).tolist()
+        view(other)[...] = (a @ b).realize()
+        assert target.tolist() == other.tolist() and view(target).tolist() == (a @ b).tolist()
 
     @pytest.mark.parametrize("shape", [(3, 3), (3, 3, 3)], ids=str)
-    def test_also_if_its_rows_are_long_only_together(self, shape: tuple[int, ...]) -> None:
+    def test_product_with_rows_of_several_axes_is_its_own_kernel(self, shape: tuple[int, ...]) -> None:
         x = ones(*shape, 30)
         assert kernel_of(x @ B).product is not None
         assert kernel_of(x @ B) in kernels_of(tx.softmax(x @ B, axis=-1))
 
-    def test_so_it_is_where_the_other_work_takes_its_axes_apart(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Three times three rows are nine; beside something that tells them apart they are too few for a product."""
+    def test_product_is_its_own_kernel_if_its_reader_splits_the_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Merged, the two axes have nine rows; apart, each has three, too few for a product."""
         for module in (pairs, footprint):
             monkeypatch.setattr(module, "LEAST", (4, 4, 4))
         x = ones(3, 3, 30)
-        first, then = kernels_of(x @ B + ones(3, 1, 50))
-        assert first == kernel_of(x @ B) and first.product is not None and then.product is None
+        first, second = kernels_of(x @ B + ones(3, 1, 50))
+        assert first == kernel_of(x @ B) and first.product is not None and second.product is None
 
 
 class TestThreads:
-    def test_share_rows_or_columns_or_what_is_outside(self) -> None:
+    def test_threads_share_rows_columns_or_outer_loops(self) -> None:
         for t, side in ((ones(80, 9) @ B[:9], "left"), (A @ ones(30, 80), "right")):
             kernel = kernel_of(t)
             assert kernel.product is not None and kernel.shared == getattr(kernel.product, side).axis
@@ -345,13 +347,13 @@ class TestThreads:
             assert kernel.product is not None and kernel.product.shared == -1 and kernel.shared == 0
             assert kernel.grain(TARGET.sharing) == 1
 
-    def test_in_pieces_of_whole_tiles_or_lines(self) -> None:
+    def test_thread_chunks_are_whole_tiles_or_cache_lines(self) -> None:
         assert kernel_of(ones(80, 9) @ B[:9]).grain(TARGET.sharing) == TARGET.sharing.rows
         assert kernel_of(A @ ones(30, 80)).grain(TARGET.sharing) == TARGET.sharing.steps
 
 
-def test_panels_are_finished_first_where_states_would_go_to_and_fro() -> None:
-    """About as many steps as rows and columns, and more states than a near cache holds."""
+def test_panels_are_finished_first_if_states_exceed_the_cache() -> None:
+    """The case is about as many steps as rows and columns, and more states than a near cache holds."""
     for rows, steps, columns, steps_first in (
         (1000, 1000, 1000, False),
         (700, 1100, 900, False),
@@ -364,8 +366,8 @@ def test_panels_are_finished_first_where_states_would_go_to_and_fro() -> None:
         assert kernel.product is not None and kernel.product.steps_first == steps_first
 
 
-def test_steps_are_first_for_what_few_columns_would_be_read_from_far_for_each_panel() -> None:
-    """As in `x.T @ z`, of more `x` than the second cache holds; but what it holds is taken by panels."""
+def test_steps_are_outermost_if_few_columns_reread_distant_rows() -> None:
+    """The case is `x.T @ z` with an `x` larger than the second cache; a smaller `x` is read by panels."""
     for rows, steps_first in ((TARGET.blocks.near // 400 + 1, True), (TARGET.blocks.near // 400 * 9 // 10, False)):
         node = (ones(rows, 100).T @ ones(rows, 4)).storage.node
         kernel, _ = lower(node, {node}, TARGET)
@@ -394,7 +396,7 @@ def test_blocks_fit_the_caches() -> None:
         assert binding.scratch >= (rows + columns) * steps * 4
 
 
-def test_a_product_as_text() -> None:
+def test_product_kernel_prints_as_text() -> None:
     _, *lines = str(kernel_of((A + 1) @ B + ones(50))).splitlines()
     assert lines == [
         "  product for i in 0..s0, j in 0..s1, over k:",
@@ -405,24 +407,24 @@ def test_a_product_as_text() -> None:
     ]
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_complex_and_real_matrices_add_the_products_that_complex_ones_do(turned: bool) -> None:
-    """Each with one rounding, also that with an imaginary part of 0: so it does not matter when a matrix became complex."""
+@pytest.mark.parametrize("swapped", [False, True])
+def test_product_of_complex_and_real_matrices_multiplies_zero_imaginary_parts(swapped: bool) -> None:
+    """Each product is rounded once, also with an imaginary part of 0. The result does not depend on when a matrix became complex."""
     x, y = ones(30, 30, dtype=tx.complex128), ones(30, 30, dtype=float64)
-    product = product_of(y @ x if turned else x @ y)
-    parts = [len(side.values) for side in (product.left, product.right)]
-    assert parts == ([1, 2] if turned else [2, 1])
+    product = product_of(y @ x if swapped else x @ y)
+    value_counts = [len(side.values) for side in (product.left, product.right)]
+    assert value_counts == ([1, 2] if swapped else [2, 1])
     assert "* 0.0" in str(product.values) or "0.0 *" in str(product.values)
 
 
-def test_a_matrix_of_one_number_is_a_factor_like_others() -> None:
+def test_constant_matrix_is_an_ordinary_operand() -> None:
     *_, product = kernels_of(tx.full((20, 30), 0.5) @ B)
     assert product.product is not None
-    (alone,) = kernels_of(tx.full((2000, 3000), 0.5).sum(axis=1))  # but what is large, and read once, is never stored
-    assert alone.product is None
+    (large,) = kernels_of(tx.full((2000, 3000), 0.5).sum(axis=1))  # but what is large, and read once, is never stored
+    assert large.product is None
 
 
-def test_positions_are_factors_that_lie_nowhere() -> None:
+def test_positions_are_packed_operands_without_memory() -> None:
     counted = tx.arange(96).reshape((8, 12))
     product = kernel_of(counted @ counted.T).product
     assert product is not None and product.left.packed and product.right.packed

@@ -50,12 +50,13 @@ REDUCED = {
     "argmax": np.argmax,
     "count_nonzero": np.count_nonzero,
 }
-EAGER = TARGET._replace(costs=Costs(kept=1, kept_row=1), streams=Streams(0, 0, rows=(1, 1 << 12)))  # does all that it can, wherever it can
+# applies each pass wherever it is possible
+EAGER = TARGET._replace(costs=Costs(kept=1, kept_row=1), streams=Streams(0, 0, rows=(1, 1 << 12)))
 SCANNED = {"sum": np.cumsum, "max": np.maximum.accumulate}
 
 
 class Graph:
-    """Pending nodes, each beside what NumPy makes of the same steps. All are int64, so all is exact."""
+    """A random graph of pending nodes, each with the result of NumPy. All are int64, so results are exact."""
 
     def __init__(self, draw: Any) -> None:
         self.draw = draw
@@ -77,7 +78,7 @@ class Graph:
         self.nodes.append((node, array))
 
     def view(self) -> tuple[tuple[Node, Layout], Array]:
-        """Some node through some view; the newest more often, for graphs that are deep."""
+        """Return a random node with a random view. Newer nodes are preferred, for deep graphs."""
         node, array = self.pick(self.nodes[-1], self.nodes[-1], *self.nodes)
         layout = Layout.contiguous(node.shape)
         for _ in range(self.pick(0, 0, 0, 1, 2)):
@@ -167,7 +168,7 @@ class Graph:
             self.add(elementwise(name, source, other), BINARY[name](array, values))
 
     def reduce(self, source: Any, array: Array, *, rows: bool) -> None:
-        """A reduction, or what it makes with the very rows that it was made from."""
+        """Add a reduction, and with `rows` also an operation on it and its own operand."""
         name = self.pick(*REDUCED)
         axes = [a for a in range(array.ndim) if self.pick(True, False)]
         if name == "argmax":
@@ -242,7 +243,7 @@ def check_lanes(kernel: Kernel, body: tuple[Statement, ...], inside: bool = Fals
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_products() -> Iterator[None]:
-    """What is little is a product, and read once for two reductions, as much would be."""
+    """Let small graphs use products and single-pass fusion, which otherwise need large operands."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(helpers, "TARGET", TARGET._replace(passes=Passes(large=0)))
         for module in (pairs, footprint):
@@ -251,7 +252,7 @@ def _small_products() -> Iterator[None]:
 
 
 def check(data: st.DataObject, lower: Lower) -> None:
-    """A random graph computes what NumPy does."""
+    """Check that a random graph computes the values of NumPy."""
     graph = Graph(data.draw)
     for _ in range(graph.pick(1, 2, 3)):
         graph.leaf()
@@ -267,7 +268,7 @@ def check(data: st.DataObject, lower: Lower) -> None:
 
 @settings(max_examples=400)
 @given(st.data())
-def test_graphs_compute_what_numpy_does(data: st.DataObject) -> None:
+def test_random_graphs_match_numpy(data: st.DataObject) -> None:
     def lowered(root: Node, kernels: Set[Node], target: Target) -> tuple[Kernel, Binding]:
         kernel, binding = lower(root, kernels, target)
         assert is_product(root, kernels) == (kernel.product is not None), "what becomes a product is known before it does"
@@ -293,8 +294,8 @@ PASSES: dict[str, Callable[[Nest], Nest]] = {
 @pytest.mark.parametrize("name", PASSES)
 @settings(max_examples=100)
 @given(st.data())
-def test_a_pass_changes_no_value(name: str, data: st.DataObject) -> None:
-    """Each by itself, and the loops as they are without any."""
+def test_each_pass_preserves_values(name: str, data: st.DataObject) -> None:
+    """Each pass runs by itself; "none" leaves the loops as they are."""
 
     def lowered(root: Node, kernels: Set[Node], target: Target) -> tuple[Kernel, Binding]:
         nest = loops_of(root, kernels, target)

@@ -1,4 +1,4 @@
-"""Index maps of what nodes read, beside NumPy's views of the numbers of the elements."""
+"""Index maps of the operands of nodes, compared with NumPy views of the flat indices."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .helpers import Array
 SIZE = 4
 
 
-def a_view(rng: random.Random, t: tx.Tensor, numbers: Array) -> tuple[tx.Tensor, Array]:
-    """A move of a tensor of two axes, and the same of the numbers of its elements: most begin somewhere else."""
+def random_view(rng: random.Random, t: tx.Tensor, numbers: Array) -> tuple[tx.Tensor, Array]:
+    """Return a random view of a matrix, most with another offset, and the same view of the flat indices."""
     kind, n = rng.randrange(6), rng.randrange(3)
     if kind == 0:
         return t[n:, ::-1], numbers[n:, ::-1]
@@ -33,42 +33,42 @@ def a_view(rng: random.Random, t: tx.Tensor, numbers: Array) -> tuple[tx.Tensor,
     return t.take_view(index), numbers[index]
 
 
-def of_memory(root: Node) -> list[Array]:
-    """The elements of memory that a node needs at each of its own, one read after another."""
-    found, stack = [], [(root, whole(root))]
+def memory_offsets(root: Node) -> list[Array]:
+    """Return, for each operand in memory, the offsets that a node reads at its positions."""
+    offsets, stack = [], [(root, whole(root))]
     while stack:
-        for source, where in source_index_maps(*stack.pop()):
+        for source, index_map in source_index_maps(*stack.pop()):
             if source.buffer is None:
-                stack.append((source, where))
+                stack.append((source, index_map))
             else:
-                found.append(where.offsets())
-    return found
+                offsets.append(index_map.offsets())
+    return offsets
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_they_say_which_elements_are_read(seed: int) -> None:
+def test_index_maps_match_numpy_views(seed: int) -> None:
     rng = random.Random(seed)
     t, numbers = tx.arange(SIZE * SIZE).reshape(SIZE, SIZE).copy().realize(), np.arange(SIZE * SIZE).reshape(SIZE, SIZE)
     for _ in range(rng.randrange(1, 4)):
-        moved, numbers = a_view(rng, t, numbers)
-        t = moved + 1
+        view, numbers = random_view(rng, t, numbers)
+        t = view + 1
         if numbers.shape != (SIZE, SIZE):
             break
     for _ in range(2):  # the second time they are remembered
-        (found,) = of_memory(t.storage.node)
-        assert np.array_equal(found.ravel()[t.layout.offsets()], numbers)  # results lie in the order of what they are made of
+        (offsets,) = memory_offsets(t.storage.node)
+        assert np.array_equal(offsets.ravel()[t.layout.offsets()], numbers)  # results lie in the order of what they are made of
 
 
-def test_rows_that_begin_elsewhere_are_read_where_they_begin() -> None:
+def test_index_map_of_a_row_starts_at_its_offset() -> None:
     m = tx.ones((5, 7)).realize()
     for k in (0, 3, 1, 0):
         row = (m[k] * 2.0).storage.node
-        assert of_memory(row)[0].tolist() == list(range(7 * k, 7 * k + 7))
+        assert memory_offsets(row)[0].tolist() == list(range(7 * k, 7 * k + 7))
 
 
-def test_they_are_the_same_objects_for_all_that_is_alike() -> None:
+def test_equal_index_maps_are_one_object() -> None:
     m = tx.ones((5, 7)).realize()
     maps = [source_index_maps(node, whole(node))[0][1] for node in [(m[:, ::-1] * float(k)).storage.node for k in range(4)]]
     first = (m * 2.0).storage.node
-    again = [source_index_maps(node, whole(node))[0][1] for node in (first, (m * 3.0).storage.node)]
-    assert again[0] is again[1] and len(set(maps)) == 1
+    row_maps = [source_index_maps(node, whole(node))[0][1] for node in (first, (m * 3.0).storage.node)]
+    assert row_maps[0] is row_maps[1] and len(set(maps)) == 1

@@ -1,4 +1,4 @@
-"""Loops cut where a chain of views turns: what was a chain is read like one view, and comes out the same."""
+"""Loops split at the breaks of a view chain: the chain is read like a single view, with the same result."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from tenxor.kernel.lower import lower
 from .helpers import TARGET, kernel_of
 
 A = np.arange(24).reshape(4, 6)
-View = Callable[[tx.Tensor], tx.Tensor]
+ViewFunction = Callable[[tx.Tensor], tx.Tensor]
 
 
 def addresses(kernel: Kernel) -> list[Address]:
-    """Every place that a kernel reads."""
+    """Return the addresses that a kernel reads."""
 
     def staged(body: tuple[Statement, ...]) -> list[Address]:
-        found = [s.address for s in body if isinstance(s, TileLoad)]
-        return found + [a for s in body for a in staged(getattr(s, "body", ()))]
+        tile_addresses = [s.address for s in body if isinstance(s, TileLoad)]
+        return tile_addresses + [a for s in body for a in staged(getattr(s, "body", ()))]
 
     loads = [e.address for root in expressions(kernel.body) for e in walk(root) if isinstance(e, Load)]
     return loads + staged(kernel.body)
 
 
-TURNS: dict[str, tuple[View, View]] = {
+CHAINS: dict[str, tuple[ViewFunction, ViewFunction]] = {
     "a transpose as a row": (lambda t: t.T.reshape(24), lambda a: a.T.reshape(24)),
     "a transpose in other rows": (lambda t: t.T.reshape(12, 2), lambda a: a.T.reshape(12, 2)),
     "every other element": (lambda t: t.T.reshape(24)[::2], lambda a: a.T.reshape(24)[::2]),
@@ -41,45 +41,45 @@ TURNS: dict[str, tuple[View, View]] = {
 }
 
 
-@pytest.mark.parametrize("name", TURNS)
-def test_a_whole_chain_is_read_without_division(name: str) -> None:
-    ours, theirs = TURNS[name]
-    found = ours(tx.asarray(A).realize()) * 2
-    assert all(a.then is None for a in addresses(kernel_of(found)))
-    assert found.tolist() == (theirs(A) * 2).tolist()  # type: ignore[arg-type, operator]
+@pytest.mark.parametrize("name", CHAINS)
+def test_view_chain_is_read_without_division(name: str) -> None:
+    ours, theirs = CHAINS[name]
+    result = ours(tx.asarray(A).realize()) * 2
+    assert all(a.then is None for a in addresses(kernel_of(result)))
+    assert result.tolist() == (theirs(A) * 2).tolist()  # type: ignore[arg-type, operator]
 
 
-def test_a_part_that_turns_at_uneven_distances_still_divides() -> None:
-    found = tx.asarray(A).realize().T.reshape(24)[1:20] + 1
-    assert any(a.then is not None for a in addresses(kernel_of(found)))
-    assert found.tolist() == (A.T.reshape(24)[1:20] + 1).tolist()
+def test_unevenly_cut_view_chain_still_divides() -> None:
+    result = tx.asarray(A).realize().T.reshape(24)[1:20] + 1
+    assert any(a.then is not None for a in addresses(kernel_of(result)))
+    assert result.tolist() == (A.T.reshape(24)[1:20] + 1).tolist()
 
 
-def test_reductions_over_a_chain() -> None:
+def test_reductions_over_a_view_chain_match_numpy() -> None:
     t = tx.asarray(A).realize().T.reshape(24)
     assert all(a.then is None for a in addresses(kernel_of(t.sum())))
     assert t.sum().item() == A.sum()
     rows = t.reshape(3, 8)
     wanted = A.T.reshape(3, 8)
-    for found, expected in [
+    for result, expected in [
         (rows.sum(axis=1), wanted.sum(axis=1)),
         (rows.argmax(axis=1), wanted.argmax(axis=1)),
-        (tx.reduce(lambda acc, x: acc * 3 + x, rows, axis=1, initial=0), [in_order(r) for r in wanted]),
+        (tx.reduce(lambda acc, x: acc * 3 + x, rows, axis=1, initial=0), [reduce_in_order(r) for r in wanted]),
         (rows - rows.max(axis=1, keepdims=True), wanted - wanted.max(axis=1, keepdims=True)),
         (tx.cumulative_sum(rows, axis=1), wanted.cumsum(axis=1)),
         (tx.cumulative_sum(rows, axis=0), wanted.cumsum(axis=0)),
     ]:
-        assert found.tolist() == np.asarray(expected).tolist()
+        assert result.tolist() == np.asarray(expected).tolist()
 
 
-def in_order(row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
+def reduce_in_order(row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
     total = 0
     for x in row.tolist():
         total = total * 3 + x
     return total
 
 
-def test_a_write_through_a_chain() -> None:
+def test_write_through_a_view_chain_matches_numpy() -> None:
     a, t = A.copy(), tx.asarray(A).realize()
     chain = t.T.reshape(24)
     chain[...] = tx.arange(24) * 2
@@ -87,7 +87,7 @@ def test_a_write_through_a_chain() -> None:
     assert t.tolist() == a.tolist()
 
 
-def test_shapes_share_one_kernel() -> None:
+def test_view_chains_of_all_shapes_share_a_kernel() -> None:
     def kernel(rows: int, columns: int) -> Kernel:
         t = tx.ones((rows, columns)).realize().T.reshape(-1) + 1
         return lower(t.storage.node, {t.storage.node}, TARGET)[0]

@@ -1,4 +1,4 @@
-"""Scatters lowered to loop IR: which loops may meet, in what order they run, and what they write."""
+"""Scatters lowered to loop IR: loops that may write the same element, the order of loops, and their results."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from tests.layout import examples
 from tests.layout.moves import chains, layouts
 from tests.layout.test_questions import strided
 
-from .helpers import TARGET, compute, elementwise, one, reduction, scattered, tensor, value, whole
+from .helpers import TARGET, compute, elementwise, only_kernel, reduction, scattered, tensor, value, whole_layout
 
 rng = np.random.default_rng(11)
 INDEX = np.array([1, -1, 1, 0, 1])
 
 
 def kernel_of(node: Node, threads: int = 1) -> Kernel:
-    """The last kernel for a pending node."""
+    """Return the last kernel of a pending node."""
     kernels = fuse(pending([node]), [node], TARGET)
     return lower(kernels[-1], set(kernels), TARGET.shared_by(threads))[0]
 
 
 @examples(400)
-@given(layouts(most=4) | chains(most=2) | strided(), st.integers(0, 7))
-def test_loops_that_are_said_never_to_meet_never_do(case, loops):
+@given(layouts(max_moves=4) | chains(max_moves=2) | strided(), st.integers(0, 7))
+def test_collision_free_loops_never_reach_an_element_twice(case, loops):
     layout, model = case
     loops = min(loops, model.ndim)
-    met = meeting(layout, loops)
-    free = [k for k in range(loops) if k not in met]
-    seen: dict[int, tuple[int, ...]] = {}
-    for place in product(*map(range, model.shape)):
-        key = tuple([place[k] for k in free])
-        assert seen.setdefault(int(model[place]), key) == key
+    colliding = meeting(layout, loops)
+    free = [k for k in range(loops) if k not in colliding]
+    key_of_offset: dict[int, tuple[int, ...]] = {}
+    for position in product(*map(range, model.shape)):
+        key = tuple([position[k] for k in free])
+        assert key_of_offset.setdefault(int(model[position]), key) == key
 
 
-def test_loops_that_meet_are_told_apart():
+def test_meeting_finds_the_colliding_loops():
     rows = Layout.contiguous((10, 4)).arranged((None, 1, 0), (6, 4, 10))
     assert meeting(rows, 2) == {0}
     assert meeting(Layout.contiguous((4, 5)), 2) == set()
@@ -52,7 +52,7 @@ def test_loops_that_meet_are_told_apart():
     assert meeting(Layout.contiguous((6,)).windows(0, 3), 2) == {0, 1}
 
 
-def test_values_for_single_elements_are_taken_in_order_from_vectors():
+def test_scatter_to_single_elements_is_vectorized_in_order():
     node = scattered(tensor(np.zeros(4)), [0], [tensor(INDEX)], elementwise("exp", tensor(np.arange(5.0))), "sum")
     kernel = kernel_of(node)
     assert str(kernel).splitlines()[1:] == [
@@ -62,7 +62,7 @@ def test_values_for_single_elements_are_taken_in_order_from_vectors():
     assert kernel.shared == -1
 
 
-def test_rows_are_joined_by_vectors_and_threads_share_columns():
+def test_scatter_of_rows_is_vectorized_and_shared_by_columns():
     count = TARGET.sharing.scattered // 64
     index = tensor(rng.integers(0, 9, count))
     values = tensor(np.ones((count, 64), np.float32))
@@ -79,7 +79,7 @@ def test_rows_are_joined_by_vectors_and_threads_share_columns():
         assert kernel.grain(TARGET.sharing) == block
 
 
-def test_loops_that_never_meet_run_outside_where_threads_share_them():
+def test_collision_free_loops_are_outermost_and_parallel():
     node = scattered(
         tensor(np.zeros((3, 9))), [1], [tensor(INDEX)], (tensor(np.ones((3, 5))), Layout((5, 3), (1, 5))), "max"
     )
@@ -91,19 +91,19 @@ def test_loops_that_never_meet_run_outside_where_threads_share_them():
     assert kernel.shared >= 0
 
 
-def test_complex_numbers_are_joined_by_parts():
+def test_complex_scatter_combines_real_and_imaginary_parts():
     node = scattered(tensor(np.zeros(4, complex)), [0], [tensor(INDEX)], tensor(np.arange(5) + 1j), "prod")
     assert str(kernel_of(node)).splitlines()[2:] == [
         "    p0[index(p2[i], s1)].real = ((held.real * p1[i].real) - (held.imag * p1[i].imag))",
         "    p0[index(p2[i], s1)].imag = ((held.real * p1[i].imag) + (held.imag * p1[i].real))",
     ]
-    one(compute(node))
+    only_kernel(compute(node))
     wanted = np.zeros(4, complex)
     np.multiply.at(wanted, INDEX, np.arange(5) + 1j)
     np.testing.assert_array_equal(value(node), wanted)
 
 
-def test_what_reads_the_old_content_is_computed_first():
+def test_values_read_from_the_old_content_are_computed_first():
     old = tensor(np.arange(4.0))
     node = scattered(old, [0], [tensor(INDEX)], (elementwise("add", old, old), Layout((5,), (0,), 2)), "sum")
     kernels = compute(node)
@@ -112,11 +112,11 @@ def test_what_reads_the_old_content_is_computed_first():
 
 
 @pytest.mark.parametrize("reduced", [True, False])
-def test_reductions_and_gathers_are_kernels_of_their_own(reduced: bool):
+def test_only_scattered_reductions_are_separate_kernels(reduced: bool):
     x = tensor(np.arange(10.0).reshape(5, 2))
     values = reduction("sum", x, [1]) if reduced else elementwise("square", tensor(np.arange(5.0)))
     node = scattered(
-        tensor(np.zeros(4)), [0], [elementwise("add", tensor(INDEX), tensor(0))], (values, whole(values)), "sum"
+        tensor(np.zeros(4)), [0], [elementwise("add", tensor(INDEX), tensor(0))], (values, whole_layout(values)), "sum"
     )
     assert len(compute(node)) == 1 + reduced
     wanted = np.zeros(4)

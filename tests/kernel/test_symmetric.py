@@ -1,4 +1,4 @@
-"""Which products are of something with itself, so that half of their results are enough."""
+"""Detection of products of an operand with itself, of which half of the results are computed."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ INTEGERS, NATURAL = ones(50, N, dtype=int8), ones(N, 50, dtype=uint8)
 
 
 def product_of(t: Tensor) -> Product:
-    (found,) = [k.product for _, k in planned([t.storage.node]) if k is not None and k.product is not None]
-    return found
+    (product,) = [k.product for _, k in planned([t.storage.node]) if k is not None and k.product is not None]
+    return product
 
 
 def distances(x: Tensor) -> Tensor:
@@ -37,19 +37,19 @@ def distances(x: Tensor) -> Tensor:
 
 SYMMETRIC: dict[str, Callable[[], Tensor]] = {
     "columns": lambda: X.T @ X,
-    "rows": lambda: _with_itself(ones(N, 40)),
+    "rows": lambda: _self_product(ones(N, 40)),
     "einsum": lambda: tx.einsum("ki,kj->ij", X, X),
     "batches": lambda: BATCH.mT @ BATCH,
     "views": lambda: X[::-1, ::2].T @ X[::-1, ::2],
     "integers": lambda: INTEGERS.T @ INTEGERS,
     "a function of results": lambda: tx.exp(X.T @ X * 0.5 + 1),
-    "of what is made on the way": lambda: _with_itself((X * 2 + 1).T),
+    "of what is made on the way": lambda: _self_product((X * 2 + 1).T),
     "distances": lambda: tx.sqrt((distances(X.T) ** 2).sum(axis=-1)),
     "their sizes": lambda: tx.abs(distances(X.T)).sum(axis=-1),
     "squares of natural numbers": lambda: (distances(NATURAL) ** 2).sum(axis=-1),
     "largest sums": lambda: tx.contract(X, X, [(0, 0)], multiply=lambda x, y: x + y, add=tx.maximum),
 }
-OTHERS: dict[str, Callable[[], Tensor]] = {
+ASYMMETRIC: dict[str, Callable[[], Tensor]] = {
     "of two": lambda: X.T @ Y,
     "a square, not transposed": lambda: SQUARE @ SQUARE,
     "one of them reversed": lambda: X[::-1].T @ X,
@@ -59,25 +59,25 @@ OTHERS: dict[str, Callable[[], Tensor]] = {
     "differences": lambda: distances(X.T).sum(axis=-1),
     "sizes of natural differences": lambda: tx.abs(distances(NATURAL)).sum(axis=-1),
     "complex, whose terms come in another order": lambda: Z.T @ Z,
-    "few steps": lambda: _with_itself(ones(N, 31)),
+    "few steps": lambda: _self_product(ones(N, 31)),
     "few results": lambda: X[:, :8].T @ X[:, :8],
 }
 
 
-def _with_itself(x: Tensor) -> Tensor:
+def _self_product(x: Tensor) -> Tensor:
     return x @ x.T
 
 
-@pytest.mark.parametrize("of", list(SYMMETRIC))
-def test_symmetric(of: str) -> None:
-    assert product_of(SYMMETRIC[of]()).twins
+@pytest.mark.parametrize("name", list(SYMMETRIC))
+def test_product_with_itself_is_symmetric(name: str) -> None:
+    assert product_of(SYMMETRIC[name]()).twins
 
 
-@pytest.mark.parametrize("of", list(OTHERS))
-def test_not_symmetric_or_not_known_to_be(of: str) -> None:
-    assert not product_of(OTHERS[of]()).twins
+@pytest.mark.parametrize("name", list(ASYMMETRIC))
+def test_other_products_are_not_marked_symmetric(name: str) -> None:
+    assert not product_of(ASYMMETRIC[name]()).twins
 
 
-def test_as_text() -> None:
+def test_symmetric_product_prints_as_mirrored() -> None:
     kernel = next(k for _, k in planned([(X.T @ X).storage.node]) if k is not None)
     assert "product for i in 0..s0, j in 0..s1 from i on, and mirrored, over k:" in str(kernel)

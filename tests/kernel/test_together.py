@@ -1,4 +1,4 @@
-"""Kernels with several results: which become one, that each result has the bits that it has alone, and whose memory they take."""
+"""Kernels with several results: grouping, bits equal to those of separate kernels, and reuse of memory."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tenxor.plans.steps import Step
 from tenxor.tensor import Tensor
 
 
-def joined(*results: Tensor) -> list[int]:
-    """How many results each kernel with several has."""
+def group_sizes(*results: Tensor) -> list[int]:
+    """Return the number of results of each kernel with several."""
     roots = [t.storage.node for t in results]
     target = backend().target
     return [1 + len(group) for group in together(fuse(pending(roots), roots, target), target).values()]
@@ -31,7 +31,7 @@ def ramp(*shape: int, dtype: tx.DType = tx.float64) -> Tensor:
 
 
 class Program:
-    """A random function of a few tensors, applied to its own results again and again, in NumPy and here; while others look on."""
+    """A random function of a few tensors, applied repeatedly to its own results in NumPy and Tenxor, while other views are alive."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -51,7 +51,7 @@ class Program:
 
     def apply(self, xp: Any, state: list[Any]) -> list[Any]:
         values = list(state)
-        for which, j, k in self.steps:
+        for kind, j, k in self.steps:
             a, b = values[j], values[k]
             forms: list[Callable[[], Any]] = [
                 lambda a=a, b=b: a + b * 0.5,
@@ -61,91 +61,91 @@ class Program:
                 lambda a=a, b=b: xp.sqrt(abs(a) + 1.0) * 0.25 - b * 0.125,
                 lambda a=a, b=b: (a[::-1] + b) * 0.5 if a.ndim else a,
             ]
-            values.append(forms[which]())
+            values.append(forms[kind]())
         return [values[k] for k in self.results]
 
-    def turn(self) -> None:
+    def run_once(self) -> None:
         rng = self.rng
         if rng.random() < 0.2:
             self.onlookers.clear()
         if rng.random() < 0.3:
             t = rng.choice(self.tensors)
-            found = rng.choice([t, t.reshape(-1), np.asarray(t), t[::-1] if t.ndim else t])
-            self.onlookers.append((found, np.asarray(found).copy()))
+            array = rng.choice([t, t.reshape(-1), np.asarray(t), t[::-1] if t.ndim else t])
+            self.onlookers.append((array, np.asarray(array).copy()))
         self.arrays = [np.asarray(a, dtype=self.dtype) for a in self.apply(np, self.arrays)]
         self.tensors = self.apply(tx, self.tensors)
         tx.realize(*self.tensors)
         for a, t in zip(self.arrays, self.tensors, strict=True):
             assert np.asarray(t).tobytes() == a.tobytes()
-        for found, before in self.onlookers:
-            assert np.asarray(found).tobytes() == before.tobytes()
+        for array, expected in self.onlookers:
+            assert np.asarray(array).tobytes() == expected.tobytes()
 
 
-class TestWhich:
-    def test_what_an_optimiser_does(self) -> None:
+class TestGrouping:
+    def test_optimiser_updates_share_one_kernel(self) -> None:
         g, mean, square, x = [ramp(100) * float(k) for k in range(1, 5)]
         tx.realize(g, mean, square, x)
         mean, square = mean * 0.9 + g * 0.1, square * 0.99 + g * g * 0.01
-        assert joined(mean, square, x - mean / (tx.sqrt(abs(square)) + 1.0)) == [3]
+        assert group_sizes(mean, square, x - mean / (tx.sqrt(abs(square)) + 1.0)) == [3]
 
-    def test_only_what_has_something_in_common(self) -> None:
+    def test_results_share_a_kernel_only_with_a_common_operand(self) -> None:
         a, b = ramp(100), ramp(100)
-        assert joined(a + 1.0, b + 1.0) == []
-        assert joined(a + 1.0, a * 2.0) == [2]
+        assert group_sizes(a + 1.0, b + 1.0) == []
+        assert group_sizes(a + 1.0, a * 2.0) == [2]
 
-    def test_only_at_the_same_places(self) -> None:
+    def test_results_share_a_kernel_only_if_read_at_equal_positions(self) -> None:
         a = ramp(10, 10)
         first = a + 1.0
-        assert joined(first, first.T * first) == []
-        assert joined(first, first * 2.0) == [2]
+        assert group_sizes(first, first.T * first) == []
+        assert group_sizes(first, first * 2.0) == [2]
 
-    def test_no_reductions_and_no_other_shapes(self) -> None:
+    def test_reductions_and_other_shapes_are_not_grouped(self) -> None:
         a = ramp(10, 10)
-        assert joined(a + 1.0, a.sum(axis=1), (a - a.sum(axis=0)) * 2.0) == []
-        assert joined(a + 1.0, a[:5] + 1.0) == []
+        assert group_sizes(a + 1.0, a.sum(axis=1), (a - a.sum(axis=0)) * 2.0) == []
+        assert group_sizes(a + 1.0, a[:5] + 1.0) == []
 
-    def test_not_where_another_needs_the_first_before(self) -> None:
+    def test_results_are_not_grouped_if_one_needs_a_reduction_of_the_other(self) -> None:
         a = ramp(10, 10)
         first = a + 1.0
-        assert joined(first, a * first.sum()) == []
+        assert group_sizes(first, a * first.sum()) == []
 
-    def test_no_more_than_a_processor_follows(self) -> None:
+    def test_groups_have_at_most_four_results(self) -> None:
         a = ramp(100)
-        assert joined(*[a * float(k) for k in range(10)]) == [4, 4, 2]
+        assert group_sizes(*[a * float(k) for k in range(10)]) == [4, 4, 2]
 
-    def test_what_is_large_stays_alone(self) -> None:
+    def test_large_results_are_not_grouped(self) -> None:
         a = ramp(1 << 18)
-        assert joined(a + 1.0, a * 2.0) == []
+        assert group_sizes(a + 1.0, a * 2.0) == []
 
 
-class TestValues:
+class TestGroupedValues:
     @pytest.mark.parametrize(
         "dtype", [tx.float16, tx.bfloat16, tx.float32, tx.float64, tx.int8, tx.uint64, tx.complex64, tx.complex128]
     )
     @pytest.mark.parametrize("shape", [(1,), (7,), (64,), (3, 5), (33, 31), (2, 1, 9)])
-    def test_are_those_of_each_alone(self, dtype: tx.DType, shape: tuple[int, ...]) -> None:
-        def made() -> list[Tensor]:
+    def test_grouped_results_have_the_bits_of_separate_ones(self, dtype: tx.DType, shape: tuple[int, ...]) -> None:
+        def build() -> list[Tensor]:
             a, b = ramp(*shape, dtype=dtype), ramp(*shape[::-1], dtype=dtype).T
             first = a * b + a
             second = first - b * b
             return [first, second, second * first + a]
 
-        apart = made()
-        for t in apart:
+        separate = build()
+        for t in separate:
             t.realize()
-        whole = made()
-        assert joined(*whole) or dtype.itemsize == 0
-        tx.realize(*whole)
-        for one, other in zip(apart, whole, strict=True):
-            assert np.asarray(one.astype(tx.complex128)).tobytes() == np.asarray(other.astype(tx.complex128)).tobytes()
+        grouped = build()
+        assert group_sizes(*grouped) or dtype.itemsize == 0
+        tx.realize(*grouped)
+        for a, b in zip(separate, grouped, strict=True):
+            assert np.asarray(a.astype(tx.complex128)).tobytes() == np.asarray(b.astype(tx.complex128)).tobytes()
 
-    def test_of_random_programs(self) -> None:
+    def test_random_programs_match_numpy(self) -> None:
         for seed in range(40):
             program = Program(random.Random(seed))
             for _ in range(5):  # planned, then found, then run shortly
-                program.turn()
+                program.run_once()
 
-    def test_what_needs_one_of_several_comes_after_them(self) -> None:
+    def test_reader_of_a_grouped_result_runs_after_the_group(self) -> None:
         x, y, z = [ramp(5000) * float(k) for k in range(1, 4)]
         tx.realize(x, y, z)
         for _ in range(4):
@@ -158,31 +158,31 @@ class TestValues:
             assert np.array_equal(np.asarray(y), np.maximum(a - first, first * 0.25))
             assert np.array_equal(np.asarray(z), np.sqrt(abs(first) + 1.0) * 0.25 - c * 0.125)
 
-    def test_what_others_can_read_is_not_written_over(self) -> None:
+    def test_memory_readable_elsewhere_is_not_overwritten(self) -> None:
         for _ in range(4):  # planned, then found, then run shortly
             x, y = ramp(500), ramp(500) * 2.0
             y.realize()
-            before, kept = np.array(x), x.copy()
+            before, copied = np.array(x), x.copy()
             view = x[::-1]
             x, y = x + y, x - y
             tx.realize(x, y)
-            assert np.array_equal(np.asarray(view), before[::-1]) and np.array_equal(np.asarray(kept), before)
+            assert np.array_equal(np.asarray(view), before[::-1]) and np.array_equal(np.asarray(copied), before)
             assert np.array_equal(np.asarray(x), before * 3.0) and np.array_equal(np.asarray(y), -before)
 
 
 @pytest.mark.usefixtures("plain")
 class TestMidway:
-    def test_a_result_that_was_computed_meanwhile(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_result_realized_by_a_signal_meanwhile_stays_correct(self, monkeypatch: pytest.MonkeyPatch) -> None:
         a, b = ramp(300), ramp(300) * 3.0
         b.realize()
         first, second = a + b, a * b
         nodes: list[Node] = [first.storage.node, second.storage.node]
         run = Step.run_together
 
-        def after_a_signal(step: Step, given: object) -> None:
+        def after_a_signal(step: Step, operands: object) -> None:
             monkeypatch.setattr(Step, "run_together", run)
             second.realize()
-            run(step, given)  # type: ignore[arg-type]
+            run(step, operands)  # type: ignore[arg-type]
 
         monkeypatch.setattr(Step, "run_together", after_a_signal)
         tx.realize(first, second)

@@ -15,10 +15,10 @@ def contiguous(*shape: int) -> Layout:
 
 
 def read(layout: Layout, storage: Any) -> Any:
-    """What a view shows of a storage, as nested lists."""
+    """Return the elements of a storage that a view shows, as nested lists."""
     return np.asarray(storage)[layout.offsets()].tolist()
 
 
 def examples(count: int) -> settings:
-    """A property test that draws so many examples."""
+    """Return settings for a property test with `count` examples."""
     return settings(max_examples=count, suppress_health_check=list(HealthCheck))

@@ -1,4 +1,4 @@
-"""Random moves of a layout, each beside the same move made by NumPy on an array of storage offsets."""
+"""Random moves of a layout, each with the same move of an array of storage offsets by NumPy."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from tenxor.layout import Layout
 
-MOST_ELEMENTS = 600
+MAX_ELEMENTS = 600
 
 
 def factorised(draw: Any, size: int) -> tuple[int, ...]:
-    """A random shape of `size` elements, size-1 axes included."""
+    """Return a random shape of `size` elements, size-1 axes included."""
     if size == 0:
         return tuple(draw(st.permutations([0, draw(st.integers(0, 3))])))
     sizes = []
@@ -72,18 +72,18 @@ def oindex(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.nda
             expected = np.take(expected, [key[-1]] if keepdims else key[-1], axis=axis)
             axis -= not keepdims
         else:
-            wanted = index_list(draw, size)
-            key.append(np.array(wanted, dtype=None if wanted else np.int64) if kind == "array" else wanted)
-            places = np.arange(size)[np.array(wanted, dtype=None if wanted else np.int64)]
-            expected = np.take(expected, places, axis=axis)
+            indices = index_list(draw, size)
+            key.append(np.array(indices, dtype=None if indices else np.int64) if kind == "array" else indices)
+            positions = np.arange(size)[np.array(indices, dtype=None if indices else np.int64)]
+            expected = np.take(expected, positions, axis=axis)
         axis += 1
     return layout.oindex(tuple(key), keepdims), expected
 
 
 def permute(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.ndarray]:
     axes = draw(st.permutations(range(model.ndim)))
-    given = [axis - model.ndim if draw(st.booleans()) else axis for axis in axes]
-    return layout.permute(given), model.transpose(axes)
+    signed_axes = [axis - model.ndim if draw(st.booleans()) else axis for axis in axes]
+    return layout.permute(signed_axes), model.transpose(axes)
 
 
 def swapaxes(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.ndarray]:
@@ -102,8 +102,8 @@ def moveaxis(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.n
 
 def reshape(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.ndarray]:
     shape = list(factorised(draw, model.size))
-    known = prod(shape)
-    if known and shape and draw(st.booleans()):
+    size = prod(shape)
+    if size and shape and draw(st.booleans()):
         shape[draw(st.integers(0, len(shape) - 1))] = -1
     return layout.reshape(shape), model.reshape(shape)
 
@@ -126,8 +126,8 @@ def unflatten(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.
 
 
 def squeeze(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.ndarray]:
-    ones = [axis for axis, size in enumerate(model.shape) if size == 1]
-    axes = tuple(ones[: draw(st.integers(0, len(ones)))])
+    unit_axes = [axis for axis, size in enumerate(model.shape) if size == 1]
+    axes = tuple(unit_axes[: draw(st.integers(0, len(unit_axes)))])
     return (layout.squeeze(), model.squeeze()) if draw(st.booleans()) else (layout.squeeze(axes), model.squeeze(axes))
 
 
@@ -141,11 +141,11 @@ def expand(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.nda
     shape = [draw(st.integers(0, 3)) if size == 1 else size for size in model.shape]
     if draw(st.booleans()):
         shape.insert(0, draw(st.integers(0, 3)))
-    given = [
+    sizes = [
         -1 if size == old and draw(st.booleans()) else size
         for size, old in zip(shape[::-1], model.shape[::-1], strict=False)
     ]
-    return layout.expand(shape[: len(shape) - len(given)] + given[::-1]), np.broadcast_to(model, shape)
+    return layout.expand(shape[: len(shape) - len(sizes)] + sizes[::-1]), np.broadcast_to(model, shape)
 
 
 def arranged(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.ndarray]:
@@ -154,10 +154,10 @@ def arranged(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.n
     shape = [draw(st.integers(0, 3)) if model.shape[a] == 1 else model.shape[a] for a in order]  # type: ignore[index]
     expected = model.squeeze(tuple(dropped)).transpose(np.argsort(np.argsort(order)))
     for _ in range(draw(st.integers(0, 2))):
-        place = draw(st.integers(0, len(order)))
-        order.insert(place, None)
-        shape.insert(place, draw(st.integers(0, 3)))
-        expected = np.expand_dims(expected, place)
+        position = draw(st.integers(0, len(order)))
+        order.insert(position, None)
+        shape.insert(position, draw(st.integers(0, 3)))
+        expected = np.expand_dims(expected, position)
     return layout.arranged(order, tuple(shape)), np.broadcast_to(expected, shape)
 
 
@@ -204,37 +204,37 @@ AFFINE += [diagonal, windows]
 ALL = [*AFFINE, arranged, oindex, select, reshape, reshape]
 
 
-def any_stack(draw: Any, layout: Layout, model: np.ndarray, moves: list[Any], most: int) -> tuple[Layout, np.ndarray]:
-    """Up to `most` moves; those that would make too large a view are left out."""
-    for _ in range(draw(st.integers(0, most))):
-        moved, expected = draw(st.sampled_from(moves))(draw, layout, model)
-        if expected.size <= MOST_ELEMENTS and expected.ndim <= 7:
-            layout, model = moved, np.asarray(expected)
+def random_moves(draw: Any, layout: Layout, model: np.ndarray, moves: list[Any], max_moves: int) -> tuple[Layout, np.ndarray]:
+    """Apply up to `max_moves` random moves, except those with too large a result."""
+    for _ in range(draw(st.integers(0, max_moves))):
+        new_layout, expected = draw(st.sampled_from(moves))(draw, layout, model)
+        if expected.size <= MAX_ELEMENTS and expected.ndim <= 7:
+            layout, model = new_layout, np.asarray(expected)
     return layout, model
 
 
-def first(shape: tuple[int, ...], start: int = 0) -> tuple[Layout, np.ndarray]:
+def contiguous_layout(shape: tuple[int, ...], start: int = 0) -> tuple[Layout, np.ndarray]:
     numbers = np.arange(start, start + prod(shape), dtype=np.int64)
     return Layout.contiguous(shape, start), numbers.reshape(shape)
 
 
 @st.composite
-def layouts(draw: Any, moves: list[Any] = ALL, most: int = 6, size: int | None = None) -> tuple[Layout, np.ndarray]:
-    """A layout after random moves of a storage (of `size` elements), and the offsets it must have."""
+def layouts(draw: Any, moves: list[Any] = ALL, max_moves: int = 6, size: int | None = None) -> tuple[Layout, np.ndarray]:
+    """Return a layout after random moves of a storage (of `size` elements), and its expected offsets."""
     if size is None:
         shape = tuple(draw(st.lists(st.integers(1, 6), max_size=4)))
-        return any_stack(draw, *first(shape, draw(st.sampled_from([0, 0, 7]))), moves, most)
-    return any_stack(draw, *first(factorised(draw, size)), moves, most)
+        return random_moves(draw, *contiguous_layout(shape, draw(st.sampled_from([0, 0, 7]))), moves, max_moves)
+    return random_moves(draw, *contiguous_layout(factorised(draw, size)), moves, max_moves)
 
 
 @st.composite
-def chains(draw: Any, moves: list[Any] = ALL, most: int = 4) -> tuple[Layout, np.ndarray]:
-    """A layout after a reshape that one view cannot say, and random moves after that."""
-    layout, model = first(draw(st.sampled_from([(4, 6), (2, 3, 4), (6, 4), (3, 4, 2), (12, 2)])))
+def chains(draw: Any, moves: list[Any] = ALL, max_moves: int = 4) -> tuple[Layout, np.ndarray]:
+    """Return a view chain after random moves, and its expected offsets."""
+    layout, model = contiguous_layout(draw(st.sampled_from([(4, 6), (2, 3, 4), (6, 4), (3, 4, 2), (12, 2)])))
     if draw(st.booleans()):
         layout, model = layout.select(0, [1, 0, 1, -1, 0, 0]), model[[1, 0, 1, -1, 0, 0]]
     for _ in range(draw(st.integers(1, 2))):
         layout, model = layout.transpose().flatten(), model.T.reshape(-1)
         shape = factorised(draw, model.size)
         layout, model = layout.reshape(shape), model.reshape(shape)
-    return any_stack(draw, layout, model, moves, most)
+    return random_moves(draw, layout, model, moves, max_moves)

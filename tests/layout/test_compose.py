@@ -1,4 +1,4 @@
-"""Views of views: composition is exact, and one view wherever one stride or table per axis says it."""
+"""Composition of layouts: exact, and a single view wherever one stride or table per axis expresses it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .moves import chains, layouts
 
 
 def is_affine(model: np.ndarray) -> bool:
-    """Does one stride per axis say these offsets?"""
+    """Return whether one stride per axis expresses these offsets."""
     if model.size == 0:
         return True
     sums = np.array(model.flat[0])
@@ -29,11 +29,11 @@ def is_affine(model: np.ndarray) -> bool:
 
 
 @examples(400)
-@given(layouts(most=4) | chains(most=1), st.data())
-def test_over_takes_a_number_to_what_the_base_has_there(case, data):
+@given(layouts(max_moves=4) | chains(max_moves=1), st.data())
+def test_over_maps_flat_indices_through_the_base(case, data):
     base, model = case
     assume(model.size)
-    outer, numbers = data.draw(layouts(most=4, size=model.size))
+    outer, numbers = data.draw(layouts(max_moves=4, size=model.size))
     composed = outer.over(base)
     assert composed.shape == outer.shape
     assert np.array_equal(composed.offsets(), model.ravel()[numbers])
@@ -41,15 +41,15 @@ def test_over_takes_a_number_to_what_the_base_has_there(case, data):
 
 @examples(400)
 @given(layouts() | chains())
-def test_what_one_stride_per_axis_says_is_never_written_as_two_views(case):
-    """Only three views and more can hide it: reshapes that cut axes into pieces that do not nest."""
+def test_affine_layout_is_never_a_chain_of_two_views(case):
+    """Chains of three or more views may hide an affine map: their reshapes split axes into parts that do not nest."""
     layout, model = case
     if is_affine(model) and layout.depth < 3:
         assert layout.base is None
         assert layout.tables is None
 
 
-def test_numbers_must_exist_in_the_base():
+def test_over_raises_for_flat_indices_outside_the_base():
     with pytest.raises(IndexOutOfRange, match=r"over: numbers from 0 to 6 do not all exist in shape \(2, 3\) of 6"):
         contiguous(7).over(contiguous(2, 3))
     with pytest.raises(IndexOutOfRange, match="over: numbers from -1 to 1"):
@@ -57,25 +57,25 @@ def test_numbers_must_exist_in_the_base():
     assert contiguous(0).over(contiguous(0, 4)).size == 0
 
 
-def test_over_the_same_shape_is_the_base_itself():
+def test_over_with_the_shape_of_the_base_returns_the_base():
     base = contiguous(4, 5).transpose()
     assert contiguous(5, 4).over(base) is base
 
 
-def test_over_contiguous_memory_only_moves_the_offset():
+def test_over_contiguous_base_only_adds_the_offset():
     outer = contiguous(4, 5).transpose()
     assert outer.over(Layout.contiguous((20,), 7)) == Layout((5, 4), (1, 5), 7)
 
 
-def test_2_3_transposed_read_as_6_read_as_3_2_is_one_view_again():
-    turned = contiguous(2, 3).transpose()
-    chained = turned.reshape((6,))
+def test_reshape_back_from_a_flat_chain_is_one_view():
+    transposed = contiguous(2, 3).transpose()
+    chained = transposed.reshape((6,))
     assert chained.depth == 2
-    assert chained.reshape((3, 2)) is turned
+    assert chained.reshape((3, 2)) is transposed
     assert chained.reshape((3, 2)).depth == 1
 
 
-def test_a_part_of_a_chain_within_one_axis_is_one_view_again():
+def test_slice_of_a_chain_within_one_axis_is_one_view():
     chained = contiguous(4, 5).transpose().reshape((20,))
     row = chained.index((slice(4, 8),))
     assert row == Layout((4,), (5,), 1)
@@ -84,23 +84,23 @@ def test_a_part_of_a_chain_within_one_axis_is_one_view_again():
     assert chained.index((slice(None, None, 4),)) == Layout((5,), (1,), 0)
 
 
-def test_a_chain_over_a_chain_simplifies_from_the_outside():
-    one = contiguous(2, 3, 2).transpose().reshape((12,))
-    two = one.reshape((3, 4)).transpose().reshape((12,))
-    assert (one.depth, two.depth) == (2, 3)
-    assert two.reshape((4, 3)).transpose().reshape((12,)) == one
-    assert two.reshape((4, 3)).transpose().depth == 2
-    assert two.index((slice(0, 2),)).depth == 1
+def test_chain_over_a_chain_simplifies():
+    inner = contiguous(2, 3, 2).transpose().reshape((12,))
+    outer = inner.reshape((3, 4)).transpose().reshape((12,))
+    assert (inner.depth, outer.depth) == (2, 3)
+    assert outer.reshape((4, 3)).transpose().reshape((12,)) == inner
+    assert outer.reshape((4, 3)).transpose().depth == 2
+    assert outer.index((slice(0, 2),)).depth == 1
 
 
-def test_a_reshape_splits_axes_that_only_the_storage_joins():
-    one = contiguous(12, 2).transpose().reshape((6, 4)).transpose()
-    assert one.depth == 2
-    assert one.reshape((8, 3)) == Layout((8, 3), (1, 8), 0)
-    assert one.reshape((24,)).reshape((8, 3)).depth == 1
+def test_reshape_of_a_chain_splits_axes_to_one_view():
+    chain = contiguous(12, 2).transpose().reshape((6, 4)).transpose()
+    assert chain.depth == 2
+    assert chain.reshape((8, 3)) == Layout((8, 3), (1, 8), 0)
+    assert chain.reshape((24,)).reshape((8, 3)).depth == 1
 
 
-def test_a_chain_stays_short_however_often_it_is_turned():
+def test_chain_depth_is_bounded_for_repeated_transposes():
     layout, model = contiguous(6, 10), np.arange(60).reshape(6, 10)
     for _ in range(40):
         layout, model = layout.transpose().reshape((6, 10)), model.T.reshape(6, 10)
@@ -108,25 +108,25 @@ def test_a_chain_stays_short_however_often_it_is_turned():
         assert layout.depth <= LONGEST_CHAIN
 
 
-def test_a_gathered_row_stays_one_view_under_every_basic_index():
+def test_gathered_rows_stay_one_view_under_basic_indexing():
     rows = contiguous(6, 5).select(0, [5, 0, 3, 3])
     for key in [(1,), (slice(None, None, -1),), (slice(1, None), slice(4, 1, -2)), (None, ..., 2)]:
-        moved = rows.index(key)
-        assert moved.base is None
-        assert np.array_equal(moved.offsets(), rows.offsets()[key])
+        view = rows.index(key)
+        assert view.base is None
+        assert np.array_equal(view.offsets(), rows.offsets()[key])
 
 
-def test_the_diagonal_of_gathered_axes_is_gathered():
+def test_diagonal_of_gathered_axes_is_gathered():
     layout = contiguous(6, 6).oindex(([5, 0, 3], [1, 1, 4])).diagonal()
     assert layout.base is None
     assert layout.offsets().tolist() == [31, 1, 22]
 
 
-def test_windows_of_a_gathered_axis_alias():
+def test_windows_of_a_gathered_axis_overlap():
     layout = Layout.gathered([7, 0, 2, 9]).windows(0, 2)
     assert layout.offsets().tolist() == [[7, 0], [0, 2], [2, 9]]
 
 
-def test_advanced_indexing_is_a_gather_in_another_shape():
+def test_reshaped_gather_reads_offsets_in_their_order():
     offsets = np.array([[3, 0, 7], [7, 7, 1]])
     assert np.array_equal(Layout.gathered(offsets).reshape(offsets.shape).offsets(), offsets)

@@ -15,7 +15,7 @@ from . import contiguous
 shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 
 
-def test_ravel_index_numbers_row_by_row():
+def test_ravel_index_counts_in_row_major_order():
     assert ravel_index((1, 2, 3), (5, 6, 7)) == 59
 
 
@@ -23,11 +23,11 @@ def test_unravel_index_undoes_ravel_index():
     assert unravel_index(59, (5, 6, 7)) == (1, 2, 3)
 
 
-def test_next_index_carries():
+def test_next_index_carries_to_slower_axes():
     assert next_index((1, 2, 6), (5, 6, 7)) == (1, 3, 0)
 
 
-def test_there_is_no_next_index_past_the_end():
+def test_next_index_after_the_last_is_none():
     assert next_index((4, 5, 6), (5, 6, 7)) is None
     assert next_index((), ()) is None
 
@@ -37,7 +37,7 @@ def test_negative_coordinates_count_from_the_end():
 
 
 @given(shapes)
-def test_coordinates_walk_in_numpy_order(shape):
+def test_next_index_visits_coordinates_in_numpy_order(shape):
     coords = list(np.ndindex(*shape))
     for number, place in enumerate(coords):
         assert ravel_index(place, shape) == number
@@ -55,16 +55,16 @@ def test_coordinates_walk_in_numpy_order(shape):
         ((3, 0, 2), (2, 2, 1)),
     ],
 )
-def test_contiguous_strides(shape, strides):
+def test_contiguous_strides_are_row_major(shape, strides):
     assert contiguous_strides(shape) == strides
     assert Layout.contiguous(shape).strides == strides
 
 
-def test_element_2_0_0_of_3_5_4_is_at_40():
+def test_ravel_of_2_0_0_in_shape_3_5_4_is_40():
     assert contiguous(3, 5, 4).ravel((2, 0, 0)) == 40
 
 
-def test_element_1_2_4_of_3_4_5_is_at_34():
+def test_ravel_of_1_2_4_in_shape_3_4_5_is_34():
     assert contiguous(3, 4, 5).ravel((1, 2, 4)) == 34
 
 
@@ -77,7 +77,7 @@ def test_ravel_includes_the_offset_and_is_linear():
     assert layout.ravel(both) - layout.offset == layout.ravel(one) + layout.ravel(two) - 2 * layout.offset
 
 
-def test_coordinates_are_checked_axis_by_axis():
+def test_coordinate_out_of_range_names_its_axis():
     """[0, 0, 3] of 2x2x2 would be inside the data, and another element."""
     with pytest.raises(IndexOutOfRange, match="index 3 is out of range for axis 2 with size 2"):
         contiguous(2, 2, 2).ravel((0, 0, 3))
@@ -85,21 +85,21 @@ def test_coordinates_are_checked_axis_by_axis():
         ravel_index((-3, 0, 0), (2, 2, 2))
 
 
-def test_one_coordinate_per_axis():
+def test_wrong_number_of_coordinates_is_an_error():
     with pytest.raises(IndexOutOfRange, match=r"2 coordinates for shape \(2, 2, 2\), which has 3 axes"):
         contiguous(2, 2, 2).ravel((0, 0))
     with pytest.raises(IndexOutOfRange, match=r"1 coordinate for shape \(\), which has no axes"):
         ravel_index((0,), ())
 
 
-def test_numbers_are_checked():
+def test_unravel_index_out_of_range_is_an_error():
     with pytest.raises(IndexOutOfRange, match=r"number 210 is out of range for shape \(5, 6, 7\).*210 elements"):
         unravel_index(210, (5, 6, 7))
     with pytest.raises(IndexOutOfRange, match="number -1"):
         unravel_index(-1, (5, 6, 7))
 
 
-def test_a_shape_has_no_negative_size():
+def test_negative_size_in_a_shape_is_an_error():
     with pytest.raises(ShapeError, match=r"shape \(2, -1\) has a negative size"):
         Layout.contiguous((2, -1))
 
@@ -121,7 +121,7 @@ def test_broadcast_shapes(shapes, result):
 
 
 @given(st.lists(shapes, max_size=3))
-def test_broadcast_shapes_like_numpy(shapes):
+def test_broadcast_shapes_matches_numpy(shapes):
     try:
         expected = np.broadcast_shapes(*shapes)
     except ValueError:
@@ -131,7 +131,7 @@ def test_broadcast_shapes_like_numpy(shapes):
         assert broadcast_shapes(*shapes) == expected
 
 
-def test_the_error_of_broadcasting_names_shapes_axis_and_sizes():
+def test_broadcast_error_names_shapes_axis_and_sizes():
     with pytest.raises(ShapeError) as error:
         broadcast_shapes((2, 3), (4,))
     assert str(error.value) == (
@@ -141,7 +141,7 @@ def test_the_error_of_broadcasting_names_shapes_axis_and_sizes():
         broadcast_shapes((2, 1), (1,), (3, 4))
 
 
-def test_axis_errors_name_the_move_and_the_choice():
+def test_axis_error_names_the_operation_and_the_valid_range():
     with pytest.raises(AxisError, match=r"flip: axis 2 does not exist in a tensor of 2 axes; .* from -2 to 1"):
         contiguous(2, 3).flip(2)
     with pytest.raises(AxisError, match="flip: axis 0 does not exist in a tensor of no axes; it has no axes"):

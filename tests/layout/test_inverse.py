@@ -1,4 +1,4 @@
-"""What undoes a layout, and how values go back through one, against brute force."""
+"""Inverses and adjoints of layouts, compared with brute force."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tenxor.layout import Layout
 
 from . import contiguous, examples
 from .moves import chains, expand_dims, flip, layouts, moveaxis, permute, reshape
-from .test_questions import anything
+from .test_questions import any_layout
 
-TURNS = [permute, moveaxis, reshape, flip, expand_dims]
+BIJECTIVE_MOVES = [permute, moveaxis, reshape, flip, expand_dims]
 
 
 @st.composite
 def shuffled(draw) -> tuple[Layout, np.ndarray]:
-    """A layout that reads everything once, in an order that no strides say, and random moves after that."""
+    """Return a gathered layout that reads each element once, in random order."""
     size = draw(st.integers(1, 24))
     order = draw(st.permutations(range(size)))
     return Layout.gathered(order), np.array(order)
 
 
 @examples(500)
-@given(layouts(moves=TURNS, size=24) | chains(moves=TURNS) | shuffled() | anything)
-def test_an_inverse_is_there_for_bijections_and_undoes_them(case):
+@given(layouts(moves=BIJECTIVE_MOVES, size=24) | chains(moves=BIJECTIVE_MOVES) | shuffled() | any_layout)
+def test_inverse_exists_for_bijections_and_undoes_them(case):
     layout, model = case
     size = layout.size
     if sorted(model.ravel().tolist()) != list(range(size)):
@@ -45,8 +45,8 @@ def test_an_inverse_is_there_for_bijections_and_undoes_them(case):
 
 
 @examples(300)
-@given(layouts(moves=TURNS, size=24))
-def test_the_inverse_of_strides_has_no_table(case):
+@given(layouts(moves=BIJECTIVE_MOVES, size=24))
+def test_inverse_of_affine_layout_has_no_table(case):
     layout, _ = case
     assume(layout.base is None)
     level = layout.inverse()
@@ -56,11 +56,11 @@ def test_the_inverse_of_strides_has_no_table(case):
 
 
 @examples(600)
-@given(anything | layouts(moves=TURNS, size=24), st.integers(0, 5))
-def test_values_go_back_to_where_they_were_read(case, more):
+@given(any_layout | layouts(moves=BIJECTIVE_MOVES, size=24), st.integers(0, 5))
+def test_adjoint_accumulates_values_where_they_were_read(case, extra):
     layout, model = case
     assume(model.size == 0 or model.min() >= 0)
-    size = (int(model.max()) + 1 if model.size else 0) + (more if more < 4 else 0)
+    size = (int(model.max()) + 1 if model.size else 0) + (extra if extra < 4 else 0)
     values = np.random.default_rng(0).integers(-9, 9, layout.shape)
     wanted = np.zeros(size, np.int64)
     np.add.at(wanted, model, values)
@@ -68,30 +68,30 @@ def test_values_go_back_to_where_they_were_read(case, more):
     summed, how, through = layout.adjoint(size)
     sums = values.sum(axis=summed)
     if how == "view":
-        found = sums.ravel()[through.offsets()]
+        result = sums.ravel()[through.offsets()]
         assert through.shape == (size,)
     else:
         assert through.shape == sums.shape
-        found = np.zeros(size, np.int64)
+        result = np.zeros(size, np.int64)
         if how == "store":
-            found[through.offsets()] = sums
+            result[through.offsets()] = sums
         else:
-            np.add.at(found, through.offsets(), sums)
-    assert np.array_equal(found, wanted)
-    once = len(np.unique(model)) * prod(layout.shape[k] for k in summed) == model.size
-    assert (how == "accumulate") == (model.size > 0 and not once)
+            np.add.at(result, through.offsets(), sums)
+    assert np.array_equal(result, wanted)
+    is_injective = len(np.unique(model)) * prod(layout.shape[k] for k in summed) == model.size
+    assert (how == "accumulate") == (model.size > 0 and not is_injective)
 
 
-def test_what_each_kind_of_view_gives():
+def test_adjoint_kind_of_common_views():
     assert contiguous(3, 4).transpose().adjoint(12).how == "view"
     assert contiguous(3, 4).index((slice(1, 3),)).adjoint(12).how == "store"
     assert contiguous(6).windows(0, 3).adjoint(6).how == "accumulate"
     assert contiguous(6).select(0, [0, 0, 1]).adjoint(6).how == "accumulate"
-    back = contiguous(1, 4).expand((5, 4)).adjoint(4)
-    assert (back.summed, back.how) == ((0,), "view")
+    adjoint = contiguous(1, 4).expand((5, 4)).adjoint(4)
+    assert (adjoint.summed, adjoint.how) == ((0,), "view")
 
 
-def test_a_layout_without_an_inverse_says_why():
+def test_inverse_error_explains_the_missing_inverse():
     with pytest.raises(
         ArgumentError, match=r"^inverse: Layout\(.*\) of 3 elements has none, as not each of the offsets"
     ):

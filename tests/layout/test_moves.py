@@ -1,4 +1,4 @@
-"""Every move, in random stacks, against NumPy doing the same to an array of storage offsets."""
+"""Random sequences of all moves, compared with NumPy on an array of storage offsets."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def check(layout: Layout, model: np.ndarray) -> None:
 
 @examples(1000)
 @given(layouts())
-def test_any_stack_of_moves_maps_as_numpy_does(case):
+def test_random_moves_match_numpy(case):
     check(*case)
 
 
 @examples(500)
 @given(chains())
-def test_any_stack_of_moves_of_a_chain_maps_as_numpy_does(case):
+def test_random_moves_of_chains_match_numpy(case):
     check(*case)
 
 
 @examples(150)
 @given(layouts() | chains(), st.data())
-def test_ravel_is_the_offset_of_one_position(case, data):
+def test_ravel_gives_the_offset_of_one_position(case, data):
     layout, model = case
     if model.size:
         coords = tuple(data.draw(st.integers(-size, size - 1)) for size in model.shape)
@@ -41,7 +41,7 @@ def test_ravel_is_the_offset_of_one_position(case, data):
 
 @examples(150)
 @given(layouts() | chains())
-def test_a_move_leaves_the_layout_it_starts_from_alone(case):
+def test_moves_do_not_change_their_layout(case):
     layout, model = case
     for move in (layout.flip, layout.transpose, layout.flatten, layout.squeeze):
         move()
@@ -49,9 +49,9 @@ def test_a_move_leaves_the_layout_it_starts_from_alone(case):
     check(layout, model)
 
 
-def test_every_move_is_drawn():
+def test_random_moves_cover_every_method():
     moves = {name for name in vars(Layout) if not name.startswith("_")}
-    rest = {
+    other_names = {
         "along",  # many views, each that of `index`: test_indexing.py
         "axes",
         "base",
@@ -63,6 +63,6 @@ def test_every_move_is_drawn():
         "gathered",
         "is_contiguous",
     }
-    rest |= {"is_injective", "ndim", "offset", "offsets", "over", "range", "ravel", "reshape_plan", "same_as", "innermost"}
-    rest |= {"shape", "size", "strides", "tables", "transpose", "inverse", "adjoint"}
-    assert moves - rest == {move.__name__ for move in ALL}
+    other_names |= {"is_injective", "ndim", "offset", "offsets", "over", "range", "ravel", "reshape_plan", "same_as", "innermost"}
+    other_names |= {"shape", "size", "strides", "tables", "transpose", "inverse", "adjoint"}
+    assert moves - other_names == {move.__name__ for move in ALL}

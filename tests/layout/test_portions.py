@@ -1,4 +1,4 @@
-"""Much in portions is what it is at once."""
+"""Work on large arrays in portions gives the results of single calls."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ SHAPES = [(), (1,), (7,), (0,), (3, 0), (2, 5), (1, 9), (9, 1), (4, 3, 5)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("most", [1, 2, 4, 7, 100])
-def test_portions_are_all_once_and_in_order(shape: tuple[int, ...], most: int) -> None:
+@pytest.mark.parametrize("max_elements", [1, 2, 4, 7, 100])
+def test_portions_cover_the_array_once_in_order(shape: tuple[int, ...], max_elements: int) -> None:
     array = np.arange(int(np.prod(shape))).reshape(shape)
-    parts = [array[key] for key in portions(shape, most)]
-    assert all(part.size <= most for part in parts)
-    assert [n for part in parts for n in part.ravel().tolist()] == array.ravel().tolist()
+    chunks = [array[key] for key in portions(shape, max_elements)]
+    assert all(chunk.size <= max_elements for chunk in chunks)
+    assert [n for chunk in chunks for n in chunk.ravel().tolist()] == array.ravel().tolist()
 
 
 @pytest.mark.parametrize("shape", SHAPES[1:])
-def test_what_is_not_zero_is_found_in_portions(shape: tuple[int, ...], _few_at_a_time: None) -> None:
+def test_nonzero_in_portions_matches_numpy(shape: tuple[int, ...], _small_chunks: None) -> None:
     for seed in range(20):
         array = np.random.default_rng(seed).integers(0, 2, shape)
-        for found, wanted in zip(nonzero(array), np.nonzero(array), strict=True):
-            assert found.dtype == np.int64
-            np.testing.assert_array_equal(found, wanted)
+        for actual, wanted in zip(nonzero(array), np.nonzero(array), strict=True):
+            assert actual.dtype == np.int64
+            np.testing.assert_array_equal(actual, wanted)
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 6, 23])
-def test_a_tensor_is_pickled_in_portions(count: int, _few_at_a_time: None) -> None:
+def test_tensor_is_pickled_in_portions(count: int, _small_chunks: None) -> None:
     for dtype in (tx.uint8, tx.bfloat16, tx.complex128):
         t = tx.arange(count).astype(dtype)
         for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-            again = pickle.loads(pickle.dumps([t, t], protocol))
-            assert again[0].dtype is dtype and again[0].tolist() == t.tolist() and again[1] is again[0]
+            loaded = pickle.loads(pickle.dumps([t, t], protocol))
+            assert loaded[0].dtype is dtype and loaded[0].tolist() == t.tolist() and loaded[1] is loaded[0]
 
 
 @pytest.fixture
-def _few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("tenxor.layout.questions", "tenxor.layout.portions", "tenxor.tensor.exchange", "tenxor.tensor.protocols"):
         monkeypatch.setattr(sys.modules[name], "PORTION", 5)
     monkeypatch.setattr(portions, "__defaults__", (5,))
 
 
-@pytest.mark.usefixtures("_few_at_a_time")
-def test_questions_of_chains() -> None:
+@pytest.mark.usefixtures("_small_chunks")
+def test_predicates_of_chains_in_portions() -> None:
     chain = Layout.contiguous((4, 5)).transpose().reshape((20,))
     for layout in (chain, chain.index((slice(1, None),)), chain.index((slice(None, None, -3),)), chain.oindex(([1, 1, 7, 8, 3, 9],))):
         offsets = layout.offsets().ravel().tolist()
@@ -60,13 +60,13 @@ def test_questions_of_chains() -> None:
             assert layout.covers(count) == set(range(count)).issubset(offsets)
         for other in (chain, chain.index((slice(5, 9),)), Layout((3,), (1,), 17)):
             assert layout.disjoint(other) == set(offsets).isdisjoint(other.offsets().ravel().tolist())
-    again = Layout.contiguous((4, 5)).transpose().reshape((2, 10)).reshape((20,)).index((slice(1, None),))
-    assert chain.index((slice(1, None),)) == again != chain.index((slice(0, 19),))
+    equal_layout = Layout.contiguous((4, 5)).transpose().reshape((2, 10)).reshape((20,)).index((slice(1, None),))
+    assert chain.index((slice(1, None),)) == equal_layout != chain.index((slice(0, 19),))
 
 
-@pytest.mark.usefixtures("_few_at_a_time")
+@pytest.mark.usefixtures("_small_chunks")
 @pytest.mark.parametrize("dtype", ["int64", "bool", "complex64", "bfloat16"])
-def test_copies_and_lists(dtype: str) -> None:
+def test_tolist_and_copies_in_portions(dtype: str) -> None:
     array = np.arange(60).reshape(3, 4, 5)
     plain = tx.asarray(array).astype(dtype)
     expected = array.astype({"bfloat16": "float32"}.get(dtype, dtype))

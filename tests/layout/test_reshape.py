@@ -1,4 +1,4 @@
-"""Reshape: which views it makes, by which splits and merges, and which sizes fit."""
+"""Reshape: the resulting views, their splits and merges, and errors for sizes that do not fit."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from . import contiguous, examples, read
 from .moves import AFFINE, factorised, layouts
 
 
-def test_the_flattened_transpose_of_3_4_is_a_view():
+def test_flattened_transpose_is_a_view():
     layout = contiguous(3, 4).transpose().reshape((12,))
     assert read(layout, range(12)) == [0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11]
     assert layout.is_injective()
 
 
-def test_three_columns_of_4_4_flattened_are_a_view():
+def test_flattened_columns_are_a_view():
     layout = contiguous(4, 4).index((slice(None), slice(3))).reshape((12,))
     assert read(layout, range(16)) == [0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14]
     assert layout.is_injective()
 
 
-def test_a_write_through_a_reshaped_transpose_reaches_the_storage():
+def test_write_through_a_reshaped_transpose_reaches_the_storage():
     storage = list(range(20))
     whole = contiguous(4, 5)
     storage[whole.transpose().reshape((20,)).ravel((1,))] = -7
     assert storage[whole.ravel((1, 0))] == -7
 
 
-def test_flatten_takes_both_ends():
+def test_flatten_accepts_start_and_end():
     layout = contiguous(3, 4, 5).flatten(1, 2)
     assert (layout.shape, layout.strides) == ((3, 20), (20, 1))
     assert contiguous(3, 4, 5).flatten().shape == (60,)
@@ -43,27 +43,27 @@ def test_flatten_takes_both_ends():
         contiguous(3, 4, 5).flatten(2, 1)
 
 
-def test_unflatten_works_out_a_size():
+def test_unflatten_infers_a_size():
     layout = contiguous(3, 20).unflatten(1, (-1, 5))
     assert (layout.shape, layout.strides) == ((3, 4, 5), (20, 5, 1))
 
 
-def test_unflatten_sizes_multiply_to_the_axis():
+def test_unflatten_sizes_must_multiply_to_the_axis():
     with pytest.raises(ShapeError, match=r"unflatten of axis 1: shape \(20,\) has 20 elements, shape \(3, 5\) has 15"):
         contiguous(3, 20).unflatten(1, (3, 5))
 
 
-def test_b_of_h_w_splits_into_b_h_w():
+def test_unflatten_splits_an_axis_in_two():
     assert contiguous(2, 3, 20).unflatten(-1, (4, 5)).permute((0, 2, 3, 1)).strides == (60, 5, 1, 20)
 
 
-def test_minus_1_is_worked_out():
+def test_reshape_infers_minus_1():
     assert contiguous(6, 2).reshape((-1, 3, 1)).shape == (4, 3, 1)
     assert contiguous(0, 3).reshape((-1, 3)).shape == (0, 3)
     assert contiguous(6).reshape((3, 2, -1)).shape == (3, 2, 1)
 
 
-def test_reshape_multiplies_out():
+def test_reshape_to_another_size_is_an_error():
     with pytest.raises(ShapeError) as error:
         contiguous(2, 3, 4).reshape((5, 6))
     assert str(error.value) == (
@@ -73,12 +73,12 @@ def test_reshape_multiplies_out():
         contiguous(2, 3).reshape((5, 7))
 
 
-def test_a_reshape_never_truncates():
+def test_reshape_never_truncates():
     with pytest.raises(ShapeError, match=r"shape \(2, 3\) has 6 elements, shape \(2, 2\) has 4"):
         contiguous(2, 3).reshape((2, 2))
 
 
-def test_minus_1_must_divide_and_stand_alone():
+def test_invalid_minus_1_is_an_error():
     with pytest.raises(ShapeError, match=r"has 6 elements, which 4 does not divide, .* the -1 in \(4, -1\) fits"):
         contiguous(2, 3).reshape((4, -1))
     with pytest.raises(ShapeError, match=r"reshape: shape \(-1, -1\) has more than one -1"):
@@ -103,16 +103,16 @@ def test_minus_1_must_divide_and_stand_alone():
         ((0, 3), (5, 0), ReshapePlan("merge then split", ((0,), (5, 0)), True)),
     ],
 )
-def test_reshape_plan(old, new, plan):
+def test_reshape_plan_gives_kind_and_steps(old, new, plan):
     assert Layout.contiguous(old).reshape_plan(new) == plan
 
 
-def test_reshape_plan_says_where_a_chain_is_needed():
+def test_reshape_plan_tells_whether_one_view_suffices():
     assert contiguous(2, 3).transpose().reshape_plan((-1,)) == ReshapePlan("merge", ((6,),), False)
     assert contiguous(2, 3).transpose().reshape((6,)).reshape_plan((3, 2)).single_view
 
 
-def test_axes_that_do_not_join_are_not_merged_into_a_stride():
+def test_axes_that_do_not_join_become_a_chain():
     layout = contiguous(4, 4).index((slice(None), slice(3))).reshape((12,))
     assert layout.base is not None
     assert layout.ravel((3,)) == 4
@@ -127,7 +127,7 @@ def numpy_view(layout: Layout) -> np.ndarray:
 
 @examples(500)
 @given(layouts(moves=AFFINE), st.data())
-def test_a_reshape_is_one_view_where_numpy_need_not_copy(case, data):
+def test_reshape_is_one_view_where_numpy_does_not_copy(case, data):
     layout, model = case
     assume(layout.size and layout.base is None)
     view = numpy_view(layout)
@@ -139,7 +139,7 @@ def test_a_reshape_is_one_view_where_numpy_need_not_copy(case, data):
 
 @examples(300)
 @given(layouts(), st.data())
-def test_reshaping_there_and_back_is_the_same_layout(case, data):
+def test_reshape_there_and_back_is_the_same_layout(case, data):
     layout, model = case
     shape = factorised(data.draw, model.size)
     if model.size:
@@ -150,7 +150,7 @@ def test_reshaping_there_and_back_is_the_same_layout(case, data):
 
 @examples(200)
 @given(st.data())
-def test_the_steps_of_a_plan_lead_to_the_new_shape(data):
+def test_steps_of_a_reshape_plan_lead_to_the_new_shape(data):
     size = data.draw(st.sampled_from([1, 6, 24, 48, 60, 72]))
     layout = Layout.contiguous(factorised(data.draw, size))
     target = factorised(data.draw, size)
@@ -163,21 +163,21 @@ def test_the_steps_of_a_plan_lead_to_the_new_shape(data):
     assert moved.shape == target
 
 
-def test_gathered_neighbours_join_in_a_small_table():
+def test_adjacent_gathered_axes_join_into_a_small_table():
     layout = contiguous(5, 6).select(0, [4, 0, 1])
     assert layout.reshape((18,)).base is None
     assert layout.reshape((2, 9)).base is not None  # 0..8 and 9..17 differ: rows are cut in the middle
     assert layout.reshape((18,)).reshape((3, 6)) == layout
 
 
-def test_a_large_table_is_not_multiplied():
+def test_large_tables_are_not_joined():
     layout = contiguous(200, 100).select(0, [7, 3, 5] * 60)
     chained = layout.reshape((18000,))
     assert chained.base is layout
     assert chained.reshape((180, 100)) is layout
 
 
-def test_a_gathered_axis_splits_where_its_table_is_a_sum():
+def test_gathered_axis_splits_if_its_table_is_a_sum():
     layout = Layout.gathered([0, 1, 5, 6, 2, 3]).reshape((3, 2))
     assert layout.base is None
     assert layout.offsets().tolist() == [[0, 1], [5, 6], [2, 3]]

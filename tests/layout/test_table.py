@@ -9,7 +9,7 @@ from tenxor.layout import Layout, Table
 from tenxor.layout.table import Axis, axis_of, coalesced, halves, joined
 
 
-def test_a_table_is_a_value():
+def test_tables_compare_by_value():
     assert Table(np.array([0, 7, 2])) == Table(np.array([0, 7, 2]))
     assert hash(Table(np.array([0, 7, 2]))) == hash(Table(np.array([0, 7, 2])))
     assert Table(np.array([0, 7, 2])) != Table(np.array([0, 7, 3]))
@@ -17,7 +17,7 @@ def test_a_table_is_a_value():
     assert len(Table(np.array([0, 7, 2]))) == 3
 
 
-def test_a_table_cannot_be_changed():
+def test_table_is_immutable():
     source = np.array([0, 7, 2])
     table = Table(source)
     with pytest.raises(ValueError, match="read-only"):
@@ -26,14 +26,14 @@ def test_a_table_cannot_be_changed():
     assert table.offsets[1] == 7
 
 
-def test_a_table_starts_at_0_and_its_layout_at_the_first_offset():
+def test_table_is_relative_to_the_first_offset():
     layout = Layout.gathered([9, 4, 6])
     assert layout.offset == 9
     assert layout.tables is not None
     assert layout.tables[0] == Table(np.array([0, -5, -3]))
 
 
-def test_repr_shortens_long_tables():
+def test_repr_of_a_long_table_is_shortened():
     assert repr(Table(np.arange(100) ** 2)) == "Table([0, 1, 4, 9, ..., 9604, 9801])"
 
 
@@ -44,21 +44,21 @@ def test_axis_of_evenly_spaced_offsets_is_affine():
     assert axis_of(np.array([], dtype=np.int64)) == (0, Axis(0, 0))
 
 
-def test_neighbours_join_exactly_where_the_strides_meet():
+def test_adjacent_axes_join_if_strides_match():
     assert joined(Axis(3, 4), Axis(4, 1)) == Axis(12, 1)
     assert joined(Axis(3, 5), Axis(4, 1)) is None
     assert joined(Axis(1, 9), Axis(4, 1)) == Axis(4, 1)
     assert joined(Axis(3, 0, Table(np.array([0, 4, 8]))), Axis(4, 1)) == Axis(12, 1)
 
 
-def test_coalesced_leaves_out_sizes_of_1():
+def test_coalesced_drops_axes_of_size_1():
     assert coalesced([Axis(2, 12), Axis(1, 99), Axis(3, 4), Axis(4, 2)]) == [
         Axis(6, 4),
         Axis(4, 2),
     ]
 
 
-def test_halves_of_a_table_that_is_a_sum():
+def test_halves_splits_a_table_that_is_a_sum():
     table = Table(np.array([0, 1, 10, 11, 30, 31]))
     assert halves(Axis(6, 0, table), 2) == (Axis(3, 0, Table(np.array([0, 10, 30]))), Axis(2, 1))
     assert halves(Axis(6, 0, table), 3) is None

@@ -33,7 +33,7 @@ def wrapped(value: int, element: Any) -> int:
     return value - (1 << n) if element.kind == "i" and value >> (n - 1) else value
 
 
-def _each(function: Callable[..., Any]) -> Reference:
+def _elementwise(function: Callable[..., Any]) -> Reference:
     """A function of Python's integers, element by element, wrapped."""
 
     def reference(*operands: Array) -> Array:
@@ -52,7 +52,7 @@ def _by_kind(floats: Reference, integers: Reference, bools: Reference | None = N
     return reference
 
 
-def _precisely(function: Reference) -> Reference:
+def _in_wider_format(function: Reference) -> Reference:
     """A function of floats, in the next wider format."""
 
     def reference(*operands: Array) -> Array:
@@ -68,16 +68,16 @@ def _precisely(function: Reference) -> Reference:
 def _floor_of_quotient(x: Any, y: Any) -> Any:
     """The exact floor; where the quotient is special, or so large that it is whole, the quotient."""
     quotient = x / y
-    whole = 2.0 ** (np.finfo(x.dtype).nmant + 1)
-    if x == 0 or np.isinf(y) or not abs(quotient) < whole:
+    integers_from = 2.0 ** (np.finfo(x.dtype).nmant + 1)
+    if x == 0 or np.isinf(y) or not abs(quotient) < integers_from:
         return quotient
     return x.dtype.type(math.copysign(math.floor(Fraction(float(x)) / Fraction(float(y))), quotient))
 
 
 def _python_remainder(x: Array, y: Array) -> Array:
-    rest = np.fmod(x, y)
-    rest = np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
-    return np.where(rest == 0, np.copysign(np.zeros_like(rest), y), rest)
+    remainder = np.fmod(x, y)
+    remainder = np.where((remainder != 0) & ((remainder < 0) != (y < 0)), remainder + y, remainder)
+    return np.where(remainder == 0, np.copysign(np.zeros_like(remainder), y), remainder)
 
 
 def _integer_power(x: int, y: int) -> int:
@@ -116,13 +116,13 @@ def _right(x: int, y: int, bits: int) -> int:
 
 def _shift(function: Callable[[int, int, int], int]) -> Reference:
     def reference(x: Array, y: Array) -> Array:
-        return _each(lambda a, b: function(a, b, x.dtype.itemsize * 8))(x, y)
+        return _elementwise(lambda a, b: function(a, b, x.dtype.itemsize * 8))(x, y)
 
     return reference
 
 
 def _high_half(x: Array, y: Array) -> Array:
-    return _each(lambda a, b: a * b >> (x.dtype.itemsize * 8))(x, y)
+    return _elementwise(lambda a, b: a * b >> (x.dtype.itemsize * 8))(x, y)
 
 
 # --- elementary functions ---------------------------------------------------------------------------------------------
@@ -147,8 +147,8 @@ def _logistic(x: Array, t: Array) -> Array:
 
 def _gelu_of(x: float) -> float:
     with mp.workprec(80):
-        found = float(mpf(x) * mp.erfc(-mpf(x) / mp.sqrt(2)) / 2) if abs(x) < 40 else max(x, 0.0)
-    return math.copysign(found, x)
+        magnitude = float(mpf(x) * mp.erfc(-mpf(x) / mp.sqrt(2)) / 2) if abs(x) < 40 else max(x, 0.0)
+    return math.copysign(magnitude, x)
 
 
 def _gelu(x: Array) -> Array:
@@ -174,12 +174,12 @@ def _philox(counter: int, stream: int, key: int) -> tuple[int, int, int, int]:
     return c[0], c[1], c[2], c[3]
 
 
-def _half_block(first: int) -> Reference:
+def _half_block(index: int) -> Reference:
     def word(counter: int, stream: int, key: int) -> int:
         block = _philox(counter, stream, key)
-        return block[first] | block[first + 1] << 32
+        return block[index] | block[index + 1] << 32
 
-    return _each(word)
+    return _elementwise(word)
 
 
 def _random_below(counter: int, stream: int, key: int, count: int) -> int:
@@ -208,8 +208,8 @@ def cast(x: Array, target: DType) -> Array:
     if target.is_integer:
         low, high = int(target.lowest), int(target.highest)
         exact = x.astype(np.float64).tolist()
-        found = [0 if v != v else high if v >= high else low if v <= low else int(v) for v in exact]
-        return np.array(found, element)
+        values = [0 if v != v else high if v >= high else low if v <= low else int(v) for v in exact]
+        return np.array(values, element)
     if source.is_integer and source.bits == 64:
         return narrowed(x.astype(np.longdouble), target)
     wide = x if source.kind == "float" and source.bits >= 32 else x.astype(np.float64)
@@ -225,10 +225,10 @@ MEANING: dict[str, Reference] = {
     "divide": np.divide,
     "floor_divide": _by_kind(
         lambda x, y: np.array([_floor_of_quotient(a, b) for a, b in zip(x, y, strict=True)]),
-        _each(lambda x, y: x // y if y else 0),
+        _elementwise(lambda x, y: x // y if y else 0),
     ),
-    "remainder": _by_kind(_python_remainder, _each(lambda x, y: x % y if y else 0)),
-    "pow": _by_kind(_precisely(np.power), _each(_integer_power)),
+    "remainder": _by_kind(_python_remainder, _elementwise(lambda x, y: x % y if y else 0)),
+    "pow": _by_kind(_in_wider_format(np.power), _elementwise(_integer_power)),
     "negative": np.negative,
     "positive": _identity,
     "real": _identity,
@@ -240,7 +240,7 @@ MEANING: dict[str, Reference] = {
     "squared_abs": lambda x: x * x,
     "reciprocal": lambda x: 1 / x,
     "sqrt": np.sqrt,
-    "rsqrt": _precisely(lambda x: 1 / np.sqrt(x)),
+    "rsqrt": _in_wider_format(lambda x: 1 / np.sqrt(x)),
     "float_to_bits": lambda x: x.view(f"u{x.itemsize}"),
     "bits_to_float": lambda x: x.view(f"f{x.itemsize}"),
     "power_half": lambda x: np.where(x == -np.inf, np.inf, np.sqrt(x) + 0).astype(x.dtype),
@@ -278,7 +278,7 @@ MEANING: dict[str, Reference] = {
     "bitwise_right_shift": _shift(_right),
     "multiply_high": _high_half,
     **{
-        name: _precisely(getattr(np, name))
+        name: _in_wider_format(getattr(np, name))
         for name in (
             *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan"),
             *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "atan2", "hypot", "logaddexp"),
@@ -286,13 +286,13 @@ MEANING: dict[str, Reference] = {
     },
     "erf": _erf,
     "erfinv": _erfinv,
-    "sigmoid": _precisely(lambda x: _logistic(np.ones_like(x), x)),
+    "sigmoid": _in_wider_format(lambda x: _logistic(np.ones_like(x), x)),
     "relu": lambda x: maximum(x, np.zeros_like(x)),
-    "silu": _precisely(lambda x: _logistic(x, x)),
-    "softplus": _precisely(lambda x: np.logaddexp(x, np.zeros_like(x))),
+    "silu": _in_wider_format(lambda x: _logistic(x, x)),
+    "softplus": _in_wider_format(lambda x: np.logaddexp(x, np.zeros_like(x))),
     "gelu": _gelu,
-    "gelu_tanh": _precisely(_gelu_tanh),
-    "random_below": _each(_random_below),
+    "gelu_tanh": _in_wider_format(_gelu_tanh),
+    "random_below": _elementwise(_random_below),
     "random_bits": _half_block(0),
     "random_fraction": lambda *words: (_half_block(0)(*words) >> np.uint64(11)).astype(np.float64) / 2**53,
     "random_single": lambda *words: (_half_block(0)(*words) >> np.uint64(40)).astype(np.float32) / np.float32(2**24),
@@ -314,7 +314,7 @@ CANCELS = frozenset(("logaddexp",))
 
 
 def expected(name: str, *operands: Array, result: DType) -> Array:
-    """The result of an operation on operands of one dtype that it computes in."""
+    """Return the result of an operation on operands that already have the dtype of the computation."""
     if name in ("where", "where_seen"):
         return np.where(operands[0] != 0, *operands[1:])
     if name == "nextafter":
@@ -325,5 +325,5 @@ def expected(name: str, *operands: Array, result: DType) -> Array:
         operands = tuple(x != 0 for x in operands)
     dtype = DTYPE[operands[0].dtype]
     with np.errstate(all="ignore"):
-        found = MEANING[name](*(x.astype(compute_type(dtype)) for x in operands))
-    return narrowed(found, result) if result.kind == "float" else found.astype(ELEMENT[result])
+        result_values = MEANING[name](*(x.astype(compute_type(dtype)) for x in operands))
+    return narrowed(result_values, result) if result.kind == "float" else result_values.astype(ELEMENT[result])

@@ -1,4 +1,4 @@
-"""Fusing changes nothing: random programs computed lazily, operation by operation, and by NumPy; on one thread and on two."""
+"""Fusion changes no result: random programs computed lazily, operation by operation, and by NumPy."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tenxor.plans.plan import planned
 from .values import Array, array, assert_identical, random, tensor
 
 pytestmark = pytest.mark.large
-Both = tuple[tx.Tensor, Array]
+TensorAndArray = tuple[tx.Tensor, Array]
 ROWS, COLUMNS = 9, 35  # a matrix whose rows end in a masked tail
 
 
 class Program:
-    """Operations drawn from a seed and done to tensors and to arrays alike.
+    """Random operations from a seed, applied to tensors and to arrays.
 
     With `eager` every tensor is realised as soon as it is made.
     """
@@ -29,36 +29,36 @@ class Program:
     def __init__(self, seed: int, dtype: DType, *, eager: bool) -> None:
         self.rng = np.random.default_rng(seed)
         self.dtype, self.eager = dtype, eager
-        self.pool: list[Both] = [self.input((ROWS, COLUMNS), k) for k in range(2)]
+        self.pool: list[TensorAndArray] = [self.input((ROWS, COLUMNS), k) for k in range(2)]
         self.pool += [self.input(s, 7) for s in ((COLUMNS,), (ROWS, 1), (COLUMNS, ROWS), ())]
 
-    def input(self, shape: tuple[int, ...], k: int) -> Both:
+    def input(self, shape: tuple[int, ...], k: int) -> TensorAndArray:
         size = int(np.prod(shape))
         x = random(self.dtype, size, k)
         x = (np.tanh(x) if self.dtype.is_float else x).reshape(shape)
         return tensor(x), x
 
-    def run(self, steps: int) -> list[Both]:
-        makers: list[Callable[[], Both | None]] = [
+    def run(self, steps: int) -> list[TensorAndArray]:
+        makers: list[Callable[[], TensorAndArray | None]] = [
             *[self.arithmetic] * 5, *[self.function] * 2, *[self.view] * 3, *[self.reduction] * 2,
             self.choice, self.chosen, self.stored, self.cast,
         ]  # fmt: skip
         for _ in range(steps):
-            made = makers[self.rng.integers(len(makers))]()
-            if made is not None:
-                t, x = made
+            pair = makers[self.rng.integers(len(makers))]()
+            if pair is not None:
+                t, x = pair
                 assert t.shape == x.shape, (t.shape, x.shape)
                 if self.eager:
                     t.realize()
                 self.pool.append((t, x))
         return self.pool
 
-    def pick(self) -> Both:
-        """Rather one made lately."""
-        at = len(self.pool) - 1 - int(self.rng.exponential(3))
-        return self.pool[max(0, at)]
+    def pick(self) -> TensorAndArray:
+        """Return a random pair, preferably a recent one."""
+        position = len(self.pool) - 1 - int(self.rng.exponential(3))
+        return self.pool[max(0, position)]
 
-    def two(self) -> tuple[Both, Both] | None:
+    def two(self) -> tuple[TensorAndArray, TensorAndArray] | None:
         """Two that broadcast together."""
         a = self.pick()
         for _ in range(5):
@@ -73,7 +73,7 @@ class Program:
 
     # What a step may be
 
-    def arithmetic(self) -> Both | None:
+    def arithmetic(self) -> TensorAndArray | None:
         pair = self.two()
         if pair is None:
             return None
@@ -81,13 +81,13 @@ class Program:
         name = self.draw("add", "subtract", "multiply", "maximum", "minimum")
         return self.tamed(getattr(tx, name)(a, b), getattr(np, name)(x, y))
 
-    def tamed(self, t: tx.Tensor, x: Array) -> Both:
+    def tamed(self, t: tx.Tensor, x: Array) -> TensorAndArray:
         """Floats kept below 4, so that nothing grows from step to step."""
         if not self.dtype.is_float:
             return t, x
         return tx.clip(t, -4.0, 4.0) * 0.75, (np.clip(x, -4, 4) * x.dtype.type(0.75)).astype(x.dtype)
 
-    def function(self) -> Both:
+    def function(self) -> TensorAndArray:
         t, x = self.pick()
         if self.dtype.is_float:
             name = self.draw("sin", "tanh", "floor", "abs", "negative")
@@ -96,7 +96,7 @@ class Program:
             return t // 3 - t % 7, x // x.dtype.type(3) - x % x.dtype.type(7)
         return t ^ (t >> 1), x ^ (x >> x.dtype.type(1))
 
-    def view(self) -> Both | None:
+    def view(self) -> TensorAndArray | None:
         t, x = self.pick()
         if x.ndim == 0:
             return t.expand(3), np.broadcast_to(x, (3,))
@@ -122,7 +122,7 @@ class Program:
             return t.T.reshape(t.shape), x.T.reshape(x.shape)
         return None
 
-    def reduction(self) -> Both | None:
+    def reduction(self) -> TensorAndArray | None:
         t, x = self.pick()
         if x.ndim == 0:
             return None
@@ -131,23 +131,23 @@ class Program:
         name = self.draw("max", "min", "sum", "mean", "argmax")
         if name == "mean" and not self.dtype.is_float:
             name = "sum"
-        found, wanted = (
+        actual, wanted = (
             getattr(t, name)(axis=axis, keepdims=keepdims),
             np.asarray(getattr(x, name)(axis=axis, keepdims=keepdims)),
         )
         if name == "argmax" and self.dtype.is_float:
             return None  # which of two nearly equal ones is larger, rounding may decide
-        found, wanted = found.astype(self.dtype), wanted.astype(x.dtype)
-        return self.tamed(found, wanted) if name in ("sum", "mean") else (found, wanted)
+        actual, wanted = actual.astype(self.dtype), wanted.astype(x.dtype)
+        return self.tamed(actual, wanted) if name in ("sum", "mean") else (actual, wanted)
 
-    def choice(self) -> Both | None:
+    def choice(self) -> TensorAndArray | None:
         pair = self.two()
         if pair is None:
             return None
         (a, x), (b, y) = pair
         return tx.where(a > 0, a, b), np.where(x > 0, x, y)
 
-    def chosen(self) -> Both | None:
+    def chosen(self) -> TensorAndArray | None:
         """Some elements, by indices in memory or pending."""
         t, x = self.pick()
         if x.ndim == 0 or 0 in x.shape:
@@ -171,7 +171,7 @@ class Program:
             return tx.take_along_axis(t, ours.reshape(wide), axis), np.take_along_axis(x, places, axis)
         return t[(*key, ours)], x[(*key, index)]
 
-    def stored(self) -> Both | None:
+    def stored(self) -> TensorAndArray | None:
         """A copy, part of it written."""
         t, x = self.pick()
         if x.ndim != 2 or 0 in x.shape:
@@ -188,18 +188,18 @@ class Program:
             x[key] *= x[key].max(axis=1, keepdims=True)
         return self.tamed(t, x)
 
-    def cast(self) -> Both:
+    def cast(self) -> TensorAndArray:
         t, x = self.pick()
         if self.dtype.is_float:
             return t.astype(int64).astype(self.dtype), x.astype(np.int64).astype(x.dtype)
         return t.astype(boolean).astype(self.dtype), x.astype(bool).astype(x.dtype)
 
-    def draw(self, *among: Any) -> Any:
-        return among[self.rng.integers(len(among))]
+    def draw(self, *choices: Any) -> Any:
+        return choices[self.rng.integers(len(choices))]
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_programs_of_integers(seed: int) -> None:
+def test_random_integer_programs_match_numpy(seed: int) -> None:
     dtype = (int64, int32, uint8)[seed % 3]
     with np.errstate(over="ignore"):
         lazy = Program(seed, dtype, eager=False).run(30)
@@ -211,31 +211,31 @@ def test_programs_of_integers(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(100, 124))
-def test_programs_of_floats(seed: int) -> None:
+def test_random_float_programs_match_eager_ones_and_numpy(seed: int) -> None:
     dtype = (float64, float32)[seed % 2]
     lazy = Program(seed, dtype, eager=False).run(30)
     eager = Program(seed, dtype, eager=True).run(30)
     assert len(lazy) == len(eager) > 12
-    near = 1e-4 if dtype is float32 else 1e-12
+    tolerance = 1e-4 if dtype is float32 else 1e-12
     for k, ((t, x), (u, _)) in enumerate(zip(reversed(lazy), reversed(eager), strict=True)):
         np.testing.assert_allclose(
-            array(t), array(u), rtol=near / 100, atol=near / 100, err_msg=f"program {seed}, result {-k - 1}"
+            array(t), array(u), rtol=tolerance / 100, atol=tolerance / 100, err_msg=f"program {seed}, result {-k - 1}"
         )
-        np.testing.assert_allclose(array(t), x, rtol=near, atol=near, err_msg=f"program {seed}, result {-k - 1}")
+        np.testing.assert_allclose(array(t), x, rtol=tolerance, atol=tolerance, err_msg=f"program {seed}, result {-k - 1}")
 
 
 @pytest.mark.parametrize("seed", [200, 201, 202])
-def test_the_order_of_asking_does_not_matter(seed: int) -> None:
+def test_results_do_not_depend_on_the_order_of_realization(seed: int) -> None:
     with np.errstate(over="ignore"):
         forwards, backwards = (Program(seed, int32, eager=False).run(25) for _ in range(2))
-    first = [array(t) for t, _ in forwards]
-    last = [array(t) for t, _ in reversed(backwards)][::-1]
-    for a, b in zip(first, last, strict=True):
+    forward_results = [array(t) for t, _ in forwards]
+    backward_results = [array(t) for t, _ in reversed(backwards)][::-1]
+    for a, b in zip(forward_results, backward_results, strict=True):
         assert_identical(a, b, seed)
 
 
-def test_elementwise_chains_round_each_step() -> None:
-    """No step is contracted with another: a product is rounded before it is added to."""
+def test_fused_elementwise_chains_round_each_step() -> None:
+    """A product is rounded before an addition, never contracted to a fused multiply-add."""
     for dtype in (float16, float32, float64):
         x, y, z = (random(dtype, 1000, k) for k in range(3))
         fused = array(tensor(x) * tensor(y) + tensor(z) * tensor(x) - tensor(y))
@@ -254,14 +254,14 @@ SUMMED: dict[str, Callable[[tx.Tensor, tx.Tensor], tx.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", SUMMED)
-def test_what_else_a_kernel_computes_changes_no_bit_of_a_sum(name: str) -> None:
+def test_sum_has_equal_bits_in_every_fused_kernel(name: str) -> None:
     x = tensor(random(float32, 9 * 5000).clip(-9, 9).reshape(9, 5000))
-    found = SUMMED[name](x, x.sum(axis=1))
-    assert len(planned([found.storage.node])) == 1
-    assert_identical(array(found), array(x.sum(axis=1)), name)
+    actual = SUMMED[name](x, x.sum(axis=1))
+    assert len(planned([actual.storage.node])) == 1
+    assert_identical(array(actual), array(x.sum(axis=1)), name)
 
 
-BESIDE: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
+OTHER_REDUCTIONS: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
     "where the largest is": lambda x: x.argmax(1),
     "a count": lambda x: x.count_nonzero(1),
     "a wider sum": lambda x: x.astype(float64).sum(1),
@@ -271,23 +271,23 @@ BESIDE: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", BESIDE)
-def test_what_another_reduction_takes_changes_no_bit_of_a_sum(name: str) -> None:
+@pytest.mark.parametrize("name", OTHER_REDUCTIONS)
+def test_sum_has_equal_bits_beside_another_reduction(name: str) -> None:
     x = tensor(random(float32, 300 * 300).clip(-9, 9).reshape(300, 300))
-    beside = (BESIDE[name](x) * 0).astype(float32)
-    assert_identical(array(x.sum(axis=1) + beside), array(x.sum(axis=1)), name)
+    other = (OTHER_REDUCTIONS[name](x) * 0).astype(float32)
+    assert_identical(array(x.sum(axis=1) + other), array(x.sum(axis=1)), name)
 
 
 Pair = Callable[[tx.Tensor, tx.Tensor], tuple[tx.Tensor, tx.Tensor]]
 
 
-def stored_across(value: tx.Tensor) -> tx.Tensor:
+def store_transposed(value: tx.Tensor) -> tx.Tensor:
     target = tx.zeros(value.T.shape, dtype=float32).realize()
     target.T[...] = value
     return target.T
 
 
-TWICE: dict[str, Pair] = {
+RECOMPUTED: dict[str, Pair] = {
     "a product and its transposed copy": lambda x, z: (r := x @ x, r.T.copy().realize().T),
     "a product and a sum across it": lambda x, z: (r := x @ x, (r.T + z).realize().T),
     "column sums in rows": lambda x, z: (s := x.sum(axis=0, keepdims=True), (s + z.T).realize()[:1]),
@@ -296,7 +296,7 @@ TWICE: dict[str, Pair] = {
         s := x.T.sum(axis=1, keepdims=True),
         tx.where(z == 0, s, 0.0).realize()[:, :1],
     ),
-    "a product stored across": lambda x, z: (r := x @ x, stored_across(r).realize()),
+    "a product stored across": lambda x, z: (r := x @ x, store_transposed(r).realize()),
     "column sums of three axes, across": lambda x, z: (
         s := x.reshape(10, 20, 200).sum(axis=0),
         (s.T + z[:, :20]).realize().T,
@@ -312,11 +312,11 @@ TWICE: dict[str, Pair] = {
 }
 
 
-@pytest.mark.parametrize("name", TWICE)
-def test_what_is_computed_in_two_kernels_has_the_same_bits(name: str) -> None:
+@pytest.mark.parametrize("name", RECOMPUTED)
+def test_value_computed_in_two_kernels_has_equal_bits(name: str) -> None:
     x, z = tensor(random(float32, 40_000).clip(-9, 9).reshape(200, 200)), tensor(np.zeros((200, 200), np.float32))
-    alone, within = TWICE[name](x, z)
-    assert_identical(array(within), array(alone), name)
+    expected, actual = RECOMPUTED[name](x, z)
+    assert_identical(array(actual), array(expected), name)
 
 
 SCANNED: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
@@ -328,7 +328,7 @@ SCANNED: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", SCANNED)
-def test_what_a_scan_takes_is_added_as_alone(name: str) -> None:
+def test_sum_fused_into_a_scan_has_equal_bits(name: str) -> None:
     x = tensor(random(float32, 300 * 70).clip(-9, 9).reshape(300, 70))
     with shortcut.aside():
         for scan in (tx.cumulative_sum, tx.cumulative_prod):
@@ -349,29 +349,29 @@ LARGE: dict[str, Callable[[tx.Tensor, tx.Tensor], tx.Tensor]] = {
     "all, transposed": lambda a, b: (a.reshape(2048, -1).T * b.reshape(-1, 2048)).sum(),
     "middle": lambda a, b: (a + b).reshape(64, -1, 32).sum(axis=1),
     "outer": lambda a, b: (a + b).reshape(64, -1, 32).sum(axis=(0, 2)),
-    "largest": lambda a, b: (a * b).reshape(2048, -1).argmax(axis=1),
-    "running": lambda a, b: (a * b).reshape(2048, -1).cumulative_sum(axis=1),
+    "argmax": lambda a, b: (a * b).reshape(2048, -1).argmax(axis=1),
+    "cumsum": lambda a, b: (a * b).reshape(2048, -1).cumulative_sum(axis=1),
     "normalised": lambda a, b: a.reshape(2048, -1) - (b.reshape(2048, -1) * 2).max(axis=1, keepdims=True),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", [float32, float64, int64], ids=str)
 @pytest.mark.parametrize("name", LARGE)
-def test_the_number_of_threads_changes_no_bit(name: str, dtype: DType, threads: Callable[[int], None]) -> None:
+def test_bits_do_not_depend_on_the_number_of_threads(name: str, dtype: DType, threads: Callable[[int], None]) -> None:
     n = (SIZE // 6144 + 1) * 6144
     a, b = tensor(random(dtype, n)), tensor(random(dtype, n, 1))
     threads(1)
-    alone = array(LARGE[name](a, b))
+    expected = array(LARGE[name](a, b))
     for count in (2, 3):
         threads(count)
-        assert_identical(array(LARGE[name](a, b)), alone, name, dtype, count, "threads")
+        assert_identical(array(LARGE[name](a, b)), expected, name, dtype, count, "threads")
 
 
 @pytest.mark.usefixtures("plain")
-def test_a_sign_of_what_was_rounded_from_a_double() -> None:
-    """LLVM made one rounding to float16 of two, by a function that processes lack, where a sign was taken from between."""
-    whole = tx.asarray(np.full((2, 3), -1.5, np.float16))
-    for x in (whole, whole[0], whole[0, :1], whole[0, 0]):
-        found = tx.tanh(tx.softplus(x)), tx.copysign(x, tx.softplus(x))
-        for t, wanted in zip(found, (0.1987, 1.5), strict=True):
+def test_float16_sign_and_tanh_of_softplus_round_correctly() -> None:
+    """LLVM merged two roundings to float16 into one, with a library function that does not exist here."""
+    full = tx.asarray(np.full((2, 3), -1.5, np.float16))
+    for x in (full, full[0], full[0, :1], full[0, 0]):
+        results = tx.tanh(tx.softplus(x)), tx.copysign(x, tx.softplus(x))
+        for t, wanted in zip(results, (0.1987, 1.5), strict=True):
             np.testing.assert_array_equal(t.to_numpy(), np.full(x.shape, wanted, np.float16))

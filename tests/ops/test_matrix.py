@@ -31,20 +31,20 @@ from .values import (
 LENGTHS = (*range(36), 63, 64, 65, 77, 127, 128, 129, 200)
 
 
-def given_dtypes(op: Op, dtype: DType) -> tuple[DType, ...]:
+def operand_dtypes(op: Op, dtype: DType) -> tuple[DType, ...]:
     return (boolean, dtype, dtype) if op.name in ("where", "where_seen") else (dtype,) * op.arity
 
 
-def in_domain(op: Op, given: list[Array]) -> list[Array]:
-    """Operands without those that are errors: negative exponents of integers become others from 0 on."""
-    if op.name == "pow" and given[1].dtype.kind == "i":
-        given[1] = np.where(given[1] < 0, ~given[1], given[1])
-    return given
+def in_domain(op: Op, args: list[Array]) -> list[Array]:
+    """Return the operands without errors: negative integer exponents are replaced."""
+    if op.name == "pow" and args[1].dtype.kind == "i":
+        args[1] = np.where(args[1] < 0, ~args[1], args[1])
+    return args
 
 
 def accepts(op: Op, dtype: DType) -> bool:
     try:
-        op.rule(op.name, given_dtypes(op, dtype))
+        op.rule(op.name, operand_dtypes(op, dtype))
     except DTypeError:
         return False
     return True
@@ -55,36 +55,36 @@ ACCEPTED = {op: [d for d in REAL if accepts(op, d)] for op in TABLE}
 CASES = [(op, d) for op in TABLE for d in ACCEPTED[op]]
 
 
-def compute(op: Op, *given: Any) -> Array:
-    return array(tx.Tensor._compute(op, *given).realize())
+def compute(op: Op, *args: Any) -> Array:
+    return array(tx.Tensor._compute(op, *args).realize())
 
 
-def check(op: Op, found: Array, *given: Array, label: object = "") -> None:
-    """Compare a result with the reference, the operands converted as the table says."""
+def check(op: Op, actual: Array, *args: Array, label: object = "") -> None:
+    """Compare a result with the reference, on operands converted by the dtype rule."""
     __tracebackhide__ = True
-    dtypes = tuple(next(d for d in ALL if ELEMENT[d] == x.dtype) for x in given)
+    dtypes = tuple(next(d for d in ALL if ELEMENT[d] == x.dtype) for x in args)
     computed, result = op.rule(op.name, dtypes)
-    shape = found.shape
-    flat = [cast(np.broadcast_to(x, shape).ravel(), d) for x, d in zip(given, computed, strict=True)]
+    shape = actual.shape
+    flat = [cast(np.broadcast_to(x, shape).ravel(), d) for x, d in zip(args, computed, strict=True)]
     wanted = expected(op.name, *flat, result=result).reshape(shape)
-    where = (op.name, *dtypes, label)
+    label_parts = (op.name, *dtypes, label)
     ulps = TOLERANCE.get(op.name, 0) if result.is_float else 0
     if ulps and result.bits == 16:
         ulps = 1  # the last rounding may fall the other way
     if not ulps:
-        assert_identical(found, wanted, *where)
+        assert_identical(actual, wanted, *label_parts)
         return
     scale = None
     if op.name in CANCELS:
-        scale = np.max(np.abs(np.where(np.isfinite(flat), flat, 0)), axis=0).reshape(shape).astype(found.dtype)
-    assert_close(found, wanted, ulps, scale, *where)
+        scale = np.max(np.abs(np.where(np.isfinite(flat), flat, 0)), axis=0).reshape(shape).astype(actual.dtype)
+    assert_close(actual, wanted, ulps, scale, *label_parts)
 
 
-def test_every_operation_has_a_reference() -> None:
+def test_every_operation_has_a_reference_formula() -> None:
     assert {op.name for op in TABLE} == set(MEANING) | {"where", "where_seen", "nextafter"}
 
 
-def test_the_table_accepts_the_kinds_that_it_says() -> None:
+def test_operations_accept_their_documented_kinds_of_dtype() -> None:
     kinds = {op.name: {d.kind for d in ACCEPTED[op]} for op in TABLE}
     assert all(
         kinds[n] == {"bool", "uint", "int"} for n in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert")
@@ -101,34 +101,34 @@ def test_the_table_accepts_the_kinds_that_it_says() -> None:
 
 
 @pytest.mark.parametrize("op", TABLE, ids=str)
-def test_special_values_and_every_length(op: Op) -> None:
-    """All pairs of special values at once, in whole vectors and a masked tail; then any length gives the same bits."""
+def test_operations_on_special_values_of_every_length_match_reference(op: Op) -> None:
+    """All pairs of special values are computed at once, in vectors and a masked tail; other lengths give equal bits."""
     for dtype in ACCEPTED[op]:
-        given = in_domain(op, operands(given_dtypes(op, dtype)))
-        tensors = [tensor(x) for x in given]
-        found = compute(op, *tensors)
-        check(op, found, *given)
-        last = found.size
+        args = in_domain(op, operands(operand_dtypes(op, dtype)))
+        tensors = [tensor(x) for x in args]
+        actual = compute(op, *tensors)
+        check(op, actual, *args)
+        size = actual.size
         for n in LENGTHS:
-            part = compute(op, *(t[last - n :] for t in tensors))
-            assert_identical(part, found[last - n :], op.name, dtype, f"length {n}")
+            tail = compute(op, *(t[size - n :] for t in tensors))
+            assert_identical(tail, actual[size - n :], op.name, dtype, f"length {n}")
 
 
 @pytest.mark.parametrize("op", TABLE, ids=str)
-def test_views(op: Op) -> None:
-    """Operands that are views of different kinds, in one dtype of each operation's."""
+def test_operations_on_views_match_reference(op: Op) -> None:
+    """The operands are views of different kinds, in one dtype for each operation."""
     dtype = ACCEPTED[op][TABLE.index(op) % len(ACCEPTED[op])]
-    given = in_domain(op, [random(d, 300, k) for k, d in enumerate(given_dtypes(op, dtype))])
+    args = in_domain(op, [random(d, 300, k) for k, d in enumerate(operand_dtypes(op, dtype))])
     names = list(VIEWS)
     for k, _ in enumerate(names):
         kinds = [names[(k + 5 * i * (1 + k % 2)) % len(names)] for i in range(op.arity)]
-        tensors = [VIEWS[kind](tensor(x)) for kind, x in zip(kinds, given, strict=True)]
-        check(op, compute(op, *tensors), *(VIEWS[kind](x) for kind, x in zip(kinds, given, strict=True)), label=kinds)
+        tensors = [VIEWS[kind](tensor(x)) for kind, x in zip(kinds, args, strict=True)]
+        check(op, compute(op, *tensors), *(VIEWS[kind](x) for kind, x in zip(kinds, args, strict=True)), label=kinds)
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
-def test_every_dtype_is_read_and_written_through_every_view(dtype: DType) -> None:
-    values, others = random(dtype, 300), random(dtype, 300, 1)
+def test_views_read_and_write_every_dtype(dtype: DType) -> None:
+    values, sources = random(dtype, 300), random(dtype, 300, 1)
     for kind, view in VIEWS.items():
         t = tensor(values)
         assert_identical(array(view(t).copy()), view(values), "read", dtype, kind)
@@ -136,10 +136,10 @@ def test_every_dtype_is_read_and_written_through_every_view(dtype: DType) -> Non
             continue
         for source_kind in ("contiguous", "transposed", "one row", "gathered"):
             target, model = tensor(values).copy(), np.arange(300)
-            places = view(model)
-            view(target)[...] = VIEWS[source_kind](tensor(others))
+            positions = view(model)
+            view(target)[...] = VIEWS[source_kind](tensor(sources))
             wanted = values.copy()
-            wanted[places] = VIEWS[source_kind](others)
+            wanted[positions] = VIEWS[source_kind](sources)
             assert_identical(array(target), wanted, "written", dtype, kind, source_kind)
 
 
@@ -151,41 +151,41 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("name", ["add", "less", "pow", "where"])
-def test_shapes_broadcast(name: str) -> None:
+def test_operations_broadcast_shapes_like_numpy(name: str) -> None:
     op = OPS[name]
     for dtype in (int16, float16, float64):
         for shapes in SHAPES:
             shapes = (*shapes, shapes[0])[: op.arity]
-            given = [
+            args = [
                 random(d, 400, k)[: int(np.prod(s))]
-                for k, (d, s) in enumerate(zip(given_dtypes(op, dtype), shapes, strict=True))
+                for k, (d, s) in enumerate(zip(operand_dtypes(op, dtype), shapes, strict=True))
             ]
-            given = in_domain(op, [x.reshape(s) for x, s in zip(given, shapes, strict=True)])
-            found = compute(op, *(tensor(x) for x in given))
-            assert found.shape == np.broadcast_shapes(*shapes)
-            check(op, found, *given, label=shapes)
+            args = in_domain(op, [x.reshape(s) for x, s in zip(args, shapes, strict=True)])
+            actual = compute(op, *(tensor(x) for x in args))
+            assert actual.shape == np.broadcast_shapes(*shapes)
+            check(op, actual, *args, label=shapes)
 
 
 @pytest.mark.parametrize("op", [op for op in TABLE if op.arity == 2], ids=str)
-def test_numbers_on_either_side(op: Op) -> None:
+def test_python_numbers_on_either_side_match_reference(op: Op) -> None:
     for dtype in ACCEPTED[op]:
         values = np.concatenate([specials(dtype), random(dtype, 77)])
         numbers: list[Any] = [True] if dtype is boolean else [3, 0] if dtype.is_integer else [2, -1.5, -0.0]
         if dtype is uint64 and op.name == "multiply_high":
             numbers = [2**64 - 1]
         for number in numbers:
-            beside = np.array([number]).astype(ELEMENT[dtype])
-            check(op, compute(op, tensor(values), number), values, beside, label="number right")
-            exponents = in_domain(op, [beside, values])[1]
-            check(op, compute(op, number, tensor(exponents)), beside, exponents, label="number left")
+            number_array = np.array([number]).astype(ELEMENT[dtype])
+            check(op, compute(op, tensor(values), number), values, number_array, label="number right")
+            exponents = in_domain(op, [number_array, values])[1]
+            check(op, compute(op, number, tensor(exponents)), number_array, exponents, label="number left")
 
 
 # --- casts ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("source", REAL, ids=str)
-def test_casts(source: DType) -> None:
-    """From each dtype to each other: what the reference says, in all lengths."""
+def test_casts_between_all_dtypes_match_reference(source: DType) -> None:
+    """Each dtype is cast to each other dtype, in several lengths."""
     values = np.concatenate([specials(source), random(source, 300)])
     if source is float64:  # what a rounding through float32 would get wrong
         ties = [
@@ -224,8 +224,8 @@ def test_casts(source: DType) -> None:
                 assert_identical(array(tx.asarray(values, dtype=target)), wanted, "asarray", source, target)
 
 
-def test_narrow_floats_are_rounded_after_every_operation() -> None:
-    """Fused or not: the value between two operations is one of the dtype."""
+def test_fused_narrow_floats_are_rounded_after_every_operation() -> None:
+    """A value between two operations is rounded to the dtype, fused or not."""
     for dtype in FLOATS[:2]:
         x, y = random(dtype, 200), random(dtype, 200, 1)
         a, b = tensor(x), tensor(y)
@@ -308,31 +308,31 @@ SPECIAL_CASES = {
 
 
 @pytest.mark.parametrize("name", SPECIAL_CASES)
-def test_special_cases_of_the_standard(name: str) -> None:
+def test_special_cases_of_the_array_api_standard(name: str) -> None:
     for dtype in FLOATS:
-        *given, wanted = (
+        *args, wanted = (
             np.array(c, np.float64).astype(ELEMENT[dtype]) for c in zip(*SPECIAL_CASES[name], strict=True)
         )
-        assert_identical(compute(OPS[name], *(tensor(x) for x in given)), wanted, name, dtype)
-        for k, row in enumerate(zip(*given, strict=True)):  # alone: the scalar code
+        assert_identical(compute(OPS[name], *(tensor(x) for x in args)), wanted, name, dtype)
+        for k, row in enumerate(zip(*args, strict=True)):  # alone: the scalar code
             assert_identical(
                 compute(OPS[name], *(tensor(np.array(v)) for v in row)), wanted[k].reshape(()), name, dtype, *row
             )
 
 
-def test_powers_through_the_operator_are_pow() -> None:
+def test_power_operator_equals_pow() -> None:
     values = np.array([INF, -INF, 0.0, -0.0, NAN, -2.0, 4.0])
     for number in (2, 2.0, 0.5, 1, 1.0, 0, -1.0, 3):
         assert_identical(array(tensor(values) ** number), array(tx.pow(tensor(values), number)), "**", number)
     counts = np.arange(1.0, 1000.0)
     assert_identical(array(tensor(counts) ** -1), 1 / counts, "** -1")
     assert_identical(array(tensor(counts) ** 0.5), np.sqrt(counts), "** 0.5")
-    whole = np.array([-3, 0, 5], np.int8)
+    integers = np.array([-3, 0, 5], np.int8)
     for number in (1, 2, 3, 0.5, 1.0, 2.0):
-        assert_identical(array(tensor(whole) ** number), array(tx.pow(tensor(whole), number)), "int8 **", number)
+        assert_identical(array(tensor(integers) ** number), array(tx.pow(tensor(integers), number)), "int8 **", number)
 
 
-def test_integers_beyond_doubles() -> None:
+def test_integers_beyond_float64_are_exact() -> None:
     big = np.array([2**53 + 1, 2**62 + 3, -(2**63), 2**63 - 1])
     assert (tensor(big) - (2**53)).tolist() == [(v - 2**53 + 2**63) % 2**64 - 2**63 for v in big.tolist()]
     assert (tensor(big) // 3).tolist() == [v // 3 for v in big.tolist()]
@@ -344,7 +344,7 @@ def test_integers_beyond_doubles() -> None:
     assert array(tensor(huge) / 1).tolist() == [float(v) for v in huge.tolist()]
 
 
-def test_comparisons_tell_signs_of_zero_and_single_units() -> None:
+def test_assertions_detect_signs_of_zero_and_single_units() -> None:
     with pytest.raises(AssertionError, match="1 of 3 elements differ"):
         assert_identical(np.array([0.0, 1.0, -0.0]), np.array([0.0, 1.0, 0.0]))
     with pytest.raises(AssertionError, match="1 of 2 elements differ"):

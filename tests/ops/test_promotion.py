@@ -30,8 +30,8 @@ UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 INTEGERS = [d for d in ALL if d.is_integer]
 
 
-def promoted(a: DType, b: DType) -> str | None:
-    """The name of the common dtype, None where there is none: what the documentation says."""
+def documented_promotion(a: DType, b: DType) -> str | None:
+    """Return the name of the common dtype according to the documentation, or None without one."""
     names = {a.name, b.name}
     if len(names) == 1:
         return a.name
@@ -39,9 +39,9 @@ def promoted(a: DType, b: DType) -> str | None:
         return next(n for n in names if n != "bool")
     if names == {"float16", "bfloat16"}:
         return "float32"
-    if bfloat16 in (a, b):  # as float16, which NumPy knows, but kept where that is kept
-        other = b if a is bfloat16 else a
-        with_half = np.result_type(np.float16, other.numpy).name
+    if bfloat16 in (a, b):  # as float16, which NumPy knows; bfloat16 where that gives float16
+        partner = b if a is bfloat16 else a
+        with_half = np.result_type(np.float16, partner.numpy).name
         return "bfloat16" if with_half == "float16" else with_half
     if {a.kind, b.kind} == {"int", "uint"}:
         unsigned, signed = (a, b) if a.kind == "uint" else (b, a)
@@ -53,9 +53,9 @@ def promoted(a: DType, b: DType) -> str | None:
 PAIRS = list(itertools.product(ALL, ALL))
 
 
-def test_every_pair() -> None:
+def test_every_pair_of_dtypes_promotes_as_documented() -> None:
     for a, b in PAIRS:
-        wanted = promoted(a, b)
+        wanted = documented_promotion(a, b)
         if wanted is None:
             assert {a.kind, b.kind} == {"int", "uint"} and uint64 in (a, b)
             with pytest.raises(DTypeError, match=r"result_type: .* have no common dtype"):
@@ -67,17 +67,17 @@ def test_every_pair() -> None:
             assert (tx.ones(2, dtype=a) + tx.ones(2, dtype=b)).dtype.name == wanted, (a, b)
 
 
-def test_the_standard_s_table_of_integers() -> None:
+def test_integers_promote_as_in_the_array_api_standard() -> None:
     for k, (s, u) in enumerate(zip(SIGNED, UNSIGNED, strict=True)):
-        for j, other in enumerate(SIGNED):
-            assert tx.result_type(s, other).name == SIGNED[max(k, j)]
+        for j, other_dtype in enumerate(SIGNED):
+            assert tx.result_type(s, other_dtype).name == SIGNED[max(k, j)]
             if k < 3:
-                assert tx.result_type(u, other).name == SIGNED[max(k + 1, j)]
-        for j, other in enumerate(UNSIGNED):
-            assert tx.result_type(u, other).name == UNSIGNED[max(k, j)]
+                assert tx.result_type(u, other_dtype).name == SIGNED[max(k + 1, j)]
+        for j, other_dtype in enumerate(UNSIGNED):
+            assert tx.result_type(u, other_dtype).name == UNSIGNED[max(k, j)]
 
 
-def test_mixed_operands_are_converted_before_they_meet() -> None:
+def test_mixed_operands_are_promoted_before_the_operation() -> None:
     assert (tx.asarray([200], dtype=uint8) + tx.asarray([-100], dtype=int8)).tolist() == [100]
     assert (tx.asarray([-1], dtype=int8) < tx.asarray([255], dtype=uint8)).tolist() == [True]
     assert (tx.asarray([2**31 - 1], dtype=tx.int32) + tx.asarray([0.0], dtype=float32)).tolist() == [2.0**31 - 1]
@@ -91,7 +91,7 @@ def test_mixed_operands_are_converted_before_they_meet() -> None:
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
-def test_python_numbers_take_the_tensor_s_dtype(dtype: DType) -> None:
+def test_python_numbers_take_the_dtype_of_the_tensor(dtype: DType) -> None:
     t = tx.ones(2, dtype=dtype)
     of_int = int64 if dtype is boolean else dtype
     of_complex = dtype if dtype.is_complex else complex128
@@ -112,7 +112,7 @@ def test_python_numbers_take_the_tensor_s_dtype(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-def test_where_results_are_floats_any_python_number_will_do(dtype: DType) -> None:
+def test_float_results_accept_any_python_number(dtype: DType) -> None:
     """`x / 1000` for an int8 tensor computes in float64, which holds 1000."""
     t = tx.ones(2, dtype=dtype)
     assert (t / 1000).tolist() == [0.001] * 2 and (-1 / t).tolist() == [-1.0] * 2
@@ -120,7 +120,7 @@ def test_where_results_are_floats_any_python_number_will_do(dtype: DType) -> Non
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-def test_python_integers_out_of_range(dtype: DType) -> None:
+def test_python_integers_out_of_range_raise_or_compare(dtype: DType) -> None:
     t = tx.ones(2, dtype=dtype)
     for number in (int(dtype.highest) + 1, int(dtype.lowest) - 1, 10**30):
         for attempt in (t.__add__, t.__rmul__, t.minimum, lambda n: tx.where(t, t, n)):
@@ -134,7 +134,7 @@ def test_python_integers_out_of_range(dtype: DType) -> None:
     assert (t + int(dtype.lowest)).tolist() == [int(dtype.lowest) + 1] * 2
 
 
-def test_python_numbers_are_rounded_to_the_dtype_first() -> None:
+def test_python_numbers_are_rounded_to_the_dtype() -> None:
     single = tx.asarray(np.array([0.1], np.float32))
     assert (single == 0.1).tolist() == [True]
     assert (single - 0.1).tolist() == [0.0]
@@ -145,7 +145,7 @@ def test_python_numbers_are_rounded_to_the_dtype_first() -> None:
     assert (big + 0).tolist() == [2**63 - 1] and (big * True).tolist() == [2**63 - 1]
 
 
-def test_numpy_scalars_are_strong() -> None:
+def test_numpy_scalars_promote_like_tensors() -> None:
     t = tx.ones(2, dtype=float32)
     assert (t + np.float64(1)).dtype is float64 and (np.float64(1) + t).dtype is float64
     assert (tx.ones(2, dtype=int8) + np.int64(300)).tolist() == [301, 301]
@@ -159,20 +159,20 @@ def test_numpy_scalars_are_strong() -> None:
         *(("bitwise_xor", (int64, float64)), ("signbit", (int64,)), ("maximum", (int64, uint64)), ("where", (int64, uint64))),
     ],
 )  # fmt: skip
-def test_dtypes_that_an_operation_does_not_accept(name: str, dtypes: tuple[DType, ...]) -> None:
-    given: list[Any] = [tx.ones(2, dtype=d) for d in dtypes]
+def test_unaccepted_dtypes_raise_dtype_error(name: str, dtypes: tuple[DType, ...]) -> None:
+    operands: list[Any] = [tx.ones(2, dtype=d) for d in dtypes]
     if name == "where":
-        given = [tx.ones(2, dtype=boolean), *given]
+        operands = [tx.ones(2, dtype=boolean), *operands]
     with pytest.raises(DTypeError, match=f"^{name}: "):
-        getattr(tx, name)(*given)
+        getattr(tx, name)(*operands)
 
 
-def test_can_cast_is_promotion_to_the_target() -> None:
+def test_can_cast_means_promotion_to_the_target() -> None:
     for a, b in PAIRS:
-        assert tx.can_cast(a, b) is (promoted(a, b) == b.name), (a, b)
+        assert tx.can_cast(a, b) is (documented_promotion(a, b) == b.name), (a, b)
 
 
-def test_in_place_results_keep_the_dtype() -> None:
+def test_in_place_operations_keep_the_dtype() -> None:
     t = tx.asarray([1, 2], dtype=float32)
     t += tx.asarray([0.5, 0.5], dtype=float64)
     assert t.dtype is float32 and t.tolist() == [1.5, 2.5]

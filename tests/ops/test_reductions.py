@@ -40,61 +40,61 @@ def accepts(name: str, dtype: DType) -> bool:
     return dtype is not boolean or name not in ("var", "std")
 
 
-def wide(dtype: DType) -> DType:
-    """In which integers add up."""
+def wide_integer(dtype: DType) -> DType:
+    """Return the dtype of sums of an integer dtype."""
     return uint64 if dtype.kind == "uint" else int64
 
 
 def reference(name: str, x: Array, dtype: DType, axis: Axes, keepdims: bool = False) -> Array:
-    """What a reduction gives; sums and averages of floats from their values as doubles or wider."""
-    over: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
+    """Return the reference result of a reduction; sums and averages of floats are computed in long double."""
+    options: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
     if name in ("argmax", "argmin"):
         order = x.astype(np.float32) if dtype is bfloat16 else x
-        return np.asarray(getattr(np, name)(order, **over)).astype(np.int64)
+        return np.asarray(getattr(np, name)(order, **options)).astype(np.int64)
     if name in ("any", "all"):
-        return np.asarray(getattr(np, name)(x != 0, **over))
+        return np.asarray(getattr(np, name)(x != 0, **options))
     if name == "count_nonzero":
-        return np.asarray((x != 0).sum(dtype=np.int64, **over))
+        return np.asarray((x != 0).sum(dtype=np.int64, **options))
     if name in ("max", "min"):
         order = x.astype(np.float32) if dtype is bfloat16 else x
-        return np.asarray(getattr(np, name)(order, **over)).astype(ELEMENT[dtype])
+        return np.asarray(getattr(np, name)(order, **options)).astype(ELEMENT[dtype])
     if name in AVERAGES:
         result = dtype if dtype.is_float else float64
-        return narrowed(np.asarray(getattr(np, name)(x.astype(np.longdouble), **over)), result)
+        return narrowed(np.asarray(getattr(np, name)(x.astype(np.longdouble), **options)), result)
     if dtype.is_float:
-        return narrowed(np.asarray(getattr(np, name)(x.astype(np.longdouble), **over)), dtype)
-    return np.asarray(getattr(np, name)(x.astype(wide(dtype).numpy), dtype=wide(dtype).numpy, **over))
+        return narrowed(np.asarray(getattr(np, name)(x.astype(np.longdouble), **options)), dtype)
+    return np.asarray(getattr(np, name)(x.astype(wide_integer(dtype).numpy), dtype=wide_integer(dtype).numpy, **options))
 
 
 def magnitude(name: str, x: Array, axis: Axes, keepdims: bool = False) -> Array:
-    """The size of what is rounded on the way: the unit of a sum's error."""
+    """Return the magnitude of the intermediate results, in which the error bound is expressed."""
     x = np.abs(x.astype(np.longdouble))
-    over: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
+    options: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
     if name in ("var", "std"):
-        return np.asarray((x**2).mean(**over)) ** (0.5 if name == "std" else 1)
-    return np.asarray(x.mean(**over) if name == "mean" else x.sum(**over) if name == "sum" else x.prod(**over))
+        return np.asarray((x**2).mean(**options)) ** (0.5 if name == "std" else 1)
+    return np.asarray(x.mean(**options) if name == "mean" else x.sum(**options) if name == "sum" else x.prod(**options))
 
 
 def check(name: str, t: tx.Tensor, x: Array, axis: Axes, keepdims: bool = False, label: object = "") -> None:
     __tracebackhide__ = True
     dtype = t.dtype
-    found = array(getattr(t, name)(axis=axis, keepdims=keepdims))
+    actual = array(getattr(t, name)(axis=axis, keepdims=keepdims))
     with np.errstate(all="ignore"):
         wanted = reference(name, x, dtype, axis, keepdims)
-        where = (name, dtype, x.shape, "axis", axis, label)
+        label_parts = (name, dtype, x.shape, "axis", axis, label)
         if wanted.dtype.kind in "biu" or name in ("max", "min"):
-            assert_identical(found, wanted, *where)
+            assert_identical(actual, wanted, *label_parts)
             return
-        count = max(1, x.size // max(1, found.size))
+        count = max(1, x.size // max(1, actual.size))
         ulps = 2 + count if name == "prod" else 3 + count**0.5
         scale = magnitude(name, x, axis, keepdims)
         if dtype.is_float and dtype.bits == 16:  # the state is a float32, so only the last rounding counts
             ulps, scale = 1, np.maximum(np.abs(wanted.astype(np.float64)), scale / 2**10)
-        assert_close(found, wanted, ulps, scale, *where)
+        assert_close(actual, wanted, ulps, scale, *label_parts)
 
 
 def samples(name: str, dtype: DType, size: int, seed: int = 0) -> Array:
-    """Elements whose products stay in range."""
+    """Return elements whose products stay in range."""
     x = random(dtype, size, seed)
     if name == "prod" and dtype.is_float:
         rng = np.random.default_rng(seed)
@@ -107,8 +107,8 @@ def samples(name: str, dtype: DType, size: int, seed: int = 0) -> Array:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_dtype_and_length(name: str) -> None:
-    """Whole vectors and tails of a flat tensor, and the same of each row and of each column of a matrix."""
+def test_reductions_of_every_dtype_and_length_match_reference(name: str) -> None:
+    """The inputs are flat tensors with vectors and tails, and rows and columns of matrices."""
     for dtype in REAL:
         if not accepts(name, dtype):
             with pytest.raises(DTypeError, match=f"{name}: does not accept bool"):
@@ -125,7 +125,7 @@ def test_every_dtype_and_length(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_any_axes(name: str) -> None:
+def test_reductions_over_any_axes_match_reference(name: str) -> None:
     shape = (3, 5, 1, 7)
     subsets: list[Axes] = [None, *range(-4, 4)]
     if name not in ("argmax", "argmin"):
@@ -139,9 +139,9 @@ def test_any_axes(name: str) -> None:
                 check(name, t, x, axis, keepdims)
 
 
-# An interpreter adds element by element, so the mean of many equal ones is not that one.
+# The interpreter adds element by element, so the mean of many equal elements differs from the element.
 @pytest.mark.parametrize("kind", [k if k != "one element" else pytest.param(k, marks=pytest.mark.large) for k in VIEWS])
-def test_views(kind: str) -> None:
+def test_reductions_of_views_match_reference(kind: str) -> None:
     for k, name in enumerate(NAMES):
         dtype = [d for d in REAL if accepts(name, d)][(k + 5 * list(VIEWS).index(kind)) % 12]
         x = samples(name, dtype, 300)
@@ -150,7 +150,7 @@ def test_views(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_of_nothing(name: str) -> None:
+def test_reductions_of_empty_axes(name: str) -> None:
     for dtype in (float16, float64, uint8, int64):
         t, x = tx.zeros((3, 0, 2), dtype=dtype), np.zeros((3, 0, 2), ELEMENT[dtype])
         if REDUCTIONS[name].has_identity if name in REDUCTIONS else False:
@@ -167,7 +167,7 @@ def test_of_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in ("argmax", "argmin")])
-def test_of_one_element_and_of_no_axes(name: str) -> None:
+def test_reductions_of_one_element_and_over_no_axes(name: str) -> None:
     for dtype in (bfloat16, float32, int8, boolean):
         if accepts(name, dtype):
             check(name, tx.asarray(1, dtype=dtype), np.ones((), ELEMENT[dtype]), None)
@@ -180,15 +180,15 @@ INF, NAN = np.inf, np.nan
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_nan_and_infinities(dtype: DType) -> None:
+def test_reductions_of_nan_and_infinities(dtype: DType) -> None:
     for n in (1, 2, 5, 31, 64, 77, 300):
-        for at in {0, n // 2, n - 1}:
+        for position in {0, n // 2, n - 1}:
             x = random(dtype, n)
-            x[at] = NAN
+            x[position] = NAN
             t = tensor(x)
             for name in ("sum", "prod", "max", "min", "mean", "var"):
-                assert np.isnan(array(getattr(t, name)())), (name, n, at)
-            assert t.argmax().item() == t.argmin().item() == at
+                assert np.isnan(array(getattr(t, name)())), (name, n, position)
+            assert t.argmax().item() == t.argmin().item() == position
             assert t.any().item() and t.count_nonzero().item() == np.count_nonzero(x.astype(np.float32))
         for value in (INF, -INF):
             t = tx.full((n,), value, dtype=dtype)
@@ -197,7 +197,7 @@ def test_nan_and_infinities(dtype: DType) -> None:
             assert t.reshape(n, 1).argmax(0).tolist() == [0]
 
 
-def test_zeros_have_signs() -> None:
+def test_max_and_min_order_signed_zeros() -> None:
     for dtype in FLOATS:
         for n in (2, 3, 40):
             x = np.zeros(n, ELEMENT[dtype])
@@ -209,8 +209,8 @@ def test_zeros_have_signs() -> None:
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
-def test_the_first_of_equals(dtype: DType) -> None:
-    """At any two places, so in one vector, in different ones, and in the tail."""
+def test_argmax_and_argmin_return_first_of_equal_values(dtype: DType) -> None:
+    """The equal values are at two positions: in one vector, in different vectors, and in the tail."""
     for n in (2, 9, 40, 150):
         x = np.ones(n, ELEMENT[dtype]) if dtype is not boolean else np.zeros(n, bool)
         high = x.copy()
@@ -226,7 +226,7 @@ def test_the_first_of_equals(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-def test_extremes_of_integers(dtype: DType) -> None:
+def test_reductions_of_extreme_integers(dtype: DType) -> None:
     low, high = int(dtype.lowest), int(dtype.highest)
     for n in (1, 20, 100):
         for value in (low, high):
@@ -234,12 +234,12 @@ def test_extremes_of_integers(dtype: DType) -> None:
             assert t.max().item() == value == t.min().item() and t.argmax().item() == 0 == t.argmin().item()
             exact = value * n
             bits = (exact + 2**63) % 2**64 - 2**63 if dtype.kind == "int" else exact % 2**64
-            assert t.sum().item() == bits and t.sum().dtype is wide(dtype)
+            assert t.sum().item() == bits and t.sum().dtype is wide_integer(dtype)
             assert abs(t.mean().item() - value) <= abs(value) * 2**-50
             assert t.prod().item() == (pow(value, n) + (2**63 if low else 0)) % 2**64 - (2**63 if low else 0)
 
 
-def test_dtypes_of_sums() -> None:
+def test_sums_use_documented_dtypes() -> None:
     t = tx.asarray([200, 100], dtype=uint8)
     assert (t.sum().dtype, t.sum().item()) == (uint64, 300)
     assert (t.sum(dtype=uint8).dtype, t.sum(dtype=uint8).item()) == (uint8, 44)
@@ -256,30 +256,30 @@ def test_dtypes_of_sums() -> None:
 
 
 @pytest.mark.parametrize("name", ["var", "std"])
-def test_corrections(name: str) -> None:
+def test_var_and_std_corrections_match_numpy(name: str) -> None:
     for dtype in FLOATS:
         x = random(dtype, 91).reshape(7, 13)
         for correction in (0, 1, 0.5, 2.0, 6):
             for axis in (None, 0, 1):
-                found = array(getattr(tensor(x), name)(axis=axis, correction=correction, keepdims=True))
+                actual = array(getattr(tensor(x), name)(axis=axis, correction=correction, keepdims=True))
                 wanted = getattr(np, name)(x.astype(np.longdouble), axis=axis, ddof=correction, keepdims=True)
                 assert_close(
-                    found, narrowed(wanted, dtype), 1 if dtype.bits == 16 else 8, None, name, dtype, correction, axis
+                    actual, narrowed(wanted, dtype), 1 if dtype.bits == 16 else 8, None, name, dtype, correction, axis
                 )
     with np.errstate(all="ignore"):
         assert np.isnan(tx.asarray([1.0]).var(correction=1).item())
-    far = tx.asarray(np.array([1e8, 1e8 + 1, 1e8 + 2]))
-    assert abs(far.var().item() - 2 / 3) < 1e-7  # two passes: not the mean of squares less the square of the mean
+    shifted = tx.asarray(np.array([1e8, 1e8 + 1, 1e8 + 2]))
+    assert abs(shifted.var().item() - 2 / 3) < 1e-7  # two passes: not the mean of squares less the square of the mean
 
 
 # --- running ones -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["sum", "prod"])
-def test_running(name: str) -> None:
+def test_cumulative_reductions_match_numpy(name: str) -> None:
     for dtype in REAL:
         flat = samples(name, dtype, 3 * 7 * 45)
-        result = dtype if dtype.is_float else wide(dtype)
+        result = dtype if dtype.is_float else wide_integer(dtype)
         for shape, axis in (
             ((3, 7, 45), 0),
             ((3, 7, 45), 1),
@@ -289,20 +289,20 @@ def test_running(name: str) -> None:
             ((315, 3), 0),
         ):
             x = flat.reshape(shape)
-            found = array(getattr(tx, f"cumulative_{name}")(tensor(x), axis=axis))
+            actual = array(getattr(tx, f"cumulative_{name}")(tensor(x), axis=axis))
             with np.errstate(all="ignore"):
                 running = getattr(np, f"cum{name}")
                 if not dtype.is_float:
-                    assert_identical(found, running(x.astype(result.numpy), axis=axis), name, dtype, axis)
+                    assert_identical(actual, running(x.astype(result.numpy), axis=axis), name, dtype, axis)
                     continue
                 wanted = narrowed(running(x.astype(np.longdouble), axis=axis), dtype)
                 scale = running(np.abs(x.astype(np.longdouble)), axis=axis)
                 if dtype.bits == 16:  # the state is a float32, so only the last rounding counts
                     scale = np.maximum(np.abs(wanted.astype(np.float64)), scale / 2**10)
-                assert_close(found, wanted, 1 if dtype.bits == 16 else 45, scale, name, dtype, shape, axis)
+                assert_close(actual, wanted, 1 if dtype.bits == 16 else 45, scale, name, dtype, shape, axis)
 
 
-def test_running_through_views_and_from_nothing() -> None:
+def test_cumulative_reductions_of_views_and_empty_axes() -> None:
     x = random(int64, 300)
     for kind, view in VIEWS.items():
         for axis in (0, 1):
@@ -322,8 +322,8 @@ def test_running_through_views_and_from_nothing() -> None:
 
 
 @pytest.mark.large
-def test_large_sums_are_accurate() -> None:
-    """A fixed tree of partial sums: ten million of 0.1, where one running float32 would miss by percents."""
+def test_sums_of_ten_million_elements_are_accurate() -> None:
+    """Partial sums form a fixed tree. One running float32 sum of ten million 0.1 would be wrong by per cents."""
     x = np.full(10_000_000, 0.1, np.float32) + np.arange(10_000_000, dtype=np.float32) % 7 * np.float32(1e-3)
     exact = x.astype(np.float64).sum()
     t = tx.asarray(x)
@@ -342,7 +342,7 @@ def test_large_sums_are_accurate() -> None:
 
 
 @pytest.mark.parametrize("correction", [3, 4])
-def test_a_correction_beyond_the_count_divides_by_nothing(correction: float) -> None:
+def test_correction_beyond_the_count_gives_inf_or_nan(correction: float) -> None:
     assert tx.asarray([1.0, 2.0, 6.0]).var(correction=correction).item() == np.inf
     assert np.isnan(tx.asarray([2.0, 2.0, 2.0]).std(correction=correction).item())
 
@@ -360,12 +360,12 @@ LARGE: dict[str, tuple[tuple[int, ...], Axes]] = {
 @pytest.mark.large
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "any", "all", "count_nonzero"])
 @pytest.mark.parametrize("case", LARGE)
-def test_of_what_is_large_no_element_is_forgotten(case: str, name: str) -> None:
+def test_large_reductions_read_every_element(case: str, name: str) -> None:
     shape, axis = LARGE[case]
     odd = np.random.default_rng(5).integers(-2, 2, shape) * 2 + 1
-    first, last = (np.ones(shape, np.int64) * 2 - 1 for _ in range(2))
-    first[(0,) * len(shape)], last[(-1,) * len(shape)] = 0, 0
-    for x in (odd, first, last, 1 - first, 1 - last, first - 1, last - 1):
+    first_differs, last_differs = (np.ones(shape, np.int64) * 2 - 1 for _ in range(2))
+    first_differs[(0,) * len(shape)], last_differs[(-1,) * len(shape)] = 0, 0
+    for x in (odd, first_differs, last_differs, 1 - first_differs, 1 - last_differs, first_differs - 1, last_differs - 1):
         with np.errstate(over="ignore"):
             expected = getattr(np, name)(x, axis=axis)
         assert np.array_equal(getattr(tx, name)(tx.asarray(x), axis=axis).to_numpy(), expected)
@@ -373,20 +373,20 @@ def test_of_what_is_large_no_element_is_forgotten(case: str, name: str) -> None:
 
 @pytest.mark.large
 @pytest.mark.parametrize("case", ["all of a prime number", "few columns"])
-def test_what_large_ones_read_is_computed_is_inlined(case: str) -> None:
-    """Though the rest that fills no block is reduced by another kernel."""
+def test_operand_of_large_reduction_is_inlined(case: str) -> None:
+    """Another kernel reduces the remainder that fills no block."""
     shape, axis = LARGE[case]
     x = tx.arange(prod(shape), dtype=float32).reshape(shape).realize() / prod(shape)
     kernels = planned([tx.exp(x * 2).sum(axis=axis).storage.node])
     assert 1 < len(kernels) == len([k for _, k in kernels if k is not None and k.accumulators])
     before = tx.memory(reset_peak=True).in_use
-    found = tx.exp(x * 2).sum(axis=axis).realize()
+    actual = tx.exp(x * 2).sum(axis=axis).realize()
     assert tx.memory().peak - before < x.size
-    np.testing.assert_allclose(array(found), np.exp(array(x).astype(np.float64) * 2).sum(axis), rtol=1e-6)
+    np.testing.assert_allclose(array(actual), np.exp(array(x).astype(np.float64) * 2).sum(axis), rtol=1e-6)
 
 
 @pytest.mark.large
-def test_parts_of_large_narrow_ones_may_go_beyond_the_dtype() -> None:
+def test_partial_float16_sums_may_exceed_float16() -> None:
     x = np.full(1 << 18, 100, np.float16)  # in any of 64 parts the sum would be infinite
     x[1 << 17 :] = -100
     x[-1] = -98
@@ -397,23 +397,23 @@ def test_parts_of_large_narrow_ones_may_go_beyond_the_dtype() -> None:
 
 
 @pytest.mark.large
-def test_equal_elements_do_not_add_up_their_rounding_errors() -> None:
+def test_rounding_errors_of_equal_elements_do_not_accumulate() -> None:
     n = 4_000_000
     for t in (tx.full((n,), 0.1, dtype=float32), tx.full((20, n // 20), 0.1, dtype=float32)):
-        one = float(np.float32(0.1))
-        found = t.sum(axis=-1).to_numpy().astype(np.float64) / t.shape[-1]
-        np.testing.assert_allclose(found, one, rtol=5e-6)
+        element = float(np.float32(0.1))
+        actual = t.sum(axis=-1).to_numpy().astype(np.float64) / t.shape[-1]
+        np.testing.assert_allclose(actual, element, rtol=5e-6)
 
 
-def test_a_reduction_lies_in_memory_as_what_it_reduces() -> None:
+def test_reduction_keeps_the_memory_order_of_its_operand() -> None:
     values = np.arange(120, dtype=np.float32).reshape(4, 5, 6) % 17
     t, a = tensor(values).permute(2, 1, 0), values.transpose(2, 1, 0)
     for name in ("sum", "max", "mean", "argmax", "var"):
-        found = getattr(t, name)(axis=2)
-        assert found.strides == (1, 6), name
-        np.testing.assert_allclose(array(found), getattr(a, name)(axis=2), rtol=1e-6)
-        kept = getattr(t, name)(axis=0, keepdims=True)
-        assert kept.shape == (1, 5, 4) and kept.strides[1:] == (1, 5), name
-        np.testing.assert_allclose(array(kept), getattr(a, name)(axis=0, keepdims=True), rtol=1e-6)
+        actual = getattr(t, name)(axis=2)
+        assert actual.strides == (1, 6), name
+        np.testing.assert_allclose(array(actual), getattr(a, name)(axis=2), rtol=1e-6)
+        reduced = getattr(t, name)(axis=0, keepdims=True)
+        assert reduced.shape == (1, 5, 4) and reduced.strides[1:] == (1, 5), name
+        np.testing.assert_allclose(array(reduced), getattr(a, name)(axis=0, keepdims=True), rtol=1e-6)
     assert tensor(values).sum(axis=1).is_contiguous() and tensor(values).sum(axis=1, keepdims=True).is_contiguous()
     assert t.sum().strides == () and t[:, :1].sum(axis=2).shape == (6, 1)

@@ -20,24 +20,24 @@ REAL = tuple(d for d in ALL if not d.is_complex)  # complex ones have tests of t
 
 
 def tensor(values: Array) -> tx.Tensor:
-    """A new tensor with the elements of an array, bit by bit."""
+    """Return a new tensor with the elements of an array, bit for bit."""
     if DTYPE[values.dtype] is bfloat16:
         return tx.asarray(np.ascontiguousarray(values).view(np.uint16).reshape(values.shape)).view(bfloat16)
     return tx.asarray(values)
 
 
 def array(t: tx.Tensor) -> Array:
-    """A new array with the elements of a tensor."""
+    """Return a new array with the elements of a tensor."""
     return t.to_numpy().astype(ELEMENT[t.dtype], copy=False)
 
 
 def narrowed(values: Array, dtype: DType) -> Array:
-    """Values rounded once to a float dtype."""
+    """Return values rounded once to a float dtype."""
     with np.errstate(all="ignore"):
         if dtype is bfloat16 and values.dtype.itemsize > 4:  # ml_dtypes goes through float32 and would round twice
-            near = values.astype(np.float32)
-            cut = np.where(np.abs(near) > np.abs(values), np.nextafter(near, np.float32(0)), near)
-            inexact = np.isfinite(values) & (near != values)
+            rounded = values.astype(np.float32)
+            cut = np.where(np.abs(rounded) > np.abs(values), np.nextafter(rounded, np.float32(0)), rounded)
+            inexact = np.isfinite(values) & (rounded != values)
             bits = cut.view(np.uint32) | inexact.astype(np.uint32)
             return bits.view(np.float32).astype(ml_dtypes.bfloat16)
         return values.astype(ELEMENT[dtype])
@@ -49,15 +49,15 @@ ORDINARY = [0.0, 1.0, 0.5, 1.5, 2.0, 2.5, 3.0, 7.0, 0.1, np.pi, 10.0, 100.7, 1e-
 
 
 def specials(dtype: DType) -> Array:
-    """Zeros, units, halves, limits and what is beside them, infinities and NaN."""
+    """Return zeros, units, halves, limits and their neighbours, infinities and NaN."""
     element = ELEMENT[dtype]
     if dtype.kind == "bool":
         return np.array([False, True])
     if dtype.kind == "float":
         info = ml_dtypes.finfo(element)
         limits = [info.max, info.smallest_normal, info.smallest_subnormal, info.eps, 1 + info.eps, 1 - info.eps / 2]
-        whole = [2.0**info.nmant - 0.5, 2.0**info.nmant, 2.0 ** (info.nmant + 1), 2.0 ** (info.nmant + 1) - 1]
-        values = [*ORDINARY, *map(float, limits), *(w for w in whole if w <= info.max), np.inf, np.nan]
+        integers = [2.0**info.nmant - 0.5, 2.0**info.nmant, 2.0 ** (info.nmant + 1), 2.0 ** (info.nmant + 1) - 1]
+        values = [*ORDINARY, *map(float, limits), *(w for w in integers if w <= info.max), np.inf, np.nan]
         with np.errstate(over="ignore"):
             return narrowed(np.array([s * v for v in values for s in (1, -1)]), dtype)
     low, high, n = int(dtype.lowest), int(dtype.highest), dtype.bits
@@ -68,13 +68,13 @@ def specials(dtype: DType) -> Array:
 
 
 def random(dtype: DType, size: int, seed: int = 0) -> Array:
-    """Elements over the whole range of a dtype, the floats mostly of ordinary size."""
+    """Return elements over the whole range of a dtype; floats are mostly of moderate magnitude."""
     rng = np.random.default_rng([seed, dtype.rank])
     if dtype.kind == "bool":
         return rng.integers(0, 2, size).astype(bool)
     if dtype.is_complex:
-        parts = random(dtype.part, 2 * size, seed)
-        return parts.view(dtype.numpy)
+        components = random(dtype.part, 2 * size, seed)
+        return components.view(dtype.numpy)
     if dtype.kind == "float":
         scale = 2.0 ** rng.integers(-4, 5, size)
         return narrowed(rng.normal(size=size) * scale, dtype)
@@ -83,7 +83,7 @@ def random(dtype: DType, size: int, seed: int = 0) -> Array:
 
 
 def operands(dtypes: tuple[DType, ...]) -> list[Array]:
-    """Arrays in which every special value meets every other one, then random ones; no vector divides their length."""
+    """Return arrays with all pairs of special values, then random ones; no vector length divides their size."""
     grids = np.meshgrid(*map(specials, dtypes[:2]), indexing="ij")
     columns = [g.ravel() for g in grids]
     columns += [np.roll(np.resize(specials(d), columns[0].size), 5) for d in dtypes[2:]]
@@ -95,7 +95,7 @@ def operands(dtypes: tuple[DType, ...]) -> list[Array]:
 
 
 def bits(values: Array) -> Array:
-    """Elements as integers, all NaN alike."""
+    """Return elements as integers, with one value for all NaN."""
     if values.dtype.kind in "biu":
         return values
     if values.dtype.kind == "c":
@@ -106,41 +106,41 @@ def bits(values: Array) -> Array:
     )
 
 
-def assert_identical(found: Array, expected: Array, *where: Any) -> None:
-    """Equal to the bit, in shape and in dtype."""
+def assert_identical(actual: Array, expected: Array, *label: Any) -> None:
+    """Check that arrays have equal bits, shapes and dtypes."""
     __tracebackhide__ = True
-    assert found.dtype == expected.dtype, (*where, found.dtype, expected.dtype)
-    assert found.shape == expected.shape, (*where, found.shape, expected.shape)
-    _all(bits(found) == bits(expected), found, expected, *where)
+    assert actual.dtype == expected.dtype, (*label, actual.dtype, expected.dtype)
+    assert actual.shape == expected.shape, (*label, actual.shape, expected.shape)
+    _assert_all(bits(actual) == bits(expected), actual, expected, *label)
 
 
-def assert_close(found: Array, expected: Array, ulps: float, scale: Array | None = None, *where: Any) -> None:
-    """As near as so many units in the last place of `expected`, or of `scale` where that is larger."""
+def assert_close(actual: Array, expected: Array, ulps: float, scale: Array | None = None, *label: Any) -> None:
+    """Check that arrays differ by at most `ulps` units in the last place of `expected`, or of `scale` where it is larger."""
     __tracebackhide__ = True
-    assert found.dtype == expected.dtype, (*where, found.dtype, expected.dtype)
-    assert found.shape == expected.shape, (*where, found.shape, expected.shape)
-    a, b = found.astype(np.longdouble), expected.astype(np.longdouble)
-    size = np.abs(b) if scale is None else np.maximum(np.abs(b), np.abs(scale.astype(np.longdouble)))
-    info = ml_dtypes.finfo(found.dtype)
+    assert actual.dtype == expected.dtype, (*label, actual.dtype, expected.dtype)
+    assert actual.shape == expected.shape, (*label, actual.shape, expected.shape)
+    a, b = actual.astype(np.longdouble), expected.astype(np.longdouble)
+    magnitude = np.abs(b) if scale is None else np.maximum(np.abs(b), np.abs(scale.astype(np.longdouble)))
+    info = ml_dtypes.finfo(actual.dtype)
     with np.errstate(all="ignore"):
-        _, exponent = np.frexp(size)
+        _, exponent = np.frexp(magnitude)
         unit = np.maximum(np.ldexp(np.longdouble(1), exponent - info.nmant - 1), np.longdouble(info.smallest_subnormal))
-        near = np.abs(a - b) <= ulps * unit
+        is_near = np.abs(a - b) <= ulps * unit
         finite = np.isfinite(b) & np.isfinite(a)
         overflow = (
             (np.isinf(a) | np.isinf(b)) & (np.sign(a) == np.sign(b)) & (np.minimum(np.abs(a), np.abs(b)) >= info.max)
         )
-    same_sign = (np.signbit(a) == np.signbit(b)) | (size > np.abs(b)) | (b != 0)
-    _all(np.where(finite, near & same_sign, (bits(found) == bits(expected)) | overflow), found, expected, *where)
+    same_sign = (np.signbit(a) == np.signbit(b)) | (magnitude > np.abs(b)) | (b != 0)
+    _assert_all(np.where(finite, is_near & same_sign, (bits(actual) == bits(expected)) | overflow), actual, expected, *label)
 
 
-def _all(right: Array, found: Array, expected: Array, *where: Any) -> None:
+def _assert_all(matches: Array, actual: Array, expected: Array, *label: Any) -> None:
     __tracebackhide__ = True
-    if not right.all():
-        first = tuple(int(i) for i in np.argwhere(~right)[0])[: found.ndim]
+    if not matches.all():
+        first = tuple(int(i) for i in np.argwhere(~matches)[0])[: actual.ndim]
         raise AssertionError(
-            f"{' '.join(map(str, where))}: {int((~right).sum())} of {right.size} elements differ, first at {first}: "
-            f"{found[first]!r} instead of {expected[first]!r}"
+            f"{' '.join(map(str, label))}: {int((~matches).sum())} of {matches.size} elements differ, first at {first}: "
+            f"{actual[first]!r} instead of {expected[first]!r}"
         )
 
 

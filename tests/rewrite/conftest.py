@@ -1,4 +1,4 @@
-"""What tests of rewriting share."""
+"""Fixtures for tests of rewriting."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tenxor.tensor import core, exchange
 
 @pytest.fixture(autouse=True)
 def _planned(plain: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that is asked for is planned, and waits for that: what the short way has learnt from other tests it would compute at once, as
-    is done with what much memory waits for when memory grows.
+    """Plan every requested tensor. Otherwise the fast path could compute tensors as recorded in other tests, and memory pressure could
+    evict pending ones.
     """
     for module in (core, exchange):
         monkeypatch.setattr(module.waiting, "relieve", lambda: None)

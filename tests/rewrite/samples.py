@@ -1,4 +1,4 @@
-"""Operands, and what their results are computed by."""
+"""Random operands, and the names of kernels."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tenxor.plans.plan import planned
 
 
 def drawn(*shape: int, seed: int = 0) -> tx.Tensor:
-    """Normally distributed float32."""
+    """Return normally distributed float32 values."""
     return tx.asarray(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
 
 
 def kernels(*tensors: tx.Tensor) -> list[str]:
-    """The names of the kernels that compute some tensors together."""
+    """Return the names of the kernels that compute some tensors together."""
     return [kernel.name for _, kernel in planned([t.storage.node for t in tensors]) if kernel is not None]

@@ -1,4 +1,4 @@
-"""What reads through tables that go on evenly is computed in pieces without tables, to the same bits."""
+"""Reads through piecewise affine tables are split into pieces without tables, with equal bits."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ N = 12
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Little is put in pieces, too, and rolled when it is wanted."""
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Split small operands too, and roll lazily."""
     monkeypatch.setattr(pieces, "MIN_PIECE_ELEMENTS", 1)
     monkeypatch.setattr(joining, "LAZY_ROLL_BYTES", 1)
     forget()
@@ -45,16 +45,16 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Any:
         ([8, 9, 0, 1, 2, 3], [2]),
     ],
 )
-def test_where_tables_go_on_otherwise(offsets: list[int], breaks: list[int]) -> None:
+def test_breaks_are_where_the_step_of_a_table_changes(offsets: list[int], breaks: list[int]) -> None:
     table = Table(np.array(offsets) - offsets[0])
     assert pieces._find_breaks(table) == breaks
     for start, end in zip([0, *breaks], [*breaks, len(offsets)], strict=True):
         assert len(set(np.diff(offsets[start:end]).tolist())) <= 1
 
 
-def test_no_more_breaks_than_are_of_use() -> None:
-    found = pieces._find_breaks(Table(np.random.default_rng(0).permutation(5000)))
-    assert len(found) == pieces.MAX_PIECES + 1
+def test_number_of_breaks_is_bounded() -> None:
+    breaks = pieces._find_breaks(Table(np.random.default_rng(0).permutation(5000)))
+    assert len(breaks) == pieces.MAX_PIECES + 1
 
 
 def rolls(x: Any, lib: Any) -> Any:
@@ -69,7 +69,7 @@ STENCILS: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
     "rolls both ways": (rolls, 6),  # cut behind two rows, before the last one, and behind the first column
     "along rows": (lambda x, lib: lib.roll(x, 1, 1) - x, 2),
     "in front and behind": (lambda x, lib: lib.roll(x, 1, 1) + lib.roll(x, -1, 1) - 2 * x, 3),
-    "alone": (lambda x, lib: lib.roll(x, 3, 1), 2),
+    "single": (lambda x, lib: lib.roll(x, 3, 1), 2),
     "flattened": (lambda x, lib: lib.roll(x, 5) * 2, 2),
     "of what is made": (lambda x, lib: lib.roll(lib.sqrt(x), 2, 1) * lib.sqrt(x), 2),
     "of rolled ones": (lambda x, lib: lib.roll(lib.roll(x, 1, 1) + x, -2, 1) * x, 4),
@@ -78,68 +78,68 @@ STENCILS: dict[str, tuple[Callable[[Any, Any], Any], int]] = {
 
 
 @pytest.mark.parametrize("name", STENCILS)
-@pytest.mark.usefixtures("small")
-def test_stencils(name: str) -> None:
+@pytest.mark.usefixtures("_small_pieces")
+def test_stencils_are_split_and_match_numpy(name: str) -> None:
     function, count = STENCILS[name]
     a = np.random.default_rng(0).random((N, N + 3))
-    found = function(tx.asarray(a), tx)
-    order = pending([found.storage.node])
+    result = function(tx.asarray(a), tx)
+    order = pending([result.storage.node])
     stored = [node for node in set(rewritten(order, order[-1:]).values()) if node.op is STORE]
     assert stored or not count
     graph = pending([rewritten(order, order[-1:]).get(order[-1], order[-1])])
     assert len([node for node in graph if node.op is STORE]) == count
-    assert np.array_equal(found.to_numpy(), function(a, np))
+    assert np.array_equal(result.to_numpy(), function(a, np))
 
 
-def test_large_ones_are_put_in_pieces() -> None:
+def test_large_stencils_are_split() -> None:
     a = np.random.default_rng(0).integers(0, 2, (900, 1000), np.uint8)
     x = tx.asarray(a)
-    found = rolls(x, tx)
-    order = pending([found.storage.node])
+    result = rolls(x, tx)
+    order = pending([result.storage.node])
     assert [node for node in rewritten(order, order[-1:]).values() if node.op is STORE]
-    assert np.array_equal(found.to_numpy(), rolls(a, np))
+    assert np.array_equal(result.to_numpy(), rolls(a, np))
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_random_programs(seed: int) -> None:
-    """Rolled, picked and reversed operands, with sums, writes and several results: as NumPy's, and to the bit as step by step."""
-    each = program(seed, tx, lambda t: t.realize())
+def test_random_programs_match_numpy_and_single_steps(seed: int) -> None:
+    """Programs of rolled, gathered and reversed operands match NumPy, and have the bits of single steps."""
+    single_steps = program(seed, tx, lambda t: t.realize())
     for _ in range(3):
-        for t, one, wanted in zip(program(seed, tx), each, program(seed, np), strict=True):
+        for t, expected, wanted in zip(program(seed, tx), single_steps, program(seed, np), strict=True):
             assert t.shape == wanted.shape
             assert np.allclose(t.to_numpy(), wanted, rtol=1e-11, atol=1e-11)
-            assert t.to_numpy().tobytes() == one.to_numpy().tobytes()
+            assert t.to_numpy().tobytes() == expected.to_numpy().tobytes()
 
 
 def program(seed: int, lib: Any, step: Callable[[Any], Any] = lambda x: x) -> list[Any]:
     rng = random.Random(seed)
     shape = (rng.choice([100, 257, 300]), rng.choice([700, 801, 1024]))
-    made = [lib.asarray(np.random.default_rng(seed + k).normal(size=shape)) for k in range(2)]
+    values = [lib.asarray(np.random.default_rng(seed + k).normal(size=shape)) for k in range(2)]
 
-    def picked(x: Any) -> Any:
+    def rearrange(x: Any) -> Any:
         if rng.random() < 0.7:
             axes = rng.choice([(0, 1), (1,), (0,)])
             return step(lib.roll(x, tuple(rng.randrange(-4, 5) for _ in axes), axes))
-        turn = rng.randrange(shape[1])
-        columns = [(k * rng.choice([1, 1, -1]) + turn) % shape[1] for k in range(shape[1])]
+        shift = rng.randrange(shape[1])
+        columns = [(k * rng.choice([1, 1, -1]) + shift) % shape[1] for k in range(shape[1])]
         return x[:, columns] if lib is np else x.oindex[None, columns]
 
     for _ in range(rng.randrange(1, 7)):
-        x, y = rng.choice(made), rng.choice(made)
+        x, y = rng.choice(values), rng.choice(values)
         match rng.randrange(7):
             case 0 | 1:
-                made.append(picked(x) + y)
+                values.append(rearrange(x) + y)
             case 2:
-                made.append(picked(x) * picked(y) - x)
+                values.append(rearrange(x) * rearrange(y) - x)
             case 3:
-                made.append(x * 0.5 + picked(y).sum(axis=1, keepdims=True))
+                values.append(x * 0.5 + rearrange(y).sum(axis=1, keepdims=True))
             case 4:
-                made.append((picked(x) * y).sum(axis=0) - y[::-1])
+                values.append((rearrange(x) * y).sum(axis=0) - y[::-1])
             case 5:
-                z = picked(x) * 1.0
-                z[:, 1:] = picked(y)[:, :-1]
-                made.append(z + y)
+                z = rearrange(x) * 1.0
+                z[:, 1:] = rearrange(y)[:, :-1]
+                values.append(z + y)
             case 6:
-                made.append(lib.tanh(picked(x)))
-        step(made[-1])
-    return [made[-1], *rng.sample(made[2:], min(2, len(made) - 2)), picked(made[-1])]
+                values.append(lib.tanh(rearrange(x)))
+        step(values[-1])
+    return [values[-1], *rng.sample(values[2:], min(2, len(values) - 2)), rearrange(values[-1])]

@@ -1,4 +1,4 @@
-"""Rules are applied to whatever reads what they changed, and change nothing else."""
+"""Rewriting replaces the readers of changed nodes, and nothing else."""
 
 from __future__ import annotations
 
@@ -22,76 +22,76 @@ from tenxor.rewrite.passes import rewritten
 LARGE = 1 << 18
 
 
-def test_small_graphs_stay_as_they_are() -> None:
+def test_small_graphs_are_not_rewritten() -> None:
     x = tx.ones((60, 70)).realize()
     for t in (x + x, x.sum(), tx.softmax(x), x @ x.mT, x.var(axis=0), tx.scaled_dot_product_attention(x, x, x)):
         assert rewritten(pending([t.storage.node])) == {}
 
 
-def test_the_nodes_themselves_are_not_touched() -> None:
+def test_rewriting_does_not_change_the_original_nodes() -> None:
     x = tx.ones(LARGE).realize()
     total = x.sum()
-    found = tx.sqrt(total + 1.0) * 2.0
-    order = pending([found.storage.node])
+    result = tx.sqrt(total + 1.0) * 2.0
+    order = pending([result.storage.node])
     before = [(n.op, n.sources, n.layouts, n.stored) for n in order]
-    instead = rewritten(order)
+    replacements = rewritten(order)
     assert [(n.op, n.sources, n.layouts, n.stored) for n in order] == before
-    assert set(instead) == set(order)  # all that reads the sum reads another now
-    for node, other in instead.items():
-        assert (node.shape, node.dtype, node.stored) == (other.shape, other.dtype, other.stored)
-        assert node is total.storage.node or node.op is other.op
-    assert found.item() == 2 * np.sqrt(LARGE + 1.0)
+    assert set(replacements) == set(order)  # all readers of the sum are replaced
+    for node, replacement in replacements.items():
+        assert (node.shape, node.dtype, node.stored) == (replacement.shape, replacement.dtype, replacement.stored)
+        assert node is total.storage.node or node.op is replacement.op
+    assert result.item() == 2 * np.sqrt(LARGE + 1.0)
 
 
-def test_what_was_to_be_stored_still_is() -> None:
+def test_rewriting_keeps_the_stored_flag() -> None:
     total = tx.ones(LARGE).realize().sum()
     root = (total + 1.0) * 2.0
     (source,) = [s for s in root.storage.node.sources if type(s) is Node]
     source.stored = True
-    instead = rewritten(pending([root.storage.node]))
-    assert instead[source].stored and not instead[root.storage.node].stored
+    replacements = rewritten(pending([root.storage.node]))
+    assert replacements[source].stored and not replacements[root.storage.node].stored
 
 
-def test_long_chains_are_no_deep_recursion() -> None:
+def test_rewriting_a_long_chain_does_not_recurse() -> None:
     x = tx.ones(LARGE).realize().storage.node
-    whole = Layout.contiguous((LARGE,))
+    layout = Layout.contiguous((LARGE,))
     node, order = x, []
     for _ in range(5000):
-        node = Node.of(OPS["negative"], (LARGE,), x.dtype, (node,), (whole,))
+        node = Node.of(OPS["negative"], (LARGE,), x.dtype, (node,), (layout,))
         order.append(node)
-    end = Node.of(REDUCTIONS["sum"], (), x.dtype, (node,), (whole,))
+    end = Node.of(REDUCTIONS["sum"], (), x.dtype, (node,), (layout,))
     assert list(rewritten([*order, end])) == [end]
-    short = Node.of(REDUCTIONS["sum"], (LARGE // 2,), x.dtype, (node,), (whole.reshape((LARGE // 2, 2)),))
+    short = Node.of(REDUCTIONS["sum"], (LARGE // 2,), x.dtype, (node,), (layout.reshape((LARGE // 2, 2)),))
     assert list(rewritten([*order, short])) == [short]
 
 
-def test_a_plan_keeps_nothing_that_it_was_made_for() -> None:
-    def made() -> list[weakref.ref[Node]]:
+def test_plans_do_not_keep_nodes_alive() -> None:
+    def run_plans() -> list[weakref.ref[Node]]:
         q, x = tx.random.rand(3, 1111, 8).realize(), tx.random.rand(LARGE, 2).realize()
         tx.scaled_dot_product_attention(q, q, q, is_causal=True).realize()
         tx.realize(x.sum(), x.sum(axis=0), x.sum(axis=1))
         return [weakref.ref(q.storage.node), weakref.ref(x.storage.node)]
 
-    kept = made()
+    node_refs = run_plans()
     gc.collect()
-    assert [ref() for ref in kept] == [None, None]
+    assert [ref() for ref in node_refs] == [None, None]
 
 
 def _classifier(shared: bool, classes: int) -> tuple[list[Node], Node]:
-    """All that waits for what looks like attention: weights over classes made of hidden rows, times the classes' vectors."""
+    """Return the pending nodes and the root of a graph that resembles attention: softmax over classes, times their vectors."""
     x, w, v = (tx.ones(shape, dtype=tx.float32).realize() for shape in ((1024, 64), (64, 256), (classes, 256)))
     hidden = tx.relu(x @ w)
-    found = tx.softmax(hidden @ v.T) @ v
-    roots = [found.storage.node, *([(hidden * 2.0).storage.node] if shared else [])]
-    return pending(roots), found.storage.node
+    result = tx.softmax(hidden @ v.T) @ v
+    roots = [result.storage.node, *([(hidden * 2.0).storage.node] if shared else [])]
+    return pending(roots), result.storage.node
 
 
-def test_few_weights_are_not_made_block_by_block() -> None:
+def test_small_weights_are_not_split_into_blocks() -> None:
     order, root = _classifier(False, 10)  # 40 KB, though the products are 10 MB
     assert not isinstance(rewritten(order).get(root, root).op, Blocks)
 
 
-def test_rows_that_others_read_too_are_not_made_again() -> None:
+def test_rows_with_other_readers_are_not_recomputed() -> None:
     for shared in (False, True):
         order, root = _classifier(shared, 1100)
         blocks = rewritten(order)[root]
@@ -100,13 +100,13 @@ def test_rows_that_others_read_too_are_not_made_again() -> None:
         assert (hidden in blocks.sources) is shared
 
 
-def test_bits_are_those_without_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_attention_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     q, k, v = (tx.asarray(np.random.default_rng(seed).normal(size=(2, 700, 40)).astype(np.float32)) for seed in range(3))
     for causal in (False, True):
-        found = []
+        results = []
         for limit in (1 << 16, 1 << 40):
             monkeypatch.setattr(attention, "BLOCK_BYTES", limit)
             forget()
-            found.append(tx.scaled_dot_product_attention(q, k, v, is_causal=causal).to_numpy().tobytes())
+            results.append(tx.scaled_dot_product_attention(q, k, v, is_causal=causal).to_numpy().tobytes())
         forget()
-        assert found[0] == found[1]
+        assert results[0] == results[1]

@@ -1,4 +1,4 @@
-"""Convolutions, pooling, and other short reductions: a node is what was written, whatever the plan makes of it."""
+"""Convolutions, pooling and other short reductions: the graph keeps one node, however it is planned."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .samples import drawn, kernels
 
 
 def reduction_of(t: tx.Tensor) -> Node:
-    """The one reduction that a result is made of."""
+    """Return the only reduction in the graph of a result."""
     reductions, stack = [], [t.storage.node]
     while stack:
         node = stack.pop()
@@ -53,46 +53,46 @@ PRODUCTS: dict[str, Conv] = {
     "pointwise": ((2, 64, 14, 14), (32, 64, 1, 1), {}),
     "few kernels with stride": ((2, 9, 41, 40), (3, 9, 3, 3), {"stride": 2}),
 }
-EVERY = {**{f"taps: {k}": v for k, v in TAPS.items()}, **{f"apart: {k}": v for k, v in APART.items()}}
-EVERY |= {f"products: {k}": v for k, v in PRODUCTS.items()}
+ALL_CONVOLUTIONS = {**{f"taps: {k}": v for k, v in TAPS.items()}, **{f"apart: {k}": v for k, v in APART.items()}}
+ALL_CONVOLUTIONS |= {f"products: {k}": v for k, v in PRODUCTS.items()}
 
 
-def convolution(x: tx.Tensor, w: tx.Tensor, how: dict[str, int]) -> tx.Tensor:
+def convolution(x: tx.Tensor, w: tx.Tensor, options: dict[str, int]) -> tx.Tensor:
     function: Any = tx.conv1d if x.ndim == 3 else tx.conv2d
     names = {"apart": "dilation"}
-    return function(x, w, **{names.get(k, k): v for k, v in how.items()})  # type: ignore[no-any-return]
+    return function(x, w, **{names.get(k, k): v for k, v in options.items()})  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_a_convolution_is_one_sum_of_products(name: str) -> None:
-    x_shape, w_shape, how = EVERY[name]
+@pytest.mark.parametrize("name", ALL_CONVOLUTIONS)
+def test_convolution_is_one_sum_of_products(name: str) -> None:
+    x_shape, w_shape, options = ALL_CONVOLUTIONS[name]
     x, w = drawn(*x_shape), drawn(*w_shape, seed=1)
-    found = convolution(x, w, how)
-    node = reduction_of(found)
+    result = convolution(x, w, options)
+    node = reduction_of(result)
     (products,) = node.sources
     assert node.op is REDUCTIONS["sum"] and type(products) is Node and products.op is OPS["multiply"]
     assert products.sources[0] is w.storage.node
-    if not how.get("padding"):
+    if not options.get("padding"):
         assert products.sources[1] is x.storage.node
     assert (written_out(node) is not None) == name.startswith("taps")
     assert (written_out(node) is None and kernels_apart(node) is not None) == name.startswith("apart")
-    np.testing.assert_allclose(found, convolved(x.to_numpy(), w.to_numpy(), **how), rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(result, convolved(x.to_numpy(), w.to_numpy(), **options), rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["taps: depthwise", "apart: many channels", "products: small images"])
-def test_bits_of_a_convolution_are_the_same_whenever_it_is_computed(name: str, threads: Callable[[int], None]) -> None:
-    x_shape, w_shape, how = EVERY[name]
+def test_convolution_bits_do_not_depend_on_threads_and_readers(name: str, threads: Callable[[int], None]) -> None:
+    x_shape, w_shape, options = ALL_CONVOLUTIONS[name]
     x, w = drawn(*x_shape), drawn(*w_shape, seed=1)
     threads(1)
-    alone = convolution((x + 1.0).realize(), (w * 2.0).realize(), how).to_numpy()
+    expected = convolution((x + 1.0).realize(), (w * 2.0).realize(), options).to_numpy()
     for count in (1, 2, 3):
         threads(count)
-        late = convolution(x + 1.0, w * 2.0, how)
-        more = late * 3.0
-        tx.realize(more, late)
-        assert (late.to_numpy() == alone).all() and (more.to_numpy() == alone * np.float32(3)).all()
+        pending = convolution(x + 1.0, w * 2.0, options)
+        tripled = pending * 3.0
+        tx.realize(tripled, pending)
+        assert (pending.to_numpy() == expected).all() and (tripled.to_numpy() == expected * np.float32(3)).all()
         shared = tx.asarray((x + 1.0).to_numpy().copy(), copy=False)
-        assert (convolution(shared, w * 2.0, how).to_numpy() == alone).all()
+        assert (convolution(shared, w * 2.0, options).to_numpy() == expected).all()
 
 
 POOLS = [
@@ -105,11 +105,11 @@ POOLS = [
 
 
 @pytest.mark.parametrize(("shape", "kernel", "stride"), POOLS)
-def test_pooling_is_one_reduction(shape: tuple[int, ...], kernel: int, stride: int) -> None:
+def test_pooling_is_one_reduction_and_matches_numpy(shape: tuple[int, ...], kernel: int, stride: int) -> None:
     x = drawn(*shape)
     largest, mean = tx.max_pool2d(x, kernel, stride), tx.avg_pool2d(x, kernel, stride)
-    for found, name in ((largest, "max"), (mean, "sum")):
-        node = reduction_of(found)
+    for result, name in ((largest, "max"), (mean, "sum")):
+        node = reduction_of(result)
         assert node.op is REDUCTIONS[name] and node.sources == (x.storage.node,)
         overlap = stride < kernel
         short = kernel**2 <= 32 and (overlap or x.size >= 1 << 16)
@@ -119,54 +119,54 @@ def test_pooling_is_one_reduction(shape: tuple[int, ...], kernel: int, stride: i
     np.testing.assert_allclose(mean, total / kernel**2, rtol=1e-5, atol=1e-6)
 
 
-def test_pooling_of_other_dtypes() -> None:
+def test_pooling_of_other_dtypes_matches_numpy() -> None:
     values = np.random.default_rng(3).integers(-100, 100, (2, 3, 40, 70))
     for dtype in ("int8", "int64", "float16", "float64"):
         x = values.astype(dtype)
         for kernel, stride in ((2, 2), (3, 1)):
-            found = tx.max_pool2d(tx.asarray(x), kernel, stride)
-            np.testing.assert_array_equal(found, pooled(x, np.maximum, (kernel, kernel), stride))
+            result = tx.max_pool2d(tx.asarray(x), kernel, stride)
+            np.testing.assert_array_equal(result, pooled(x, np.maximum, (kernel, kernel), stride))
             total = pooled(x.astype(np.float64), np.add, (kernel, kernel), stride)
-            found = tx.avg_pool2d(tx.asarray(x), kernel, stride)
-            np.testing.assert_allclose(found, total / kernel**2, rtol=1e-3 if dtype == "float16" else 1e-12, atol=1e-6)
+            result = tx.avg_pool2d(tx.asarray(x), kernel, stride)
+            np.testing.assert_allclose(result, total / kernel**2, rtol=1e-3 if dtype == "float16" else 1e-12, atol=1e-6)
 
 
 @pytest.mark.parametrize("length", [2, 3, 5, 8])
-def test_short_rows_are_written_out(length: int, threads: Callable[[int], None]) -> None:
+def test_short_rows_are_unrolled(length: int, threads: Callable[[int], None]) -> None:
     x = drawn(33_000, length)
     array = x.to_numpy().astype(np.float64)
     for name in ("sum", "max", "min"):
-        found = getattr(tx, name)(x, axis=1)
-        node = found.storage.node
+        result = getattr(tx, name)(x, axis=1)
+        node = result.storage.node
         assert node.op is REDUCTIONS[name] and node.sources == (x.storage.node,)
-        assert name not in kernels(found)[0].split("_")
-        np.testing.assert_allclose(found, getattr(np, name)(array, axis=1), rtol=1e-5, atol=1e-5)
+        assert name not in kernels(result)[0].split("_")
+        np.testing.assert_allclose(result, getattr(np, name)(array, axis=1), rtol=1e-5, atol=1e-5)
     assert kernels(x[:100].sum(axis=1)) == ["sum"]
-    alone = tx.softmax(x).to_numpy()
-    np.testing.assert_allclose(alone, np.exp(array) / np.exp(array).sum(1, keepdims=True), rtol=1e-5)
+    expected = tx.softmax(x).to_numpy()
+    np.testing.assert_allclose(expected, np.exp(array) / np.exp(array).sum(1, keepdims=True), rtol=1e-5)
     for count in (1, 2, 3):
         threads(count)
         powers = tx.exp(x - x.max(axis=1, keepdims=True))
-        found, total = tx.softmax(x), powers.sum(axis=1)
-        tx.realize(total, found)
-        assert (found.to_numpy() == alone).all()
+        result, total = tx.softmax(x), powers.sum(axis=1)
+        tx.realize(total, result)
+        assert (result.to_numpy() == expected).all()
         assert (total.to_numpy() == powers.realize().sum(axis=1).to_numpy()).all()
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "bool", "float16", "complex64"])
-def test_short_rows_of_other_dtypes_keep_their_sums(dtype: str) -> None:
+def test_sums_of_short_rows_of_other_dtypes_match_numpy(dtype: str) -> None:
     values = np.random.default_rng(4).integers(0, 200, (33_000, 3)).astype(dtype)
     x = tx.asarray(values)
-    found = x.sum(axis=1)
+    result = x.sum(axis=1)
     expected = values.astype(np.complex128 if dtype == "complex64" else np.float64).sum(axis=1)
-    assert found.dtype is x[:5].sum(axis=1).dtype
-    np.testing.assert_allclose(found.to_numpy(), expected, rtol=1e-3 if dtype == "float16" else 1e-6)
+    assert result.dtype is x[:5].sum(axis=1).dtype
+    np.testing.assert_allclose(result.to_numpy(), expected, rtol=1e-3 if dtype == "float16" else 1e-6)
     if dtype == "int32":  # products of 32 bits, whose sum has 64
         large = tx.full((33_000, 3), 1 << 30, dtype=tx.int32)
         assert set((large * 1).sum(axis=1).tolist()) == {3 << 30}
 
 
-def test_columns_and_longer_rows_are_not() -> None:
+def test_columns_and_longer_rows_are_not_unrolled() -> None:
     for t in (
         drawn(3, 33_000).sum(axis=0),
         drawn(9000, 9).sum(axis=1),
@@ -180,7 +180,7 @@ def test_columns_and_longer_rows_are_not() -> None:
     np.testing.assert_allclose(a @ b[:, :3], a.to_numpy() @ b.to_numpy()[:, :3], rtol=1e-5, atol=1e-5)
 
 
-def test_what_short_rows_are_made_of_is_never_in_memory() -> None:
+def test_operands_of_unrolled_rows_are_never_stored() -> None:
     a, b, w = drawn(300, 7), drawn(400, 7, seed=1), drawn(7, seed=2)
     for make in (
         lambda: ((a[:, None] - b) ** 2).sum(axis=-1),
@@ -189,13 +189,13 @@ def test_what_short_rows_are_made_of_is_never_in_memory() -> None:
     ):
         make().realize()
         before = tx.memory(reset_peak=True).in_use
-        found = make().realize()
-        assert tx.memory().peak - before < 1.5 * found.nbytes
+        result = make().realize()
+        assert tx.memory().peak - before < 1.5 * result.nbytes
     x, y = a.to_numpy().astype(np.float64)[:, None], b.to_numpy().astype(np.float64)
     np.testing.assert_allclose(((a[:, None] - b) ** 2).sum(axis=-1), ((x - y) ** 2).sum(-1), rtol=1e-5)
-    made = (tx.exp(tx.sin(a[:, None] * b)) * w).sum(axis=-1)
-    np.testing.assert_allclose(made, (np.exp(np.sin(x * y)) * w.to_numpy()).sum(-1), rtol=1e-4, atol=1e-5)
-    far = a + 1.0
+    product = (tx.exp(tx.sin(a[:, None] * b)) * w).sum(axis=-1)
+    np.testing.assert_allclose(product, (np.exp(np.sin(x * y)) * w.to_numpy()).sum(-1), rtol=1e-4, atol=1e-5)
+    expensive = a + 1.0
     for _ in range(40):
-        far = far * 0.5 + 1.0  # more operations than are made anew
-    np.testing.assert_allclose((far[:, None] + b).sum(axis=-1), (2.0 + y + 0 * x).sum(-1), rtol=1e-4, atol=1e-4)
+        expensive = expensive * 0.5 + 1.0  # more operations than are made anew
+    np.testing.assert_allclose((expensive[:, None] + b).sum(axis=-1), (2.0 + y + 0 * x).sum(-1), rtol=1e-4, atol=1e-4)

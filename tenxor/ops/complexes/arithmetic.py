@@ -103,8 +103,8 @@ def isfinite(x: Expr) -> Expr:
 
 # --- quotients --------------------------------------------------------------------------------------------------------
 
-HUGE, SCALE = 2.0**800, 2.0**200  # the magnitude beyond which dividends are scaled, and the factor
-TOP = 2046  # the exponent field of the largest floats
+MAX_UNSCALED, SCALE_FACTOR = 2.0**800, 2.0**200  # the magnitude beyond which dividends are scaled, and the factor
+MAX_EXPONENT_FIELD = 2046  # the exponent field of the largest floats
 
 
 def divide(x: Expr, y: Expr) -> Expr:
@@ -114,50 +114,50 @@ def divide(x: Expr, y: Expr) -> Expr:
     about 1, and the dividend if it is very large or small.
     """
     (a, b), (c, d) = x.args, y.args
-    part = a.dtype
+    dtype = a.dtype
     zero_divisor = call("equal", c, 0.0) & call("equal", d, 0.0)
     by_zero = call("abs", c)
-    real, imag = (_wide_quotient if part is float32 else scaled_quotient)((a, b), (c, d))
+    real, imag = (_wide_quotient if dtype is float32 else scaled_quotient)((a, b), (c, d))
     real, imag = _with_infinities((a, b), (c, d), (real, imag))
     return pair(where(zero_divisor, a / by_zero, real), where(zero_divisor, b / by_zero, imag))
 
 
 def _wide_quotient(x: Two, y: Two) -> Two:
-    a, b, c, d = (cast(part, float64) for part in (*x, *y))
-    size = c * c + d * d
-    return cast((a * c + b * d) / size, float32), cast((b * c - a * d) / size, float32)
+    a, b, c, d = (cast(component, float64) for component in (*x, *y))
+    squared_norm = c * c + d * d
+    return cast((a * c + b * d) / squared_norm, float32), cast((b * c - a * d) / squared_norm, float32)
 
 
 def scaled_quotient(x: Two, y: Two) -> Two:
     (a, b), (c, d) = x, y
     scale = _reciprocal_power(call("maximum", call("abs", c), call("abs", d)))
     c, d = c * scale, d * scale
-    size = c * c + d * d
+    squared_norm = c * c + d * d
     largest = call("maximum", call("abs", a), call("abs", b))
-    down, up = largest > HUGE, largest < 1 / HUGE
-    one = Const(1.0, float64)
-    before = where(down, 1 / SCALE, where(up, SCALE, one))
-    after = where(down, SCALE, where(up, 1 / SCALE, one))
-    a, b = a * before, b * before
-    return (a * c + b * d) / size * scale * after, (b * c - a * d) / size * scale * after
+    is_huge, is_tiny = largest > MAX_UNSCALED, largest < 1 / MAX_UNSCALED
+    unit = Const(1.0, float64)
+    scale_before = where(is_huge, 1 / SCALE_FACTOR, where(is_tiny, SCALE_FACTOR, unit))
+    scale_after = where(is_huge, SCALE_FACTOR, where(is_tiny, 1 / SCALE_FACTOR, unit))
+    a, b = a * scale_before, b * scale_before
+    return (a * c + b * d) / squared_norm * scale * scale_after, (b * c - a * d) / squared_norm * scale * scale_after
 
 
 def _reciprocal_power(x: Expr) -> Expr:
     """Return a power of two by which a positive float64 becomes about 1, or the nearest to this that a float64 can express."""
     field = cast(call("bitwise_right_shift", call("float_to_bits", x), 52), int64)
-    wanted = call("maximum", TOP - field, 1)
-    wanted = call("minimum", wanted, TOP)
-    return call("bits_to_float", call("bitwise_left_shift", cast(wanted, uint64), 52))
+    exponent = call("maximum", MAX_EXPONENT_FIELD - field, 1)
+    exponent = call("minimum", exponent, MAX_EXPONENT_FIELD)
+    return call("bits_to_float", call("bitwise_left_shift", cast(exponent, uint64), 52))
 
 
 def _with_infinities(x: Two, y: Two, quotient: Two) -> Two:
     """Return the quotient, corrected where just one of the two numbers is infinite: an infinity, or zeros."""
-    over = _is_infinite(x) & _is_finite(y)
-    under = _is_finite(x) & _is_infinite(y)
-    a, b = (where(over, infinite_unit(part), part) for part in x)
-    c, d = (where(under, infinite_unit(part), part) for part in y)
-    found = a * c + b * d, b * c - a * d
-    real, imag = (where(over, part * inf, where(under, part * 0.0, q)) for part, q in zip(found, quotient, strict=True))
+    is_infinite = _is_infinite(x) & _is_finite(y)
+    is_zero = _is_finite(x) & _is_infinite(y)
+    a, b = (where(is_infinite, infinite_unit(component), component) for component in x)
+    c, d = (where(is_zero, infinite_unit(component), component) for component in y)
+    products = a * c + b * d, b * c - a * d
+    real, imag = (where(is_infinite, p * inf, where(is_zero, p * 0.0, q)) for p, q in zip(products, quotient, strict=True))
     return real, imag
 
 

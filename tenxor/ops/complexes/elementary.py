@@ -64,7 +64,8 @@ def size_of(x: Expr) -> Expr:
 
 # --- powers of e ------------------------------------------------------------------------------------------------------
 
-LARGE, SHIFT = 709.0, 600.0  # from LARGE on, exp is a product with exp(SHIFT): a cosine may bring it back into range
+# From MAX_UNSHIFTED_EXPONENT on, exp is a product with exp(EXPONENT_SHIFT): a cosine may bring it back into range.
+MAX_UNSHIFTED_EXPONENT, EXPONENT_SHIFT = 709.0, 600.0
 
 
 def _powers(name: str, large: float, shift: float, scale: float) -> Callable[[Expr, Expr, Two], Two]:
@@ -72,20 +73,20 @@ def _powers(name: str, large: float, shift: float, scale: float) -> Callable[[Ex
     `b` is.
     """
 
-    def formula(a: Expr, b: Expr, turn: Two) -> Two:
+    def formula(a: Expr, b: Expr, cos_sin: Two) -> Two:
         is_large = a > large
-        size = call(name, where(is_large, (a - shift) * 0.5, a))
-        again, back = where(is_large, size, number(1.0)), where(is_large, scale, number(1.0))
-        real, imag = size * turn[0] * again * back, size * turn[1] * again * back
-        nowhere = call("logical_not", finite(b))
-        real = where(nowhere & call("isinf", a), where(a > 0, a, number(0.0)), real)
-        imag = where(nowhere & call("equal", a, -inf), with_sign(0.0, b), imag)
+        factor = call(name, where(is_large, (a - shift) * 0.5, a))
+        second_factor, unshift = where(is_large, factor, number(1.0)), where(is_large, scale, number(1.0))
+        real, imag = factor * cos_sin[0] * second_factor * unshift, factor * cos_sin[1] * second_factor * unshift
+        no_angle = call("logical_not", finite(b))
+        real = where(no_angle & call("isinf", a), where(a > 0, a, number(0.0)), real)
+        imag = where(no_angle & call("equal", a, -inf), with_sign(0.0, b), imag)
         return real, where(call("equal", b, 0.0), b, imag)
 
     return formula
 
 
-_power_of_e = _powers("exp", LARGE, SHIFT, _exp(SHIFT))
+_power_of_e = _powers("exp", MAX_UNSHIFTED_EXPONENT, EXPONENT_SHIFT, _exp(EXPONENT_SHIFT))
 _power_of_2 = _powers("exp2", 1023.0, 1000.0, 2.0**1000)
 
 
@@ -100,45 +101,45 @@ def exp2_parts(a: Expr, b: Expr) -> Two:
     The angle b log(2) is the sum of three numbers, and the result is rotated by each. This has about the needed digits for b up to 2**106;
     beyond, only the magnitude is right.
     """
-    middle, rest = _two_sum(_two_product(b, LN_2), b * LN_2_LOW)
-    angles = b * LN_2, middle, rest + _two_product(b, LN_2_LOW) + b * LN_2_LEAST
-    turns = [(call("cos", angle), call("sin", angle)) for angle in angles]
-    return _power_of_2(a, b, _product(_product(turns[0], turns[1]), turns[2]))
+    middle, low = _two_sum(_product_error(b, LN_2), b * LN_2_LOW)
+    angles = b * LN_2, middle, low + _product_error(b, LN_2_LOW) + b * LN_2_LEAST
+    rotations = [(call("cos", angle), call("sin", angle)) for angle in angles]
+    return _power_of_2(a, b, _product(_product(rotations[0], rotations[1]), rotations[2]))
 
 
 def expm1_parts(a: Expr, b: Expr) -> Two:
     """Return e to the power a + bi, minus 1: accurate near 0."""
     real, imag = exp_parts(a, b)
-    half = call("sin", b * 0.5)
-    near = call("expm1", a) * call("cos", b) - 2.0 * half * half
-    near = near + 0.0  # C99 has 0 for -0, too
-    return where((size_of(a) < 40.0) & finite(b), near, real - 1.0), imag
+    half_sine = call("sin", b * 0.5)
+    real_near_0 = call("expm1", a) * call("cos", b) - 2.0 * half_sine * half_sine
+    real_near_0 = real_near_0 + 0.0  # C99 has 0 for -0, too
+    return where((size_of(a) < 40.0) & finite(b), real_near_0, real - 1.0), imag
 
 
-def _hyperbolic(a: Expr) -> tuple[Expr, Expr, Two]:
+def _scaled_cosh_sinh(a: Expr) -> tuple[Expr, Expr, Two]:
     """Return cosh and sinh, each to be multiplied by two further factors, so that they do not overflow before the final product does."""
     size = size_of(a)
-    is_large = size > LARGE
-    root = call("exp", (size - SHIFT) * 0.5)
-    again, back = where(is_large, root, number(1.0)), where(is_large, _exp(SHIFT) / 2, number(1.0))
-    return where(is_large, root, call("cosh", a)), where(is_large, with_sign(root, a), call("sinh", a)), (again, back)
+    is_large = size > MAX_UNSHIFTED_EXPONENT
+    root = call("exp", (size - EXPONENT_SHIFT) * 0.5)
+    second_factor, unshift = where(is_large, root, number(1.0)), where(is_large, _exp(EXPONENT_SHIFT) / 2, number(1.0))
+    return where(is_large, root, call("cosh", a)), where(is_large, with_sign(root, a), call("sinh", a)), (second_factor, unshift)
 
 
 def sinh_parts(a: Expr, b: Expr) -> Two:
     """Return the hyperbolic sine."""
-    cosh, sinh, (again, back) = _hyperbolic(a)
-    nowhere = call("logical_not", finite(b))
-    at_edge = nowhere & (call("equal", a, 0.0) | call("isinf", a))
-    real = where(at_edge, a, sinh * call("cos", b) * again * back)
-    return real, where(call("equal", b, 0.0), b, cosh * call("sin", b) * again * back)
+    cosh, sinh, (second_factor, unshift) = _scaled_cosh_sinh(a)
+    no_angle = call("logical_not", finite(b))
+    keeps_real = no_angle & (call("equal", a, 0.0) | call("isinf", a))
+    real = where(keeps_real, a, sinh * call("cos", b) * second_factor * unshift)
+    return real, where(call("equal", b, 0.0), b, cosh * call("sin", b) * second_factor * unshift)
 
 
 def cosh_parts(a: Expr, b: Expr) -> Two:
     """Return the hyperbolic cosine."""
-    cosh, sinh, (again, back) = _hyperbolic(a)
-    nowhere = call("logical_not", finite(b))
-    real = where(nowhere & call("isinf", a), inf, cosh * call("cos", b) * again * back)
-    imag = where(nowhere & call("equal", a, 0.0), a, sinh * call("sin", b) * again * back)
+    cosh, sinh, (second_factor, unshift) = _scaled_cosh_sinh(a)
+    no_angle = call("logical_not", finite(b))
+    real = where(no_angle & call("isinf", a), inf, cosh * call("cos", b) * second_factor * unshift)
+    imag = where(no_angle & call("equal", a, 0.0), a, sinh * call("sin", b) * second_factor * unshift)
     return real, where(call("equal", b, 0.0), b * with_sign(1.0, a), imag)
 
 
@@ -150,11 +151,11 @@ def tanh_parts(a: Expr, b: Expr) -> Two:
     slope = 1.0 + tan * tan
     divisor = 1.0 + slope * sinh * sinh
     real = slope * call("sqrt", 1.0 + sinh * sinh) * sinh / divisor
-    far = 4.0 * call("sin", b) * call("cos", b) * call("exp", -2.0 * size)
-    far = where(call("isinf", a), with_sign(0.0, b), far)  # as in C99, whatever the sign of sin(2 b)
-    one = where(finite(b) | call("isinf", a), with_sign(1.0, a), number(nan))
-    real = where(is_large, one, where(call("equal", a, 0.0), a, real))
-    return real, where(call("equal", b, 0.0), b, where(is_large, far, tan / divisor))
+    large_imag = 4.0 * call("sin", b) * call("cos", b) * call("exp", -2.0 * size)
+    large_imag = where(call("isinf", a), with_sign(0.0, b), large_imag)  # as in C99, whatever the sign of sin(2 b)
+    large_real = where(finite(b) | call("isinf", a), with_sign(1.0, a), number(nan))
+    real = where(is_large, large_real, where(call("equal", a, 0.0), a, real))
+    return real, where(call("equal", b, 0.0), b, where(is_large, large_imag, tan / divisor))
 
 
 def cos_parts(a: Expr, b: Expr) -> Two:
@@ -173,7 +174,7 @@ def sign_parts(a: Expr, b: Expr) -> Two:
     largest = call("maximum", size_of(a), size_of(b))
     scale = where(largest > 2.0**1000, 2.0**-100, where(largest < 2.0**-900, 2.0**200, number(1.0)))
     one_infinite = call("isinf", largest) & call("not_equal", call("isinf", a), call("isinf", b))
-    x, y = (where(one_infinite, infinite_unit(part), part * scale) for part in (a, b))
+    x, y = (where(one_infinite, infinite_unit(component), component * scale) for component in (a, b))
     size, is_zero = call("hypot", x, y), call("equal", largest, 0.0)
     return where(is_zero, 0.0, x / size), where(is_zero, 0.0, y / size)
 
@@ -181,20 +182,20 @@ def sign_parts(a: Expr, b: Expr) -> Two:
 def sqrt_parts(a: Expr, b: Expr) -> Two:
     """Return the square root with a real part of at least 0."""
     largest = call("maximum", size_of(a), size_of(b))
-    down, up = largest > 2.0**1000, largest < 2.0**-900
-    before = where(down, 2.0**-4, where(up, 2.0**200, number(1.0)))
-    after = where(down, 2.0**2, where(up, 2.0**-100, number(1.0)))
-    x, y = a * before, b * before
-    one = call("sqrt", (size_of(x) + call("hypot", x, y)) * 0.5)
-    other = size_of(y) / (2.0 * one)
-    right = call("greater_equal", a, 0.0)
-    is_zero, beside = call("equal", largest, 0.0), call("isinf", b)
-    real = where(is_zero, 0.0, where(beside, inf, where(right, one, other) * after))
-    imag = with_sign(where(right, other, one) * after, b)
-    return real, where(is_zero | beside, b, imag)
+    is_huge, is_tiny = largest > 2.0**1000, largest < 2.0**-900
+    scale_before = where(is_huge, 2.0**-4, where(is_tiny, 2.0**200, number(1.0)))
+    scale_after = where(is_huge, 2.0**2, where(is_tiny, 2.0**-100, number(1.0)))
+    x, y = a * scale_before, b * scale_before
+    larger = call("sqrt", (size_of(x) + call("hypot", x, y)) * 0.5)
+    smaller = size_of(y) / (2.0 * larger)
+    is_right_half = call("greater_equal", a, 0.0)
+    is_zero, imag_infinite = call("equal", largest, 0.0), call("isinf", b)
+    real = where(is_zero, 0.0, where(imag_infinite, inf, where(is_right_half, larger, smaller) * scale_after))
+    imag = with_sign(where(is_right_half, smaller, larger) * scale_after, b)
+    return real, where(is_zero | imag_infinite, b, imag)
 
 
-def _halves(x: Expr) -> Two:
+def _split_digits(x: Expr) -> Two:
     """Return a number as the sum of two numbers of half as many digits (Dekker, "A floating-point technique for extending the available
     precision", 1971).
     """
@@ -205,59 +206,59 @@ def _halves(x: Expr) -> Two:
 
 def _two_square(x: Expr) -> Two:
     """Return a square and its rounding error."""
-    high, low = _halves(x)
+    high, low = _split_digits(x)
     square = x * x
     return square, ((high * high - square) + 2.0 * high * low) + low * low
 
 
-def _two_product(x: Expr, y: float) -> Expr:
+def _product_error(x: Expr, y: float) -> Expr:
     """Return the rounding error of a product with a constant; 0 for large numbers."""
-    (high, low), shifted = _halves(x), 134217729.0 * y
-    above = shifted - (shifted - y)
-    below = y - above
-    rest = ((high * above - x * y) + (high * below + low * above)) + low * below
-    return where(size_of(x) < 2.0**900, rest, 0.0)
+    (high, low), shifted = _split_digits(x), 134217729.0 * y
+    y_high = shifted - (shifted - y)
+    y_low = y - y_high
+    error = ((high * y_high - x * y) + (high * y_low + low * y_high)) + low * y_low
+    return where(size_of(x) < 2.0**900, error, 0.0)
 
 
 def _two_sum(x: Expr, y: Expr) -> Two:
     """Return a sum and its rounding error."""
     total = x + y
-    part = total - x
-    return total, (x - (total - part)) + (y - part)
+    y_rounded = total - x
+    return total, (x - (total - y_rounded)) + (y - y_rounded)
 
 
-def _added(x: Expr, y: Expr, z: Expr, rest: Expr) -> Expr:
+def _sum_compensated(x: Expr, y: Expr, z: Expr, w: Expr) -> Expr:
     """Return the sum of all four numbers, rounded about once."""
-    one, first = _two_sum(x, y)
-    two, second = _two_sum(one, z)
-    return two + (first + second + rest)
+    partial, partial_error = _two_sum(x, y)
+    total, total_error = _two_sum(partial, z)
+    return total + (partial_error + total_error + w)
 
 
-def _logarithm_of_size(name: str, a: Expr, b: Expr) -> Expr:
+def _log_of_magnitude(name: str, a: Expr, b: Expr) -> Expr:
     """Return the logarithm of hypot(a, b), to the base of the named real logarithm."""
     largest = call("maximum", size_of(a), size_of(b))
-    down, up = largest > 2.0**1000, largest < 2.0**-900
-    scale = where(down, 2.0**-100, where(up, 2.0**200, number(1.0)))
-    of_two = {"log": LN_2, "log2": 1.0, "log10": _log10(2.0)}[name]
-    back = where(down, 100 * of_two, where(up, -200 * of_two, number(0.0)))
-    return call(name, call("hypot", a * scale, b * scale)) + back
+    is_huge, is_tiny = largest > 2.0**1000, largest < 2.0**-900
+    scale = where(is_huge, 2.0**-100, where(is_tiny, 2.0**200, number(1.0)))
+    log_of_2 = {"log": LN_2, "log2": 1.0, "log10": _log10(2.0)}[name]
+    unscale = where(is_huge, 100 * log_of_2, where(is_tiny, -200 * log_of_2, number(0.0)))
+    return call(name, call("hypot", a * scale, b * scale)) + unscale
 
 
-def _near_one(excess: Expr, name: str) -> Expr:
+def _log_near_one(excess: Expr, name: str) -> Expr:
     """Return the logarithm of a magnitude whose square is 1 + `excess`."""
     return call("log1p", excess) * (0.5 * {"log": 1.0, "log2": LOG2_E, "log10": LOG10_E}[name])
 
 
 def _logarithm(name: str) -> Callable[[Expr, Expr], Two]:
-    turn = {"log": 1.0, "log2": LOG2_E, "log10": LOG10_E}[name]
+    angle_factor = {"log": 1.0, "log2": LOG2_E, "log10": LOG10_E}[name]
 
     def formula(a: Expr, b: Expr) -> Two:
         large, small = call("maximum", size_of(a), size_of(b)), call("minimum", size_of(a), size_of(b))
-        (one, one_rest), (other, other_rest) = _two_square(large), _two_square(small)
-        excess = _added(one, number(-1.0), other, one_rest + other_rest)
+        (large_square, large_error), (small_square, small_error) = _two_square(large), _two_square(small)
+        excess = _sum_compensated(large_square, number(-1.0), small_square, large_error + small_error)
         is_near = (large > 0.5) & (large < 2.0) & (excess > -0.7)
-        real = where(is_near, _near_one(excess, name), _logarithm_of_size(name, a, b))
-        return real, call("atan2", b, a) * turn if turn != 1 else call("atan2", b, a)
+        real = where(is_near, _log_near_one(excess, name), _log_of_magnitude(name, a, b))
+        return real, call("atan2", b, a) * angle_factor if angle_factor != 1 else call("atan2", b, a)
 
     formula.__doc__ = "The logarithm, with its imaginary part from -pi to pi (of base e)."
     return formula
@@ -270,16 +271,16 @@ log10_parts = _logarithm("log10")
 
 def log1p_parts(a: Expr, b: Expr) -> Two:
     """Return the logarithm of 1 + a + bi, accurate near 0."""
-    (one, one_rest), (other, other_rest) = _two_square(a), _two_square(b)
-    excess = _added(2.0 * a, one, other, one_rest + other_rest)
+    (a_square, a_error), (b_square, b_error) = _two_square(a), _two_square(b)
+    excess = _sum_compensated(2.0 * a, a_square, b_square, a_error + b_error)
     is_near = (size_of(a) < 4.0) & (size_of(b) < 4.0) & (excess > -0.7) & (excess < 3.0)
-    real = where(is_near, _near_one(excess, "log"), _logarithm_of_size("log", 1.0 + a, b))
+    real = where(is_near, _log_near_one(excess, "log"), _log_of_magnitude("log", 1.0 + a, b))
     return real, call("atan2", b, 1.0 + a)
 
 
 # --- powers -----------------------------------------------------------------------------------------------------------
 
-WHOLE = 7  # bits of an integer exponent for which powers are computed as products
+INTEGER_POWER_BITS = 7  # bits of an integer exponent for which powers are computed as products
 
 
 def pow(x: Expr, y: Expr) -> Expr:
@@ -287,55 +288,55 @@ def pow(x: Expr, y: Expr) -> Expr:
 
     A power of 0 is 0 where the real part of y is positive, 1 where y is 0, else NaN: as in C, and as limits say.
     """
-    part = x.args[0].dtype
+    dtype = x.args[0].dtype
     a, b, c, d = (cast(p, float64) for p in (*x.args, *y.args))
     log_size, angle = log_parts(a, b)
     real, imag = exp_parts(c * log_size - d * angle, c * angle + d * log_size)
-    of_real, is_small = call("equal", d, 0.0), size_of(c) < float(1 << WHOLE)
-    is_whole = of_real & is_small & call("equal", call("trunc", c), c)
-    product = _whole_power(a, b, cast(where(is_whole, c, number(0.0)), int64))
+    is_real, is_small = call("equal", d, 0.0), size_of(c) < float(1 << INTEGER_POWER_BITS)
+    is_integer = is_real & is_small & call("equal", call("trunc", c), c)
+    product = _integer_power(a, b, cast(where(is_integer, c, number(0.0)), int64))
     is_zero = call("equal", a, 0.0) & call("equal", b, 0.0)
-    of_zero = where(c > 0, 0.0, number(nan))
-    one = of_real & call("equal", c, 0.0)
-    written_out = is_whole & ((finite(product[0]) & finite(product[1])) | call("logical_not", finite(a) & finite(b)))
-    real, imag = (where(written_out, p, q) for p, q in zip(product, (real, imag), strict=True))
-    real = where(one, 1.0, where(is_zero, of_zero, real))
-    imag = where(one, 0.0, where(is_zero, of_zero, imag))
-    return pair(cast(real, part), cast(imag, part))
+    power_of_zero = where(c > 0, 0.0, number(nan))
+    is_one = is_real & call("equal", c, 0.0)
+    use_product = is_integer & ((finite(product[0]) & finite(product[1])) | call("logical_not", finite(a) & finite(b)))
+    real, imag = (where(use_product, p, q) for p, q in zip(product, (real, imag), strict=True))
+    real = where(is_one, 1.0, where(is_zero, power_of_zero, real))
+    imag = where(is_one, 0.0, where(is_zero, power_of_zero, imag))
+    return pair(cast(real, dtype), cast(imag, dtype))
 
 
 def logaddexp(x: Expr, y: Expr) -> Expr:
     """Return log(exp(x) + exp(y)), its principal value: the operand with the larger real part, plus log1p(exp(difference of the other to
     it)).
     """
-    part = x.args[0].dtype
+    dtype = x.args[0].dtype
     a, b, c, d = (cast(p, float64) for p in (*x.args, *y.args))
     is_first = call("greater_equal", a, c)
-    (high, turn), (low, other_turn) = [(where(is_first, p, r), where(is_first, q, s)) for p, q, r, s in ((a, b, c, d), (c, d, a, b))]
-    more, angle = log1p_parts(*exp_parts(low - high, other_turn - turn))
+    (high, high_angle), (low, low_angle) = [(where(is_first, p, r), where(is_first, q, s)) for p, q, r, s in ((a, b, c, d), (c, d, a, b))]
+    log_excess, angle = log1p_parts(*exp_parts(low - high, low_angle - high_angle))
     equal_infinities = call("equal", high, low) & call("isinf", high)
-    real = where(equal_infinities, high, high + more)
-    imag = where(equal_infinities, turn, turn + angle)
+    real = where(equal_infinities, high, high + log_excess)
+    imag = where(equal_infinities, high_angle, high_angle + angle)
     imag = imag - call("round", imag * (0.5 / pi)) * (2.0 * pi)
-    return pair(cast(real, part), cast(imag, part))
+    return pair(cast(real, dtype), cast(imag, dtype))
 
 
-def _whole_power(a: Expr, b: Expr, n: Expr) -> Two:
+def _integer_power(a: Expr, b: Expr, n: Expr) -> Two:
     """Return a power by repeated squaring."""
     count = call("abs", n)
-    found: Two = number(1.0), number(0.0)
+    result: Two = number(1.0), number(0.0)
     factor: Two = a, b
-    started: Expr = Const(False, boolean)
-    for bit in range(WHOLE):
+    is_started: Expr = Const(False, boolean)
+    for bit in range(INTEGER_POWER_BITS):
         if bit:
             factor = _product(factor, factor)
-        wanted = call("not_equal", call("bitwise_and", count, 1 << bit), 0)
-        product = _product(found, factor)
-        further = [where(started, p, f) for p, f in zip(product, factor, strict=True)]
-        found = where(wanted, further[0], found[0]), where(wanted, further[1], found[1])
-        started = started | wanted
-    below = scaled_quotient((number(1.0), number(0.0)), found)
-    return where(n < 0, below[0], found[0]), where(n < 0, below[1], found[1])
+        is_set = call("not_equal", call("bitwise_and", count, 1 << bit), 0)
+        product = _product(result, factor)
+        extended = [where(is_started, p, f) for p, f in zip(product, factor, strict=True)]
+        result = where(is_set, extended[0], result[0]), where(is_set, extended[1], result[1])
+        is_started = is_started | is_set
+    reciprocal = scaled_quotient((number(1.0), number(0.0)), result)
+    return where(n < 0, reciprocal[0], result[0]), where(n < 0, reciprocal[1], result[1])
 
 
 def _product(x: Two, y: Two) -> Two:

@@ -15,7 +15,7 @@ def pair(real: Expr, imag: Expr) -> Pair:
 
 def has_complex(e: Expr) -> bool:
     """Return whether any subexpression is a complex number, or an operation with complex numbers in its formula."""
-    return any(part.dtype.is_complex or (isinstance(part, Call) and part.op.in_complex) for part in walk(e))
+    return any(subexpr.dtype.is_complex or (isinstance(subexpr, Call) and subexpr.op.in_complex) for subexpr in walk(e))
 
 
 def converted(x: Expr, dtype: DType) -> Expr:
@@ -35,26 +35,26 @@ def applied(op: Op, args: Sequence[Expr], dtype: DType) -> Expr:
     """Return `op` on operands that are real or `Pair`s, with a result of `dtype`, as a real expression or a `Pair`."""
     if op.name == "cast":
         return converted(args[0], dtype)
-    wanted, result = op.rule(op.name, tuple(x.dtype for x in args))
-    args = [converted(x, d) for x, d in zip(args, wanted, strict=True)]
-    if not (op.in_complex or result.is_complex or any(d.is_complex for d in wanted)):
+    operand_dtypes, result = op.rule(op.name, tuple(x.dtype for x in args))
+    args = [converted(x, d) for x, d in zip(args, operand_dtypes, strict=True)]
+    if not (op.in_complex or result.is_complex or any(d.is_complex for d in operand_dtypes)):
         return Call(op, tuple(args), result)
     if op.parts is not None:
         return op.parts(*args)
     assert op.formula is not None, f"{op} has no formula for complex numbers"
-    names = [Arg(k, d) for k, d in enumerate(wanted)]
-    return in_parts(op.formula(*names), dict(zip(names, args, strict=True)))
+    parameters = [Arg(k, d) for k, d in enumerate(operand_dtypes)]
+    return in_parts(op.formula(*parameters), dict(zip(parameters, args, strict=True)))
 
 
-def in_parts(formula: Expr, given: Mapping[Expr, Expr]) -> Expr:
-    """Return a formula as a real expression or a `Pair`. `given` maps the arguments of the formula to real expressions or `Pair`s."""
-    found = dict(given)
-    for e in missing(formula, found):
+def in_parts(formula: Expr, arguments: Mapping[Expr, Expr]) -> Expr:
+    """Return a formula as a real expression or a `Pair`. `arguments` maps the arguments of the formula to real expressions or `Pair`s."""
+    results = dict(arguments)
+    for e in missing(formula, results):
         if isinstance(e, Call):
-            found[e] = applied(e.op, [found[a] for a in e.args], e.dtype)
+            results[e] = applied(e.op, [results[a] for a in e.args], e.dtype)
         elif isinstance(e, Const) and e.dtype.is_complex:
             value = complex(e.value)
-            found[e] = pair(Const(value.real, e.dtype.part), Const(value.imag, e.dtype.part))
+            results[e] = pair(Const(value.real, e.dtype.part), Const(value.imag, e.dtype.part))
         else:
-            found[e] = e.with_args(tuple([found[a] for a in e.args]))
-    return found[formula]
+            results[e] = e.with_args(tuple([results[a] for a in e.args]))
+    return results[formula]

@@ -10,7 +10,7 @@ from ..expr import Arg, DTypes, Expr, Exprs, Pair
 from ..reductions import Reduction
 from .pairs import converted, has_complex, in_parts
 
-MOST = 1 << 10  # entries of the cache of split reductions
+MAX_CACHED_SPLITS = 1 << 10  # entries of the cache of split reductions
 Join = Callable[[Exprs, Exprs], Exprs]
 
 
@@ -19,48 +19,48 @@ def split(reduction: Reduction, dtype: DType) -> Reduction:
     return _split(reduction, dtype)
 
 
-@lru_cache(maxsize=MOST)
+@lru_cache(maxsize=MAX_CACHED_SPLITS)
 def _split(r: Reduction, dtype: DType) -> Reduction:
     """Return the split reduction; cached, so that equal arguments give one object and its kernels are reused."""
     states = r.states(dtype)
-    one, position = Arg(0, dtype), Arg(1, int64)
-    element = r.lift(one, position, states)
+    value, position = Arg(0, dtype), Arg(1, int64)
+    element = r.lift(value, position, states)
     left = [Arg(k, d) for k, d in enumerate(states)]
 
-    def joins(join: Join, after: DTypes) -> tuple[list[Arg], Exprs]:
+    def joins(join: Join, operand_dtypes: DTypes) -> tuple[list[Arg], Exprs]:
         """Return the arguments that follow the states, and the expressions of the states after `join`."""
-        right = [Arg(k, d) for k, d in enumerate(after, start=len(states))]
+        right = [Arg(k, d) for k, d in enumerate(operand_dtypes, start=len(states))]
         return right, join(tuple(left), tuple(right))
 
     lifted = tuple([e.dtype for e in element])  # the second operands of `follow`; those of `combine` are states
-    ways = [(join, after) for join, after in ((r.combine, states), (r.follow, lifted)) if join is not None]
-    every = [*element, *(e for join, after in ways for e in joins(join, after)[1])]
-    if not any(map(has_complex, (one, *every))):
+    variants = [(join, operand_dtypes) for join, operand_dtypes in ((r.combine, states), (r.follow, lifted)) if join is not None]
+    expressions = [*element, *(e for join, operand_dtypes in variants for e in joins(join, operand_dtypes)[1])]
+    if not any(map(has_complex, (value, *expressions))):
         return r
-    whole = _Whole(states)
+    state_pairs = _StatePairs(states)
 
-    def join_of(join: Join | None, after: DTypes) -> Join | None:
+    def join_of(join: Join | None, operand_dtypes: DTypes) -> Join | None:
         if join is None:
             return None
-        right, formulas = joins(join, after)
+        right, formulas = joins(join, operand_dtypes)
 
         def joined(a: Exprs, b: Exprs) -> Exprs:
-            given: dict[Expr, Expr] = dict(zip([*left, *right], [*whole.of(a), *_Whole(after).of(b)], strict=True))
-            return _flat([in_parts(e, given) for e in formulas])
+            arguments: dict[Expr, Expr] = dict(zip([*left, *right], [*state_pairs.of(a), *_StatePairs(operand_dtypes).of(b)], strict=True))
+            return _flat([in_parts(e, arguments) for e in formulas])
 
         return joined
 
-    def finish(parts: Exprs, result: DType) -> Expr:
-        found = whole.of(parts)
+    def finish(components: Exprs, result: DType) -> Expr:
+        pairs = state_pairs.of(components)
         if r.finish is None:
-            return found[-1]
-        return in_parts(r.finish(tuple(left), result), dict(zip(left, found, strict=True)))
+            return pairs[-1]
+        return in_parts(r.finish(tuple(left), result), dict(zip(left, pairs, strict=True)))
 
     return Reduction(
         r.name,
         lambda d: tuple([p for s in states for p in ((s.part,) * 2 if s.is_complex else (s,))]),
         lambda _: _flat([in_parts(e, {}) for e in r.identity(states)]),
-        lambda x, at, _: _flat([in_parts(e, {one: converted(x, dtype), position: at}) for e in element]),
+        lambda x, i, _: _flat([in_parts(e, {value: converted(x, dtype), position: i}) for e in element]),
         join_of(r.combine, states),
         r.result,
         has_identity=r.has_identity,
@@ -70,17 +70,17 @@ def _split(r: Reduction, dtype: DType) -> Reduction:
     )
 
 
-class _Whole:
+class _StatePairs:
     """A converter of the real parts of states to the states, in which complex ones are `Pair`s."""
 
     def __init__(self, states: DTypes) -> None:
         self.states = states
 
-    def of(self, parts: Exprs) -> list[Expr]:
+    def of(self, components: Exprs) -> list[Expr]:
         """Return the states with these parts."""
-        rest: Iterator[Expr] = iter(parts)
-        return [Pair(next(rest), next(rest), s) if s.is_complex else next(rest) for s in self.states]
+        remaining: Iterator[Expr] = iter(components)
+        return [Pair(next(remaining), next(remaining), s) if s.is_complex else next(remaining) for s in self.states]
 
 
 def _flat(states: list[Expr]) -> Exprs:
-    return tuple([part for s in states for part in (s.args if isinstance(s, Pair) else (s,))])
+    return tuple([component for s in states for component in (s.args if isinstance(s, Pair) else (s,))])
