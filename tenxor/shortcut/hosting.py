@@ -76,11 +76,11 @@ def hears(*heard: Any) -> None:
 def made_in_place(
     how: InPlace, tensors: Sequence[Tensor], operands: Sequence[Tensor], results: Sequence[Tensor], found: Any, numbers: Sequence[Any] = ()
 ) -> Made | None:
-    """Return the result template for a direct call; None if no direct call can compute the results.
+    """Return the result template for a direct call (of a C function on our memory); None if no direct call can compute the results.
 
-    `how` describes the computation of `results` from `operands`, `tensors` are the tensor arguments of the recorded call, and `found` is
-    its result: None is returned if `found` is anything but the results or views of all their elements. `numbers` are the scalar arguments
-    of the call; the value searched for by `searchsorted` may be the only one of them.
+    `how` describes the computation of `results` from `operands`, as reported. `tensors` are the tensor arguments of the recorded call, and
+    `found` is its result: None is returned if `found` is anything but the results or views of all their elements. `numbers` are the scalar
+    arguments of the call; the value searched for by `searchsorted` may be the only one of them.
     """
     parts, lying = parts_of(found, results), how_they_lie(how, tensors, operands, numbers)
     if parts is None or lying is None:
@@ -199,9 +199,9 @@ def kind_of(found: Any) -> Callable[[tuple[Any, ...]], Any] | None:
 
 
 def turned(compute: Callable[..., Any], places: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Any]:
-    """Return `compute` as a function of arrays in another order and with other shapes.
+    """Return a function that calls `compute` with its arrays reordered and reshaped.
 
-    Argument k of `compute` is array `places[k]`, reshaped to `shapes[k]`.
+    Argument k of `compute` is array `places[k]` of the new function's arguments, reshaped to `shapes[k]`.
     """
     return lambda *arrays: compute(*[arrays[k].reshape(shape) for k, shape in zip(places, shapes, strict=True)])
 
@@ -222,14 +222,15 @@ def place_of(x: Any, tensors: Sequence[Tensor]) -> int | None:
 
 
 def numbers_of(given: Sequence[Any]) -> list[Any]:
-    """Return the Python floats and integers among some arguments, without booleans."""
+    """Return the Python floats and integers among the arguments `given`, in order and without booleans."""
     return [x for x in given if type(x) in (float, int)]
 
 
 def key_of_made(key: tuple[Any, ...], given: Sequence[Any], made: Made) -> tuple[Any, ...]:
     """Return the cache key for a result template, with the scalar argument replaced by its type if the template fits every scalar.
 
-    `key` is the key with the scalar itself, and `given` are the arguments after the first.
+    `key` is the key with the scalar itself: one item for each of `given`, the arguments after the first, and maybe more. The template fits
+    every scalar if `made.number` is not None.
     """
     if made.number is None:
         return key

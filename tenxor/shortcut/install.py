@@ -482,7 +482,7 @@ class ShortWay:
             learn_masked_write(x, key, value)
 
     def _learnt(self, x: Tensor, key: Any, value: Any) -> bool:
-        """Return whether a write like this was recorded now, for the fast path to repeat."""
+        """Return whether a write of `value` over the view `x[key]` was recorded now, so that the fast path can do it from now on."""
         if type(value) not in (Tensor, float, int, bool):
             return False
         try:
@@ -493,7 +493,7 @@ class ShortWay:
 
 
 def _may_be(view: Tensor, value: Any) -> bool:
-    """Return whether all indices of a view are distinct elements, so a value may be written; raise an error if the value does not fit."""
+    """Return whether no two elements of a view share memory, so that a value may be written over it; raise an error if it does not fit."""
     if not view.layout.is_injective():
         return False
     view._source_of(value, "assignment")

@@ -154,8 +154,9 @@ class Call(NamedTuple):
         self.learn(made, with_numbers, tensors)
 
     def learn_made(self, made: Made, look: Callable[[], Rule | None]) -> None:
-        """Trace a size-generic template with `look`, if it is time; accept it only if the template gives `made` for the numbers of this
-        call.
+        """Trace a size-generic template with `look`, if it is time (see `learn_by`).
+
+        `look` returns the template, or None if there is none. Accept the template only if it gives `made` for the numbers of this call.
         """
 
         def is_right(rule: Rule) -> bool:
@@ -169,7 +170,8 @@ class Call(NamedTuple):
     ) -> None:
         """Trace a size-generic launch record, if it is time; accept it only if the record gives `frame` for the numbers of this graph.
 
-        `pattern_of` returns the graph signature of the graph, and `of_sizes` the record for this signature with symbolic sizes.
+        `pattern_of` returns the graph's signature. `of_sizes` takes this signature and the one with symbolic sizes, and returns the record,
+        or None.
         """
 
         def look() -> FrameRule | None:
@@ -183,9 +185,10 @@ class Call(NamedTuple):
     def learn_by(self, look: Callable[[], P | None], is_right: Callable[[P], bool]) -> None:
         """Trace a size-generic template with `look`, if it is time, and store it if `is_right` accepts it.
 
-        It is time after `FEW` calls of the signature, and later if templates of this signature turned out to fit single values only. If
-        tracing fails, the signature is marked, and later calls are not traced; after `MOST_TRACES` traces in a process each further trace
-        fails. While another thread is computing, tracing is postponed.
+        `look` returns the template, or None if the call is not size-generic; None and an exception count as failures. It is time after
+        `FEW` calls of the signature, and later if templates of this signature turned out to fit single values only. If tracing fails, the
+        signature is marked, and later calls are not traced; after `MOST_TRACES` traces in a process each further trace fails. While another
+        thread is computing, tracing is postponed.
         """
         global _traces
         known = _known.get(self.kind)
@@ -226,7 +229,8 @@ def _traced(
 ) -> Rule | None:
     """Run the fallback `own` with placeholders, and return the size-generic template of the result; None if no template can express it.
 
-    `like` is the template for the concrete sizes. If `like` is the operand itself, or a single node, the traced result must be so too.
+    `like` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. `words_of` returns integers to store with
+    the template for the given arguments, or None. If `like` is the operand itself, or a single node, the traced result must be so too.
     """
     traced = Traced(numbers)
     given, by_name, tensors = stand_ins(traced, args, named)
@@ -251,8 +255,8 @@ def _traced(
 def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequence[Tensor]) -> list[Words]:
     """Return the size-generic launch records of the nodes of a result; a product has no record, since its sum computes it.
 
-    `like` is the template with concrete sizes, of `tensors`; `made` is the symbolic template, of `stand_ins`. Nodes that can fail at run
-    time get `NEVER`.
+    `like` is the template with concrete sizes, of `tensors`; `made` is the symbolic template, of the placeholders `stand_ins`. Nodes that
+    can fail at run time get `NEVER`.
     """
     frames = list[Words]()
     memory = [t.storage.node.recipe.done for t in tensors]
@@ -281,13 +285,16 @@ def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequen
 
 
 def stand_ins(traced: Traced, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any], list[Tensor]]:
-    """Return placeholders for the positional arguments and the keyword arguments of a call, and the tensors among them."""
+    """Return placeholders for the positional arguments and the keyword arguments of a call, and the placeholder tensors among them.
+
+    Shapes, strides and integers become symbolic sizes of `traced`.
+    """
     given, by_name = [stand_in(traced, x) for x in args], {name: stand_in(traced, x) for name, x in named.items()}
     return given, by_name, [x for x in (*given, *by_name.values()) if type(x) is Tensor]
 
 
 def stand_in(traced: Traced, x: Any) -> Any:
-    """Return a placeholder for an argument, with symbolic sizes for its numbers.
+    """Return a placeholder for an argument, with symbolic sizes of `traced` for its integers; other arguments are returned as they are.
 
     The placeholder of a tensor has no memory. It has a tape node if derivatives follow `x`.
     """

@@ -33,8 +33,8 @@ Given = Sequence[tuple[int, int, Seen]]  # for each operand: the tensor's index,
 def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: int, items: Sequence[int]) -> bytes | None:
     """Return the packed program of a direct call; None if the generated code cannot do it.
 
-    `operands` and `results` say how tensors are stored. `floats` is the number of real floats in the first operand, and `items` are the
-    bytes of an element of each result.
+    `how` describes the computation. `operands` and `results` say how tensors are stored (offset, shape, strides). `floats` is the number of
+    real floats in the first operand, and `items` are the bytes of an element of each result.
     """
     if isinstance(how, Loop):
         return _wider(how, operands, results, floats, items) if how.wider else program(how, operands, results, floats)
@@ -47,7 +47,8 @@ def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: i
 def words_of_program(how: InPlace, operands: Given, results: Sequence[Seen], floats: int) -> Sequence[int] | None:
     """Return the program of a direct call as integers, possibly symbolic sizes; None if a program needs more than integers.
 
-    `operands` and `results` say how tensors are stored, and `floats` is the number of real floats in the first operand.
+    `how` describes the computation. `operands` and `results` say how tensors are stored, and `floats` is the number of real floats in the
+    first operand.
     """
     if isinstance(how, Loop):
         words = None if how.wider or len(how.between) % 8 else words_of(how, operands, results, floats)
@@ -137,13 +138,14 @@ def _factor(how: Factors, operand: tuple[int, int, Seen], results: Sequence[Seen
 
 
 def _dense(shape: Sequence[int], item: int) -> tuple[int, ...]:
-    """Return the strides of a contiguous array of this shape, in bytes if `item` is the bytes of an element."""
+    """Return the strides of a contiguous array of this shape: in elements if `item` is 1, in bytes if `item` is the bytes of an element."""
     return tuple([item * prod(shape[k + 1 :]) for k in range(len(shape))])
 
 
 def _sort(how: Order, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
-    """Return the program to sort rows along the last axis, or positions in them; None if the operand is empty or not copied by simple
-    loops.
+    """Return the program to sort rows along the last axis, or (for `argsort`) the positions in them.
+
+    Return None if the operand is empty, or if up to three nested loops cannot copy it.
     """
     (_, start, (shape, strides)), item = operand, how.dtype.itemsize
     if not prod(shape) or any([s % item for s in strides]):
@@ -186,8 +188,9 @@ def _interpolate(how: Order, operands: Given) -> tuple[int, ...] | None:
 
 
 def _lying(operands: Given) -> list[int] | None:
-    """Return, for each operand, the tensor's index, the offset in bytes, the element count and the distance of neighbours; None unless one
-    loop walks each.
+    """Return four integers for each operand: the tensor's index, the offset in bytes, the element count, and the stride in bytes.
+
+    Return None unless one loop with a constant stride walks each operand, and each has elements.
     """
     words: list[int] = []
     for which, start, (shape, strides) in operands:
@@ -205,7 +208,10 @@ def _bincount(how: Count, operands: Given) -> tuple[int, ...] | None:
 
 
 def _unique(how: Count, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
-    """Return the program to find distinct elements, from a sorted copy; None if the operand is empty or not copied by simple loops."""
+    """Return the program to find distinct elements, from a sorted copy.
+
+    Return None if the operand is empty, or if up to three nested loops cannot copy it.
+    """
     (which, start, (shape, strides)), item = operand, how.dtype.itemsize
     if not prod(shape) or any([s % item for s in strides]):
         return None

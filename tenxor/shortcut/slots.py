@@ -106,7 +106,7 @@ class Standing:
         self._entries: list[tuple[ctypes.c_void_p, int]] = []  # the slots, each with the address of its generated function
 
     def standing_in(self) -> list[Callable[[], object]]:
-        """Return C functions; calling them writes the generated functions into the slots of the class.
+        """Return C functions without arguments; calling them writes the generated functions into the slots of the class.
 
         They must be called each time the methods have been assigned to the class. The list is empty until the first time. Raise LookupError
         if a slot of the class holds an unexpected function.

@@ -122,10 +122,10 @@ def _keep(
     plan: Plan,
     of_sizes: Callable[[Pattern, Pattern], SizedFrame | None],
 ) -> None:
-    """Store the launch record of a graph signature in `known`, `graphs` or `updates`; after a few of one signature, trace a size-generic
-    record.
+    """Store the launch record `frame` of the graph of `root` in `known`, which is `graphs` or `updates`.
 
-    `of_sizes` returns the record with symbolic sizes.
+    `pattern` is the graph signature, and `plan` holds the kernels. After a few graphs of one signature, trace a size-generic record:
+    `of_sizes` takes `pattern` and the signature with symbolic sizes, and returns that record, or None.
     """
     if len(graphs) + len(updates) >= MAX_GRAPHS:
         forget()
@@ -139,7 +139,7 @@ def _keep(
 
 
 def _key_of(pattern: Pattern) -> bytes:
-    """Return the key of a graph, as the generated code computes it (`code/walk.py`)."""
+    """Return the key of a graph, packed integers equal to those that the generated code computes (`code/walk.py`)."""
     number_of = {node: k for k, node in enumerate(pattern.nodes)}
     places: dict[tuple[Node, int], int] = {}
     words = []
@@ -173,7 +173,7 @@ def _graph_of_sizes(pattern: Pattern, sized: Pattern) -> SizedFrame | None:
 
 
 def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
-    """Return the words of the launch record by which a plan computes a graph; empty if more than a few small kernels are needed."""
+    """Return the integers of the launch record by which a plan computes a graph; empty if more than a few small kernels are needed."""
     last = len(pattern.nodes) - 1
     if len(plan.steps) > MOST_STEPS or len(pattern.nodes) + plan.more > MOST_NODES:
         return ()
@@ -256,7 +256,7 @@ def _is_much(node: Node, target: Target) -> bool:
 
 
 def _update(pattern: Pattern) -> tuple[bytes, Plan]:
-    """Return the launch record of an update, in the layout of a single node's, and the plan with the kernel.
+    """Return the launch record of an update in place, in the format of a single node's record (`frames.py`), and the plan with the kernel.
 
     Pending sources are inlined, even with other references.
     """
@@ -270,6 +270,9 @@ def _update_of_sizes(pattern: Pattern, sized: Pattern) -> SizedFrame | None:
 
 
 def _words_of_update(pattern: Pattern, words: Sequence[Number]) -> Sequence[Number]:
-    """Return the words of an update's launch record in the layout of a graph's; `words` are those of a single node, or empty."""
+    """Return an update's launch record, as integers, in the format of a graph's record; `words` is in the format of a single node's record.
+
+    An empty sequence, for no record, stays empty.
+    """
     last = len(pattern.nodes) - 1
     return [0, 1, False, *words[:3], last, 0, 0, 0, MEMORY, last, *words[HEAD + 2 :]] if words else ()

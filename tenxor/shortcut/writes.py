@@ -37,7 +37,9 @@ def is_part(x: Any, most: int = LARGEST) -> bool:
 
 
 def as_number(x: Any, value: Any) -> Any:
-    """Return the value to write over a part of `x`: a Python number, if it is an element of the same dtype with a known value."""
+    """Return the value to write over a part of `x`: the Python number of a 0-d tensor of the same dtype whose value is known, and any other
+    `value` as it is.
+    """
     number = number_of(value, x.dtype) if type(x) is Tensor else None
     return value if number is None else number
 
@@ -162,7 +164,7 @@ class Write(NamedTuple):
         return Node.of(STORE, (old.size,), dtype, (old, made), (whole, through), self.layout), source
 
     def made(self, spec: Spec) -> Made:
-        """Return the template of the write, with its launch record."""
+        """Return the template of the write, with its launch record; `spec` is the spec of the view written to."""
         frame, plan = frame_of_write(*self.store())
         low, high = self._bounds()
         return Made(spec, low=low, high=high, frame=frame, plan=plan)
@@ -174,8 +176,9 @@ class Write(NamedTuple):
         return (int(self.dtype.lowest), min(int(self.dtype.highest), LARGEST_INT)) if self.dtype.is_integer else (-EXACT, EXACT)
 
     def rule(self, numbers: Sequence[int], made: Made) -> Rule | None:
-        """Return the size-generic template of writes of this signature; None if the write cannot be traced. `made` is the template for
-        these sizes.
+        """Return the size-generic template of writes of this signature; None if one cannot be made.
+
+        `numbers` are the sizes to become symbolic, and `made` is the template for these sizes.
         """
         traced = Traced(numbers)
         number, layout, held, dtype = self.source
