@@ -61,7 +61,8 @@ def _lend(f: Function) -> None:
 
 
 def _rounded(f: Function, units: Value) -> Value:
-    """Emit the rounding of a size in units. With fewer sizes, a block still in a cache is reused for slightly larger or smaller requests.
+    """Emit the rounding up of a size in units. With fewer sizes, a block still in a cache is reused for slightly larger or smaller
+    requests.
     """
     step = f.number(1) << (f.number(63 - FINE) - f.call("llvm.ctlz.i64", I64, [units, f.constant(I1, True)]))
     return f.choose(units <= EXACT, lambda: [units], lambda: [(units + step - 1) & -step])[0]
@@ -141,7 +142,7 @@ def _give_back(f: Function, block: Value) -> None:
 
 
 def count(f: Function, which: int) -> Value:
-    """Return the address of one of the counts, given its offset in `@counts`."""
+    """Return the address of one of the counts, given its offset `which` in `@counts`, in bytes (`IN_USE` to `ALLOWED`)."""
     return f.define(POINTER, f"getelementptr i8, ptr @counts, i64 {which}")
 
 

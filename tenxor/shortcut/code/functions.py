@@ -32,18 +32,24 @@ def _function(f: Function, short: Machine) -> None:
 
 
 def _just(f: Function, wanted: int, count: Value, names: Value, call: Callable[[], Value]) -> Value:
-    """Emit `call`, run for exactly `wanted` positional arguments and no keywords; otherwise null, so the function declines."""
+    """Emit `call`, run for exactly `wanted` positional arguments and no keywords; otherwise null, so that the function in Python is called.
+
+    Return the result.
+    """
     plain = f.both(count.equals(wanted), lambda: f.is_null(names))
     return f.choose(plain, lambda: [call()], lambda: [f.nothing()])[0]
 
 
 def _unary(f: Function, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit an operation on one tensor."""
+    """Emit the operation `op` on one tensor, the only argument at `args`. Return its pending result; null for other arguments."""
     return _just(f, 1, count, names, lambda: f.call("unary", POINTER, [args.load(POINTER), op]))
 
 
 def _binary(f: Function, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit an operation on two operands, of which the first may be a Python number and the second then is the tensor."""
+    """Emit the operation `op` on the two operands at `args`. Return its pending result; null for other arguments.
+
+    One operand may be a Python number. If it is the first, the second must be a tensor.
+    """
 
     def call() -> Value:
         x, y = args.load(POINTER), args.at(1, POINTER).load(POINTER)
@@ -57,7 +63,7 @@ def _binary(f: Function, op: Value, args: Value, count: Value, names: Value) -> 
 
 
 def _ternary(f: Function, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit an operation on a tensor and two more operands."""
+    """Emit the operation `op` on a tensor and two more operands at `args`. Return its pending result; null for other arguments."""
     return _just(f, 3, count, names, lambda: f.call("applied", POINTER, [op, args.load(POINTER), args.at(1, POINTER), f.number(2)]))
 
 

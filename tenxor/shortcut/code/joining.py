@@ -66,7 +66,10 @@ def _key(f: Function) -> None:
 
 
 def _joined(f: Function) -> None:
-    """Emit `joined(op, pieces, others, count)`: return a new tensor of the operands put together, as recorded or by a size-generic rule."""
+    """Emit `joined(op, pieces, others, count)`: return a new tensor of the operands put together, as recorded or by a size-generic rule.
+
+    `pieces` is a list, a tuple or one tensor. `others` is the address of the `count` further arguments, keyword values and keywords.
+    """
     op, given, others, count = f.arguments
 
     def alone() -> list[Value]:
@@ -120,8 +123,8 @@ def _joined(f: Function) -> None:
 
 
 def _by_rule(f: Function) -> None:
-    """Emit `joined_by_rule(spec, slot, op, key, pieces, others, count)`: make the template of a call by a size-generic rule and record it.
-    The returned reference is borrowed from the table.
+    """Emit `joined_by_rule(spec, slot, op, key, pieces, others, count)`: make the template of a call by a size-generic rule and record it
+    in the table at `slot` of `spec`, under `op` and `key`. The returned reference is borrowed from the table.
     """
     *place, pieces, others, count = f.arguments
     size = f.word(pieces, SIZE)

@@ -82,7 +82,8 @@ def find_kind(f: Function, name: Value, every: Value, count: Value, names: Value
 
 
 def known_of_kind(f: Function) -> Value:
-    """Emit the lookup of the present signature in the table of `likewise.Kind`s. Return the entry, borrowed; decline on a miss."""
+    """Emit the lookup of the present signature in the table of `likewise.Kind`s. Return the entry, borrowed. On a miss the emitted function
+    returns null or 0."""
     found = f.call("known_of_kind", POINTER, [])
     f.refuse(f.is_null(found))
     return found
@@ -188,8 +189,8 @@ def _which(f: Function) -> None:
 
 
 def _numbered(f: Function, number: Value) -> Value:
-    """Emit the reference to a Python integer in the list of numbers; a missing integer is appended. The function declines if the list is
-    full.
+    """Emit the reference to a Python integer in the list of numbers; a missing integer is appended. The emitted function returns null or 0
+    if the list is full.
     """
     which = f.call("which_number", I64, [f.integer(number), f.constant(I1, True)])
     f.refuse(which < 0)
@@ -212,7 +213,7 @@ def _add_tensor(f: Function, x: Value) -> None:
 
 def _seen(f: Function) -> None:
     """Emit `add_seen(spec, storage)`: append a view of a storage to the signature, dtype, shape and strides of `spec`, and list the spec.
-    Decline where the spec has no strides, the storage has no node, or the node has another dtype.
+    Return false where the spec has no strides, the storage has no node, or the node has another dtype.
     """
     spec, storage = f.arguments
     f.refuse(f.is_null(spec))
@@ -243,7 +244,7 @@ def _integer(f: Function) -> None:
 
 
 def _argument(f: Function) -> None:
-    """Emit `add_argument(x)`: append an argument to the signature; a tensor adds only its tag. Decline for types without a place in a
+    """Emit `add_argument(x)`: append an argument to the signature; a tensor adds only its tag. Return false for types without a place in a
     signature.
     """
     (x,) = f.arguments

@@ -53,7 +53,7 @@ def of_points(f: Function, op: str, x: Value, y: Value, last: Value) -> Value:
 
 
 def element(f: Function, number: Value, spec: Value) -> Value:
-    """Emit a new tensor of one known scalar. The reference `number` is consumed."""
+    """Emit a new tensor of one known scalar, the Python number `number`, whose reference is consumed. Return the tensor, not held."""
     dtype = f.get(spec, "Spec.dtype")
     made = f.new("Element", _number=number, _dtype=f.own(dtype))
     found = f.new("Tensor", storage=made, spec=f.own(spec), dtype=f.own(dtype), offset=f.own(f.the("0")))
@@ -71,7 +71,7 @@ def _of_points(f: Function, op: str) -> None:
     f.require(is_eager(f))
 
     def number_of(t: Value, dtype: str, kind: str) -> Value:
-        """Return the known scalar of a 0-d tensor, borrowed; decline unless it has this dtype and Python type."""
+        """Return the known scalar of a 0-d tensor, borrowed; return null or 0 unless it has this dtype and Python type."""
         f.require(f.is_the(f.get(t, "Tensor.spec"), f"point {dtype}"))
         element = f.get(t, "Tensor.storage")
         f.require(f.is_a(element, "Element"))
@@ -119,7 +119,8 @@ def _of_points(f: Function, op: str) -> None:
 
 
 def _exact(f: Function, number: Value) -> Value:
-    """Emit the value of a Python integer with an exact float64 representation. The code declines other integers."""
+    """Emit the value of a Python integer with an exact float64 representation. The emitted function returns null or 0 for other integers.
+    """
     value, fits = f.bounded(number)
     f.require(f.both(fits, lambda: f.both(value <= EXACT, lambda: value >= -EXACT)))
     return value
@@ -140,7 +141,7 @@ def _of_numbers(f: Function) -> None:
 
 
 def _is_one(f: Function, spec: Value) -> None:
-    """Emit code to decline unless tensors of a spec have one element. A broadcast scalar has more, or no element."""
+    """Emit code to decline (return null or 0) unless tensors of a spec have one element. A broadcast scalar has more, or no element."""
     f.require(f.get(spec, "Spec.size").equals(f.the("1")))
 
 
@@ -175,7 +176,7 @@ def _of_integers(f: Function, op: Value, numbers: Sequence[Value], spec: Value) 
 def _integer(f: Function, name: str, one: Value, other: Value, spec: Value, of_truth: Value) -> Value:
     """Emit the operation called `name` on two Python integers: a new tensor of spec `spec`, or of spec `of_truth` for a comparison.
 
-    The code declines if an operand or the result does not fit in 64 bits.
+    The emitted function returns null or 0 if an operand or the result does not fit in 64 bits.
     """
     (a, fits), (b, fits_too) = (f.bounded(x) for x in (one, other))
     f.require(fits & fits_too)
@@ -214,7 +215,7 @@ def _of_number(f: Function) -> None:
 def _number_in_memory(f: Function) -> None:
     """Emit `number_in_memory(node, spec, offset)`: return the element at an offset of a node in memory, as a Python number.
 
-    The function declines a pending node, and a node with a tape node.
+    The function returns null for a pending node, and a node with a tape node.
     """
     node, spec, offset = f.arguments
     buffer = f.get(node, "Node.buffer")

@@ -37,6 +37,8 @@ def _past_of(f: Function) -> None:
 def _known(f: Function) -> None:
     """Emit `known_pasts(args)`: return the tape nodes that lead to a list of nodes, in no order, with serial numbers from `first` on.
 
+    `args` is an array of this list and the Python integer `first`.
+
     The result is a tuple: the list of tape nodes; a dictionary from a tape node to its node, where the derivative reads the node's value;
     whether the walk met older tape nodes.
     """
@@ -139,7 +141,7 @@ def _outlined(f: Function) -> None:
 
 
 def _contains(f: Function, those: Value, x: Value) -> Value:
-    """Emit 1 if an object is in a set, else 0. The code declines on an error."""
+    """Emit a 64-bit 1 if the object `x` is in the set `those`, else 0. The emitted function returns null or 0 on an error."""
     found = f.call("PySet_Contains", I32, [those, x])
     f.require(found >= 0)
     return found.cast("sext", I64)

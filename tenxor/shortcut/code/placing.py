@@ -27,7 +27,8 @@ def write(module: Module, objects: Objects) -> None:
 def _set_picked(f: Function, adds: bool) -> None:
     """Emit `set_picked(x, key, value)` for `x[key] = value`, or `add_picked` (`adds`), which accumulates rows at indices.
 
-    `value` is as many rows as the key selects, a single row, or a number. The function returns None, or declines.
+    `value` is as many rows as the key selects, a single row, or a number. The function returns None, or null to leave the work to the
+    fallback.
     """
     x, key, value = f.arguments
     made = found_picked(f, x, key, pending=adds)
@@ -111,7 +112,10 @@ def _set_picked(f: Function, adds: bool) -> None:
 
 
 def _is_row(f: Function, x: Value, key: Value, value: Value, program: Value) -> Value:
-    """Emit a test whether `value` is a contiguous vector with the layout of each row that the key selects from `x`."""
+    """Emit a test whether `value` is a contiguous vector with the layout of each row that the key selects from `x`.
+
+    `program` is the address of the copy descriptor of the rows.
+    """
 
     def ndim(y: Value) -> Value:
         return f.word(f.get(f.get(y, "Tensor.spec"), "Spec.shape"), SIZE)

@@ -43,8 +43,9 @@ def address_of(f: Function, buffer: Value) -> Value:
 
 
 def with_bytes(f: Function, x: Value, nbytes: Value, use: Callable[[Value], object]) -> Value:
-    """Emit a test whether the writable, C-contiguous buffer of an object has `nbytes` bytes. The code declines an object without such a
-    buffer.
+    """Emit a test whether the writable, C-contiguous buffer of an object has `nbytes` bytes, and return the result of the test.
+
+    The emitted function returns null or 0 for an object without such a buffer.
 
     If the size fits, the code emitted by `use` runs first. `use` gets the address of the data; its code must not run Python code.
     """
@@ -59,7 +60,9 @@ def with_bytes(f: Function, x: Value, nbytes: Value, use: Callable[[Value], obje
 
 
 def _number_at(f: Function) -> None:
-    """Emit `number_at(buffer, dtype, offset)`: return an element of a buffer as a Python number. Decline a dtype that is not covered."""
+    """Emit `number_at(buffer, dtype, offset)`: return an element of a buffer as a Python number. Return null for a dtype that is not
+    covered.
+    """
     buffer, dtype, offset = f.arguments
     start = address_of(f, buffer)
 
@@ -83,10 +86,10 @@ def _number_at(f: Function) -> None:
 
 
 def node_of(f: Function, x: Value) -> Value:
-    """Emit the evaluated node of a tensor's storage, of the tensor's dtype. The reference is dropped if the function declines.
+    """Emit the evaluation of the node of a tensor's storage. Return the node, which is held; its dtype must be the tensor's.
 
-    If single kernels cannot evaluate the node, the code declines the operation `positive`: the node is probably an element of a pending
-    tensor, and the fallback then evaluates the whole tensor.
+    If single kernels cannot evaluate a node of the operation `positive`, the emitted function returns null: the node is probably an element
+    of a pending tensor, and the fallback then evaluates the whole tensor.
     """
     storage = f.get(x, "Tensor.storage")
     f.require(f.is_a(storage, "Storage"))
@@ -119,7 +122,7 @@ def _realized(f: Function) -> None:
 
 
 def _only(f: Function) -> None:
-    """Emit `only(x)`: return the only element as a Python number. Decline a tensor with more elements, or without elements."""
+    """Emit `only(x)`: return the only element as a Python number. Return null for a tensor with more elements, or without elements."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     storage = f.get(x, "Tensor.storage")
@@ -168,6 +171,8 @@ def _to_numpy(f: Function) -> None:
 
 def _lists(f: Function) -> None:
     """Emit `lists(buffer, dtype, shape, strides, axis, offset)`: return the elements of the axes from `axis` on as nested lists.
+
+    The first of these elements is at `offset` in the buffer, in elements.
 
     Without further axes the function returns a number; for a dtype that is not covered, null.
     """

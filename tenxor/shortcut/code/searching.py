@@ -50,10 +50,11 @@ def _kind(dtype: DType) -> tuple[Type, str]:
 
 
 def _search(f: Function, dtype: DType) -> None:
-    """Emit `search_DTYPE(...)`: write the insertion position of each wanted value in a sorted array, as `searchsorted` does. NaN sorts
-    last.
+    """Emit `search_DTYPE(sorted, size, between, wanted, count, apart, to, right)`: write the insertion position in a sorted array of each
+    of `count` wanted values to `to`, as `searchsorted` does; return 1.
 
-    With `right`, a position is after equal elements, otherwise before them.
+    `between` and `apart` are the strides of the two arrays in bytes. NaN sorts last. With `right`, a position is after equal elements,
+    otherwise before them.
     """
     *lie, right = f.arguments
     ordered, size, between, _, _, apart, _ = lie
@@ -144,7 +145,10 @@ def _numbers_of(f: Function, dtype: DType) -> Value:
 
 
 def _numbers(f: Function, dtype: DType) -> None:
-    """Emit `numbers_DTYPE(sorted, size, between)`: return how many of some sorted floats are not NaN. NaN sorts last."""
+    """Emit `numbers_DTYPE(sorted, size, between)`: return how many of `size` sorted floats, `between` bytes apart, are not NaN.
+
+    NaN sorts last.
+    """
     ordered, size, between = f.arguments
 
     def is_number(at: Value) -> Value:
@@ -183,7 +187,10 @@ def _ascends(f: Function, dtype: DType) -> None:
 
 
 def _search_any(f: Function) -> None:
-    """Emit `search`, which runs a search program for the dtype that the program names."""
+    """Emit `search(program, nodes, starts, found)`: run a search program, for the dtype that it names; return success.
+
+    `nodes` and `starts` are the operands' nodes and byte offsets, and `found` is the tuple with the tensor for the positions.
+    """
     program, _, _, found = f.arguments
     number, right = f.word(program, 8), f.word(program, 16)
     given = [*lying(f, (24, 56)), result_at(f, found, 0), right]
@@ -193,7 +200,10 @@ def _search_any(f: Function) -> None:
 
 
 def _digitize(f: Function) -> None:
-    """Emit `digitize`, which runs a program to search in edges. Descending edges are searched from the end; unsorted edges are declined."""
+    """Emit `digitize(program, nodes, starts, found)`: run a program to search in edges, and write the positions; return success.
+
+    Descending edges are searched from the end. For unsorted edges return false.
+    """
     program, _, _, found = f.arguments
     number, right = f.word(program, 8), f.word(program, 16)
     edges, size, between, *wanted = lying(f, (24, 56))
@@ -215,9 +225,11 @@ def _digitize(f: Function) -> None:
 
 
 def _interpolate(f: Function) -> None:
-    """Emit `interpolate(...)`: write the heights of a line through points, by the same steps as NumPy (`arr_interp`).
+    """Emit `interpolate(points, size, between, wanted, count, apart, to, heights, beside, has_left, left, has_right, right)`: write to `to`
+    the heights at `count` wanted places of a line through `size` points, by the same steps as NumPy (`arr_interp`); return 1.
 
-    The function declines unless the points ascend and are at least two.
+    `between`, `apart` and `beside` are strides in bytes. `left` and `right` are the heights outside of the points, if given. The function
+    returns 0 unless the points ascend and are at least two.
     """
     points, size, between, wanted, count, apart, to, heights, beside, has_left, left, has_right, right = f.arguments
     f.require(size > 1)
@@ -265,7 +277,7 @@ def _interpolate(f: Function) -> None:
 
 
 def _interpolate_any(f: Function) -> None:
-    """Emit `interpolate_any`, which runs an interpolation program."""
+    """Emit `interpolate_any(program, nodes, starts, found)`: run an interpolation program, and write the heights; return success."""
     program, _, _, found = f.arguments
     has_left, left, has_right, right = (f.word(program, 8 * k) for k in range(1, 5))
     memory = f.made(f.call("PyBytes_FromStringAndSize", POINTER, [f.nothing(), f.word(program, 40)]))
@@ -279,7 +291,10 @@ def _interpolate_any(f: Function) -> None:
 
 
 def _doubles(f: Function, first: int, memory: Value) -> list[Value]:
-    """Emit the address, length and stride in bytes of a float64 operand. A float32 operand is first converted into `memory`."""
+    """Emit the address, length and stride in bytes of a float64 operand, described from byte `first` of the program on.
+
+    A float32 operand is first converted into `memory`, a bytes object.
+    """
     program, *_ = f.arguments
     start, count, step = lying(f, (first,))
     is_single, at = f.word(program, first + 32), f.word(program, first + 40)
