@@ -53,7 +53,10 @@ class Steps:
 
     @classmethod
     def of(cls, inputs: Sequence[Node | Scalar], outputs: Pulled) -> Steps:
-        """Return the computation that led from the nodes and numbers `inputs` to `outputs`."""
+        """Record the pending nodes that lead from the nodes and numbers `inputs` to `outputs`, pairs of an index and a cotangent.
+
+        Nodes in memory and numbers besides the inputs become constants.
+        """
         number_of: dict[int, int] = {id(x): k for k, x in enumerate(inputs)}
         constants: list[Node | Scalar] = []
         order: list[Node] = []
@@ -116,8 +119,8 @@ def made_again(
 ) -> list[tuple[int, Part]]:
     """Return the results of `make(inputs)`, replayed from recorded steps if `key` is in the cache.
 
-    `key` must hold everything the results depend on, except for the identities of `inputs`. On a miss, the steps come from `find_steps()`,
-    if given; otherwise `make` is recorded with placeholders.
+    The results are pairs of an index and a cotangent or tangent. `key` must hold everything the results depend on, except for the
+    identities of `inputs`. On a miss, the steps come from `find_steps()`, if given; otherwise `make` is recorded with placeholders.
     """
     if _tracing.get():
         return list(make(inputs))

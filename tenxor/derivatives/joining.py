@@ -40,8 +40,8 @@ _join = lru_cache(1 << 8)(Join)  # interned, as recipes compare operations by id
 def follow(node: Node, pieces: Sequence[Seen], layouts: tuple[Layout, ...]) -> None:
     """Give `node`, a new node without further references, a tape node for the join of `pieces`, written through `layouts`.
 
-    Do nothing if the dtype has no derivative. Do nothing either if the node is on the tape already: the node is then itself the only
-    operand with elements.
+    Item k of `layouts` is the part of `node` into which item k of `pieces` was written. Do nothing if the dtype has no derivative. Do
+    nothing either if the node is on the tape already: the node is then itself the only operand with elements.
     """
     if node.past is not None or not is_smooth(node.dtype):
         return

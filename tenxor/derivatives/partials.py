@@ -30,7 +30,7 @@ class Partial(NamedTuple):
 
 
 def pulled_back(e: Expr, g: Expr, wanted: Sequence[Expr], result: Expr | None = None) -> list[Expr | None]:
-    """Return the cotangents of the subexpressions `wanted` of the formula `e`, given the cotangent `g` of `e`; None stands for 0.
+    """Return the cotangents of the subexpressions `wanted` of the formula `e`, given the cotangent `g` of `e`, as formulas; None means 0.
 
     If `result` is given, it stands for the value of `e` in the derivative.
     """
@@ -57,7 +57,7 @@ def pulled_back(e: Expr, g: Expr, wanted: Sequence[Expr], result: Expr | None = 
 
 
 def _pull_call(call: Call, value: Expr, g: Expr) -> Sequence[Expr | None]:
-    """Return the cotangents of the operands of a call, given the call's value and cotangent `g`; None stands for 0."""
+    """Return a formula for the cotangent of each operand of `call`, given formulas for the call's value and cotangent `g`; None means 0."""
     op = call.op
     if op.pullback is not None:
         return op.pullback(g, value, *call.args)
@@ -109,7 +109,10 @@ def tangents(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial |
 
 @lru_cache(MAX_KNOWN)
 def operation(e: Expr, name: str) -> Partial:
-    """Return a formula over arguments as an operation on only those arguments that occur, with their numbers."""
+    """Return the formula `e` over arguments as an operation on only those arguments that occur, with their numbers.
+
+    `name` is the name of a new operation; a formula that is one argument or one call uses the existing operation.
+    """
     if isinstance(e, Arg):
         return Partial(_POSITIVE, (e.index,))
     if isinstance(e, Call) and e.op is not _CAST and all(isinstance(a, Arg) for a in e.args):

@@ -33,7 +33,10 @@ def _elementwise_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 
 
 def _partial_term(past: Making, partial: Partial, factor: Seen, result: Node | None, dtype: DType) -> Term:
-    """Return the operation `partial` on the residuals and on `factor`, a cotangent or a tangent, as a deferred term."""
+    """Return the operation `partial` on the residuals of the tape node `past` and on `factor`, a cotangent or a tangent, as a term.
+
+    `result` is the graph node of `past`, needed if the operation reads the result. `dtype` is the dtype of the term.
+    """
     count = len(past.sources)
 
     def operand(number: int) -> Operand:
@@ -174,7 +177,9 @@ def _push_gather(past: Making, source_tangents: Tangents, result: Node | None) -
 
 
 def _gather(past: Making, x: Seen, indices: Sequence[Seen]) -> Seen:
-    """Return the elements of `x` at `indices` along the last axes."""
+    """Return the elements of `x` at `indices` along its last axes, one for each of `indices`; `past` is the gather's or scatter's tape
+    node.
+    """
     op: Any = past.recipe.op
     shape = x.shape[: len(x.shape) - len(indices)]
     nodes, layouts = (x.node, *[i.node for i in indices]), (x.layout, *[i.layout for i in indices])
@@ -202,8 +207,9 @@ def _pull_added(past: Making, g: Seen, wanted: Sequence[int], result: Node | Non
 
 
 def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    """Yield the cotangents for a scatter without reduction. Of several values for an element the last was kept, so only the last gets the
-    cotangent.
+    """Yield (k, cotangent of source k) for a scatter without reduction; source 0 is the old content, 1 the values.
+
+    Of several values for an element the last was kept, so only the last gets the cotangent.
     """
     op: Any = past.recipe.op
     size, target, indices = past.recipe.size, past.target, _index_views(past, 2)
@@ -222,7 +228,10 @@ def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | N
 
 
 def _pull_extremum(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    """Yield the cotangents for a scatter by `max` or `min`. Values equal to the result share the cotangent."""
+    """Yield (k, cotangent of source k) for a scatter by `max` or `min`; source 0 is the old content, 1 the values.
+
+    Values equal to the result share the cotangent.
+    """
     dtype, target, indices = past.recipe.dtype, past.target, _index_views(past, 2)
     stays, wins, count = _compare_extremum(past, result)
     share = computed(OPS["divide"], [g.reshaped((past.recipe.size,)), count])
@@ -235,8 +244,10 @@ def _pull_extremum(past: Making, g: Seen, wanted: Sequence[int], result: Node | 
 
 
 def _compare_extremum(past: Making, result: Node | None) -> tuple[Seen, Seen, Seen]:
-    """Return three tensors: 1 where the old element equals the result, else 0; 1 for each written value equal to the result, else 0; and
-    the number of ones for each element, at least 1.
+    """Return three views for a scatter by `max` or `min` with tape node `past` and graph node `result`.
+
+    They are: 1 where the old element equals the result, else 0; 1 for each written value equal to the result, else 0; and for each element
+    the number of ones of both kinds, at least 1.
     """
     op: Any = past.recipe.op
     assert result is not None
@@ -250,7 +261,9 @@ def _compare_extremum(past: Making, result: Node | None) -> tuple[Seen, Seen, Se
 
 
 def _pull_multiplied(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    """Yield the cotangents for a scatter by products. The derivative by each factor is the product of the remaining factors of the element.
+    """Yield (k, cotangent of source k) for a scatter by products; source 0 is the old content, 1 the values.
+
+    The derivative by each factor is the product of the remaining factors of the element.
     """
     target, indices, flat = past.target, _index_views(past, 2), g.reshaped((past.recipe.size,))
     other_factors = [computed(OPS["conj"], [x]) if x.dtype.is_complex else x for x in _other_factors(past)]
@@ -263,11 +276,12 @@ def _pull_multiplied(past: Making, g: Seen, wanted: Sequence[int], result: Node 
 
 
 def _other_factors(past: Making) -> tuple[Seen, Seen]:
-    """Return the product of the remaining factors of the same element, for the old content and for each value.
+    """Return the products of the remaining factors of the same element: one for each old element, and one for each written value.
 
-    The product of the nonzero factors is divided by the factor itself, if nonzero. The quotient is multiplied by 1 if the remaining factors
-    are nonzero, by the zero if exactly one of them is 0, and by 0 if several are. A single zero is read, not replaced by a constant, so
-    that the product can be differentiated by it.
+    The tape node `past` is that of a scatter by products, whose factors are the old element and the values. The product of the nonzero
+    factors is divided by the factor itself, if nonzero. The quotient is multiplied by 1 if the remaining factors are nonzero, by the zero
+    if exactly one of them is 0, and by 0 if several are. A single zero is read, not replaced by a constant, so that the product can be
+    differentiated by it.
     """
     op: Any = past.recipe.op
     size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _index_views(past, 2)

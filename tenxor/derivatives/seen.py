@@ -164,14 +164,18 @@ def added(x: Seen, y: Seen) -> Seen:
 
 
 def stored(old: Seen, target: Layout, value: Seen) -> Seen:
-    """Return the content of `old`, as one axis, after a write of `value` through `target`."""
+    """Return the content of `old`, as one axis, after a write of `value` through the layout `target` of this content. `old` itself stays.
+    """
     node = old.flat()
     content_layout = Layout.contiguous((node.size,))
     return Seen(Node.of(STORE, content_layout.shape, node.dtype, (node, value.node), (content_layout, value.layout), target))
 
 
 def scattered(operation: Scatter, old: Seen, target: Layout, value: Seen, indices: Sequence[Seen]) -> Seen:
-    """Return the content of `old`, as one axis, after the scatter `operation` of `value` at `indices` along the last axes of `target`."""
+    """Return the content of `old`, as one axis, after the scatter `operation` of `value` at `indices`.
+
+    `target` is a layout of the content of `old`; its last axes, one for each of `indices`, are indexed by them. `old` itself stays.
+    """
     node = old.flat()
     content_layout = Layout.contiguous((node.size,))
     nodes = (node, value.node, *[x.node for x in indices])

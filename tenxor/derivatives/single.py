@@ -43,9 +43,10 @@ def pushed(past: Past, tangents: Mapping[int, Seen], result: Node | None) -> See
 def _replay_rule(
     way: str, past: Past, views: list[Seen], indices: tuple[int, ...], result: Node | None, make: ByRule
 ) -> Iterable[tuple[int, Part]]:
-    """Return `make(past, views, result)`, replayed if the result of the rule follows from the recipe.
+    """Return `make(past, views, result)`, replayed from a recording if the nodes that the rule creates follow from the recipe.
 
-    `way` ("pull" or "push") and `indices` belong to the cache key; `views` holds the given cotangents or tangents.
+    `views` holds the given cotangents or tangents, and `result` the graph node of `past`, or None if the rule does not read it. `way`
+    ("pull" or "push") and `indices`, of the sources concerned, belong to the cache key.
     """
     recipe = past.recipe
     if not follows(recipe):
