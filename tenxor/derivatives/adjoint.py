@@ -49,7 +49,8 @@ def seen_of(cotangent: Part) -> Seen:
 def adjoint(layout: Layout, term: Term, size: int) -> Part:
     """Return the cotangent of the content of a node with `size` elements, given the cotangent `term` of the elements read through `layout`.
 
-    The result is whole, or partial if `layout` does not read every element once. A `Term` is an elementwise operation not yet made a node.
+    The result is whole, or partial (`Placed`) if `layout` leaves out elements, or repeats them other than by broadcasting. A `Term` is an
+    elementwise operation not yet made a node.
     """
     if layout.offset == 0 and layout.size == size and layout.is_contiguous():
         return term.seen()

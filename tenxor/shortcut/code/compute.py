@@ -69,8 +69,8 @@ def _computed(f: Function) -> None:
 def _computed_alone(f: Function) -> None:
     """Emit `computed_alone(node)`: compute a node, and first its pending sources, each by a kernel of its own. Return success.
 
-    Reductions are checked before anything is computed: later their sources may be in memory, as other nodes read them too. A graph is
-    declined if a plan may choose single-pass fusion for one of its reductions.
+    Reductions are checked before anything is computed: later their sources may be in memory, as other nodes read them too. Return
+    false if a plan may choose single-pass fusion for one of the reductions.
     """
     (node,) = f.arguments
     f.when_giving(~f.is_the(f.get(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
@@ -378,7 +378,7 @@ def _buffer_of(f: Function) -> None:
 
 
 def in_memory(f: Function, recipe: Value, buffer: Value) -> Value:
-    """Emit the creation of a node in memory, which takes over `buffer`. Return the node, which is held."""
+    """Emit the creation of a node in memory, which takes over `buffer`. Return the node, which is held (see `Function.hold`)."""
     number = f.as_object(f.call("next_node", I64, []))
     node = f.new("Node", recipe=f.own(recipe), buffer=buffer, first=number)
     for slot, value in (("sources", "()"), ("offsets", "()"), ("_layouts", "None"), ("stored", "False"), ("past", "None")):

@@ -125,7 +125,7 @@ def _by_rule(f: Function) -> None:
 
 
 def _blank_for_python(f: Function) -> None:
-    """Emit `blank(recipe, spec)`, called from Python: return an uninitialized tensor in memory; None where the fast path declines."""
+    """Emit `blank(recipe, spec)`, called from Python: return an uninitialized tensor in memory; None to leave it to the fallback."""
     f.give_or_none(f.call("new_blank", POINTER, _given(f, 2)))
 
 
@@ -203,7 +203,7 @@ def _sizes(f: Function, *sizes: Value) -> Value:
 
 def _blank_of(f: Function, table: Value, key: Value, dtype: Value, shape: Value) -> Value:
     """Emit the creation of an uninitialized tensor with the recipe and spec in `table[key]`, which are made if missing. Return the tensor,
-    which is held. The held reference to `key` is released.
+    which is held (see `Function.hold`). The held reference to `key` is released.
     """
     known = f.found_in(table, key)
     anew = lambda: [f.call("kept_blank", POINTER, [table, key, dtype, shape])]  # noqa: E731

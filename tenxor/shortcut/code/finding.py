@@ -72,7 +72,9 @@ def _of_size(f: Function) -> None:
 
 
 def _tensors(f: Function, tables: Value, sizes: Sequence[Value]) -> Value:
-    """Emit the creation of a tuple of 1-d tensors of these sizes, which is held. Item k of `tables` maps sizes to templates of tensor k."""
+    """Emit the creation of a tuple of 1-d tensors of these sizes, which is held (see `Function.hold`). Item k of `tables` maps sizes to
+    templates of tensor k.
+    """
     found = f.made(f.call("PyTuple_New", POINTER, [f.number(len(sizes))]))
     for k, size in enumerate(sizes):
         one = f.made(f.call("of_size", POINTER, [f.item(tables, k), size]))

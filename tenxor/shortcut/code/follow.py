@@ -143,7 +143,7 @@ def _kept_of(f: Function, source: Value, needed: Value) -> Value:
 
 def _for_python(f: Function) -> None:
     """Emit `make_again(every, steps)`, called from Python: append the node of each step to the list `every`, up to the first step that the
-    fast path declines.
+    fallback must make.
     """
     _, args, _ = f.arguments
     every, steps = (args.at(k, POINTER).load(POINTER) for k in range(2))

@@ -22,7 +22,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _function(f: Function, short: Machine) -> None:
-    """Emit the vectorcall entry of a public function: the fast path `short`, or, where it declines, a call of the function in Python."""
+    """Emit the vectorcall entry of a public function: the fast path `short`, or, where it gives null, a call of the function in Python."""
     me, args, flags, names = f.arguments
     found = short(f, f.get(me, "Frameless.subject"), args, flags & _COUNT, names)
     f.when_giving(~f.is_null(found), lambda: found)

@@ -123,8 +123,8 @@ def ask_for_frame(f: Function, by_python: str, root: Value) -> None:
 
 
 def _frame_for(f: Function) -> None:
-    """Emit `frame_for(frames, key)`: return the launch record of the graph walked last, borrowed; null if `frames` has none for its key and
-    no size-generic rule makes one. A new record is put into `frames`. No Python runs.
+    """Emit `frame_for(frames, key)`: return the launch record of the graph visited last (by `key_of_graph`), borrowed; null if `frames` has
+    none for its key and no size-generic rule makes one. A new record is put into `frames`. No Python runs.
     """
     frames, key = f.arguments
     (there,) = f.choose(count(f, NEW) > 0, lambda: [f.nothing()], lambda: [f.found_in(frames, key)])
@@ -138,10 +138,10 @@ def _frame_for(f: Function) -> None:
 
 
 def _of_this_kind(f: Function, frames: Value) -> tuple[Value, Value, Value]:
-    """Emit the making of a launch record for the graph walked last, by a size-generic rule of its signature.
+    """Emit the making of a launch record for the graph visited last (by `key_of_graph`), by a size-generic rule of its signature.
 
-    Return the rule, the record, which is held, and the plan with its kernels. `frames` is the table for the record, which is part of the
-    signature. The emitted function returns null or 0 if no rule holds.
+    Return the rule, the record, which is held (see `Function.hold`), and the plan with its kernels. `frames` is the table for the record,
+    which is part of the signature. The emitted function returns null or 0 if no rule holds.
     """
     f.require(f.call("find_kind_of_graph", I1, [frames]))
     results = f.local(array(I64, MOST_RESULTS))

@@ -95,7 +95,7 @@ def wanted(f: Function, x: Value, key: Value) -> Wanted:
 
 
 def spec_in(f: Function, found: Wanted) -> Value:
-    """Emit the lookup of the spec of a view, which is held. Python may run."""
+    """Emit the lookup of the spec of a view, which is held (see `Function.hold`). Python may run."""
     return spec_with(f, found.dtype, found.ndim, found.numbers)
 
 

@@ -329,8 +329,8 @@ def _kind(f: Function) -> None:
 
 
 def _kind_of_graph(f: Function) -> None:
-    """Emit `find_kind_of_graph(frames)`: write the signature of the graph walked last (`walk.py`), node by node. The signature begins with
-    the address of `frames`, the table for the launch record of the graph.
+    """Emit `find_kind_of_graph(frames)`: write the signature of the graph visited last (by `key_of_graph`); false if it has none. The
+    signature begins with the address of `frames`, the table for the launch record of the graph.
     """
     (frames,) = f.arguments
     _begin(f, frames, count(f, NODE))
@@ -401,7 +401,7 @@ def _add_through(f: Function, recipe: Value, k: Value) -> None:
 
 
 def _add_form(f: Function, form: Value) -> None:
-    """Emit the append of a form: the layouts of its view chain; nothing for None. Layouts with offset tables are declined."""
+    """Emit the append of a form: the layouts of its view chain; nothing for None. Offset tables cause an early exit."""
     none = f.the("None")
     there_is = ~f.is_the(form, "None")
     first = f.choose(there_is, lambda: [f.get(form, "Form.layout")], lambda: [none])[0]

@@ -67,7 +67,7 @@ def result_at(f: Function, found: Value, which: int | Value) -> Value:
 
 def read_operands(f: Function, x: Value, args: Value, given: Value, tensors: Value, number: Value | None = None) -> tuple[Value, Value]:
     """Emit the collection of the operands. Return a tuple of the nodes of `x` and of the tensors among the `given` arguments at `args`,
-    which is held, and an array of their byte offsets.
+    which is held (see `Function.hold`), and an array of their byte offsets.
 
     The nodes are computed. `tensors` is the number of these tensors. If `number` is a dtype, the only number among the arguments is written
     to a local in that dtype. Its address then stands last in the array, with None for its node. The emitted function returns null or 0 for

@@ -141,7 +141,7 @@ def _of_numbers(f: Function) -> None:
 
 
 def _is_one(f: Function, spec: Value) -> None:
-    """Emit code to decline (return null or 0) unless tensors of a spec have one element. A broadcast scalar has more, or no element."""
+    """Emit an early exit, returning null or 0, unless tensors of `spec` have one element. A broadcast scalar has more, or no element."""
     f.require(f.get(spec, "Spec.size").equals(f.the("1")))
 
 

@@ -408,8 +408,8 @@ def content_of_key(f: Function, key: Value, instead: Value) -> Value:
 
 
 def places_for(f: Function, program: Value) -> Value:
-    """Emit the allocation of a block for the row offsets of a key's indices; for a mask the block is empty. Return the block, which is
-    held.
+    """Emit the allocation of a block for the row offsets of a key's indices; for a mask the block is empty. Return the block, which is held
+    (see `Function.hold`).
 
     `program` is the address of the copy descriptor.
     """

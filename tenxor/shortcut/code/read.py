@@ -86,7 +86,8 @@ def _number_at(f: Function) -> None:
 
 
 def node_of(f: Function, x: Value) -> Value:
-    """Emit the evaluation of the node of a tensor's storage. Return the node, which is held; its dtype must be the tensor's.
+    """Emit the evaluation of the node of a tensor's storage. Return the node, which is held (see `Function.hold`); its dtype must be the
+    tensor's.
 
     If single kernels cannot evaluate a node of the operation `positive`, the emitted function returns null: the node is probably an element
     of a pending tensor, and the fallback then evaluates the whole tensor.

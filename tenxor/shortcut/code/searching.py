@@ -73,7 +73,9 @@ def _search(f: Function, dtype: DType) -> None:
 
 
 def _search_few(f: Function, dtype: DType, right: bool) -> None:
-    """Emit the search in a short sorted array without NaN for contiguous wanted values: each value is compared with each element.
+    """Emit `search_few_DTYPE_SIDE`, the search in a short sorted array without NaN for contiguous wanted values; return true.
+
+    The arguments are those of `search_DTYPE`, and SIDE is "right" if `right`, else "left". Each value is compared with each element.
 
     A wanted value that is not comparable is NaN, and gets the last position.
     """
@@ -106,8 +108,9 @@ def _search_few(f: Function, dtype: DType, right: bool) -> None:
 
 
 def _search_many(f: Function, dtype: DType, right: bool) -> None:
-    """Emit a uniform binary search for each wanted value. A mask skips half of the rest: LLVM would turn a select into a branch, which is
-    often mispredicted. (D. Knuth, The Art of Computer Programming, volume 3, 6.2.1: uniform binary search.)
+    """Emit `search_many_DTYPE_SIDE`: a uniform binary search for each wanted value, with the arguments of `search_DTYPE`. A mask skips half
+    of the rest: LLVM would turn a select into a branch, which is often mispredicted. (D. Knuth, The Art of Computer Programming, volume 3,
+    6.2.1: uniform binary search.)
     """
     ordered, size, between, wanted, count, apart, to = f.arguments
     kind, letter = _kind(dtype)

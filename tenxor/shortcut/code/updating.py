@@ -62,9 +62,9 @@ def _updated(f: Function) -> None:
 
 
 def _recipe(f: Function) -> None:
-    """Emit `recipe_of_update(x, storage, spec, found)`: return the recipe of the write of `found` over the part `x`, or decline.
+    """Emit `recipe_of_update(x, storage, spec, found)`: return the recipe of the write of `found` over the part `x`; null without one.
 
-    The recipe is a new reference. On a cache miss that `recipe_of_plain_update` declines, the fallback in Python finds the recipe.
+    The recipe is a new reference. On a cache miss, `recipe_of_plain_update` or else Python code finds it.
     """
     x, storage, spec, found = f.arguments
     made = f.get(found, "Tensor.storage")

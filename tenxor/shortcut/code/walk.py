@@ -243,7 +243,7 @@ def _visited(f: Function) -> None:
 
 
 def _key_of(f: Function) -> None:
-    """Emit `key_of_graph(root)`: return the cache key of a graph, or decline if the fast path cannot run the graph."""
+    """Emit `key_of_graph(root)`: visit the graph of `root`, and return its cache key; null if the fast path cannot run the graph."""
     (root,) = f.arguments
     f.call("begin_walk", VOID, [f.number(MOST_NODES)])
     f.require(f.call("visited", I1, [root, f.number(0)]))

@@ -93,7 +93,7 @@ def _set_element(f: Function) -> None:
 
 
 def _set_at(f: Function, x: Value, key: Value, value: Value) -> Value:
-    """Emit `x[key] = value` for a tensor as the key: a mask, or else indices."""
+    """Emit `x[key] = value` for a tensor as the key: a mask, or else indices. Return None, or null to leave the work to the fallback."""
     found = f.call("set_masked", POINTER, [x, key, value])
     return f.choose(f.is_null(found), lambda: [f.call("set_picked", POINTER, [x, key, value])], lambda: [found])[0]
 
@@ -128,8 +128,7 @@ def _set_masked(f: Function) -> None:
 
 
 def refuse_pinned(f: Function, x: Value) -> None:
-    """Emit code to decline (return null or 0) a tensor in an externally shared buffer (`Buffer.pins`), which only the fallback in Python
-    writes.
+    """Emit an early exit, returning null or 0, for a tensor in an externally shared buffer (`Buffer.pins`), which only the fallback writes.
     """
     f.require(f.is_a(x, "Tensor"))
     storage = f.get(x, "Tensor.storage")
