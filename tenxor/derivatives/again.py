@@ -103,6 +103,7 @@ class Steps:
 
 
 def _output(k: int, cotangent: Part, number_of: dict[int, int]) -> Output:
+    """Return the record of one result: `cotangent` for source `k`. `number_of` maps the `id` of each node to its value number."""
     view = seen_of(cotangent)
     target, is_injective = (None, True) if isinstance(cotangent, Seen) else (cotangent.layout, cotangent.apart)
     return Output(k, number_of[id(view.node)], view.layout, target, is_injective)

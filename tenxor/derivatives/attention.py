@@ -120,6 +120,7 @@ def _transpose(x: Seen) -> Seen:
 
 
 def _index_view(x: Seen, key: tuple[slice, ...]) -> Seen:
+    """Return a view of `x` indexed by slices of its first axes."""
     return x.moved(lambda layout: layout.index(key))
 
 
@@ -131,6 +132,7 @@ def _pair_products(x: Seen, y: Seen) -> Term:
 
 
 def _matmul(x: Seen, y: Seen) -> Seen:
+    """Return the matrix products (..., n, m) of `x` (..., n, k) and `y` (..., k, m)."""
     return _pair_products(x, y).summed(len(x.shape))
 
 
@@ -150,6 +152,7 @@ def _split_blocks(recipe: Recipe) -> tuple[Cut, ...]:
 
 
 def _operand_shapes(recipe: Recipe) -> list[Shape]:
+    """Return the shapes of the operands of a recipe, as they are read."""
     return [form.layout.shape for form in recipe.forms if form is not None]
 
 
@@ -159,6 +162,7 @@ def has_many_blocks(recipe: Recipe) -> bool:
 
 
 def _needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    """Return the residuals of attention: the value of every source, but not the result."""
     return Needs((True,) * len(tracked), False)
 
 
@@ -226,6 +230,7 @@ def _scale_vectors(pairs: Seen, vectors: Seen, *, of_steps: bool = False) -> Ter
 
 
 def _push(past: Making, source_tangents: Tangents, result: Node | None) -> Seen | None:
+    """Return the tangent of the result of attention with tape node `past`, given tangents of sources by index (JVP); None stands for 0."""
     op: Attention = past.recipe.op  # type: ignore[assignment]
     q, k, v = (value_of(past, n) for n in range(3))
     weights = _compute_weights(op, q, k, [value_of(past, n) for n in range(3, len(past.sources))])

@@ -152,9 +152,8 @@ def _can_batch_last(order: Sequence[Node], members: Collection[Node]) -> bool:
 def _is_one_product(node: Node, depending: Collection[Node]) -> bool:
     """Return whether the reduction `node` stays a single matrix product with the batch axis last.
 
-    `depending` are the nodes with a batch, which differ between batch elements.
-    This fails if a summand multiplies two batches, so that each batch element has its own product. It also fails if two summands read
-    batches broadcast along different axes.
+    `depending` are the nodes with a batch, which differ between batch elements. The test fails if a summand multiplies two batches, so that
+    each batch element has its own product. It also fails if two summands read batches broadcast along different axes.
     """
     read: Any = node.sources[0]
     broadcasts = set[tuple[bool, ...]]()

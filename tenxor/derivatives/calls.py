@@ -50,8 +50,8 @@ class Called:
             yield from pull(past, result_cotangents, wanted)
 
         def pushed(past: Making, source_tangents: Tangents, result: Node | None) -> Seen | None:
-            """Return the tangent of the results by two backward passes: `pull` is linear in the cotangents, and the VJP of `pull` is the
-            JVP.
+            """Return the tangent of the results by two backward passes, or None for 0: `pull` is linear in the cotangents, and the VJP of
+            `pull` is the JVP.
             """
             with tracked():
                 inputs = [leaf(of_number(1, shape, dtype).node) for shape, dtype, _ in forms]

@@ -34,6 +34,7 @@ _scan = cache(Scan)
 
 
 def _needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    """Return the residuals of a reduction or running reduction: the source unless it is a sum, and the result where the rule reads it."""
     op: Any = recipe.op
     name = op.name if isinstance(op, Reduction) else op.reduction.name
     if name in SUMS:
@@ -45,6 +46,7 @@ def _needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 
 
 def _pull_reduction(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (0, cotangent of the source) for a reduction with tape node `past`, given the cotangent `g` of the result (VJP)."""
     name = past.recipe.op.name
     layout = past.layouts[0]
     assert layout is not None
@@ -66,6 +68,7 @@ def _pull_reduction(past: Making, g: Seen, wanted: Sequence[int], result: Node |
 
 
 def _push_reduction(past: Making, source_tangents: Tangents, result: Node | None) -> Seen | None:
+    """Return the tangent of a reduction's result, given that of the source under index 0 (JVP); None stands for 0."""
     op: Any = past.recipe.op
     tangent, kept_ndim = read(past, 0, source_tangents[0]), len(past.recipe.shape)
     if op.name in SUMS:
@@ -104,6 +107,7 @@ def _count_ties(x: Seen, result: Node, kept_ndim: int) -> Seen:
 
 
 def _pull_product(x: Seen, g: Seen) -> Seen:
+    """Return the cotangents of the elements `x` of products along the last axis, given the cotangents `g` of the products."""
     factors = _other_products(x)
     return computed(_MULTIPLY, [_conjugate(factors), _broadcast(g.cast(factors.dtype), x.layout, len(g.shape))])
 
@@ -116,10 +120,12 @@ def _other_products(x: Seen) -> Seen:
 
 
 def _conjugate(x: Seen) -> Seen:
+    """Return the complex conjugate of `x`, or `x` itself if it is real."""
     return computed(_CONJ, [x]) if x.dtype.is_complex else x
 
 
 def _reverse(x: Seen) -> Seen:
+    """Return a view of `x` with the last axis in reverse order."""
     return x.moved(lambda layout: layout.flip(layout.ndim - 1))
 
 
@@ -148,6 +154,7 @@ def running_of(reduction: Reduction, x: Seen) -> Seen:
 
 
 def _pull_scan(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (0, cotangent of the source) for a running reduction with tape node `past`, given the cotangent `g` of the result (VJP)."""
     op: Any = past.recipe.op
     g = g.reshaped((past.recipe.size,)).through(past.target)  # in the axis order of the source
     if op.reduction.name in SUMS:
@@ -158,6 +165,7 @@ def _pull_scan(past: Making, g: Seen, wanted: Sequence[int], result: Node | None
 
 
 def _push_scan(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
+    """Return the tangent of a running reduction's result, given that of the source under index 0 (JVP)."""
     op: Any = past.recipe.op
     tangent = read(past, 0, source_tangents[0])
     shape, dtype, target = past.recipe.shape, past.recipe.dtype, past.target

@@ -231,9 +231,7 @@ def is_affine(layout: Layout) -> bool:
 
 
 class Where(NamedTuple):
-    """The location of a value in iteration `t`: the content of source `k`, viewed through `layout` with its offset increased by `start + t
-    * step` elements.
-    """
+    """The location of a value in iteration `t` of a loop: in source `k`, viewed through `layout`, moved by `start + t * step` elements."""
 
     k: int
     layout: Layout

@@ -72,8 +72,10 @@ def _pull_call(call: Call, value: Expr, g: Expr) -> Sequence[Expr | None]:
 
 
 def _pull_operation(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> list[Expr | None]:
-    """Return the cotangent of each operand of `op`, as a formula over the operands, the result and the result's cotangent; None stands for
-    0.
+    """Return the cotangent of each operand of `op`, as a formula; None stands for 0. `dtypes` are the operands' dtypes, `dtype` the
+    result's.
+
+    With n operands, arguments 0 to n - 1 of the formula are the operands, n is the result, and n + 1 the result's cotangent.
     """
     args = [Arg(k, d) for k, d in enumerate(dtypes)]
     result, g = Arg(len(args), dtype), Arg(len(args) + 1, dtype)

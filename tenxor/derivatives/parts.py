@@ -25,6 +25,7 @@ _ADDING = REDUCTIONS["sum_in_width"]
 
 
 def _elementwise_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    """Return the residuals of an elementwise operation: the values that the cotangents of the `tracked` sources read."""
     op: Any = recipe.op
     count = len(tracked)
     operand_partials = partials(op, recipe.dtypes, recipe.dtype)
@@ -53,6 +54,8 @@ def _partial_term(past: Making, partial: Partial, factor: Seen, result: Node | N
 
 
 def _pull_elementwise(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (k, cotangent of source k) for the sources `wanted` of an elementwise operation, given the cotangent `g` of the result (VJP).
+    """
     op: Any = past.recipe.op
     operand_partials = partials(op, past.recipe.dtypes, past.recipe.dtype)
     for k in wanted:
@@ -62,6 +65,7 @@ def _pull_elementwise(past: Making, g: Seen, wanted: Sequence[int], result: Node
 
 
 def _push_elementwise(past: Making, source_tangents: Tangents, result: Node | None) -> Seen | None:
+    """Return the tangent of an elementwise operation's result, given tangents of sources by index (JVP); None stands for 0."""
     op: Any = past.recipe.op
     operand_partials = tangents(op, past.recipe.dtypes, past.recipe.dtype)
     total: Seen | None = None
@@ -77,6 +81,7 @@ def _push_elementwise(past: Making, source_tangents: Tangents, result: Node | No
 
 
 def _nothing_needed(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    """Return the residuals of an operation whose derivative reads no values: none."""
     return Needs((False,) * len(tracked), False)
 
 
@@ -86,6 +91,8 @@ def _zeros(shape: Shape, dtype: DType) -> Seen:
 
 
 def _pull_store(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (k, cotangent of source k) for a write, given the cotangent `g` of the result (VJP); source 0 is the old content, 1 the value.
+    """
     target, flat = past.target, g.reshaped((past.recipe.size,))
     for k in wanted:
         if k == 0:
@@ -101,8 +108,9 @@ def _pull_store(past: Making, g: Seen, wanted: Sequence[int], result: Node | Non
 def _sum_by_value(cotangents: Seen, target: Layout, value: Layout | None) -> tuple[Layout, Seen]:
     """Return the layout of the distinct written values, and for each value the sum of the cotangents of the elements with this value.
 
-    `cotangents` has the cotangent of each written element, and 0 elsewhere. Either a single value was written everywhere, or a batch has a
-    value for each batch element, with contiguous elements.
+    `target` is the layout of the written elements, and `value` the layout through which the value was read. `cotangents` has the cotangent
+    of each written element, and 0 elsewhere. Either a single value was written everywhere, or a batch has a value for each batch element,
+    with contiguous elements.
     """
     assert value is not None
     start = (0,) * target.ndim
@@ -124,6 +132,7 @@ def _sum_by_value(cotangents: Seen, target: Layout, value: Layout | None) -> tup
 
 
 def _push_store(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
+    """Return the tangent of the content after a write, given tangents of the old content (0) and of the value (1) (JVP)."""
     size, dtype, target = past.recipe.size, past.recipe.dtype, past.target
     old = source_tangents[0].reshaped((size,)) if 0 in source_tangents else of_number(0, (size,), dtype)
     value = read(past, 1, source_tangents[1]) if 1 in source_tangents else _zeros(target.shape, dtype)
@@ -131,18 +140,20 @@ def _push_store(past: Making, source_tangents: Tangents, result: Node | None) ->
 
 
 def _pull_reinterpreted(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (0, cotangent of the source) for reinterpreted bytes, given the cotangent `g` of the result (VJP)."""
     dtype = dtype_of(past, 0)
     _check_parts(dtype, past.recipe.dtype)
     yield 0, Seen(reinterpreted(g.flat(), dtype))
 
 
 def _push_reinterpreted(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
+    """Return the tangent of reinterpreted bytes, given the tangent of the source under index 0 (JVP)."""
     _check_parts(dtype_of(past, 0), past.recipe.dtype)
     return Seen(reinterpreted(source_tangents[0].flat(), past.recipe.dtype))
 
 
 def _check_parts(source_dtype: DType, target_dtype: DType) -> None:
-    """Raise DerivativeError unless two dtypes are a complex dtype and the dtype of its parts, or equal."""
+    """Raise DerivativeError unless the dtypes are equal, or one is complex and the other is the dtype of its real and imaginary parts."""
     if source_dtype.part is not target_dtype.part:
         raise DerivativeError(
             f"view: the bytes of {source_dtype} as {target_dtype} have no derivative; only complex numbers and their own parts have; use"
@@ -154,15 +165,17 @@ def _check_parts(source_dtype: DType, target_dtype: DType) -> None:
 
 
 def _gather_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    """Return the residuals of a gather: the indices, which are the sources from number 1 on."""
     return Needs((False, *[True] * (len(tracked) - 1)), False)
 
 
 def _index_views(past: Making, first: int) -> list[Seen]:
-    """Return the indices of a gather or scatter: the sources from number `first` on."""
+    """Return views of the indices of the gather or scatter with tape node `past`: its sources from number `first` on."""
     return [value_of(past, k) for k in range(first, len(past.sources))]
 
 
 def _pull_gather(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (0, cotangent of the indexed source) for a gather, given the cotangent `g` of the result (VJP)."""
     op: Any = past.recipe.op
     size, dtype = size_of(past, 0), dtype_of(past, 0)
     # an index out of range raises an error in the forward gather, so there is no gradient then
@@ -173,6 +186,7 @@ def _pull_gather(past: Making, g: Seen, wanted: Sequence[int], result: Node | No
 
 
 def _push_gather(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
+    """Return the tangent of a gather's result, given the tangent of the indexed source under index 0 (JVP)."""
     return _gather(past, read(past, 0, source_tangents[0]), _index_views(past, 1))
 
 
@@ -187,6 +201,7 @@ def _gather(past: Making, x: Seen, indices: Sequence[Seen]) -> Seen:
 
 
 def _scatter_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    """Return the residuals of a scatter: the indices, and the values, old content and result where the rule reads them."""
     op: Any = recipe.op
     name = None if op.reduction is None else op.reduction.name
     by_value = name not in (None, *SUMS)
@@ -194,6 +209,9 @@ def _scatter_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 
 
 def _pull_scatter(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (k, cotangent of source k) for a scatter, given the cotangent `g` of the result (VJP); source 0 is the old content, 1 the
+    values.
+    """
     op: Any = past.recipe.op
     name = None if op.reduction is None else op.reduction.name
     pull = _pull_written if name is None else _pull_added if name in SUMS else _pull_multiplied if name == "prod" else _pull_extremum
@@ -201,6 +219,7 @@ def _pull_scatter(past: Making, g: Seen, wanted: Sequence[int], result: Node | N
 
 
 def _pull_added(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (k, cotangent of source k) for a scatter that adds; source 0 is the old content, 1 the values."""
     flat, indices = g.reshaped((past.recipe.size,)), _index_views(past, 2)
     for k in wanted:
         yield k, g if k == 0 else back(past, 1, Term.of(_gather(past, flat.through(past.target), indices)))
@@ -306,6 +325,7 @@ def _other_factors(past: Making) -> tuple[Seen, Seen]:
 
 
 def _push_scatter(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
+    """Return the tangent of the content after a scatter, given tangents of the old content (0) and of the values (1) (JVP)."""
     op: Any = past.recipe.op
     size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _index_views(past, 2)
     shape = target.shape[: target.ndim - len(indices)]

@@ -120,6 +120,7 @@ class Specs:
 
     @staticmethod
     def _key(layout: Layout, dtype: DType) -> tuple[DType, tuple[Terms, ...]]:
+        """Return a hashable key of a spec's dtype, shape and strides. Raise TypeError for offset tables, view chains and too many axes."""
         if layout.tables is not None or layout.base is not None or len(layout.shape) > MOST_AXES:
             raise TypeError("tables and chains have more to them than numbers")
         return dtype, tuple(map(terms_of, (*layout.shape, *layout.strides)))

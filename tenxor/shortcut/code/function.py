@@ -91,6 +91,7 @@ class Function(Builder):
         self.require(self.call("PyList_Append", I32, [items, item]).equals(0))
 
     def type_of(self, x: Value) -> Value:
+        """Emit a load of the type of `x`; the reference is borrowed."""
         return self.at(x, TYPE).load(POINTER)
 
     def has_type(self, x: Value, name: str) -> Value:
@@ -122,6 +123,7 @@ class Function(Builder):
         return x.equals(self.the(name))
 
     def is_null(self, x: Value) -> Value:
+        """Emit a test whether a pointer is null."""
         return self.define(I1, f"icmp eq ptr {x.text}, null")
 
     def local(self, kind: Type, value: Value | None = None) -> Value:
@@ -489,4 +491,5 @@ class Function(Builder):
         return select(self.is_null(x), other, x)
 
     def selected(self, condition: Value, yes: Value, no: Value) -> Value:
+        """Emit a choice of two values that are both computed: `yes` where `condition` holds, else `no`."""
         return select(condition, yes, no)

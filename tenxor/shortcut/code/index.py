@@ -101,7 +101,7 @@ def spec_in(f: Function, found: Wanted) -> Value:
 
 def _wanted(f: Function) -> None:
     """Emit `find_wanted(x, key, found)`: evaluate a basic key of a tensor; store sizes, strides, axis count and offset of the view at
-    `found`.
+    `found`, and return true. Return false for other keys, and for keys that select an element.
     """
     x, key, numbers = f.arguments
     shape, strides, offset = _numbers_of(f, x)
@@ -232,7 +232,7 @@ def _is_basic(f: Function) -> None:
 
 
 def _item(f: Function) -> None:
-    """Emit `get_item(x, key)`: return `x[key]`, a view, or a new tensor for an element."""
+    """Emit `get_item(x, key)`: return `x[key]`, a view, or a new tensor for an element; null to leave the call to the fallback."""
     x, key = f.arguments
     f.require(f.is_a(x, "Tensor"))
     is_element, place = element_wanted(f, x, key)
@@ -306,7 +306,7 @@ def _among_slices(f: Function) -> None:
 
 
 def _item_at(f: Function) -> None:
-    """Emit `item_at(x, key)`: return the element that a key selects, as a Python number."""
+    """Emit `item_at(x, key)`: return the element that a key selects, as a Python number; null if the key selects no single element."""
     x, key = f.arguments
     f.require(f.is_a(x, "Tensor"))
     is_element, place = element_wanted(f, x, key)

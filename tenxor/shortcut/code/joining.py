@@ -136,8 +136,9 @@ def _by_rule(f: Function) -> None:
 
 
 def _copy_box(f: Function) -> None:
-    """Emit `copy_box(source, to, box)`: copy a strided region of elements, described by the words of a `box` (`boxes.py`): three nested
-    loops over rows.
+    """Emit `copy_box(source, to, box)`: copy a strided region of elements between two addresses, and return true.
+
+    `box` is the address of the copy descriptor (`boxes.py`): three nested loops over rows.
     """
     source, to, box = f.arguments
     (n, between, apart), (m, nearer, closer), line = ([f.word(box, LOOPS + 24 * k + 8 * j) for j in range(3)] for k in range(3))

@@ -45,6 +45,7 @@ def may_wait(f: Function, program: Value, node: Value, mask: Value) -> Value:
 
 
 def _is_unpinned(f: Function, node: Value) -> Value:
+    """Emit a test whether the buffer of a node in memory is not externally shared."""
     return f.is_the(f.get(f.get(node, "Node.buffer"), "Buffer.pins"), "0")
 
 

@@ -62,10 +62,12 @@ _SAID: dict[str, Callable[[Function, Value], Value]] = {
 
 
 def _unary(op: str) -> Callable[[Function], Value]:
+    """Return the emitter of the fast path of a unary operation, given the operation's name."""
     return lambda f: f.call("unary", POINTER, [f.arguments[0], f.the(f"op {op}")])
 
 
 def _binary(op: str, comes_last: bool = False) -> Callable[[Function], Value]:
+    """Return the emitter of the fast path of a binary operator. If `comes_last`, the tensor is the second operand, as in `__radd__`."""
     return lambda f: _of_two(f, op, f.arguments[0], f.arguments[1], f.constant(I1, comes_last))
 
 
@@ -94,6 +96,7 @@ def _binary_named(op: str) -> Callable[[Function], Value]:
 
 
 def _in_place(op: str) -> Callable[[Function], Value]:
+    """Return the emitter of the fast path of an in-place operator, given the operation's name."""
     def short(f: Function) -> Value:
         x, y = f.arguments[:2]
         return f.call("in_place", POINTER, [x, y, f.the(f"op {op}"), of_points(f, op, x, y, f.constant(I1, False))])
@@ -102,6 +105,7 @@ def _in_place(op: str) -> Callable[[Function], Value]:
 
 
 def _plain(function: str) -> Callable[[Function], Value]:
+    """Return the emitter of the fast path of a method without arguments: a call of the emitted function `function` with the tensor."""
     return lambda f: f.call(function, POINTER, f.arguments[:1])
 
 
@@ -155,6 +159,9 @@ def _as_dtype(name: str) -> Callable[[Function], Value]:
 
 
 def _copied_or(f: Function, again: Callable[[], list[Value]]) -> list[Value]:
+    """Emit a copy of the first argument, a tensor, that shares its node, or else the code of `again`. Return the result, or null, in a
+    list.
+    """
     found = f.call("copied", POINTER, f.arguments[:1])
     declined = f.both(f.is_null(found), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
     return f.choose(declined, again, lambda: [found])
@@ -223,6 +230,7 @@ def _filled(f: Function) -> Value:
 
 
 def _instead(f: Function, found: Value, x: Value) -> Value:
+    """Emit the release of `found`. Return `x`, with a new reference."""
     f.drop(found)
     return f.own(x)
 

@@ -146,6 +146,7 @@ def _is_one(f: Function, spec: Value) -> None:
 
 
 def _truth(f: Function, holds: Value, spec: Value) -> Value:
+    """Emit a new boolean tensor of this spec, with the truth value of `holds`. Return the tensor, not held."""
     return element(f, f.holding(f.truth(holds)), spec)
 
 

@@ -53,10 +53,8 @@ def _is_odd(f: Function, kind: Type) -> None:
 def _sort(f: Function) -> None:
     """Emit `sort_rows(program, nodes, starts, found)`: copy rows to the result, and sort each there; return true.
 
-    `nodes` and `starts` are the operand's node and byte offset, and `found` is the tuple with the result tensor.
-
-    Rows with NaN or a negative zero need the stable function of NumPy if the program keeps their bits; otherwise the emitted function
-    returns null or 0 for them.
+    `nodes` and `starts` are the operand's node and byte offset, and `found` is the tuple with the result tensor. Rows with NaN or a
+    negative zero need the stable function of NumPy if the program keeps their bits; otherwise the function returns false for them.
     """
     program, nodes, starts, found = f.arguments
     stable, quick, rows, n, item, looked_at, keeps = (f.word(program, 8 * k) for k in range(1, 8))
@@ -133,6 +131,7 @@ def _call(f: Function, function: Value, given: Sequence[Value]) -> None:
 
 
 def _name_of_best(dtype: DType, largest: bool) -> str:
+    """Return the name of the emitted function that finds the largest, or smallest, elements of a row."""
     return f"{'largest' if largest else 'smallest'}_{dtype}"
 
 
@@ -141,7 +140,7 @@ def _best(f: Function, dtype: DType, largest: bool) -> None:
     row of `size` elements to `values`, the most extreme first, and their positions to `places`.
 
     `between` is the stride of the row in bytes. Each element is inserted among the best so far. Elements no better than the last of the
-    best are skipped, several at a time. The function returns null or 0 after more than `most` moves.
+    best are skipped, several at a time. The function returns false after more than `most` moves.
     """
     row, size, between, values, places, count, most = f.arguments
     kind, moved = KINDS[dtype.name], f.local(I64, f.number(0))

@@ -78,11 +78,11 @@ def _known(f: Function) -> None:
 
 
 def _outlined(f: Function) -> None:
-    """Emit `outline_of_pasts(args)`: return the signature of a tape segment as bytes, the new inputs of the segment, and its outer tape
-    nodes.
+    """Emit `outline_of_pasts(args)`: return a tuple: the signature of a tape segment as bytes, a list of the new inputs of the segment, and
+    a list of its outer tape nodes.
 
-    `args` are the segment, the tape nodes that matter for the derivative, the tape nodes asked about, the nodes with values read by a
-    derivative, and the inputs so far. Outer tape nodes are outside of the segment, which reads them.
+    The array `args` holds the segment, the tape nodes that matter for the derivative, the tape nodes asked about, the nodes with values
+    read by a derivative, and the inputs so far. Outer tape nodes are outside of the segment, which reads them.
     """
     (args,) = f.arguments
     stretch, depends, asked, nodes, before = (args.at(k, POINTER).load(POINTER) for k in range(5))

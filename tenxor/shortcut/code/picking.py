@@ -175,10 +175,12 @@ def _start_of_key(f: Function, key: Value, node: Value, program: Value) -> Value
 
 
 def _read(far: Value, near: Value) -> tuple[Value, Value]:
+    """Return (written, read) for a copy from the tensor's row at `far` to the packed row at `near`."""
     return near, far
 
 
 def _write(far: Value, near: Value) -> tuple[Value, Value]:
+    """Return (written, read) for a copy to the tensor's row at `far` from the packed row at `near`."""
     return far, near
 
 

@@ -347,6 +347,7 @@ def pinned_reads(f: Function) -> Value:
 
 
 def _pinned_reads(f: Function) -> Value:
+    """Return the address of the count that `pinned_reads` loads."""
     return f.define(POINTER, "getelementptr i8, ptr @pinned_reads, i64 0")
 
 

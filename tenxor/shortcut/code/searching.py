@@ -41,6 +41,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _name(how: str, dtype: DType, right: bool) -> str:
+    """Return the name of the emitted search function; `how` is "few" or "many", the length of the sorted array."""
     return f"search_{how}_{dtype}_{'right' if right else 'left'}"
 
 
@@ -144,6 +145,7 @@ def _search_many(f: Function, dtype: DType, right: bool) -> None:
 
 
 def _numbers_of(f: Function, dtype: DType) -> Value:
+    """Emit a call for the number of elements that are not NaN in the sorted array, given by the first three arguments of the function."""
     return f.call(f"numbers_{dtype}", I64, f.arguments[:3])
 
 

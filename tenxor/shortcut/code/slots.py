@@ -92,6 +92,7 @@ def _item(f: Function) -> None:
 
 
 def _beyond(f: Function) -> Value:
+    """Emit the setting of an IndexError. Return null."""
     f.call("PyErr_SetNone", I32, [f.the("IndexError")])
     return f.nothing()
 

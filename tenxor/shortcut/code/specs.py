@@ -126,7 +126,8 @@ def nbytes_of(f: Function, spec: Value) -> Value:
 
 
 def ends_of(f: Function, spec: Value) -> list[Value]:
-    """Emit the lowest and the highest element offset of a view with strides, relative to its start. Invalid for a view without elements."""
+    """Emit the lowest (<= 0) and the highest (>= 0) offset of a view with strides, in elements from its start. Invalid for an empty view.
+    """
     shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
     zero = f.number(0)
 
@@ -257,6 +258,7 @@ def _spec_with(f: Function) -> None:
 
 
 def _place(f: Function, at: Value) -> Value:
+    """Return the address of index position `at`, which holds a row number."""
     return f.define(POINTER, "getelementptr i64, ptr @spec_places, i64 0").at(at, PLACE)
 
 
@@ -266,10 +268,12 @@ def _row_at(f: Function, at: Value) -> Value:
 
 
 def _row(f: Function, number: Value) -> Value:
+    """Return the address of row `number` of the table."""
     return f.define(POINTER, "getelementptr i64, ptr @specs, i64 0").at(number * ROW, I64)
 
 
 def _is_in(f: Function, row: Value, words: Sequence[Value]) -> Value:
+    """Emit a test whether a row has the key `words`."""
     differs = f.number(0)
     for k, word in enumerate(words):
         differs = differs | (row.at(k, I64).load(I64) ^ word)
@@ -372,7 +376,7 @@ def _of_python(f: Function) -> None:
     """Emit `spec_of_python(dtype, shape, strides, spec)`: return the interned spec for Python objects, as a new reference.
 
     On a miss, the table takes `spec`, or a new spec if `spec` is None. The function returns null for more than `MOST_AXES` axes, and items
-    other than 64-bit integers. Where it builds a new spec, it also declines sizes above `HUGE`.
+    other than 64-bit integers. If it must build a new spec, it also returns null for sizes above `HUGE`.
     """
     dtype, shape, strides, spec = f.arguments
     ndim, numbers = f.word(shape, SIZE), no_numbers(f)
@@ -391,7 +395,7 @@ def _of_python(f: Function) -> None:
 
 
 def _for_python(f: Function) -> None:
-    """Emit `spec_for_python`, the entry for Python of `spec_of_python`. It returns None if `spec_of_python` declines."""
+    """Emit `spec_for_python(dtype, shape, strides, spec)`, the entry for Python of `spec_of_python`. It returns None in place of null."""
     given = f.arguments[1]
     f.give_or_none(f.call("spec_of_python", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(4)]))
 

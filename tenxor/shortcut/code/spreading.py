@@ -41,6 +41,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _waits(f: Function, node: Value) -> Value:
+    """Emit a test whether a node is pending."""
     return f.is_the(f.get(node, "Node.buffer"), "None")
 
 
@@ -334,7 +335,8 @@ def _written(f: Function) -> None:
     """Emit `written_where(x, key, value, frame)`: do `x[key] = value` as a masked update in place, and return true, or false to leave the
     work to the fallback.
 
-    `value` is pending and made of masked selections. The function declines if Python code has changed the tensors meanwhile.
+    `value` is pending and made of masked selections. The function returns false, too, if Python code has changed the tensors
+    meanwhile.
     """
     x, key, value, frame = f.arguments
     storage, its = f.get(x, "Tensor.storage"), f.get(value, "Tensor.storage")

@@ -83,6 +83,7 @@ def _may_be_near(f: Function, slot: Value) -> Value:
 
 
 def _is_same_key(f: Function, key: Value, other: Value) -> Value:
+    """Emit a test whether two keys are one object, or equal integers or tuples."""
     return f.either(key.equals(other), lambda: f.call("is_same_key", I1, [key, other]))
 
 
