@@ -71,8 +71,8 @@ def framed(node: Node) -> bytes | None:
     """Build, store and return the launch record of a pending node; the caller holds the lock for computing.
 
     The record is stored in the recipe. If the node sums a pending product, one kernel computes both, and the record is stored in the
-    product's recipe under the recipe of the sum. Return `NEVER` if the node is not run by a launch record. Return None if
-    a record was stored before, or if the node cannot be computed now.
+    product's recipe under the recipe of the sum. Return `NEVER` if the node is not run by a launch record. Return None if a record was
+    stored before, or if the node cannot be computed now.
     """
     product = product_in(node)
     if product is not None and any(node.offsets):
@@ -163,7 +163,7 @@ def pattern_alone(
 
 
 def most_for(product: Recipe | None) -> int:
-    """Return the work, in additions, from which a node is not run by a launch record.
+    """Return the work, in additions, at and above which a node is not run by a launch record.
 
     `product` is the recipe of a product that the node sums, or None. With one thread a sum over a product may do more work.
     """
@@ -172,7 +172,7 @@ def most_for(product: Recipe | None) -> int:
 
 
 def most_in_place() -> int:
-    """Return the work, in additions, from which an update in place is not run by a launch record."""
+    """Return the work, in additions, at and above which an update in place is not run by a launch record."""
     sharing = compiler().target.sharing
     return sharing.alone if num_threads() == 1 else sharing.share
 
@@ -245,8 +245,8 @@ def written_of_sizes(pattern: Pattern, sized: Pattern, most: int, write: Callabl
 def told_by_sizes(words: Sequence[Number], recipe: Recipe) -> list[Number]:
     """Return the words of a launch record with element counts replaced by `SIZED` references to them.
 
-    The words are symbolic. `recipe` is the recipe of the node, or of the product that the node sums; the counts of the recipe and of its
-    operands are replaced.
+    The words are integers, some of them symbolic. `recipe` is the recipe of the node, or of the product that the node sums; the counts of
+    the recipe and of its operands are replaced.
     """
     sizes = [recipe.size, *[0 if form is None else form.layout.size for form in recipe.forms]]
     which = {terms_of(size): k for k, size in enumerate(sizes) if isinstance(size, Size)}
@@ -423,7 +423,10 @@ def is_brief(call: Call, target: Target, most: int) -> bool:
 
 
 def frame_of_plan(plan: Plan) -> Short:
-    """Return the launch record of a plan, with the steps of the plan that generated code can run."""
+    """Return a `Short`: the packed launch record of a plan, and for each step where the run of steps that generated code can run ends.
+
+    Further fields list the writes in place and the reused buffers of these steps.
+    """
     starts: list[int] = []
     words: list[int] = []
     for step in plan.steps:

@@ -176,7 +176,7 @@ def sized(dtype: DType) -> Sized:
 def is_number(t: Tensor, number: Any) -> bool:
     """Return whether `t` is a 0-d tensor made from the Python scalar `number`.
 
-    The dtype must be one that generated code reads scalars in, and derivatives must not follow `t`.
+    The dtype must be one that generated code reads scalars in, and `t` must not be on the autograd tape.
     """
     if t.shape or t.dtype not in _OF_NUMBERS or t.node.past is not None:
         return False

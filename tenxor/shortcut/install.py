@@ -151,7 +151,7 @@ _new_attribute = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.PO
 
 
 def linked(objects: Objects, made: Compiler) -> tuple[Any, str]:
-    """Return the linked library of generated code for `objects`, and its origin as text. Emit code only on a cache miss."""
+    """Return the linked code for `objects`, and a text that says where it comes from. Emit code only on a cache miss."""
 
     def emitted() -> str:
         from ..backend.llvm.builder import Module
@@ -378,7 +378,7 @@ class ShortWay:
         return ctypes.byref(found)
 
     def _function(self, name: str, kind: Kind) -> Any:
-        """Return a built-in function that calls the generated function `name`."""
+        """Return a built-in function that calls the generated function `name`; `kind` is its calling convention."""
         make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
             ("PyCFunction_NewEx", ctypes.pythonapi)
         )
@@ -441,8 +441,8 @@ class ShortWay:
         ))
 
     def indexed(self, x: Tensor, key: Any) -> Any:
-        """Return `x[key]` after the generated code has declined it. With NumPy arrays in `key`, call the generated code again with tensors;
-        else use the fallback, and record the call if `key` has tensors or lists.
+        """Return `x[key]`, which the generated code has left to Python. With NumPy arrays in `key`, call the generated code again with
+        tensors; else use the fallback, and record the call if `key` has tensors or lists.
         """
         ours = key_of_ours(x, key)
         if ours is not key:

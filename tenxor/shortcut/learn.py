@@ -241,8 +241,8 @@ def _hosted_rule(made: Made, numbers: Sequence[int], own: Callable[..., Any], ar
 def _key_of_call(x: Tensor, given: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...] | None:
     """Return the cache key of `given`, the arguments of a call after its first argument, the tensor `x`; None if no key can hold one.
 
-    `given` ends with the values of the keyword arguments `named`; their names follow in the key. If derivatives follow an argument, the key
-    ends with `FOLLOWED` and a bit mask of such arguments, since the method may then make different nodes.
+    `given` ends with the values of the keyword arguments `named`; their names follow in the key. If an argument is on the autograd tape,
+    the key ends with `FOLLOWED` and a bit mask of such arguments, since the method may then make different nodes.
     """
     keys = keys_of(given)
     if keys is None:
@@ -252,12 +252,12 @@ def _key_of_call(x: Tensor, given: Sequence[Any], named: dict[str, Any]) -> tupl
 
 
 def _followed_in(key: tuple[Any, ...]) -> int:
-    """Return the bit mask, stored in a cache key, of the arguments that derivatives follow (bit k: argument k); 0 if there are none."""
+    """Return the bit mask, stored in a cache key, of the arguments on the autograd tape (bit k: argument k); 0 if there are none."""
     return int(key[-1]) if FOLLOWED in key else 0
 
 
 def _has_past(x: Any) -> bool:
-    """Return whether derivatives follow an argument. This creates no node for an element known as a number."""
+    """Return whether an argument is a tensor on the autograd tape. This creates no node for an element known as a number."""
     return type(x) is Tensor and x._has_past()
 
 
@@ -418,10 +418,8 @@ def learning_any_operation(own: Callable[..., Any]) -> Callable[..., Any]:
 def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Sequence[Any]) -> Any:
     """Return the result of `op` on the operands, by the fallback `own(*args)`; after a few calls, also trace a size-generic template.
 
-    `args` are the operands in the order that `own` takes them, possibly with further arguments.
-
-    NumPy arrays among the operands become tensors, and the call is repeated. Nothing is recorded for operands other than tensors, floats
-    and integers.
+    `args` are the operands in the order that `own` takes them, possibly with further arguments. NumPy arrays among the operands become
+    tensors, and the call is repeated. Nothing is recorded for operands other than tensors, floats and integers.
     """
     given, keys = list[object](), list[object]()
     for x in operands:

@@ -49,7 +49,7 @@ class Machine(NamedTuple):
     """The generated functions for size-generic templates, and the switch that disables the fast path.
 
     `kind_of(name, arguments, names, shapes, followed)` returns the signature of a call and its numbers, or None. The `names` belong to the
-    last arguments, `shapes` are further shapes, and `followed` is a bit mask of the arguments that derivatives follow.
+    last arguments, `shapes` are further shapes, and `followed` is a bit mask of the arguments on the autograd tape.
     `kind_of_graph(records, node)` returns the key, the signature and the numbers of a graph, whose launch record belongs in `records`.
     `made_by(rule, numbers, specs)` returns the template for these sizes, or None if a guard fails. `forget_kinds()` clears the generated
     code's cache of recent signatures. `aside()` is a context manager that disables the fast path.
@@ -79,9 +79,9 @@ class Kind(Known[Program]):
 
 
 class Call(NamedTuple):
-    """A call of a method, split into a signature `kind` and the remaining `numbers`, each listed once.
+    """A call of a method, split into a signature `kind` and the remaining `numbers`: the sizes and integers, each listed once.
 
-    `kept` are the objects among the arguments, and `specs` the specs of the tensors.
+    `kept` are the objects that the signature refers to by address, and `specs` the specs of the tensors.
     """
 
     kind: Hashable
@@ -96,7 +96,7 @@ class Call(NamedTuple):
         """Return the signature and the numbers of a call of `name`; None for arguments that no signature can hold.
 
         `names` are the names of the last arguments `given`, and `more` are shapes with further numbers. `followed` is a bit mask of the
-        arguments followed by derivatives, if the method then makes different nodes. A scalar whose value does not matter is given as its
+        arguments on the autograd tape, if the method then makes different nodes. A scalar whose value does not matter is given as its
         type.
         """
         found = machine[0].kind_of(name, tuple(given), tuple(names), tuple(more), followed)
@@ -296,7 +296,7 @@ def stand_ins(traced: Traced, args: Sequence[Any], named: Mapping[str, Any]) -> 
 def stand_in(traced: Traced, x: Any) -> Any:
     """Return a placeholder for an argument, with symbolic sizes of `traced` for its integers; other arguments are returned as they are.
 
-    The placeholder of a tensor has no memory. It has a tape node if derivatives follow `x`.
+    The placeholder of a tensor has no memory. It has a tape node if `x` is on the autograd tape.
     """
     if type(x) is Tensor:
         layout, held = traced.layout(x.spec.layout), traced.numbers(x.storage.node.shape)

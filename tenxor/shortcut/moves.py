@@ -202,7 +202,7 @@ def among_slices(x: Tensor, key: Sequence[Any]) -> tuple[Any, ...] | None:
 
 
 def learning_added(own: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an `index_add_` that calls the fallback `own`, and records how rows along the first axis are stored."""
+    """Return a method `index_add_` that calls the fallback `own`, and records the copy descriptor of rows along the first axis."""
 
     def method(x: Tensor, *given: Any, **named: Any) -> Any:
         found = own(x, *given, **named)

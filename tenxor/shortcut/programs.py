@@ -57,7 +57,10 @@ def words_of_program(how: InPlace, operands: Given, results: Sequence[Seen], flo
 
 
 def _words_of(how: Order | Count, operands: Given) -> Sequence[int] | None:
-    """Return the program of an ordering or counting operation as integers; None if the generated code cannot do it."""
+    """Return the program of the ordering or counting operation `how` as integers; None if the generated code cannot do it.
+
+    `operands` says how the operands are stored: index, offset, shape and strides.
+    """
     if isinstance(how, Count):
         return _bincount(how, operands) if how.name == "bincount" else _unique(how, operands[0])
     if how.name == "interp":
@@ -73,7 +76,8 @@ def _wider(how: Loop, operands: Given, results: Sequence[Seen], floats: int, ite
     """Return the program of a loop in double precision for data in single precision, as NumPy computes them; None if it needs too much
     memory.
 
-    The operands are converted into scratch memory, the loop runs on them, and the results are rounded.
+    `how` describes the loop, and `items` are the bytes of an element of each result. The operands are converted into scratch memory, the
+    loop runs on them, and the results are rounded.
     """
     item = SINGLE * floats // prod(operands[0][2][0]) if floats else SINGLE
     words, places, lie, end = list[int](), list[int](), list[Seen](), 0
@@ -109,6 +113,7 @@ def _wider(how: Loop, operands: Given, results: Sequence[Seen], floats: int, ite
 def _factor(how: Factors, operand: tuple[int, int, Seen], results: Sequence[Seen], item: int) -> bytes | None:
     """Return the program of a QR factorisation; None if it needs too much memory or the matrices are not copied by simple loops.
 
+    `how` describes the factorisation, and `item` is the bytes of an element.
     The matrices are copied into scratch memory. The first function of C makes triangles of them, the second makes the orthonormal factor,
     and both are copied to the results.
     """

@@ -65,10 +65,8 @@ def have_apart(node: Node, which: int) -> None:
 def _apart(recipe: Recipe, which: int) -> object:
     """Return a recipe that reads copies of the sources with a bit set in `which`, and a tuple of the recipes of the copies.
 
-    The tuple has None for a source read directly.
-
-    Return `NEVER` unless the operation is cheap and each copy is at most 1/`THIN` of the result. A copy holds only the distinct elements of
-    a broadcast source.
+    The tuple has None for a source read directly. Return `NEVER` unless the operation is cheap and each copy is at most 1/`THIN` of the
+    result. A copy holds only the distinct elements of a broadcast source.
     """
     if recipe.op not in _CHEAP or recipe.passing or recipe.target is not None:
         return NEVER

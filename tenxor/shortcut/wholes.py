@@ -208,7 +208,9 @@ def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
 
 
 def _where_written(plan: Plan) -> dict[int, int] | None:
-    """Return, for each step of a plan, the node in whose memory the result is written: the last node to overwrite it.
+    """Return, for the node number of each step of a plan, the number of the node in whose memory its result is written.
+
+    Without overwriting this is the step's own node, else the last node to overwrite it.
 
     Return None in three cases: a step overwrites anything but the result of an earlier step; the overwritten result is read afterwards, so
     that a copy is written; or the result is larger than `LARGEST` bytes, since the write may then be one of many pending writes.
@@ -225,7 +227,7 @@ def _where_written(plan: Plan) -> dict[int, int] | None:
 
 
 def _inlined(pattern: Pattern, plan: Plan) -> list[tuple[int, int]]:
-    """Return the index and the role of each inlined node that is costly to compute again."""
+    """Return pairs of the index and the role (`STORED`, `INLINED` or `MUCH`) of each inlined node that is costly to compute again."""
     nodes, otherwise = pattern.nodes, adding_otherwise(pattern.nodes) if plan.costly else set()
     much = {k for k in plan.costly if k in plan.dear or _is_much(nodes[k], plan.target)}
     return [(k, STORED if id(nodes[k]) in otherwise else MUCH if k in much else INLINED) for k in plan.costly]

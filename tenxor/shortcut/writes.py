@@ -102,8 +102,8 @@ def learn_write(view: Tensor, value: Any, may_be: Callable[[], bool] = lambda: T
 def done_again(machine_code: Callable[..., Any], *given: Any) -> Any:
     """Return `machine_code(*given)`, the call of a generated method whose operation has just been recorded.
 
-    If the generated method declines, it calls the fallback again. The fallback then must not record and retry, since records may have been
-    dropped meanwhile.
+    If the generated method cannot do the work, it calls the fallback again. The fallback then must not record and retry, since records may
+    have been dropped meanwhile.
     """
     me = get_ident()
     try:
@@ -114,7 +114,7 @@ def done_again(machine_code: Callable[..., Any], *given: Any) -> Any:
 
 
 class Source(NamedTuple):
-    """The value to write: a number, or a layout over a node of shape `held`."""
+    """The value to write: a `number`, or, if `number` is None, a view through `layout` of a node of shape `held`."""
 
     number: float | int | None
     layout: Layout
@@ -123,7 +123,7 @@ class Source(NamedTuple):
 
 
 class Write(NamedTuple):
-    """A write through `layout` into a node of shape `held`."""
+    """A write of `source` through `layout` into a node of shape `held`."""
 
     layout: Layout
     held: Shape
@@ -150,7 +150,8 @@ class Write(NamedTuple):
         return cls(spec.layout, node.shape, spec.dtype, source)
 
     def store(self) -> tuple[Node, Node | Scalar]:
-        """Return the store node of the write, over empty memory, and the source read by the launch record."""
+        """Return a store node like that of the write, on nodes without memory, and the source that the launch record reads: node or scalar.
+        """
         dtype, shape, (number, layout, held, its) = self.dtype, self.layout.shape, self.source
         old = data(allocate(0), self.held, dtype)
         source: Node | Scalar = data(allocate(0), held, its)

@@ -184,7 +184,7 @@ def _made_for(f: Function) -> None:
 
 def _made_by_rule(f: Function, place: Sequence[Value], x: Value, args: Value, given: Value, names: Value, which: Value) -> Value:
     """Emit a call of `made_by_rule`: make the template of a call by a size-generic rule and record it at `place`; null if no rule holds.
-    The call has `x` and `given` arguments at `args`, the last by the keywords `names`; derivatives follow those with a bit in `which`.
+    The call has `x` and `given` arguments at `args`, the last by the keywords `names`; those with a bit in `which` are on the tape.
     """
     every = f.local(array(POINTER, MOST_ARGUMENTS + 1))
     f.require(given <= MOST_ARGUMENTS)

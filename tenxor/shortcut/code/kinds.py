@@ -76,7 +76,7 @@ def find_kind(f: Function, name: Value, every: Value, count: Value, names: Value
     signature.
 
     `every` is the address of all `count` arguments, of which the last have the keywords in the tuple `names`, or null. Bit k of `which` is
-    set if derivatives follow argument k. The specs of all tensors must be resolved.
+    set if argument k is on the autograd tape. The specs of all tensors must be resolved.
     """
     return f.call("find_kind", I1, [name, every, count, names, which])
 
@@ -478,8 +478,8 @@ def _kind_of_write(f: Function) -> None:
 
 def _with_numbers(f: Function) -> None:
     """Emit `kind_with_numbers(name, args, names, more, which)`: return a pair, the signature of a call as bytes and a tuple of its numbers.
-    `args` has every argument; the last have the keywords `names`. `more` has further shapes. Bit k of `which` is set if derivatives follow
-    argument k.
+    `args` has every argument; the last have the keywords `names`. `more` has further shapes. Bit k of `which` is set if argument k is
+    on the tape.
     """
     name, args, names, more, which = f.arguments
     f.require(find_kind(f, name, f.at(args, ITEMS), f.word(args, SIZE), names, f.integer(which)))
