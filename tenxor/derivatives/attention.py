@@ -71,7 +71,7 @@ def attended(op: Attention, operands: Sequence[Seen]) -> Seen:
 
 
 def _attend_unrecorded(op: Attention, operands: Sequence[Seen]) -> Seen:
-    """Return attention (see `attended`) computed by ordinary operations, each of them on the tape if an operand is."""
+    """Return the attention `op` of `operands`, as `attended` does, by ordinary operations, each of them on the tape if an operand is."""
     return _matmul(_compute_weights(op, operands[0], operands[1], operands[3:]), operands[2])
 
 

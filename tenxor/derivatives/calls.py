@@ -120,7 +120,10 @@ def called(name: str, results: Sequence[Node], sources: Sequence[Kept], pull: Pu
 
 
 def step_of(op: Called, dtype: DType, sources: Sequence[Kept], *, traced: bool) -> Past:
-    """Return the tape node of one call of a function, shared by its results. Its content is their concatenation, converted to `dtype`."""
+    """Return the tape node of one call of a function, shared by its results. Its content is their concatenation, converted to `dtype`.
+
+    `op` has the rule and the results' shapes; `sources` are the operands as the tape keeps them. `traced` marks a call while `vmap` traces.
+    """
     total = sum([prod(shape) for shape, _, _ in op.forms])
     return Past(Recipe(op, (total,), dtype, (), (), None), tuple(sources), traced=traced)  # type: ignore[arg-type]
 

@@ -245,7 +245,7 @@ def _set_first_value(fold: Fold, values: Seen, elements: Seen) -> Seen:
 
 
 def _real_linear_parts(value_at_1: Seen, value_at_1j: Seen) -> tuple[Seen, Seen]:
-    """Return the coefficients a and b of the real-linear map `a g + b conj(g)`, given the values of the map at 1 and at 1j."""
+    """Return a and b of the map `a g + b conj(g)`, linear over the reals, given its values at g = 1 and at g = 1j."""
     turned = computed(_MULTIPLY, [value_at_1j, Scalar(1j, value_at_1j.dtype)])
     return tuple([computed(_MULTIPLY, [computed(op, [value_at_1, turned]), Scalar(0.5, value_at_1.dtype)]) for op in (_SUBTRACT, _ADD)])  # type: ignore[return-value]
 

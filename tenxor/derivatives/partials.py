@@ -95,8 +95,9 @@ def partials(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial |
 
 @lru_cache(MAX_KNOWN)
 def tangents(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial | None, ...]:
-    """Return, for each operand, the operation that computes the operand's contribution to the tangent of the result, or None for 0.
+    """Return, for each operand of `op`, the operation that computes its contribution to the tangent of the result, or None for 0.
 
+    `dtypes` are the operands' dtypes, and `dtype` is the result's.
     The operand's tangent has the number of the cotangent in `partials`. A cotangent is linear in the result's cotangent, so its transpose
     is the tangent.
     """

@@ -131,8 +131,9 @@ def _visit_segment(segment: Sequence[Past], cotangent_lists: Parts, graph: Graph
     outline = Outline("back", segment, arrived, graph, wanted)
 
     def compute(placeholders: Sequence[Given], numbers: Traced | None = None) -> list[tuple[int, Part]]:
-        """Return the cotangents of the tape nodes `wanted` by their index in the segment, and the partial cotangents of outer tape node k
-        by `~k`.
+        """Return (k, cotangent of tape node k of the segment) for those in `wanted`, and (~k, partial cotangent of outer tape node k).
+
+        `placeholders` replace the inputs of the segment. `numbers` maps numbers to symbolic sizes, if given.
         """
         clones = outline.twins(placeholders, numbers)
         clone_cotangents: Parts = {}

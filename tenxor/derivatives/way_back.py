@@ -163,10 +163,11 @@ def _is_costly(node: Node) -> bool:
 
 
 def _choose_residuals(body: Body, ends: Sequence[Node], fixed: Collection[Node]) -> list[Node]:
-    """Return the values of an iteration to keep for the backward pass to the nodes `ends`: the values that cost more than a few additions
-    per element.
+    """Return the values of the iteration `body` to keep for the backward pass to the nodes `ends`: those that cost more than a few
+    additions per element.
 
-    If the only reader of such a value is an elementwise operation of the same shape, the reader's result is kept instead.
+    The nodes `fixed` are in memory anyway, and are not listed. If the only reader of such a value is an elementwise operation of the same
+    shape, the reader's result is kept instead.
     """
     iteration_nodes = set(body.made.order)
     readers: dict[Node, list[Node]] = {}

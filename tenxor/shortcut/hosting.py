@@ -101,9 +101,10 @@ def how_they_lie(
 ) -> tuple[list[tuple[int, int, Seen]], DType | None] | None:
     """Return where the operands of a direct call are stored, and the dtype of the scalar argument among them.
 
-    An operand is given as the index of the tensor argument with the same storage, the offset from that tensor's first element in bytes, and
-    shape and strides. A scalar argument has the index after the last tensor; without a scalar the dtype is None. Return None unless each
-    operand belongs to exactly one tensor, and every tensor is read.
+    `how` describes the call, and `tensors` and `numbers` are the tensor and scalar arguments of the recorded function. An operand is given
+    as the index of the tensor argument with the same storage, the offset from that tensor's first element in bytes, and shape and strides.
+    A scalar argument has the index after the last tensor; without a scalar the dtype is None. Return None unless each operand belongs to
+    exactly one tensor, and every tensor is read.
     """
     read, seen, number = set[int](), list[tuple[int, int, Seen]](), None
     is_looked_for = isinstance(how, Order) and how.name == "searchsorted" and len(numbers) == 1 and is_number(operands[-1], numbers[0])

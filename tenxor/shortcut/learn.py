@@ -161,7 +161,7 @@ def _told_rule(
 
 
 def _is_written(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> bool:
-    """Return whether a call has an `out` argument, by name or by position. Such a call writes into another tensor, and is not replayed."""
+    """Return whether the call `own(*args, **named)` has an `out` argument. Such a call writes into another tensor, and is not replayed."""
     if named.get("out") is not None:
         return True
     by_place = _by_place(own)[: len(args)]
@@ -175,7 +175,7 @@ def _by_place(own: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any], found: Any, heard: Sequence[Heard]) -> Made | None:
-    """Return the template of a result computed by NumPy at once, as reported in `heard`; None if NumPy did not compute the result.
+    """Return the template of `found`, the result of `own(*args, **named)`, if NumPy computed it, as reported in `heard`; else None.
 
     The template holds a direct call if possible, and otherwise a function of NumPy arrays. If arguments share a storage, the call is
     repeated with a storage for each, since a report does not tell them apart.
@@ -262,14 +262,14 @@ def _has_past(x: Any) -> bool:
 
 
 def key_of_creation(name: str, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Return the cache key of a call of `name`; None if an argument is a tensor, or if no key can hold one of the arguments."""
+    """Return the cache key of the call `name(*args, **named)`; None if an argument is a tensor, or if no key can hold it."""
     given = (*args, *named.values())
     keys = None if any([isinstance(x, Tensor) for x in given]) else keys_of(given)
     return keys if keys is None else (name, *keys, tuple(named)) if named else (name, *keys)
 
 
 def comes_again(name: str, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
-    """Return whether a call without tensor arguments is worth recording.
+    """Return whether the call `name(*args, **named)`, without tensor arguments, is worth recording.
 
     Each call may bring new floats. So a call with floats is recorded from the second of its signature on. If the signature can have no
     size-generic template, only a repetition with the very same numbers is recorded.
@@ -286,7 +286,7 @@ def comes_again(name: str, args: Sequence[Any], named: Mapping[str, Any]) -> boo
 
 
 def learn_creation(name: str, made: Made, own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
-    """Trace a size-generic template for a creation function after a few calls of one signature.
+    """Trace a size-generic template for the creation function `name`, called with `args` and `named`, after a few calls of one signature.
 
     Do nothing if this call has the same numbers as the first call of its signature. `made` is the template recorded for this call, and
     `own` is the fallback.
@@ -308,7 +308,7 @@ def _is_pinned(x: Any) -> bool:
 
 
 def _told_apart(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> tuple[list[Tensor], Any, int]:
-    """Call the fallback `own` with separate storages, so that no two tensor arguments share one (see `_apart`).
+    """Call `own(*args, **named)` with separate storages, so that no two tensor arguments share one (see `_apart`).
 
     Return the tensors among the arguments, the result, and the number of the next node before the call.
     """
@@ -348,7 +348,7 @@ def learn(
     began: int,
     frame: bytes = b"",
 ) -> None:
-    """Record the result `found` of the fallback for these arguments, or record that the call cannot be replayed.
+    """Record `found`, the result of the fallback `own(*args, **named)`, or record that the call cannot be replayed.
 
     The first argument is a tensor, and the record is stored in its spec, under `name` and `key`. `began` is the number of the next node
     before the call: nodes with this number or a larger one may be part of the result. `frame` holds packed integers to store with the

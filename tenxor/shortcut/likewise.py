@@ -131,10 +131,10 @@ class Call(NamedTuple):
         named: Mapping[str, Any] = NOTHING,
         words_of: Callable[..., Sequence[Number] | None] | None = None,
     ) -> None:
-        """Trace a size-generic template from the fallback `own`, if it is time.
+        """Trace a size-generic template from the fallback `own`, called with `args` and `named`, if it is time (see `learn_by`).
 
-        `made` is the template just recorded for the arguments; do nothing if `made` is None. `words_of` returns the words stored with the
-        template for given arguments.
+        `made` is the template just recorded for these arguments; do nothing if `made` is None. `words_of`, if given, takes the same
+        arguments and returns integers to store with the template.
         """
         if made is not None:
             self.learn_made(made, lambda: _traced(made, self.numbers, own, args, named, words_of))
@@ -227,7 +227,7 @@ def _traced(
     named: Mapping[str, Any],
     words_of: Callable[..., Sequence[Number] | None] | None,
 ) -> Rule | None:
-    """Run the fallback `own` with placeholders, and return the size-generic template of the result; None if no template can express it.
+    """Run `own`, the fallback, with placeholders for `args` and `named`, and return the size-generic template of its result, or None.
 
     `like` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. `words_of` returns integers to store with
     the template for the given arguments, or None. If `like` is the operand itself, or a single node, the traced result must be so too.
@@ -285,7 +285,7 @@ def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequen
 
 
 def stand_ins(traced: Traced, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any], list[Tensor]]:
-    """Return placeholders for the positional arguments and the keyword arguments of a call, and the placeholder tensors among them.
+    """Return placeholders for the positional arguments `args` and the keyword arguments `named`, and the placeholder tensors among them.
 
     Shapes, strides and integers become symbolic sizes of `traced`.
     """

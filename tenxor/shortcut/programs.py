@@ -170,14 +170,14 @@ _LOOKED_FOR = {"searchsorted": SEARCH, "digitize": DIGITIZE}
 
 
 def _search(how: Order, operands: Given) -> tuple[int, ...] | None:
-    """Return the program of a search for elements in a sorted array; None unless one loop walks each operand."""
+    """Return the program of the search `how` for elements in a sorted array; None unless one loop walks each of `operands`."""
     words = [_LOOKED_FOR[how.name], SEARCHED.index(how.dtype), int(how.right)]
     more = _lying(operands)
     return None if more is None else (*words, *more)
 
 
 def _interpolate(how: Order, operands: Given) -> tuple[int, ...] | None:
-    """Return the program of linear interpolation; None unless one loop walks each operand.
+    """Return the program of the linear interpolation `how`; None unless one loop walks each of `operands`: places, points and heights.
 
     Operands in single precision are converted into scratch memory first.
     """
@@ -207,7 +207,7 @@ def _lying(operands: Given) -> list[int] | None:
 
 
 def _bincount(how: Count, operands: Given) -> tuple[int, ...] | None:
-    """Return the program to count integers, or to sum their weights; None unless one loop walks each operand."""
+    """Return the program to count integers, or to sum their weights; None unless one loop walks each of `operands`: integers, weights."""
     words = _lying(operands)
     return None if words is None else (BINCOUNT, COUNTED.index(how.dtype), how.least, len(operands) - 1, *words)
 
@@ -227,7 +227,7 @@ def _unique(how: Count, operand: tuple[int, int, Seen]) -> tuple[int, ...] | Non
 
 
 def _by_keys(how: Order, operands: Given) -> tuple[int, ...] | None:
-    """Return the program of an indirect sort by several keys; None unless each key is one contiguous row of two elements or more."""
+    """Return the program of an indirect sort by the keys `operands`; None unless each is one contiguous row of two elements or more."""
     words = list[int]()
     for (which, start, (shape, strides)), (function, item) in zip(operands, how.keys, strict=True):
         if len(shape) != 1 or shape[0] < 2 or strides[0] != item:

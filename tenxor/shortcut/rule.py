@@ -151,8 +151,9 @@ class Rule(Program):
     def __init__(self, trace: Trace, made: Made, like: Made, frames: Iterable[Words], given: Sequence[Spec] = ()) -> None:
         """Build the template from the symbolic template `made`; `like` is the template of the same call with concrete sizes.
 
-        `given` are the symbolic specs of the tensor arguments, if the generated code has them at hand. Raise TypeError if the result does
-        not fit: transient recipes, parts with steps, too many specs or numbers.
+        `trace` holds the guards on the sizes, and `frames` are the launch records of the steps. `given` are the symbolic specs of the
+        tensor arguments, if the generated code has them at hand. Raise TypeError if the result does not fit: transient recipes, parts with
+        steps, too many specs or numbers.
         """
         given = given if len(given) <= MOST_GIVEN else ()
         specs = Specs(given)

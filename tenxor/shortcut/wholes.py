@@ -239,7 +239,10 @@ def _most(call: Call, target: Target) -> int:
 
 
 def _shares(step: Step, target: Target) -> tuple[int, int]:
-    """Return the least part of a kernel's loop for a thread, and the number of pieces; (0, 0) if a single thread runs the loop."""
+    """Return how to share the loop of a step's kernel among threads: the least part of the loop for a thread, and the number of pieces.
+
+    Return (0, 0) if a single thread runs the loop.
+    """
     call, sharing = step.filling, target.sharing
     if target.threads == 1 or not isinstance(call, Call) or not isinstance(call.compiled, MachineCode):
         return 0, 0
@@ -266,7 +269,10 @@ def _update(pattern: Pattern) -> tuple[bytes, Plan]:
 
 
 def _update_of_sizes(pattern: Pattern, sized: Pattern) -> SizedFrame | None:
-    """Return the symbolic launch record of an update, as words and plan; None if no record is size-generic."""
+    """Return the symbolic launch record of an update, as words and plan; None if it cannot be made size-generic.
+
+    `sized` is the graph signature `pattern` with symbolic sizes.
+    """
     found = written_of_sizes(pattern, sized, most_in_place(), lambda: _update(pattern))
     return None if found is None else (_words_of_update(pattern, found[0]), found[1])
 

@@ -74,7 +74,7 @@ def give_by_name(f: Function, args: Value, count: Value, size: Value, call: Call
 def with_arguments(
     f: Function, args: Value, named: Value, call: Callable[[Value, Value, Value], Value], besides: int = 1
 ) -> Value:
-    """Emit `call(arguments, count, size)` for a tuple and a dictionary of arguments, without the first `besides`. Return its result.
+    """Emit `call(arguments, count, size)` for the tuple `args` from item `besides` on and the dictionary `named`. Return its result.
 
     `arguments` is the address of `count` positional arguments, `size` keyword values and `size` keywords. The result is null for more than
     `MOST_ARGUMENTS` of these in a call with keywords. The caller owns the tuple and the dictionary.
@@ -224,7 +224,7 @@ def _made_for_any_number(f: Function, every: Value, key: Value, args: Value, giv
 
 
 def _followed_among(f: Function, x: Value, args: Value, given: Value) -> Value:
-    """Emit a bit mask of the tensors with a tape node (`Past`): bit 0 for `x`, bit k + 1 for argument k."""
+    """Emit a bit mask of the tensors with a tape node (`Past`): bit 0 for `x`, bit k + 1 for argument k of the `given` ones at `args`."""
     f.require(given < MOST_SOURCES)
     found = f.local(I64, f.number(0))
 

@@ -164,6 +164,7 @@ def _each_of(
 ) -> None:
     """Emit a loop that calls `one(address of integer, address of weight)`, unrolled where integers, and weights if any, are contiguous.
 
+    There are `count` integers of `dtype`, beginning at `start`.
     `apart` and `beside` are the strides in bytes of integers and weights, and `are_neighbours` tells whether the weights are contiguous;
     without weights (None), the second address has no meaning. The function being emitted returns true.
     """
@@ -231,8 +232,8 @@ def _at(f: Function, kind: Type, places: Value | None, k: Value) -> tuple[Value,
 
 
 def _differ(start: Value, kind: Type, k: Value, lanes: int) -> tuple[Value, Value]:
-    """Emit the load of `lanes` elements from position `k` >= 1 on (0: a scalar). Return these, and whether each differs from the one
-    before it in memory.
+    """Emit the load of `lanes` elements (0: a scalar) of the array at `start`, from position `k` >= 1 on. Return these, and whether each
+    differs from the element before it.
     """
     x, before = (start.at(k - j, kind).load(vector(kind, lanes)) for j in (0, 1))
     return x, x.differs(before)

@@ -32,9 +32,8 @@ def _function(f: Function, short: Machine) -> None:
 
 
 def _just(f: Function, wanted: int, count: Value, names: Value, call: Callable[[], Value]) -> Value:
-    """Emit `call`, run for exactly `wanted` positional arguments and no keywords; otherwise null, so that the function in Python is called.
-
-    Return the result.
+    """Emit `call`, run if `count`, the number of positional arguments, is `wanted`, and `names`, the tuple of keywords, is null. Return its
+    result, or null, so that the function in Python is called.
     """
     plain = f.both(count.equals(wanted), lambda: f.is_null(names))
     return f.choose(plain, lambda: [call()], lambda: [f.nothing()])[0]
@@ -68,7 +67,10 @@ def _ternary(f: Function, op: Value, args: Value, count: Value, names: Value) ->
 
 
 def _again(f: Function, name: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the replay of a recorded call with equal specs and arguments (`call.py`); null if there is no argument."""
+    """Emit the replay of a recorded call of the function `name` with equal specs and arguments (`call.py`). Return the result, or null.
+
+    `args` is the address of `count` positional arguments and of values for the keywords in the tuple `names`, or null.
+    """
     call = lambda: [f.call("called", POINTER, [args.load(POINTER), args.at(1, POINTER), count - 1, names, name])]  # noqa: E731
     return f.choose(count > 0, call, lambda: [f.nothing()])[0]
 

@@ -222,8 +222,9 @@ def _call_wider(f: Function) -> None:
 
 
 def _convert(f: Function, before: Type, after: Type) -> None:
-    """Emit `widen(start, to, count)` or `narrow`: copy floats in another precision, in ascending order, so the source may stand further on
-    in the memory of the result.
+    """Emit `widen(start, to, count)` or `narrow`: copy `count` floats of type `before`, at `start`, to floats of type `after`, at `to`.
+
+    They are copied in ascending order, so the source may stand further on in the memory of the result.
     """
     start, to, count = f.arguments
 

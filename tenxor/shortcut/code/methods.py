@@ -110,7 +110,7 @@ def _plain(function: str) -> Callable[[Function], Value]:
 
 
 def _called(name: str, kind: Kind) -> Callable[[Function], Value]:
-    """Return the emitter of the fast path of a method that replays a recorded call, looked up by tensor specs and arguments."""
+    """Return the emitter of the fast path of the method `name`, called as `kind` says, which replays a recorded call."""
 
     def short(f: Function) -> Value:
         if kind is Kind.ANY:

@@ -71,7 +71,8 @@ def _of_points(f: Function, op: str) -> None:
     f.require(is_eager(f))
 
     def number_of(t: Value, dtype: str, kind: str) -> Value:
-        """Return the known scalar of a 0-d tensor, borrowed; return null or 0 unless it has this dtype and Python type."""
+        """Return the known scalar of the 0-d tensor `t`, borrowed. Unless it has this dtype and Python type `kind`, an early exit is taken.
+        """
         f.require(f.is_the(f.get(t, "Tensor.spec"), f"point {dtype}"))
         element = f.get(t, "Tensor.storage")
         f.require(f.is_a(element, "Element"))
@@ -151,7 +152,7 @@ def _truth(f: Function, holds: Value, spec: Value) -> Value:
 
 
 def _of_floats(f: Function, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
-    """Emit an operation on two floats: a new tensor of this spec, or null if the operation is not covered."""
+    """Emit the operation `op` on two Python floats, `numbers`: a new tensor of this spec, or null if the operation is not covered."""
     a, b = (f.call("PyFloat_AsDouble", DOUBLE, [x]) for x in numbers)
     for name in (*_OF_FLOATS, *_COMPARED):
         f.when_giving(f.is_the(op, f"op {name}"), lambda name=name: _float(f, name, a, b, spec, spec))  # type: ignore[misc]
@@ -167,7 +168,7 @@ def _float(f: Function, name: str, a: Value, b: Value, spec: Value, of_truth: Va
 
 
 def _of_integers(f: Function, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
-    """Emit an operation on two Python integers: a new tensor of this spec, or null if the operation is not covered."""
+    """Emit the operation `op` on two Python integers, `numbers`: a new tensor of this spec, or null if the operation is not covered."""
     one, other = numbers
     for name in (*_OF_INTEGERS, *_COMPARED):
         f.when_giving(f.is_the(op, f"op {name}"), lambda name=name: _integer(f, name, one, other, spec, spec))  # type: ignore[misc]

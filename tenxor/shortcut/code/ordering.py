@@ -117,7 +117,9 @@ def _sort_by_keys(f: Function) -> None:
 
 
 def _copy(f: Function, nodes: Value, starts: Value, box: Value, to: Value) -> None:
-    """Emit the copy of an operand's elements to the address `to`. `box` is the address of the copy descriptor (`boxes.py`)."""
+    """Emit the copy of an operand's elements to the address `to`. `box` is the address of the copy descriptor (`boxes.py`), and `nodes` and
+    `starts` are the operands' nodes and byte offsets.
+    """
     f.call("copy_box", I1, [operand_at(f, nodes, starts, f.word(box, PIECE), f.word(box, FROM)), to, box])
 
 

@@ -208,8 +208,8 @@ def _move(f: Function, name: str, towards: Towards) -> None:
     """Emit `NAME_rows(near, start, places, mask, frame, count, along)`: copy the rows selected by a mask, or, if `mask` is null, the
     `count` rows at the byte offsets in `places`.
 
-    `read_rows` copies from the tensor at `start` to the rows at `near`, which are `along` bytes apart, and `write_rows` back. `frame` is
-    the copy descriptor.
+    NAME is "read" or "write": `read_rows` copies from the tensor at `start` to the rows at `near`, which are `along` bytes apart, and
+    `write_rows` back. `towards` orders the two addresses accordingly. `frame` is the copy descriptor.
     """
     near, start, places, mask, frame, count, along = f.arguments
     program = f.at(frame, BYTES)

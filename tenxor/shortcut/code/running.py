@@ -104,7 +104,10 @@ def _waits(f: Function, cell: Value) -> Value:
 
 
 def _nobody_elses(f: Function, nodes: Value, over: Value) -> Value:
-    """Emit the buffer of the cell to overwrite, borrowed. The emitted function returns null or 0 if anything else refers to the buffer."""
+    """Emit the buffer of cell `over` of the list `nodes`, borrowed, to be overwritten.
+
+    The emitted function returns null or 0 if anything else refers to the buffer.
+    """
     buffer = _buffer_of(f, _item(f, nodes, over))
     f.require(_is_sole(f, buffer))
     return buffer

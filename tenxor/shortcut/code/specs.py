@@ -56,7 +56,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def spec_with(f: Function, dtype: Value, ndim: Value, numbers: Value) -> Value:
-    """Emit a call for the spec of a dtype and integers (`NUMBERS`). Python code may run.
+    """Emit a call for the spec of a dtype with `ndim` axes, whose shape and strides are in the array `numbers`. Python code may run.
 
     The new reference is held: each later early exit of the emitted function releases it.
     """
@@ -219,7 +219,7 @@ def _row_major(f: Function) -> None:
 
 
 def _words(dtype: Value, ndim: Value, numbers: Value) -> list[Value]:
-    """Return the words of a key: the dtype's address, the number of axes, and the integers."""
+    """Return the words of a key: the dtype's address, the number of axes `ndim`, and the integers in the array `numbers`."""
     return [dtype.cast("ptrtoint", I64), ndim, *[numbers.at(k, I64).load(I64) for k in range(NUMBERS)]]
 
 

@@ -295,7 +295,10 @@ def _put(f: Function) -> None:
 
 
 def _lie_apart(f: Function, read: tuple[Value, Value], written: tuple[Value, Value]) -> Value:
-    """Emit a test whether the address ranges of two views do not overlap. Each view is a spec with strides and an offset."""
+    """Emit a test whether the address ranges of two views of one storage, `read` and `written`, do not overlap.
+
+    Each view is a pair of a spec with strides and an offset.
+    """
     (first, last), (begin, end) = ([at + end for end in ends_of(f, spec)] for spec, at in (read, written))
     return f.either(last < begin, lambda: end < first)
 
@@ -317,7 +320,11 @@ def _scalar(f: Function, value: Value) -> Value:
 
 
 def _launch_over(f: Function, storage: Value, made: Value, source: Value, sources: Value, offsets: Value) -> None:
-    """Emit the launch of a write over the memory of a storage; memory with other readers is copied first."""
+    """Emit the launch of a write over the memory of a storage; memory with other readers is copied first.
+
+    `made` is the template of the write, and `source` the node or scalar written. `sources` is the tuple with `source` alone, and `offsets`
+    the tuple of the offsets of the source and of the destination.
+    """
     buffer = own_memory(f, storage, source, f.get(f.get(made, "Made.spec"), "Spec.dtype"))
     f.require(f.call("launch", I1, [f.get(made, "Made.frame"), f.nothing(), sources, offsets, buffer]))
 
