@@ -205,7 +205,7 @@ def _pad_with_zeros(x: Seen, padding: Mapping[int, tuple[int, int]]) -> Seen:
 
 
 def total(cotangents: Sequence[Part], shape: Shape, dtype: DType) -> Seen:
-    """Return the sum of the partial `cotangents` of one content, in its shape."""
+    """Return the sum of `cotangents`, whole or partial, of one node's content with this shape and dtype, in this shape."""
     result: Seen | None = None
     for cotangent in cotangents:
         if isinstance(cotangent, Seen):
@@ -227,7 +227,7 @@ def total(cotangents: Sequence[Part], shape: Shape, dtype: DType) -> Seen:
 
 
 def part_at(node: Node, start: int, size: int) -> Seen:
-    """Return `size` elements of a sum of cotangents, from element `start` on, as one axis.
+    """Return `size` elements of `node`, a sum of cotangents, from element `start` on, as one axis.
 
     If the sum was stored from several values, return the stored value with these elements, or the content before the stores if no store
     touches them. So no copy is made, and a zero stays recognizable.

@@ -300,7 +300,8 @@ def _find_step(node: Node) -> Past | None:
 def _make_batch_step(step: Past, batch_of: Mapping[Node, Node], batches: Mapping[Node, Node], size: int) -> Past:
     """Return the tape node for a whole batch of a function with a rule of its own. The new VJP is a batch of the function's VJP.
 
-    `step` is the tape node of the function for one batch element. `batch_of` maps nodes, and `batches` placeholders, to their batches.
+    `step` is the tape node of the function for one batch element. `batch_of` maps nodes, and `batches` placeholders, to their batches of
+    `size` elements.
     """
     op: Any = step.recipe.op
     source_batches = {source: batch_of[source] for source in step.sources if source in batch_of}

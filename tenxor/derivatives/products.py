@@ -40,7 +40,7 @@ def combined(cotangents: Sequence[Part]) -> Sequence[Part]:
 
 
 def _product_key(cotangent: Part) -> object:
-    """Return a key, equal for products that can be combined, or None if combining does not apply or does not pay."""
+    """Return a key, equal for cotangents that are matrix products and can be combined; None if combining does not apply or does not pay."""
     if not isinstance(cotangent, Seen) or cotangent.node.recipe.op is not SUM:
         return None
     (product,) = cotangent.node.sources

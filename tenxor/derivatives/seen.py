@@ -104,7 +104,7 @@ class Term:
         return Term(self.op, operands, shape, self.dtype)
 
     def summed(self, kept_ndim: int) -> Seen:
-        """Return the sum over the axes after the first `kept_ndim`."""
+        """Return the sum of the term over the axes after the first `kept_ndim`, as a node view, creating the nodes."""
         views = [x for x in self.operands if isinstance(x, Seen)]
         broadcast_axes = [
             axis for axis in range(kept_ndim, len(self.shape)) if self.shape[axis] and all(_is_broadcast(x.layout, axis) for x in views)
@@ -131,7 +131,7 @@ def _is_broadcast(layout: Layout, axis: int) -> bool:
 
 
 def computed(op: Op, operands: Sequence[Operand], dtype: DType | None = None) -> Seen:
-    """Return an elementwise operation on views of equal shape and numbers.
+    """Return the elementwise operation `op` on `operands`, views of equal shape and at least one, and numbers.
 
     The result is stored in the memory order of the operands, and viewed in their axis order. `dtype` defaults to the operation's result
     dtype.

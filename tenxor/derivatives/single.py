@@ -17,16 +17,18 @@ ByRule = Callable[[Past, list[Seen], Node | None], Iterable[tuple[int, Part]]]  
 
 
 def pulled(past: Past, g: Seen, needed: tuple[int, ...], result: Node | None) -> Iterable[tuple[int, Part]]:
-    """Return the cotangents of the sources `needed` of a tape node, with their indices, given the cotangent `g` of the content (the VJP).
-    `result` is the graph node if the rule reads the result.
+    """Return pairs (k, cotangent of source k) for the sources `needed` of the tape node `past`, given the cotangent `g` of its content.
+
+    This is the VJP. `result` is the graph node of `past`, or None if the rule does not read the result.
     """
     pull = rule_of(past.recipe).pull
     return _replay_rule("pull", past, [g], needed, result, lambda past, gs, result: pull(past, gs[0], needed, result))
 
 
 def pushed(past: Past, tangents: Mapping[int, Seen], result: Node | None) -> Seen | None:
-    """Return the tangent of the content of a tape node, given the tangents of sources by index (the JVP). None stands for 0. `result` is
-    the graph node if the rule reads the result.
+    """Return the tangent of the content of the tape node `past`, given the tangents of sources by index; None stands for 0.
+
+    This is the JVP. `result` is the graph node of `past`, or None if the rule does not read the result.
     """
     push, indices = rule_of(past.recipe).push, tuple(tangents)
 

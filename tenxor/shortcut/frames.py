@@ -443,7 +443,10 @@ def frame_of_plan(plan: Plan) -> Short:
 
 
 def _words_of(step: Step, target: Target) -> list[int] | None:
-    """Return the words of one step in the launch record of a plan; None if the step is left to Python."""
+    """Return the integers of one step in the launch record of a plan; None if the step is left to Python.
+
+    `target` describes the machine: its threads and the work from which kernels are shared.
+    """
     call, over = step.filling, -1 if step.over is None else step.over
     if step.bytes_of is not None or (over < 0 and ((step.donors and not step.beside) or step.nbytes > LARGEST)):
         return None

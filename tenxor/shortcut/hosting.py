@@ -130,7 +130,7 @@ def floats_of(operands: Sequence[Tensor]) -> int:
 
 
 def parts_of(found: Any, results: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
-    """Return the results of a recorded function as a tuple of tensors.
+    """Return `found`, the result of a recorded function, as a tuple of tensors.
 
     Return None unless each tensor corresponds to an item of `results`, as the result itself or a view of every element.
     """

@@ -17,7 +17,7 @@ MOST_PARTS = 256
 
 
 def view_of(x: Tensor, found: Tensor) -> Made | None:
-    """Return the template of a result that is `x` itself or a view of its storage.
+    """Return the template of the result `found`, if it is the argument `x` itself or a view of its storage.
 
     Return None for a different result, and for a transient layout.
     """

@@ -47,7 +47,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _for_python(f: Function, name: str) -> None:
-    """Emit `python_computed` or `python_computed_alone`, called from Python: compute a node and return True, or return False."""
+    """Emit `python_NAME`, called from Python: call `computed` or `computed_alone` (`name`) for a node, and return its success as a bool."""
     _, node = f.arguments
     f.when_giving(f.call(name, I1, [node]), lambda: f.own(f.the("True")))
     f.tell_what_was_met()

@@ -95,11 +95,13 @@ class Function(Builder):
         return self.at(x, TYPE).load(POINTER)
 
     def has_type(self, x: Value, name: str) -> Value:
-        """Emit a test of the exact type. The slots may be empty: the code called next tests them."""
+        """Emit a test whether the type of `x` is exactly the class `name`. The slots may be empty: the code called next tests them."""
         return self.type_of(x).equals(self.the(name))
 
     def is_a(self, x: Value, name: str) -> Value:
-        """Emit a test of the exact type and, for the classes in `ALWAYS_SET`, of set slots: later code reads them without a test."""
+        """Emit a test whether the type of `x` is exactly the class `name`, and, for the classes in `ALWAYS_SET`, whether the slots read
+        later without a test are set.
+        """
         alike, slots = self.has_type(x, name), ALWAYS_SET.get(name)
 
         def are_set(first: str, *others: str) -> Value:
@@ -119,7 +121,7 @@ class Function(Builder):
         self.when_giving(is_bare, tell)
 
     def is_the(self, x: Value, name: str) -> Value:
-        """Emit a test of identity with the object of this name."""
+        """Emit a test whether `x` is the object of this name in the table `@objects`."""
         return x.equals(self.the(name))
 
     def is_null(self, x: Value) -> Value:
@@ -355,7 +357,8 @@ class Function(Builder):
         return self.made(self.call("PyLong_FromLongLong", POINTER, [x]))
 
     def found_in(self, table: Value, key: Value) -> Value:
-        """Emit a dictionary lookup. The reference is borrowed; null if the key is missing, or if the lookup sets an error."""
+        """Emit a lookup in the dictionary `table`. The reference is borrowed; null if the key is missing, or if the lookup sets an error.
+        """
         return self.call("PyDict_GetItemWithError", POINTER, [table, key])
 
     def new(self, name: str, **slots: Value) -> Value:
@@ -477,7 +480,7 @@ class Function(Builder):
         self.call("PyErr_Clear", VOID, [])
 
     def truth(self, holds: Value) -> Value:
-        """Emit a choice of Python's True or False, a new reference."""
+        """Emit a choice of Python's True, where `holds`, or False; a new reference."""
         return self.own(self.selected(holds, self.the("True"), self.the("False")))
 
     def give_or_none(self, found: Value) -> None:

@@ -28,7 +28,8 @@ def write(module: Module, objects: Objects) -> None:
 def _fit(f: Function, kind: Type, extend: str) -> None:
     """Emit `<dtype>_fit(start, count, between, size)`: return whether `count` indices are in range for an axis of `size` elements.
 
-    `between` is the stride of the indices in bytes. Negative indices count from the end.
+    `kind` is the LLVM type of the indices, and `extend` the instruction that extends them to 64 bits ("zext" or "sext"). `between` is the
+    stride of the indices in bytes. Negative indices count from the end.
     """
     start, count, between, size = f.arguments
 

@@ -52,7 +52,7 @@ def _size_by(f: Function) -> None:
 def _argument(f: Function, row: Value, recipe: Value, sources: Value, offsets: Value, out: Value) -> Value:
     """Emit the evaluation of one kernel argument, a 64-bit word: an address, a scalar, a size or a literal.
 
-    `row` is the address of the argument in the launch record. The other values are the arguments of `launch`.
+    `row` is the address of the argument in the launch record. `sources`, `offsets`, `recipe` (for sizes) and `out` are those of `launch`.
     """
     kind, more = row.load(I64), f.word(row, 32)
 

@@ -35,7 +35,8 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def of_points(f: Function, op: str, x: Value, y: Value, last: Value) -> Value:
-    """Emit an operation on `x`, if its storage is a known scalar, and `y`. Null if the operands or the operation are not covered.
+    """Emit the operation called `op` on `x`, if its storage is a known scalar, and `y`. Return the new tensor, or null if the operands or
+    the operation are not covered.
 
     With `last`, `y` is the first operand.
     """
@@ -160,7 +161,7 @@ def _of_floats(f: Function, op: Value, numbers: Sequence[Value], spec: Value) ->
 
 
 def _float(f: Function, name: str, a: Value, b: Value, spec: Value, of_truth: Value) -> Value:
-    """Emit the operation called `name` on two doubles: a new tensor of spec `spec`, or of spec `of_truth` for a comparison."""
+    """Emit the operation called `name` on two doubles `a` and `b`: a new tensor of spec `spec`, or of spec `of_truth` for a comparison."""
     if name in _COMPARED:
         return _truth(f, a.compare(_COMPARED[name][0], b), of_truth)
     number = f.made(f.call("PyFloat_FromDouble", POINTER, [f.binary(_OF_FLOATS[name], a, b)]))

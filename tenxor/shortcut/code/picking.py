@@ -61,7 +61,8 @@ def _at_indices(f: Function, kind: Type, extend: str) -> None:
     """Emit `at_DTYPE(start, count, between, size, step, places)`: write the byte offset of the row for each of `count` indices to `places`.
 
     The function returns `count`, or 0 if an index is out of range for `size` rows. The indices are `between` bytes apart, the rows `step`
-    bytes. Contiguous indices are checked `ABREAST` at a time.
+    bytes. `kind` is the LLVM type of the indices, and `extend` the instruction that extends them to 64 bits. Contiguous indices are checked
+    `ABREAST` at a time.
     """
     start, count, between, size, step, places = f.arguments
     is_row, sizes, steps = between.equals(alignment(kind)), size.splat(ABREAST), step.splat(ABREAST)
@@ -128,9 +129,9 @@ def _selected(f: Function) -> None:
 
 
 def _words_of_mask(f: Function, mask: Value, count: Value, begin: Value, each: Callable[[Value, Value, Value], Value]) -> Value:
-    """Emit a loop over a mask in words of 64 elements, and return the last result of `each`, which starts with `begin`.
+    """Emit a loop over a mask of `count` bytes at the address `mask`, in words of 64 elements. Return the last result of `each`.
 
-    `each` is called with the number of a word, its bits and the result so far.
+    The first result so far is `begin`. `each` is called with the number of a word, its bits and the result so far.
     """
     wholes = count.shifted_right(6)
     found = f.fold(
@@ -260,7 +261,7 @@ def _move_some(f: Function, towards: Towards) -> None:
     """Emit `read_selected(near, start, step, width, along, bits)` or `write_selected`: copy the rows, out of 64, with a set bit in `bits`.
 
     The 64 rows at `start` have `width` bytes and are `step` bytes apart; the packed rows at `near` are `along` bytes apart. At least one
-    bit must be set.
+    bit must be set. `towards` orders the addresses for a read from, or a write to, the rows at `start`.
     """
     near, start, step, width, along, bits = f.arguments
 

@@ -110,7 +110,7 @@ def node_of(f: Function, x: Value) -> Value:
 
 
 def _realized(f: Function) -> None:
-    """Emit `realized(x)`: evaluate a tensor and return it."""
+    """Emit `realized(x)`: evaluate a tensor and return it, as a new reference; null to leave the evaluation to the fallback."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     storage = f.get(x, "Tensor.storage")
@@ -149,7 +149,7 @@ def _only(f: Function) -> None:
 
 
 def _to_numpy(f: Function) -> None:
-    """Emit `to_numpy(x)`: return a new NumPy array with a copy of the elements of a contiguous tensor."""
+    """Emit `to_numpy(x)`: return a new NumPy array with a copy of the elements of a small contiguous tensor; null for other tensors."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     spec, offset = asked(f, x, "spec"), asked(f, x, "offset")
@@ -224,7 +224,7 @@ def _listed(f: Function) -> None:
 
 
 def _length(f: Function) -> None:
-    """Emit `length(x)`: return the size of the first axis."""
+    """Emit `length(x)`: return the size of the first axis of a tensor, as a Python integer; null for a 0-d tensor."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     shape = f.get(asked(f, x, "spec"), "Spec.shape")
@@ -233,7 +233,7 @@ def _length(f: Function) -> None:
 
 
 def _iterated(f: Function) -> None:
-    """Emit `iterated(x)`: return an iterator over `x[0]`, `x[1]`, and so on."""
+    """Emit `iterated(x)`: return an iterator over `x[0]`, `x[1]`, and so on; null for a 0-d tensor."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     f.refuse(f.word(f.get(asked(f, x, "spec"), "Spec.shape"), SIZE).equals(0))
@@ -241,7 +241,7 @@ def _iterated(f: Function) -> None:
 
 
 def _truth(f: Function) -> None:
-    """Emit `truth(x)`: return whether the only element is true, as a Python bool."""
+    """Emit `truth(x)`: return whether the only element of a tensor is true, as a Python bool; null for other tensors."""
     (x,) = f.arguments
     number = f.made(f.call("only", POINTER, [x]))
     found = f.call("PyObject_IsTrue", I32, [number])
@@ -252,7 +252,10 @@ def _truth(f: Function) -> None:
 
 
 def _converted(f: Function, convert: str, kind: str) -> None:
-    """Emit `as_float(x)` or `as_int(x)`: return the only element as a Python float or int."""
+    """Emit `as_float(x)` or `as_int(x)`: return the only element of a tensor as a Python float or int; null for other tensors.
+
+    `convert` is the C function that converts a number, and `kind` the name of the type of its result.
+    """
     (x,) = f.arguments
     number = f.made(f.call("only", POINTER, [x]))
     is_one = f.is_a(number, kind)

@@ -317,7 +317,8 @@ def within(f: Function, number: Value, made: Value) -> None:
 
 
 def as_source(f: Function, thing: Value, is_node: Value, dtype: Value) -> Value:
-    """Emit a source of a recipe: a node as it is, or a number as a new `Scalar`. The source replaces `thing` among the held references."""
+    """Emit a source of a recipe: a node as it is, or a number as a `Scalar` of `dtype`. The source replaces `thing` among the held
+    references."""
     f.keeps(thing)
     others = list(f._held)
 
