@@ -69,7 +69,9 @@ def _rounded(f: Function, units: Value) -> Value:
 
 
 def _made(f: Function) -> None:
-    """Emit `new_block(units)`: return a new block, or null. The block holds no reference to its type, which is immortal.
+    """Emit `new_block(units)`: return a new block of `units` times `UNIT` bytes, or null if memory runs out.
+
+    The block holds no reference to its type, which is immortal.
 
     Large blocks begin at different offsets in their pages (see `pool.SHADE`).
     """
@@ -109,7 +111,10 @@ def _back(f: Function) -> None:
 
 
 def _bytes(f: Function) -> None:
-    """Emit `block_shows(block, view, flags)`, the buffer protocol of a block. The view keeps the block alive."""
+    """Emit `block_shows(block, view, flags)`, the buffer protocol of a block: fill the `Py_buffer` at `view`; return 0, or -1 for an error.
+
+    The view keeps the block alive.
+    """
     block, view, flags = f.arguments
     size = f.word(block, UNITS) * UNIT
     f.give(f.call("PyBuffer_FillInfo", I32, [view, block, f.at(block, DATA), size, f.constant(I32, 0), flags]))

@@ -94,8 +94,9 @@ def _integer_at(f: Function, dtype: DType, place: Value) -> Value:
 
 
 def _range(f: Function, dtype: DType) -> None:
-    """Emit `range_<dtype>`: store the minimum and the maximum of at least one integer as two words at `ends`. `apart` is the stride in
-    bytes.
+    """Emit `range_<dtype>(start, count, apart, ends)`: store the minimum and the maximum of `count` >= 1 integers as two words at `ends`.
+
+    `apart` is the stride of the integers in bytes. The function returns true.
     """
     start, count, apart, ends = f.arguments
     kind, letter = int_type(dtype.bits), "s" if dtype.kind == "int" else "u"
@@ -287,8 +288,9 @@ def _put_in_order(f: Function, kind: Type) -> None:
 
 
 def _distinct(f: Function, bits: int) -> None:
-    """Emit `runs_<bits>`: return the number of runs of equal elements, in the order of the permutation `places`, or as they stand if it is
-    null.
+    """Emit `runs_<bits>(start, places, count)`: return the number of runs of equal elements among `count` >= 1 elements at `start`.
+
+    They are read in the order of the permutation `places`, or as they stand if `places` is null.
     """
     start, places, count = f.arguments
     kind = int_type(bits)
@@ -304,7 +306,8 @@ def _distinct(f: Function, bits: int) -> None:
 
 
 def _put_runs(f: Function, bits: int) -> None:
-    """Emit `put_runs_<bits>`: store the value of each run of equal elements at `values`.
+    """Emit `put_runs_<bits>(start, places, values, indices, inverse, counts, count)`: store the value of each run of equal elements, among
+    `count` elements at `start`, at `values`, and return true.
 
     Other outputs are stored unless null: the position of the first element of each run (`indices`), the run of each element (`inverse`),
     and the length of each run (`counts`). `indices` and `inverse` need the permutation `places`.

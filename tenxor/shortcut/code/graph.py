@@ -191,8 +191,9 @@ def _run_graph(f: Function) -> None:
     first, much = program.at(3, I64), f.local(I64, f.number(0))
 
     def of_others(k: Value, then: Callable[[Value, Value], None]) -> None:
-        """Emit `then(node, role)` for a node with references from outside the graph, and its role in the launch record. The function
-        returns null or 0 for a donor without these references: Python lets the result overwrite its memory.
+        """Emit `then(node, role)` for the node of entry `k` of the launch record, if it has references from outside the graph.
+
+        For a donor without these references an early exit is taken: Python lets the result overwrite its memory.
         """
         here = first.at(k * LOOK, I64)
         node, what = table(f, "nodes").at(here.load(I64), POINTER).load(POINTER), f.word(here, 16)

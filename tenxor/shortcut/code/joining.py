@@ -43,7 +43,9 @@ def _for_python(f: Function) -> None:
 
 
 def _key(f: Function) -> None:
-    """Emit `key_of_pieces(pieces, others, count)`: return the key of a call: keys of the further arguments, then specs of the operands."""
+    """Emit `key_of_pieces(pieces, others, count)`: return the key of a call, a tuple: the keys of the `count` further arguments at
+    `others`, then the specs of the tensors in the tuple `pieces`. Return null without a key.
+    """
     pieces, others, count = f.arguments
     size = f.word(pieces, SIZE)
     key = f.made(f.call("PyTuple_New", POINTER, [count + size]))
@@ -156,8 +158,9 @@ def _copy_box(f: Function) -> None:
 
 
 def _copy_line(f: Function) -> None:
-    """Emit `copy_line(source, to, count, between, apart, width)`: copy `count` rows of `width` bytes, `between` bytes apart in the source
-    and `apart` bytes apart in the result.
+    """Emit `copy_line(source, to, count, between, apart, width)`: copy `count` rows of `width` bytes, and return true.
+
+    The rows are `between` bytes apart at the address `source`, and `apart` bytes apart at the address `to`.
     """
     source, to, count, between, apart, width = f.arguments
     copied_by_width(f, width, lambda copy: f.each(count, lambda k: copy(to.at(k * apart, I8), source.at(k * between, I8))))

@@ -36,7 +36,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _is_odd(f: Function, kind: Type) -> None:
-    """Emit `is_odd_TYPE(start, count)`: return whether some contiguous floats contain NaN or a negative zero."""
+    """Emit `is_odd_TYPE(start, count)`: return whether NaN or a negative zero is among `count` contiguous floats at `start`."""
     start, count = f.arguments
 
     def odd_at(k: Value, lanes: int) -> Value:
@@ -153,7 +153,7 @@ def _best(f: Function, dtype: DType, largest: bool) -> None:
         return found & ~(y if largest else x).is_nan() if dtype.is_float else found
 
     def put(x: Value, k: Value, last: Value) -> None:
-        """Insert an element among the first `last` elements."""
+        """Emit the insertion of `x`, element `k` of the row, among the first `last` of the best elements."""
         at = f.local(I64, last)
         is_before = lambda: is_better(x, values.at(at.load(I64) - 1, kind).load(kind))  # noqa: E731
 

@@ -427,7 +427,7 @@ def mask_of(f: Function, key: Value, node: Value, program: Value) -> Value:
 
 
 def _picked(f: Function) -> None:
-    """Emit `picked(x, key)`: return `x[key]`, a new tensor of the rows that a key selects."""
+    """Emit `picked(x, key)`: return `x[key]`, a new tensor of the rows that a key selects; null to leave the call to the fallback."""
     x, key = f.arguments
     made = found_picked(f, x, key)
     frame = f.get(made, "Made.frame")

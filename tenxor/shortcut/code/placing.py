@@ -64,7 +64,7 @@ def _set_picked(f: Function, adds: bool) -> None:
         return [node, start_of(f, value, f.get(node, "Node.buffer"), program), width]
 
     def one_row(source: Value, put: Callable[[Value], object]) -> list[Value]:
-        """Allocate a row, fill the row by `put`, and drop the source."""
+        """Emit the allocation of a row, filled by the code of `put`, and the release of `source`. Return block, address and distance 0."""
         row = f.made(f.call("lend", POINTER, [width]))
         start = data_of(f, row)
         put(start)
@@ -73,7 +73,7 @@ def _set_picked(f: Function, adds: bool) -> None:
         return [row, start, f.number(0)]
 
     def of_row() -> list[Value]:
-        """Copy the row, since it may be among the written rows."""
+        """Emit a copy of the row, since it may be among the written rows."""
         node = of_tensor()
         first = start_of(f, value, f.get(node, "Node.buffer"), program)
         return one_row(node, lambda start: f.call("memcpy", POINTER, [start, first, width]))

@@ -117,11 +117,11 @@ def _search_many(f: Function, dtype: DType, right: bool) -> None:
     kind, letter = _kind(dtype)
 
     def passed(at: Value, y: Value) -> Value:
-        """Return 1 if `y` belongs after the sorted element `at`, else 0."""
+        """Emit a 64-bit 1 if `y` belongs after the sorted element `at`, else 0."""
         return ordered.at(at * between, I8).load(kind).compare(letter + ("le" if right else "lt"), y).cast("zext", I64)
 
     def find(k: Value, many: int) -> None:
-        """Search for `many` neighbouring values together, and write their positions."""
+        """Emit a search for `many` values together, from number `k` on, and the store of their positions."""
         every = [wanted.at((k + j) * apart, I8).load(kind) for j in range(many)]
 
         def halve(now: Sequence[Value]) -> Sequence[Value]:
@@ -169,7 +169,10 @@ def _numbers(f: Function, dtype: DType) -> None:
 
 
 def _ascends(f: Function, dtype: DType) -> None:
-    """Emit `ascends_DTYPE(sorted, size, between)`: return whether the elements ascend, repeats included, without NaN."""
+    """Emit `ascends_DTYPE(sorted, size, between)`: return whether `size` elements, `between` bytes apart, ascend, without NaN.
+
+    Equal neighbours are allowed.
+    """
     ordered, size, between = f.arguments
     kind, letter = _kind(dtype)
     count = size - 1

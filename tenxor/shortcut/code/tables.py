@@ -78,7 +78,9 @@ def _at(f: Function) -> None:
 
 
 def _may_be_near(f: Function, slot: Value) -> Value:
-    """Emit a test whether a table uses the inline cache. The table `made_after`, of operations with a scalar first, does not."""
+    """Emit a test whether the table at byte offset `slot` of a spec uses the inline cache. The table `made_after`, of operations with a
+    scalar first, does not.
+    """
     return slot.differs(f.objects.offset_of("Spec.made_after"))
 
 

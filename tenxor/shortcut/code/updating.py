@@ -236,7 +236,7 @@ def _may_wait(f: Function) -> None:
 
 
 def _which_reads(f: Function) -> None:
-    """Emit `which_reads(node, old)`: return a bit mask of the sources of a pending node that share the buffer of `old`."""
+    """Emit `which_reads(node, old)`: return a bit mask of the sources of a pending node that share the buffer of the node `old`."""
     node, old = f.arguments
     sources, buffer = f.get(node, "Node.sources"), f.get(old, "Node.buffer")
 
