@@ -42,12 +42,16 @@ Part = Seen | Placed
 
 
 def seen_of(cotangent: Part) -> Seen:
-    """Return the values of a whole or partial cotangent."""
+    """Return the values of a cotangent: the cotangent itself if it is whole (`Seen`), the field `values` if it is partial (`Placed`)."""
     return cotangent if isinstance(cotangent, Seen) else cotangent.values
 
 
 def adjoint(layout: Layout, term: Term, size: int) -> Part:
-    """Return the cotangent of a content of `size` elements, given the cotangent `term` of the elements read through `layout`."""
+    """Return the cotangent of the content of a node with `size` elements, given the cotangent `term` of the elements read through `layout`.
+
+    The result is whole, or partial (`Placed`) if `layout` leaves out elements, or repeats them other than by broadcasting. A `Term` is an
+    elementwise operation not yet made a node.
+    """
     if layout.offset == 0 and layout.size == size and layout.is_contiguous():
         return term.seen()
     axes = layout.axes()
@@ -69,12 +73,12 @@ def adjoint(layout: Layout, term: Term, size: int) -> Part:
 
 
 def _slide_windows(layout: Layout, term: Term, kept_axes: Sequence[int]) -> tuple[Layout, Term] | None:
-    """Return the layout and the term of overlapping windows, gathered by element instead of by window. Return None if the layout is no such
-    case.
+    """Return a layout and a term with the same adjoint as `layout` and `term`, for a layout of overlapping windows; None for other layouts.
 
-    Each window must be shifted by one element from the window before. Window `y` reads element `y + k` at position `k`. So element `p` gets
-    the sum over `k` of the contributions of window `p - k` at position `k`. Beyond the first and last window the term is 0. If the term is
-    a product of two operands, the result is again a single product: the gradient of a convolution is a convolution.
+    The new term is gathered by element instead of by window. `kept_axes` are the axes of `layout` that are not broadcast. Each window must
+    be shifted by one element from the window before. Window `y` reads element `y + k` at position `k`. So element `p` gets the sum over `k`
+    of the contributions of window `p - k` at position `k`. Beyond the first and last window the term is 0. If the term is a product of two
+    operands, the result is again a single product: the gradient of a convolution is a convolution.
     """
     axes = sorted([(layout.strides[k], layout.shape[k], k) for k in kept_axes if layout.strides[k] > 0])
     pairs = {y: (k, extent - 1) for (step, extent, k), (next_step, _, y) in pairwise(axes) if step == next_step}
@@ -103,9 +107,9 @@ def _slide_windows(layout: Layout, term: Term, kept_axes: Sequence[int]) -> tupl
 
 
 def _slide_in_phases(layout: Layout, term: Term, kept_axes: Sequence[int]) -> tuple[Layout, Term] | None:
-    """Return the layout and the term of overlapping windows at a distance of `s > 1` elements, gathered by element. Return None if the
-    layout is no such case.
+    """Return a layout and a term with the same adjoint as `layout` and `term`, for overlapping windows at a distance of `s > 1` elements.
 
+    Return None for other layouts. The new term is gathered by element. `kept_axes` are the axes of `layout` that are not broadcast.
     Positions `k`, `k + s`, `k + 2 s`, ... of the windows read the same elements as windows at distance 1. So the positions split into `s`
     phases, each with every `s`-th position of a window. Elements `r`, `r + s`, `r + 2 s`, ... get the contributions of phase `r`.
     """
@@ -153,8 +157,10 @@ def _slide_in_phases(layout: Layout, term: Term, kept_axes: Sequence[int]) -> tu
 
 
 def _merge_phases(layout: Layout, values: Seen, ends: Sequence[tuple[int, int, int]]) -> tuple[Layout, Term] | None:
-    """Merge axes split into phases, and drop the padding. Each of `ends` gives the stride of a phase axis, the number of phases, and the
-    number of padded elements to drop at the end. Return None if the axes are not adjacent.
+    """Merge axes split into phases, and drop the padding; return the new layout and values, or None if the axes are not adjacent.
+
+    `values` is the cotangent read through `layout`. Each of `ends` gives the stride of a phase axis, the number of phases, and the number
+    of padded elements to drop at the end.
     """
     if ends:  # A copy makes the two axes mergeable.
         empty = Seen(Node.of(EMPTY, (layout.size,), values.dtype))
@@ -173,8 +179,8 @@ def _merge_phases(layout: Layout, values: Seen, ends: Sequence[tuple[int, int, i
 
 
 def _split_phases(layout: Layout, phase_counts: Mapping[int, int]) -> Layout:
-    """Split some axes of positions in two: the index within the phase, and the phase. `phase_counts` maps an axis to its number of phases.
-    The extent within a phase is rounded up.
+    """Return a layout with some axes split in two: the index within the phase, and the phase. `phase_counts` maps an axis to its number of
+    phases. The extent within a phase is rounded up.
     """
     sizes, steps = list(layout.shape), list(layout.strides)
     for k in sorted(phase_counts, reverse=True):
@@ -185,7 +191,8 @@ def _split_phases(layout: Layout, phase_counts: Mapping[int, int]) -> Layout:
 
 
 def _pad_with_zeros(x: Seen, padding: Mapping[int, tuple[int, int]]) -> Seen:
-    """Return `x` with zeros before and after its elements. `padding` maps an axis to both counts."""
+    """Return a copy of `x` with zeros before and after its elements. `padding` maps an axis to both counts. Broadcast axes stay broadcast.
+    """
     steps, shape = x.layout.strides, x.shape
     content = x.moved(lambda layout: layout.index(tuple([slice(None) if step else slice(0, 1) for step in steps])))
     ends = [padding.get(axis, (0, 0)) for axis in range(len(shape))]
@@ -198,7 +205,7 @@ def _pad_with_zeros(x: Seen, padding: Mapping[int, tuple[int, int]]) -> Seen:
 
 
 def total(cotangents: Sequence[Part], shape: Shape, dtype: DType) -> Seen:
-    """Return the sum of the partial `cotangents` of one content, in its shape."""
+    """Return the sum of `cotangents`, whole or partial, of one node's content with this shape and dtype, in this shape."""
     result: Seen | None = None
     for cotangent in cotangents:
         if isinstance(cotangent, Seen):
@@ -220,7 +227,7 @@ def total(cotangents: Sequence[Part], shape: Shape, dtype: DType) -> Seen:
 
 
 def part_at(node: Node, start: int, size: int) -> Seen:
-    """Return `size` elements of a sum of cotangents, from element `start` on, as one axis.
+    """Return `size` elements of `node`, a sum of cotangents, from element `start` on, as one axis.
 
     If the sum was stored from several values, return the stored value with these elements, or the content before the stores if no store
     touches them. So no copy is made, and a zero stays recognizable.
@@ -242,8 +249,10 @@ def part_at(node: Node, start: int, size: int) -> Seen:
 
 
 def totals(pulled: Iterable[tuple[int, Part]], like: Any) -> dict[int, Seen]:
-    """Return the cotangent of the content of each source, by index: the sum of the cotangents `pulled`. `like[k]` has the shape and dtype
-    of source k.
+    """Return the cotangent of the content of each source, by index: the sum of its partial cotangents in `pulled`, pairs (index,
+    cotangent).
+
+    `like[k]` has the shape and dtype of source k. A source without a pair has no entry.
     """
     cotangents: dict[int, list[Part]] = {}
     for k, cotangent in pulled:
@@ -252,12 +261,13 @@ def totals(pulled: Iterable[tuple[int, Part]], like: Any) -> dict[int, Seen]:
 
 
 def root(node: Node, layout: Layout, g: Seen) -> tuple[Node, Seen]:
-    """Return `node` with the cotangent of the node's content, given the cotangent `g` of the elements read through `layout`."""
+    """Return the pair of `node` and the cotangent of its content, given the cotangent `g` of the elements of `node` read through `layout`.
+    """
     return node, total([adjoint(layout, Term.of(g), node.size)], node.shape, g.dtype)
 
 
 def _accumulate(result: Seen, cotangent: Placed) -> Seen:
-    """Return `result` with a partial cotangent added."""
+    """Return the sum of a whole cotangent, `result`, and a partial one, as a new view."""
     values, layout = cotangent.values, cotangent.layout
     for key in _find_injective_cuts(layout) if not cotangent.apart else [()]:
         if key is None:
@@ -268,8 +278,9 @@ def _accumulate(result: Seen, cotangent: Placed) -> Seen:
 
 
 def _find_injective_cuts(layout: Layout) -> list[tuple[int | slice, ...] | None]:
-    """Return index keys that cut a layout into at most `MAX_SEPARATE_WRITES` parts, each of them injective, or `[None]` if no such keys are
-    found.
+    """Return index keys that cut a layout into at most `MAX_SEPARATE_WRITES` parts, none of which has an element twice (each is injective).
+
+    Return `[None]` if no such keys are found.
     """
     if layout.base is not None or layout.tables is not None:
         return [None]
@@ -286,7 +297,7 @@ def _find_injective_cuts(layout: Layout) -> list[tuple[int | slice, ...] | None]
 
 
 def _scatter_sum(result: Seen, cotangent: Placed) -> Seen:
-    """Return `result` with a partial cotangent added by one scatter, with a table of the target element of each value."""
+    """Return the sum of a whole cotangent, `result`, and a partial one, added by one scatter with a table of the target of each value."""
     offsets = np.ascontiguousarray(cotangent.layout.offsets().ravel())
     count, size = offsets.size, result.layout.size
     buffer = allocate(offsets.nbytes, "gradient", (count,), int64)

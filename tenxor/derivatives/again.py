@@ -53,7 +53,10 @@ class Steps:
 
     @classmethod
     def of(cls, inputs: Sequence[Node | Scalar], outputs: Pulled) -> Steps:
-        """Return the computation that led from the nodes and numbers `inputs` to `outputs`."""
+        """Record the pending nodes that lead from the nodes and numbers `inputs` to `outputs`, pairs of an index and a cotangent.
+
+        Nodes in memory and numbers besides the inputs become constants.
+        """
         number_of: dict[int, int] = {id(x): k for k, x in enumerate(inputs)}
         constants: list[Node | Scalar] = []
         order: list[Node] = []
@@ -100,6 +103,7 @@ class Steps:
 
 
 def _output(k: int, cotangent: Part, number_of: dict[int, int]) -> Output:
+    """Return the record of one result: `cotangent` for source `k`. `number_of` maps the `id` of each node to its value number."""
     view = seen_of(cotangent)
     target, is_injective = (None, True) if isinstance(cotangent, Seen) else (cotangent.layout, cotangent.apart)
     return Output(k, number_of[id(view.node)], view.layout, target, is_injective)
@@ -116,8 +120,8 @@ def made_again(
 ) -> list[tuple[int, Part]]:
     """Return the results of `make(inputs)`, replayed from recorded steps if `key` is in the cache.
 
-    `key` must hold everything the results depend on, except for the identities of `inputs`. On a miss, the steps come from `find_steps()`,
-    if given; otherwise `make` is recorded with placeholders.
+    The results are pairs of an index and a cotangent or tangent. `key` must hold everything the results depend on, except for the
+    identities of `inputs`. On a miss, the steps come from `find_steps()`, if given; otherwise `make` is recorded with placeholders.
     """
     if _tracing.get():
         return list(make(inputs))

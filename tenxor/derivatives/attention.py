@@ -71,13 +71,15 @@ def attended(op: Attention, operands: Sequence[Seen]) -> Seen:
 
 
 def _attend_unrecorded(op: Attention, operands: Sequence[Seen]) -> Seen:
-    """Return attention computed by ordinary operations."""
+    """Return the attention `op` of `operands`, as `attended` does, by ordinary operations, each of them on the tape if an operand is."""
     return _matmul(_compute_weights(op, operands[0], operands[1], operands[3:]), operands[2])
 
 
 def _compute_weights(op: Attention, q: Seen, k: Seen, mask: Sequence[Seen], first_query: int = 0) -> Seen:
-    """Return the weights of the keys for each query. `first_query` is the position of the first query among all queries, for the causal
-    mask.
+    """Return the weights (..., L, S) of the keys for each query: the softmax of the scaled products, after the mask.
+
+    `q` and `k` are queries and keys, and `mask` has no item or one, boolean or added to the scores. `first_query` is the position of the
+    first query among all queries, for the causal mask.
     """
     *batch, length = q.shape[:-1]
     count = k.shape[-2]
@@ -118,6 +120,7 @@ def _transpose(x: Seen) -> Seen:
 
 
 def _index_view(x: Seen, key: tuple[slice, ...]) -> Seen:
+    """Return a view of `x` indexed by slices of its first axes."""
     return x.moved(lambda layout: layout.index(key))
 
 
@@ -129,6 +132,7 @@ def _pair_products(x: Seen, y: Seen) -> Term:
 
 
 def _matmul(x: Seen, y: Seen) -> Seen:
+    """Return the matrix products (..., n, m) of `x` (..., n, k) and `y` (..., k, m)."""
     return _pair_products(x, y).summed(len(x.shape))
 
 
@@ -137,8 +141,9 @@ def _matmul(x: Seen, y: Seen) -> Seen:
 
 @lru_cache(1 << 8)
 def _split_blocks(recipe: Recipe) -> tuple[Cut, ...]:
-    """Return the blocks of queries, sorted by the number of visible keys, largest first. So the first block stores a cotangent for every
-    key, and later blocks add to it.
+    """Return the blocks of queries for the backward pass of attention, sorted by the number of visible keys, largest first.
+
+    So the first block stores a cotangent for every key, and later blocks add to it.
     """
     (*batch_shape, length, _), (*_, steps, _) = _operand_shapes(recipe)[:2]
     op: Attention = recipe.op  # type: ignore[assignment]
@@ -147,21 +152,24 @@ def _split_blocks(recipe: Recipe) -> tuple[Cut, ...]:
 
 
 def _operand_shapes(recipe: Recipe) -> list[Shape]:
+    """Return the shapes of the operands of a recipe, as they are read."""
     return [form.layout.shape for form in recipe.forms if form is not None]
 
 
 def has_many_blocks(recipe: Recipe) -> bool:
-    """Return whether the backward pass computes block by block instead of staying lazy."""
+    """Return whether the backward pass of this attention is computed at once, block by block, instead of staying lazy."""
     return len(_split_blocks(recipe)) >= MIN_IMMEDIATE_BLOCKS
 
 
 def _needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    """Return the residuals of attention: the value of every source, but not the result."""
     return Needs((True,) * len(tracked), False)
 
 
 def _pull(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    """Yield the cotangents of queries, keys and values, block by block. With many blocks each block is computed immediately, unless `g` is
-    traced.
+    """Yield (k, cotangent of source k) for the sources `wanted` of attention, block by block: 0 queries, 1 keys, 2 values.
+
+    `past` is the tape node, and `g` the cotangent of the result. With many blocks each block is computed immediately, unless `g` is traced.
     """
     if not has_many_blocks(past.recipe) or g.node.traced:
         for cut in _split_blocks(past.recipe):
@@ -179,7 +187,10 @@ def _pull(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> 
 
 
 def _pull_block(past: Making, g: Seen, wanted: Sequence[int], cut: Cut) -> Pulled:
-    """Yield the contributions of a block of queries to the cotangents."""
+    """Yield (k, contribution to the cotangent of source k) from the block of queries `cut`, for the sources `wanted` of attention.
+
+    `past` is the tape node, and `g` the cotangent of the whole result.
+    """
     op: Attention = past.recipe.op  # type: ignore[assignment]
     rows, steps = (*cut.before, cut.rows), (*cut.before, slice(0, cut.steps))
     q, g = _index_view(value_of(past, 0), rows), _index_view(g, rows)
@@ -202,15 +213,15 @@ def _pull_block(past: Making, g: Seen, wanted: Sequence[int], cut: Cut) -> Pulle
 
 
 def _softmax_derivative(weights: Seen, x: Seen) -> Seen:
-    """Return `w (x - sum(w x))` along the keys: the derivative of softmax."""
+    """Return `w (x - sum(w x))` with `w` = `weights` and sums along the keys: the derivative of softmax in the direction `x`."""
     last_axis = len(x.shape) - 1
     sums = reduced(SUM, computed(_MULTIPLY, [weights, x]), last_axis)
     return computed(_MULTIPLY, [weights, computed(_SUBTRACT, [x, sums.along((last_axis,), x.shape[last_axis:])])])
 
 
 def _scale_vectors(pairs: Seen, vectors: Seen, *, of_steps: bool = False) -> Term:
-    """Return each weight (..., rows, steps) times the vector (..., width) of the row, or of the step if `of_steps`, as a term (..., rows,
-    steps, width).
+    """Return each of `pairs` (..., rows, steps) times the vector of the row, or of the step if `of_steps`, as a term (..., rows, steps,
+    width). `vectors` has the shape (..., rows, width), or (..., steps, width) if `of_steps`.
     """
     step = len(pairs.shape) - 1
     axis = step - 1 if of_steps else step
@@ -219,6 +230,7 @@ def _scale_vectors(pairs: Seen, vectors: Seen, *, of_steps: bool = False) -> Ter
 
 
 def _push(past: Making, source_tangents: Tangents, result: Node | None) -> Seen | None:
+    """Return the tangent of the result of attention with tape node `past`, given tangents of sources by index (JVP); None stands for 0."""
     op: Attention = past.recipe.op  # type: ignore[assignment]
     q, k, v = (value_of(past, n) for n in range(3))
     weights = _compute_weights(op, q, k, [value_of(past, n) for n in range(3, len(past.sources))])

@@ -43,11 +43,10 @@ Make = Callable[[Sequence[Node | Scalar]], list[tuple[int, Part]]]
 
 
 def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, batch_last: bool = False) -> list[Seen | None]:
-    """Return a batch of each root, viewed with the batch axis first, given batches for the placeholders. None stands for a root that does
-    not depend on them.
+    """Return a batch of each root, viewed with the batch axis first; None stands for a root that does not depend on the placeholders.
 
-    `size` is the number of batch elements. With `batch_last`, the given batches have the batch axis last in memory, and so have the results
-    if possible.
+    `roots` are nodes traced for one batch element. `batches` maps the placeholders of the trace to their batches. `size` is the number of
+    batch elements. With `batch_last`, the given batches have the batch axis last in memory, and so have the results if possible.
     """
     for short in short_again:
         extra_inputs: list[Node | Scalar] = []
@@ -64,8 +63,9 @@ def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, batc
 
 
 def _replay_batch(key: Hashable, inputs: Sequence[Node | Scalar], make: Make, count: int) -> list[Seen | None]:
-    """Return a batch for each of `count` roots, replayed if `key` is in the cache. None stands for a root that does not depend on the
-    placeholders.
+    """Return a batch for each of `count` roots, replayed if `key` is in the cache; None stands for a root without a batch of its own.
+
+    `make(placeholders)` computes the batches from placeholders for `inputs`, as pairs of the index of the root and its batch.
     """
     copies = _copy_shared(inputs)
     views: list[Seen | None] = [None] * count
@@ -76,7 +76,10 @@ def _replay_batch(key: Hashable, inputs: Sequence[Node | Scalar], make: Make, co
 
 
 def _copy_shared(inputs: Iterable[Node | Scalar]) -> dict[int, Node]:
-    """Return copies of nodes in externally shared memory, by the ids of the nodes. Pending nodes must not read such memory."""
+    """Return copies of those `inputs` that are nodes in externally shared memory, by the `id` of the node.
+
+    Pending nodes must not read such memory.
+    """
     return {id(x): own_copy(x) for x in inputs if type(x) is Node and is_pinned(x)}
 
 
@@ -131,8 +134,10 @@ class _Outline:
 
 
 def _can_batch_last(order: Sequence[Node], members: Collection[Node]) -> bool:
-    """Return whether the batch axis can be last for each node. Every operation must be elementwise, a reduction or a store, without offset
-    tables. A reduction of products must remain a matrix product that kernels recognize.
+    """Return whether the batch axis can be last for each node of `order`, nodes that depend on the placeholders `members`.
+
+    Every operation must be elementwise, a reduction or a store, without offset tables. A reduction of products must remain a matrix product
+    that kernels recognize.
     """
     depending = set(members)
     for node in order:
@@ -145,10 +150,10 @@ def _can_batch_last(order: Sequence[Node], members: Collection[Node]) -> bool:
 
 
 def _is_one_product(node: Node, depending: Collection[Node]) -> bool:
-    """Return whether a reduction stays a single matrix product with the batch axis last.
+    """Return whether the reduction `node` stays a single matrix product with the batch axis last.
 
-    This fails if a summand multiplies two batches, so that each batch element has its own product. It also fails if two summands read
-    batches broadcast along different axes.
+    `depending` are the nodes with a batch, which differ between batch elements. The test fails if a summand multiplies two batches, so that
+    each batch element has its own product. It also fails if two summands read batches broadcast along different axes.
     """
     read: Any = node.sources[0]
     broadcasts = set[tuple[bool, ...]]()
@@ -169,14 +174,16 @@ def _has_tables(layout: Layout) -> bool:
 
 
 def _move_batch_first(member: Node, batch: Node, size: int) -> Node:
-    """Return a copy of a batch with the batch axis first, given a batch with the batch axis last."""
+    """Return a copy of `batch` with the batch axis first, given a batch with the batch axis last, of `size` elements like `member`."""
     layout = trailed(Layout.contiguous(member.shape), size, True, 0)
     return Node.of(_POSITIVE, layout.shape, batch.dtype, (batch,), (layout,))
 
 
 def _batch_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Seen | None]:
-    """Return a batch of each root, computed node by node without a cache, for nodes that do not follow from recipes, or while nodes are
-    observed.
+    """Return a batch of each root, computed node by node without a cache; None stands for a root that does not depend on placeholders.
+
+    This serves nodes that do not follow from recipes alone, and every node while nodes are observed. `order` lists the nodes to compute,
+    operands first, `batches` maps the placeholders to their batches, and `size` is the number of batch elements.
     """
     copies = _copy_shared([*batches.values(), *[source for node in order for source in node.sources]])
     batch_of: dict[Node, Node] = {member: copies.get(id(batch), batch) for member, batch in batches.items()}
@@ -235,7 +242,11 @@ def _order_nodes(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list
 def _batch_node(
     node: Node, batch_of: Mapping[Node, Node], size: int, instead: Mapping[int, Node | Scalar], batch_last: bool = False
 ) -> Node:
-    """Return a batch of a node. `batch_of` maps sources to their batches; `instead` maps the ids of unbatched sources to replacements."""
+    """Return a batch of a node of one batch element: a node of the same operation on `size` elements.
+
+    `batch_of` maps sources to their batches. `instead` maps the `id` of a source without a batch, common to all, to a replacement. With
+    `batch_last`, the batch axis is last in memory, else first.
+    """
     flat = writes(node.op) or node.op is REINTERPRET  # the result has one axis
     sources: list[Node | Scalar] = []
     layouts: list[Layout | None] = []
@@ -264,7 +275,9 @@ def _batch_node(
 def _batch_hosted(
     node: Node, op: Hosted, batch_of: Mapping[Node, Node], size: int, computed: dict[tuple[object, ...], Sequence[Node]]
 ) -> Node:
-    """Return the batch of a result of an operation outside kernels, which computes several results at once. `computed` caches the results.
+    """Return the batch of `node`, a result of the operation `op` outside kernels, which computes several results at once.
+
+    `batch_of` maps sources to their batches, and `size` is the number of batch elements. `computed` caches the results between calls.
     """
     key = (op.compute, *node.sources)
     if key not in computed:
@@ -285,7 +298,11 @@ def _find_step(node: Node) -> Past | None:
 
 
 def _make_batch_step(step: Past, batch_of: Mapping[Node, Node], batches: Mapping[Node, Node], size: int) -> Past:
-    """Return the tape node for a whole batch of a function with a rule of its own. The new VJP is a batch of the function's VJP."""
+    """Return the tape node for a whole batch of a function with a rule of its own. The new VJP is a batch of the function's VJP.
+
+    `step` is the tape node of the function for one batch element. `batch_of` maps nodes, and `batches` placeholders, to their batches of
+    `size` elements.
+    """
     op: Any = step.recipe.op
     source_batches = {source: batch_of[source] for source in step.sources if source in batch_of}
     all_batches = {**batches, **source_batches}  # inputs of the VJP
@@ -313,8 +330,9 @@ def _make_batch_step(step: Past, batch_of: Mapping[Node, Node], batches: Mapping
 
 
 def led(layout: Layout, size: int, step: int) -> Layout:
-    """Return a layout with a new first axis of the given size and stride, for a source of `size` batch elements, one after another. `step`
-    is 0 if the source is common to the batch.
+    """Return a layout that reads every batch element as `layout` reads one, with the batch as new first axis of length `size`.
+
+    `step` is the distance of batch elements in the source, in elements: the size of one element's content, or 0 for a common source.
     """
     tables = None if layout.tables is None else (None, *layout.tables)
     if layout.base is None:
@@ -323,8 +341,9 @@ def led(layout: Layout, size: int, step: int) -> Layout:
 
 
 def trailed(layout: Layout, size: int, differ: bool, axis: int) -> Layout:
-    """Return a layout with the batch axis at position `axis`. The source has the batch axis last if `differ`, else the source is common to
-    the batch.
+    """Return a layout that reads every batch element as `layout` reads one, with the batch axis, of length `size`, at position `axis`.
+
+    If `differ`, the source holds a batch with the batch axis last; else the source is common to the batch.
     """
     base = None if layout.base is None else trailed(layout.base, size, differ, layout.base.ndim)
     step, scale = (1, size) if differ or base is not None else (0, 1)

@@ -50,8 +50,8 @@ class Called:
             yield from pull(past, result_cotangents, wanted)
 
         def pushed(past: Making, source_tangents: Tangents, result: Node | None) -> Seen | None:
-            """Return the tangent of the results by two backward passes: `pull` is linear in the cotangents, and the VJP of `pull` is the
-            JVP.
+            """Return the tangent of the results by two backward passes, or None for 0: `pull` is linear in the cotangents, and the VJP of
+            `pull` is the JVP.
             """
             with tracked():
                 inputs = [leaf(of_number(1, shape, dtype).node) for shape, dtype, _ in forms]
@@ -72,7 +72,8 @@ class Called:
 
 def _check_recorded(name: str, cotangents: Iterable[Seen]) -> None:
     """Raise DerivativeError if a cotangent is not 0 and has no tape node, so that the dependence on the results' cotangents is unknown.
-    Cotangents without a tape node are computed for this, unless traced.
+
+    `name` is the name of the function, for the message. Cotangents without a tape node are computed for this, unless traced.
     """
     for x in cotangents:
         if past_of(x.node) is not None:
@@ -92,8 +93,8 @@ def _check_recorded(name: str, cotangents: Iterable[Seen]) -> None:
 def called(name: str, results: Sequence[Node], sources: Sequence[Kept], pull: Pull, *, again: bool = False) -> list[Node]:
     """Return nodes with the contents of `results`, recorded on the tape as one step from `sources`.
 
-    `pull` computes the sources' cotangents (see `Called`). Return `results` unchanged if nothing is to be recorded or no result has a
-    differentiable dtype.
+    `name` is the name of the function, for messages. `pull` computes the sources' cotangents; `again` says that it calls the function again
+    (see `Called`). Return `results` unchanged if nothing is to be recorded or no result has a differentiable dtype.
     """
     is_recording = tracking.get()
     any_traced = any(type(source) is Node and source.traced for source in sources)  # `vmap` may ask for the derivative of the whole batch
@@ -119,13 +120,16 @@ def called(name: str, results: Sequence[Node], sources: Sequence[Kept], pull: Pu
 
 
 def step_of(op: Called, dtype: DType, sources: Sequence[Kept], *, traced: bool) -> Past:
-    """Return the tape node of the results of a function together."""
+    """Return the tape node of one call of a function, shared by its results. Its content is their concatenation, converted to `dtype`.
+
+    `op` has the rule and the results' shapes; `sources` are the operands as the tape keeps them. `traced` marks a call while `vmap` traces.
+    """
     total = sum([prod(shape) for shape, _, _ in op.forms])
     return Past(Recipe(op, (total,), dtype, (), (), None), tuple(sources), traced=traced)  # type: ignore[arg-type]
 
 
 def part_of(step: Past, node: Node, start: int) -> Past:
-    """Return the tape node of `node`, a result that begins at element `start` of the content of `step`."""
+    """Return the tape node of `node`, one result of a call: it begins at element `start` of the content of `step`, the call's tape node."""
     layout = Layout.contiguous(node.shape, start)
     recipe = recipe_of(_CAST, node.shape, node.dtype, (step.recipe.dtype,), (layout.form,))
     return Past(recipe, (step,), (start,), traced=step.traced)

@@ -34,6 +34,7 @@ _scan = cache(Scan)
 
 
 def _needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    """Return the residuals of a reduction or running reduction: the source unless it is a sum, and the result where the rule reads it."""
     op: Any = recipe.op
     name = op.name if isinstance(op, Reduction) else op.reduction.name
     if name in SUMS:
@@ -45,6 +46,7 @@ def _needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 
 
 def _pull_reduction(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (0, cotangent of the source) for a reduction with tape node `past`, given the cotangent `g` of the result (VJP)."""
     name = past.recipe.op.name
     layout = past.layouts[0]
     assert layout is not None
@@ -66,6 +68,7 @@ def _pull_reduction(past: Making, g: Seen, wanted: Sequence[int], result: Node |
 
 
 def _push_reduction(past: Making, source_tangents: Tangents, result: Node | None) -> Seen | None:
+    """Return the tangent of a reduction's result, given that of the source under index 0 (JVP); None stands for 0."""
     op: Any = past.recipe.op
     tangent, kept_ndim = read(past, 0, source_tangents[0]), len(past.recipe.shape)
     if op.name in SUMS:
@@ -90,17 +93,21 @@ def _push_reduction(past: Making, source_tangents: Tangents, result: Node | None
 
 
 def _broadcast(x: Seen, layout: Layout, kept_ndim: int) -> Seen:
-    """Broadcast the values of results to the shape of the reduced elements, `layout.shape`."""
+    """Return `x`, one value for each result, broadcast to the shape of the reduced elements, `layout.shape`.
+
+    The first `kept_ndim` axes are kept by the reduction.
+    """
     return x.along(range(kept_ndim, layout.ndim), layout.shape[kept_ndim:])
 
 
 def _count_ties(x: Seen, result: Node, kept_ndim: int) -> Seen:
-    """Return how many elements equal the extremum, for each result."""
+    """Return how many elements of `x` equal the extremum, for each result. The first `kept_ndim` axes of `x` are kept by the reduction."""
     hit = computed(_EQUAL, [x, _broadcast(Seen(result), x.layout, kept_ndim)])
     return reduced(_SUM, hit.cast(x.dtype), kept_ndim)
 
 
 def _pull_product(x: Seen, g: Seen) -> Seen:
+    """Return the cotangents of the elements `x` of products along the last axis, given the cotangents `g` of the products."""
     factors = _other_products(x)
     return computed(_MULTIPLY, [_conjugate(factors), _broadcast(g.cast(factors.dtype), x.layout, len(g.shape))])
 
@@ -113,15 +120,20 @@ def _other_products(x: Seen) -> Seen:
 
 
 def _conjugate(x: Seen) -> Seen:
+    """Return the complex conjugate of `x`, or `x` itself if it is real."""
     return computed(_CONJ, [x]) if x.dtype.is_complex else x
 
 
 def _reverse(x: Seen) -> Seen:
+    """Return a view of `x` with the last axis in reverse order."""
     return x.moved(lambda layout: layout.flip(layout.ndim - 1))
 
 
 def _shift(x: Seen, fill: Number | None, by: int = 1) -> Seen:
-    """Return `x` shifted by `by` positions along the last axis. The front is filled with `fill`, or with 0 if `fill` is None."""
+    """Return `x` shifted towards higher indices by `by` positions along the last axis; the last `by` elements are dropped.
+
+    The front is filled with `fill`, or with 0 if `fill` is None.
+    """
     shape, last_axis = x.shape, len(x.shape) - 1
     filled = of_number(0.0 if fill is None else fill, shape, x.dtype)
     if shape[-1] <= by:
@@ -132,7 +144,7 @@ def _shift(x: Seen, fill: Number | None, by: int = 1) -> Seen:
 
 
 def running_of(reduction: Reduction, x: Seen) -> Seen:
-    """Return a running reduction along the last axis."""
+    """Return the running reduction of `x` along the last axis: element k is the reduction of elements 0 to k."""
     layout = Layout.contiguous(x.shape)
     result = Node.of(_scan(reduction), x.shape, reduction.result(x.dtype), (x.node,), (x.layout,), layout)
     return Seen(result)
@@ -142,6 +154,7 @@ def running_of(reduction: Reduction, x: Seen) -> Seen:
 
 
 def _pull_scan(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (0, cotangent of the source) for a running reduction with tape node `past`, given the cotangent `g` of the result (VJP)."""
     op: Any = past.recipe.op
     g = g.reshaped((past.recipe.size,)).through(past.target)  # in the axis order of the source
     if op.reduction.name in SUMS:
@@ -152,6 +165,7 @@ def _pull_scan(past: Making, g: Seen, wanted: Sequence[int], result: Node | None
 
 
 def _push_scan(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
+    """Return the tangent of a running reduction's result, given that of the source under index 0 (JVP)."""
     op: Any = past.recipe.op
     tangent = read(past, 0, source_tangents[0])
     shape, dtype, target = past.recipe.shape, past.recipe.dtype, past.target
@@ -162,13 +176,16 @@ def _push_scan(past: Making, source_tangents: Tangents, result: Node | None) -> 
 
 
 def _view_states(past: Making, result: Node | None) -> Seen:
-    """Return the result of a running reduction, in the axis order of its source."""
+    """Return the `result` of a running reduction with tape node `past`, viewed in the axis order of its source."""
     assert result is not None
     return Seen(result).reshaped((past.recipe.size,)).through(past.target)
 
 
 def _pull_fold(past: Making, x: Seen, g: Seen) -> Seen:
-    """Return the cotangents of the elements of a reduction, as the last element of a running reduction."""
+    """Return the cotangents of the elements `x` (..., n) of a reduction along the last axis, given the cotangent `g` (...) of the result.
+
+    The reduction, the operation of the tape node `past`, is treated as the last element of a running reduction.
+    """
     op: Any = past.recipe.op
     if not x.shape[-1]:
         return of_number(0, x.shape, x.dtype)
@@ -216,8 +233,9 @@ def _push_running(reduction: Reduction, x: Seen, states: Seen, tangent: Seen) ->
 
 
 def _set_first_value(fold: Fold, values: Seen, elements: Seen) -> Seen:
-    """Return `values`, with the first element along the last axis taken from `elements` if the reduction's first state is the first
-    element.
+    """Return `values`, with the first element along the last axis replaced by that of `elements`, if `fold.initial` is None.
+
+    The reduction then begins with the first element as its state, so the derivative of the first step is 1.
     """
     if fold.initial is not None or not values.shape[-1]:
         return values
@@ -227,7 +245,7 @@ def _set_first_value(fold: Fold, values: Seen, elements: Seen) -> Seen:
 
 
 def _real_linear_parts(value_at_1: Seen, value_at_1j: Seen) -> tuple[Seen, Seen]:
-    """Return the coefficients a and b of the real-linear map `a g + b conj(g)`, given the values of the map at 1 and at 1j."""
+    """Return a and b of the map `a g + b conj(g)`, linear over the reals, given its values at g = 1 and at g = 1j."""
     turned = computed(_MULTIPLY, [value_at_1j, Scalar(1j, value_at_1j.dtype)])
     return tuple([computed(_MULTIPLY, [computed(op, [value_at_1, turned]), Scalar(0.5, value_at_1.dtype)]) for op in (_SUBTRACT, _ADD)])  # type: ignore[return-value]
 
@@ -278,7 +296,9 @@ def _derive_fold(reduction: Reduction, dtype: DType) -> Fold:
 
 
 def _to_operation(e: Expr | None, name: str, dtype: DType) -> Partial | None:
-    """Return a formula as an operation with at least one operand, to determine the shape. A constant formula gets the state as an operand.
+    """Return a formula as an operation with at least one operand, to determine the shape; None (for 0) if `e` is None.
+
+    A constant formula gets the state, of `dtype`, as an operand. `name` is the name of the new operation.
     """
     if e is None:
         return None
@@ -287,7 +307,7 @@ def _to_operation(e: Expr | None, name: str, dtype: DType) -> Partial | None:
 
 
 def _apply(partial: Partial | None, operands: Sequence[Seen], shape: Shape, dtype: DType) -> Seen:
-    """Return an operation on a subset of `operands`, or zeros if `partial` is None."""
+    """Return the operation `partial` on those of `operands` that it reads, in `dtype`; zeros of `shape` if `partial` is None."""
     if partial is None:
         return of_number(0.0, shape, dtype)
     return computed(partial.op, [operands[k] for k in partial.reads], dtype)
@@ -344,13 +364,16 @@ def _apply_both(slopes: Seen, turned: Seen, x: Seen, conjugate: Seen | None = No
 
 
 def _pair_up(slopes: Seen, addends: Seen) -> Seen:
-    """Return pairs of real numbers as complex numbers, as a running reduction takes one element at a time."""
+    """Return `slopes + 1j * addends`: pairs of real numbers as complex numbers, as a running reduction takes one element at a time."""
     wide = complex128 if slopes.dtype is float64 else complex64
     return computed(_pair_op(wide.part), [slopes.cast(wide.part), addends.cast(wide.part)], wide)
 
 
 def _make_recurrence(wide: DType) -> Reduction:
-    """Return the reduction y = slope y + addend. Each element is a complex number: `slope` the real part, `addend` the imaginary part."""
+    """Return the reduction y = slope y + addend on elements of the complex dtype `wide`: `slope` is the real part, `addend` the imaginary.
+
+    The state y is real and starts from 0.
+    """
     step = call("imag", Arg(1, wide)) + call("real", Arg(1, wide)) * Arg(0, wide.part)
     return reduction_in_order(step, Const(0.0, wide.part))
 
@@ -360,7 +383,7 @@ _recurrences = {wide: _make_recurrence(wide) for wide in (complex64, complex128)
 
 @cache
 def _pair_op(component: DType) -> Op:
-    """Return the operation that combines a real and an imaginary part to a complex number."""
+    """Return the operation that combines a real and an imaginary part, both of dtype `component`, to a complex number."""
     wide = {float32: complex64, float64: complex128}[component]
     return custom("paired", cast(Arg(0, component), wide) + cast(Arg(1, component), wide) * 1j, (component, component))
 

@@ -18,7 +18,8 @@ TangentMap = dict[Past, Seen]
 
 
 def tangents(results: Sequence[Node], source_tangents: Mapping[Past, Seen]) -> list[Seen | None]:
-    """Return the tangents of the contents of `results`, given the tangents of tape nodes; None stands for 0."""
+    """Return the tangent of the content of each of `results`; None stands for 0. `source_tangents` maps independent tape nodes to tangents.
+    """
     graph = known_of(results, min([past.number for past in source_tangents], default=0))
     depends = depending(graph.order, source_tangents)
     order = [past for past in graph.order if past in depends]
@@ -33,7 +34,10 @@ def tangents(results: Sequence[Node], source_tangents: Mapping[Past, Seen]) -> l
 
 
 def _push_in_order(tangent_of: TangentMap, order: Sequence[Past], nodes: Mapping[Past, Node]) -> None:
-    """Add the tangents of the tape nodes in `order`, oldest first, to `tangent_of`. `nodes` holds the results read by rules."""
+    """Add the tangents of the tape nodes in `order`, oldest first, to `tangent_of`, which holds the given tangents.
+
+    A tape node with tangent 0 gets no entry. `nodes` maps tape nodes to their graph nodes, where the rule reads the result.
+    """
     for past in order:
         if past not in tangent_of:
             source_tangents = {
@@ -48,7 +52,9 @@ def _push_in_order(tangent_of: TangentMap, order: Sequence[Past], nodes: Mapping
 
 
 def _replay_segment(tangent_of: TangentMap, graph: Graph, wanted: frozenset[Past]) -> None:
-    """Add the tangents of the tape nodes `wanted` to `tangent_of`, replaying the recorded computation of an equal tape segment if possible.
+    """Add the tangents of the tape nodes `wanted` of the segment `graph` to `tangent_of`, which holds the given tangents.
+
+    The recorded computation of an equal tape segment is replayed if possible.
     """
     order = graph.order
     outline = Outline("forward", order, [(past, tangent_of[past]) for past in order if past in tangent_of], graph, wanted)

@@ -40,8 +40,8 @@ _join = lru_cache(1 << 8)(Join)  # interned, as recipes compare operations by id
 def follow(node: Node, pieces: Sequence[Seen], layouts: tuple[Layout, ...]) -> None:
     """Give `node`, a new node without further references, a tape node for the join of `pieces`, written through `layouts`.
 
-    Do nothing if the dtype has no derivative. Do nothing either if the node is on the tape already: the node is then itself the only
-    operand with elements.
+    Item k of `layouts` is the part of `node` into which item k of `pieces` was written. Do nothing if the dtype has no derivative. Do
+    nothing either if the node is on the tape already: the node is then itself the only operand with elements.
     """
     if node.past is not None or not is_smooth(node.dtype):
         return
@@ -56,10 +56,12 @@ def follow(node: Node, pieces: Sequence[Seen], layouts: tuple[Layout, ...]) -> N
 
 
 def _needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    """Return the residuals of a join: none."""
     return Needs((False,) * len(tracked), False)
 
 
 def _pull(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (k, cotangent of operand k) for the operands `wanted` of a join, given the cotangent `g` of the result (VJP)."""
     op: Join = past.recipe.op  # type: ignore[assignment]
     g = g.reshaped((past.recipe.size,))
     for k in wanted:
@@ -67,6 +69,7 @@ def _pull(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> 
 
 
 def _push(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
+    """Return the tangent of the result of a join, given tangents of operands by index (JVP)."""
     op: Join = past.recipe.op  # type: ignore[assignment]
     joined = of_number(0, (past.recipe.size,), past.recipe.dtype)
     for k, tangent in source_tangents.items():

@@ -80,7 +80,7 @@ def twin(node: Node) -> Node:
 
 
 def own_copy(source: Node) -> Node:
-    """Return a node with the content and the tape node of `source`, in memory that is not externally shared."""
+    """Return a new node with the content and the tape node of `source`; the content is copied if its memory is externally shared."""
     copy = twin(source)
     copy.past = source.past
     return copy

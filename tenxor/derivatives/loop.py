@@ -84,6 +84,7 @@ class Body(NamedTuple):
     def of(carries: list[Node], xs: list[Node], nexts: Sequence[Seen], ys: Sequence[Seen]) -> Body | None:
         """Return the traced iteration from placeholders to results, or None if it cannot run as one plan per iteration.
 
+        `carries` and `xs` are placeholders for carried values and sequence elements, `nexts` and `ys` the views returned by the function.
         None means that a value is missing, that an operation runs outside kernels, or that a tape node is watched or has an operation with
         a rule of its own.
         """
@@ -109,7 +110,8 @@ class Body(NamedTuple):
 
 
 def rooted(view: Seen, distinct_from: Iterable[Node]) -> Node:
-    """Return a pending node with the content of `view`, distinct from `distinct_from`, so that the content gets a buffer of its own."""
+    """Return a pending node with the content of `view` that is none of the nodes `distinct_from`, so that the content gets its own buffer.
+    """
     node = view.flat()
     if node.buffer is None and node.op is not PLACEHOLDER and node.op is not REINTERPRET and node.traced and node not in distinct_from:
         return node
@@ -176,7 +178,7 @@ class Program:
             self.number_of[node] = self.number_of[originals.get(node, node)] = len(inputs) + len(self.steps) - 1
 
     def made(self, inputs: Sequence[Seen], *, copies: bool = False) -> list[Node]:
-        """Create the nodes from new inputs. Return the values by number: the nodes of the inputs, then the new nodes.
+        """Create the nodes from new `inputs`, one for each input of the program. Return the input nodes, then the new nodes, in order.
 
         With `copies`, an in-place write copies its operand first if the operand is an input or has several readers: a repeated plan cannot
         check for later reads.
@@ -229,7 +231,7 @@ def is_affine(layout: Layout) -> bool:
 
 
 class Where(NamedTuple):
-    """The location of a value in iteration `t`: the content of source `k`, seen through `layout`, moved by `start + t * step` elements."""
+    """The location of a value in iteration `t` of a loop: in source `k`, viewed through `layout`, moved by `start + t * step` elements."""
 
     k: int
     layout: Layout
@@ -238,8 +240,8 @@ class Where(NamedTuple):
 
     @staticmethod
     def of(k: int, turns: Layout) -> Where:
-        """Return the location of the elements of a sequence. `turns` is the layout of the whole sequence, with the iterations along the
-        first axis.
+        """Return the location of the elements of a sequence, stored in source `k` of the loop. `turns` is the layout of the whole sequence,
+        with the iterations along the first axis.
         """
         step = turns.strides[0]
         element_layout = Layout(turns.shape[1:], turns.strides[1:], turns.offset)
@@ -251,7 +253,7 @@ class Where(NamedTuple):
         return Seen(node, self.layout.at(self.layout.offset + self.start + turn * self.step))
 
     def every(self, turns: int) -> Layout:
-        """Return the layout of the values of all iterations, with the iterations along the first axis."""
+        """Return the layout of the values of all `turns` iterations in the source, with the iterations along the first axis."""
         layout = self.layout
         return Layout((turns, *layout.shape), (self.step, *layout.strides), layout.offset + self.start)
 
@@ -262,7 +264,10 @@ class Where(NamedTuple):
         return Seen(data(NOTHING, shape, dtype), self.layout)
 
     def place(self, node: Node, order: np.ndarray) -> Place:
-        """Return the memory that each iteration reads or writes. `order` lists the values of `t` in the order of execution."""
+        """Return the memory that each iteration reads or writes, in the buffer of the source `node`, which is in memory.
+
+        `order` lists the iterations `t` in the order of execution.
+        """
         assert node.buffer is not None
         reach, itemsize = self.layout.range(), node.dtype.itemsize
         starts = order * (self.step * itemsize) + self.start * itemsize if self.step else np.full(1, self.start * itemsize)
@@ -289,19 +294,20 @@ class Slots(NamedTuple):
         return slots
 
     def place(self, turns: int, later: int) -> Place:
-        """Return, for each iteration, the slot to read (`later` 0) or to write (`later` 1)."""
+        """Return the memory of the slot that each of `turns` iterations reads (`later` 0) or writes (`later` 1)."""
         return Place(self.buffer, (np.arange(turns) + later) % self.slot_count * self.nbytes, self.nbytes)
 
     def last(self, turns: int) -> Buffer:
-        """Return a copy of the slot that the last iteration wrote."""
+        """Return a copy of the slot that the last of `turns` iterations wrote, in a new buffer."""
         copy, start = allocate(self.nbytes, "scan"), turns % self.slot_count * self.nbytes
         copy.array[: self.nbytes] = self.buffer.array[start : start + self.nbytes]
         return copy
 
 
 def ran(roots: Sequence[Node], placed: Mapping[Node, Place], turns: int) -> bool:
-    """Run the plan that computes `roots` `turns` times, and return True. `placed` gives the memory of the roots, and of each node in
-    memory. Return False, having computed nothing, if the plan cannot be repeated.
+    """Run the plan that computes `roots` `turns` times, and return True; return False, having computed nothing, if it cannot be repeated.
+
+    `placed` maps the roots, and each node in memory, to the memory that each iteration writes or reads for them.
     """
     with lock:
         plan = None

@@ -47,8 +47,9 @@ class LoopResult(NamedTuple):
 
 
 def looped(body: Body, carries: Sequence[Seen], xs: Sequence[Seen], turns: int) -> LoopResult | None:
-    """Run a loop from the initial carried values, over sequences with the iterations along the first axis. Return None if the loop cannot
-    run as one plan per iteration.
+    """Run `turns` iterations of `body` and return their results; None if the loop cannot run as one plan per iteration.
+
+    `carries` are the initial carried values, and `xs` the input sequences, with the iterations along the first axis.
     """
     inputs = [*carries, *xs, *[Seen(node) for node in body.made.captured]]
     initial_nodes = [x.flat() for x in carries]
@@ -92,7 +93,7 @@ def looped(body: Body, carries: Sequence[Seen], xs: Sequence[Seen], turns: int) 
 
 
 def _allocate_stack(turns: int, shape: tuple[int, ...], dtype: DType) -> Node:
-    """Return a node with uninitialised memory for a value of each iteration."""
+    """Return a node with uninitialised memory for a value of `shape` and `dtype` in each of `turns` iterations, along the first axis."""
     stack_shape = (turns, *shape)
     size = Layout.contiguous(stack_shape).size
     return data(allocate(size * dtype.itemsize, "scan", stack_shape, dtype), stack_shape, dtype)
@@ -104,8 +105,8 @@ _iteration_cache: Remembered[CompiledIteration] = Remembered(1 << 7)
 def _compile_iteration(body: Body, x_locations: Sequence[Where], follows: Sequence[bool]) -> CompiledIteration | None:
     """Return the compiled form of an iteration, from the cache if an equal iteration was compiled before.
 
-    `follows` says which inputs of the loop are on the tape; it is empty if no tape is recorded. Return None if a derivative is needed but
-    the backward pass cannot run by iteration.
+    `x_locations` are the locations of the sequence elements. `follows` says which inputs of the loop are on the tape; it is empty if no
+    tape is recorded. Return None if a derivative is needed but the backward pass cannot run by iteration.
     """
     program = body.program()
     number = program.number_of
@@ -238,7 +239,7 @@ class Loop:
         self.iteration, self.layouts, self.locations, self.turns = iteration, layouts, locations, turns
 
     def pull(self, past: Making, gs: list[Seen], wanted: Sequence[int]) -> Iterable[tuple[int, Part]]:
-        """Return the cotangents of the sources `wanted`, given the cotangents of the results."""
+        """Return pairs (k, cotangent of source k) for the sources `wanted` of the tape node `past`, given the results' cotangents `gs`."""
         iteration = self.iteration
         ends = [None if k is None or _is_zero(gs[k]) else gs[k] for k in iteration.ends]
         ys = [None if track.result is None else self._sequence_cotangent(gs[track.result], track.number) for track in iteration.tracks]
@@ -249,7 +250,10 @@ class Loop:
         return self._unrolled(past.sources, ends, ys, wanted)
 
     def _sequence_cotangent(self, g: Seen, number: int) -> Seen | None:
-        """Return the cotangent of an output sequence, given the cotangent `g` of the stack with the sequence. Return None for 0."""
+        """Return the cotangent of an output sequence, given the cotangent `g` of the source that stores it; None stands for 0.
+
+        `number` is the value number of the sequence's elements.
+        """
         layout = self.locations[number].every(self.turns)
         if layout.is_contiguous() and g.layout.is_contiguous():
             g = part_at(g.node, g.layout.offset + layout.offset, layout.size).reshaped(layout.shape)
@@ -260,10 +264,10 @@ class Loop:
     def _run_backward(
         self, sources: Sequence[Node], ends: Sequence[Seen | None], ys: Sequence[Seen | None]
     ) -> list[tuple[int, Part]] | None:
-        """Run the backward pass by iteration. Return the cotangents with the indices of their sources, or None if the plan cannot be
-        repeated.
+        """Run the backward pass by iteration. Return pairs (k, cotangent of source k), or None if the plan cannot be repeated.
 
-        `ends` are the cotangents of the final carried values, and `ys` those of the output sequences; None stands for 0.
+        `sources` are the sources of the loop's tape node. `ends` are the cotangents of the final carried values, and `ys` those of the
+        output sequences; None stands for 0.
         """
         turns, iteration = self.turns, self.iteration
         back, panels = iteration.back, iteration.back_panels
@@ -349,12 +353,15 @@ class Loop:
         return results
 
     def _source_cotangent(self, sources: Sequence[Node], k: int, g: Seen) -> Part:
-        """Return the cotangent of source `k`, given the cotangent of the view that the loop reads."""
+        """Return the cotangent of source `k`, given the cotangent `g` of the view of this source that the loop reads."""
         layout = self.layouts[k]
         return adjoint(layout, Term.of(g.reshaped(layout.shape)), sources[k].size)
 
     def _view_all_turns(self, sources: Sequence[Node], stacks: dict[int, Node], number: int) -> Seen:
-        """Return a view of the values of number `number` in every iteration."""
+        """Return a view of value `number` of the backward program in every iteration, with the iterations along the first axis.
+
+        `stacks` maps numbers to values that the backward pass stored; other values are in `sources`.
+        """
         if number in stacks:
             return Seen(stacks[number])
         location = self.locations[self.iteration.read[number][0]]
@@ -363,8 +370,10 @@ class Loop:
     def _unrolled(
         self, sources: Sequence[Node], ends: Sequence[Seen | None], ys: Sequence[Seen | None], wanted: Sequence[int]
     ) -> list[tuple[int, Part]]:
-        """Return the same cotangents as `_run_backward`, computed by differentiable operations: run all iterations again, recording a tape,
-        and differentiate them.
+        """Run all iterations again, recording a tape, and return pairs (k, cotangent of source k) for the sources `wanted`.
+
+        The cotangents are computed by differentiable operations. `ends` are the cotangents of the final carried values, and `ys` those of
+        the output sequences; None stands for 0.
         """
         iteration, carry_count = self.iteration, self.iteration.carries
         captured = [Seen(sources[k]) for k in range(carry_count + iteration.xs, len(self.layouts))]
@@ -392,8 +401,9 @@ class Loop:
 
 
 def _sum_over_turns(formula: Product, operands: Sequence[Seen], turns: int) -> Node:
-    """Return a cotangent computed as a single product or sum over the iterations. `operands` are views with the iterations along the first
-    axis.
+    """Return the cotangent of a captured value, computed by `formula` as a single product or sum over all `turns` iterations, as a node.
+
+    `operands` are views of the operands in every iteration, with the iterations along the first axis.
     """
     nodes: list[Node] = []
     layouts: list[Layout] = []

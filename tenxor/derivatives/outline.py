@@ -80,8 +80,10 @@ class Outline:
         self.key = (*key, *self._encode_segment(index_of, graph, wanted))
 
     def _encode_segment(self, index_of: dict[Past, int], graph: Graph, wanted: Collection[Past]) -> list[object]:
-        """Return the part of the key that describes the tape nodes of the segment and their sources. The fast path encodes the same as
-        bytes (`shortcut/code/pasts.py`).
+        """Return the part of the key that describes the tape nodes of the segment and their sources; extend `given` and `outer`.
+
+        `index_of` maps the tape nodes of the segment to their indices; outer ones are added. Tape nodes in `wanted` are marked. The fast
+        path encodes the same as bytes (`shortcut/code/pasts.py`).
         """
         words: list[object] = []
         for past in self.stretch:

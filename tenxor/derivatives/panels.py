@@ -67,7 +67,8 @@ class Panels:
 
 
 def _rewrite_product(product: Step, total: Step, fixed_inputs: Collection[int], panel: int) -> tuple[Step, Step, tuple[int, Layout]] | None:
-    """Rewrite a product and the sum over it to read a matrix from panels. `panel` is the provisional, negative number of the new input.
+    """Rewrite `product`, and `total`, the sum over it, to read a matrix from panels. `panel` is the provisional, negative number of the new
+    input.
 
     Return both steps, the number of the matrix, and the layout that gathers the panels. Return None unless exactly one operand is in
     `fixed_inputs`, or if panels would not pay.

@@ -30,7 +30,7 @@ class Partial(NamedTuple):
 
 
 def pulled_back(e: Expr, g: Expr, wanted: Sequence[Expr], result: Expr | None = None) -> list[Expr | None]:
-    """Return the cotangents of the subexpressions `wanted` of the formula `e`, given the cotangent `g` of `e`; None stands for 0.
+    """Return the cotangents of the subexpressions `wanted` of the formula `e`, given the cotangent `g` of `e`, as formulas; None means 0.
 
     If `result` is given, it stands for the value of `e` in the derivative.
     """
@@ -57,7 +57,7 @@ def pulled_back(e: Expr, g: Expr, wanted: Sequence[Expr], result: Expr | None = 
 
 
 def _pull_call(call: Call, value: Expr, g: Expr) -> Sequence[Expr | None]:
-    """Return the cotangents of the operands of a call, given the call's value and cotangent `g`; None stands for 0."""
+    """Return a formula for the cotangent of each operand of `call`, given formulas for the call's value and cotangent `g`; None means 0."""
     op = call.op
     if op.pullback is not None:
         return op.pullback(g, value, *call.args)
@@ -72,8 +72,10 @@ def _pull_call(call: Call, value: Expr, g: Expr) -> Sequence[Expr | None]:
 
 
 def _pull_operation(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> list[Expr | None]:
-    """Return the cotangent of each operand of `op`, as a formula over the operands, the result and the result's cotangent; None stands for
-    0.
+    """Return the cotangent of each operand of `op`, as a formula; None stands for 0. `dtypes` are the operands' dtypes, `dtype` the
+    result's.
+
+    With n operands, arguments 0 to n - 1 of the formula are the operands, n is the result, and n + 1 the result's cotangent.
     """
     args = [Arg(k, d) for k, d in enumerate(dtypes)]
     result, g = Arg(len(args), dtype), Arg(len(args) + 1, dtype)
@@ -93,8 +95,9 @@ def partials(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial |
 
 @lru_cache(MAX_KNOWN)
 def tangents(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial | None, ...]:
-    """Return, for each operand, the operation that computes the operand's contribution to the tangent of the result, or None for 0.
+    """Return, for each operand of `op`, the operation that computes its contribution to the tangent of the result, or None for 0.
 
+    `dtypes` are the operands' dtypes, and `dtype` is the result's.
     The operand's tangent has the number of the cotangent in `partials`. A cotangent is linear in the result's cotangent, so its transpose
     is the tangent.
     """
@@ -109,7 +112,10 @@ def tangents(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial |
 
 @lru_cache(MAX_KNOWN)
 def operation(e: Expr, name: str) -> Partial:
-    """Return a formula over arguments as an operation on only those arguments that occur, with their numbers."""
+    """Return the formula `e` over arguments as an operation on only those arguments that occur, with their numbers.
+
+    `name` is the name of a new operation; a formula that is one argument or one call uses the existing operation.
+    """
     if isinstance(e, Arg):
         return Partial(_POSITIVE, (e.index,))
     if isinstance(e, Call) and e.op is not _CAST and all(isinstance(a, Arg) for a in e.args):

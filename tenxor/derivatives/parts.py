@@ -25,6 +25,7 @@ _ADDING = REDUCTIONS["sum_in_width"]
 
 
 def _elementwise_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    """Return the residuals of an elementwise operation: the values that the cotangents of the `tracked` sources read."""
     op: Any = recipe.op
     count = len(tracked)
     operand_partials = partials(op, recipe.dtypes, recipe.dtype)
@@ -33,7 +34,10 @@ def _elementwise_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 
 
 def _partial_term(past: Making, partial: Partial, factor: Seen, result: Node | None, dtype: DType) -> Term:
-    """Return the operation `partial` on the residuals and on `factor`, a cotangent or a tangent, as a deferred term."""
+    """Return the operation `partial` on the residuals of the tape node `past` and on `factor`, a cotangent or a tangent, as a term.
+
+    `result` is the graph node of `past`, needed if the operation reads the result. `dtype` is the dtype of the term.
+    """
     count = len(past.sources)
 
     def operand(number: int) -> Operand:
@@ -50,6 +54,8 @@ def _partial_term(past: Making, partial: Partial, factor: Seen, result: Node | N
 
 
 def _pull_elementwise(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (k, cotangent of source k) for the sources `wanted` of an elementwise operation, given the cotangent `g` of the result (VJP).
+    """
     op: Any = past.recipe.op
     operand_partials = partials(op, past.recipe.dtypes, past.recipe.dtype)
     for k in wanted:
@@ -59,6 +65,7 @@ def _pull_elementwise(past: Making, g: Seen, wanted: Sequence[int], result: Node
 
 
 def _push_elementwise(past: Making, source_tangents: Tangents, result: Node | None) -> Seen | None:
+    """Return the tangent of an elementwise operation's result, given tangents of sources by index (JVP); None stands for 0."""
     op: Any = past.recipe.op
     operand_partials = tangents(op, past.recipe.dtypes, past.recipe.dtype)
     total: Seen | None = None
@@ -74,6 +81,7 @@ def _push_elementwise(past: Making, source_tangents: Tangents, result: Node | No
 
 
 def _nothing_needed(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    """Return the residuals of an operation whose derivative reads no values: none."""
     return Needs((False,) * len(tracked), False)
 
 
@@ -83,6 +91,8 @@ def _zeros(shape: Shape, dtype: DType) -> Seen:
 
 
 def _pull_store(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (k, cotangent of source k) for a write, given the cotangent `g` of the result (VJP); source 0 is the old content, 1 the value.
+    """
     target, flat = past.target, g.reshaped((past.recipe.size,))
     for k in wanted:
         if k == 0:
@@ -98,8 +108,9 @@ def _pull_store(past: Making, g: Seen, wanted: Sequence[int], result: Node | Non
 def _sum_by_value(cotangents: Seen, target: Layout, value: Layout | None) -> tuple[Layout, Seen]:
     """Return the layout of the distinct written values, and for each value the sum of the cotangents of the elements with this value.
 
-    `cotangents` has the cotangent of each written element, and 0 elsewhere. Either a single value was written everywhere, or a batch has a
-    value for each batch element, with contiguous elements.
+    `target` is the layout of the written elements, and `value` the layout through which the value was read. `cotangents` has the cotangent
+    of each written element, and 0 elsewhere. Either a single value was written everywhere, or a batch has a value for each batch element,
+    with contiguous elements.
     """
     assert value is not None
     start = (0,) * target.ndim
@@ -121,6 +132,7 @@ def _sum_by_value(cotangents: Seen, target: Layout, value: Layout | None) -> tup
 
 
 def _push_store(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
+    """Return the tangent of the content after a write, given tangents of the old content (0) and of the value (1) (JVP)."""
     size, dtype, target = past.recipe.size, past.recipe.dtype, past.target
     old = source_tangents[0].reshaped((size,)) if 0 in source_tangents else of_number(0, (size,), dtype)
     value = read(past, 1, source_tangents[1]) if 1 in source_tangents else _zeros(target.shape, dtype)
@@ -128,18 +140,20 @@ def _push_store(past: Making, source_tangents: Tangents, result: Node | None) ->
 
 
 def _pull_reinterpreted(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (0, cotangent of the source) for reinterpreted bytes, given the cotangent `g` of the result (VJP)."""
     dtype = dtype_of(past, 0)
     _check_parts(dtype, past.recipe.dtype)
     yield 0, Seen(reinterpreted(g.flat(), dtype))
 
 
 def _push_reinterpreted(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
+    """Return the tangent of reinterpreted bytes, given the tangent of the source under index 0 (JVP)."""
     _check_parts(dtype_of(past, 0), past.recipe.dtype)
     return Seen(reinterpreted(source_tangents[0].flat(), past.recipe.dtype))
 
 
 def _check_parts(source_dtype: DType, target_dtype: DType) -> None:
-    """Raise DerivativeError unless two dtypes are a complex dtype and the dtype of its parts, or equal."""
+    """Raise DerivativeError unless the dtypes are equal, or one is complex and the other is the dtype of its real and imaginary parts."""
     if source_dtype.part is not target_dtype.part:
         raise DerivativeError(
             f"view: the bytes of {source_dtype} as {target_dtype} have no derivative; only complex numbers and their own parts have; use"
@@ -151,15 +165,17 @@ def _check_parts(source_dtype: DType, target_dtype: DType) -> None:
 
 
 def _gather_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    """Return the residuals of a gather: the indices, which are the sources from number 1 on."""
     return Needs((False, *[True] * (len(tracked) - 1)), False)
 
 
 def _index_views(past: Making, first: int) -> list[Seen]:
-    """Return the indices of a gather or scatter: the sources from number `first` on."""
+    """Return views of the indices of the gather or scatter with tape node `past`: its sources from number `first` on."""
     return [value_of(past, k) for k in range(first, len(past.sources))]
 
 
 def _pull_gather(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (0, cotangent of the indexed source) for a gather, given the cotangent `g` of the result (VJP)."""
     op: Any = past.recipe.op
     size, dtype = size_of(past, 0), dtype_of(past, 0)
     # an index out of range raises an error in the forward gather, so there is no gradient then
@@ -170,11 +186,14 @@ def _pull_gather(past: Making, g: Seen, wanted: Sequence[int], result: Node | No
 
 
 def _push_gather(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
+    """Return the tangent of a gather's result, given the tangent of the indexed source under index 0 (JVP)."""
     return _gather(past, read(past, 0, source_tangents[0]), _index_views(past, 1))
 
 
 def _gather(past: Making, x: Seen, indices: Sequence[Seen]) -> Seen:
-    """Return the elements of `x` at `indices` along the last axes."""
+    """Return the elements of `x` at `indices` along its last axes, one for each of `indices`; `past` is the gather's or scatter's tape
+    node.
+    """
     op: Any = past.recipe.op
     shape = x.shape[: len(x.shape) - len(indices)]
     nodes, layouts = (x.node, *[i.node for i in indices]), (x.layout, *[i.layout for i in indices])
@@ -182,6 +201,7 @@ def _gather(past: Making, x: Seen, indices: Sequence[Seen]) -> Seen:
 
 
 def _scatter_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    """Return the residuals of a scatter: the indices, and the values, old content and result where the rule reads them."""
     op: Any = recipe.op
     name = None if op.reduction is None else op.reduction.name
     by_value = name not in (None, *SUMS)
@@ -189,6 +209,9 @@ def _scatter_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 
 
 def _pull_scatter(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (k, cotangent of source k) for a scatter, given the cotangent `g` of the result (VJP); source 0 is the old content, 1 the
+    values.
+    """
     op: Any = past.recipe.op
     name = None if op.reduction is None else op.reduction.name
     pull = _pull_written if name is None else _pull_added if name in SUMS else _pull_multiplied if name == "prod" else _pull_extremum
@@ -196,14 +219,16 @@ def _pull_scatter(past: Making, g: Seen, wanted: Sequence[int], result: Node | N
 
 
 def _pull_added(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Yield (k, cotangent of source k) for a scatter that adds; source 0 is the old content, 1 the values."""
     flat, indices = g.reshaped((past.recipe.size,)), _index_views(past, 2)
     for k in wanted:
         yield k, g if k == 0 else back(past, 1, Term.of(_gather(past, flat.through(past.target), indices)))
 
 
 def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    """Yield the cotangents for a scatter without reduction. Of several values for an element the last was kept, so only the last gets the
-    cotangent.
+    """Yield (k, cotangent of source k) for a scatter without reduction; source 0 is the old content, 1 the values.
+
+    Of several values for an element the last was kept, so only the last gets the cotangent.
     """
     op: Any = past.recipe.op
     size, target, indices = past.recipe.size, past.target, _index_views(past, 2)
@@ -222,7 +247,10 @@ def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | N
 
 
 def _pull_extremum(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    """Yield the cotangents for a scatter by `max` or `min`. Values equal to the result share the cotangent."""
+    """Yield (k, cotangent of source k) for a scatter by `max` or `min`; source 0 is the old content, 1 the values.
+
+    Values equal to the result share the cotangent.
+    """
     dtype, target, indices = past.recipe.dtype, past.target, _index_views(past, 2)
     stays, wins, count = _compare_extremum(past, result)
     share = computed(OPS["divide"], [g.reshaped((past.recipe.size,)), count])
@@ -235,8 +263,10 @@ def _pull_extremum(past: Making, g: Seen, wanted: Sequence[int], result: Node | 
 
 
 def _compare_extremum(past: Making, result: Node | None) -> tuple[Seen, Seen, Seen]:
-    """Return three tensors: 1 where the old element equals the result, else 0; 1 for each written value equal to the result, else 0; and
-    the number of ones for each element, at least 1.
+    """Return three views for a scatter by `max` or `min` with tape node `past` and graph node `result`.
+
+    They are: 1 where the old element equals the result, else 0; 1 for each written value equal to the result, else 0; and for each element
+    the number of ones of both kinds, at least 1.
     """
     op: Any = past.recipe.op
     assert result is not None
@@ -250,7 +280,9 @@ def _compare_extremum(past: Making, result: Node | None) -> tuple[Seen, Seen, Se
 
 
 def _pull_multiplied(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-    """Yield the cotangents for a scatter by products. The derivative by each factor is the product of the remaining factors of the element.
+    """Yield (k, cotangent of source k) for a scatter by products; source 0 is the old content, 1 the values.
+
+    The derivative by each factor is the product of the remaining factors of the element.
     """
     target, indices, flat = past.target, _index_views(past, 2), g.reshaped((past.recipe.size,))
     other_factors = [computed(OPS["conj"], [x]) if x.dtype.is_complex else x for x in _other_factors(past)]
@@ -263,11 +295,12 @@ def _pull_multiplied(past: Making, g: Seen, wanted: Sequence[int], result: Node 
 
 
 def _other_factors(past: Making) -> tuple[Seen, Seen]:
-    """Return the product of the remaining factors of the same element, for the old content and for each value.
+    """Return the products of the remaining factors of the same element: one for each old element, and one for each written value.
 
-    The product of the nonzero factors is divided by the factor itself, if nonzero. The quotient is multiplied by 1 if the remaining factors
-    are nonzero, by the zero if exactly one of them is 0, and by 0 if several are. A single zero is read, not replaced by a constant, so
-    that the product can be differentiated by it.
+    The tape node `past` is that of a scatter by products, whose factors are the old element and the values. The product of the nonzero
+    factors is divided by the factor itself, if nonzero. The quotient is multiplied by 1 if the remaining factors are nonzero, by the zero
+    if exactly one of them is 0, and by 0 if several are. A single zero is read, not replaced by a constant, so that the product can be
+    differentiated by it.
     """
     op: Any = past.recipe.op
     size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _index_views(past, 2)
@@ -292,6 +325,7 @@ def _other_factors(past: Making) -> tuple[Seen, Seen]:
 
 
 def _push_scatter(past: Making, source_tangents: Tangents, result: Node | None) -> Seen:
+    """Return the tangent of the content after a scatter, given tangents of the old content (0) and of the values (1) (JVP)."""
     op: Any = past.recipe.op
     size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _index_views(past, 2)
     shape = target.shape[: target.ndim - len(indices)]

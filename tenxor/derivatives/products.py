@@ -23,7 +23,7 @@ MAX_SEPARATE_PRODUCTS = 4  # similar products; up to this number they are added 
 
 
 def combined(cotangents: Sequence[Part]) -> Sequence[Part]:
-    """Return `cotangents`, with similar products combined into a single product."""
+    """Return cotangents of one content with the same sum as `cotangents`: similar matrix products are combined into a single product."""
     if len(cotangents) <= MAX_SEPARATE_PRODUCTS:
         return cotangents
     products_by_kind: dict[object, list[Seen]] = {}
@@ -40,7 +40,7 @@ def combined(cotangents: Sequence[Part]) -> Sequence[Part]:
 
 
 def _product_key(cotangent: Part) -> object:
-    """Return a key, equal for products that can be combined, or None if combining does not apply or does not pay."""
+    """Return a key, equal for cotangents that are matrix products and can be combined; None if combining does not apply or does not pay."""
     if not isinstance(cotangent, Seen) or cotangent.node.recipe.op is not SUM:
         return None
     (product,) = cotangent.node.sources
@@ -66,7 +66,10 @@ def _drop_repetitions(layout: Layout) -> Layout:
 
 
 def _combine_products(kind: object, summands: Sequence[Seen]) -> Seen:
-    """Return the sum of similar products as a single product. The nodes are replayed if the same layouts occurred before."""
+    """Return the sum of similar matrix products `summands` as a single product. `kind` is their common key (`_product_key`).
+
+    The nodes are replayed from a recording if the same layouts occurred before.
+    """
     products = [node for summand in summands for node in summand.node.sources if type(node) is Node]
     sources = [x for product in products for x in product.sources]
     shapes = [x.recipe.shape if type(x) is Node else None for x in sources]

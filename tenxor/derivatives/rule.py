@@ -50,34 +50,37 @@ class Rule(NamedTuple):
 
 
 def converted(x: Seen, dtype: DType) -> Seen:
-    """Convert a cotangent to the dtype of its content. For real content, a complex cotangent is reduced to the real part."""
+    """Return the cotangent `x` converted to `dtype`, the dtype of its content. For real content, only the real part is kept."""
     if x.dtype.is_complex and not dtype.is_complex:
         x = computed(_REAL, [x])
     return x.cast(dtype)
 
 
 def value_of(past: Making, k: int) -> Seen:
-    """Return the value of source `k`, a residual, seen through the layout of the read."""
+    """Return the value of source `k` of the tape node `past`, a residual, viewed through the layout by which the operation reads it."""
     node, layout = past.sources[k], past.layouts[k]
     assert type(node) is Node and layout is not None
     return Seen(node, layout)
 
 
 def size_of(past: Making, k: int) -> int:
-    """Return the number of elements of the content of source `k`."""
+    """Return the number of elements of the content of source `k` of the tape node `past`: of the whole source, not of the part read."""
     source: Any = past.sources[k]
     size: int = source.size if type(source) is Node else source.recipe.size
     return size
 
 
 def dtype_of(past: Making, k: int) -> DType:
-    """Return the dtype of source `k`."""
+    """Return the dtype of source `k` of the tape node `past`."""
     dtype: DType = past.recipe.dtypes[k]
     return dtype
 
 
 def back(past: Making, k: int, term: Term) -> Part:
-    """Return the cotangent of the content of source `k`, given the cotangent `term` of the elements read."""
+    """Return the cotangent of the content of source `k` of the tape node `past`, given the cotangent `term` of the elements read from it.
+
+    The cotangent is converted to the dtype of the source. It may be partial, for a read of a part of the source.
+    """
     layout = past.layouts[k]
     assert layout is not None
     if term.dtype is not dtype_of(past, k):
@@ -86,7 +89,7 @@ def back(past: Making, k: int, term: Term) -> Part:
 
 
 def read(past: Making, k: int, tangent: Seen) -> Seen:
-    """Return the tangent of the elements read of source `k`, given the tangent of the source's content."""
+    """Return the tangent of the elements that the tape node `past` reads of source `k`, given the tangent of the source's content."""
     layout = past.layouts[k]
     assert layout is not None
     return tangent.through(layout)

@@ -29,7 +29,7 @@ _RULES: dict[object, Rule] = {
 
 
 def _rule_of_kind(op: Any) -> Rule | None:
-    """Return the rule for the kind of an operation, or None."""
+    """Return the rule for the kind of an operation, or None if its kind has no rule."""
     return _RULES.get(op if type(op) is Special else type(op))
 
 

@@ -104,7 +104,7 @@ class Term:
         return Term(self.op, operands, shape, self.dtype)
 
     def summed(self, kept_ndim: int) -> Seen:
-        """Return the sum over the axes after the first `kept_ndim`."""
+        """Return the sum of the term over the axes after the first `kept_ndim`, as a node view, creating the nodes."""
         views = [x for x in self.operands if isinstance(x, Seen)]
         broadcast_axes = [
             axis for axis in range(kept_ndim, len(self.shape)) if self.shape[axis] and all(_is_broadcast(x.layout, axis) for x in views)
@@ -131,7 +131,7 @@ def _is_broadcast(layout: Layout, axis: int) -> bool:
 
 
 def computed(op: Op, operands: Sequence[Operand], dtype: DType | None = None) -> Seen:
-    """Return an elementwise operation on views of equal shape and numbers.
+    """Return the elementwise operation `op` on `operands`, views of equal shape and at least one, and numbers.
 
     The result is stored in the memory order of the operands, and viewed in their axis order. `dtype` defaults to the operation's result
     dtype.
@@ -164,14 +164,18 @@ def added(x: Seen, y: Seen) -> Seen:
 
 
 def stored(old: Seen, target: Layout, value: Seen) -> Seen:
-    """Return the content of `old`, as one axis, after a write of `value` through `target`."""
+    """Return the content of `old`, as one axis, after a write of `value` through the layout `target` of this content. `old` itself stays.
+    """
     node = old.flat()
     content_layout = Layout.contiguous((node.size,))
     return Seen(Node.of(STORE, content_layout.shape, node.dtype, (node, value.node), (content_layout, value.layout), target))
 
 
 def scattered(operation: Scatter, old: Seen, target: Layout, value: Seen, indices: Sequence[Seen]) -> Seen:
-    """Return the content of `old`, as one axis, after the scatter `operation` of `value` at `indices` along the last axes of `target`."""
+    """Return the content of `old`, as one axis, after the scatter `operation` of `value` at `indices`.
+
+    `target` is a layout of the content of `old`; its last axes, one for each of `indices`, are indexed by them. `old` itself stays.
+    """
     node = old.flat()
     content_layout = Layout.contiguous((node.size,))
     nodes = (node, value.node, *[x.node for x in indices])

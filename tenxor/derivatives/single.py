@@ -17,16 +17,18 @@ ByRule = Callable[[Past, list[Seen], Node | None], Iterable[tuple[int, Part]]]  
 
 
 def pulled(past: Past, g: Seen, needed: tuple[int, ...], result: Node | None) -> Iterable[tuple[int, Part]]:
-    """Return the cotangents of the sources `needed` of a tape node, with their indices, given the cotangent `g` of the content (the VJP).
-    `result` is the graph node if the rule reads the result.
+    """Return pairs (k, cotangent of source k) for the sources `needed` of the tape node `past`, given the cotangent `g` of its content.
+
+    This is the VJP. `result` is the graph node of `past`, or None if the rule does not read the result.
     """
     pull = rule_of(past.recipe).pull
     return _replay_rule("pull", past, [g], needed, result, lambda past, gs, result: pull(past, gs[0], needed, result))
 
 
 def pushed(past: Past, tangents: Mapping[int, Seen], result: Node | None) -> Seen | None:
-    """Return the tangent of the content of a tape node, given the tangents of sources by index (the JVP). None stands for 0. `result` is
-    the graph node if the rule reads the result.
+    """Return the tangent of the content of the tape node `past`, given the tangents of sources by index; None stands for 0.
+
+    This is the JVP. `result` is the graph node of `past`, or None if the rule does not read the result.
     """
     push, indices = rule_of(past.recipe).push, tuple(tangents)
 
@@ -43,9 +45,10 @@ def pushed(past: Past, tangents: Mapping[int, Seen], result: Node | None) -> See
 def _replay_rule(
     way: str, past: Past, views: list[Seen], indices: tuple[int, ...], result: Node | None, make: ByRule
 ) -> Iterable[tuple[int, Part]]:
-    """Return `make(past, views, result)`, replayed if the result of the rule follows from the recipe.
+    """Return `make(past, views, result)`, replayed from a recording if the nodes that the rule creates follow from the recipe.
 
-    `way` ("pull" or "push") and `indices` belong to the cache key; `views` holds the given cotangents or tangents.
+    `views` holds the given cotangents or tangents, and `result` the graph node of `past`, or None if the rule does not read it. `way`
+    ("pull" or "push") and `indices`, of the sources concerned, belong to the cache key.
     """
     recipe = past.recipe
     if not follows(recipe):

@@ -60,8 +60,9 @@ def walk(cotangent_lists: Parts, graph: Graph, wanted: Collection[Past], on_cota
 
 
 def _compute_pending(cotangent_lists: Parts, uncomputed: list[Node]) -> None:
-    """Add up the partial cotangents of each tape node, in place, and compute the sums and the nodes in `uncomputed`, so that inputs can be
-    freed. Clear `uncomputed`. Nothing is computed if a node is traced.
+    """Replace the partial cotangents of each tape node by their sum, in place, and compute the sums and the nodes in `uncomputed`.
+
+    So inputs can be freed. Clear `uncomputed`. Nothing is computed if a node is traced.
     """
     for past, cotangents in cotangent_lists.items():
         total_so_far = total_of(combined(cotangents), past.recipe)
@@ -101,8 +102,10 @@ def _split_segments(graph: Graph) -> Iterator[list[Past]]:
 
 
 def _visit_node(past: Past, cotangent_lists: Parts, graph: Graph, wanted: Collection[Past], on_cotangent: Told) -> None:
-    """Visit a tape node: add up its cotangents, pass the sum to `on_cotangent` if the tape node is in `wanted`, and add the sources'
+    """Visit a tape node: add up its cotangents, pass the sum to `on_cotangent` if the tape node is in `wanted`, and append the sources'
     cotangents to `cotangent_lists`.
+
+    The lists hold the partial cotangents so far by tape node; that of `past` is removed. Only sources in `graph.depends` get a cotangent.
     """
     g = total_of(combined(cotangent_lists.pop(past)), past.recipe)
     if past in wanted:
@@ -117,8 +120,10 @@ def _visit_node(past: Past, cotangent_lists: Parts, graph: Graph, wanted: Collec
 
 
 def _visit_segment(segment: Sequence[Past], cotangent_lists: Parts, graph: Graph, wanted: Collection[Past], on_cotangent: Told) -> None:
-    """Visit a segment of the tape, replaying the recorded computation of an equal segment if possible. `cotangent_lists` is changed in
-    place.
+    """Visit the tape nodes `segment`, newest first, replaying the recorded computation of an equal segment if possible.
+
+    `cotangent_lists` holds the partial cotangents so far by tape node: those of the segment are removed, and those of its outer sources
+    appended. `on_cotangent(past, g)` is called with the cotangent of each tape node in `wanted`.
     """
     arrived = [(past, cotangent) for past in segment if past in cotangent_lists for cotangent in combined(cotangent_lists.pop(past))]
     if not arrived:
@@ -126,8 +131,9 @@ def _visit_segment(segment: Sequence[Past], cotangent_lists: Parts, graph: Graph
     outline = Outline("back", segment, arrived, graph, wanted)
 
     def compute(placeholders: Sequence[Given], numbers: Traced | None = None) -> list[tuple[int, Part]]:
-        """Return the cotangents of the tape nodes `wanted` by their index in the segment, and the partial cotangents of outer tape node k
-        by `~k`.
+        """Return (k, cotangent of tape node k of the segment) for those in `wanted`, and (~k, partial cotangent of outer tape node k).
+
+        `placeholders` replace the inputs of the segment. `numbers` maps numbers to symbolic sizes, if given.
         """
         clones = outline.twins(placeholders, numbers)
         clone_cotangents: Parts = {}

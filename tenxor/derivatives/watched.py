@@ -92,7 +92,7 @@ def unwatch(storage: Storage) -> None:
 
 
 def leaf_of(storage: Storage) -> Past | None:
-    """Return the leaf of a storage that requires a gradient, or None."""
+    """Return the leaf of a storage that requires a gradient; None for another storage, or if the leaf was freed."""
     reference = _leaves.get(ref(storage))
     return None if reference is None else reference()
 
@@ -108,7 +108,7 @@ def retain(storage: Storage, watch: Watch) -> None:
 
 
 def keeper_of(storage: Storage, *, make: bool = False) -> Watch | None:
-    """Return the watch with the gradient of a storage, or None.
+    """Return the watch with the gradient of a storage, or None if there is none. A watch holds the hooks and the gradient of a tape node.
 
     For a storage with a leaf this is the leaf's watch. For any other storage it is the watch of the content at the call of `retain_grad`,
     or else of the present content. With `make`, a missing watch of the leaf or of the present content is created.
@@ -126,14 +126,14 @@ def watch_of(storage: Storage, *, make: bool = False) -> Watch | None:
 
 
 def _watch_of_past(past: Past | None, make: bool) -> Watch | None:
-    """Return the watch of a tape node, or None. With `make`, a missing watch is created."""
+    """Return the watch of a tape node, or None if `past` is None or has no watch. With `make`, a missing watch of `past` is created."""
     if past is not None and past.watch is None and make:
         past.watch = Watch(kept=False)
     return None if past is None else past.watch
 
 
 def without_past(node: Node) -> Node:
-    """Return a node with the content of `node` but without a tape node."""
+    """Return a node with the content of `node` but without a tape node: `node` itself if it has none, else a new node."""
     if node.past is None:
         return node
     if node.buffer is not None:
@@ -142,7 +142,7 @@ def without_past(node: Node) -> Node:
 
 
 def _as_leaf(node: Node, past: Past) -> Node:
-    """Return a node with the content of `node` and the tape node `past`."""
+    """Return a node with the content of `node` and the tape node `past`: `node` itself, changed in place, if it is a write."""
     if not writes(node.op):  # a node is new, without further references, only if it is a write
         node = twin(node)
     node.past = past

@@ -124,21 +124,26 @@ class WayBack:
 
 
 def way_back(body: Body, wanted_xs: Sequence[bool]) -> WayBack | None:
-    """Return the traced backward pass of an iteration, or None if it cannot run by iteration."""
+    """Return the traced backward pass of an iteration, or None if it cannot run by iteration.
+
+    The pass leads to the carried values, the captured values, and the sequences with True in `wanted_xs`.
+    """
     with tracked(None):
         traced = WayBack(body, wanted_xs)
     return traced if traced.is_complete else None
 
 
 def _operands(total: Node) -> list[Node]:
-    """Return the operands of a cotangent computed as a single product or sum over the iterations."""
+    """Return the operands of `total`, a sum to be computed once over all iterations: two factors for a sum of products, else one operand.
+    """
     (product,) = total.sources
     assert type(product) is Node
     return list(product.sources) if _is_product(total) else [product]  # type: ignore[arg-type]
 
 
 def _is_product(node: Node) -> bool:
-    """Return whether a cotangent is a sum of products with operands smaller than the result, so that keeping the operands is cheaper."""
+    """Return whether `node`, a cotangent, is a sum of products whose operands are smaller than the result, so that keeping them is cheaper.
+    """
     if node.recipe.op is not SUM or not node.traced:
         return False
     (product,) = node.sources
@@ -158,10 +163,11 @@ def _is_costly(node: Node) -> bool:
 
 
 def _choose_residuals(body: Body, ends: Sequence[Node], fixed: Collection[Node]) -> list[Node]:
-    """Return the values of an iteration to keep for the backward pass to the nodes `ends`: the values that cost more than a few additions
-    per element.
+    """Return the values of the iteration `body` to keep for the backward pass to the nodes `ends`: those that cost more than a few
+    additions per element.
 
-    If the only reader of such a value is an elementwise operation of the same shape, the reader's result is kept instead.
+    The nodes `fixed` are in memory anyway, and are not listed. If the only reader of such a value is an elementwise operation of the same
+    shape, the reader's result is kept instead.
     """
     iteration_nodes = set(body.made.order)
     readers: dict[Node, list[Node]] = {}

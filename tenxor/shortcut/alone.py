@@ -33,9 +33,9 @@ def have_framed(node: Node) -> None:
 
 
 def _alone(node: Node) -> Pattern:
-    """Return the graph signature (`Pattern`) of a node, or of a sum together with the product inside.
+    """Return the graph signature (`Pattern`) of a node computed by one kernel: the node alone, or a sum with the product that it adds up.
 
-    The signature has new sources, so the rest of the graph does not matter.
+    The sources in the signature are new nodes in memory, so the rest of the graph does not matter.
     """
     product = product_in(node)
     reads, summed = (node, None) if product is None else (product, product.recipe)
@@ -43,9 +43,10 @@ def _alone(node: Node) -> Pattern:
 
 
 def _of_sizes(pattern: Pattern, sized: Pattern) -> SizedFrame | None:
-    """Return a size-generic launch record for the graph signature `pattern`, as words and a plan; None if the record is not size-generic.
+    """Return a size-generic launch record for the graph signature `pattern`; None if the record cannot be made size-generic.
 
-    `sized` is the same signature with a symbolic `Size` for each number, and the words are expressed in these sizes.
+    `sized` is the same signature with a symbolic `Size` for each number. The result is the record's 64-bit words, integers or expressions
+    of these sizes, and the plan that keeps the kernel in memory.
     """
     root = pattern.nodes[pattern.roots[0]]
     product = product_in(root)

@@ -36,16 +36,19 @@ class Instead:
 
 
 def tell() -> None:
-    """Add an `Instead` descriptor to the class `Elsewhere` for each foreign name with advice. The descriptors are never removed."""
+    """Add an `Instead` descriptor to `Elsewhere`, a base class of `Tensor`, for each foreign name with advice.
+
+    A foreign name is an attribute that another library's arrays have and tensors lack. The descriptors are never removed.
+    """
     for name in elsewhere():
         setattr(Elsewhere, name, Instead(name))
 
 
 def going() -> list[Callable[[], object]]:
-    """Return a C function that deletes `Tensor.__getattr__`, in a list; an empty list if the class has none."""
+    """Return a list of one C function without arguments that deletes `Tensor.__getattr__`; an empty list if the class has none."""
     return [partial(delattr, Tensor, "__getattr__")] if "__getattr__" in vars(Tensor) else []
 
 
 def coming_back() -> list[Callable[[], object]]:
-    """Return a C function, in a list, to set `Tensor.__getattr__` to the original function."""
+    """Return a list of one C function without arguments that sets `Tensor.__getattr__` to the original function."""
     return [partial(setattr, Tensor, "__getattr__", _OWN)]

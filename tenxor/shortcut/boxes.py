@@ -27,9 +27,9 @@ def box_of(
 
 
 def _merged(axes: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Coalesce axes (size, stride read, stride written), outermost first, and return the loops in the same form.
+    """Coalesce the axes of a copy, given as (size, source stride, destination stride), and return the loops in the same form.
 
-    Neighbouring axes become one loop if both strides allow it.
+    Axes and loops stand outermost first. Neighbouring axes become one loop if both strides allow it.
     """
     loops: list[tuple[int, int, int]] = []
     for size, read, written in axes:

@@ -70,8 +70,9 @@ def _kind_of(dtype: DType, imag: bool) -> int:
 def framed(node: Node) -> bytes | None:
     """Build, store and return the launch record of a pending node; the caller holds the lock for computing.
 
-    The record of a sum over a product is stored with the product. Return `NEVER` if the node is not run by a launch record. Return None if
-    a record was stored before, or if the node cannot be computed now.
+    The record is stored in the recipe. If the node sums a pending product, one kernel computes both, and the record is stored in the
+    product's recipe under the recipe of the sum. Return `NEVER` if the node is not run by a launch record. Return None if a record was
+    stored before, or if the node cannot be computed now.
     """
     product = product_in(node)
     if product is not None and any(node.offsets):
@@ -96,7 +97,7 @@ def framed(node: Node) -> bytes | None:
 
 
 def frames_of_sums(product: Recipe) -> dict[Recipe, bytes]:
-    """Return the launch records of the sums over a product, as a dictionary by the recipe of the sum."""
+    """Return the launch records of the kernels that compute and sum a product, as a dictionary by the recipe of the sum."""
     return dict([product.summed]) if type(product.summed) is tuple else product.summed or {}  # type: ignore[return-value]
 
 
@@ -123,7 +124,8 @@ def forget_unless_busy() -> None:
 def _made(recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scalar], offsets: tuple[int, ...]) -> bytes:
     """Return the launch record of `recipe`, or of a sum `recipe` over a `product`; `NEVER` if no record can run it.
 
-    `sources` and `offsets` belong to the node, or to the product; the sources are in memory.
+    `product` is None for a recipe without a product inside. `sources` and `offsets` belong to the product if there is one, and else to the
+    node; the sources are in memory.
     """
     if _has_none(recipe, product or recipe):
         return NEVER
@@ -150,7 +152,8 @@ def pattern_alone(
 ) -> tuple[Pattern, Sequence[Node | Scalar]]:
     """Return the graph signature of a recipe, or of a sum `recipe` over a `product`, and the sources in the signature.
 
-    Each source is a new node or scalar, so no two are the same: operands that coincide in one call may differ in the next.
+    `product` is None for a recipe without a product inside. Each source is a new node or scalar, so no two are the same: operands that
+    coincide in one call may differ in the next.
     """
     apart = tuple([Node(s.recipe, buffer=s.buffer) if type(s) is Node else Scalar(s.value, s.dtype) for s in sources])  # type: ignore[union-attr]
     root = Node(product or recipe, apart, offsets)
@@ -160,16 +163,16 @@ def pattern_alone(
 
 
 def most_for(product: Recipe | None) -> int:
-    """Return the work, in additions, from which a node is not run by a launch record.
+    """Return the work, in additions, at and above which a node is not run by a launch record.
 
-    With one thread a sum over a product may do more.
+    `product` is the recipe of a product that the node sums, or None. With one thread a sum over a product may do more work.
     """
     sharing = compiler().target.sharing
     return sharing.first if product is not None and num_threads() == 1 else sharing.share
 
 
 def most_in_place() -> int:
-    """Return the work, in additions, from which an update in place is not run by a launch record."""
+    """Return the work, in additions, at and above which an update in place is not run by a launch record."""
     sharing = compiler().target.sharing
     return sharing.alone if num_threads() == 1 else sharing.share
 
@@ -177,7 +180,8 @@ def most_in_place() -> int:
 def keep(recipe: Recipe, product: Recipe | None, plan: Plan) -> None:
     """Keep the kernel of a launch record in memory for as long as the record is stored.
 
-    If `MAX_FRAMES` records are stored, drop them first.
+    The kernel belongs to `plan`; the record is stored in `product`, or in `recipe` if `product` is None. If `MAX_FRAMES` records are
+    stored, drop them first.
     """
     if len(with_frames) >= 2 * MAX_FRAMES:
         forget()
@@ -185,7 +189,7 @@ def keep(recipe: Recipe, product: Recipe | None, plan: Plan) -> None:
 
 
 class Alone(NamedTuple):
-    """A node computed by a launch record: a `recipe`, or a sum `recipe` over a `product`.
+    """A node computed by a launch record: a `recipe`, or a sum `recipe` over a `product` (else None).
 
     `memory` has, for each operand, the recipe of the data in memory, or None for a scalar.
     """
@@ -210,8 +214,8 @@ SizedFrame = tuple[Sequence[Number], Plan]  # a size-generic launch record: word
 def frame_of_sizes(own: Alone, sized: Alone) -> SizedFrame | None:
     """Return the size-generic launch record of a node, as words and plan.
 
-    `own` is the node with concrete sizes, and `sized` the same node with symbolic sizes. Return None if there is no launch record, or if
-    the planner has met no node of this structure.
+    `own` is the node with concrete sizes, and `sized` the same node with symbolic sizes. The words are the record's integers, some of them
+    symbolic. Return None if there is no launch record, or if the planner has not yet planned a node of this structure.
     """
     if _has_none(sized.recipe, sized.product or sized.recipe):
         return None
@@ -225,8 +229,8 @@ def frame_of_sizes(own: Alone, sized: Alone) -> SizedFrame | None:
 def written_of_sizes(pattern: Pattern, sized: Pattern, most: int, write: Callable[[], object]) -> SizedFrame | None:
     """Return the launch record of a graph signature with symbolic sizes, as words and plan; None if there is no record.
 
-    `sized` is `pattern` with a `Size` for each number. `most` is the limit on the work. `write` builds the record of `pattern`; this
-    function calls it if the template of the record does not exist yet.
+    `sized` is `pattern` with a `Size` for each number. A record exists for work below `most` additions. `write` builds the record of
+    `pattern` and stores its template in the generic plan; this function calls it if no template is stored yet.
     """
     suited = general_of_sizes(pattern, sized)
     if suited is None:
@@ -241,8 +245,8 @@ def written_of_sizes(pattern: Pattern, sized: Pattern, most: int, write: Callabl
 def told_by_sizes(words: Sequence[Number], recipe: Recipe) -> list[Number]:
     """Return the words of a launch record with element counts replaced by `SIZED` references to them.
 
-    The words are symbolic. `recipe` is the recipe of the node, or of the product that the node sums; the counts of the recipe and of its
-    operands are replaced.
+    The words are integers, some of them symbolic. `recipe` is the recipe of the node, or of the product that the node sums; the counts of
+    the recipe and of its operands are replaced.
     """
     sizes = [recipe.size, *[0 if form is None else form.layout.size for form in recipe.forms]]
     which = {terms_of(size): k for k, size in enumerate(sizes) if isinstance(size, Size)}
@@ -260,7 +264,8 @@ def told_by_sizes(words: Sequence[Number], recipe: Recipe) -> list[Number]:
 def frame_of_write_of_sizes(store: Node, value: Node | Scalar, sized: Node) -> SizedFrame | None:
     """Return the size-generic launch record of a store in place, as words and plan; None if there is no record.
 
-    `store` is the node of the store, `value` the source to be written, and `sized` the same store with symbolic sizes.
+    `store` is the node of the store, and `value` the source among its operands that holds the value to write, a node or a Python scalar.
+    `sized` is the same store node with symbolic sizes.
     """
     return written_of_sizes(pattern_of([store]), pattern_of([sized]), most_for(None), lambda: frame_of_write(store, value))
 
@@ -268,7 +273,8 @@ def frame_of_write_of_sizes(store: Node, value: Node | Scalar, sized: Node) -> S
 def frame_of_write(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
     """Return the launch record of a store in place, and the plan with its kernel; the record is empty if no record can run the store.
 
-    The record has one source, `value`, and two offsets: the beginning of the value, and of the destination.
+    `store` is the store node, and `value` the operand that holds the value to write. The record has one source, `value`, and two offsets:
+    the beginning of the value, and of the destination.
     """
     pattern = pattern_of([store])
     before = len(pattern.offsets) - 1 - len(store.offsets)  # offsets of the node that casts a scalar value
@@ -280,8 +286,8 @@ def written(pattern: Pattern, number_of: Mapping[int, int], places: Sequence[int
     """Return the launch record of a graph signature, and the plan with its kernel.
 
     The record is empty if the plan has more than one kernel, or if the work is `most` additions or more. `number_of` maps the `id` of each
-    source to its index in the record. `places` maps the offsets of `pattern` to offsets of the record, or to -1 if the record lacks the
-    offset.
+    source to its index in the record. `places` has, for each offset of `pattern`, its index among the record's offsets, or -1 if the record
+    lacks the offset.
     """
     suited = general_for(pattern)
     if suited is None:
@@ -299,8 +305,8 @@ def written(pattern: Pattern, number_of: Mapping[int, int], places: Sequence[int
 class Template:
     """The launch record of a one-kernel plan without its sizes.
 
-    `words` are the words with 0 for each size. `first` is the position of the first size argument. `unknown` lists the offsets of the graph
-    signature missing from the record; they must be 0. `itemsizes` belong to the result and the sources.
+    `words` are the record's integers with 0 for each size. `first` is the position in `words` of the first size argument's value. `unknown`
+    lists the offsets of the graph signature missing from the record; they must be 0. `itemsizes` belong to the result and the sources.
     """
 
     __slots__ = ("first", "itemsizes", "pack", "unknown", "words")
@@ -315,8 +321,8 @@ class Template:
     def of(cls, pattern: Pattern, number_of: Mapping[int, int], plan: Plan, places: Sequence[int]) -> Template | None:
         """Return the template of a plan for `pattern`; None if the plan has more than one kernel, or reads offset tables.
 
-        `number_of` maps the `id` of each source to its index in the launch record. `places` maps the offsets of `pattern` to offsets of the
-        record, or to -1 if the record lacks the offset.
+        `number_of` maps the `id` of each source to its index in the launch record. `places` has, for each offset of `pattern`, its index
+        among the record's offsets, or -1 if the record lacks the offset.
         """
         call = plan.steps[0].filling if len(plan.steps) == 1 else None
         if not isinstance(call, Call) or call.flagged or plan.more:
@@ -342,12 +348,15 @@ class Template:
         return cls(words, itemsizes, first, [at for at in offsets if at >= 0 > place_of[at]])
 
     def frame(self, pattern: Pattern, numbers: tuple[Any, ...], most: int) -> bytes:
-        """Return the launch record with the numbers of a plan step; an empty record if `with_numbers` gives no words."""
+        """Return the packed launch record for a plan step with `numbers` (sizes, offsets, work); `NEVER` (empty) if no record can run it.
+
+        No record runs `most` additions or more, a kernel with scratch memory, or an offset of `pattern` that the record lacks and is not 0.
+        """
         words = self.with_numbers(pattern, numbers, most)
         return self.pack(*words) if words else NEVER
 
     def with_numbers(self, pattern: Pattern, numbers: tuple[Any, ...], most: int) -> list[int]:
-        """Return the words of the launch record with the numbers of a plan step, which may be symbolic.
+        """Return the words of the launch record with `numbers` filled in: a plan step's sizes, offsets and work, which may be symbolic.
 
         Return an empty list if the work is `most` additions or more, if the kernel needs scratch memory, or if an unknown offset is not 0.
         """
@@ -374,9 +383,9 @@ def numbered(things: Sequence[object]) -> dict[int, int]:
 
 
 def rows_of(step: Step, out: int = MEMORY, threads: int = 1) -> list[tuple[int, ...]] | None:
-    """Return the arguments of a step's kernel as rows of a launch record; None if no launch record can run the step.
+    """Return the arguments of a step's kernel as rows of a launch record, `EACH` integers each; None if no record can run the step.
 
-    `out` is the kind of the result's argument. The scratch memory is for `threads` threads.
+    `out` is the argument kind of the result: `MEMORY` or `RESULT`. The scratch memory is for `threads` threads.
     """
     call = step.filling
     if not isinstance(call, Call):
@@ -404,7 +413,8 @@ def rows_of(step: Step, out: int = MEMORY, threads: int = 1) -> list[tuple[int, 
 def is_brief(call: Call, target: Target, most: int) -> bool:
     """Return whether generated code may run a kernel without the worker threads.
 
-    With several threads the work must be below the threshold for sharing a kernel; with a single thread, below `most` additions.
+    If the target has several threads, the work must be below its threshold for sharing a kernel, and `most` does not matter. With a single
+    thread, the work must be below `most` additions.
     """
     sharing = target.sharing
     if target.threads == 1:
@@ -413,7 +423,10 @@ def is_brief(call: Call, target: Target, most: int) -> bool:
 
 
 def frame_of_plan(plan: Plan) -> Short:
-    """Return the launch record of a plan, with the steps of the plan that generated code can run."""
+    """Return a `Short`: the packed launch record of a plan, and for each step where the run of steps that generated code can run ends.
+
+    Further fields list the writes in place and the reused buffers of these steps.
+    """
     starts: list[int] = []
     words: list[int] = []
     for step in plan.steps:
@@ -430,7 +443,10 @@ def frame_of_plan(plan: Plan) -> Short:
 
 
 def _words_of(step: Step, target: Target) -> list[int] | None:
-    """Return the words of one step in the launch record of a plan; None if the step is left to Python."""
+    """Return the integers of one step in the launch record of a plan; None if the step is left to Python.
+
+    `target` describes the machine: its threads and the work from which kernels are shared.
+    """
     call, over = step.filling, -1 if step.over is None else step.over
     if step.bytes_of is not None or (over < 0 and ((step.donors and not step.beside) or step.nbytes > LARGEST)):
         return None

@@ -29,7 +29,7 @@ def _word(x: object, place: int) -> ctypes.c_ssize_t:
 
 
 def _nothing() -> None:
-    """Do nothing: this is a function to probe objects with."""
+    """Do nothing. Callable objects built on this function are inspected for the offset of their `vectorcall` address."""
 
 
 def _place() -> int:
@@ -64,11 +64,11 @@ class Calling:
         self._word_of(function).value = self._by[function.machine]
 
     def standing_in(self, functions: Iterable[Frameless]) -> list[Callable[[], object]]:
-        """Return C functions; calling them has the generated code called for `functions`."""
+        """Return C functions without arguments, one for each of `functions`; calling them redirects `functions` to generated code."""
         return [partial(setattr, self._word_of(function), "value", self._by[function.machine]) for function in list(functions)]
 
     def leaving(self) -> list[Callable[[], object]]:
-        """Return C functions; calling them restores the original `vectorcall` address of every function changed so far."""
+        """Return C functions without arguments; calling them restores the original `vectorcall` address of each function changed so far."""
         return [partial(setattr, word, "value", self._before) for word in list(self._words.values())]
 
     def _word_of(self, function: Frameless) -> ctypes.c_ssize_t:

@@ -76,11 +76,11 @@ def hears(*heard: Any) -> None:
 def made_in_place(
     how: InPlace, tensors: Sequence[Tensor], operands: Sequence[Tensor], results: Sequence[Tensor], found: Any, numbers: Sequence[Any] = ()
 ) -> Made | None:
-    """Return the result template for a direct call; None if no direct call can compute the results.
+    """Return the result template for a direct call (of a C function on our memory); None if no direct call can compute the results.
 
-    `how` describes the computation of `results` from `operands`, `tensors` are the tensor arguments of the recorded call, and `found` is
-    its result: None is returned if `found` is anything but the results or views of all their elements. `numbers` are the scalar arguments
-    of the call; the value searched for by `searchsorted` may be the only one of them.
+    `how` describes the computation of `results` from `operands`, as reported. `tensors` are the tensor arguments of the recorded call, and
+    `found` is its result: None is returned if `found` is anything but the results or views of all their elements. `numbers` are the scalar
+    arguments of the call; the value searched for by `searchsorted` may be the only one of them.
     """
     parts, lying = parts_of(found, results), how_they_lie(how, tensors, operands, numbers)
     if parts is None or lying is None:
@@ -101,9 +101,10 @@ def how_they_lie(
 ) -> tuple[list[tuple[int, int, Seen]], DType | None] | None:
     """Return where the operands of a direct call are stored, and the dtype of the scalar argument among them.
 
-    An operand is given as the index of the tensor argument with the same storage, the offset from that tensor's first element in bytes, and
-    shape and strides. A scalar argument has the index after the last tensor; without a scalar the dtype is None. Return None unless each
-    operand belongs to exactly one tensor, and every tensor is read.
+    `how` describes the call, and `tensors` and `numbers` are the tensor and scalar arguments of the recorded function. An operand is given
+    as the index of the tensor argument with the same storage, the offset from that tensor's first element in bytes, and shape and strides.
+    A scalar argument has the index after the last tensor; without a scalar the dtype is None. Return None unless each operand belongs to
+    exactly one tensor, and every tensor is read.
     """
     read, seen, number = set[int](), list[tuple[int, int, Seen]](), None
     is_looked_for = isinstance(how, Order) and how.name == "searchsorted" and len(numbers) == 1 and is_number(operands[-1], numbers[0])
@@ -129,7 +130,7 @@ def floats_of(operands: Sequence[Tensor]) -> int:
 
 
 def parts_of(found: Any, results: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
-    """Return the results of a recorded function as a tuple of tensors.
+    """Return `found`, the result of a recorded function, as a tuple of tensors.
 
     Return None unless each tensor corresponds to an item of `results`, as the result itself or a view of every element.
     """
@@ -176,7 +177,7 @@ def sized(dtype: DType) -> Sized:
 def is_number(t: Tensor, number: Any) -> bool:
     """Return whether `t` is a 0-d tensor made from the Python scalar `number`.
 
-    The dtype must be one that generated code reads scalars in, and derivatives must not follow `t`.
+    The dtype must be one that generated code reads scalars in, and `t` must not be on the autograd tape.
     """
     if t.shape or t.dtype not in _OF_NUMBERS or t.node.past is not None:
         return False
@@ -199,9 +200,9 @@ def kind_of(found: Any) -> Callable[[tuple[Any, ...]], Any] | None:
 
 
 def turned(compute: Callable[..., Any], places: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Any]:
-    """Return `compute` as a function of arrays in another order and with other shapes.
+    """Return a function that calls `compute` with its arrays reordered and reshaped.
 
-    Argument k of `compute` is array `places[k]`, reshaped to `shapes[k]`.
+    Argument k of `compute` is array `places[k]` of the new function's arguments, reshaped to `shapes[k]`.
     """
     return lambda *arrays: compute(*[arrays[k].reshape(shape) for k, shape in zip(places, shapes, strict=True)])
 
@@ -222,14 +223,15 @@ def place_of(x: Any, tensors: Sequence[Tensor]) -> int | None:
 
 
 def numbers_of(given: Sequence[Any]) -> list[Any]:
-    """Return the Python floats and integers among some arguments, without booleans."""
+    """Return the Python floats and integers among the arguments `given`, in order and without booleans."""
     return [x for x in given if type(x) in (float, int)]
 
 
 def key_of_made(key: tuple[Any, ...], given: Sequence[Any], made: Made) -> tuple[Any, ...]:
     """Return the cache key for a result template, with the scalar argument replaced by its type if the template fits every scalar.
 
-    `key` is the key with the scalar itself, and `given` are the arguments after the first.
+    `key` is the key with the scalar itself: one item for each of `given`, the arguments after the first, and maybe more. The template fits
+    every scalar if `made.number` is not None.
     """
     if made.number is None:
         return key

@@ -151,7 +151,7 @@ _new_attribute = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.PO
 
 
 def linked(objects: Objects, made: Compiler) -> tuple[Any, str]:
-    """Return the linked library of generated code for `objects`, and its origin as text. Emit code only on a cache miss."""
+    """Return the linked code for `objects`, and a text that says where it comes from. Emit code only on a cache miss."""
 
     def emitted() -> str:
         from ..backend.llvm.builder import Module
@@ -378,7 +378,7 @@ class ShortWay:
         return ctypes.byref(found)
 
     def _function(self, name: str, kind: Kind) -> Any:
-        """Return a built-in function that calls the generated function `name`."""
+        """Return a built-in function that calls the generated function `name`; `kind` is its calling convention."""
         make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
             ("PyCFunction_NewEx", ctypes.pythonapi)
         )
@@ -441,8 +441,8 @@ class ShortWay:
         ))
 
     def indexed(self, x: Tensor, key: Any) -> Any:
-        """Return `x[key]` after the generated code has declined it. With NumPy arrays in `key`, call the generated code again with tensors;
-        else use the fallback, and record the call if `key` has tensors or lists.
+        """Return `x[key]`, which the generated code has left to Python. With NumPy arrays in `key`, call the generated code again with
+        tensors; else use the fallback, and record the call if `key` has tensors or lists.
         """
         ours = key_of_ours(x, key)
         if ours is not key:
@@ -482,7 +482,7 @@ class ShortWay:
             learn_masked_write(x, key, value)
 
     def _learnt(self, x: Tensor, key: Any, value: Any) -> bool:
-        """Return whether a write like this was recorded now, for the fast path to repeat."""
+        """Return whether a write of `value` over the view `x[key]` was recorded now, so that the fast path can do it from now on."""
         if type(value) not in (Tensor, float, int, bool):
             return False
         try:
@@ -493,7 +493,7 @@ class ShortWay:
 
 
 def _may_be(view: Tensor, value: Any) -> bool:
-    """Return whether all indices of a view are distinct elements, so a value may be written; raise an error if the value does not fit."""
+    """Return whether no two elements of a view share memory, so that a value may be written over it; raise an error if it does not fit."""
     if not view.layout.is_injective():
         return False
     view._source_of(value, "assignment")

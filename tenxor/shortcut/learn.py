@@ -70,8 +70,8 @@ def learning(
 ) -> Callable[..., Any]:
     """Return a method that calls the fallback `own` and records its result under `name`.
 
-    A new call is recorded for exact sizes. After a few calls of one signature, a size-generic template is traced too. `words_of` returns
-    words to store with the template, from the same arguments, or None to prevent recording.
+    A new call is recorded for exact sizes. After a few calls of one signature, a size-generic template is traced too. `words_of`, if given,
+    takes the same arguments and returns integers to store with the template for the generated code, or None to prevent recording.
     """
 
     def method(*args: Any, **named: Any) -> Any:
@@ -161,7 +161,7 @@ def _told_rule(
 
 
 def _is_written(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> bool:
-    """Return whether a call has an `out` argument, by name or by position. Such a call writes into another tensor, and is not replayed."""
+    """Return whether the call `own(*args, **named)` has an `out` argument. Such a call writes into another tensor, and is not replayed."""
     if named.get("out") is not None:
         return True
     by_place = _by_place(own)[: len(args)]
@@ -175,7 +175,7 @@ def _by_place(own: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any], found: Any, heard: Sequence[Heard]) -> Made | None:
-    """Return the template of a result computed by NumPy at once, as reported in `heard`; None if NumPy did not compute the result.
+    """Return the template of `found`, the result of `own(*args, **named)`, if NumPy computed it, as reported in `heard`; else None.
 
     The template holds a direct call if possible, and otherwise a function of NumPy arrays. If arguments share a storage, the call is
     repeated with a storage for each, since a report does not tell them apart.
@@ -205,7 +205,10 @@ def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any],
 
 
 def _learn_hosted(made: Made, like: Call | None, own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> None:
-    """Trace the size-generic template of a direct call after a few calls of one signature; do nothing if `like` is None."""
+    """Trace the size-generic template of a direct call after a few calls of one signature; do nothing if `like` is None.
+
+    `made` is the template for these sizes, `like` the signature of the call, and `own` the fallback, called with `args` and `named`.
+    """
     if like is not None:
         like.learn_made(made, lambda: _hosted_rule(made, like.numbers, own, args, named))
 
@@ -213,8 +216,8 @@ def _learn_hosted(made: Made, like: Call | None, own: Callable[..., Any], args: 
 def _hosted_rule(made: Made, numbers: Sequence[int], own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> Rule | None:
     """Return the size-generic template of a direct call; None if the call is not size-generic.
 
-    `made` is the template for the concrete sizes. The fallback `own` runs once with placeholders of symbolic sizes, computes nothing, and
-    reports how it would call NumPy.
+    `made` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. The fallback `own` runs once with
+    placeholders of symbolic sizes, computes nothing, and reports how it would call NumPy.
     """
     traced, outer = Traced(numbers), list(hearers)
     given, by_name, tensors = stand_ins(traced, args, named)
@@ -236,10 +239,10 @@ def _hosted_rule(made: Made, numbers: Sequence[int], own: Callable[..., Any], ar
 
 
 def _key_of_call(x: Tensor, given: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...] | None:
-    """Return the cache key of the arguments after the first tensor `x`; None if no key can hold one of them.
+    """Return the cache key of `given`, the arguments of a call after its first argument, the tensor `x`; None if no key can hold one.
 
-    Keyword names follow the arguments. If derivatives follow an argument, the key ends with `FOLLOWED` and a bit mask of such arguments,
-    since the method may then make different nodes.
+    `given` ends with the values of the keyword arguments `named`; their names follow in the key. If an argument is on the autograd tape,
+    the key ends with `FOLLOWED` and a bit mask of such arguments, since the method may then make different nodes.
     """
     keys = keys_of(given)
     if keys is None:
@@ -249,24 +252,24 @@ def _key_of_call(x: Tensor, given: Sequence[Any], named: dict[str, Any]) -> tupl
 
 
 def _followed_in(key: tuple[Any, ...]) -> int:
-    """Return the bit mask of the arguments that derivatives follow, as stored in a cache key."""
+    """Return the bit mask, stored in a cache key, of the arguments on the autograd tape (bit k: argument k); 0 if there are none."""
     return int(key[-1]) if FOLLOWED in key else 0
 
 
 def _has_past(x: Any) -> bool:
-    """Return whether derivatives follow an argument. This creates no node for an element known as a number."""
+    """Return whether an argument is a tensor on the autograd tape. This creates no node for an element known as a number."""
     return type(x) is Tensor and x._has_past()
 
 
 def key_of_creation(name: str, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Return the cache key of a call without tensor arguments; None if no key can hold one of the arguments."""
+    """Return the cache key of the call `name(*args, **named)`; None if an argument is a tensor, or if no key can hold it."""
     given = (*args, *named.values())
     keys = None if any([isinstance(x, Tensor) for x in given]) else keys_of(given)
     return keys if keys is None else (name, *keys, tuple(named)) if named else (name, *keys)
 
 
 def comes_again(name: str, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
-    """Return whether a call without tensor arguments is worth recording.
+    """Return whether the call `name(*args, **named)`, without tensor arguments, is worth recording.
 
     Each call may bring new floats. So a call with floats is recorded from the second of its signature on. If the signature can have no
     size-generic template, only a repetition with the very same numbers is recorded.
@@ -283,7 +286,7 @@ def comes_again(name: str, args: Sequence[Any], named: Mapping[str, Any]) -> boo
 
 
 def learn_creation(name: str, made: Made, own: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
-    """Trace a size-generic template for a creation function after a few calls of one signature.
+    """Trace a size-generic template for the creation function `name`, called with `args` and `named`, after a few calls of one signature.
 
     Do nothing if this call has the same numbers as the first call of its signature. `made` is the template recorded for this call, and
     `own` is the fallback.
@@ -305,7 +308,7 @@ def _is_pinned(x: Any) -> bool:
 
 
 def _told_apart(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> tuple[list[Tensor], Any, int]:
-    """Call the fallback `own` with separate storages, so that no two tensor arguments share one (see `_apart`).
+    """Call `own(*args, **named)` with separate storages, so that no two tensor arguments share one (see `_apart`).
 
     Return the tensors among the arguments, the result, and the number of the next node before the call.
     """
@@ -345,11 +348,11 @@ def learn(
     began: int,
     frame: bytes = b"",
 ) -> None:
-    """Record the result `found` of the fallback for these arguments, or record that the call cannot be replayed.
+    """Record `found`, the result of the fallback `own(*args, **named)`, or record that the call cannot be replayed.
 
-    The first argument is a tensor. `began` is the number of the next node before the call: nodes with higher numbers belong to the result.
-    `frame` is stored with the template. If arguments share a storage, or lie in externally shared memory, the call is repeated with a
-    separate storage for each.
+    The first argument is a tensor, and the record is stored in its spec, under `name` and `key`. `began` is the number of the next node
+    before the call: nodes with this number or a larger one may be part of the result. `frame` holds packed integers to store with the
+    template. If arguments share a storage, or lie in externally shared memory, the call is repeated with a separate storage for each.
     """
     tensors = [t for t in (*args, *named.values()) if type(t) is Tensor]
     if share(tensors) or any(map(_is_pinned, tensors)):
@@ -415,8 +418,8 @@ def learning_any_operation(own: Callable[..., Any]) -> Callable[..., Any]:
 def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Sequence[Any]) -> Any:
     """Return the result of `op` on the operands, by the fallback `own(*args)`; after a few calls, also trace a size-generic template.
 
-    NumPy arrays among the operands become tensors, and the call is repeated. Nothing is recorded for operands other than tensors, floats
-    and integers.
+    `args` are the operands in the order that `own` takes them, possibly with further arguments. NumPy arrays among the operands become
+    tensors, and the call is repeated. Nothing is recorded for operands other than tensors, floats and integers.
     """
     given, keys = list[object](), list[object]()
     for x in operands:
@@ -441,7 +444,7 @@ def _operated(op: Op, operands: Sequence[Any], own: Callable[..., Any], args: Se
 
 
 def _key_of(x: Any) -> object:
-    """Return the key of an operand in the tables of its neighbours: the spec of a tensor, or the type of a scalar."""
+    """Return the key of an operand in the caches of templates: a tensor's spec (the spec for constants if is_known), or a scalar's type."""
     if type(x) is not Tensor:
         return type(x)
     return of_known(x.spec) if is_known(x) else x.spec
@@ -451,7 +454,7 @@ def learning_in_place(op: Op, own: Callable[[Any, Any], Any], again: Callable[[A
     """Return an in-place operator, such as `x += y`, by the fallback `own`, or by the generated code once the write is recorded.
 
     If `x` is a part of a storage, up to `updates.LARGEST` bytes, record how a result of `op` is written over the part, and call `again`,
-    the generated method.
+    the generated method of the same operator, which then does the write. In any other case call `own`.
     """
 
     def method(x: Any, y: Any) -> Any:
@@ -478,8 +481,8 @@ def _learnt(op: Op, x: Tensor, y: Any) -> bool:
 def _can_be_learnt(op: Op, x: Tensor, y: Any) -> bool:
     """Return whether the generated code may write `op(x, y)` over `x`, and the write is not recorded yet, not even as impossible.
 
-    Otherwise the check would cost as much as the operation. A large part is written as an update in one kernel, which the generated code
-    finds by itself.
+    For a write already recorded as impossible, a new attempt would cost as much as the operation. A large part is written as an update in
+    one kernel, which the generated code finds by itself.
     """
     node = x.storage.node
     if is_pinned(node) or node.past is not None or not x.layout.is_injective():

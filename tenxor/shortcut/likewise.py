@@ -49,7 +49,7 @@ class Machine(NamedTuple):
     """The generated functions for size-generic templates, and the switch that disables the fast path.
 
     `kind_of(name, arguments, names, shapes, followed)` returns the signature of a call and its numbers, or None. The `names` belong to the
-    last arguments, `shapes` are further shapes, and `followed` is a bit mask of the arguments that derivatives follow.
+    last arguments, `shapes` are further shapes, and `followed` is a bit mask of the arguments on the autograd tape.
     `kind_of_graph(records, node)` returns the key, the signature and the numbers of a graph, whose launch record belongs in `records`.
     `made_by(rule, numbers, specs)` returns the template for these sizes, or None if a guard fails. `forget_kinds()` clears the generated
     code's cache of recent signatures. `aside()` is a context manager that disables the fast path.
@@ -79,9 +79,9 @@ class Kind(Known[Program]):
 
 
 class Call(NamedTuple):
-    """A call of a method, split into a signature `kind` and the remaining `numbers`, each listed once.
+    """A call of a method, split into a signature `kind` and the remaining `numbers`: the sizes and integers, each listed once.
 
-    `kept` are the objects among the arguments, and `specs` the specs of the tensors.
+    `kept` are the objects that the signature refers to by address, and `specs` the specs of the tensors.
     """
 
     kind: Hashable
@@ -96,7 +96,7 @@ class Call(NamedTuple):
         """Return the signature and the numbers of a call of `name`; None for arguments that no signature can hold.
 
         `names` are the names of the last arguments `given`, and `more` are shapes with further numbers. `followed` is a bit mask of the
-        arguments followed by derivatives, if the method then makes different nodes. A scalar whose value does not matter is given as its
+        arguments on the autograd tape, if the method then makes different nodes. A scalar whose value does not matter is given as its
         type.
         """
         found = machine[0].kind_of(name, tuple(given), tuple(names), tuple(more), followed)
@@ -131,10 +131,10 @@ class Call(NamedTuple):
         named: Mapping[str, Any] = NOTHING,
         words_of: Callable[..., Sequence[Number] | None] | None = None,
     ) -> None:
-        """Trace a size-generic template from the fallback `own`, if it is time.
+        """Trace a size-generic template from the fallback `own`, called with `args` and `named`, if it is time (see `learn_by`).
 
-        `made` is the template just recorded for the arguments; do nothing if `made` is None. `words_of` returns the words stored with the
-        template for given arguments.
+        `made` is the template just recorded for these arguments; do nothing if `made` is None. `words_of`, if given, takes the same
+        arguments and returns integers to store with the template.
         """
         if made is not None:
             self.learn_made(made, lambda: _traced(made, self.numbers, own, args, named, words_of))
@@ -154,8 +154,9 @@ class Call(NamedTuple):
         self.learn(made, with_numbers, tensors)
 
     def learn_made(self, made: Made, look: Callable[[], Rule | None]) -> None:
-        """Trace a size-generic template with `look`, if it is time; accept it only if the template gives `made` for the numbers of this
-        call.
+        """Trace a size-generic template with `look`, if it is time (see `learn_by`).
+
+        `look` returns the template, or None if there is none. Accept the template only if it gives `made` for the numbers of this call.
         """
 
         def is_right(rule: Rule) -> bool:
@@ -169,7 +170,8 @@ class Call(NamedTuple):
     ) -> None:
         """Trace a size-generic launch record, if it is time; accept it only if the record gives `frame` for the numbers of this graph.
 
-        `pattern_of` returns the graph signature of the graph, and `of_sizes` the record for this signature with symbolic sizes.
+        `pattern_of` returns the graph's signature. `of_sizes` takes this signature and the one with symbolic sizes, and returns the record,
+        or None.
         """
 
         def look() -> FrameRule | None:
@@ -183,9 +185,10 @@ class Call(NamedTuple):
     def learn_by(self, look: Callable[[], P | None], is_right: Callable[[P], bool]) -> None:
         """Trace a size-generic template with `look`, if it is time, and store it if `is_right` accepts it.
 
-        It is time after `FEW` calls of the signature, and later if templates of this signature turned out to fit single values only. If
-        tracing fails, the signature is marked, and later calls are not traced; after `MOST_TRACES` traces in a process each further trace
-        fails. While another thread is computing, tracing is postponed.
+        `look` returns the template, or None if the call is not size-generic; None and an exception count as failures. It is time after
+        `FEW` calls of the signature, and later if templates of this signature turned out to fit single values only. If tracing fails, the
+        signature is marked, and later calls are not traced; after `MOST_TRACES` traces in a process each further trace fails. While another
+        thread is computing, tracing is postponed.
         """
         global _traces
         known = _known.get(self.kind)
@@ -224,9 +227,10 @@ def _traced(
     named: Mapping[str, Any],
     words_of: Callable[..., Sequence[Number] | None] | None,
 ) -> Rule | None:
-    """Run the fallback `own` with placeholders, and return the size-generic template of the result; None if no template can express it.
+    """Run `own`, the fallback, with placeholders for `args` and `named`, and return the size-generic template of its result, or None.
 
-    `like` is the template for the concrete sizes. If `like` is the operand itself, or a single node, the traced result must be so too.
+    `like` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. `words_of` returns integers to store with
+    the template for the given arguments, or None. If `like` is the operand itself, or a single node, the traced result must be so too.
     """
     traced = Traced(numbers)
     given, by_name, tensors = stand_ins(traced, args, named)
@@ -251,8 +255,8 @@ def _traced(
 def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequence[Tensor]) -> list[Words]:
     """Return the size-generic launch records of the nodes of a result; a product has no record, since its sum computes it.
 
-    `like` is the template with concrete sizes, of `tensors`; `made` is the symbolic template, of `stand_ins`. Nodes that can fail at run
-    time get `NEVER`.
+    `like` is the template with concrete sizes, of `tensors`; `made` is the symbolic template, of the placeholders `stand_ins`. Nodes that
+    can fail at run time get `NEVER`.
     """
     frames = list[Words]()
     memory = [t.storage.node.recipe.done for t in tensors]
@@ -281,15 +285,18 @@ def _frames(like: Made, made: Made, tensors: Sequence[Tensor], stand_ins: Sequen
 
 
 def stand_ins(traced: Traced, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any], list[Tensor]]:
-    """Return placeholders for the positional arguments and the keyword arguments of a call, and the tensors among them."""
+    """Return placeholders for the positional arguments `args` and the keyword arguments `named`, and the placeholder tensors among them.
+
+    Shapes, strides and integers become symbolic sizes of `traced`.
+    """
     given, by_name = [stand_in(traced, x) for x in args], {name: stand_in(traced, x) for name, x in named.items()}
     return given, by_name, [x for x in (*given, *by_name.values()) if type(x) is Tensor]
 
 
 def stand_in(traced: Traced, x: Any) -> Any:
-    """Return a placeholder for an argument, with symbolic sizes for its numbers.
+    """Return a placeholder for an argument, with symbolic sizes of `traced` for its integers; other arguments are returned as they are.
 
-    The placeholder of a tensor has no memory. It has a tape node if derivatives follow `x`.
+    The placeholder of a tensor has no memory. It has a tape node if `x` is on the autograd tape.
     """
     if type(x) is Tensor:
         layout, held = traced.layout(x.spec.layout), traced.numbers(x.storage.node.shape)

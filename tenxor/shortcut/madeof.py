@@ -17,7 +17,7 @@ MOST_PARTS = 256
 
 
 def view_of(x: Tensor, found: Tensor) -> Made | None:
-    """Return the template of a result that is `x` itself or a view of its storage.
+    """Return the template of the result `found`, if it is the argument `x` itself or a view of its storage.
 
     Return None for a different result, and for a transient layout.
     """
@@ -34,7 +34,8 @@ def view_of(x: Tensor, found: Tensor) -> Made | None:
 def several(x: Tensor, args: Sequence[Any], named: dict[str, Any], found: Sequence[Any], began: int) -> Made | None:
     """Return the template of a tuple of views of `x`, or of results computed from `x`; None for a tuple with anything else.
 
-    `x` must be the only tensor among the arguments. `began` is the number of the next node before the call.
+    `x` must be the only tensor among the arguments: the first of `args`, followed by the keyword arguments `named`. `began` is the number
+    of the next node before the call.
     """
     if not 0 < len(found) <= MOST_PARTS or set(map(type, found)) != {Tensor} or Tensor in map(type, (*args[1:], *named.values())):
         return None
@@ -46,7 +47,7 @@ def steps_of(tensors: Sequence[Tensor], found: Tensor, began: int) -> Made | Non
     """Return the template of nodes made from the nodes of `tensors` and from scalars; None if `found` is made otherwise.
 
     Each tensor must be read, and the result must begin at offset 0 of its storage. `began` is the number of the next node before the call:
-    nodes with higher numbers belong to the result.
+    nodes of the result without node operands must have this number or a larger one.
     """
     if any([type(x.storage) not in (Storage, Watched) for x in (*tensors, found)]) or found.offset or passes(found.spec):
         return None
@@ -80,7 +81,10 @@ def steps_of(tensors: Sequence[Tensor], found: Tensor, began: int) -> Made | Non
 
 
 def _as_recorded(order: list[Node], inputs: Sequence[Node], began: int) -> list[Node]:
-    """Return the nodes, sources first, in the order of the tape: the backward pass adds cotangents in that order."""
+    """Return the nodes of `order`, sources first, in the order of the tape: the backward pass adds cotangents in that order.
+
+    `order` lists the nodes between the nodes `inputs` and the result; nodes without node operands have the number `began` or a larger one.
+    """
     recorded = [node for node in order if type(node.past) is Past]
     recorded.sort(key=lambda node: node.past.number)  # type: ignore[union-attr]
     found: list[Node] = []

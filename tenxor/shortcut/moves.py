@@ -70,7 +70,7 @@ def _part_of_ours(x: Tensor, key: tuple[Any, ...], k: int) -> Any:
 
 
 def _size_at(x: Tensor, key: tuple[Any, ...], k: int) -> int:
-    """Return the size of the axis indexed by item `k` of a tuple key, a mask of one axis; -1 if the axis is not clear."""
+    """Return the size of the axis of `x` that item `k` of a tuple key indexes, a mask of one axis; -1 if the key does not tell the axis."""
     if not _OF_AXES.issuperset(map(type, key)):
         return -1
     axes = [0 if part is None or part is ... else part.ndim if type(part) is Tensor and part.dtype is boolean else 1 for part in key]
@@ -121,9 +121,9 @@ def one_key(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
 
 
 def _places_at(keys: Sequence[Any], sizes: Sequence[int], at: Any = None) -> Any:
-    """Return the flat indices, in row-major order, selected by index tensors of axes with these sizes; None if an index is out of range.
+    """Return the flat row-major indices, as a tensor, that index tensors `keys` of axes with `sizes` select; None if one is out of range.
 
-    `at` holds flat indices along further axes in front, or is None.
+    `at` is a tensor of flat indices along further axes in front of these, or None without such axes.
     """
     fits: Any = None
     for k, size in zip(keys, sizes, strict=False):
@@ -139,7 +139,8 @@ def learn_picked(x: Tensor, key: Tensor | list[object]) -> None:
     """Record the copy descriptor for rows of a tensor like `x`, selected by a key like `key`: an index tensor, a mask or a list of
     integers.
 
-    If no descriptor can copy the rows, record this. After a few calls of one signature, also trace a size-generic template.
+    The record is stored with the spec of `x`. If no descriptor can copy the rows, record this. After a few calls of one signature, also
+    trace a size-generic template.
     """
     if type(key) is list and set(map(type, key)) != {int}:
         return
@@ -155,10 +156,11 @@ def learn_picked(x: Tensor, key: Tensor | list[object]) -> None:
 
 
 def words_of_key(x: Tensor, *parts: object) -> list[Number] | None:
-    """Return, for each index tensor in `x[parts]`, the words by which generated code checks its indices (`code/gather.py`).
+    """Return, for each index tensor in `x[parts]`, five integers by which generated code checks its indices (`code/gather.py`).
 
-    The words are: dtype, number of indices to check now (0: the kernel checks them), bytes of an index, distance of indices in bytes, and
-    size of the axis. The class `slice` stands for a whole axis. Return None without index tensors, or if one loop cannot walk one of them.
+    They are: index of the dtype in `INDICES`, number of indices to check now (0: the kernel checks them), bytes of an index, distance of
+    indices in bytes, and size of the axis. The class `slice` stands for a whole axis. Return None without index tensors, or if one loop
+    cannot walk one of them.
     """
     words: list[Number] = []
     sizes = iter(x.shape)
@@ -180,7 +182,7 @@ def words_of_key(x: Tensor, *parts: object) -> list[Number] | None:
 
 
 def gathered(x: Tensor, *parts: Any) -> Any:
-    """Return the pending gather `x[parts]`. The class `slice` stands for a whole axis."""
+    """Return the pending tensor `x[parts]`, a gather by index tensors. Among `parts`, the class `slice` stands for a whole axis."""
     return x._gather(x._selection("indexing", x.layout, tuple([slice(None) if part is slice else part for part in parts])))
 
 
@@ -200,7 +202,7 @@ def among_slices(x: Tensor, key: Sequence[Any]) -> tuple[Any, ...] | None:
 
 
 def learning_added(own: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an `index_add_` that calls the fallback `own`, and records how rows along the first axis are stored."""
+    """Return a method `index_add_` that calls the fallback `own`, and records the copy descriptor of rows along the first axis."""
 
     def method(x: Tensor, *given: Any, **named: Any) -> Any:
         found = own(x, *given, **named)
@@ -212,7 +214,10 @@ def learning_added(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def learn_rows(made: Made, count: int) -> None:
-    """Record the template of `count` rows selected by a mask, up to `MOST_SELECTED` bytes. `made` is the template of a row."""
+    """Record the template of a tensor of `count` rows selected by a mask, if it has at most `MOST_SELECTED` bytes.
+
+    `made` is the template of one row; the record is stored with the spec of the row. The generated code calls this for a new count.
+    """
     shape = (count, *made.spec.shape)
     found = spec_of(Layout.contiguous(shape), made.spec.dtype)
     if found.nbytes <= MOST_SELECTED:
@@ -231,13 +236,20 @@ class _Moved(NamedTuple):
         return Made(self.spec, self.recipe, frame=struct.pack(f"={len(self.words)}q", *self.words))
 
     def rule(self, traced: Traced, like: Made) -> Rule:
-        """Return the size-generic template of a symbolic descriptor; `like` is the template for concrete sizes."""
+        """Return the size-generic template of a descriptor whose words are symbolic sizes of `traced`.
+
+        `like` is the template of the same call for concrete sizes.
+        """
         steps = () if self.recipe is None else ((self.recipe, (), (), True),)
         return Rule(traced.trace, Made(self.spec, steps=steps), like, [(OWN, None, self.words, None)])
 
 
 def _picked_rule(numbers: Sequence[int], spec: Spec, by: Spec | int, made: Made) -> Rule | None:
-    """Return the size-generic template of selected rows; None if they cannot be traced. `made` is the template for these sizes."""
+    """Return the size-generic template for rows of a tensor of `spec`, selected by a key; None if one cannot be made.
+
+    `by` is the spec of an index tensor or mask, or the length of a list. `numbers` are the sizes to become symbolic, and `made` is the
+    template for these sizes.
+    """
     traced = Traced(numbers)
     sized = traced.numbers((by,))[0] if isinstance(by, int) else spec_of(traced.layout(by.layout), by.dtype)
     found = _picked_by(spec_of(traced.layout(spec.layout), spec.dtype), sized)
@@ -245,13 +257,18 @@ def _picked_rule(numbers: Sequence[int], spec: Spec, by: Spec | int, made: Made)
 
 
 def _picked_by(spec: Spec, by: Spec | int) -> _Moved | None:
-    """Return the copy descriptor of rows selected by a key of spec `by`, or by a list of `by` integers; None if rows cannot be copied so.
+    """Return the copy descriptor of rows of a tensor of `spec`, selected by a key; None if no descriptor can copy the rows.
+
+    `by` is the spec of an index tensor or mask, or the length of a list of integers.
     """
     return _of_tensor(spec, by) if isinstance(by, Spec) else _picked(spec, (by,), 1, 0, int64.itemsize, int64.itemsize)
 
 
 def _of_tensor(spec: Spec, key: Spec) -> _Moved | None:
-    """Return the copy descriptor of rows selected by a mask or index tensor of spec `key`; None if rows cannot be copied so."""
+    """Return the copy descriptor of rows of a tensor of `spec`, selected by a mask or index tensor of spec `key`.
+
+    Return None if no descriptor can copy the rows.
+    """
     if key.strides is None or key.form.passing or not key.size:
         return None
     step = one_step(key.shape, key.strides)
@@ -266,10 +283,10 @@ def _of_tensor(spec: Spec, key: Spec) -> _Moved | None:
 
 
 def _picked(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_item: int, key_step: int) -> _Moved | None:
-    """Return the copy descriptor of rows that a key selects along the first `axes` axes; None if rows cannot be copied so.
+    """Return the copy descriptor of rows that a key selects along the first `axes` axes of a tensor of `spec`.
 
-    `kind` is an index into `INDICES`, or `MASK`. The key has `shape`, elements of `key_item` bytes, `key_step` bytes apart. One loop must
-    walk the first axes, and a row must be contiguous.
+    Return None if no descriptor can copy the rows. `kind` is an index into `INDICES`, or `MASK`. The key has `shape`, elements of
+    `key_item` bytes, `key_step` bytes apart. One loop must walk the first axes, and a row must be contiguous.
     """
     if spec.strides is None or len(spec.shape) < axes or not spec.size:
         return None
@@ -291,7 +308,11 @@ def _picked(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_item: 
 def learn_joined(
     op: str, pieces: Sequence[Any], others: tuple[Any, ...], named: Mapping[str, Any], result: Tensor, arrange: Arrange
 ) -> None:
-    """Record how to join tensors like `pieces` by copies, or that copies alone cannot join them."""
+    """Record how to join tensors like `pieces` by copies, or that copies alone cannot join them.
+
+    `op` names the joining function, `others` and `named` are its further arguments, and `result` is the tensor that it returned. `arrange`
+    takes the pieces and these arguments, and returns the layout of the result and the copy of each piece into it, or None.
+    """
     if not 0 < len(pieces) <= MOST_PIECES or set(map(type, pieces)) != {Tensor}:
         return
     given = (*others, *named.values(), *named)
@@ -331,7 +352,11 @@ def _joined_rule(
     arrange: Arrange,
     made: Made,
 ) -> Rule | None:
-    """Return the size-generic template for joining tensors; None if the copies cannot be traced. `made` is the template for these sizes."""
+    """Return the size-generic template for joining tensors; None if one cannot be made. `made` is the template for these sizes.
+
+    `numbers` are the sizes to become symbolic. `arrange` takes the pieces and further arguments (`others`, `named`), and returns the layout
+    of the result of `dtype` and the copy of each piece into it, or None.
+    """
     traced = Traced(numbers)
     sized = [stand_in(traced, x) for x in pieces]
     arrangement = arrange(sized, *[stand_in(traced, x) for x in others], **{name: stand_in(traced, x) for name, x in named.items()})
@@ -340,7 +365,11 @@ def _joined_rule(
 
 
 def _joined(pieces: Sequence[Tensor], dtype: DType, arrangement: Arrangement | None) -> _Moved | None:
-    """Return the copy descriptors of an arrangement, one for each region; None if threads share the copying, or kernels are needed."""
+    """Return the copy descriptors that join `pieces` to a result of `dtype`, one for each region copied.
+
+    `arrangement` is the layout of the result and the copies into it, or None. Return None if `arrangement` is None, if several threads
+    share the copying, or if a copy needs a kernel.
+    """
     if arrangement is None:
         return None
     whole, moves = arrangement

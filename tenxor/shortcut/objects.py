@@ -45,7 +45,10 @@ def words_of(x: object, size: int) -> list[int]:
 
 
 def place_of(value: int, words: list[int], what: str) -> int:
-    """Return the offset, in bytes, of a value among words; raise LookupError, naming `what`, unless it occurs exactly once."""
+    """Return the offset, in bytes, of `value` among 64-bit words; raise LookupError unless it occurs exactly once.
+
+    `what` says in the error's text what was searched for.
+    """
     if words.count(value) != 1:
         raise LookupError(f"{what} is not where it is looked for")
     return 8 * words.index(value)

@@ -33,8 +33,8 @@ Given = Sequence[tuple[int, int, Seen]]  # for each operand: the tensor's index,
 def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: int, items: Sequence[int]) -> bytes | None:
     """Return the packed program of a direct call; None if the generated code cannot do it.
 
-    `operands` and `results` say how tensors are stored. `floats` is the number of real floats in the first operand, and `items` are the
-    bytes of an element of each result.
+    `how` describes the computation. `operands` and `results` say how tensors are stored (offset, shape, strides). `floats` is the number of
+    real floats in the first operand, and `items` are the bytes of an element of each result.
     """
     if isinstance(how, Loop):
         return _wider(how, operands, results, floats, items) if how.wider else program(how, operands, results, floats)
@@ -47,7 +47,8 @@ def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: i
 def words_of_program(how: InPlace, operands: Given, results: Sequence[Seen], floats: int) -> Sequence[int] | None:
     """Return the program of a direct call as integers, possibly symbolic sizes; None if a program needs more than integers.
 
-    `operands` and `results` say how tensors are stored, and `floats` is the number of real floats in the first operand.
+    `how` describes the computation. `operands` and `results` say how tensors are stored, and `floats` is the number of real floats in the
+    first operand.
     """
     if isinstance(how, Loop):
         words = None if how.wider or len(how.between) % 8 else words_of(how, operands, results, floats)
@@ -56,7 +57,10 @@ def words_of_program(how: InPlace, operands: Given, results: Sequence[Seen], flo
 
 
 def _words_of(how: Order | Count, operands: Given) -> Sequence[int] | None:
-    """Return the program of an ordering or counting operation as integers; None if the generated code cannot do it."""
+    """Return the program of the ordering or counting operation `how` as integers; None if the generated code cannot do it.
+
+    `operands` says how the operands are stored: index, offset, shape and strides.
+    """
     if isinstance(how, Count):
         return _bincount(how, operands) if how.name == "bincount" else _unique(how, operands[0])
     if how.name == "interp":
@@ -72,7 +76,8 @@ def _wider(how: Loop, operands: Given, results: Sequence[Seen], floats: int, ite
     """Return the program of a loop in double precision for data in single precision, as NumPy computes them; None if it needs too much
     memory.
 
-    The operands are converted into scratch memory, the loop runs on them, and the results are rounded.
+    `how` describes the loop, and `items` are the bytes of an element of each result. The operands are converted into scratch memory, the
+    loop runs on them, and the results are rounded.
     """
     item = SINGLE * floats // prod(operands[0][2][0]) if floats else SINGLE
     words, places, lie, end = list[int](), list[int](), list[Seen](), 0
@@ -108,6 +113,7 @@ def _wider(how: Loop, operands: Given, results: Sequence[Seen], floats: int, ite
 def _factor(how: Factors, operand: tuple[int, int, Seen], results: Sequence[Seen], item: int) -> bytes | None:
     """Return the program of a QR factorisation; None if it needs too much memory or the matrices are not copied by simple loops.
 
+    `how` describes the factorisation, and `item` is the bytes of an element.
     The matrices are copied into scratch memory. The first function of C makes triangles of them, the second makes the orthonormal factor,
     and both are copied to the results.
     """
@@ -137,13 +143,14 @@ def _factor(how: Factors, operand: tuple[int, int, Seen], results: Sequence[Seen
 
 
 def _dense(shape: Sequence[int], item: int) -> tuple[int, ...]:
-    """Return the strides of a contiguous array of this shape, in bytes if `item` is the bytes of an element."""
+    """Return the strides of a contiguous array of this shape: in elements if `item` is 1, in bytes if `item` is the bytes of an element."""
     return tuple([item * prod(shape[k + 1 :]) for k in range(len(shape))])
 
 
 def _sort(how: Order, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
-    """Return the program to sort rows along the last axis, or positions in them; None if the operand is empty or not copied by simple
-    loops.
+    """Return the program to sort rows along the last axis, or (for `argsort`) the positions in them.
+
+    Return None if the operand is empty, or if up to three nested loops cannot copy it.
     """
     (_, start, (shape, strides)), item = operand, how.dtype.itemsize
     if not prod(shape) or any([s % item for s in strides]):
@@ -163,14 +170,14 @@ _LOOKED_FOR = {"searchsorted": SEARCH, "digitize": DIGITIZE}
 
 
 def _search(how: Order, operands: Given) -> tuple[int, ...] | None:
-    """Return the program of a search for elements in a sorted array; None unless one loop walks each operand."""
+    """Return the program of the search `how` for elements in a sorted array; None unless one loop walks each of `operands`."""
     words = [_LOOKED_FOR[how.name], SEARCHED.index(how.dtype), int(how.right)]
     more = _lying(operands)
     return None if more is None else (*words, *more)
 
 
 def _interpolate(how: Order, operands: Given) -> tuple[int, ...] | None:
-    """Return the program of linear interpolation; None unless one loop walks each operand.
+    """Return the program of the linear interpolation `how`; None unless one loop walks each of `operands`: places, points and heights.
 
     Operands in single precision are converted into scratch memory first.
     """
@@ -186,8 +193,9 @@ def _interpolate(how: Order, operands: Given) -> tuple[int, ...] | None:
 
 
 def _lying(operands: Given) -> list[int] | None:
-    """Return, for each operand, the tensor's index, the offset in bytes, the element count and the distance of neighbours; None unless one
-    loop walks each.
+    """Return four integers for each operand: the tensor's index, the offset in bytes, the element count, and the stride in bytes.
+
+    Return None unless one loop with a constant stride walks each operand, and each has elements.
     """
     words: list[int] = []
     for which, start, (shape, strides) in operands:
@@ -199,13 +207,16 @@ def _lying(operands: Given) -> list[int] | None:
 
 
 def _bincount(how: Count, operands: Given) -> tuple[int, ...] | None:
-    """Return the program to count integers, or to sum their weights; None unless one loop walks each operand."""
+    """Return the program to count integers, or to sum their weights; None unless one loop walks each of `operands`: integers, weights."""
     words = _lying(operands)
     return None if words is None else (BINCOUNT, COUNTED.index(how.dtype), how.least, len(operands) - 1, *words)
 
 
 def _unique(how: Count, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
-    """Return the program to find distinct elements, from a sorted copy; None if the operand is empty or not copied by simple loops."""
+    """Return the program to find distinct elements, from a sorted copy.
+
+    Return None if the operand is empty, or if up to three nested loops cannot copy it.
+    """
     (which, start, (shape, strides)), item = operand, how.dtype.itemsize
     if not prod(shape) or any([s % item for s in strides]):
         return None
@@ -216,7 +227,7 @@ def _unique(how: Count, operand: tuple[int, int, Seen]) -> tuple[int, ...] | Non
 
 
 def _by_keys(how: Order, operands: Given) -> tuple[int, ...] | None:
-    """Return the program of an indirect sort by several keys; None unless each key is one contiguous row of two elements or more."""
+    """Return the program of an indirect sort by the keys `operands`; None unless each is one contiguous row of two elements or more."""
     words = list[int]()
     for (which, start, (shape, strides)), (function, item) in zip(operands, how.keys, strict=True):
         if len(shape) != 1 or shape[0] < 2 or strides[0] != item:

@@ -51,7 +51,7 @@ def prove_layout() -> None:
 
 
 def _as_read(n: int) -> int | None:
-    """Return a Python integer as the generated code reads it, or None if the code declines.
+    """Return the Python integer `n` as the generated code reads it inline, or None if the code calls CPython's API to read it.
 
     The generated code reads integers of a single digit, and nonnegative integers of two digits.
     """

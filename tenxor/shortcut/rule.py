@@ -58,7 +58,7 @@ class Frame(NamedTuple):
 
     @classmethod
     def of(cls, words: Sequence[Number], plan: Plan | None, *, is_shared: bool = False) -> Frame:
-        """Return the packed record of words, some possibly symbolic.
+        """Return the packed record of words, some possibly symbolic; `plan` holds the kernels of the record, or is None.
 
         If `is_shared` is set and no word is symbolic, the packed words are a `Shared` record, used unchanged for every size.
         """
@@ -104,7 +104,7 @@ class Specs:
         self._known = {self._key(spec.layout, spec.dtype): k for k, spec in enumerate(given)}
 
     def of(self, layout: Layout, dtype: DType) -> int:
-        """Return the number of the spec of a layout, whose offset is ignored.
+        """Return the number of the spec of a layout, whose offset is ignored; a new spec is added to the list.
 
         Raise TypeError if the layout has offset tables or is a view chain, has too many axes, or if there are too many specs.
         """
@@ -120,13 +120,15 @@ class Specs:
 
     @staticmethod
     def _key(layout: Layout, dtype: DType) -> tuple[DType, tuple[Terms, ...]]:
+        """Return a hashable key of a spec's dtype, shape and strides. Raise TypeError for offset tables, view chains and too many axes."""
         if layout.tables is not None or layout.base is not None or len(layout.shape) > MOST_AXES:
             raise TypeError("tables and chains have more to them than numbers")
         return dtype, tuple(map(terms_of, (*layout.shape, *layout.strides)))
 
     def in_rows(self, shape: tuple[int, ...], dtype: DType) -> int:
-        """Return the number of the spec of a contiguous tensor. Raise TypeError if the shape has too many axes, or if there are too many
-        specs.
+        """Return the number of the spec of a contiguous tensor with this shape; a new spec is added to the list.
+
+        Raise TypeError if the shape has too many axes, or if there are too many specs.
         """
         return self.of(Layout.contiguous(shape), dtype)
 
@@ -149,8 +151,9 @@ class Rule(Program):
     def __init__(self, trace: Trace, made: Made, like: Made, frames: Iterable[Words], given: Sequence[Spec] = ()) -> None:
         """Build the template from the symbolic template `made`; `like` is the template of the same call with concrete sizes.
 
-        `given` are the symbolic specs of the tensor arguments, if the generated code has them at hand. Raise TypeError if the result does
-        not fit: transient recipes, parts with steps, too many specs or numbers.
+        `trace` holds the guards on the sizes, and `frames` are the launch records of the steps. `given` are the symbolic specs of the
+        tensor arguments, if the generated code has them at hand. Raise TypeError if the result does not fit: transient recipes, parts with
+        steps, too many specs or numbers.
         """
         given = given if len(given) <= MOST_GIVEN else ()
         specs = Specs(given)
@@ -205,12 +208,14 @@ def is_of_sizes(source: object) -> bool:
 
 
 def size_in(source: Any) -> Number:
-    """Return the symbolic size in a scalar source; for a quotient, the divisor."""
+    """Return the symbolic size in a `Scalar` source whose value is a size; for a quotient (a constant over a size), the divisor."""
     value = source.value
     found: Number = value.by if isinstance(value, Quotient) else value
     return found
 
 
 def without_size(source: Any) -> DType | tuple[DType, float]:
-    """Return the template's placeholder for a symbolic scalar source: its dtype, or the dtype and the dividend of a quotient."""
+    """Return the placeholder that a template stores for a `Scalar` source with a symbolic value: its dtype; for a quotient (a constant over
+    a size), the dtype and the constant.
+    """
     return (source.dtype, source.value.over) if isinstance(source.value, Quotient) else source.dtype

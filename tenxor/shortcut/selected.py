@@ -28,7 +28,7 @@ class Selected:
         self.spec, self.offset, self.mask_spec, self.mask_offset, self.frame = spec, offset, mask_spec, mask_offset, frame
 
     def finish(self, node: Node) -> None:
-        """Copy the selected elements into memory, and give that memory to `node`."""
+        """Copy the selected elements into memory, and give that memory to the pending `node`, whose operation is this object."""
         if any([finisher(node) for finisher in finishers]):
             return
         _, x, mask = node.sources

@@ -20,7 +20,7 @@ def signature(function: Any) -> str:
     defaults = dict(zip(reversed(plain), reversed(function.__defaults__ or ()), strict=False)) | by_name
 
     def said(name: str) -> str:
-        """Return a parameter's text, with the default value if present."""
+        """Return the text of the parameter `name`, with its default value if it has one."""
         return f"{name}={_literal(defaults[name])!r}" if name in defaults else name
 
     parts = [f"${plain[0]}", *map(said, plain[1:])]

@@ -106,10 +106,10 @@ class Standing:
         self._entries: list[tuple[ctypes.c_void_p, int]] = []  # the slots, each with the address of its generated function
 
     def standing_in(self) -> list[Callable[[], object]]:
-        """Return C functions; calling them writes the generated functions into the slots of the class.
+        """Return C functions without arguments; calling them writes the generated functions into the slots of the class.
 
-        They must be called each time the methods have been assigned to the class. The list is empty until the first time. Raise LookupError
-        if a slot of the class holds an unexpected function.
+        They must be called each time the methods have been assigned to the class. The list is empty before the methods are assigned. Raise
+        LookupError if a slot of the class holds an unexpected function.
         """
         if not self._entries and _place(self._class, TP_AS_NUMBER_OFFSET, BINARY["add"]).value == self._library["number_add"]:
             self._entries = self._proved()

@@ -66,10 +66,10 @@ def _as(dtype: DType, number: int) -> Number:
 
 
 def found(outline: Outline, make: Callable[..., Any]) -> Steps:
-    """Return the steps for the outline of a new tape segment.
+    """Return the recorded backward steps for a new tape segment, given its signature `outline`.
 
-    The steps come from a size-generic template, or from `make`, which runs through the segment. After a few segments of one signature, also
-    trace a template.
+    The steps come from a size-generic template, or from `make`, which runs the backward pass through the segment. After a few segments of
+    one signature, also trace a template.
     """
     kind = outline.kind()
     if kind is None:
@@ -85,7 +85,10 @@ def found(outline: Outline, make: Callable[..., Any]) -> Steps:
 
 
 def _rule(outline: Outline, make: Callable[..., Any], numbers: tuple[int, ...]) -> StretchRule:
-    """Return the size-generic template of a segment: run `make` with symbolic sizes, and with the fast path disabled."""
+    """Return the size-generic template of a tape segment with signature `outline`; `numbers` are the sizes to become symbolic.
+
+    `make` runs the backward pass through the segment. It is called with symbolic sizes and with the fast path disabled.
+    """
     traced = Traced(numbers)
     with likewise.machine[0].aside():
         sized = steps_for(outline.given, lambda given: make(given, traced), traced)

@@ -29,7 +29,10 @@ def learn_update(x: Tensor, result: Tensor) -> None:
 
 
 def _update(x: Tensor, old: Node, node: Node, result: Tensor) -> Recipe | None:
-    """Return the recipe of the update node; None if the update cannot be done in place."""
+    """Return the recipe of a node that computes `result` over the part `x`, in place; None if this is impossible.
+
+    `old` is the node of the storage of `x`, and `node` the pending node of `result`, which reads `old`.
+    """
     spec = x.spec
     if old.dtype is not spec.dtype or not isinstance(node.op, Op) or node.recipe.passing or spec.form.passing:
         return None
@@ -48,7 +51,7 @@ def _update(x: Tensor, old: Node, node: Node, result: Tensor) -> Recipe | None:
 
 
 def have_apart(node: Node, which: int) -> None:
-    """Record how to make a node from copies of the sources whose bits are set in `which`.
+    """Record in the recipe of `node` how to make the node from copies of some sources: source k is copied if bit k of `which` is set.
 
     The record is a recipe and the recipes of the copies, or `NEVER`. With copies, a pending node no longer depends on memory about to be
     overwritten by an update.
@@ -60,10 +63,10 @@ def have_apart(node: Node, which: int) -> None:
 
 
 def _apart(recipe: Recipe, which: int) -> object:
-    """Return a recipe with copies of the sources in `which` as operands, and the recipes of the copies (None for a source read directly).
+    """Return a recipe that reads copies of the sources with a bit set in `which`, and a tuple of the recipes of the copies.
 
-    Return `NEVER` unless the operation is cheap and each copy is at most 1/`THIN` of the result. A copy holds only the distinct elements of
-    a broadcast source.
+    The tuple has None for a source read directly. Return `NEVER` unless the operation is cheap and each copy is at most 1/`THIN` of the
+    result. A copy holds only the distinct elements of a broadcast source.
     """
     if recipe.op not in _CHEAP or recipe.passing or recipe.target is not None:
         return NEVER

@@ -122,10 +122,10 @@ def _keep(
     plan: Plan,
     of_sizes: Callable[[Pattern, Pattern], SizedFrame | None],
 ) -> None:
-    """Store the launch record of a graph signature in `known`, `graphs` or `updates`; after a few of one signature, trace a size-generic
-    record.
+    """Store the launch record `frame` of the graph of `root` in `known`, which is `graphs` or `updates`.
 
-    `of_sizes` returns the record with symbolic sizes.
+    `pattern` is the graph signature, and `plan` holds the kernels. After a few graphs of one signature, trace a size-generic record:
+    `of_sizes` takes `pattern` and the signature with symbolic sizes, and returns that record, or None.
     """
     if len(graphs) + len(updates) >= MAX_GRAPHS:
         forget()
@@ -139,7 +139,7 @@ def _keep(
 
 
 def _key_of(pattern: Pattern) -> bytes:
-    """Return the key of a graph, as the generated code computes it (`code/walk.py`)."""
+    """Return the key of a graph, packed integers equal to those that the generated code computes (`code/walk.py`)."""
     number_of = {node: k for k, node in enumerate(pattern.nodes)}
     places: dict[tuple[Node, int], int] = {}
     words = []
@@ -173,7 +173,7 @@ def _graph_of_sizes(pattern: Pattern, sized: Pattern) -> SizedFrame | None:
 
 
 def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
-    """Return the words of the launch record by which a plan computes a graph; empty if more than a few small kernels are needed."""
+    """Return the integers of the launch record by which a plan computes a graph; empty if more than a few small kernels are needed."""
     last = len(pattern.nodes) - 1
     if len(plan.steps) > MOST_STEPS or len(pattern.nodes) + plan.more > MOST_NODES:
         return ()
@@ -208,7 +208,9 @@ def _words_of_graph(pattern: Pattern, plan: Plan) -> Sequence[Number]:
 
 
 def _where_written(plan: Plan) -> dict[int, int] | None:
-    """Return, for each step of a plan, the node in whose memory the result is written: the last node to overwrite it.
+    """Return, for the node number of each step of a plan, the number of the node in whose memory its result is written.
+
+    Without overwriting this is the step's own node, else the last node to overwrite it.
 
     Return None in three cases: a step overwrites anything but the result of an earlier step; the overwritten result is read afterwards, so
     that a copy is written; or the result is larger than `LARGEST` bytes, since the write may then be one of many pending writes.
@@ -225,7 +227,7 @@ def _where_written(plan: Plan) -> dict[int, int] | None:
 
 
 def _inlined(pattern: Pattern, plan: Plan) -> list[tuple[int, int]]:
-    """Return the index and the role of each inlined node that is costly to compute again."""
+    """Return pairs of the index and the role (`STORED`, `INLINED` or `MUCH`) of each inlined node that is costly to compute again."""
     nodes, otherwise = pattern.nodes, adding_otherwise(pattern.nodes) if plan.costly else set()
     much = {k for k in plan.costly if k in plan.dear or _is_much(nodes[k], plan.target)}
     return [(k, STORED if id(nodes[k]) in otherwise else MUCH if k in much else INLINED) for k in plan.costly]
@@ -237,7 +239,10 @@ def _most(call: Call, target: Target) -> int:
 
 
 def _shares(step: Step, target: Target) -> tuple[int, int]:
-    """Return the least part of a kernel's loop for a thread, and the number of pieces; (0, 0) if a single thread runs the loop."""
+    """Return how to share the loop of a step's kernel among threads: the least part of the loop for a thread, and the number of pieces.
+
+    Return (0, 0) if a single thread runs the loop.
+    """
     call, sharing = step.filling, target.sharing
     if target.threads == 1 or not isinstance(call, Call) or not isinstance(call.compiled, MachineCode):
         return 0, 0
@@ -256,7 +261,7 @@ def _is_much(node: Node, target: Target) -> bool:
 
 
 def _update(pattern: Pattern) -> tuple[bytes, Plan]:
-    """Return the launch record of an update, in the layout of a single node's, and the plan with the kernel.
+    """Return the launch record of an update in place, in the format of a single node's record (`frames.py`), and the plan with the kernel.
 
     Pending sources are inlined, even with other references.
     """
@@ -264,12 +269,18 @@ def _update(pattern: Pattern) -> tuple[bytes, Plan]:
 
 
 def _update_of_sizes(pattern: Pattern, sized: Pattern) -> SizedFrame | None:
-    """Return the symbolic launch record of an update, as words and plan; None if no record is size-generic."""
+    """Return the symbolic launch record of an update, as words and plan; None if it cannot be made size-generic.
+
+    `sized` is the graph signature `pattern` with symbolic sizes.
+    """
     found = written_of_sizes(pattern, sized, most_in_place(), lambda: _update(pattern))
     return None if found is None else (_words_of_update(pattern, found[0]), found[1])
 
 
 def _words_of_update(pattern: Pattern, words: Sequence[Number]) -> Sequence[Number]:
-    """Return the words of an update's launch record in the layout of a graph's; `words` are those of a single node, or empty."""
+    """Return an update's launch record, as integers, in the format of a graph's record; `words` is in the format of a single node's record.
+
+    An empty sequence, for no record, stays empty.
+    """
     last = len(pattern.nodes) - 1
     return [0, 1, False, *words[:3], last, 0, 0, 0, MEMORY, last, *words[HEAD + 2 :]] if words else ()

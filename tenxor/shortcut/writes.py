@@ -37,7 +37,9 @@ def is_part(x: Any, most: int = LARGEST) -> bool:
 
 
 def as_number(x: Any, value: Any) -> Any:
-    """Return the value to write over a part of `x`: a Python number, if it is an element of the same dtype with a known value."""
+    """Return the value to write over a part of `x`: the Python number of a 0-d tensor of the same dtype whose value is known, and any other
+    `value` as it is.
+    """
     number = number_of(value, x.dtype) if type(x) is Tensor else None
     return value if number is None else number
 
@@ -100,8 +102,8 @@ def learn_write(view: Tensor, value: Any, may_be: Callable[[], bool] = lambda: T
 def done_again(machine_code: Callable[..., Any], *given: Any) -> Any:
     """Return `machine_code(*given)`, the call of a generated method whose operation has just been recorded.
 
-    If the generated method declines, it calls the fallback again. The fallback then must not record and retry, since records may have been
-    dropped meanwhile.
+    If the generated method cannot do the work, it calls the fallback again. The fallback then must not record and retry, since records may
+    have been dropped meanwhile.
     """
     me = get_ident()
     try:
@@ -112,7 +114,7 @@ def done_again(machine_code: Callable[..., Any], *given: Any) -> Any:
 
 
 class Source(NamedTuple):
-    """The value to write: a number, or a layout over a node of shape `held`."""
+    """The value to write: a `number`, or, if `number` is None, a view through `layout` of a node of shape `held`."""
 
     number: float | int | None
     layout: Layout
@@ -121,7 +123,7 @@ class Source(NamedTuple):
 
 
 class Write(NamedTuple):
-    """A write through `layout` into a node of shape `held`."""
+    """A write of `source` through `layout` into a node of shape `held`."""
 
     layout: Layout
     held: Shape
@@ -148,7 +150,8 @@ class Write(NamedTuple):
         return cls(spec.layout, node.shape, spec.dtype, source)
 
     def store(self) -> tuple[Node, Node | Scalar]:
-        """Return the store node of the write, over empty memory, and the source read by the launch record."""
+        """Return a store node like that of the write, on nodes without memory, and the source that the launch record reads: node or scalar.
+        """
         dtype, shape, (number, layout, held, its) = self.dtype, self.layout.shape, self.source
         old = data(allocate(0), self.held, dtype)
         source: Node | Scalar = data(allocate(0), held, its)
@@ -162,7 +165,7 @@ class Write(NamedTuple):
         return Node.of(STORE, (old.size,), dtype, (old, made), (whole, through), self.layout), source
 
     def made(self, spec: Spec) -> Made:
-        """Return the template of the write, with its launch record."""
+        """Return the template of the write, with its launch record; `spec` is the spec of the view written to."""
         frame, plan = frame_of_write(*self.store())
         low, high = self._bounds()
         return Made(spec, low=low, high=high, frame=frame, plan=plan)
@@ -174,8 +177,9 @@ class Write(NamedTuple):
         return (int(self.dtype.lowest), min(int(self.dtype.highest), LARGEST_INT)) if self.dtype.is_integer else (-EXACT, EXACT)
 
     def rule(self, numbers: Sequence[int], made: Made) -> Rule | None:
-        """Return the size-generic template of writes of this signature; None if the write cannot be traced. `made` is the template for
-        these sizes.
+        """Return the size-generic template of writes of this signature; None if one cannot be made.
+
+        `numbers` are the sizes to become symbolic, and `made` is the template for these sizes.
         """
         traced = Traced(numbers)
         number, layout, held, dtype = self.source

@@ -27,8 +27,8 @@ def _plainly(f: Function) -> None:
     """Emit `apart_plainly(recipe, which)`: return a pair: the recipe of a node with copied sources, and a tuple of the recipes of the
     copies, None for a source read directly.
 
-    Bit k of `which` is set if source k is to be copied. `updates.have_apart` records the same in Python. The function declines an operation
-    outside `CHEAP`, sources not much smaller than the node, and layouts with more than strides.
+    Bit k of `which` is set if source k is to be copied. `updates.have_apart` records the same in Python. The function returns null for an
+    operation outside `CHEAP`, for sources not much smaller than the node, and for view chains and offset tables.
     """
     recipe, which = f.arguments
     op, sizes = f.get(recipe, "Recipe.op"), f.get(recipe, "Recipe.shape")
@@ -69,7 +69,7 @@ def _plainly(f: Function) -> None:
 
 def _copied(f: Function) -> None:
     """Emit `copied_apart(spec, dtype, size)`: return a pair: the recipe of a contiguous copy of a view without its broadcast repeats, and
-    the spec that reads the copy in place of the view. Decline unless the copy has at most 1 / `THIN` of `size` elements.
+    the spec that reads the copy in place of the view. Return null unless the copy has at most 1 / `THIN` of `size` elements.
     """
     spec, dtype, size = f.arguments
     shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
@@ -108,8 +108,10 @@ def _copied(f: Function) -> None:
 
 
 def _found(f: Function, node: Value, recipe: Value, which: Value, number: Value) -> Value:
-    """Emit the lookup of the pair for a recipe and a mask: recorded by Python, made here, or made by Python now; a new reference. `NEVER`
-    stands for a recipe without copies.
+    """Emit the lookup of the pair (recipe with copied sources, recipes of the copies) for the pending `node`; a new reference, not held.
+
+    Bit k of `which` is set if source k is to be copied; `number` is `which` as a Python integer. The pair is in a cache of `recipe`, or is
+    made now, here or by Python. The object `never` stands for a node that must not get copies.
     """
 
     def look() -> Value:

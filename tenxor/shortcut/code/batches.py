@@ -37,7 +37,10 @@ def _is_traced(f: Function) -> None:
 
 
 def _visit(f: Function, node: Value, members: Value, given: Value, depth: Value) -> None:
-    """Emit a visit of a node, if it depends on a placeholder and was not visited yet. The function declines where the visit fails."""
+    """Emit a visit of a node, if it depends on a placeholder and was not visited yet. `members`, `given` and `depth` are passed on.
+
+    The emitted function returns null or 0 if the visit fails.
+    """
     new = f.both(f.call("is_traced", I1, [node]), lambda: ~is_met(f, node))
     f.when(new, lambda: f.require(f.call("visited_of_batch", I1, [node, members, given, depth])))
 
@@ -48,8 +51,10 @@ def _depends(f: Function, x: Value) -> Value:
 
 
 def _visited(f: Function) -> None:
-    """Emit `visited_of_batch(node, members, given, depth)`: append a node to the key after the nodes that it reads; false if its recipe
-    does not determine its value. `members` is the address of the next number, `given` the list of inputs.
+    """Emit `visited_of_batch(node, members, given, depth)`: append a node to the key of the batch, after the nodes that it reads.
+
+    The function returns false if the recipe of a node does not determine its value, or if `depth`, the depth of the recursion, is too
+    large. `members` is the address of the number that the next node gets, and `given` the list of further inputs.
     """
     node, members, given, depth = f.arguments
     f.require(depth < DEPTH)
@@ -80,7 +85,7 @@ def _visited(f: Function) -> None:
 
 
 def _put_source(f: Function, source: Value, given: Value) -> None:
-    """Emit the append of a source to the key. A source that depends on no placeholder joins the list of inputs when first read."""
+    """Emit the append of a source to the key. A source that depends on no placeholder is appended to the list `given` when first read."""
     was_met = is_met(f, source)
 
     def give() -> None:
@@ -100,7 +105,10 @@ def _put_source(f: Function, source: Value, given: Value) -> None:
 
 
 def _outlined(f: Function) -> None:
-    """Emit `outline_of_batch(roots, placeholders, inputs)`: return the key as bytes, and append the further inputs to the list `inputs`."""
+    """Emit `outline_of_batch(args)` for an array of three lists, `roots`, `placeholders` and `inputs`: return the key of a batch as bytes.
+
+    The key tells how the roots depend on the placeholders. The nodes and scalars read besides are appended to `inputs`.
+    """
     (args,) = f.arguments
     roots, stand_ins, given = (args.at(k, POINTER).load(POINTER) for k in range(3))
     f.call("begin_walk", VOID, [f.number(MANY_NODES)])

@@ -61,14 +61,17 @@ def _lend(f: Function) -> None:
 
 
 def _rounded(f: Function, units: Value) -> Value:
-    """Emit the rounding of a size in units. With fewer sizes, a block still in a cache is reused for slightly larger or smaller requests.
+    """Emit the rounding up of a size in units. With fewer sizes, a block still in a cache is reused for slightly larger or smaller
+    requests.
     """
     step = f.number(1) << (f.number(63 - FINE) - f.call("llvm.ctlz.i64", I64, [units, f.constant(I1, True)]))
     return f.choose(units <= EXACT, lambda: [units], lambda: [(units + step - 1) & -step])[0]
 
 
 def _made(f: Function) -> None:
-    """Emit `new_block(units)`: return a new block, or null. The block holds no reference to its type, which is immortal.
+    """Emit `new_block(units)`: return a new block of `units` times `UNIT` bytes, or null if memory runs out.
+
+    The block holds no reference to its type, which is immortal.
 
     Large blocks begin at different offsets in their pages (see `pool.SHADE`).
     """
@@ -108,7 +111,10 @@ def _back(f: Function) -> None:
 
 
 def _bytes(f: Function) -> None:
-    """Emit `block_shows(block, view, flags)`, the buffer protocol of a block. The view keeps the block alive."""
+    """Emit `block_shows(block, view, flags)`, the buffer protocol of a block: fill the `Py_buffer` at `view`; return 0, or -1 for an error.
+
+    The view keeps the block alive.
+    """
     block, view, flags = f.arguments
     size = f.word(block, UNITS) * UNIT
     f.give(f.call("PyBuffer_FillInfo", I32, [view, block, f.at(block, DATA), size, f.constant(I32, 0), flags]))
@@ -141,7 +147,7 @@ def _give_back(f: Function, block: Value) -> None:
 
 
 def count(f: Function, which: int) -> Value:
-    """Return the address of one of the counts, given its offset in `@counts`."""
+    """Return the address of one of the counts, given its offset `which` in `@counts`, in bytes (`IN_USE` to `ALLOWED`)."""
     return f.define(POINTER, f"getelementptr i8, ptr @counts, i64 {which}")
 
 

@@ -74,7 +74,7 @@ def give_by_name(f: Function, args: Value, count: Value, size: Value, call: Call
 def with_arguments(
     f: Function, args: Value, named: Value, call: Callable[[Value, Value, Value], Value], besides: int = 1
 ) -> Value:
-    """Emit `call(arguments, count, size)` for a tuple and a dictionary of arguments, without the first `besides`. Return its result.
+    """Emit `call(arguments, count, size)` for the tuple `args` from item `besides` on and the dictionary `named`. Return its result.
 
     `arguments` is the address of `count` positional arguments, `size` keyword values and `size` keywords. The result is null for more than
     `MOST_ARGUMENTS` of these in a call with keywords. The caller owns the tuple and the dictionary.
@@ -102,7 +102,7 @@ def with_arguments(
 
 
 def _key(f: Function) -> None:
-    """Emit `key_of(x)`: return the key of an argument, as `learn.key_of` does, a new reference; decline for types without a key."""
+    """Emit `key_of(x)`: return the key of an argument, as `learn.key_of` does, a new reference; null for types without one."""
     (x,) = f.arguments
     kind = f.type_of(x)
     f.when_giving(f.is_a(x, "Tensor"), lambda: f.own(asked(f, x, "spec")))
@@ -134,13 +134,13 @@ def _is_of_integers(f: Function) -> None:
 
 
 def given_in_all(f: Function, count: Value, names: Value) -> Value:
-    """Emit the number of arguments, those with keywords included."""
+    """Emit the number of arguments: `count` positional ones, and one for each keyword in the tuple `names`, or null."""
     return count + f.choose(f.is_null(names), lambda: [f.number(0)], lambda: [f.word(names, SIZE)])[0]
 
 
 def _made_for(f: Function) -> None:
     """Emit `made_for(x, args, count, names, name)`: return the template (`Made`) of a method call, a new reference. Look for equal
-    arguments, then for any value of the one number among them, then for a size-generic rule; decline without a template.
+    arguments, then for any value of the one number among them, then for a size-generic rule; return null without a template.
     """
     x, args, count, names, name = f.arguments
     f.require(f.is_a(x, "Tensor"))
@@ -183,7 +183,9 @@ def _made_for(f: Function) -> None:
 
 
 def _made_by_rule(f: Function, place: Sequence[Value], x: Value, args: Value, given: Value, names: Value, which: Value) -> Value:
-    """Emit a call of `made_by_rule`: make the template by a size-generic rule and record it at `place`; null if no rule holds."""
+    """Emit a call of `made_by_rule`: make the template of a call by a size-generic rule and record it at `place`; null if no rule holds.
+    The call has `x` and `given` arguments at `args`, the last by the keywords `names`; those with a bit in `which` are on the tape.
+    """
     every = f.local(array(POINTER, MOST_ARGUMENTS + 1))
     f.require(given <= MOST_ARGUMENTS)
     every.store(x)
@@ -192,8 +194,8 @@ def _made_by_rule(f: Function, place: Sequence[Value], x: Value, args: Value, gi
 
 
 def _made_for_any_number(f: Function, every: Value, key: Value, args: Value, given: Value) -> Value:
-    """Emit the lookup of a template recorded for any value of the only number among the arguments: `every` has its type in keys; null on a
-    miss.
+    """Emit the lookup of a template recorded for any value of the only number among the `given` arguments at `args`; null on a miss. In the
+    dictionary `every`, the key of such a template is `key`, the key of the call, with the type of the number in its place.
     """
     count, which = f.local(I64, f.number(0)), f.local(I64)
 
@@ -222,7 +224,7 @@ def _made_for_any_number(f: Function, every: Value, key: Value, args: Value, giv
 
 
 def _followed_among(f: Function, x: Value, args: Value, given: Value) -> Value:
-    """Emit a bit mask of the tensors with a tape node (`Past`): bit 0 for `x`, bit k + 1 for argument k."""
+    """Emit a bit mask of the tensors with a tape node (`Past`): bit 0 for `x`, bit k + 1 for argument k of the `given` ones at `args`."""
     f.require(given < MOST_SOURCES)
     found = f.local(I64, f.number(0))
 
@@ -241,7 +243,7 @@ def _followed_among(f: Function, x: Value, args: Value, given: Value) -> Value:
 
 
 def _called(f: Function) -> None:
-    """Emit `called(x, args, count, names, name)`: return the result of a method call, replayed by its template; decline without one."""
+    """Emit `called(x, args, count, names, name)`: return the result of a method call, replayed by its template; null without one."""
     x, args, count, names, _ = f.arguments
     made = f.made(f.call("made_for", POINTER, f.arguments))
     given, tensors = given_in_all(f, count, names), f.local(I64, f.number(1))
@@ -284,7 +286,8 @@ def _each_tensor(f: Function, read: Callable[[Value], object]) -> None:
 
 
 def _made_of(f: Function) -> None:
-    """Emit `made_of(x, args, given, tensors, made)`: return the view, or the pending result, that the template `made` describes."""
+    """Emit `made_of(x, args, given, tensors, made)`: return the view of `x`, or the pending result, that the template `made` describes.
+    `args` is the address of the `given` further arguments; `tensors` counts the tensors, with `x`."""
     x, _, _, tensors, made = f.arguments
     recipes = f.get(made, "Made.recipes")
     f.when_giving(f.word(recipes, SIZE).equals(0), lambda: f.call("view_as", POINTER, [x, made]))
@@ -354,7 +357,8 @@ def _in_steps(f: Function) -> None:
 
 
 def _hosted(f: Function) -> None:
-    """Emit `hosted(x, args, given, tensors, made)`: return the results of the template's host function, given NumPy arrays."""
+    """Emit `hosted(x, args, given, tensors, made)`: call the NumPy function of a template with the tensors as arrays; return new tensors.
+    """
     *_, tensors, made = f.arguments
     arrays = f.made(f.call("PyTuple_New", POINTER, [tensors]))
     filled = f.local(I64, f.number(0))
@@ -378,7 +382,7 @@ def _hosted(f: Function) -> None:
 
 
 def _of_array(f: Function) -> None:
-    """Emit `of_array(array, made)`: copy the elements of an array into a new tensor."""
+    """Emit `of_array(array, made)`: return a new tensor with the elements of a NumPy array, and the recipe and spec of a template."""
     array, made = f.arguments
     f.refuse(f.is_null(array))
     found = f.made(f.call("new_blank", POINTER, [f.get(made, "Made.recipe"), f.get(made, "Made.spec")]))
@@ -390,7 +394,8 @@ def _of_array(f: Function) -> None:
 
 
 def _several(f: Function, given_to: Sequence[Value], made: Value) -> Value:
-    """Emit a tuple of results, one for each part of a template, converted to the tuple type of the template if it has one."""
+    """Emit a tuple of results, one for each part of a template, converted to the tuple type of the template if it has one. `given_to` are
+    the arguments of `made_of` before the template."""
     parts, kind = f.get(made, "Made.parts"), f.get(made, "Made.kind")
     found = f.filled(f.word(parts, SIZE), lambda k: f.call("made_of", POINTER, [*given_to, f.item(parts, k)]))
     f.keeps(found)
@@ -426,8 +431,8 @@ def _view_as(f: Function) -> None:
 
 
 def _copied(f: Function) -> None:
-    """Emit `copied(x)`: return a copy-on-write copy of a tensor: a new storage with the same node. Decline unless the tensor is contiguous,
-    covers its storage, has the dtype of the node, and its buffer is not externally shared.
+    """Emit `copied(x)`: return a copy-on-write copy of a tensor: a new storage with the same node. Return null unless the tensor is
+    contiguous, covers its storage, has the dtype of the node, and its buffer is not externally shared.
     """
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))

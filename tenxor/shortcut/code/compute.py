@@ -47,7 +47,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _for_python(f: Function, name: str) -> None:
-    """Emit `python_computed` or `python_computed_alone`, called from Python: compute a node and return True, or return False."""
+    """Emit `python_NAME`, called from Python: call `computed` or `computed_alone` (`name`) for a node, and return its success as a bool."""
     _, node = f.arguments
     f.when_giving(f.call(name, I1, [node]), lambda: f.own(f.the("True")))
     f.tell_what_was_met()
@@ -69,8 +69,8 @@ def _computed(f: Function) -> None:
 def _computed_alone(f: Function) -> None:
     """Emit `computed_alone(node)`: compute a node, and first its pending sources, each by a kernel of its own. Return success.
 
-    Reductions are checked before anything is computed: later their sources may be in memory, as other nodes read them too. A graph is
-    declined if a plan may choose single-pass fusion for one of its reductions.
+    Reductions are checked before anything is computed: later their sources may be in memory, as other nodes read them too. Return
+    false if a plan may choose single-pass fusion for one of the reductions.
     """
     (node,) = f.arguments
     f.when_giving(~f.is_the(f.get(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
@@ -122,7 +122,10 @@ def _computed_below(f: Function) -> None:
 
 
 def have_in_order(f: Function, node: Value) -> None:
-    """Emit an exit that declines a reduction whose order of addition may differ alone and fused; see `parts.is_in_order`."""
+    """Emit an early exit, returning null or 0, if `node` is a reduction that may add in another order in its own kernel than when fused.
+
+    `parts.is_in_order` is the same test in Python.
+    """
 
     def be_in_order() -> None:
         reads = product_in(f, node)
@@ -141,7 +144,9 @@ def have_in_order(f: Function, node: Value) -> None:
 
 
 def have_all_in_order(f: Function, node: Value) -> None:
-    """Emit an exit that declines a node if it is, or depends on, a reduction whose order of addition may differ alone and fused."""
+    """Emit an early exit, returning null or 0, if `node` is, or depends on, a reduction that may add in another order in its own kernel
+    than when fused.
+    """
     f.call("begin_walk", VOID, [f.number(MOST_BELOW)])
     _taken_on(f).store(f.number(0))
     f.require(f.call("are_in_order", I1, [node]))
@@ -226,7 +231,7 @@ def _has_read_once(f: Function) -> None:
     """Emit `has_read_once(node)`: compute those sources of a new node in whose kernels single-pass fusion computes another sum.
 
     When the outer sum was made, the user's expression still referred to the inner sum. The reference is mostly gone when a reader of the
-    outer sum is made, so the plan may fuse the two. Python may run; its error makes the function decline.
+    outer sum is made, so the plan may fuse the two. Python may run; its error makes the function return false.
     """
     (node,) = f.arguments
     sources = f.hold(f.get(product_in(f, node), "Node.sources"))
@@ -256,13 +261,18 @@ def size_of(f: Function, node: Value) -> Value:
 
 
 def is_read_from_memory(f: Function, source: Value, reads: Value) -> Value:
-    """Emit the test `node.is_read_from_memory`."""
+    """Emit a test whether a kernel that sums the operands of `reads` finds `source`, a node made of scalars alone, in memory.
+
+    `node.is_read_from_memory` is the same test in Python.
+    """
     is_small = f.integer(f.get(f.get(source, "Node.recipe"), "Recipe.nbytes")) <= ALONE
     return f.either(is_small, lambda: size_of(f, source) < size_of(f, reads))
 
 
 def _order_of(f: Function) -> None:
-    """Emit `order_of(source)`: return in which order the fused kernel would loop over a source of a reduction, as `parts.order_of` does.
+    """Emit `order_of(source)`: return the order, a constant, in which the fused kernel would loop over a source of a reduction.
+
+    `parts.order_of` is the same in Python.
 
     `AS_MEMORY` is the order of reading the source from memory, so both kernels add in one order; `OTHERWISE` is another order, or too large
     a graph; `OF_NUMBERS` means that the source is made of numbers alone, and leaves the order open.
@@ -297,7 +307,7 @@ def _order_of(f: Function) -> None:
 
 def product_in(f: Function, node: Value) -> Value:
     """Emit a choice of the node whose sources the kernel of `node` reads: the pending product that `node` sums, as one kernel computes
-    both, or `node` itself. The function declines where the sum reads a part of the product.
+    both, or `node` itself. The emitted function returns null or 0 where the sum reads a part of the product.
     """
 
     def product() -> list[Value]:
@@ -312,7 +322,10 @@ def product_in(f: Function, node: Value) -> Value:
 
 
 def frame_of(f: Function, node: Value, reads: Value) -> Value:
-    """Emit the lookup of the launch record of `node`, whose kernel reads the sources of `reads`; None if no record was made yet."""
+    """Emit the lookup of the launch record of `node`, borrowed; None if no record was made yet.
+
+    `reads` is the node whose sources the kernel reads: `node`, or the product that `node` sums (`product_in`).
+    """
 
     def own() -> list[Value]:
         return [f.get(f.get(node, "Node.recipe"), "Recipe.frame")]
@@ -341,8 +354,8 @@ def _buffer(f: Function) -> None:
 
 
 def _memory_for(f: Function) -> None:
-    """Emit `memory_for(recipe)`: return a new buffer of any size for the result of a recipe. Decline if memory is short: the fallback in
-    Python raises the error. Python may run.
+    """Emit `memory_for(recipe)`: return a new buffer of any size for the result of a recipe. Return null if memory is short: the fallback
+    in Python raises the error. Python may run.
     """
     (recipe,) = f.arguments
     nbytes = f.get(recipe, "Recipe.nbytes")
@@ -365,7 +378,7 @@ def _buffer_of(f: Function) -> None:
 
 
 def in_memory(f: Function, recipe: Value, buffer: Value) -> Value:
-    """Emit the creation of a node in memory, which takes over `buffer`. Return the node, which is held."""
+    """Emit the creation of a node in memory, which takes over `buffer`. Return the node, which is held (see `Function.hold`)."""
     number = f.as_object(f.call("next_node", I64, []))
     node = f.new("Node", recipe=f.own(recipe), buffer=buffer, first=number)
     for slot, value in (("sources", "()"), ("offsets", "()"), ("_layouts", "None"), ("stored", "False"), ("past", "None")):
@@ -382,7 +395,10 @@ def lock_is_free(f: Function) -> Value:
 
 
 def _run(f: Function) -> None:
-    """Emit `run(node, out)`: launch the kernel of a node with sources in memory; the node takes over the buffer `out`. No Python runs."""
+    """Emit `run(node, out)`: launch the kernel of a node with sources in memory, and return whether it ran.
+
+    The kernel writes into the buffer `out`, which the node takes over. No Python code runs before the kernel.
+    """
     node, out = f.arguments
     f.require(lock_is_free(f))
     f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
@@ -398,7 +414,10 @@ def _run(f: Function) -> None:
 
 def _run_apart(f: Function) -> None:
     """Emit `run_apart(node, frame, recipe, sources, offsets, out)`: launch a long kernel with the GIL released, under the lock of the
-    runtime; the node takes over the buffer `out`. The function holds references to the kernel's operands.
+    runtime, and return whether it ran.
+
+    `frame` is the launch record. `recipe`, `sources` and `offsets` belong to `node` or to the product that it sums. The node takes over the
+    buffer `out`. The function holds references to the kernel's operands.
     """
     node, *given, out = f.arguments
     f.require(f.is_the(f.ask_python("take lock", f.the("False")), "True"))

@@ -109,7 +109,11 @@ def _created(f: Function) -> None:
 
 
 def _by_rule(f: Function) -> None:
-    """Emit `created_by_rule(table, key, name, args, given, names)`: make a template by a size-generic rule and record it in `table`."""
+    """Emit `created_by_rule(table, key, name, args, given, names)`: make the template of a creation call by a size-generic rule, record it
+    in `table` under `key`, and return it; null without a rule.
+
+    `args` is the address of the `given` arguments, of which the last have the keywords in the tuple `names`, or null.
+    """
     table, key, name, args, given, names = f.arguments
     f.require(f.call("PyDict_Size", I64, [table]) < MOST_RULES)
     f.require(find_kind(f, name, args, given, names, f.number(0)))
@@ -121,7 +125,7 @@ def _by_rule(f: Function) -> None:
 
 
 def _blank_for_python(f: Function) -> None:
-    """Emit `blank(recipe, spec)`, called from Python: return an uninitialized tensor in memory; None where the fast path declines."""
+    """Emit `blank(recipe, spec)`, called from Python: return an uninitialized tensor in memory; None to leave it to the fallback."""
     f.give_or_none(f.call("new_blank", POINTER, _given(f, 2)))
 
 
@@ -146,7 +150,7 @@ def _of_array(f: Function) -> None:
 
 def _made_of_list(f: Function) -> None:
     """Emit `made_of_list(list, table)`: return a tensor with the numbers of a list, or of a list of equally long lists: float64 or int64 by
-    the first number. Decline other contents. `table` caches recipe and spec by the sizes.
+    the first number. Return null for other contents. `table` caches recipe and spec by the sizes.
     """
     numbers, table = f.arguments
     size = f.length(numbers)
@@ -174,8 +178,8 @@ def _made_of_list(f: Function) -> None:
 
 
 def _made_of_array(f: Function) -> None:
-    """Emit `made_of_array(array, table)`: return a tensor with the elements of a C-contiguous, writable array. Decline other arrays.
-    `table` caches recipe and spec by shape and dtype.
+    """Emit `made_of_array(array, table)`: return a tensor with the elements of a C-contiguous, writable array. Return null for other
+    arrays. `table` caches recipe and spec by shape and dtype.
     """
     values, table = f.arguments
     shape, dtype = (f.made(f.call("PyObject_GetAttr", POINTER, [values, f.the(f"'{name}'")])) for name in ("shape", "dtype"))
@@ -199,7 +203,7 @@ def _sizes(f: Function, *sizes: Value) -> Value:
 
 def _blank_of(f: Function, table: Value, key: Value, dtype: Value, shape: Value) -> Value:
     """Emit the creation of an uninitialized tensor with the recipe and spec in `table[key]`, which are made if missing. Return the tensor,
-    which is held. The held reference to `key` is released.
+    which is held (see `Function.hold`). The held reference to `key` is released.
     """
     known = f.found_in(table, key)
     anew = lambda: [f.call("kept_blank", POINTER, [table, key, dtype, shape])]  # noqa: E731

@@ -24,7 +24,10 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _factor(f: Function) -> None:
-    """Emit `factor(program, nodes, starts, found)`: run the QR decomposition that `program` describes (`programs.py`); return success."""
+    """Emit `factor(program, nodes, starts, found)`: run the QR decomposition that `program` describes (`programs.py`); return success.
+
+    `nodes` and `starts` are the operands' nodes and byte offsets. The factors are written into the tensors of the tuple `found`.
+    """
     program, nodes, starts, found = f.arguments
     words = [f.word(program, 8 * k) for k in range(1, FACTOR_HEAD)]
     size, at_first, at_second, wider, many, of_matrix, at_matrix, batch, height, rows, row, floats = words
@@ -50,10 +53,10 @@ def _factor(f: Function) -> None:
 
 
 def _put_triangles(f: Function, kind: Type) -> None:
-    """Emit `put_triangles`: copy the upper triangles of a batch of matrices in double precision, with 0 below the diagonal, in precision
-    `kind`.
+    """Emit `put_triangles_KIND(start, to, batch, height, rows, row, floats)`: copy the upper triangles of `batch` matrices.
 
-    A source matrix has `rows` rows, of which `height` are copied; a row has `row` floats, and an element `floats` (2 if complex).
+    They are copied from `start`, in double precision, to `to`, in precision `kind`, with 0 below the diagonal. A source matrix has `rows`
+    rows, of which `height` are copied; a row has `row` floats, and an element `floats` (2 if complex).
     """
     start, to, batch, height, rows, row, floats = f.arguments
 

@@ -46,7 +46,10 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _found(f: Function) -> None:
-    """Emit `made_found(x, args, given, tensors, made)`: return the result of a recorded call of `bincount` or `unique`, by its template."""
+    """Emit `made_found(x, args, given, tensors, made)`: return the result of a recorded call of `bincount` or `unique`.
+
+    `made` is the template of the call. `args` is the address of the `given` arguments after `x`; `tensors` counts the tensors with `x`.
+    """
     x, args, given, tensors, made = f.arguments
     program, tables = f.at(f.get(made, "Made.loop"), BYTES), f.get(made, "Made.parts")
     nodes, starts = read_operands(f, x, args, given, tensors)
@@ -69,7 +72,9 @@ def _of_size(f: Function) -> None:
 
 
 def _tensors(f: Function, tables: Value, sizes: Sequence[Value]) -> Value:
-    """Emit the creation of a tuple of 1-d tensors of these sizes, which is held."""
+    """Emit the creation of a tuple of 1-d tensors of these sizes, which is held (see `Function.hold`). Item k of `tables` maps sizes to
+    templates of tensor k.
+    """
     found = f.made(f.call("PyTuple_New", POINTER, [f.number(len(sizes))]))
     for k, size in enumerate(sizes):
         one = f.made(f.call("of_size", POINTER, [f.item(tables, k), size]))
@@ -89,8 +94,9 @@ def _integer_at(f: Function, dtype: DType, place: Value) -> Value:
 
 
 def _range(f: Function, dtype: DType) -> None:
-    """Emit `range_<dtype>`: store the minimum and the maximum of at least one integer as two words at `ends`. `apart` is the stride in
-    bytes.
+    """Emit `range_<dtype>(start, count, apart, ends)`: store the minimum and the maximum of `count` >= 1 integers as two words at `ends`.
+
+    `apart` is the stride of the integers in bytes. The function returns true.
     """
     start, count, apart, ends = f.arguments
     kind, letter = int_type(dtype.bits), "s" if dtype.kind == "int" else "u"
@@ -119,7 +125,10 @@ def _range(f: Function, dtype: DType) -> None:
 
 
 def _count(f: Function, dtype: DType) -> None:
-    """Emit `count_<dtype>`: add 1 to `to[i]`, an array of int64, for each integer i."""
+    """Emit `count_<dtype>(start, count, apart, to)`: add 1 to `to[i]`, an array of int64, for each of `count` integers i.
+
+    `apart` is the stride of the integers in bytes. The function returns true.
+    """
     start, count, apart, to = f.arguments
 
     def one(at: Value, _: Value) -> None:
@@ -130,7 +139,10 @@ def _count(f: Function, dtype: DType) -> None:
 
 
 def _weigh(f: Function, dtype: DType) -> None:
-    """Emit `weigh_<dtype>`: add the weight of each integer i to `to[i]`, an array of float64, in the order of the integers."""
+    """Emit `weigh_<dtype>(start, count, apart, weights, beside, to)`: add the weight of each of `count` integers i to `to[i]`, in order.
+
+    `to` is an array of float64. `apart` and `beside` are the strides in bytes of the integers and the weights. The function returns true.
+    """
     start, count, apart, weights, beside, to = f.arguments
 
     def one(at: Value, weight: Value) -> None:
@@ -153,7 +165,9 @@ def _each_of(
 ) -> None:
     """Emit a loop that calls `one(address of integer, address of weight)`, unrolled where integers, and weights if any, are contiguous.
 
-    `apart` and `beside` are the strides in bytes of integers and weights. The function being emitted returns true.
+    There are `count` integers of `dtype`, beginning at `start`.
+    `apart` and `beside` are the strides in bytes of integers and weights, and `are_neighbours` tells whether the weights are contiguous;
+    without weights (None), the second address has no meaning. The function being emitted returns true.
     """
     kind, other = int_type(dtype.bits), start if weights is None else weights
     whole = f.selected(apart.equals(kind.bytes) & are_neighbours, count >> UNROLLED.bit_length() - 1, f.number(0))
@@ -173,8 +187,8 @@ def _each_of(
 
 
 def _bincount(f: Function) -> None:
-    """Emit `bincount(program, nodes, starts, tables)`: return the counts of the integers, or the sums of their weights; decline negative
-    integers and results beyond small memory.
+    """Emit `bincount(program, nodes, starts, tables)`: return the counts of the integers, or the sums of their weights; return null for
+    negative integers and results beyond small memory.
     """
     program, _, _, tables = f.arguments
     number, least, weighed = (f.word(program, 8 * k) for k in range(1, 4))
@@ -208,20 +222,26 @@ def _bincount(f: Function) -> None:
 
 
 def _at(f: Function, kind: Type, places: Value | None, k: Value) -> tuple[Value, Value]:
-    """Emit the load of the element at rank `k`, sorted already or by the permutation `places`. Return the element and its position."""
+    """Emit the load of element `k` in sorted order. Return the element and its position in memory.
+
+    `places` is the address of the permutation that sorts the elements, or None if they are stored in order. The elements begin at the first
+    argument of the function being emitted.
+    """
     start = f.arguments[0]
     at = k if places is None else places.at(k, I64).load(I64)
     return start.at(at, kind).load(kind), at
 
 
 def _differ(start: Value, kind: Type, k: Value, lanes: int) -> tuple[Value, Value]:
-    """Emit the load of `lanes` elements from position `k` on (0: of one). Return these, and whether each differs from the previous one."""
+    """Emit the load of `lanes` elements (0: a scalar) of the array at `start`, from position `k` >= 1 on. Return these, and whether each
+    differs from the element before it.
+    """
     x, before = (start.at(k - j, kind).load(vector(kind, lanes)) for j in (0, 1))
     return x, x.differs(before)
 
 
 def _distinct_in_order(f: Function, kind: Type) -> None:
-    """Emit `distinct_<type>`: return the number of distinct values among at least one sorted element."""
+    """Emit `distinct_<type>(start, count)`: return the number of distinct values among `count` >= 1 sorted elements."""
     start, count = f.arguments
     whole = (count - 1) >> LANES.bit_length() - 1
 
@@ -235,7 +255,7 @@ def _distinct_in_order(f: Function, kind: Type) -> None:
 
 
 def _put_in_order(f: Function, kind: Type) -> None:
-    """Emit `put_<type>`: store the distinct values among sorted elements at `to`; return their number."""
+    """Emit `put_<type>(start, count, to)`: store the distinct values among `count` >= 1 sorted elements at `to`; return their number."""
     start, count, to = f.arguments
     whole = (count - 1) >> LANES.bit_length() - 1
 
@@ -268,8 +288,9 @@ def _put_in_order(f: Function, kind: Type) -> None:
 
 
 def _distinct(f: Function, bits: int) -> None:
-    """Emit `runs_<bits>`: return the number of runs of equal elements, in the order of the permutation `places`, or as they stand if it is
-    null.
+    """Emit `runs_<bits>(start, places, count)`: return the number of runs of equal elements among `count` >= 1 elements at `start`.
+
+    They are read in the order of the permutation `places`, or as they stand if `places` is null.
     """
     start, places, count = f.arguments
     kind = int_type(bits)
@@ -285,7 +306,8 @@ def _distinct(f: Function, bits: int) -> None:
 
 
 def _put_runs(f: Function, bits: int) -> None:
-    """Emit `put_runs_<bits>`: store the value of each run of equal elements at `values`.
+    """Emit `put_runs_<bits>(start, places, values, indices, inverse, counts, count)`: store the value of each run of equal elements, among
+    `count` elements at `start`, at `values`, and return true.
 
     Other outputs are stored unless null: the position of the first element of each run (`indices`), the run of each element (`inverse`),
     and the length of each run (`counts`). `indices` and `inverse` need the permutation `places`.
@@ -320,8 +342,8 @@ def _put_runs(f: Function, bits: int) -> None:
 
 
 def _unique(f: Function) -> None:
-    """Emit `unique(program, nodes, starts, tables)`: return the distinct values and the other wanted outputs; decline if an element is NaN
-    or a negative zero.
+    """Emit `unique(program, nodes, starts, tables)`: return the distinct values and the other wanted outputs; return null if an element is
+    NaN or a negative zero.
 
     A copy of the elements, or a permutation of it if positions are wanted, is sorted by a C function of NumPy.
     """

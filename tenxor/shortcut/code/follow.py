@@ -27,7 +27,10 @@ def has_no_value(f: Function, past: Value) -> Value:
 
 
 def have_followed(f: Function, node: Value, number: Value) -> None:
-    """Emit the recording of a new node on the tape, in the emitted code or else in Python. The function declines a node without a value."""
+    """Emit the recording of a new node on the tape, in the emitted code or else in Python. `number` is the serial number of the node.
+
+    The emitted function returns null or 0 for a node without a value.
+    """
 
     def ask() -> None:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
@@ -37,7 +40,10 @@ def have_followed(f: Function, node: Value, number: Value) -> None:
 
 
 def _followed(f: Function) -> None:
-    """Emit `followed(node, number)`: give a new node the tape node that follows from its sources; false if `Past.followed` must do it."""
+    """Emit `followed(node, number)`: give a new node its tape node, or the mark or None that follows from its sources in its place.
+
+    The tape node gets the serial number `number` of the node. The function returns false if `Past.followed` in Python must do the work.
+    """
     node, number = f.arguments
     recipe, sources, yes = f.get(node, "Node.recipe"), f.get(node, "Node.sources"), f.constant(I1, True)
     count, tracked, traced = f.word(sources, SIZE), f.local(I64, f.number(0)), f.local(I64, f.number(0))
@@ -97,7 +103,10 @@ def _has(f: Function, node: Value, past: Value) -> Value:
 
 
 def tracking(f: Function) -> Value:
-    """Emit a load of the context variable `node.tracking`: True if the tape is recorded; otherwise False or None, see there."""
+    """Emit a load of the context variable `node.tracking`: True if the tape is recorded, and otherwise False or None.
+
+    With False, a new node that depends on a traced argument is marked as `CONSTANT`, with None as `TRACED`.
+    """
     found = f.local(POINTER, f.nothing())
     f.require(f.call("PyContextVar_Get", I32, [f.the("tracking"), f.nothing(), found]).equals(0))
     asked = found.load(POINTER)
@@ -111,8 +120,9 @@ def tracks(f: Function) -> Value:
 
 
 def _kept_of(f: Function, source: Value, needed: Value) -> Value:
-    """Emit a choice of the residual of a source: a number as it is; the node if its value is needed; otherwise its tape node or None, or
-    the node again if the tape node reads its value. The function declines an externally shared node with a needed value.
+    """Emit a choice of what a new tape node keeps of a source, its residual: a number as it is; the node if its value is needed; otherwise
+    its tape node or None, or the node again if the tape node reads its value. `needed` is Python's True or False. The emitted function
+    returns null or 0 for an externally shared node with a needed value.
     """
 
     def whole() -> list[Value]:
@@ -133,7 +143,7 @@ def _kept_of(f: Function, source: Value, needed: Value) -> Value:
 
 def _for_python(f: Function) -> None:
     """Emit `make_again(every, steps)`, called from Python: append the node of each step to the list `every`, up to the first step that the
-    fast path declines.
+    fallback must make.
     """
     _, args, _ = f.arguments
     every, steps = (args.at(k, POINTER).load(POINTER) for k in range(2))
@@ -158,7 +168,10 @@ def _append(f: Function, every: Value, node: Value, goes_on: Value) -> None:
 
 
 def _made_from(f: Function) -> None:
-    """Emit `made_from(step, every)`: return the node of a step: recipe, positions of its sources in the list `every`, and offsets."""
+    """Emit `made_from(step, every)`: return a new node for a recorded derivative step.
+
+    `step` is a tuple of the recipe, the positions of the sources in the list `every`, and the offsets.
+    """
     step, every = f.arguments
     recipe, numbers, offsets = (f.item(step, k) for k in range(3))
 

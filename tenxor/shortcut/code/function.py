@@ -23,7 +23,8 @@ ALWAYS_SET = {"Tensor": ("storage", "dtype"), "Storage": ("node",)}
 class Function(Builder):
     """A builder of one LLVM function, whose arguments and locals are objects (`ptr`) or 64-bit integers.
 
-    The methods emit instructions at the cursor and return the run-time values. A reference is held if every later exit releases it.
+    The methods emit instructions at the cursor and return the run-time values. A reference is held if every later early exit, taken where
+    the emitted function returns null or 0 to leave the work to the fallback, releases it.
     """
 
     def __init__(
@@ -86,18 +87,21 @@ class Function(Builder):
         return self.call("PyList_GetItem", POINTER, [items, k])
 
     def append(self, items: Value, item: Value) -> None:
-        """Emit an append to a list, which takes a reference of its own; the function declines if memory runs out."""
+        """Emit an append to a list, which takes a reference of its own. If memory runs out, the emitted function returns null or 0."""
         self.require(self.call("PyList_Append", I32, [items, item]).equals(0))
 
     def type_of(self, x: Value) -> Value:
+        """Emit a load of the type of `x`; the reference is borrowed."""
         return self.at(x, TYPE).load(POINTER)
 
     def has_type(self, x: Value, name: str) -> Value:
-        """Emit a test of the exact type. The slots may be empty: the code called next tests them."""
+        """Emit a test whether the type of `x` is exactly the class `name`. The slots may be empty: the code called next tests them."""
         return self.type_of(x).equals(self.the(name))
 
     def is_a(self, x: Value, name: str) -> Value:
-        """Emit a test of the exact type and, for the classes in `ALWAYS_SET`, of set slots: later code reads them without a test."""
+        """Emit a test whether the type of `x` is exactly the class `name`, and, for the classes in `ALWAYS_SET`, whether the slots read
+        later without a test are set.
+        """
         alike, slots = self.has_type(x, name), ALWAYS_SET.get(name)
 
         def are_set(first: str, *others: str) -> Value:
@@ -117,10 +121,11 @@ class Function(Builder):
         self.when_giving(is_bare, tell)
 
     def is_the(self, x: Value, name: str) -> Value:
-        """Emit a test of identity with the object of this name."""
+        """Emit a test whether `x` is the object of this name in the table `@objects`."""
         return x.equals(self.the(name))
 
     def is_null(self, x: Value) -> Value:
+        """Emit a test whether a pointer is null."""
         return self.define(I1, f"icmp eq ptr {x.text}, null")
 
     def local(self, kind: Type, value: Value | None = None) -> Value:
@@ -189,23 +194,23 @@ class Function(Builder):
     # Control flow
 
     def require(self, condition: Value) -> None:
-        """Emit a branch: decline unless `condition` holds."""
+        """Emit an early exit taken unless `condition` holds: release the held references (see `hold`) and return null or 0."""
         on = self.block("on")
         self.branch_if(condition, on, self._exit(), (1000, 1))
         self.cursor.block = on
 
     def refuse(self, condition: Value) -> None:
-        """Emit a branch: decline if `condition` holds."""
+        """Emit an early exit taken if `condition` holds: release the held references (see `hold`) and return null or 0."""
         on = self.block("on")
         self.branch_if(condition, self._exit(), on, (1, 1000))
         self.cursor.block = on
 
     def decline(self) -> None:
-        """Emit a jump to an exit, which releases the held references and returns null or 0."""
+        """Emit an early exit: release the held references (see `hold`) and return null or 0, so that the fallback does the work."""
         self.branch(self._exit())
 
     def _exit(self) -> Block:
-        """Return the exit block for the references held now. It is emitted at the first request for these references, and shared later."""
+        """Return the block that releases the references held now (see `hold`) and returns null or 0. Equal sets of references share it."""
         held = tuple([x.text for x in self._held])
         found = self._exits.get(held)
         if found is None:
@@ -222,7 +227,8 @@ class Function(Builder):
         self.do(f"ret {x.type.text} {x.text}")
 
     def made(self, x: Value) -> Value:
-        """Emit a test for null, on which the function declines; hold `x`, a new reference. Return `x`."""
+        """Emit an early exit, returning null or 0, if `x` is null, and hold `x`, a new reference, from here on (see `holding`). Return `x`.
+        """
         self.refuse(self.is_null(x))
         return self.holding(x)
 
@@ -347,16 +353,17 @@ class Function(Builder):
         return (head >= TWO_DIGITS) & (head & 3).equals(2 if below else 0)
 
     def as_object(self, x: Value) -> Value:
-        """Emit the conversion of an `i64` to a new Python integer, which is held."""
+        """Emit the conversion of an `i64` to a new Python integer. Return the integer, which is held (see `holding`)."""
         return self.made(self.call("PyLong_FromLongLong", POINTER, [x]))
 
     def found_in(self, table: Value, key: Value) -> Value:
-        """Emit a dictionary lookup. The reference is borrowed; null if the key is missing, or if the lookup sets an error."""
+        """Emit a lookup in the dictionary `table`. The reference is borrowed; null if the key is missing, or if the lookup sets an error.
+        """
         return self.call("PyDict_GetItemWithError", POINTER, [table, key])
 
     def new(self, name: str, **slots: Value) -> Value:
-        """Emit the creation of an instance of a class with values in its slots. Return the instance, which is held. It takes over the
-        reference to each value; a held value is held no more.
+        """Emit the creation of an instance of a class with values in its slots. Return the instance, which is held (see
+        `holding`). It takes over the reference to each value; a held value is held no more.
         """
         made = self.made(self.call(f"new_{name}", POINTER, []) if name in (*REUSED, *UNSEEN) else self.allocated(name))
         for slot, value in slots.items():
@@ -386,7 +393,7 @@ class Function(Builder):
             self.call("PyObject_GC_UnTrack", VOID, [x])
 
     def tuple_of(self, *items: Value) -> Value:
-        """Emit the creation of a tuple, which is held. The tuple takes over the references to the items; held items are held no more."""
+        """Emit the creation of a tuple. Return the tuple, which is held (see `holding`) and takes over the references to the items."""
         made = self.made(self.call("PyTuple_New", POINTER, [self.number(len(items))]))
         for k, item in enumerate(items):
             self.at(made, ITEMS + 8 * k).store(item)
@@ -395,7 +402,10 @@ class Function(Builder):
         return made
 
     def filled(self, count: Value, item: Callable[[Value], Value]) -> Value:
-        """Emit the creation of a tuple of length `count`, which is held; `item(k)` emits item k, a new reference, or null to decline."""
+        """Emit the creation of a tuple of length `count`. Return the tuple, which is held (see `holding`).
+
+        `item(k)` emits item k, a new reference; if it is null, the emitted function returns null or 0.
+        """
         found = self.made(self.call("PyTuple_New", POINTER, [count]))
 
         def one(k: Value) -> None:
@@ -407,7 +417,7 @@ class Function(Builder):
         return found
 
     def give_known(self, table: Value, key: Value) -> None:
-        """Emit a dictionary lookup by `key`, a new tuple; on a hit, release `key` and return the value, a new reference."""
+        """Emit a dictionary lookup by `key`, a new tuple; on a hit the emitted function releases `key` and returns the value."""
         known = self.found_in(table, key)
 
         def give() -> Value:
@@ -418,8 +428,8 @@ class Function(Builder):
         self.when_giving(~self.is_null(known), give)
 
     def ask_python(self, name: str, *given: Value) -> Value:
-        """Emit a call of the Python function of this name; the emitted function declines if the call raises. The result is released at
-        once, so the returned pointer may only be compared with immortal objects.
+        """Emit a call of the Python function of this name; if the call raises, the emitted function returns null or 0. Return the result,
+        which is released at once: the pointer may only be compared with immortal objects.
         """
         function = self.the(name)
         if len(given) < 2:
@@ -435,7 +445,7 @@ class Function(Builder):
 
     def known(self, look: Callable[[], Value], ask: Callable[[], object]) -> Value:
         """Emit a lookup; where it gives null, `ask`, a call of Python that may fill the table, and a second lookup. Return the result,
-        borrowed; the function declines where the second lookup fails too.
+        borrowed. If the second lookup fails too, the emitted function returns null or 0.
         """
 
         def again() -> list[Value]:
@@ -449,7 +459,7 @@ class Function(Builder):
 
     def known_or_made(self, look: Callable[[], Value], make: Callable[[], Value], ask: Callable[[], object]) -> Value:
         """Emit a lookup; where it gives null, `make`; where that gives null without an error, `ask` and a second lookup. Return a new
-        reference; the function declines where no step gives an object.
+        reference. If no step gives an object, the emitted function returns null or 0.
         """
 
         def ask_if_all_is_well() -> None:
@@ -470,7 +480,7 @@ class Function(Builder):
         self.call("PyErr_Clear", VOID, [])
 
     def truth(self, holds: Value) -> Value:
-        """Emit a choice of Python's True or False, a new reference."""
+        """Emit a choice of Python's True, where `holds`, or False; a new reference."""
         return self.own(self.selected(holds, self.the("True"), self.the("False")))
 
     def give_or_none(self, found: Value) -> None:
@@ -484,4 +494,5 @@ class Function(Builder):
         return select(self.is_null(x), other, x)
 
     def selected(self, condition: Value, yes: Value, no: Value) -> Value:
+        """Emit a choice of two values that are both computed: `yes` where `condition` holds, else `no`."""
         return select(condition, yes, no)

@@ -22,7 +22,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _function(f: Function, short: Machine) -> None:
-    """Emit the vectorcall entry of a public function: the fast path `short`, or, where it declines, a call of the function in Python."""
+    """Emit the vectorcall entry of a public function: the fast path `short`, or, where it gives null, a call of the function in Python."""
     me, args, flags, names = f.arguments
     found = short(f, f.get(me, "Frameless.subject"), args, flags & _COUNT, names)
     f.when_giving(~f.is_null(found), lambda: found)
@@ -32,18 +32,23 @@ def _function(f: Function, short: Machine) -> None:
 
 
 def _just(f: Function, wanted: int, count: Value, names: Value, call: Callable[[], Value]) -> Value:
-    """Emit `call`, run for exactly `wanted` positional arguments and no keywords; otherwise null, so the function declines."""
+    """Emit `call`, run if `count`, the number of positional arguments, is `wanted`, and `names`, the tuple of keywords, is null. Return its
+    result, or null, so that the function in Python is called.
+    """
     plain = f.both(count.equals(wanted), lambda: f.is_null(names))
     return f.choose(plain, lambda: [call()], lambda: [f.nothing()])[0]
 
 
 def _unary(f: Function, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit an operation on one tensor."""
+    """Emit the operation `op` on one tensor, the only argument at `args`. Return its pending result; null for other arguments."""
     return _just(f, 1, count, names, lambda: f.call("unary", POINTER, [args.load(POINTER), op]))
 
 
 def _binary(f: Function, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit an operation on two operands, of which the first may be a Python number and the second then is the tensor."""
+    """Emit the operation `op` on the two operands at `args`. Return its pending result; null for other arguments.
+
+    One operand may be a Python number. If it is the first, the second must be a tensor.
+    """
 
     def call() -> Value:
         x, y = args.load(POINTER), args.at(1, POINTER).load(POINTER)
@@ -57,12 +62,15 @@ def _binary(f: Function, op: Value, args: Value, count: Value, names: Value) -> 
 
 
 def _ternary(f: Function, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit an operation on a tensor and two more operands."""
+    """Emit the operation `op` on a tensor and two more operands at `args`. Return its pending result; null for other arguments."""
     return _just(f, 3, count, names, lambda: f.call("applied", POINTER, [op, args.load(POINTER), args.at(1, POINTER), f.number(2)]))
 
 
 def _again(f: Function, name: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the replay of a recorded call with equal specs and arguments (`call.py`); null if there is no argument."""
+    """Emit the replay of a recorded call of the function `name` with equal specs and arguments (`call.py`). Return the result, or null.
+
+    `args` is the address of `count` positional arguments and of values for the keywords in the tuple `names`, or null.
+    """
     call = lambda: [f.call("called", POINTER, [args.load(POINTER), args.at(1, POINTER), count - 1, names, name])]  # noqa: E731
     return f.choose(count > 0, call, lambda: [f.nothing()])[0]
 

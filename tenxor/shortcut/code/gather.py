@@ -26,7 +26,11 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _fit(f: Function, kind: Type, extend: str) -> None:
-    """Emit `<dtype>_fit`: return whether all indices are in range for an axis; negative indices count from the end."""
+    """Emit `<dtype>_fit(start, count, between, size)`: return whether `count` indices are in range for an axis of `size` elements.
+
+    `kind` is the LLVM type of the indices, and `extend` the instruction that extends them to 64 bits ("zext" or "sext"). `between` is the
+    stride of the indices in bytes. Negative indices count from the end.
+    """
     start, count, between, size = f.arguments
 
     def one(k: Value) -> None:
@@ -39,7 +43,10 @@ def _fit(f: Function, kind: Type, extend: str) -> None:
 
 
 def _looked_at(f: Function) -> None:
-    """Emit `looked_at(key, program)`: return whether the indices in a tensor are in range; true for a pending one, checked by the gather.
+    """Emit `looked_at(key, program)`: return whether the indices in the tensor `key` are in range.
+
+    `program` is the address of the five words that describe the indices (`DTYPE` to `EXTENT`). The function returns true for a pending
+    tensor: the gather checks its indices.
     """
     key, program = f.arguments
     node = f.get(f.get(key, "Tensor.storage"), "Storage.node")
@@ -53,8 +60,8 @@ def _looked_at(f: Function) -> None:
 
 
 def _gathered(f: Function) -> None:
-    """Emit `gathered(x, parts, count)`: return `x[parts]`, a pending gather by the template recorded for such parts; decline without one,
-    or without an array.
+    """Emit `gathered(x, parts, count)`: return `x[parts]`, a pending gather by the template recorded for such parts; return null without
+    one, or without an array.
     """
     x, parts, count = f.arguments
     made = f.made(f.call("made_for", POINTER, [x, parts, count, f.nothing(), f.the("'__getitem__'")]))

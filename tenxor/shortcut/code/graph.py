@@ -42,7 +42,9 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _computed_whole(f: Function) -> None:
-    """Emit `computed_whole(root)`: compute a pending node by the kernels of a plan; return success. Python makes a missing launch record.
+    """Emit `computed_whole(root)`: compute a pending node with its graph by the kernels of a plan; return success.
+
+    Python makes a missing launch record.
     """
     (root,) = f.arguments
     recipe = f.get(root, "Node.recipe")
@@ -69,7 +71,9 @@ def _computed_whole(f: Function) -> None:
         (found,) = f.choose(found.equals(other), go_on, lambda found=found: [found])  # type: ignore[misc]
 
     def after_what_is_held() -> Value:
-        """Emit the computation of a node with readers outside the graph, then of the graph; decline where sums would add in another order.
+        """Emit the computation of a node with readers outside the graph, then of the graph.
+
+        The emitted function returns false where sums would add in another order.
         """
         node = f.hold(table(f, "walked", HELD_NODE).load(POINTER))
         have_all_in_order(f, root)
@@ -110,14 +114,17 @@ def _is_framed(f: Function) -> None:
 
 
 def ask_for_frame(f: Function, by_python: str, root: Value) -> None:
-    """Emit a call of the Python function `by_python`, which makes the launch record of a graph; decline if an error is set."""
+    """Emit a call of the Python function named `by_python`, which makes and stores the launch record of the graph of `root`.
+
+    The emitted function returns null or 0 if an error is set or the call raises one.
+    """
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # memory for a record may have run out
     f.ask_python(by_python, root)
 
 
 def _frame_for(f: Function) -> None:
-    """Emit `frame_for(frames, key)`: return the launch record of the graph walked last, borrowed; null if `frames` has none for its key and
-    no size-generic rule makes one. A new record is put into `frames`. No Python runs.
+    """Emit `frame_for(frames, key)`: return the launch record of the graph visited last (by `key_of_graph`), borrowed; null if `frames` has
+    none for its key and no size-generic rule makes one. A new record is put into `frames`. No Python runs.
     """
     frames, key = f.arguments
     (there,) = f.choose(count(f, NEW) > 0, lambda: [f.nothing()], lambda: [f.found_in(frames, key)])
@@ -131,8 +138,10 @@ def _frame_for(f: Function) -> None:
 
 
 def _of_this_kind(f: Function, frames: Value) -> tuple[Value, Value, Value]:
-    """Emit the making of a launch record for the graph walked last, by a size-generic rule of its signature; the function declines without
-    one. Return the rule, the record, which is held, and the plan with its kernels.
+    """Emit the making of a launch record for the graph visited last (by `key_of_graph`), by a size-generic rule of its signature.
+
+    Return the rule, the record, which is held (see `Function.hold`), and the plan with its kernels. `frames` is the table for the record,
+    which is part of the signature. The emitted function returns null or 0 if no rule holds.
     """
     f.require(f.call("find_kind_of_graph", I1, [frames]))
     results = f.local(array(I64, MOST_RESULTS))
@@ -182,8 +191,9 @@ def _run_graph(f: Function) -> None:
     first, much = program.at(3, I64), f.local(I64, f.number(0))
 
     def of_others(k: Value, then: Callable[[Value, Value], None]) -> None:
-        """Emit `then(node, role)` for a node with references from outside the graph, and its role in the launch record. The function
-        declines a donor without these references: Python lets the result overwrite its memory.
+        """Emit `then(node, role)` for the node of entry `k` of the launch record, if it has references from outside the graph.
+
+        For a donor without these references an early exit is taken: Python lets the result overwrite its memory.
         """
         here = first.at(k * LOOK, I64)
         node, what = table(f, "nodes").at(here.load(I64), POINTER).load(POINTER), f.word(here, 16)
@@ -237,7 +247,10 @@ def _store_next_time(f: Function, node: Value) -> None:
 
 
 def _run_step(f: Function) -> None:
-    """Emit `run_step(step)`: launch a kernel of a graph; false if memory runs out or the kernel finds an index out of range."""
+    """Emit `run_step(step)`: launch one kernel of a graph; `step` is its address in the launch record.
+
+    The function returns false if memory runs out or the kernel finds an index out of range.
+    """
     (step,) = f.arguments
     args, flag = f.local(array(I64, MOST)), f.local(I64, f.number(0))
     number, nbytes = f.word(step, 24), f.word(step, 32)
@@ -284,12 +297,15 @@ def _run_step(f: Function) -> None:
 
 
 def _meeting(f: Function, what: int) -> Value:
-    """Emit a load of a field of `threads.meeting`, the description of the worker threads."""
+    """Emit a load of a field of `threads.meeting`, the description of the worker threads; `what` is the index of its 64-bit word."""
     return f.define(POINTER, "load ptr, ptr @meeting").at(what, I64).load(I64)
 
 
 def have_helpers_for(f: Function, program: Value) -> None:
-    """Emit an exit that declines a launch record with a kernel for several threads, unless the workers are awake; Python wakes them."""
+    """Emit an early exit, returning null or 0, if a launch record has a kernel for several threads and the workers are not awake.
+
+    `program` is the address of the record. The fallback in Python wakes the workers.
+    """
     f.when(f.word(program, 16).differs(0), lambda: f.require(_helpers_are_awake(f)))
 
 
@@ -304,7 +320,7 @@ def _helpers_are_awake(f: Function) -> Value:
 
 
 def _block(f: Function, nbytes: Value) -> Value:
-    """Emit the allocation of a block, listed to be released when the graph is computed. Return its address as an integer."""
+    """Emit the allocation of a block, listed to be released when the graph is computed. Return the address of its data as an integer."""
     f.require(count(f, BLOCK) < LENT)
     block = f.call("lend", POINTER, [nbytes])
     f.refuse(f.is_null(block))

@@ -41,7 +41,9 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def element_wanted(f: Function, x: Value, key: Value) -> tuple[Value, Value]:
-    """Emit a test whether a key selects a single element of `x`. Return whether it does, and the offset of the element. Python may run."""
+    """Emit a test whether a key selects a single element of `x`. Return whether it does, and the offset of the element in the storage, in
+    elements. Python code may run.
+    """
     may_be = f.either(f.is_a(key, "int"), lambda: f.is_a(key, "tuple"))
     (place,) = f.choose(may_be, lambda: [f.call("place_of_element", I64, [x, key])], lambda: [f.number(0)])
     return place > 0, place - 1
@@ -74,7 +76,7 @@ def _place_of_element(f: Function) -> None:
 
 
 def _numbers_of(f: Function, x: Value) -> tuple[Value, Value, Value]:
-    """Emit loads of shape, strides and offset of a tensor; the function declines a tensor without strides."""
+    """Emit loads of shape, strides and offset of a tensor; the emitted function returns null or 0 for a tensor without strides."""
     spec, offset = asked(f, x, "spec"), asked(f, x, "offset")
     shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
     f.refuse(f.is_the(strides, "None"))
@@ -82,7 +84,10 @@ def _numbers_of(f: Function, x: Value) -> tuple[Value, Value, Value]:
 
 
 def wanted(f: Function, x: Value, key: Value) -> Wanted:
-    """Emit the evaluation of a basic key of `x` that selects a view. The function declines other keys, and keys out of range."""
+    """Emit the evaluation of a basic key of `x` that selects a view. Return a description of the view.
+
+    The emitted function returns null or 0 for other keys, and for keys out of range.
+    """
     found = f.local(array(I64, NUMBERS + 2))
     f.require(f.call("find_wanted", I1, [x, key, found]))
     ndim, offset = (found.at(NUMBERS + k, I64).load(I64) for k in range(2))
@@ -90,13 +95,13 @@ def wanted(f: Function, x: Value, key: Value) -> Wanted:
 
 
 def spec_in(f: Function, found: Wanted) -> Value:
-    """Emit the lookup of the spec of a view, which is held. Python may run."""
+    """Emit the lookup of the spec of a view, which is held (see `Function.hold`). Python may run."""
     return spec_with(f, found.dtype, found.ndim, found.numbers)
 
 
 def _wanted(f: Function) -> None:
     """Emit `find_wanted(x, key, found)`: evaluate a basic key of a tensor; store sizes, strides, axis count and offset of the view at
-    `found`.
+    `found`, and return true. Return false for other keys, and for keys that select an element.
     """
     x, key, numbers = f.arguments
     shape, strides, offset = _numbers_of(f, x)
@@ -227,7 +232,7 @@ def _is_basic(f: Function) -> None:
 
 
 def _item(f: Function) -> None:
-    """Emit `get_item(x, key)`: return `x[key]`, a view, or a new tensor for an element."""
+    """Emit `get_item(x, key)`: return `x[key]`, a view, or a new tensor for an element; null to leave the call to the fallback."""
     x, key = f.arguments
     f.require(f.is_a(x, "Tensor"))
     is_element, place = element_wanted(f, x, key)
@@ -242,7 +247,10 @@ def _item(f: Function) -> None:
 
 
 def _at_indices(f: Function, x: Value, key: Value) -> Value:
-    """Emit the selection by a mask or an array of indices: copied now if possible, otherwise a pending gather. Return it, or null."""
+    """Emit the selection `x[key]` by a mask or an array of indices: copied now if possible, otherwise a pending gather.
+
+    Return the new tensor, or null to leave the call to the fallback.
+    """
     one = f.local(POINTER, key)
     found = f.call("picked", POINTER, [x, key])
     declined = f.both(f.is_null(found), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
@@ -259,7 +267,7 @@ def _has(f: Function, key: Value, is_such: Callable[[Value], Value]) -> Value:
 
 
 def _at_several(f: Function, x: Value, key: Value) -> Value:
-    """Emit the selection by a tuple with arrays of indices. Return it, or null."""
+    """Emit the selection `x[key]` by a tuple with arrays of indices. Return the new tensor, or null to leave the call to the fallback."""
     with_slices = _has(f, key, lambda part: f.is_a(part, "slice") | f.is_the(part, "..."))
     alone = lambda: [f.call("gathered", POINTER, [x, f.at(key, ITEMS), f.word(key, SIZE)])]  # noqa: E731
     return f.choose(with_slices, lambda: [f.call("gathered_among_slices", POINTER, [x, key])], alone)[0]
@@ -298,7 +306,7 @@ def _among_slices(f: Function) -> None:
 
 
 def _item_at(f: Function) -> None:
-    """Emit `item_at(x, key)`: return the element that a key selects, as a Python number."""
+    """Emit `item_at(x, key)`: return the element that a key selects, as a Python number; null if the key selects no single element."""
     x, key = f.arguments
     f.require(f.is_a(x, "Tensor"))
     is_element, place = element_wanted(f, x, key)
@@ -311,7 +319,10 @@ def _item_at(f: Function) -> None:
 
 
 def _element(f: Function, x: Value, offset: Value) -> Value:
-    """Emit the creation of a new tensor of an element in memory; the function declines a pending one, or one with a tape node."""
+    """Emit the creation of a 0-d tensor of the element of `x` at `offset` in its storage. Return the new tensor.
+
+    The emitted function returns null or 0 if the storage is pending or has a tape node.
+    """
     held = list(f._held)
     storage, dtype = f.get(x, "Tensor.storage"), f.get(x, "Tensor.dtype")
     f.require(f.is_a(storage, "Storage"))

@@ -43,7 +43,9 @@ def _for_python(f: Function) -> None:
 
 
 def _key(f: Function) -> None:
-    """Emit `key_of_pieces(pieces, others, count)`: return the key of a call: keys of the further arguments, then specs of the operands."""
+    """Emit `key_of_pieces(pieces, others, count)`: return the key of a call, a tuple: the keys of the `count` further arguments at
+    `others`, then the specs of the tensors in the tuple `pieces`. Return null without a key.
+    """
     pieces, others, count = f.arguments
     size = f.word(pieces, SIZE)
     key = f.made(f.call("PyTuple_New", POINTER, [count + size]))
@@ -66,7 +68,10 @@ def _key(f: Function) -> None:
 
 
 def _joined(f: Function) -> None:
-    """Emit `joined(op, pieces, others, count)`: return a new tensor of the operands put together, as recorded or by a size-generic rule."""
+    """Emit `joined(op, pieces, others, count)`: return a new tensor of the operands put together, as recorded or by a size-generic rule.
+
+    `pieces` is a list, a tuple or one tensor. `others` is the address of the `count` further arguments, keyword values and keywords.
+    """
     op, given, others, count = f.arguments
 
     def alone() -> list[Value]:
@@ -120,8 +125,8 @@ def _joined(f: Function) -> None:
 
 
 def _by_rule(f: Function) -> None:
-    """Emit `joined_by_rule(spec, slot, op, key, pieces, others, count)`: make the template of a call by a size-generic rule and record it.
-    The returned reference is borrowed from the table.
+    """Emit `joined_by_rule(spec, slot, op, key, pieces, others, count)`: make the template of a call by a size-generic rule and record it
+    in the table at `slot` of `spec`, under `op` and `key`. The returned reference is borrowed from the table.
     """
     *place, pieces, others, count = f.arguments
     size = f.word(pieces, SIZE)
@@ -133,8 +138,9 @@ def _by_rule(f: Function) -> None:
 
 
 def _copy_box(f: Function) -> None:
-    """Emit `copy_box(source, to, box)`: copy a strided region of elements, described by the words of a `box` (`boxes.py`): three nested
-    loops over rows.
+    """Emit `copy_box(source, to, box)`: copy a strided region of elements between two addresses, and return true.
+
+    `box` is the address of the copy descriptor (`boxes.py`): three nested loops over rows.
     """
     source, to, box = f.arguments
     (n, between, apart), (m, nearer, closer), line = ([f.word(box, LOOPS + 24 * k + 8 * j) for j in range(3)] for k in range(3))
@@ -152,8 +158,9 @@ def _copy_box(f: Function) -> None:
 
 
 def _copy_line(f: Function) -> None:
-    """Emit `copy_line(source, to, count, between, apart, width)`: copy `count` rows of `width` bytes, `between` bytes apart in the source
-    and `apart` bytes apart in the result.
+    """Emit `copy_line(source, to, count, between, apart, width)`: copy `count` rows of `width` bytes, and return true.
+
+    The rows are `between` bytes apart at the address `source`, and `apart` bytes apart at the address `to`.
     """
     source, to, count, between, apart, width = f.arguments
     copied_by_width(f, width, lambda copy: f.each(count, lambda k: copy(to.at(k * apart, I8), source.at(k * between, I8))))

@@ -76,13 +76,14 @@ def find_kind(f: Function, name: Value, every: Value, count: Value, names: Value
     signature.
 
     `every` is the address of all `count` arguments, of which the last have the keywords in the tuple `names`, or null. Bit k of `which` is
-    set if derivatives follow argument k. The specs of all tensors must be resolved.
+    set if argument k is on the autograd tape. The specs of all tensors must be resolved.
     """
     return f.call("find_kind", I1, [name, every, count, names, which])
 
 
 def known_of_kind(f: Function) -> Value:
-    """Emit the lookup of the present signature in the table of `likewise.Kind`s. Return the entry, borrowed; decline on a miss."""
+    """Emit the lookup of the present signature in the table of `likewise.Kind`s. Return the entry, borrowed. On a miss the emitted function
+    returns null or 0."""
     found = f.call("known_of_kind", POINTER, [])
     f.refuse(f.is_null(found))
     return found
@@ -188,8 +189,8 @@ def _which(f: Function) -> None:
 
 
 def _numbered(f: Function, number: Value) -> Value:
-    """Emit the reference to a Python integer in the list of numbers; a missing integer is appended. The function declines if the list is
-    full.
+    """Emit the reference to a Python integer in the list of numbers; a missing integer is appended. The emitted function returns null or 0
+    if the list is full.
     """
     which = f.call("which_number", I64, [f.integer(number), f.constant(I1, True)])
     f.refuse(which < 0)
@@ -212,7 +213,7 @@ def _add_tensor(f: Function, x: Value) -> None:
 
 def _seen(f: Function) -> None:
     """Emit `add_seen(spec, storage)`: append a view of a storage to the signature, dtype, shape and strides of `spec`, and list the spec.
-    Decline where the spec has no strides, the storage has no node, or the node has another dtype.
+    Return false where the spec has no strides, the storage has no node, or the node has another dtype.
     """
     spec, storage = f.arguments
     f.refuse(f.is_null(spec))
@@ -243,7 +244,7 @@ def _integer(f: Function) -> None:
 
 
 def _argument(f: Function) -> None:
-    """Emit `add_argument(x)`: append an argument to the signature; a tensor adds only its tag. Decline for types without a place in a
+    """Emit `add_argument(x)`: append an argument to the signature; a tensor adds only its tag. Return false for types without a place in a
     signature.
     """
     (x,) = f.arguments
@@ -328,8 +329,8 @@ def _kind(f: Function) -> None:
 
 
 def _kind_of_graph(f: Function) -> None:
-    """Emit `find_kind_of_graph(frames)`: write the signature of the graph walked last (`walk.py`), node by node. The signature begins with
-    the address of `frames`, the table for the launch record of the graph.
+    """Emit `find_kind_of_graph(frames)`: write the signature of the graph visited last (by `key_of_graph`); false if it has none. The
+    signature begins with the address of `frames`, the table for the launch record of the graph.
     """
     (frames,) = f.arguments
     _begin(f, frames, count(f, NODE))
@@ -400,7 +401,7 @@ def _add_through(f: Function, recipe: Value, k: Value) -> None:
 
 
 def _add_form(f: Function, form: Value) -> None:
-    """Emit the append of a form: the layouts of its view chain; nothing for None. Layouts with offset tables are declined."""
+    """Emit the append of a form: the layouts of its view chain; nothing for None. Offset tables cause an early exit."""
     none = f.the("None")
     there_is = ~f.is_the(form, "None")
     first = f.choose(there_is, lambda: [f.get(form, "Form.layout")], lambda: [none])[0]
@@ -477,8 +478,8 @@ def _kind_of_write(f: Function) -> None:
 
 def _with_numbers(f: Function) -> None:
     """Emit `kind_with_numbers(name, args, names, more, which)`: return a pair, the signature of a call as bytes and a tuple of its numbers.
-    `args` has every argument; the last have the keywords `names`. `more` has further shapes. Bit k of `which` is set if derivatives follow
-    argument k.
+    `args` has every argument; the last have the keywords `names`. `more` has further shapes. Bit k of `which` is set if argument k is
+    on the tape.
     """
     name, args, names, more, which = f.arguments
     f.require(find_kind(f, name, f.at(args, ITEMS), f.word(args, SIZE), names, f.integer(which)))

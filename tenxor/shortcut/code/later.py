@@ -30,25 +30,29 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _is_much(f: Function, program: Value) -> Value:
-    """Emit a test whether a key is a mask of a large tensor."""
+    """Emit a test whether a key is a mask of a large tensor. `program` is the address of the copy descriptor of the selected rows."""
     return f.both(f.word(program, KIND).equals(MASK), lambda: f.word(program, COUNT) * f.word(program, WIDTH) >= LEAST)
 
 
 def may_wait(f: Function, program: Value, node: Value, mask: Value) -> Value:
     """Emit a test whether a mask selection may be deferred: it is large, neither buffer is externally shared, and no call is being
     recorded.
+
+    `program` is the address of the copy descriptor; `node` and `mask` are the nodes selected from and of the mask, in memory.
     """
     is_own = lambda: f.both(_is_unpinned(f, node), lambda: _is_unpinned(f, mask))  # noqa: E731
     return f.both(f.both(_is_much(f, program), lambda: is_eager(f)), is_own)
 
 
 def _is_unpinned(f: Function, node: Value) -> Value:
+    """Emit a test whether the buffer of a node in memory is not externally shared."""
     return f.is_the(f.get(f.get(node, "Node.buffer"), "Buffer.pins"), "0")
 
 
 def _selected_later(f: Function) -> None:
-    """Emit `selected_later(x, key, node, mask, frame, rows)`: return a new tensor of the rows that a mask selects, deferred. `rows` is the
-    template for their number.
+    """Emit `selected_later(x, key, node, mask, frame, rows)`: return a new tensor of the rows of `x` that the mask `key` selects, deferred.
+
+    `node` and `mask` are the nodes of `x` and `key`, `frame` is the copy descriptor, and `rows` the template for the number of rows.
     """
     x, key, node, mask, frame, rows = f.arguments
     waits = f.made(f.call("selected_node", POINTER, [x, key, node, mask, frame, f.get(rows, "Made.recipe")]))
@@ -57,8 +61,10 @@ def _selected_later(f: Function) -> None:
 
 
 def _selected_node(f: Function) -> None:
-    """Emit `selected_node(x, key, node, mask, frame, like)`: return a pending node of the rows of `node` that `mask` selects, both viewed
-    as the tensors `x` and `key` view them. It has the shape and dtype of the recipe `like`.
+    """Emit `selected_node(x, key, node, mask, frame, like)`: return a pending node of the rows of `node` that `mask` selects.
+
+    The tensors `x` and `key` give the views of these two nodes, and `frame` is the copy descriptor. The new node has the shape and dtype of
+    the recipe `like`.
     """
     x, key, node, mask, frame, like = f.arguments
     slots = [(x, "spec"), (x, "offset"), (key, "spec"), (key, "offset")]
@@ -106,8 +112,9 @@ def _finish_for_python(f: Function) -> None:
 
 
 def is_written_where(f: Function, x: Value, key: Value, value: Value, frame: Value) -> Value:
-    """Emit a test whether `x[key] = value` was done by the kernel that computes `value`, large and pending, under the mask
-    (`spreading.py`).
+    """Emit an attempt to do `x[key] = value` by one kernel that computes `value`, large and pending, under the mask (`spreading.py`).
+
+    Return whether it was done. `frame` is the copy descriptor of the selected rows.
     """
 
     def waits() -> Value:

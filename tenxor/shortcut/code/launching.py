@@ -20,8 +20,10 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _launch(f: Function) -> None:
-    """Emit `launch(frame, recipe, sources, offsets, out)`: run a kernel by its launch record on the sources of a recipe; `out` is the
-    buffer of the result.
+    """Emit `launch(frame, recipe, sources, offsets, out)`: run a kernel by the launch record `frame`; return true, or false on a failure.
+
+    The kernel reads `sources`, a tuple of nodes in memory and scalars, from `offsets` on. Element counts are taken from `recipe`, which is
+    null for a write. The result goes into the buffer `out`.
     """
     frame, recipe, sources, offsets, out = f.arguments
     program = f.at(frame, BYTES)
@@ -48,7 +50,10 @@ def _size_by(f: Function) -> None:
 
 
 def _argument(f: Function, row: Value, recipe: Value, sources: Value, offsets: Value, out: Value) -> Value:
-    """Emit the evaluation of one argument, given by a row of a launch record: an address, a scalar, a size or a literal."""
+    """Emit the evaluation of one kernel argument, a 64-bit word: an address, a scalar, a size or a literal.
+
+    `row` is the address of the argument in the launch record. `sources`, `offsets`, `recipe` (for sizes) and `out` are those of `launch`.
+    """
     kind, more = row.load(I64), f.word(row, 32)
 
     def source() -> Value:
@@ -75,7 +80,9 @@ def _argument(f: Function, row: Value, recipe: Value, sources: Value, offsets: V
 
 
 def number_as(f: Function, kind: Value, value: Value) -> Value:
-    """Emit the conversion of a Python number to the 64-bit word of a kernel argument of the given kind."""
+    """Emit the conversion of a Python number to the 64-bit word of a kernel argument of `kind` `FLOAT`, `IMAGINARY`, `SIGNED` or
+    `UNSIGNED`.
+    """
 
     def as_float() -> list[Value]:
         is_plain = f.both(f.is_a(value, "int"), lambda: f.is_small(value))
@@ -99,7 +106,9 @@ def number_as(f: Function, kind: Value, value: Value) -> Value:
 
 
 def without_the_lock(f: Function, do: Callable[[], object]) -> list[Value]:
-    """Emit the code of `do` with the GIL released around it. The code must not touch Python objects."""
+    """Emit the code of `do` with the GIL released around it, and return an empty list, for `choose`. The code must not touch Python
+    objects.
+    """
     state = f.call("PyEval_SaveThread", POINTER, [])
     do()
     f.call("PyEval_RestoreThread", VOID, [state])
@@ -107,7 +116,7 @@ def without_the_lock(f: Function, do: Callable[[], object]) -> list[Value]:
 
 
 def launch_it(f: Function, launch: str, releases: Value) -> None:
-    """Emit the call of a kernel. The GIL is released during the call if `releases` holds."""
+    """Emit the call of a kernel. `launch` is the text of the LLVM instruction. The GIL is released during the call if `releases` holds."""
 
     def with_it() -> list[Value]:
         f.do(launch)

@@ -38,7 +38,10 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def operand_at(f: Function, nodes: Value, starts: Value, which: Value, start: Value) -> Value:
-    """Emit the address `start` bytes behind the beginning of operand `which`, a tensor in memory, or the address of a number."""
+    """Emit an address in operand `which`, `start` bytes behind its beginning: a tensor in memory, or a number.
+
+    `nodes` is the tuple of the operands' nodes, None for a number, and `starts` the array of their byte offsets, or a number's address.
+    """
     node = f.item(nodes, which)
     (begin,) = f.choose(f.is_the(node, "None"), lambda: [f.nothing()], lambda: [address_of(f, f.get(node, "Node.buffer"))])
     return begin.at(starts.at(which, I64).load(I64) + start, I8)
@@ -57,17 +60,18 @@ def lying(f: Function, words: Sequence[int]) -> list[Value]:
 
 
 def result_at(f: Function, found: Value, which: int | Value) -> Value:
-    """Emit the address of the data of result `which`."""
+    """Emit the address of the data of tensor `which` in the tuple `found` of results."""
     node = f.get(f.get(f.item(found, which), "Tensor.storage"), "Storage.node")
     return address_of(f, f.get(node, "Node.buffer"))
 
 
 def read_operands(f: Function, x: Value, args: Value, given: Value, tensors: Value, number: Value | None = None) -> tuple[Value, Value]:
-    """Emit the collection of the operands: a tuple of the nodes of `x` and of the tensors among `args`, which is held, and an array of
-    their byte offsets. Nodes are computed.
+    """Emit the collection of the operands. Return a tuple of the nodes of `x` and of the tensors among the `given` arguments at `args`,
+    which is held (see `Function.hold`), and an array of their byte offsets.
 
-    If `number` is a dtype, the only number among the arguments is written to a local in that dtype. Its address then stands last in the
-    array, with None for its node. The function declines tensors with a tape node, and storages without a node.
+    The nodes are computed. `tensors` is the number of these tensors. If `number` is a dtype, the only number among the arguments is written
+    to a local in that dtype. Its address then stands last in the array, with None for its node. The emitted function returns null or 0 for
+    tensors with a tape node, and storages without a node.
     """
     f.require(tensors < HELD)
     is_read = f.constant(I1, False) if number is None else ~f.is_the(number, "None")
@@ -105,7 +109,10 @@ def read_operands(f: Function, x: Value, args: Value, given: Value, tensors: Val
 
 
 def _read_number(f: Function, argument: Value, dtype: Value, place: Value) -> None:
-    """Emit the store of a Python float or integer in a dtype; decline an integer that would be rounded, and a float for int64."""
+    """Emit the store of a Python float or integer at the address `place`, in a dtype.
+
+    The emitted function returns null or 0 for an integer that would be rounded, and for a float with int64.
+    """
 
     def of_float() -> None:
         x = f.at(argument, VALUE).load(DOUBLE)
@@ -140,7 +147,7 @@ def given_back(f: Function, made: Value, found: Value) -> Value:
 
 def _made_in_place(f: Function) -> None:
     """Emit `made_in_place(x, args, given, tensors, made)`: return the result of a recorded call, computed by the program of its template;
-    decline where the program fails.
+    return null where the program fails.
     """
     x, args, given, tensors, made = f.arguments
     program = f.at(f.get(made, "Made.loop"), BYTES)
@@ -174,12 +181,18 @@ def _made_in_place(f: Function) -> None:
 
 
 def _call_in_place(f: Function) -> None:
-    """Emit the program that runs a C loop on operands and results; it returns whether the loop succeeded."""
+    """Emit `call_loop(program, nodes, starts, found)`: run a C loop on operands and results, without scratch memory; return success.
+
+    `nodes` and `starts` are the operands' nodes and byte offsets, and `found` is the tuple of result tensors.
+    """
     f.give(f.call("call_loop_apart", I1, [*f.arguments, f.nothing()]))
 
 
 def _call_wider(f: Function) -> None:
-    """Emit the program that runs a C loop in double precision for data in single precision, converted to and from scratch memory."""
+    """Emit `call_wider(program, nodes, starts, found)`: run a C loop in double precision on data in single precision; return success.
+
+    The operands (`nodes`, byte offsets `starts`) are converted into scratch memory, and the results from there into the tensors `found`.
+    """
     program, nodes, starts, found = f.arguments
     size, operands, results, at_program = (f.word(program, 8 * k) for k in range(1, 5))
     memory = f.made(f.call("PyBytes_FromStringAndSize", POINTER, [f.nothing(), size]))
@@ -209,8 +222,9 @@ def _call_wider(f: Function) -> None:
 
 
 def _convert(f: Function, before: Type, after: Type) -> None:
-    """Emit `widen(start, to, count)` or `narrow`: copy floats in another precision, in ascending order, so the source may stand further on
-    in the memory of the result.
+    """Emit `widen(start, to, count)` or `narrow`: copy `count` floats of type `before`, at `start`, to floats of type `after`, at `to`.
+
+    They are copied in ascending order, so the source may stand further on in the memory of the result.
     """
     start, to, count = f.arguments
 
@@ -225,10 +239,12 @@ def _convert(f: Function, before: Type, after: Type) -> None:
 
 
 def _call_loop(f: Function) -> None:
-    """Emit `call_loop_apart(program, nodes, starts, found, apart)`: run a C loop of NumPy on operands, results and scratch memory, as the
-    program says; return success.
+    """Emit `call_loop_apart(program, nodes, starts, found, apart)`: run a C loop of NumPy as the program says; return success.
 
-    The function declines a non-finite operand if it must be finite, an error of the loop, and a result with the NaN of a failure.
+    `nodes` and `starts` are the operands' nodes and byte offsets, `found` is the tuple of result tensors, and `apart` the address of
+    scratch memory, or null.
+
+    The function returns false for a non-finite operand if it must be finite, an error of the loop, and a result with the NaN of a failure.
     """
     program, nodes, starts, found, memory = f.arguments
     words = [f.word(program, 8 * k) for k in range(1, HEAD)]

@@ -62,22 +62,29 @@ _SAID: dict[str, Callable[[Function, Value], Value]] = {
 
 
 def _unary(op: str) -> Callable[[Function], Value]:
+    """Return the emitter of the fast path of a unary operation, given the operation's name."""
     return lambda f: f.call("unary", POINTER, [f.arguments[0], f.the(f"op {op}")])
 
 
 def _binary(op: str, comes_last: bool = False) -> Callable[[Function], Value]:
+    """Return the emitter of the fast path of a binary operator. If `comes_last`, the tensor is the second operand, as in `__radd__`."""
     return lambda f: _of_two(f, op, f.arguments[0], f.arguments[1], f.constant(I1, comes_last))
 
 
 def _of_two(f: Function, op: str, x: Value, y: Value, last: Value) -> Value:
-    """Emit a binary operation on the tensor `x` and `y`, a tensor or a number. With `last`, `y` is the first operand."""
+    """Emit a binary operation on the tensor `x` and `y`, a tensor or a number. With `last`, `y` is the first operand.
+
+    Return the result, or null to leave the call to the fallback.
+    """
     point = of_points(f, op, x, y, last)
     others = lambda: [f.call("binary", POINTER, [x, y, f.the(f"op {op}"), last])]  # noqa: E731
     return f.choose(f.is_null(point), others, lambda: [point])[0]
 
 
 def _binary_named(op: str) -> Callable[[Function], Value]:
-    """Return the fast path of a binary operation as a method, like `x.add(y)`. The fast path declines an argument given by name."""
+    """Return the emitter of the fast path of a binary operation as a method, like `x.add(y)`. It leaves an argument given by name to the
+    fallback.
+    """
 
     def short(f: Function) -> Value:
         x, args, count, names = f.arguments
@@ -89,6 +96,7 @@ def _binary_named(op: str) -> Callable[[Function], Value]:
 
 
 def _in_place(op: str) -> Callable[[Function], Value]:
+    """Return the emitter of the fast path of an in-place operator, given the operation's name."""
     def short(f: Function) -> Value:
         x, y = f.arguments[:2]
         return f.call("in_place", POINTER, [x, y, f.the(f"op {op}"), of_points(f, op, x, y, f.constant(I1, False))])
@@ -97,11 +105,12 @@ def _in_place(op: str) -> Callable[[Function], Value]:
 
 
 def _plain(function: str) -> Callable[[Function], Value]:
+    """Return the emitter of the fast path of a method without arguments: a call of the emitted function `function` with the tensor."""
     return lambda f: f.call(function, POINTER, f.arguments[:1])
 
 
 def _called(name: str, kind: Kind) -> Callable[[Function], Value]:
-    """Return the fast path of a method that replays a recorded call, looked up by tensor specs and arguments."""
+    """Return the emitter of the fast path of the method `name`, called as `kind` says, which replays a recorded call."""
 
     def short(f: Function) -> Value:
         if kind is Kind.ANY:
@@ -130,12 +139,14 @@ def _power(f: Function) -> Value:
 
 
 def _copied(name: str) -> Callable[[Function], Value]:
-    """Return the fast path of `copy` or `clone`: a new tensor with the same immutable node, or else a recorded call."""
+    """Return the emitter of the fast path of `copy` or `clone`: a new tensor with the same immutable node, or else a recorded call."""
     return lambda f: _copied_or(f, lambda: [_called(name, Kind.NOTHING)(f)])[0]
 
 
 def _as_dtype(name: str) -> Callable[[Function], Value]:
-    """Return the fast path of `astype` or `to`: for the tensor's own dtype a new tensor with the same node, or else a recorded call."""
+    """Return the emitter of the fast path of `astype` or `to`: for the tensor's own dtype a new tensor with the same node, or else a
+    recorded call.
+    """
 
     def short(f: Function) -> Value:
         x, args, count, names = f.arguments
@@ -148,13 +159,17 @@ def _as_dtype(name: str) -> Callable[[Function], Value]:
 
 
 def _copied_or(f: Function, again: Callable[[], list[Value]]) -> list[Value]:
+    """Emit a copy of the first argument, a tensor, that shares its node, or else the code of `again`. Return the result, or null, in a
+    list.
+    """
     found = f.call("copied", POINTER, f.arguments[:1])
     declined = f.both(f.is_null(found), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
     return f.choose(declined, again, lambda: [found])
 
 
 def _of_slot(name: str, find: Callable[[Function, Value], Value]) -> Callable[[Function], Value]:
-    """Return the fast path of an attribute, computed by `find` from a slot of the tensor. The fast path declines while the slot is unset.
+    """Return the emitter of the fast path of an attribute, computed by `find` from the slot `name` of the tensor. While the slot is unset,
+    the attribute is left to the fallback.
     """
 
     def short(f: Function) -> Value:
@@ -165,7 +180,7 @@ def _of_slot(name: str, find: Callable[[Function, Value], Value]) -> Callable[[F
 
 
 def _with_two(function: str) -> Callable[[Function], Value]:
-    """Return the fast path of a method with two arguments besides the tensor: a call of the emitted function called `function`."""
+    """Return the emitter of the fast path of a method with two arguments besides the tensor: a call of the emitted function `function`."""
 
     def short(f: Function) -> Value:
         x, args, count = f.arguments
@@ -215,6 +230,7 @@ def _filled(f: Function) -> Value:
 
 
 def _instead(f: Function, found: Value, x: Value) -> Value:
+    """Emit the release of `found`. Return `x`, with a new reference."""
     f.drop(found)
     return f.own(x)
 
@@ -282,7 +298,7 @@ _OWN: dict[str, Callable[[Function], Value]] = {
 
 
 def _short(method: Method) -> Callable[[Function], Value]:
-    """Return the emitter of a method's fast path. The emitter maps the emitted function to the result value, null if the path declines."""
+    """Return the emitter of a method's fast path. It takes the function being emitted and returns the result, null for the fallback."""
     if method.in_place:
         return _in_place(method.in_place)
     if method.op and method.kind is Kind.ANY:
@@ -329,7 +345,7 @@ def module(objects: Objects, made: Module) -> Module:
 
 
 def _method(f: Function, method: Method) -> None:
-    """Emit the entry of a method: the fast path, then, if it declines, a call of the fallback in Python."""
+    """Emit the entry of a method: the fast path, then, if it gives null, a call of the fallback in Python."""
     found = _short(method)(f)
     f.when_giving(~f.is_null(found), lambda: found)
     own, null = f.the(f"own {method.name}"), f.nothing()

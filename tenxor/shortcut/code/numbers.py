@@ -35,7 +35,8 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def of_points(f: Function, op: str, x: Value, y: Value, last: Value) -> Value:
-    """Emit an operation on `x`, if its storage is a known scalar, and `y`. Null if the operands or the operation are not covered.
+    """Emit the operation called `op` on `x`, if its storage is a known scalar, and `y`. Return the new tensor, or null if the operands or
+    the operation are not covered.
 
     With `last`, `y` is the first operand.
     """
@@ -53,7 +54,7 @@ def of_points(f: Function, op: str, x: Value, y: Value, last: Value) -> Value:
 
 
 def element(f: Function, number: Value, spec: Value) -> Value:
-    """Emit a new tensor of one known scalar. The reference `number` is consumed."""
+    """Emit a new tensor of one known scalar, the Python number `number`, whose reference is consumed. Return the tensor, not held."""
     dtype = f.get(spec, "Spec.dtype")
     made = f.new("Element", _number=number, _dtype=f.own(dtype))
     found = f.new("Tensor", storage=made, spec=f.own(spec), dtype=f.own(dtype), offset=f.own(f.the("0")))
@@ -71,7 +72,8 @@ def _of_points(f: Function, op: str) -> None:
     f.require(is_eager(f))
 
     def number_of(t: Value, dtype: str, kind: str) -> Value:
-        """Return the known scalar of a 0-d tensor, borrowed; decline unless it has this dtype and Python type."""
+        """Return the known scalar of the 0-d tensor `t`, borrowed. Unless it has this dtype and Python type `kind`, an early exit is taken.
+        """
         f.require(f.is_the(f.get(t, "Tensor.spec"), f"point {dtype}"))
         element = f.get(t, "Tensor.storage")
         f.require(f.is_a(element, "Element"))
@@ -119,7 +121,8 @@ def _of_points(f: Function, op: str) -> None:
 
 
 def _exact(f: Function, number: Value) -> Value:
-    """Emit the value of a Python integer with an exact float64 representation. The code declines other integers."""
+    """Emit the value of a Python integer with an exact float64 representation. The emitted function returns null or 0 for other integers.
+    """
     value, fits = f.bounded(number)
     f.require(f.both(fits, lambda: f.both(value <= EXACT, lambda: value >= -EXACT)))
     return value
@@ -140,16 +143,17 @@ def _of_numbers(f: Function) -> None:
 
 
 def _is_one(f: Function, spec: Value) -> None:
-    """Emit code to decline unless tensors of a spec have one element. A broadcast scalar has more, or no element."""
+    """Emit an early exit, returning null or 0, unless tensors of `spec` have one element. A broadcast scalar has more, or no element."""
     f.require(f.get(spec, "Spec.size").equals(f.the("1")))
 
 
 def _truth(f: Function, holds: Value, spec: Value) -> Value:
+    """Emit a new boolean tensor of this spec, with the truth value of `holds`. Return the tensor, not held."""
     return element(f, f.holding(f.truth(holds)), spec)
 
 
 def _of_floats(f: Function, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
-    """Emit an operation on two floats: a new tensor of this spec, or null if the operation is not covered."""
+    """Emit the operation `op` on two Python floats, `numbers`: a new tensor of this spec, or null if the operation is not covered."""
     a, b = (f.call("PyFloat_AsDouble", DOUBLE, [x]) for x in numbers)
     for name in (*_OF_FLOATS, *_COMPARED):
         f.when_giving(f.is_the(op, f"op {name}"), lambda name=name: _float(f, name, a, b, spec, spec))  # type: ignore[misc]
@@ -157,7 +161,7 @@ def _of_floats(f: Function, op: Value, numbers: Sequence[Value], spec: Value) ->
 
 
 def _float(f: Function, name: str, a: Value, b: Value, spec: Value, of_truth: Value) -> Value:
-    """Emit the operation called `name` on two doubles: a new tensor of spec `spec`, or of spec `of_truth` for a comparison."""
+    """Emit the operation called `name` on two doubles `a` and `b`: a new tensor of spec `spec`, or of spec `of_truth` for a comparison."""
     if name in _COMPARED:
         return _truth(f, a.compare(_COMPARED[name][0], b), of_truth)
     number = f.made(f.call("PyFloat_FromDouble", POINTER, [f.binary(_OF_FLOATS[name], a, b)]))
@@ -165,7 +169,7 @@ def _float(f: Function, name: str, a: Value, b: Value, spec: Value, of_truth: Va
 
 
 def _of_integers(f: Function, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
-    """Emit an operation on two Python integers: a new tensor of this spec, or null if the operation is not covered."""
+    """Emit the operation `op` on two Python integers, `numbers`: a new tensor of this spec, or null if the operation is not covered."""
     one, other = numbers
     for name in (*_OF_INTEGERS, *_COMPARED):
         f.when_giving(f.is_the(op, f"op {name}"), lambda name=name: _integer(f, name, one, other, spec, spec))  # type: ignore[misc]
@@ -175,7 +179,7 @@ def _of_integers(f: Function, op: Value, numbers: Sequence[Value], spec: Value) 
 def _integer(f: Function, name: str, one: Value, other: Value, spec: Value, of_truth: Value) -> Value:
     """Emit the operation called `name` on two Python integers: a new tensor of spec `spec`, or of spec `of_truth` for a comparison.
 
-    The code declines if an operand or the result does not fit in 64 bits.
+    The emitted function returns null or 0 if an operand or the result does not fit in 64 bits.
     """
     (a, fits), (b, fits_too) = (f.bounded(x) for x in (one, other))
     f.require(fits & fits_too)
@@ -214,7 +218,7 @@ def _of_number(f: Function) -> None:
 def _number_in_memory(f: Function) -> None:
     """Emit `number_in_memory(node, spec, offset)`: return the element at an offset of a node in memory, as a Python number.
 
-    The function declines a pending node, and a node with a tape node.
+    The function returns null for a pending node, and a node with a tape node.
     """
     node, spec, offset = f.arguments
     buffer = f.get(node, "Node.buffer")

@@ -36,7 +36,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _is_odd(f: Function, kind: Type) -> None:
-    """Emit `is_odd_TYPE(start, count)`: return whether some contiguous floats contain NaN or a negative zero."""
+    """Emit `is_odd_TYPE(start, count)`: return whether NaN or a negative zero is among `count` contiguous floats at `start`."""
     start, count = f.arguments
 
     def odd_at(k: Value, lanes: int) -> Value:
@@ -51,10 +51,10 @@ def _is_odd(f: Function, kind: Type) -> None:
 
 
 def _sort(f: Function) -> None:
-    """Emit `sort_rows`: copy rows to the result, and sort each there.
+    """Emit `sort_rows(program, nodes, starts, found)`: copy rows to the result, and sort each there; return true.
 
-    Rows with NaN or a negative zero need the stable function of NumPy if the program keeps their bits; otherwise the function declines
-    them.
+    `nodes` and `starts` are the operand's node and byte offset, and `found` is the tuple with the result tensor. Rows with NaN or a
+    negative zero need the stable function of NumPy if the program keeps their bits; otherwise the function returns false for them.
     """
     program, nodes, starts, found = f.arguments
     stable, quick, rows, n, item, looked_at, keeps = (f.word(program, 8 * k) for k in range(1, 8))
@@ -69,7 +69,11 @@ def _sort(f: Function) -> None:
 
 
 def _sort_places(f: Function) -> None:
-    """Emit `sort_places`: sort the positions of the elements of each row (argsort). Rows that are not contiguous are copied first."""
+    """Emit `sort_places(program, nodes, starts, found)`: write the positions that sort each row (argsort) into the result; return true.
+
+    `nodes` and `starts` are the operand's node and byte offset, and `found` is the tuple with the result tensor. Rows that are not
+    contiguous are copied first.
+    """
     program, nodes, starts, found = f.arguments
     stable, rows, n, item, is_direct = (f.word(program, 8 * k) for k in range(1, 6))
     box, to = f.at(program, 6 * 8), result_at(f, found, 0)
@@ -95,7 +99,10 @@ def _sort_places(f: Function) -> None:
 
 
 def _sort_by_keys(f: Function) -> None:
-    """Emit `sort_by_keys`: sort positions by several keys in turn (lexsort)."""
+    """Emit `sort_by_keys(program, nodes, starts, found)`: write positions sorted by several keys in turn (lexsort); return true.
+
+    `nodes` and `starts` are the keys' nodes and byte offsets, and `found` is the tuple with the result tensor.
+    """
     program, nodes, starts, found = f.arguments
     keys, n = f.word(program, 8), f.word(program, 16)
     to = result_at(f, found, 0)
@@ -110,25 +117,32 @@ def _sort_by_keys(f: Function) -> None:
 
 
 def _copy(f: Function, nodes: Value, starts: Value, box: Value, to: Value) -> None:
-    """Emit the copy of an operand's elements, as described by a box (`boxes.py`)."""
+    """Emit the copy of an operand's elements to the address `to`. `box` is the address of the copy descriptor (`boxes.py`), and `nodes` and
+    `starts` are the operands' nodes and byte offsets.
+    """
     f.call("copy_box", I1, [operand_at(f, nodes, starts, f.word(box, PIECE), f.word(box, FROM)), to, box])
 
 
 def _call(f: Function, function: Value, given: Sequence[Value]) -> None:
-    """Emit a call of a sorting function of NumPy, with null for the array. The code declines if the function runs out of memory."""
+    """Emit a call of a sorting function of NumPy with the arguments `given`, and null for the array object.
+
+    The emitted function returns null or 0 if the call runs out of memory.
+    """
     arguments = ", ".join([*map(repr, given), "ptr null"])
     f.require(f.define(I32, f"call i32 {function.text}({arguments})").equals(0))
 
 
 def _name_of_best(dtype: DType, largest: bool) -> str:
+    """Return the name of the emitted function that finds the largest, or smallest, elements of a row."""
     return f"{'largest' if largest else 'smallest'}_{dtype}"
 
 
 def _best(f: Function, dtype: DType, largest: bool) -> None:
-    """Emit `largest_DTYPE` or `smallest_DTYPE`: write the `count` extreme elements of a row, in order, and their positions.
+    """Emit `largest_DTYPE(row, size, between, values, places, count, most)` or `smallest_DTYPE`: write the `count` extreme elements of a
+    row of `size` elements to `values`, the most extreme first, and their positions to `places`.
 
-    Each element is inserted among the best so far. Elements no better than the last of the best are skipped, several at a time. The
-    function declines after more than `most` moves.
+    `between` is the stride of the row in bytes. Each element is inserted among the best so far. Elements no better than the last of the
+    best are skipped, several at a time. The function returns false after more than `most` moves.
     """
     row, size, between, values, places, count, most = f.arguments
     kind, moved = KINDS[dtype.name], f.local(I64, f.number(0))
@@ -139,7 +153,7 @@ def _best(f: Function, dtype: DType, largest: bool) -> None:
         return found & ~(y if largest else x).is_nan() if dtype.is_float else found
 
     def put(x: Value, k: Value, last: Value) -> None:
-        """Insert an element among the first `last` elements."""
+        """Emit the insertion of `x`, element `k` of the row, among the first `last` of the best elements."""
         at = f.local(I64, last)
         is_before = lambda: is_better(x, values.at(at.load(I64) - 1, kind).load(kind))  # noqa: E731
 
@@ -178,7 +192,11 @@ def _best(f: Function, dtype: DType, largest: bool) -> None:
 
 
 def _best_of_any(f: Function) -> None:
-    """Emit `best_of_rows`, which runs a program for the extreme elements of each row (topk)."""
+    """Emit `best_of_rows(program, nodes, starts, found)`: write the extreme elements of each row and their positions (topk); return
+    success.
+
+    `nodes` and `starts` are the operand's node and byte offset, and `found` is the tuple of the two result tensors.
+    """
     program, nodes, starts, found = f.arguments
     number, largest, which, start, rows, step, n, between, count, most = (f.word(program, 8 * k) for k in range(1, 11))
     first, values, places = operand_at(f, nodes, starts, which, start), result_at(f, found, 0), result_at(f, found, 1)

@@ -37,6 +37,8 @@ def _past_of(f: Function) -> None:
 def _known(f: Function) -> None:
     """Emit `known_pasts(args)`: return the tape nodes that lead to a list of nodes, in no order, with serial numbers from `first` on.
 
+    `args` is an array of this list and the Python integer `first`.
+
     The result is a tuple: the list of tape nodes; a dictionary from a tape node to its node, where the derivative reads the node's value;
     whether the walk met older tape nodes.
     """
@@ -76,11 +78,11 @@ def _known(f: Function) -> None:
 
 
 def _outlined(f: Function) -> None:
-    """Emit `outline_of_pasts(args)`: return the signature of a tape segment as bytes, the new inputs of the segment, and its outer tape
-    nodes.
+    """Emit `outline_of_pasts(args)`: return a tuple: the signature of a tape segment as bytes, a list of the new inputs of the segment, and
+    a list of its outer tape nodes.
 
-    `args` are the segment, the tape nodes that matter for the derivative, the tape nodes asked about, the nodes with values read by a
-    derivative, and the inputs so far. Outer tape nodes are outside of the segment, which reads them.
+    The array `args` holds the segment, the tape nodes that matter for the derivative, the tape nodes asked about, the nodes with values
+    read by a derivative, and the inputs so far. Outer tape nodes are outside of the segment, which reads them.
     """
     (args,) = f.arguments
     stretch, depends, asked, nodes, before = (args.at(k, POINTER).load(POINTER) for k in range(5))
@@ -139,7 +141,7 @@ def _outlined(f: Function) -> None:
 
 
 def _contains(f: Function, those: Value, x: Value) -> Value:
-    """Emit 1 if an object is in a set, else 0. The code declines on an error."""
+    """Emit a 64-bit 1 if the object `x` is in the set `those`, else 0. The emitted function returns null or 0 on an error."""
     found = f.call("PySet_Contains", I32, [those, x])
     f.require(found >= 0)
     return found.cast("sext", I64)

@@ -58,9 +58,11 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _at_indices(f: Function, kind: Type, extend: str) -> None:
-    """Emit `at_DTYPE(...)`: write the row offsets for indices of a dtype, and return the number of rows; 0 if an index is out of range.
+    """Emit `at_DTYPE(start, count, between, size, step, places)`: write the byte offset of the row for each of `count` indices to `places`.
 
-    Contiguous indices are checked `ABREAST` at a time.
+    The function returns `count`, or 0 if an index is out of range for `size` rows. The indices are `between` bytes apart, the rows `step`
+    bytes. `kind` is the LLVM type of the indices, and `extend` the instruction that extends them to 64 bits. Contiguous indices are checked
+    `ABREAST` at a time.
     """
     start, count, between, size, step, places = f.arguments
     is_row, sizes, steps = between.equals(alignment(kind)), size.splat(ABREAST), step.splat(ABREAST)
@@ -86,9 +88,10 @@ def _at_indices(f: Function, kind: Type, extend: str) -> None:
 
 
 def _at_list(f: Function) -> None:
-    """Emit `at_list(key, size, step, places)`: write the row offsets for a list of Python integers, and return the number of rows.
+    """Emit `at_list(key, size, step, places)`: write the byte offset of the row for each integer in the list `key` to `places`.
 
-    The function returns 0 if an index is out of range or an item is not an integer.
+    There are `size` rows, `step` bytes apart. The function returns the number of indices. It returns 0 if an index is out of range or an
+    item is not an integer.
     """
     key, size, step, places = f.arguments
     count = f.length(key)
@@ -105,7 +108,9 @@ def _at_list(f: Function) -> None:
 
 
 def _place(f: Function, index: Value, k: Value, size: Value, step: Value, places: Value) -> None:
-    """Emit code that writes the offset of row `index` to `places[k]`. Negative indices count from the end. Out of range the code declines.
+    """Emit code that writes the byte offset of row `index` to `places[k]`, for `size` rows that are `step` bytes apart.
+
+    Negative indices count from the end. The emitted function returns null or 0 for an index out of range.
     """
     index = f.selected(index < 0, index + size, index)
     f.require(f.both(index >= 0, lambda: index < size))
@@ -124,9 +129,9 @@ def _selected(f: Function) -> None:
 
 
 def _words_of_mask(f: Function, mask: Value, count: Value, begin: Value, each: Callable[[Value, Value, Value], Value]) -> Value:
-    """Emit a loop over a mask in words of 64 elements, and return the last result of `each`, which starts with `begin`.
+    """Emit a loop over a mask of `count` bytes at the address `mask`, in words of 64 elements. Return the last result of `each`.
 
-    `each` is called with the number of a word, its bits and the result so far.
+    The first result so far is `begin`. `each` is called with the number of a word, its bits and the result so far.
     """
     wholes = count.shifted_right(6)
     found = f.fold(
@@ -145,7 +150,8 @@ def _count_selected(f: Function) -> None:
 def _select(f: Function) -> None:
     """Emit `select_rows(key, node, frame, places)`: return the number of rows that a key selects; 0 if an index is out of range.
 
-    For indices the function writes the row offsets to `places`. `node` holds the elements of a key that is a tensor.
+    `frame` is the copy descriptor. For indices the function writes the byte offsets of the rows to the address `places`. `node` holds the
+    elements of a key that is a tensor.
     """
     key, node, frame, places = f.arguments
     program = f.at(frame, BYTES)
@@ -160,7 +166,8 @@ def _select(f: Function) -> None:
 
 
 def _start_of_key(f: Function, key: Value, node: Value, program: Value) -> Value:
-    """Emit the address of the first element of a key."""
+    """Emit the address of the first element of a key, a tensor with the evaluated `node`. `program` is the address of the copy descriptor.
+    """
     offset = f.integer(f.get(key, "Tensor.offset")) * f.word(program, KEY_ITEM)
     return address_of(f, f.get(node, "Node.buffer")).at(offset, I8)
 
@@ -169,10 +176,12 @@ def _start_of_key(f: Function, key: Value, node: Value, program: Value) -> Value
 
 
 def _read(far: Value, near: Value) -> tuple[Value, Value]:
+    """Return (written, read) for a copy from the tensor's row at `far` to the packed row at `near`."""
     return near, far
 
 
 def _write(far: Value, near: Value) -> tuple[Value, Value]:
+    """Return (written, read) for a copy to the tensor's row at `far` from the packed row at `near`."""
     return far, near
 
 
@@ -197,7 +206,12 @@ def copied_by_width(f: Function, width: Value, loop: Callable[[Callable[[Value, 
 
 
 def _move(f: Function, name: str, towards: Towards) -> None:
-    """Emit `read_rows` or `write_rows`: copy the rows selected by a mask, or without a mask (null) the rows at the offsets in `places`."""
+    """Emit `NAME_rows(near, start, places, mask, frame, count, along)`: copy the rows selected by a mask, or, if `mask` is null, the
+    `count` rows at the byte offsets in `places`.
+
+    NAME is "read" or "write": `read_rows` copies from the tensor at `start` to the rows at `near`, which are `along` bytes apart, and
+    `write_rows` back. `towards` orders the two addresses accordingly. `frame` is the copy descriptor.
+    """
     near, start, places, mask, frame, count, along = f.arguments
     program = f.at(frame, BYTES)
     step, width = f.word(program, STEP), f.word(program, WIDTH)
@@ -221,7 +235,10 @@ def _move(f: Function, name: str, towards: Towards) -> None:
 
 
 def _add(f: Function) -> None:
-    """Emit `add_rows(...)`: add rows to the rows at the offsets in `places`, in order, so repeated rows accumulate. Float64 or int64 only.
+    """Emit `add_rows(near, start, places, mask, frame, count, along, dtype)`: add the `count` rows at `near`, `along` bytes apart, to the
+    rows of the tensor at `start` with the byte offsets in `places`.
+
+    Rows are added in order, so repeated rows accumulate. `mask` must be null, and `dtype` float64 or int64; otherwise return false.
     """
     near, start, places, mask, frame, count, along, dtype = f.arguments
     f.require(f.is_null(mask))
@@ -241,7 +258,11 @@ def _add(f: Function) -> None:
 
 
 def _move_some(f: Function, towards: Towards) -> None:
-    """Emit `read_selected` or `write_selected`: copy the rows, out of 64, with a set bit. At least one bit must be set."""
+    """Emit `read_selected(near, start, step, width, along, bits)` or `write_selected`: copy the rows, out of 64, with a set bit in `bits`.
+
+    The 64 rows at `start` have `width` bytes and are `step` bytes apart; the packed rows at `near` are `along` bytes apart. At least one
+    bit must be set. `towards` orders the addresses for a read from, or a write to, the rows at `start`.
+    """
     near, start, step, width, along, bits = f.arguments
 
     def in_runs() -> Value:
@@ -274,7 +295,7 @@ def _move_some(f: Function, towards: Towards) -> None:
 
 
 def _of_rows(f: Function) -> None:
-    """Emit `of_rows(made, count)`: return the result template of `count` rows, as a new reference.
+    """Emit `of_rows(made, count)`: return the result template of `count` rows, as a new reference. `made` is the template of the selection.
 
     For indices it is `made` itself. For a mask it is cached by the number of rows; on a miss the fallback in Python builds templates of
     many rows.
@@ -298,7 +319,7 @@ def _of_rows(f: Function) -> None:
 
 
 def _rows_anew(f: Function) -> None:
-    """Emit `rows_anew(rest, number)`: cache the result template of `number` rows of the spec `rest`. Decline if they are too many."""
+    """Emit `rows_anew(rest, number)`: cache the result template of `number` rows of the spec `rest`. Return false if they are too many."""
     rest, number = f.arguments
     count, ndim, numbers = f.integer(number), f.word(f.get(rest, "Spec.shape"), SIZE), no_numbers(f)
     f.require(ndim < MOST_AXES)
@@ -317,9 +338,9 @@ def _rows_anew(f: Function) -> None:
 
 
 def _content(f: Function) -> None:
-    """Emit `content(x, is_needed)`: return the evaluated node of a tensor's storage, as a new reference.
+    """Emit `content(x, is_needed)`: evaluate the node of a tensor's storage, and return the node, as a new reference.
 
-    The function declines a node of another dtype or with a tape node. If `is_needed`, a large node is evaluated by Python code.
+    The function returns null for a node of another dtype or with a tape node. If `is_needed`, a large node is evaluated by Python code.
     """
     x, is_needed = f.arguments
     storage = f.get(x, "Tensor.storage")
@@ -341,9 +362,11 @@ def _content(f: Function) -> None:
 
 
 def found_picked(f: Function, x: Value, key: Value, pending: bool = False) -> Value:
-    """Emit a lookup of the result template for tensor `x` and `key`; the code declines on a miss.
+    """Emit a lookup of the result template for rows of the tensor `x` selected by `key`, a tensor or a list. Return the template.
 
-    Indices may be pending only if `pending` is true. The new reference is dropped if the function declines.
+    On a miss the emitted function returns null or 0.
+
+    Indices may be pending only if `pending` is true. The new reference is held: each later early exit of the emitted function releases it.
     """
     f.require(f.is_a(x, "Tensor"))
     ask_all(f, x, key)
@@ -363,7 +386,7 @@ def found_picked(f: Function, x: Value, key: Value, pending: bool = False) -> Va
     f.let_go(by)
 
     def is_known() -> None:
-        """Decline pending indices: they are checked when they are used, and are not evaluated early for this."""
+        """Emit an early exit for pending indices: they are checked when they are used, and are not evaluated early for this."""
         storage = f.get(key, "Tensor.storage")
         f.require(f.is_a(storage, "Storage"))
         waits = f.is_the(f.get(f.get(storage, "Storage.node"), "Node.buffer"), "None")
@@ -375,31 +398,36 @@ def found_picked(f: Function, x: Value, key: Value, pending: bool = False) -> Va
 
 
 def start_of(f: Function, x: Value, buffer: Value, program: Value) -> Value:
-    """Emit the address of a tensor's first element in a buffer."""
+    """Emit the address of a tensor's first element in a buffer. `program` is the address of the copy descriptor of the tensor's rows."""
     return address_of(f, buffer).at(f.integer(f.get(x, "Tensor.offset")) * f.word(program, ITEM), I8)
 
 
 def content_of_key(f: Function, key: Value, instead: Value) -> Value:
-    """Emit the evaluated node of a key that is a tensor; for a list, `instead`. The reference is dropped if the function declines."""
+    """Emit the evaluated node of a key that is a tensor; for a list, `instead`. The reference is held: each later early exit of the emitted
+    function releases it.
+    """
     is_list = f.is_a(key, "list")
     return f.made(f.choose(is_list, lambda: [f.own(instead)], lambda: [f.call("content", POINTER, [key, f.constant(I1, True)])])[0])
 
 
 def places_for(f: Function, program: Value) -> Value:
-    """Emit an allocation for the row offsets of a key's indices; for a mask it is empty. The reference is dropped if the function declines.
+    """Emit the allocation of a block for the row offsets of a key's indices; for a mask the block is empty. Return the block, which is held
+    (see `Function.hold`).
+
+    `program` is the address of the copy descriptor.
     """
     size = f.selected(f.word(program, KIND).equals(MASK), f.number(0), f.word(program, COUNT) * 8)
     return f.made(f.call("lend", POINTER, [size]))
 
 
 def mask_of(f: Function, key: Value, node: Value, program: Value) -> Value:
-    """Emit the address of a mask's first element; null for indices."""
+    """Emit the address of the first element of `key`, if it is a mask with the evaluated `node`; null for indices."""
     is_mask = f.word(program, KIND).equals(MASK)
     return f.choose(is_mask, lambda: [_start_of_key(f, key, node, program)], lambda: [f.nothing()])[0]
 
 
 def _picked(f: Function) -> None:
-    """Emit `picked(x, key)`: return `x[key]`, a new tensor of the rows that a key selects."""
+    """Emit `picked(x, key)`: return `x[key]`, a new tensor of the rows that a key selects; null to leave the call to the fallback."""
     x, key = f.arguments
     made = found_picked(f, x, key)
     frame = f.get(made, "Made.frame")

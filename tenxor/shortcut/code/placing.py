@@ -27,7 +27,8 @@ def write(module: Module, objects: Objects) -> None:
 def _set_picked(f: Function, adds: bool) -> None:
     """Emit `set_picked(x, key, value)` for `x[key] = value`, or `add_picked` (`adds`), which accumulates rows at indices.
 
-    `value` is as many rows as the key selects, a single row, or a number. The function returns None, or declines.
+    `value` is as many rows as the key selects, a single row, or a number. The function returns None, or null to leave the work to the
+    fallback.
     """
     x, key, value = f.arguments
     made = found_picked(f, x, key, pending=adds)
@@ -63,7 +64,7 @@ def _set_picked(f: Function, adds: bool) -> None:
         return [node, start_of(f, value, f.get(node, "Node.buffer"), program), width]
 
     def one_row(source: Value, put: Callable[[Value], object]) -> list[Value]:
-        """Allocate a row, fill the row by `put`, and drop the source."""
+        """Emit the allocation of a row, filled by the code of `put`, and the release of `source`. Return block, address and distance 0."""
         row = f.made(f.call("lend", POINTER, [width]))
         start = data_of(f, row)
         put(start)
@@ -72,7 +73,7 @@ def _set_picked(f: Function, adds: bool) -> None:
         return [row, start, f.number(0)]
 
     def of_row() -> list[Value]:
-        """Copy the row, since it may be among the written rows."""
+        """Emit a copy of the row, since it may be among the written rows."""
         node = of_tensor()
         first = start_of(f, value, f.get(node, "Node.buffer"), program)
         return one_row(node, lambda start: f.call("memcpy", POINTER, [start, first, width]))
@@ -111,7 +112,10 @@ def _set_picked(f: Function, adds: bool) -> None:
 
 
 def _is_row(f: Function, x: Value, key: Value, value: Value, program: Value) -> Value:
-    """Emit a test whether `value` is a contiguous vector with the layout of each row that the key selects from `x`."""
+    """Emit a test whether `value` is a contiguous vector with the layout of each row that the key selects from `x`.
+
+    `program` is the address of the copy descriptor of the rows.
+    """
 
     def ndim(y: Value) -> Value:
         return f.word(f.get(f.get(y, "Tensor.spec"), "Spec.shape"), SIZE)

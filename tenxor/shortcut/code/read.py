@@ -43,8 +43,9 @@ def address_of(f: Function, buffer: Value) -> Value:
 
 
 def with_bytes(f: Function, x: Value, nbytes: Value, use: Callable[[Value], object]) -> Value:
-    """Emit a test whether the writable, C-contiguous buffer of an object has `nbytes` bytes. The code declines an object without such a
-    buffer.
+    """Emit a test whether the writable, C-contiguous buffer of an object has `nbytes` bytes, and return the result of the test.
+
+    The emitted function returns null or 0 for an object without such a buffer.
 
     If the size fits, the code emitted by `use` runs first. `use` gets the address of the data; its code must not run Python code.
     """
@@ -59,7 +60,9 @@ def with_bytes(f: Function, x: Value, nbytes: Value, use: Callable[[Value], obje
 
 
 def _number_at(f: Function) -> None:
-    """Emit `number_at(buffer, dtype, offset)`: return an element of a buffer as a Python number. Decline a dtype that is not covered."""
+    """Emit `number_at(buffer, dtype, offset)`: return an element of a buffer as a Python number. Return null for a dtype that is not
+    covered.
+    """
     buffer, dtype, offset = f.arguments
     start = address_of(f, buffer)
 
@@ -83,10 +86,11 @@ def _number_at(f: Function) -> None:
 
 
 def node_of(f: Function, x: Value) -> Value:
-    """Emit the evaluated node of a tensor's storage, of the tensor's dtype. The reference is dropped if the function declines.
+    """Emit the evaluation of the node of a tensor's storage. Return the node, which is held (see `Function.hold`); its dtype must be the
+    tensor's.
 
-    If single kernels cannot evaluate the node, the code declines the operation `positive`: the node is probably an element of a pending
-    tensor, and the fallback then evaluates the whole tensor.
+    If single kernels cannot evaluate a node of the operation `positive`, the emitted function returns null: the node is probably an element
+    of a pending tensor, and the fallback then evaluates the whole tensor.
     """
     storage = f.get(x, "Tensor.storage")
     f.require(f.is_a(storage, "Storage"))
@@ -106,7 +110,7 @@ def node_of(f: Function, x: Value) -> Value:
 
 
 def _realized(f: Function) -> None:
-    """Emit `realized(x)`: evaluate a tensor and return it."""
+    """Emit `realized(x)`: evaluate a tensor and return it, as a new reference; null to leave the evaluation to the fallback."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     storage = f.get(x, "Tensor.storage")
@@ -119,7 +123,7 @@ def _realized(f: Function) -> None:
 
 
 def _only(f: Function) -> None:
-    """Emit `only(x)`: return the only element as a Python number. Decline a tensor with more elements, or without elements."""
+    """Emit `only(x)`: return the only element as a Python number. Return null for a tensor with more elements, or without elements."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     storage = f.get(x, "Tensor.storage")
@@ -145,7 +149,7 @@ def _only(f: Function) -> None:
 
 
 def _to_numpy(f: Function) -> None:
-    """Emit `to_numpy(x)`: return a new NumPy array with a copy of the elements of a contiguous tensor."""
+    """Emit `to_numpy(x)`: return a new NumPy array with a copy of the elements of a small contiguous tensor; null for other tensors."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     spec, offset = asked(f, x, "spec"), asked(f, x, "offset")
@@ -168,6 +172,8 @@ def _to_numpy(f: Function) -> None:
 
 def _lists(f: Function) -> None:
     """Emit `lists(buffer, dtype, shape, strides, axis, offset)`: return the elements of the axes from `axis` on as nested lists.
+
+    The first of these elements is at `offset` in the buffer, in elements.
 
     Without further axes the function returns a number; for a dtype that is not covered, null.
     """
@@ -218,7 +224,7 @@ def _listed(f: Function) -> None:
 
 
 def _length(f: Function) -> None:
-    """Emit `length(x)`: return the size of the first axis."""
+    """Emit `length(x)`: return the size of the first axis of a tensor, as a Python integer; null for a 0-d tensor."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     shape = f.get(asked(f, x, "spec"), "Spec.shape")
@@ -227,7 +233,7 @@ def _length(f: Function) -> None:
 
 
 def _iterated(f: Function) -> None:
-    """Emit `iterated(x)`: return an iterator over `x[0]`, `x[1]`, and so on."""
+    """Emit `iterated(x)`: return an iterator over `x[0]`, `x[1]`, and so on; null for a 0-d tensor."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
     f.refuse(f.word(f.get(asked(f, x, "spec"), "Spec.shape"), SIZE).equals(0))
@@ -235,7 +241,7 @@ def _iterated(f: Function) -> None:
 
 
 def _truth(f: Function) -> None:
-    """Emit `truth(x)`: return whether the only element is true, as a Python bool."""
+    """Emit `truth(x)`: return whether the only element of a tensor is true, as a Python bool; null for other tensors."""
     (x,) = f.arguments
     number = f.made(f.call("only", POINTER, [x]))
     found = f.call("PyObject_IsTrue", I32, [number])
@@ -246,7 +252,10 @@ def _truth(f: Function) -> None:
 
 
 def _converted(f: Function, convert: str, kind: str) -> None:
-    """Emit `as_float(x)` or `as_int(x)`: return the only element as a Python float or int."""
+    """Emit `as_float(x)` or `as_int(x)`: return the only element of a tensor as a Python float or int; null for other tensors.
+
+    `convert` is the C function that converts a number, and `kind` the name of the type of its result.
+    """
     (x,) = f.arguments
     number = f.made(f.call("only", POINTER, [x]))
     is_one = f.is_a(number, kind)

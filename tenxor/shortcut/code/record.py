@@ -112,8 +112,8 @@ def holds_a_node(f: Function, storage: Value) -> Value:
 
 
 def found_made(f: Function, table: Table, name: Value, beside: Value, given: Callable[[], Sequence[Value]]) -> Value:
-    """Emit a lookup of a result template in a cache table; on a miss, a rule builds it. Python code may run. `given` returns the operands
-    as the signature of the call sees them (`by_kind`). The template is borrowed."""
+    """Emit a lookup of a result template in a cache table; on a miss, a rule builds it. Python code may run. `beside` is the key of the
+    further operands. `given` returns the operands as the signature of the call sees them (`by_kind`). The template is borrowed."""
 
     def by_rule() -> list[Value]:
         its = given()
@@ -137,7 +137,8 @@ def by_kind(f: Function, x: Value, its: Operand) -> Value:
 
 
 def made_or_by_rule(f: Function, table: Table, op: Value, beside: Value, by_rule: Callable[[], Sequence[Value]]) -> Value:
-    """Emit a lookup of a result template in a cache table; on a miss, emit the code of `by_rule`. The code declines if both give none."""
+    """Emit a lookup of a result template in a cache table; on a miss, emit the code of `by_rule`. Return the template, borrowed. `beside`
+    is the key of the further operands. The emitted function returns null or 0 if both give none."""
     known = found_at(f, table, op, beside)
     (made,) = f.choose(f.is_null(known), by_rule, lambda: [known], (1, 1000))
     f.refuse(f.is_null(made))
@@ -191,8 +192,7 @@ def _binary(f: Function) -> None:
 
 
 def _offsets(f: Function, are_zeros: Value, zeros: str, *offsets: Value) -> Value:
-    """Emit a tuple of offsets; if they are zeros, the shared object called `zeros`. The new reference is dropped if the function declines.
-    """
+    """Emit a tuple of `offsets`; if `are_zeros` holds, the shared object called `zeros`. The new reference is held."""
     held = list(f._held)
 
     def others() -> list[Value]:
@@ -252,7 +252,7 @@ def ask_all(f: Function, *operands: Value) -> None:
 
 
 def beside_of(f: Function, y: Value) -> Operand:
-    """Emit the second operand of an operation: a tensor, or a Python float or int. The code declines other objects."""
+    """Emit the second operand of an operation: a tensor, or a Python float or int. For other objects the emitted function returns null."""
     kind = f.type_of(y)
 
     def number() -> list[Value]:
@@ -305,7 +305,7 @@ def _applied(f: Function) -> None:
 
 
 def within(f: Function, number: Value, made: Value) -> None:
-    """Emit code to decline a Python integer outside of the range for which a result template is valid."""
+    """Emit an early exit, returning null or 0, for a Python integer outside of the range for which the result template `made` is valid."""
     low, high = f.get(made, "Made.low"), f.get(made, "Made.high")
 
     def look() -> None:
@@ -317,7 +317,8 @@ def within(f: Function, number: Value, made: Value) -> None:
 
 
 def as_source(f: Function, thing: Value, is_node: Value, dtype: Value) -> Value:
-    """Emit a source of a recipe: a node as it is, or a number as a new `Scalar`. The source replaces `thing` among the held references."""
+    """Emit a source of a recipe: a node as it is, or a number as a `Scalar` of `dtype`. The source replaces `thing` among the held
+    references."""
     f.keeps(thing)
     others = list(f._held)
 
@@ -347,12 +348,13 @@ def pinned_reads(f: Function) -> Value:
 
 
 def _pinned_reads(f: Function) -> Value:
+    """Return the address of the count that `pinned_reads` loads."""
     return f.define(POINTER, "getelementptr i8, ptr @pinned_reads, i64 0")
 
 
 def _pending(f: Function) -> None:
     """Emit `pending(recipe, sources, offsets, is_followed)`: return a new node of the user's program. The function consumes the references.
-    It declines under memory pressure, and where `node_of` declines a bounded node."""
+    It returns null under memory pressure, and where `node_of` does."""
     *parts, is_followed = f.arguments
     for x in parts:
         f.holding(x)
@@ -363,8 +365,8 @@ def _pending(f: Function) -> None:
 
 def _node_of(f: Function) -> None:
     """Emit `node_of(recipe, sources, offsets, is_bounded, is_followed)`: return a new pending node. The function consumes the references.
-    If `is_bounded`, it declines a traced argument among the sources, and a graph that the fallback in Python would evaluate or examine.
-    Only with `is_followed` does the node get a tape node."""
+    If `is_bounded`, it returns null for a traced argument among the sources, and a graph that the fallback in Python would evaluate or
+    examine. Only with `is_followed` does the node get a tape node."""
     *parts, is_bounded, is_followed = f.arguments
     recipe, sources, offsets = [f.holding(x) for x in parts]
     count, has_past = f.local(I64, f.number(1)), f.local(I64, f.number(0))

@@ -51,8 +51,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _recipe(f: Function) -> None:
-    """Emit `recipe_like(...)`: return a new recipe with a contiguous result of `spec`. Its layout forms are derived from specs on demand.
-    """
+    """Emit `recipe_like(op, spec, dtypes, through, which, keeps_order, needs)`: return a new recipe with a contiguous result of `spec`."""
     op, spec, dtypes, through, which, keeps_order, needs = f.arguments
     done = recipe_of_data(f, spec)
     same = {slot: f.get(done, f"Recipe.{slot}") for slot in ("shape", "dtype", "size", "nbytes")}
@@ -65,9 +64,9 @@ def _recipe(f: Function) -> None:
 
 
 def _known(f: Function) -> None:
-    """Emit `recipe_through(...)`: return the recipe of the given parts, with a contiguous result, from the cache `spec._through` or newly
-    built. No further cache has the recipe. A full cache is cleared, with every result cache, before the insertion. The function returns a
-    new reference."""
+    """Emit `recipe_through(op, shape, dtype, dtypes, through, keeps_order)`: return the recipe of these parts, with a contiguous result,
+    from the cache `spec._through` or newly built. No further cache has the recipe. A full cache is cleared, with every result cache, before
+    the insertion. The function returns a new reference."""
     recipes = f.the("recipes through")
     op, shape, dtype, dtypes, through, keeps_order = f.arguments
     key = f.tuple_of(*[f.own(x) for x in (op, shape, dtype, dtypes, through)])
@@ -204,7 +203,7 @@ def _frame(f: Function) -> None:
 def _give_frame(f: Function) -> None:
     """Emit `give_frame(recipe, product, frame, plan)`: store a launch record and retain the plan, which owns the kernel. The record belongs
     to `recipe`; if `product` is not None, it belongs to the sum `recipe` over `product` and is stored with `product`. An earlier record
-    stays. The function returns true, or false if it declines."""
+    stays. The function returns true, or false on a failure."""
     recipe, product, frame, plan = f.arguments
     is_alone = f.is_the(product, "None")
 
@@ -235,8 +234,8 @@ def _give_frame(f: Function) -> None:
         f.unseen(known)
 
     def instead(made: Value, *, as_well: bool = False) -> None:
-        """Replace `Recipe.summed` of the product by `made`. With `as_well`, first copy the old pair into `made`; decline if the old value
-        is no pair."""
+        """Replace `Recipe.summed` of the product by `made`. With `as_well`, first copy the old pair into `made`, with an early exit if the
+        old value is no pair."""
         before = f.get(product, "Recipe.summed")  # read late: Python code may have run since and changed the slot
         if as_well:
             f.require(f.is_a(before, "tuple"))
@@ -256,7 +255,7 @@ def _give_frame(f: Function) -> None:
 
 
 def new_made(f: Function, **slots: Value) -> Value:
-    """Emit a new result template (`Made`) with these slots and defaults elsewhere. The reference is dropped if the function declines."""
+    """Emit a new result template (`Made`) with these slots and defaults elsewhere. The new reference is held."""
     made = f.new("Made")
     nothing = {"parts": "()", "recipes": "()", "reads": "()", "loop": "never", "frame": "never", "low": "0", "high": "0", "shift": "0"}
     nothing |= dict.fromkeys(("recipe", "host", "kind", "number", "plan", "operation", "beside"), "None")
@@ -266,7 +265,7 @@ def new_made(f: Function, **slots: Value) -> Value:
 
 
 def recipe_of_data(f: Function, spec: Value) -> Value:
-    """Emit the recipe of contiguous data in memory of `spec`. The new reference is dropped if the function declines."""
+    """Emit the recipe of contiguous data in memory of `spec`. The new reference is held: early exits of the emitted function release it."""
     return f.made(f.call("data_of", POINTER, [spec]))
 
 
@@ -430,8 +429,8 @@ def _made(f: Function) -> None:
 
 
 def suiting(f: Function, known: Value, numbers: Value, results: Value) -> Value:
-    """Emit a search for the first cached rule whose guards hold for `numbers`, and decline without a match. The caller gives the cache
-    (`Known`) of one signature. The results of the rule's size program are written to `results`. The rule is a borrowed reference."""
+    """Emit a search for the first rule of a signature whose guards hold for the array `numbers`. Return it, borrowed. `known` is the cache
+    (`Known`) of the signature. The results of its size program are written to `results`. Without a match, an early exit is taken."""
     rules = f.get(known, "Known.general")
     at, count, found = f.local(I64, f.number(0)), f.length(rules), f.local(POINTER, f.nothing())
 
@@ -450,8 +449,7 @@ def suiting(f: Function, known: Value, numbers: Value, results: Value) -> Value:
 
 
 def _of_kind(f: Function) -> None:
-    """Emit `made_of_kind()`: return the result template for a call with the signature recorded last. Decline if no rule matches its sizes.
-    """
+    """Emit `made_of_kind()`: return the result template for a call with the signature recorded last; null if no rule matches its sizes."""
     results = f.local(array(I64, MOST_RESULTS))
     rule = f.hold(suiting(f, kinds.known_of_kind(f), kinds.numbers(f)[1], results))
     place, given = kinds.specs(f)
@@ -464,7 +462,7 @@ def _of_kind(f: Function) -> None:
 
 def _of_numbers(f: Function) -> None:
     """Emit `made_of_numbers(rule, numbers, specs)`: return the result template that a rule gives for these sizes and operand specs. Both
-    arguments are tuples. The function declines if the guards of the rule fail."""
+    arguments are tuples. The function returns null if the guards of the rule fail."""
     rule, numbers, specs = f.arguments
     program, results = f.get(rule, "Rule.program"), f.local(array(I64, MOST_RESULTS))
     f.require(f.call("work_out", I64, [program, numbers_of(f, program, numbers), results]) > 0)
@@ -473,21 +471,21 @@ def _of_numbers(f: Function) -> None:
 
 
 def _by_rule(f: Function) -> None:
-    """Emit `made_by_rule(...)`: return the result template that a rule gives for a call, and cache the template in a table of `spec`. The
-    table owns the template; the function returns a borrowed reference. It declines if the call has no signature or no rule matches."""
+    """Emit `made_by_rule(spec, slot, name, beside, every, count, names, which)`: return the result template that a rule gives for a call,
+    borrowed from the table at `slot` of `spec`, where it is cached under `name` and `beside`. Return null if no rule matches."""
     spec, slot, name, beside, every, count, names, which = f.arguments
     f.require(kinds.find_kind(f, name, every, count, names, which))
     f.give(f.call("made_of_this_kind", POINTER, [spec, slot, name, beside]))
 
 
 def made_now(f: Function) -> Value:
-    """Emit a call for the result template of the signature recorded last. The new reference is dropped if the function declines."""
+    """Emit a call for the result template of the signature recorded last. The new reference is held: early exits release it."""
     return f.made(f.call("made_of_kind", POINTER, []))
 
 
 def _of_this_kind(f: Function) -> None:
-    """Emit `made_of_this_kind(spec, slot, name, beside)`: like `made_by_rule`, but for the signature recorded last. The function caches the
-    result template in a table of `spec` under `name` and `beside`, and returns a borrowed reference."""
+    """Emit `made_of_this_kind(spec, slot, name, beside)`: return the result template that a rule gives for the signature recorded last,
+    borrowed from the table at `slot` of `spec`, where it is cached under `name` and `beside`. Return null if no rule matches."""
     made = made_now(f)
     f.require(f.call("remember", I1, [*f.arguments, made]))
     f.let_go(made)

@@ -104,7 +104,10 @@ def _waits(f: Function, cell: Value) -> Value:
 
 
 def _nobody_elses(f: Function, nodes: Value, over: Value) -> Value:
-    """Emit the buffer of the cell to overwrite, borrowed. The code declines if anything else refers to the buffer."""
+    """Emit the buffer of cell `over` of the list `nodes`, borrowed, to be overwritten.
+
+    The emitted function returns null or 0 if anything else refers to the buffer.
+    """
     buffer = _buffer_of(f, _item(f, nodes, over))
     f.require(_is_sole(f, buffer))
     return buffer
@@ -125,7 +128,7 @@ def _buffer_of(f: Function, cell: Value) -> Value:
 
 
 def _item(f: Function, items: Value, k: Value) -> Value:
-    """Emit an item of a list, borrowed. The code declines if the list is shorter."""
+    """Emit item `k` of a list, borrowed. The emitted function returns null or 0 if the list is shorter."""
     found = f.listed(items, k)
     f.refuse(f.is_null(found))
     return found
@@ -171,27 +174,34 @@ def _memory_of_result(f: Function) -> None:
 
 
 def _give_memory(f: Function, step: Value, beside: Value, nodes: Value) -> None:
-    """Emit the allocation of an extra output of a step, stored in the cell for its memory."""
+    """Emit the allocation of a buffer for an extra output of a step, stored in the cell for its memory.
+
+    `beside` is the address of the output's three words in the launch record, and `nodes` the list of nodes and cells.
+    """
     out = f.call("memory_of_result", POINTER, [step, f.word(beside, 16), nodes])
     f.refuse(f.is_null(out))
     _put(f, _item(f, nodes, beside.load(I64)), out)
 
 
 def _put_beside(f: Function, beside: Value, nodes: Value) -> None:
-    """Emit code to store the memory of an extra output in the output's own cell."""
+    """Emit code to store the memory of an extra output in the output's own cell.
+
+    `beside` is the address of the output's three words in the launch record, and `nodes` the list of nodes and cells.
+    """
     out = f.own(f.get(_item(f, nodes, beside.load(I64)), "Cell.buffer"))
     _put(f, _item(f, nodes, f.word(beside, 8)), out)
 
 
 def _forget(f: Function, nodes: Value, k: Value) -> None:
-    """Emit code to mark a cell as not needed afterwards, so its memory can be freed."""
+    """Emit code to replace cell `k` of the list `nodes` by `DONE`: it is not needed afterwards, so its memory can be freed."""
     f.call("PyList_SetItem", I32, [nodes, k, f.own(f.the("DONE"))])
 
 
 def _argument(f: Function, row: Value, given: tuple[Value, Value, Value], out: Value, scratch: Value, flag: Value) -> Value:
-    """Emit the value of a kernel argument, a 64-bit word, from its row of the launch record.
+    """Emit the value of a kernel argument, a 64-bit word. `row` is the address of the argument in the launch record.
 
-    The kernel sets the local `flag` if an index is out of range.
+    `given` are the lists of nodes, offsets and scalars of the plan, `out` is the buffer of the result, and `scratch` a memory block. The
+    kernel sets the local `flag` if an index is out of range.
     """
     nodes, offsets, scalars = given
     kind, which, more = row.load(I64), f.word(row, 8), f.word(row, 32)

@@ -41,6 +41,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _name(how: str, dtype: DType, right: bool) -> str:
+    """Return the name of the emitted search function; `how` is "few" or "many", the length of the sorted array."""
     return f"search_{how}_{dtype}_{'right' if right else 'left'}"
 
 
@@ -50,10 +51,11 @@ def _kind(dtype: DType) -> tuple[Type, str]:
 
 
 def _search(f: Function, dtype: DType) -> None:
-    """Emit `search_DTYPE(...)`: write the insertion position of each wanted value in a sorted array, as `searchsorted` does. NaN sorts
-    last.
+    """Emit `search_DTYPE(sorted, size, between, wanted, count, apart, to, right)`: write the insertion position in a sorted array of each
+    of `count` wanted values to `to`, as `searchsorted` does; return 1.
 
-    With `right`, a position is after equal elements, otherwise before them.
+    `between` and `apart` are the strides of the two arrays in bytes. NaN sorts last. With `right`, a position is after equal elements,
+    otherwise before them.
     """
     *lie, right = f.arguments
     ordered, size, between, _, _, apart, _ = lie
@@ -72,7 +74,9 @@ def _search(f: Function, dtype: DType) -> None:
 
 
 def _search_few(f: Function, dtype: DType, right: bool) -> None:
-    """Emit the search in a short sorted array without NaN for contiguous wanted values: each value is compared with each element.
+    """Emit `search_few_DTYPE_SIDE`, the search in a short sorted array without NaN for contiguous wanted values; return true.
+
+    The arguments are those of `search_DTYPE`, and SIDE is "right" if `right`, else "left". Each value is compared with each element.
 
     A wanted value that is not comparable is NaN, and gets the last position.
     """
@@ -105,18 +109,19 @@ def _search_few(f: Function, dtype: DType, right: bool) -> None:
 
 
 def _search_many(f: Function, dtype: DType, right: bool) -> None:
-    """Emit a uniform binary search for each wanted value. A mask skips half of the rest: LLVM would turn a select into a branch, which is
-    often mispredicted. (D. Knuth, The Art of Computer Programming, volume 3, 6.2.1: uniform binary search.)
+    """Emit `search_many_DTYPE_SIDE`: a uniform binary search for each wanted value, with the arguments of `search_DTYPE`. A mask skips half
+    of the rest: LLVM would turn a select into a branch, which is often mispredicted. (D. Knuth, The Art of Computer Programming, volume 3,
+    6.2.1: uniform binary search.)
     """
     ordered, size, between, wanted, count, apart, to = f.arguments
     kind, letter = _kind(dtype)
 
     def passed(at: Value, y: Value) -> Value:
-        """Return 1 if `y` belongs after the sorted element `at`, else 0."""
+        """Emit a 64-bit 1 if `y` belongs after the sorted element `at`, else 0."""
         return ordered.at(at * between, I8).load(kind).compare(letter + ("le" if right else "lt"), y).cast("zext", I64)
 
     def find(k: Value, many: int) -> None:
-        """Search for `many` neighbouring values together, and write their positions."""
+        """Emit a search for `many` values together, from number `k` on, and the store of their positions."""
         every = [wanted.at((k + j) * apart, I8).load(kind) for j in range(many)]
 
         def halve(now: Sequence[Value]) -> Sequence[Value]:
@@ -140,11 +145,15 @@ def _search_many(f: Function, dtype: DType, right: bool) -> None:
 
 
 def _numbers_of(f: Function, dtype: DType) -> Value:
+    """Emit a call for the number of elements that are not NaN in the sorted array, given by the first three arguments of the function."""
     return f.call(f"numbers_{dtype}", I64, f.arguments[:3])
 
 
 def _numbers(f: Function, dtype: DType) -> None:
-    """Emit `numbers_DTYPE(sorted, size, between)`: return how many of some sorted floats are not NaN. NaN sorts last."""
+    """Emit `numbers_DTYPE(sorted, size, between)`: return how many of `size` sorted floats, `between` bytes apart, are not NaN.
+
+    NaN sorts last.
+    """
     ordered, size, between = f.arguments
 
     def is_number(at: Value) -> Value:
@@ -160,7 +169,10 @@ def _numbers(f: Function, dtype: DType) -> None:
 
 
 def _ascends(f: Function, dtype: DType) -> None:
-    """Emit `ascends_DTYPE(sorted, size, between)`: return whether the elements ascend, repeats included, without NaN."""
+    """Emit `ascends_DTYPE(sorted, size, between)`: return whether `size` elements, `between` bytes apart, ascend, without NaN.
+
+    Equal neighbours are allowed.
+    """
     ordered, size, between = f.arguments
     kind, letter = _kind(dtype)
     count = size - 1
@@ -183,7 +195,10 @@ def _ascends(f: Function, dtype: DType) -> None:
 
 
 def _search_any(f: Function) -> None:
-    """Emit `search`, which runs a search program for the dtype that the program names."""
+    """Emit `search(program, nodes, starts, found)`: run a search program, for the dtype that it names; return success.
+
+    `nodes` and `starts` are the operands' nodes and byte offsets, and `found` is the tuple with the tensor for the positions.
+    """
     program, _, _, found = f.arguments
     number, right = f.word(program, 8), f.word(program, 16)
     given = [*lying(f, (24, 56)), result_at(f, found, 0), right]
@@ -193,7 +208,10 @@ def _search_any(f: Function) -> None:
 
 
 def _digitize(f: Function) -> None:
-    """Emit `digitize`, which runs a program to search in edges. Descending edges are searched from the end; unsorted edges are declined."""
+    """Emit `digitize(program, nodes, starts, found)`: run a program to search in edges, and write the positions; return success.
+
+    Descending edges are searched from the end. For unsorted edges return false.
+    """
     program, _, _, found = f.arguments
     number, right = f.word(program, 8), f.word(program, 16)
     edges, size, between, *wanted = lying(f, (24, 56))
@@ -215,9 +233,11 @@ def _digitize(f: Function) -> None:
 
 
 def _interpolate(f: Function) -> None:
-    """Emit `interpolate(...)`: write the heights of a line through points, by the same steps as NumPy (`arr_interp`).
+    """Emit `interpolate(points, size, between, wanted, count, apart, to, heights, beside, has_left, left, has_right, right)`: write to `to`
+    the heights at `count` wanted places of a line through `size` points, by the same steps as NumPy (`arr_interp`); return 1.
 
-    The function declines unless the points ascend and are at least two.
+    `between`, `apart` and `beside` are strides in bytes. `left` and `right` are the heights outside of the points, if given. The function
+    returns 0 unless the points ascend and are at least two.
     """
     points, size, between, wanted, count, apart, to, heights, beside, has_left, left, has_right, right = f.arguments
     f.require(size > 1)
@@ -265,7 +285,7 @@ def _interpolate(f: Function) -> None:
 
 
 def _interpolate_any(f: Function) -> None:
-    """Emit `interpolate_any`, which runs an interpolation program."""
+    """Emit `interpolate_any(program, nodes, starts, found)`: run an interpolation program, and write the heights; return success."""
     program, _, _, found = f.arguments
     has_left, left, has_right, right = (f.word(program, 8 * k) for k in range(1, 5))
     memory = f.made(f.call("PyBytes_FromStringAndSize", POINTER, [f.nothing(), f.word(program, 40)]))
@@ -279,7 +299,10 @@ def _interpolate_any(f: Function) -> None:
 
 
 def _doubles(f: Function, first: int, memory: Value) -> list[Value]:
-    """Emit the address, length and stride in bytes of a float64 operand. A float32 operand is first converted into `memory`."""
+    """Emit the address, length and stride in bytes of a float64 operand, described from byte `first` of the program on.
+
+    A float32 operand is first converted into `memory`, a bytes object.
+    """
     program, *_ = f.arguments
     start, count, step = lying(f, (first,))
     is_single, at = f.word(program, first + 32), f.word(program, first + 40)

@@ -37,14 +37,19 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _stood_there(f: Function, name: str, result: Any = POINTER) -> Value:
-    """Emit a call, with the same arguments, of the function that was in the slot before."""
+    """Emit a call, with the arguments of the emitted function, of the function that was in the slot of entry `name` before.
+
+    Return its result, of LLVM type `result`.
+    """
     place = f.define(POINTER, f"getelementptr ptr, ptr @stood_there, i64 {BEFORE[name]}")
     given = ", ".join([f"{x.type.text} {x.text}" for x in f.arguments])
     return f.define(result, f"call {result.text} {place.load(POINTER).text}({given})")
 
 
 def _own(f: Function, method: str, *given: Value) -> Value:
-    """Emit a call of the fast path of a `Tensor` method, which falls back to the method in Python itself."""
+    """Emit a call of the fast path of a `Tensor` method, which falls back to the method in Python itself. Return its result, null for an
+    error.
+    """
     return f.call(f"Tensor.{method}", POINTER, list(given))
 
 
@@ -92,6 +97,7 @@ def _item(f: Function) -> None:
 
 
 def _beyond(f: Function) -> Value:
+    """Emit the setting of an IndexError. Return null."""
     f.call("PyErr_SetNone", I32, [f.the("IndexError")])
     return f.nothing()
 

@@ -56,9 +56,9 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def spec_with(f: Function, dtype: Value, ndim: Value, numbers: Value) -> Value:
-    """Emit a call for the spec of a dtype and integers (`NUMBERS`). Python code may run.
+    """Emit a call for the spec of a dtype with `ndim` axes, whose shape and strides are in the array `numbers`. Python code may run.
 
-    The new reference is dropped if the function declines.
+    The new reference is held: each later early exit of the emitted function releases it.
     """
     return f.made(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
 
@@ -73,7 +73,10 @@ def read_through(f: Function, recipe: Value, k: Value) -> Value:
 
 
 def through_of(f: Function, recipe: Value, k: Value) -> Through:
-    """Emit the layout through which a recipe reads node `k`. The code declines view chains and offset tables."""
+    """Emit the layout through which a recipe reads source `k`, a node.
+
+    The emitted function returns null or 0 for view chains and offset tables.
+    """
 
     def of_spec() -> list[Value]:
         spec = read_through(f, recipe, k)
@@ -123,7 +126,8 @@ def nbytes_of(f: Function, spec: Value) -> Value:
 
 
 def ends_of(f: Function, spec: Value) -> list[Value]:
-    """Emit the lowest and the highest element offset of a view with strides, relative to its start. Invalid for a view without elements."""
+    """Emit the lowest (<= 0) and the highest (>= 0) offset of a view with strides, in elements from its start. Invalid for an empty view.
+    """
     shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
     zero = f.number(0)
 
@@ -167,7 +171,7 @@ def _has_each_once(f: Function) -> None:
 
 
 def no_numbers(f: Function) -> Value:
-    """Emit a local array for the integers of a view, filled with zeros."""
+    """Emit a local array for the `NUMBERS` integers of a view, filled with zeros. Return the address."""
     place = f.local(array(I64, NUMBERS))
     for k in range(NUMBERS):
         place.at(k, I64).store(f.number(0))
@@ -175,7 +179,10 @@ def no_numbers(f: Function) -> Value:
 
 
 def in_rows(f: Function, ndim: Value, numbers: Value) -> None:
-    """Emit the row-major strides for the `ndim` sizes in `numbers`. The code declines sizes above `HUGE`."""
+    """Emit the row-major strides for the `ndim` sizes in the array `numbers`, stored in the same array behind the sizes.
+
+    The emitted function returns null or 0 for sizes above `HUGE`.
+    """
 
     def axis(j: Value, step: Value) -> Value:
         k = ndim - 1 - j
@@ -188,7 +195,8 @@ def in_rows(f: Function, ndim: Value, numbers: Value) -> None:
 
 
 def read_integers(f: Function, items: Value, count: Value, to: Value) -> None:
-    """Emit a copy of `count` items of a Python tuple to an array of 64-bit integers. The code declines other objects and larger integers.
+    """Emit a copy of `count` items of a Python tuple to an array of 64-bit integers. The emitted function returns null or 0 for other
+    objects and larger integers.
     """
 
     def one(k: Value) -> None:
@@ -201,7 +209,7 @@ def read_integers(f: Function, items: Value, count: Value, to: Value) -> None:
 
 
 def _row_major(f: Function) -> None:
-    """Emit `row_major_spec(dtype, shape)`: return the spec of a contiguous tensor, as a new reference."""
+    """Emit `row_major_spec(dtype, shape)`: return the spec of a contiguous tensor, as a new reference. `shape` is a Python tuple."""
     dtype, shape = f.arguments
     ndim, numbers = f.word(shape, SIZE), no_numbers(f)
     f.require(ndim <= MOST_AXES)
@@ -211,7 +219,7 @@ def _row_major(f: Function) -> None:
 
 
 def _words(dtype: Value, ndim: Value, numbers: Value) -> list[Value]:
-    """Return the words of a key: the dtype's address, the number of axes, and the integers."""
+    """Return the words of a key: the dtype's address, the number of axes `ndim`, and the integers in the array `numbers`."""
     return [dtype.cast("ptrtoint", I64), ndim, *[numbers.at(k, I64).load(I64) for k in range(NUMBERS)]]
 
 
@@ -226,7 +234,8 @@ def _first(f: Function, words: Sequence[Value]) -> Value:
 def _spec_with(f: Function) -> None:
     """Emit `spec_with(dtype, ndim, numbers)`: return the spec of a dtype and integers, as a new reference.
 
-    The function tries the first position, then the table, then `spec.spec_of_numbers` in Python.
+    `numbers` is an array of the shape and, from `MOST_AXES` on, the strides, with zeros for missing axes. The function tries the first
+    position, then the table, then `spec.spec_of_numbers` in Python.
     """
     words = _words(*f.arguments)
     at = _first(f, words)
@@ -249,6 +258,7 @@ def _spec_with(f: Function) -> None:
 
 
 def _place(f: Function, at: Value) -> Value:
+    """Return the address of index position `at`, which holds a row number."""
     return f.define(POINTER, "getelementptr i64, ptr @spec_places, i64 0").at(at, PLACE)
 
 
@@ -258,10 +268,12 @@ def _row_at(f: Function, at: Value) -> Value:
 
 
 def _row(f: Function, number: Value) -> Value:
+    """Return the address of row `number` of the table."""
     return f.define(POINTER, "getelementptr i64, ptr @specs, i64 0").at(number * ROW, I64)
 
 
 def _is_in(f: Function, row: Value, words: Sequence[Value]) -> Value:
+    """Emit a test whether a row has the key `words`."""
     differs = f.number(0)
     for k, word in enumerate(words):
         differs = differs | (row.at(k, I64).load(I64) ^ word)
@@ -289,7 +301,7 @@ def _known(f: Function, place: Value) -> Value:
 def _there(f: Function) -> None:
     """Emit `spec_there(at, dtype, ndim, numbers)`: return the interned spec, built and inserted on a miss, as a new reference.
 
-    The function declines sizes above `HUGE`.
+    The function returns null for sizes above `HUGE`.
     """
     _, *parts = f.arguments
     known = _known(f, f.call("place_of_spec", I64, f.arguments))
@@ -312,7 +324,7 @@ def _count(f: Function, name: str) -> Value:
 
 
 def _keep(f: Function, place: Value, words: Sequence[Value], spec: Value) -> None:
-    """Emit code to write a spec into the next row and make index position `place` refer to this row."""
+    """Emit code to write a spec with the key `words` into the next row, and make index position `place` refer to this row."""
     filled, kept = _count(f, "rows_filled"), _count(f, "specs_kept")
     f.require(filled.load(I64) < (1 << INDEX) - 1)
     number = filled.load(I64) + 1
@@ -326,7 +338,8 @@ def _keep(f: Function, place: Value, words: Sequence[Value], spec: Value) -> Non
 
 
 def _made(f: Function) -> None:
-    """Emit `spec_made(dtype, ndim, numbers)`: build a spec with the slots that are always read. The function declines sizes above `HUGE`.
+    """Emit `spec_made(dtype, ndim, numbers)`: build a spec with the slots that are always read. The function returns null for sizes above
+    `HUGE`.
     """
     dtype, ndim, numbers = f.arguments
     size, is_dense = f.local(I64, f.number(1)), f.local(I64, f.number(1))
@@ -362,8 +375,8 @@ def _made(f: Function) -> None:
 def _of_python(f: Function) -> None:
     """Emit `spec_of_python(dtype, shape, strides, spec)`: return the interned spec for Python objects, as a new reference.
 
-    On a miss, the table takes `spec`, or a new spec if `spec` is None. The function declines more than `MOST_AXES` axes, and items other
-    than 64-bit integers. Where it builds a new spec, it also declines sizes above `HUGE`.
+    On a miss, the table takes `spec`, or a new spec if `spec` is None. The function returns null for more than `MOST_AXES` axes, and items
+    other than 64-bit integers. If it must build a new spec, it also returns null for sizes above `HUGE`.
     """
     dtype, shape, strides, spec = f.arguments
     ndim, numbers = f.word(shape, SIZE), no_numbers(f)
@@ -382,7 +395,7 @@ def _of_python(f: Function) -> None:
 
 
 def _for_python(f: Function) -> None:
-    """Emit `spec_for_python`, the entry for Python of `spec_of_python`. It returns None if `spec_of_python` declines."""
+    """Emit `spec_for_python(dtype, shape, strides, spec)`, the entry for Python of `spec_of_python`. It returns None in place of null."""
     given = f.arguments[1]
     f.give_or_none(f.call("spec_of_python", POINTER, [given.at(k, POINTER).load(POINTER) for k in range(4)]))
 

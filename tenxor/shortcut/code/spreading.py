@@ -41,6 +41,7 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _waits(f: Function, node: Value) -> Value:
+    """Emit a test whether a node is pending."""
     return f.is_the(f.get(node, "Node.buffer"), "None")
 
 
@@ -100,7 +101,7 @@ def _order(f: Function) -> None:
 
 
 def _selected(f: Function, node: Value, x: Value, key: Value, old: Value, mask: Value, order: Value) -> Value:
-    """Emit code to append a masked selection to the list `order`. The code declines a selection by another mask.
+    """Emit code to append a masked selection to the list `order`. The emitted function returns null or 0 for a selection by another mask.
 
     A selection from the overwritten node `old` must read the whole tensor `x`, from the same offset.
     """
@@ -172,7 +173,10 @@ def _is_worth_it(f: Function) -> None:
 
 
 def _read_of(f: Function, plain: Value, order: Value, spread: Value, k: Value) -> tuple[Value, Value, Value]:
-    """Emit the replacement of node `k` of the list `order`: the node, the spec through which it is read, and the offset. New references."""
+    """Emit the replacement of node `k` of the list `order` on whole tensors: the node, the spec through which it is read, and the offset.
+
+    The node is item `k` of the list `spread`; `plain` is the contiguous spec of a whole result. The three references are new.
+    """
     node = f.listed(order, k)
     f.require(_waits(f, node))  # Python code may have run and evaluated the node
 
@@ -204,9 +208,10 @@ def _spec_of(f: Function, x: Value, stride: Callable[[Value], Value]) -> Value:
 
 
 def _spread(f: Function) -> None:
-    """Emit `spread_where(node, x, key, plain, order, spread)`: append the replacement of a node of `order` to the list `spread`.
+    """Emit `spread_where(node, x, key, plain, order, spread)`: append the replacement of `node`, the next of `order`, to the list `spread`.
 
-    A masked selection is replaced by the node it selects from, an operation by the same operation on whole tensors.
+    `x` is the updated tensor, `key` the mask, and `plain` the contiguous spec with the shape of `x`. A masked selection is replaced by the
+    node it selects from, an operation by the same operation on whole tensors.
     """
     node, x, key, plain, order, spread = f.arguments
     f.require(_waits(f, node))
@@ -263,7 +268,7 @@ def _spread(f: Function) -> None:
 
 
 def _pending(f: Function, op: str, of: tuple[Value, Value, Value], read: tuple[Value, Value, Value], plain: Value) -> Value:
-    """Emit a new pending node. The reference is dropped if the function declines.
+    """Emit a new pending node. The reference is held: each later early exit of the emitted function releases it.
 
     `of` is the shape, dtype and operand dtypes of the operation, and `plain` the contiguous spec of the result. `read` is the tuples of
     sources, of specs (the target's spec last) and of offsets; their references are consumed.
@@ -278,7 +283,9 @@ def _pending(f: Function, op: str, of: tuple[Value, Value, Value], read: tuple[V
 
 
 def _chosen(f: Function) -> None:
-    """Emit `chosen_where(...)`: return the node of `where(mask, value, x)`, with the replacement of the last node of `order` as the value.
+    """Emit `chosen_where(x, key, old, mask, plain, order, spread)`: return the pending node of `where(mask, value, x)`, a new reference.
+
+    The value is the replacement, in `spread`, of the last node of `order`. `old` and `mask` are the nodes of the tensors `x` and `key`.
     """
     x, key, old, mask, plain, order, spread = f.arguments
     spec, own, dtype = f.get(x, "Tensor.spec"), f.get(key, "Tensor.spec"), f.get(x, "Tensor.dtype")
@@ -304,7 +311,10 @@ def _chosen(f: Function) -> None:
 
 
 def _update(f: Function) -> None:
-    """Emit `update_where(x, old, plain, chosen)`: return the node of a write of `chosen` over all of tensor `x`."""
+    """Emit `update_where(x, old, plain, chosen)`: return the pending node of a write of the node `chosen` over all of tensor `x`.
+
+    `old` is the node of `x`, and `plain` the contiguous spec of `chosen`. The reference is new.
+    """
     x, old, plain, chosen = f.arguments
     zero, recipe = f.the("0"), recipe_over(f, old, plain, f.get(x, "Tensor.spec"))
     sources = f.tuple_of(f.hold(old), f.hold(chosen))
@@ -322,9 +332,11 @@ def _is_own(f: Function, node: Value) -> Value:
 
 
 def _written(f: Function) -> None:
-    """Emit `written_where(x, key, value, frame)`: do `x[key] = value` as a masked update in place, and return true, or decline.
+    """Emit `written_where(x, key, value, frame)`: do `x[key] = value` as a masked update in place, and return true, or false to leave the
+    work to the fallback.
 
-    `value` is pending and made of masked selections. The function declines if Python code has changed the tensors meanwhile.
+    `value` is pending and made of masked selections. The function returns false, too, if Python code has changed the tensors
+    meanwhile.
     """
     x, key, value, frame = f.arguments
     storage, its = f.get(x, "Tensor.storage"), f.get(value, "Tensor.storage")

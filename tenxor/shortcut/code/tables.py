@@ -43,18 +43,25 @@ def table(f: Function, spec: Value, name: str) -> Table:
 
 
 def found_every(f: Function, where: Table, operation: Value) -> Value:
-    """Emit a lookup of the entries for an operation, a dictionary by the second operand. Borrowed; null on a miss."""
+    """Emit a lookup of the entries for an operation or method: a dictionary by the key of the further operands. Borrowed; null on a miss.
+    """
     there = _place(f, where).load(POINTER)
     return f.choose(f.is_null(there), lambda: [f.nothing()], lambda: [f.found_in(there, operation)])[0]
 
 
 def found_at(f: Function, where: Table, operation: Value, beside: Value) -> Value:
-    """Emit a lookup of the result template for an operation and the second operand. Borrowed; null on a miss."""
+    """Emit a lookup of the result template for an operation or method. Borrowed; null on a miss.
+
+    `beside` is the key of the second operand, or a tuple with the keys of all further operands.
+    """
     return f.call("remembered_at", POINTER, [*where, operation, beside])
 
 
 def _at(f: Function) -> None:
-    """Emit `remembered_at(spec, slot, operation, beside)`: return a cached result template, borrowed, or null on a miss."""
+    """Emit `remembered_at(spec, slot, operation, beside)`: return a cached result template, borrowed, or null on a miss.
+
+    `slot` is the byte offset of the table in `spec`, and `beside` the key of the further operands.
+    """
     spec, slot, operation, beside = f.arguments
     may_be_near = _may_be_near(f, slot)
     for slot_of_one in NEAR:
@@ -71,11 +78,14 @@ def _at(f: Function) -> None:
 
 
 def _may_be_near(f: Function, slot: Value) -> Value:
-    """Emit a test whether a table uses the inline cache. The table `made_after`, of operations with a scalar first, does not."""
+    """Emit a test whether the table at byte offset `slot` of a spec uses the inline cache. The table `made_after`, of operations with a
+    scalar first, does not.
+    """
     return slot.differs(f.objects.offset_of("Spec.made_after"))
 
 
 def _is_same_key(f: Function, key: Value, other: Value) -> Value:
+    """Emit a test whether two keys are one object, or equal integers or tuples."""
     return f.either(key.equals(other), lambda: f.call("is_same_key", I1, [key, other]))
 
 
@@ -90,7 +100,7 @@ def _is_same(f: Function) -> None:
 
 
 def _place(f: Function, where: Table) -> Value:
-    """Return the address of the slot that refers to a table."""
+    """Return the address of the slot, in the spec, that refers to a table."""
     return f.define(POINTER, f"getelementptr i8, ptr {where.spec.text}, i64 {where.slot.text}")
 
 
@@ -107,7 +117,9 @@ def _table_of(f: Function) -> None:
 
 
 def _remember(f: Function) -> None:
-    """Emit `remember(spec, slot, operation, beside, made)`: cache a result template, as `spec.remember` does. Return true, or decline."""
+    """Emit `remember(spec, slot, operation, beside, made)`: cache a result template, as `spec.remember` does. Return true, or false to
+    leave the work to the fallback.
+    """
     spec, slot, operation, beside, made = f.arguments
     count = f.define(POINTER, "getelementptr i64, ptr @counted, i64 0")
 
@@ -152,7 +164,8 @@ def _is_free(f: Function, spec: Value, slot: str) -> Value:
 
 
 def _write_near(f: Function) -> None:
-    """Emit `write_near(spec, operation, beside, made)`: write a result template into a free inline cache entry. Return true, or decline.
+    """Emit `write_near(spec, operation, beside, made)`: write a result template into a free inline cache entry. Return true, or false to
+    leave the work to the fallback.
 
     Clearing the result caches also clears this entry.
     """

@@ -90,10 +90,10 @@ def _copied(f: Function) -> None:
 
 
 def _copied_alike(f: Function) -> None:
-    """Emit `copied_alike(...)`: copy tensors of one spec, each in `rows` rows of `width` bytes that are `stride` bytes apart in the
-    destination.
+    """Emit `copied_alike(pieces, to, width, itemsize, rows, stride)`: copy tensors of one spec to the address `to`, each in `rows` rows of
+    `width` bytes that are `stride` bytes apart there.
 
-    In each row of the destination, the tensors' rows stand side by side.
+    The function returns false if the specs differ. In each row of the destination, the tensors' rows stand side by side.
     """
     pieces, to, width, itemsize, rows, stride = f.arguments
     spec = f.get(f.item(pieces, 0), "Tensor.spec")
@@ -111,7 +111,7 @@ def _copied_alike(f: Function) -> None:
 
 
 def _copy(f: Function, x: Value, to: Value, width: Value, itemsize: Value, rows: Value, stride: Value) -> None:
-    """Emit the copy of one tensor, in memory or a known scalar."""
+    """Emit the copy of one tensor, in memory or a known scalar, to the address `to`: `rows` rows of `width` bytes, `stride` bytes apart."""
     storage = f.get(x, "Tensor.storage")
 
     def a_number() -> list[Value]:

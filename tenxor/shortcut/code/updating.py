@@ -32,8 +32,8 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _updated(f: Function) -> None:
-    """Emit `updated(x, beside, storage, spec, offset, found)`: write the pending result `found` in place over a part. Return true, or
-    decline.
+    """Emit `updated(x, beside, storage, spec, offset, found)`: write the pending result `found` in place over a part. Return true, or false
+    to leave the work to the fallback.
 
     The tensor `x` is the part, given by `storage`, `spec` and `offset`. The second operand `beside`, a tensor or a number, is evaluated
     first unless it may stay pending.
@@ -62,9 +62,9 @@ def _updated(f: Function) -> None:
 
 
 def _recipe(f: Function) -> None:
-    """Emit `recipe_of_update(x, storage, spec, found)`: return the recipe of the write of `found` over the part `x`, or decline.
+    """Emit `recipe_of_update(x, storage, spec, found)`: return the recipe of the write of `found` over the part `x`; null without one.
 
-    The recipe is a new reference. On a cache miss that `recipe_of_plain_update` declines, the fallback in Python finds the recipe.
+    The recipe is a new reference. On a cache miss, `recipe_of_plain_update` or else Python code finds it.
     """
     x, storage, spec, found = f.arguments
     made = f.get(found, "Tensor.storage")
@@ -88,8 +88,8 @@ def _recipe(f: Function) -> None:
 def _plain(f: Function) -> None:
     """Emit `recipe_of_plain_update(x, storage, found)`: return the recipe of the usual update, as a new reference.
 
-    The result must be pending and contiguous, and must read the part itself, element by element. In other cases the function declines, and
-    the fallback in Python examines them.
+    The result must be pending and contiguous, and must read the part itself, element by element. In other cases the function returns null,
+    and the fallback in Python examines them.
     """
     x, storage, found = f.arguments
     spec, new = f.hold(f.get(x, "Tensor.spec")), f.hold(f.get(found, "Tensor.spec"))
@@ -119,9 +119,10 @@ def _plain(f: Function) -> None:
 
 
 def recipe_over(f: Function, old: Value, value: Value, spec: Value) -> Value:
-    """Emit the recipe of an update of the node `old` through `spec` with a value whose layout is the spec `value`. Python code may run.
+    """Emit the recipe of an update in place: a value of spec `value` is written over the view `spec` of the node `old`. Python code may
+    run.
 
-    The new reference is dropped if the function declines.
+    The new reference is held: each later early exit of the emitted function releases it.
     """
     size, dtype = f.hold(f.get(f.get(old, "Node.recipe"), "Recipe.size")), f.get(spec, "Spec.dtype")
     numbers, one = no_numbers(f), f.number(1)
@@ -137,7 +138,8 @@ def recipe_over(f: Function, old: Value, value: Value, spec: Value) -> Value:
 
 
 def _run(f: Function) -> None:
-    """Emit `run_update(recipe, storage, spec, offset, found, asks)`: run the launch record of an update in place. Return true, or decline.
+    """Emit `run_update(recipe, storage, spec, offset, found, asks)`: run the launch record of an update in place. Return true, or false to
+    leave the work to the fallback.
 
     If the launch record is missing and `asks` is true, the function asks the fallback in Python to build it and tries once more.
     """
@@ -169,7 +171,7 @@ def _run(f: Function) -> None:
 
 
 def give_if_done_over(f: Function, node: Value, buffer: Value, *held: Value) -> Value:
-    """Emit code to run an update in the buffer it overwrites, if the buffer has no other reference.
+    """Emit code to run the update `node` in the buffer that it overwrites, if the buffer has no other reference.
 
     On success the emitted function drops `held` and returns true. Otherwise return the status of the launch, `UNKNOWN` for example.
     """
@@ -213,7 +215,7 @@ def _may_wait(f: Function) -> None:
     most, sources = f.integer(f.get(f.get(node, "Node.recipe"), "Recipe.size")), f.hold(f.get(node, "Node.sources"))
 
     def compute(k: Value) -> None:
-        """Evaluate the source `k` if it is small and pending. Decline a large pending source."""
+        """Emit the evaluation of source `k` if it is small and pending, and an early exit for a large pending source."""
         source = f.item(sources, k)
 
         def waits() -> None:
@@ -234,7 +236,7 @@ def _may_wait(f: Function) -> None:
 
 
 def _which_reads(f: Function) -> None:
-    """Emit `which_reads(node, old)`: return a bit mask of the sources of a pending node that share the buffer of `old`."""
+    """Emit `which_reads(node, old)`: return a bit mask of the sources of a pending node that share the buffer of the node `old`."""
     node, old = f.arguments
     sources, buffer = f.get(node, "Node.sources"), f.get(old, "Node.buffer")
 

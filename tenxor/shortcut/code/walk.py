@@ -76,7 +76,7 @@ def _number_had_by(f: Function) -> None:
 
 
 def table(f: Function, name: str, at: int = 0) -> Value:
-    """Return the address of byte `at` of a table of the walk."""
+    """Return the address of byte `at` of the table `name`, one of `_TABLES`, in which a walk through a graph keeps its results."""
     return f.define(POINTER, f"getelementptr i8, ptr @{name}, i64 {at}")
 
 
@@ -86,7 +86,11 @@ def count(f: Function, which: int) -> Value:
 
 
 def append(f: Function, name: str, which: int, value: Value, most: Value | None = None) -> Value:
-    """Emit code to append a word to a table, and return the index. The code declines if the table has `most` words."""
+    """Emit code to append the word `value` to the table `name`, and return its index. `which` is the byte offset of the length in
+    `@walked`.
+
+    The emitted function returns null or 0 if the table has `most` words already (None: its full size).
+    """
     number = count(f, which)
     f.require(number < (_TABLES[name] if most is None else most))
     _add(f, which)
@@ -101,7 +105,7 @@ def _add(f: Function, which: int) -> None:
 
 
 def _begin(f: Function) -> None:
-    """Emit `begin_walk(most)`: start a new walk, which may visit up to `most` nodes."""
+    """Emit `begin_walk(most)`: start a new walk through a graph, with empty tables, which may visit up to `most` nodes."""
     (most,) = f.arguments
     for which in (NODE, WORD, OFFSET, SCALAR, PLACE, BLOCK, WAITING, PINNED, HELD_NODE, BEGUN, NEW):
         table(f, "walked", which).store(f.number(0))
@@ -127,12 +131,12 @@ def _slot_of(f: Function) -> None:
 
 
 def is_met(f: Function, x: Value) -> Value:
-    """Emit a test whether a node was visited in this walk."""
+    """Emit a test whether the node `x` was visited since the last call of `begin_walk`."""
     return f.call("slot_of", POINTER, [x]).load(I64).equals(count(f, WALK))
 
 
 def number_of(f: Function, x: Value) -> Value:
-    """Emit the number of a node that was visited in this walk."""
+    """Emit the number that the node `x` got when it was visited, since the last call of `begin_walk`."""
     return f.call("slot_of", POINTER, [x]).at(2, I64).load(I64)
 
 
@@ -146,12 +150,12 @@ def meet(f: Function, x: Value, number: Value) -> None:
 
 
 def words(f: Function) -> Value:
-    """Emit the cache key as a bytes object; null if memory is exhausted."""
+    """Emit the cache key that the walk has written, as a new bytes object; null if memory is exhausted."""
     return f.call("PyBytes_FromStringAndSize", POINTER, [table(f, "key"), count(f, WORD) * 8])
 
 
 def _number(f: Function, node: Value, address: Value) -> None:
-    """Emit code to give a node the next number. `address` is the address of the node's data, or 0 for a pending node."""
+    """Emit code to mark a node as visited, with the next number. `address` is the address of the node's data, or 0 for a pending node."""
     number = count(f, NODE)
     meet(f, node, number)
     table(f, "addresses").at(number, I64).store(address)
@@ -183,7 +187,9 @@ def _place_of(f: Function) -> None:
 
 
 def _visited(f: Function) -> None:
-    """Emit `visited(node, depth)`: visit the sources of a node, then number the node. Return false if the fast path cannot run the graph.
+    """Emit `visited(node, depth)`: visit the sources of a node, then number the node and append it to the key and the tables.
+
+    `depth` is the depth of the recursion. Return false if the fast path cannot run the graph.
     """
     node, depth = f.arguments
     f.require(depth < DEPTH)
@@ -237,7 +243,7 @@ def _visited(f: Function) -> None:
 
 
 def _key_of(f: Function) -> None:
-    """Emit `key_of_graph(root)`: return the cache key of a graph, or decline if the fast path cannot run the graph."""
+    """Emit `key_of_graph(root)`: visit the graph of `root`, and return its cache key; null if the fast path cannot run the graph."""
     (root,) = f.arguments
     f.call("begin_walk", VOID, [f.number(MOST_NODES)])
     f.require(f.call("visited", I1, [root, f.number(0)]))

@@ -53,7 +53,10 @@ def _failed(cursor: Value) -> Value:
 
 
 def _sum(f: Function) -> None:
-    """Emit `sum_at(cursor, atoms)`: return the sum of products of atoms that is encoded at the cursor."""
+    """Emit `sum_at(cursor, atoms)`: return the sum of products that is encoded at the cursor, and advance the cursor behind it.
+
+    `atoms` is the array of values that products refer to: the inputs, then the quotients and remainders found so far.
+    """
     cursor, atoms = f.arguments
     failed = _failed(cursor)
 
@@ -69,7 +72,8 @@ def _sum(f: Function) -> None:
 
 
 def _divide(f: Function) -> None:
-    """Emit `divide_at(cursor, atoms)`: divide two sums as Python does, and append the quotient and the remainder to the atoms.
+    """Emit `divide_at(cursor, atoms)`: divide two sums, encoded at the cursor, as Python does, and append quotient and remainder to
+    `atoms`.
 
     The function returns false for a divisor of 0, for a dividend of -2**63, and if there is no room for two more atoms.
     """
@@ -147,7 +151,8 @@ def _work_out(f: Function) -> None:
 
 
 def _worked_out(f: Function) -> None:
-    """Emit `numbers_worked_out(program, numbers)`: evaluate a size program for a tuple of integers. Return a tuple of results, or decline.
+    """Emit `numbers_worked_out(program, numbers)`: evaluate a size program for a tuple of integers. Return a tuple of results, or null if a
+    guard fails.
     """
     program, numbers = f.arguments
     results = f.local(array(I64, MOST_RESULTS))
@@ -159,7 +164,7 @@ def _worked_out(f: Function) -> None:
 def numbers_of(f: Function, program: Value, numbers: Value) -> Value:
     """Emit code to copy a tuple of integers into a local array, and return the address.
 
-    The code declines if the program does not take as many inputs.
+    The emitted function returns null or 0 if the program does not take as many inputs.
     """
     given, count = f.local(array(I64, MOST_NUMBERS)), f.word(numbers, SIZE)
     f.require(f.both(count <= MOST_NUMBERS, lambda: count.equals(f.word(program, BYTES))))

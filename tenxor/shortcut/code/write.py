@@ -35,7 +35,9 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _set_item(f: Function) -> None:
-    """Emit `set_item(x, key, value)`: do `x[key] = value` in memory without other readers. Return None, or decline."""
+    """Emit `set_item(x, key, value)`: do `x[key] = value` in memory without other readers. Return None, or null to leave the work to the
+    fallback.
+    """
     x, key, value = f.arguments
     f.require(f.is_a(x, "Tensor"))
     is_element, place = element_wanted(f, x, key)
@@ -66,7 +68,8 @@ def _as_number(f: Function, x: Value, value: Value) -> Value:
 
 
 def _set_element(f: Function) -> None:
-    """Emit `set_element(x, offset, value)`: write a number into the element of `x` at an offset in its storage. Return None, or decline.
+    """Emit `set_element(x, offset, value)`: write a number into the element of `x` at an offset in its storage. Return None, or null to
+    leave the work to the fallback.
 
     The storage must be in memory without other readers, or in an externally shared buffer.
     """
@@ -90,7 +93,7 @@ def _set_element(f: Function) -> None:
 
 
 def _set_at(f: Function, x: Value, key: Value, value: Value) -> Value:
-    """Emit `x[key] = value` for a tensor as the key: a mask, or else indices."""
+    """Emit `x[key] = value` for a tensor as the key: a mask, or else indices. Return None, or null to leave the work to the fallback."""
     found = f.call("set_masked", POINTER, [x, key, value])
     return f.choose(f.is_null(found), lambda: [f.call("set_picked", POINTER, [x, key, value])], lambda: [found])[0]
 
@@ -105,7 +108,9 @@ def _are_alike(f: Function) -> None:
 
 
 def _set_masked(f: Function) -> None:
-    """Emit `set_masked(x, mask, value)`: do `x[mask] = value` for a number, as `x = where(mask, value, x)`. Return None, or decline."""
+    """Emit `set_masked(x, mask, value)`: do `x[mask] = value` for a number, as `x = where(mask, value, x)`. Return None, or null to leave
+    the work to the fallback.
+    """
     x, mask, value = f.arguments
     ask_all(f, x, mask)
     spec, chosen = f.get(x, "Tensor.spec"), f.get(mask, "Tensor.spec")
@@ -123,7 +128,8 @@ def _set_masked(f: Function) -> None:
 
 
 def refuse_pinned(f: Function, x: Value) -> None:
-    """Emit code to decline a tensor in an externally shared buffer (`Buffer.pins`), which only the fallback in Python writes."""
+    """Emit an early exit, returning null or 0, for a tensor in an externally shared buffer (`Buffer.pins`), which only the fallback writes.
+    """
     f.require(f.is_a(x, "Tensor"))
     storage = f.get(x, "Tensor.storage")
 
@@ -135,7 +141,8 @@ def refuse_pinned(f: Function, x: Value) -> None:
 
 
 def _takes(f: Function) -> None:
-    """Emit `takes(x, found, beside)`: replace the elements of the tensor `x` by those of `found`, in place. Return true, or decline.
+    """Emit `takes(x, found, beside)`: replace the elements of the tensor `x` by those of `found`, in place. Return true, or false to leave
+    the work to the fallback.
 
     `found` is the result of an operation on `x` and `beside`, a tensor or a number. If `x` covers its storage and has the layout of
     `found`, the storage takes over the node of `found`. Otherwise the elements are written into the part of the storage.
@@ -219,7 +226,9 @@ def _compute_beside(f: Function, y: Value) -> None:
 
 
 def compute_storage(f: Function, storage: Value) -> None:
-    """Emit the evaluation of the pending node of a storage. The code declines a node with a tape node or a traced argument."""
+    """Emit the evaluation of the pending node of a storage. The emitted function returns null or 0 for a node with a tape node or a traced
+    argument.
+    """
 
     def compute() -> None:
         node = f.hold(f.get(storage, "Storage.node"))
@@ -231,7 +240,8 @@ def compute_storage(f: Function, storage: Value) -> None:
 
 
 def _put(f: Function) -> None:
-    """Emit `put(storage, spec, offset, value)`: write a tensor or a number over a part of a storage. Return None, or decline.
+    """Emit `put(storage, spec, offset, value)`: write a tensor or a number over a part of a storage. Return None, or null to leave the work
+    to the fallback.
 
     The memory of the storage must have no other reader. The old content is evaluated first, since the value may depend on it, then the
     value. Either may run Python code, so the storage is examined afterwards.
@@ -285,7 +295,10 @@ def _put(f: Function) -> None:
 
 
 def _lie_apart(f: Function, read: tuple[Value, Value], written: tuple[Value, Value]) -> Value:
-    """Emit a test whether the address ranges of two views do not overlap. Each view is a spec with strides and an offset."""
+    """Emit a test whether the address ranges of two views of one storage, `read` and `written`, do not overlap.
+
+    Each view is a pair of a spec with strides and an offset.
+    """
     (first, last), (begin, end) = ([at + end for end in ends_of(f, spec)] for spec, at in (read, written))
     return f.either(last < begin, lambda: end < first)
 
@@ -307,7 +320,11 @@ def _scalar(f: Function, value: Value) -> Value:
 
 
 def _launch_over(f: Function, storage: Value, made: Value, source: Value, sources: Value, offsets: Value) -> None:
-    """Emit the launch of a write over the memory of a storage; memory with other readers is copied first."""
+    """Emit the launch of a write over the memory of a storage; memory with other readers is copied first.
+
+    `made` is the template of the write, and `source` the node or scalar written. `sources` is the tuple with `source` alone, and `offsets`
+    the tuple of the offsets of the source and of the destination.
+    """
     buffer = own_memory(f, storage, source, f.get(f.get(made, "Made.spec"), "Spec.dtype"))
     f.require(f.call("launch", I1, [f.get(made, "Made.frame"), f.nothing(), sources, offsets, buffer]))
 
@@ -331,8 +348,8 @@ def own_memory(f: Function, storage: Value, source: Value, dtype: Value) -> Valu
 
 
 def _is_alone(f: Function, storage: Value, source: Value) -> Value:
-    """Emit a test whether a write with the source node `source` is the only reader of a storage's content. The code declines a pending
-    node.
+    """Emit a test whether a write with the source node `source` is the only reader of a storage's content. The emitted function returns
+    null or 0 for a pending node.
     """
     old = f.get(storage, "Storage.node")
     buffer = f.get(old, "Node.buffer")
@@ -342,7 +359,9 @@ def _is_alone(f: Function, storage: Value, source: Value) -> Value:
 
 
 def _unshared(f: Function) -> None:
-    """Emit `unshared(storage)`: move the content of a storage from its buffer to a copy without other readers. Return true, or decline."""
+    """Emit `unshared(storage)`: move the content of a storage from its buffer to a copy without other readers. Return true, or false to
+    leave the work to the fallback.
+    """
     (storage,) = f.arguments
     old = f.hold(f.get(storage, "Storage.node"))
     recipe = f.get(old, "Node.recipe")
@@ -367,7 +386,7 @@ def _unshared(f: Function) -> None:
 def number_for(f: Function, value: Value, dtype: Value) -> Value:
     """Emit the number to write: `value` itself, or the element of a tensor with one element of this dtype.
 
-    The new reference is dropped if the function declines.
+    The new reference is held: each later early exit of the emitted function releases it.
     """
 
     def of_element() -> list[Value]:
