@@ -22,6 +22,9 @@ from .dtypes import DType
 from .errors import ArgumentError, described
 from .pool import UNLIMITED, capacity_of, pool
 
+if TYPE_CHECKING:
+    from .layout import Layout
+
 Array = np.ndarray[Any, Any]
 
 
@@ -67,6 +70,12 @@ class Buffer:
         self._typed = self.array[: size * dtype.itemsize].view(dtype.numpy)
         self._typed_as = dtype
         return self._typed
+
+    def strided(self, dtype: DType, layout: Layout) -> Array:
+        """Return a NumPy view of the elements through a layout with strides. NumPy refuses an offset into a buffer without elements."""
+        strides = [stride * dtype.itemsize for stride in layout.strides]
+        offset = layout.offset * dtype.itemsize if layout.size else 0
+        return np.ndarray(layout.shape, dtype.numpy, self.typed(dtype), offset, strides)
 
 
 class Nowhere:

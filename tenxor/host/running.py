@@ -69,10 +69,7 @@ def _copy_operand(operand: Operand) -> Node:
 def _view_elements(node: Node, layout: Layout, dtype: DType) -> tuple[Node, Array]:
     """Return a node in memory and a read-only NumPy array of its elements through a layout."""
     assert node.buffer is not None
-    size = dtype.itemsize
-    strides = [s * size for s in layout.strides]
-    offset = layout.offset if layout.size else 0
-    elements: Array = np.ndarray(layout.shape, dtype.numpy, node.buffer.typed(dtype), offset * size, strides)
+    elements = node.buffer.strided(dtype, layout)
     elements.flags.writeable = False
     return node, elements
 

@@ -27,9 +27,7 @@ def view_as_numpy(x: Core) -> Array | None:
     buffer = node.buffer
     if buffer is None or buffer.pins or node.past is not None or layout.base is not None or layout.tables is not None or dtype is bfloat16:
         return None
-    itemsize = dtype.itemsize
-    strides = tuple([s * itemsize for s in layout.strides])
-    return np.ndarray(layout.shape, dtype.numpy, buffer.typed(dtype), layout.offset * itemsize, strides)
+    return buffer.strided(dtype, layout)
 
 
 def read_at_once(x: Core, items: tuple[Any, ...]) -> Array | None:

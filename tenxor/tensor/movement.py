@@ -257,11 +257,6 @@ class Movement(Exchange):
         count = self.storage.nbytes // self.dtype.itemsize
         return self.__class__(self.storage, self.layout.over(Layout((count,), (2,), component)), self.dtype.part)
 
-    def _moved_last(self, op: str, axis: Any) -> tuple[Layout, int]:
-        """Return the layout with one axis moved to the end, and the former position of this axis."""
-        axis_position = axis_of(op, axis, self.layout.ndim)
-        return self.layout.moveaxis(axis_position, -1), axis_position
-
 
 def _is_column_major(op: str, layout: Layout, order: str) -> bool:
     """Return whether an `order` argument means column-major order for a layout."""

@@ -17,7 +17,7 @@ from ..dtypes import OF_NUMPY, DType, bfloat16, decoded, encoded, result_type
 from ..late import Late
 from ..layout import Layout
 from ..layout.portions import PORTION, portions
-from ..memory import Buffer, allocate
+from ..memory import allocate
 from ..node import EMPTY, Node, data, tracking, untracked
 from ..ops import OPS
 from ..realize import lock, realize, short_ways
@@ -265,7 +265,7 @@ def _copy_boxes(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Sha
         buffer = allocate(prod(shape) * x.dtype.itemsize, op, shape, x.dtype)
         for _, read, target in moves:
             if read.size:
-                _strided_view(buffer, target, x.dtype)[...] = _as_arrays([x._view(read)], x.dtype)[0]
+                buffer.strided(x.dtype, target)[...] = _as_arrays([x._view(read)], x.dtype)[0]
     return cls(Storage(data(buffer, shape, x.dtype)), Layout.contiguous(shape), x.dtype)
 
 
@@ -340,12 +340,6 @@ def _as_arrays(pieces: Sequence[Piece], dtype: DType, inner: Shape = ()) -> list
                 elements = encoded(elements, dtype)
         arrays.append(elements)
     return arrays
-
-
-def _strided_view(buffer: Buffer, layout: Layout, dtype: DType) -> Array:
-    """Return a NumPy view of a buffer through a layout with strides."""
-    strides = [s * dtype.itemsize for s in layout.strides]
-    return np.ndarray(layout.shape, dtype.numpy, buffer.typed(dtype), layout.offset * dtype.itemsize, strides)
 
 
 def _copy_gathered(piece: Core) -> Array:

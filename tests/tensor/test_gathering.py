@@ -360,3 +360,14 @@ def test_row_reductions_of_a_loss_share_a_parallel_kernel() -> None:
     assert abs(loss.item() - np.log(600)) < 1e-5
     small = tx.ones((6, 6)).realize()
     assert len(kernels_of(tx.mean(tx.logsumexp(small, axis=1)))) == 2  # few, too: each loop has lanes
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (0,), (0, 3)])
+def test_reversed_index_without_elements_selects_nothing(shape: tuple[int, ...]) -> None:
+    index = tx.asarray(np.zeros(shape, np.int8)).realize().flip()
+    array = np.arange(12).reshape(3, 4)
+    t = tx.asarray(array).realize()
+    assert t[index].shape == array[np.zeros(shape, int)].shape
+    assert t[:, index].shape == array[:, np.zeros(shape, int)].shape
+    t[index] = 7
+    assert t.tolist() == array.tolist()
