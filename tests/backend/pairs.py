@@ -48,7 +48,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch, at_once: int = 8, **sizes: Any) -> N
     use(monkeypatch, tuned(current(), blocks=sizes), unlike=f"\n{at_once} steps")
 
 
-def whole(*shape: int, dtype: DType = float32, seed: int = 0) -> Tensor:
+def integers(*shape: int, dtype: DType = float32, seed: int = 0) -> Tensor:
     """Return small integers, whose sums are exact in any order."""
     low = 0 if dtype.kind in ("uint", "bool") else -3
     rng = np.random.default_rng(seed)
@@ -85,7 +85,7 @@ class Pairs:
         dtype = self.pick(*(d for d in ALL if d is not boolean))
         a = self.operand((*before, rows, steps), dtype)
         if self.random.random() < 0.1:
-            square = whole(columns, steps, dtype=dtype)
+            square = integers(columns, steps, dtype=dtype)
             return square @ square.T
         b = self.operand((*after, steps, columns), dtype)
         return self.factor(a) @ self.factor(b)
@@ -94,8 +94,8 @@ class Pairs:
         rows, columns, steps = self.sizes()
         dtype = self.pick(float32, float64, int32)
         a, b = self.operand((rows, steps), dtype), self.operand((columns, steps), dtype)
-        apart = a[:, None] - b[None]
-        return self.pick(tx.abs(apart), apart * apart).sum(axis=-1)
+        difference = a[:, None] - b[None]
+        return self.pick(tx.abs(difference), difference * difference).sum(axis=-1)
 
     def tropical(self) -> Tensor:
         rows, columns, steps = self.sizes()
@@ -106,8 +106,8 @@ class Pairs:
 
     def logical(self) -> Tensor:
         rows, columns, steps = self.sizes()
-        one, other = self.pick((boolean, boolean), (int8, int8), (float64, float64), (boolean, boolean))
-        a, b = self.operand((rows, steps), one), self.operand((steps, columns), other)
+        left, other = self.pick((boolean, boolean), (int8, int8), (float64, float64), (boolean, boolean))
+        a, b = self.operand((rows, steps), left), self.operand((steps, columns), other)
         return tx.contract(a, b, [(1, 0)], multiply=tx.logical_and, add=self.pick(tx.logical_or, tx.logical_and))
 
     def reduced(self) -> Tensor:
@@ -150,37 +150,37 @@ class Pairs:
         axis = self.random.randrange(len(shape))
         self.seed += 1
 
-        def made(*sizes: int) -> Tensor:
-            return whole(*sizes, dtype=dtype, seed=self.seed)
+        def values(*sizes: int) -> Tensor:
+            return integers(*sizes, dtype=dtype, seed=self.seed)
 
         if kind == "transposed":
             order = self.random.sample(range(len(shape)), len(shape))
-            return made(*(shape[k] for k in order)).permute(*(order.index(k) for k in range(len(shape))))
+            return values(*(shape[k] for k in order)).permute(*(order.index(k) for k in range(len(shape))))
         if kind == "sliced":
             step = self.pick(1, 2, 3, 4, 5, -1, -2, -3)
             wide = [n * abs(step) + 2 if k == axis else n for k, n in enumerate(shape)]
             cut = slice(1, 1 + shape[axis] * step, step) if step > 0 else slice(wide[axis] - 2, None, step)
-            found = made(*wide)[(slice(None),) * axis + (cut,)]
-            return found[(slice(None),) * axis + (slice(0, shape[axis]),)]
+            result = values(*wide)[(slice(None),) * axis + (cut,)]
+            return result[(slice(None),) * axis + (slice(0, shape[axis]),)]
         if kind == "flipped":
-            return made(*shape).flip(axis)
+            return values(*shape).flip(axis)
         if kind == "broadcast":
-            return made(*(1 if k == axis else n for k, n in enumerate(shape))).broadcast_to(shape)
+            return values(*(1 if k == axis else n for k, n in enumerate(shape))).broadcast_to(shape)
         if kind == "gathered":
             picks = [self.random.randrange(shape[axis] + 2) for _ in range(shape[axis])]
-            wide = made(*(n + 2 * (k == axis) for k, n in enumerate(shape)))
+            wide = values(*(n + 2 * (k == axis) for k, n in enumerate(shape)))
             return wide.oindex[(slice(None),) * axis + (picks,)]
         if kind == "chained":
             count = int(np.prod(shape))
-            return made(2, count // 2 + 3).T.reshape(-1)[self.pick(0, 1, 5) :][:count].reshape(shape)
+            return values(2, count // 2 + 3).T.reshape(-1)[self.pick(0, 1, 5) :][:count].reshape(shape)
         if kind == "windows" and axis + 1 < len(shape):
             wide = (*shape[:axis], shape[axis] + shape[-1] - 1, *shape[axis + 1 : -1])
-            return made(*wide).windows(axis, shape[-1], 1)
+            return values(*wide).windows(axis, shape[-1], 1)
         if kind == "diagonal" and axis + 1 < len(shape):
             others = [n for k, n in enumerate(shape) if k != axis]
-            square = made(shape[axis] + 1, *others, shape[axis])
+            square = values(shape[axis] + 1, *others, shape[axis])
             return square[1:].diagonal(0, 0, len(shape)).moveaxis(-1, axis)
-        return made(*shape)
+        return values(*shape)
 
     def factor(self, t: Tensor) -> Tensor:
         """Return an expression of one side alone."""
@@ -194,11 +194,11 @@ class Pairs:
         if kind == "both":
             return t + t[..., ::-1] * 2
         if kind == "weighed":
-            return t * whole(t.shape[-1], dtype=t.dtype, seed=7)
+            return t * integers(t.shape[-1], dtype=t.dtype, seed=7)
         if kind == "numbered":
             return t + tx.arange(t.shape[-1], dtype=t.dtype)
         if kind == "one":
-            return t * whole(dtype=t.dtype, seed=5)
+            return t * integers(dtype=t.dtype, seed=5)
         return t
 
     # What is done with the results
@@ -213,7 +213,7 @@ class Pairs:
         if kind == "column":
             return t * self.operand(t.shape[-1:], t.dtype)
         if kind == "both":
-            return (t + whole(t.shape[-1], dtype=t.dtype)) * whole(t.shape[-2], 1, dtype=t.dtype)
+            return (t + integers(t.shape[-1], dtype=t.dtype)) * integers(t.shape[-2], 1, dtype=t.dtype)
         if kind == "full":
             return t - self.operand(t.shape, t.dtype)
         if kind == "cast":
@@ -223,14 +223,14 @@ class Pairs:
         if kind == "activated":
             return tx.where(t.real > 3, t, t * 3)
         if kind == "turned":
-            return t.swapaxes(-1, -2) + whole(*t.swapaxes(-1, -2).shape, dtype=t.dtype)
+            return t.swapaxes(-1, -2) + integers(*t.swapaxes(-1, -2).shape, dtype=t.dtype)
         if kind == "stored":
-            target = whole(*t.shape[:-1], 2 * t.shape[-1], dtype=t.dtype).realize()
+            target = integers(*t.shape[:-1], 2 * t.shape[-1], dtype=t.dtype).realize()
             target[..., :: self.pick(2, -2)] = t
             return target
         if kind == "numbered":
             return t + tx.arange(t.shape[-1], dtype=t.dtype) * tx.arange(t.shape[-2], dtype=t.dtype)[:, None]
         if kind == "deep":
             most = t.conj() if t.dtype.is_complex else tx.maximum(t, 0)
-            return most * whole(*t.shape, dtype=t.dtype) - t * whole(t.shape[-2], 1, dtype=t.dtype, seed=3)
+            return most * integers(*t.shape, dtype=t.dtype) - t * integers(t.shape[-2], 1, dtype=t.dtype, seed=3)
         return t

@@ -28,7 +28,7 @@ def become(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def open_descriptors_unchanged() -> Iterator[None]:
     """Check that the block closes all descriptors that it opens."""
-    there = Path("/proc/self/fd")
-    before = len(list(there.iterdir())) if there.exists() else 0
+    descriptors = Path("/proc/self/fd")
+    count = len(list(descriptors.iterdir())) if descriptors.exists() else 0
     yield
-    assert (len(list(there.iterdir())) if there.exists() else 0) == before
+    assert (len(list(descriptors.iterdir())) if descriptors.exists() else 0) == count

@@ -8,13 +8,13 @@ import pytest
 from tenxor.dtypes import DType, float32, float64, int64
 from tests.machines import tune
 
-from .pairs import whole
+from .pairs import integers
 from .test_products import product
 
 
 @pytest.mark.parametrize("dtype", [float32, float64, int64])
 def test_batched_product_prefetches_the_next_matrices(dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
-    a, b = whole(5, 29, 9, dtype=dtype), whole(5, 9, 40, dtype=dtype)
+    a, b = integers(5, 29, 9, dtype=dtype), integers(5, 9, 40, dtype=dtype)
     cases = [(a, b), (a[::-1], b[:, :, 3:]), (a[:1].expand(5, 29, 9), b), (a[:, ::-1], b[::-1]), (a[[3, 0, 4, 1, 1]], b)]
     for left, right in cases:
         assert product(left @ right).ahead == -1
@@ -29,7 +29,7 @@ def test_batched_product_prefetches_the_next_matrices(dtype: DType, monkeypatch:
 
 def test_matrices_larger_than_a_near_cache_are_not_prefetched(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cache would evict the matrices before their use."""
-    a, b = whole(5, 29, 9), whole(5, 9, 40)
+    a, b = integers(5, 29, 9), integers(5, 9, 40)
     nbytes = 4 * (29 * 9 + 9 * 40 + 29 * 40)
     for near, prefetches in ((nbytes, True), (nbytes - 1, False)):
         tune(monkeypatch, blocks={"ahead": 0, "page": 0, "near": near})

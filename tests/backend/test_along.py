@@ -13,7 +13,7 @@ from tenxor.kernel.pairs import AT_ONCE
 from tenxor.tensor import Tensor
 from tests.machines import current, tune
 
-from .pairs import whole
+from .pairs import integers
 from .test_products import kernel_of, normal
 from .twins import check, emitted
 
@@ -50,8 +50,8 @@ def test_products_row_by_row_have_the_bits_of_blocked_ones(name: str, packed: bo
     for along in ((0, 1 << 60), (1 << 60, 1 << 60)):
         tune(monkeypatch, blocks={"along": along, "row": 0, **packing})
         if name == "few steps":
-            assert (rows_at_a_time(PRODUCTS[name](whole)) == current().tile(1).mr[0]) == (along[0] == 0)
-        check(PRODUCTS[name](whole).storage.node)
+            assert (rows_at_a_time(PRODUCTS[name](integers)) == current().tile(1).mr[0]) == (along[0] == 0)
+        check(PRODUCTS[name](integers).storage.node)
         t = PRODUCTS[name](normal)
         distinct.add(emitted(t.storage.node, *kernel_of(t)).tobytes() if name != "results turned" else b"")
     assert len(distinct) == 1
@@ -77,6 +77,6 @@ def test_large_products_row_by_row_match_numpy() -> None:
     columns, (min_bytes, _) = current().blocks.row // 2, current().blocks.along
     for rows in (min_bytes // (columns * 4) + 1, min_bytes // (columns * 4) + 6):
         for steps in (4, 33):
-            a, b = whole(rows, steps), whole(steps, columns, seed=1)
+            a, b = integers(rows, steps), integers(steps, columns, seed=1)
             assert np.array_equal((a @ b).to_numpy(), a.to_numpy() @ b.to_numpy())
             assert np.array_equal(((a @ b) * 2 + 1).to_numpy(), (a.to_numpy() @ b.to_numpy()) * 2 + 1)

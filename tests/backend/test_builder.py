@@ -253,8 +253,8 @@ class TestScopes:
         def outer(i: Value) -> Value:
             def inner(j: Value) -> Value:
                 for _ in range(2):
-                    given = em.once(0, "given", lambda: out.load(I64, "given"))
-                    row = em.once(1, "row", lambda given=given: given * i)  # type: ignore[misc]
+                    loaded = em.once(0, "given", lambda: out.load(I64, "given"))
+                    row = em.once(1, "row", lambda loaded=loaded: loaded * i)  # type: ignore[misc]
                     out.at(row + j, I64).store(j)
                 return j + 1
 

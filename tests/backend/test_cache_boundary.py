@@ -19,7 +19,7 @@ from tenxor.backend.llvm import cache
 
 from .systems import GOOD, KEY
 
-OTHER, EVIL = "b" * 64, b"code of theirs" * 50
+OTHER_KEY, EVIL = "b" * 64, b"code of theirs" * 50
 NOBODY = 65534  # the id of a user other than the one who runs the tests
 
 posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="a system without users")
@@ -62,7 +62,7 @@ def test_folder_that_is_a_symbolic_link_is_not_used(folder: Path, theirs: Path) 
     folder.rename(folder.with_name("moved"))
     folder.symlink_to(theirs)
     assert cache.read(KEY) is None
-    cache.write(OTHER, GOOD)
+    cache.write(OTHER_KEY, GOOD)
     assert [path.name for path in theirs.iterdir()] == [KEY]
 
 
@@ -85,7 +85,7 @@ def test_dangling_symbolic_link_is_not_used(tmp_path: Path, monkeypatch: pytest.
 def test_folder_writable_by_other_users_is_not_used(folder: Path, mode: int) -> None:
     folder.chmod(mode)
     assert cache.read(KEY) is None
-    cache.write(OTHER, GOOD)
+    cache.write(OTHER_KEY, GOOD)
     assert [path.name for path in folder.iterdir()] == [KEY]
 
 
@@ -93,7 +93,7 @@ def test_folder_writable_by_other_users_is_not_used(folder: Path, mode: int) -> 
 def test_folder_of_another_user_is_not_used(folder: Path) -> None:
     os.chown(folder, NOBODY, -1)
     assert cache.read(KEY) is None
-    cache.write(OTHER, GOOD)
+    cache.write(OTHER_KEY, GOOD)
     assert [path.name for path in folder.iterdir()] == [KEY]
 
 
@@ -155,10 +155,10 @@ def test_write_goes_to_the_checked_folder(
 
     monkeypatch.setattr(os.path, "exists", lambda path: True)  # creating a missing folder would check it again
     acted = act_after_first_stat(folder, swap_folder, monkeypatch)
-    cache.write(OTHER, GOOD)
+    cache.write(OTHER_KEY, GOOD)
     assert acted
     assert [path.name for path in theirs.iterdir()] == [KEY]
-    assert [path.name for path in moved.iterdir()] == [OTHER]
+    assert [path.name for path in moved.iterdir()] == [OTHER_KEY]
 
 
 # --- its files --------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from tests.processes import python
 
 from .systems import GOOD, KEY, open_descriptors_unchanged
 
-OTHER = "b" * 64
+OTHER_KEY = "b" * 64
 
 
 pytestmark = pytest.mark.usefixtures("system")
@@ -111,8 +111,8 @@ def test_kernel_is_compiled_though_system_calls_fail(system: str, tmp_path: Path
 def test_short_write_is_continued(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, content: real(descriptor, content[:100]))
-    cache.write(OTHER, GOOD)
-    assert cache.read(OTHER) == GOOD
+    cache.write(OTHER_KEY, GOOD)
+    assert cache.read(OTHER_KEY) == GOOD
 
 
 def test_short_read_is_continued(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_interrupted_write_leaves_no_file(folder: Path, monkeypatch: pytest.Monk
     with monkeypatch.context() as patch, open_descriptors_unchanged():
         patch.setattr(os, "write", raise_interrupt)
         with pytest.raises(KeyboardInterrupt):
-            cache.write(OTHER, GOOD)
+            cache.write(OTHER_KEY, GOOD)
     assert [path.name for path in folder.iterdir()] == [KEY]
 
 
@@ -169,7 +169,7 @@ def test_no_descriptor_stays_open_or_is_inheritable(folder: Path, monkeypatch: p
     with open_descriptors_unchanged():
         monkeypatch.setattr(os, "open", record_open)
         assert cache.read(KEY) == GOOD
-        cache.write(OTHER, GOOD)
+        cache.write(OTHER_KEY, GOOD)
         folder.chmod(0o777)
         assert cache.read(KEY) is None
         folder.chmod(0o700)
@@ -207,7 +207,7 @@ def test_open_folder_works_after_a_fork(system: str, tmp_path: Path) -> None:
     python("-c", FORKED, env=environment)
 
 
-AT_ONCE = """
+CONCURRENT_WRITES = """
 import os, sys
 from tenxor import folders
 from tenxor.backend.llvm import cache
@@ -225,7 +225,7 @@ for k in range(300):
 def test_concurrent_writes_of_one_entry_stay_intact(tmp_path: Path) -> None:
     """Each process always reads an intact entry."""
     environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path / "cache")}
-    command = [sys.executable, "-c", AT_ONCE, str(folders.FROM_FOLDERS)]
+    command = [sys.executable, "-c", CONCURRENT_WRITES, str(folders.FROM_FOLDERS)]
     processes = [
         subprocess.Popen([*command, letter], env=environment, stdin=subprocess.PIPE) for letter in "xyz"
     ]

@@ -16,7 +16,7 @@ from tenxor.kernel.lower import lower
 from tenxor.tensor import Tensor
 from tests.machines import current, tune, vectors
 
-from .pairs import whole
+from .pairs import integers
 from .test_agreement import check_near
 from .twins import check, emitted, interpreted
 
@@ -45,8 +45,8 @@ VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
 def test_complex_views_are_read_correctly(view: str, dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
     for columns in (31, 67):
-        x = VIEWS[view](whole(7, columns, dtype=dtype))
-        y = whole(*x.shape, dtype=dtype, seed=1)
+        x = VIEWS[view](integers(7, columns, dtype=dtype))
+        y = integers(*x.shape, dtype=dtype, seed=1)
         for t in (x - y.conj(), x * y, tx.real(x), tx.imag(x) * 2, x.sum(axis=-1), x.sum(axis=0), x != y):
             check(t.storage.node)
 
@@ -58,8 +58,8 @@ def test_complex_strided_writes_are_correct(step: int, dtype: DType, nbytes: int
     vectors(monkeypatch, nbytes)
     for columns in (1, 3, 16, 33, 70):
         for kind in (dtype, dtype.part, int16):
-            target = whole(3, columns * abs(step), dtype=kind).realize()
-            value = whole(3, columns, dtype=kind, seed=1)
+            target = integers(3, columns * abs(step), dtype=kind).realize()
+            value = integers(3, columns, dtype=kind, seed=1)
             store = target.storage.node  # keeps the old content alive for both back ends
             target[:, ::step] = value + 1
             assert store is not target.storage.node
@@ -70,16 +70,16 @@ def test_complex_strided_writes_are_correct(step: int, dtype: DType, nbytes: int
 @BOTH
 def test_complex_kernels_of_many_kinds_agree(dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
-    x = whole(70, 67, dtype=dtype)
+    x = integers(70, 67, dtype=dtype)
     results: list[Any] = [
-        x.T + whole(67, 70, dtype=dtype, seed=1),  # a tile
+        x.T + integers(67, 70, dtype=dtype, seed=1),  # a tile
         x - x.mean(axis=0),  # rows of states
         x.cumulative_sum(axis=1) + 1j,
-        tx.where(x.real > 0, x, x.conj())[..., None] * whole(3, dtype=dtype),
-        whole(13, 9, dtype=dtype) @ whole(9, 40, dtype=dtype, seed=1),
+        tx.where(x.real > 0, x, x.conj())[..., None] * integers(3, dtype=dtype),
+        integers(13, 9, dtype=dtype) @ integers(9, 40, dtype=dtype, seed=1),
         x.astype(complex64 if dtype is complex128 else complex128) * 2,
-        whole(5, 33, dtype=float32) * x[:5, :33] + whole(5, 33, dtype=int64),
-        x[3, 4] * whole(65, dtype=float64),
+        integers(5, 33, dtype=float32) * x[:5, :33] + integers(5, 33, dtype=int64),
+        x[3, 4] * integers(65, dtype=float64),
     ]
     for t in results:
         check(t.storage.node, compare=lambda a, b: check_near(a, b, 20) if a.dtype.kind == "c" else None)
@@ -90,9 +90,9 @@ def test_complex_kernels_of_many_kinds_agree(dtype: DType, nbytes: int, monkeypa
 def test_expensive_and_streamed_complex_results_agree(dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
     for n in (1, 7, 16, 50):
-        check(tx.exp(whole(n, dtype=dtype)).storage.node, compare=lambda a, b: check_near(a, b, 20))
+        check(tx.exp(integers(n, dtype=dtype)).storage.node, compare=lambda a, b: check_near(a, b, 20))
     tune(monkeypatch, streams={"result": 64, "touched": 64})
-    node = (whole(6, 64, dtype=dtype) * 1j).storage.node
+    node = (integers(6, 64, dtype=dtype) * 1j).storage.node
     kernel, binding = lower(node, {node}, current())
     assert "p0[i].imag = streamed " in str(kernel)
     expected = interpreted(node, kernel, binding)
@@ -103,6 +103,6 @@ def test_expensive_and_streamed_complex_results_agree(dtype: DType, nbytes: int,
 @pytest.mark.usefixtures("plain")
 @BOTH
 def test_small_complex_steps_are_part_of_the_kernel(dtype: DType) -> None:
-    target = whole(3, 40, dtype=dtype) + 1
-    target[:, ::2] = whole(3, 20, dtype=dtype)
+    target = integers(3, 40, dtype=dtype) + 1
+    target[:, ::2] = integers(3, 20, dtype=dtype)
     assert "p0[i*2].imag = p1[i].imag" in tx.explain(target)

@@ -48,7 +48,7 @@ def multiply_and_count(_: int) -> int:
     return tx.num_threads()
 
 
-MANY = """
+POOL_PROGRAM = """
 import multiprocessing, sys
 import tenxor as tx
 
@@ -66,9 +66,9 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_multiprocessing_workers_share_the_cpus(method: str, tmp_path: Path) -> None:
     program = tmp_path / "many.py"
-    program.write_text(MANY)
-    done = python(str(program), method, env=PLAIN)
-    assert done.stdout.split("\n")[0] == "[1, 1, 1, 1]"
+    program.write_text(POOL_PROGRAM)
+    process = python(str(program), method, env=PLAIN)
+    assert process.stdout.split("\n")[0] == "[1, 1, 1, 1]"
 
 
 @pytest.mark.filterwarnings("ignore:.*fork")

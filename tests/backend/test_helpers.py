@@ -179,10 +179,10 @@ def test_dropped_pool_stops_its_workers() -> None:
 def test_worker_that_starts_after_the_stop_exits() -> None:
     """The worker begins only after all are stopped and the pool is deleted."""
     pool = helpers._Pool(1)
-    late = threading.Thread(target=pool.place.serve, args=(1,))
-    pool.helpers.append(late)
+    worker = threading.Thread(target=pool.place.serve, args=(1,))
+    pool.helpers.append(worker)
     pool.stop()
     del pool
-    late.start()
-    late.join(10)
-    assert not late.is_alive()
+    worker.start()
+    worker.join(10)
+    assert not worker.is_alive()

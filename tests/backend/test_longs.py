@@ -10,7 +10,11 @@ import pytest
 import tenxor as tx
 from tests.machines import current, use, vectors
 
-EDGES = [0, 1, *[(1 << k) + more for k in (31, 32, 33, 51, 52, 53, 54, 62, 63) for more in (-513, -512, -3, -2, -1, 0, 1, 2, 3, 512, 513)]]
+EDGES = [
+    0,
+    1,
+    *[(1 << k) + offset for k in (31, 32, 33, 51, 52, 53, 54, 62, 63) for offset in (-513, -512, -3, -2, -1, 0, 1, 2, 3, 512, 513)],
+]
 
 
 def numbers(low: int, high: int, draw: random.Random) -> list[int]:

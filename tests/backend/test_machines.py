@@ -32,7 +32,7 @@ from tests.kernel.helpers import compute, elementwise, tensor
 from tests.machines import use
 
 from .assembled import assembled
-from .pairs import whole
+from .pairs import integers
 from .test_agreement import CASES, ELEMENTARY, check_equal, check_near, operand_pairs, order_of
 from .test_scatter import Case
 from .twins import Array, Compare, assert_same, check
@@ -47,11 +47,11 @@ NEEDS = {  # the features that identify the level of each machine
     "avx512": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
 }
 RUN = [name for name, needs in NEEDS.items() if needs <= HAS]
-MADE = [name for name in NAMED if name not in RUN]
-HERE, ELSEWHERE = [f"{name} run" for name in RUN], [f"{name} assembled" for name in MADE]
-both = pytest.mark.parametrize("name", RUN + MADE, ids=HERE + ELSEWHERE)
-run = pytest.mark.parametrize("name", RUN, ids=HERE)
-made = pytest.mark.parametrize("name", MADE, ids=ELSEWHERE)
+ASSEMBLED = [name for name in NAMED if name not in RUN]
+RUN_IDS, ASSEMBLED_IDS = [f"{name} run" for name in RUN], [f"{name} assembled" for name in ASSEMBLED]
+each_machine = pytest.mark.parametrize("name", RUN + ASSEMBLED, ids=RUN_IDS + ASSEMBLED_IDS)
+each_run = pytest.mark.parametrize("name", RUN, ids=RUN_IDS)
+each_assembled = pytest.mark.parametrize("name", ASSEMBLED, ids=ASSEMBLED_IDS)
 
 
 def near(actual: Array, expected: Array) -> None:
@@ -65,55 +65,55 @@ def near(actual: Array, expected: Array) -> None:
 
 
 def softmaxes() -> list[Tensor]:
-    x = whole(9, 37)
+    x = integers(9, 37)
     return [tx.softmax(x, axis=axis) for axis in (0, 1)] + [tx.logsumexp(x, axis=1), x.astype(float64).var(axis=0)]
 
 
 def reductions() -> Iterator[Tensor]:
     for dtype in ALL:
-        x = whole(11, 19, dtype=dtype)
+        x = integers(11, 19, dtype=dtype)
         yield from (x.sum(axis=0), x.sum(axis=1), x.sum())
         if not dtype.is_complex:
             yield from (x.max(axis=0), x.argmax(axis=1), x.argmin(axis=0))
-    yield tx.cumulative_sum(whole(7, 20), axis=0)
-    yield tx.cumulative_sum(whole(7, 20), axis=1)
+    yield tx.cumulative_sum(integers(7, 20), axis=0)
+    yield tx.cumulative_sum(integers(7, 20), axis=1)
 
 
 def products() -> Iterator[Tensor]:
     for k, dtype in enumerate(ALL):
         rows, columns, steps = (4, 6, 13, 15)[k % 4], (8, 17, 21)[k % 3], (4, 9)[k % 2]
-        a, b = whole(rows, steps, dtype=dtype), whole(steps, columns, dtype=dtype, seed=1)
+        a, b = integers(rows, steps, dtype=dtype), integers(steps, columns, dtype=dtype, seed=1)
         if dtype is not boolean:
             yield a @ b
-    yield (whole(4, 259)[:, ::-1] @ whole(259, 9, seed=1)).T + whole(9, 1)  # in two chunks of steps
-    a, b = whole(13, 5), whole(5, 100, seed=1)  # packed
-    yield from (a @ b + whole(100), b.T @ a.T)
+    yield (integers(4, 259)[:, ::-1] @ integers(259, 9, seed=1)).T + integers(9, 1)  # in two chunks of steps
+    a, b = integers(13, 5), integers(5, 100, seed=1)  # packed
+    yield from (a @ b + integers(100), b.T @ a.T)
     yield tx.abs(a[:, None] - b.T[None, :17]).sum(axis=-1)
     yield tx.contract(a[:, :9], b[:9], [(1, 0)], multiply=lambda x, y: x + y, add=tx.maximum)
-    yield tx.conv2d(whole(2, 3, 6, 20), whole(5, 3, 2, 3, seed=1))
+    yield tx.conv2d(integers(2, 3, 6, 20), integers(5, 3, 2, 3, seed=1))
 
 
 def elements() -> Iterator[Tensor]:
     for dtype in ALL:
-        x, y = whole(71, dtype=dtype), whole(71, dtype=dtype, seed=1)
+        x, y = integers(71, dtype=dtype), integers(71, dtype=dtype, seed=1)
         yield tx.where(x == y, x, y) if dtype is boolean else x * y + x
         yield from (x.astype(d) for d in (float16, float32, int8) if not dtype.is_complex)
 
 
 def moved() -> Iterator[Tensor]:
     for dtype in (int8, float16, float64, complex64):
-        x, y = whole(66, 70, dtype=dtype), whole(70, 66, dtype=dtype, seed=1)
+        x, y = integers(66, 70, dtype=dtype), integers(70, 66, dtype=dtype, seed=1)
         yield from (x + y.T, x[:, ::-1] + x, x[:, ::2] + x[:, 1::2], x[:, ::7] + 1, x.T.reshape(-1) + 1)
         yield x[tx.asarray([3, -1, 0, 60])] + x[:4]
         yield x[:9, tx.asarray([3, -1, 0, 60])] + y[:4, 0]
-        target = whole(20, 60, dtype=dtype) + 0
+        target = integers(20, 60, dtype=dtype) + 0
         target[:, ::2] = x[:20, :30]
         yield target
 
 
 def complexes() -> Iterator[Tensor]:
     for dtype in (complex64, complex128):
-        z = whole(37, dtype=dtype) + 0.5
+        z = integers(37, dtype=dtype) + 0.5
         yield from (z * z.conj() + 1, z / (z + 4), abs(z), z.real * z.imag)
 
 
@@ -143,7 +143,7 @@ def kernels_for(target: Target, roots: Sequence[Node]) -> Iterator[Kernel]:
             yield lower(node, set(nodes), target)[0]
 
 
-@both
+@each_machine
 @pytest.mark.parametrize("work", WORK)
 def test_kernels_run_or_assemble_on_each_machine(work: str, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     make, compare = WORK[work]
@@ -182,7 +182,7 @@ def oracle(k: int) -> Node:
     return node
 
 
-@run
+@each_run
 def test_operations_agree_on_each_machine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, NAMED[name])
     for k, (op, dtype) in enumerate(CHOSEN):
@@ -197,14 +197,14 @@ def test_operations_agree_on_each_machine(name: str, monkeypatch: pytest.MonkeyP
             raise AssertionError(f"{op.name} of {dtype}: {error}") from None
 
 
-@run
+@each_run
 def test_scatters_agree_on_each_machine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, NAMED[name])
     for seed in range(2000, 2012):
         check(Case(seed).node())
 
 
-@run
+@each_run
 def test_float16_conversions_round_trip_on_each_machine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The test takes all float16, the midpoints between them and their neighbours, also without conversion instructions."""
     use(monkeypatch, NAMED[name])
@@ -229,15 +229,15 @@ def text_for(name: str, t: Tensor) -> str:
 
 def test_scalar_machine_gets_no_vectors() -> None:
     """Only the tiles of products hold vectors, of one lane."""
-    x, flat = whole(70, 130), whole(1000)
+    x, flat = integers(70, 130), integers(1000)
     for t in (x + 1, x.sum(axis=0), x.sum(axis=1), tx.softmax(x), x.argmax(axis=1), x + x.T[:70, :70].sum(), flat[::2]):
         assert " x float>" not in text_for("scalar", t + 0)
-    assert set(re.findall(r"<(\d+) x ", text_for("scalar", whole(20, 30) @ whole(30, 40)))) == {"1"}
+    assert set(re.findall(r"<(\d+) x ", text_for("scalar", integers(20, 30) @ integers(30, 40)))) == {"1"}
 
 
 def test_code_uses_the_instructions_of_the_machine() -> None:
     """The code permutes tables in registers and prefetches cache lines on machines with such instructions."""
-    t, p = tx.tanh(whole(70)), whole(40, 300) @ whole(300, 200)
+    t, p = tx.tanh(integers(70)), integers(40, 300) @ integers(300, 200)
     assert [("vpermi2var" in text_for(name, t), "avx2.permps" in text_for(name, t)) for name in ("avx512", "avx2", "sse")] == [
         (True, False),
         (False, True),
@@ -251,8 +251,8 @@ def test_code_uses_the_instructions_of_the_machine() -> None:
 
 def test_gpu_code_accesses_global_memory_directly() -> None:
     """A generic access would look up the address space of each pointer."""
-    machine, x = machine_of(NAMED["ptx"]), whole(70, 30)
-    for t in (x + whole(30), x.sum(axis=1), x[:, tx.asarray([3, 1])]):
+    machine, x = machine_of(NAMED["ptx"]), integers(70, 30)
+    for t in (x + integers(30), x.sum(axis=1), x[:, tx.asarray([3, 1])]):
         code: str = machine.emit_assembly(binding.parse_assembly(text_for("ptx", t)))
         assert set(re.findall(r"\t(ld|st)\.([a-z]+)", code)) == {("ld", "global"), ("st", "global"), ("ld", "param")}
 
@@ -260,7 +260,7 @@ def test_gpu_code_accesses_global_memory_directly() -> None:
 def test_product_tile_fits_the_neon_registers() -> None:
     """Twelve rows of two vectors are 24 products per step, without spills to the stack."""
     machine = machine_of(NAMED["neon"])
-    code: str = machine.emit_assembly(binding.parse_assembly(text_for("neon", whole(40, 300) @ whole(300, 200))))
+    code: str = machine.emit_assembly(binding.parse_assembly(text_for("neon", integers(40, 300) @ integers(300, 200))))
     loop = max(re.split(r"\n(?=\.L)", code), key=lambda block: block.count("fmla"))
     assert loop.count("fmla") == 24 and "[sp" not in loop
 
@@ -268,6 +268,6 @@ def test_product_tile_fits_the_neon_registers() -> None:
 def test_steps_through_windows_use_no_masks() -> None:
     """A vector of columns within one run is loaded directly; others are packed."""
     machine = machine_of(NAMED["avx512"])
-    code: str = machine.emit_assembly(binding.parse_assembly(text_for("avx512", tx.conv2d(whole(2, 3, 12, 58), whole(16, 3, 3, 3)))))
+    code: str = machine.emit_assembly(binding.parse_assembly(text_for("avx512", tx.conv2d(integers(2, 3, 12, 58), integers(16, 3, 3, 3)))))
     steps = [block for block in re.split(r"\n(?=\.L)", code) if block.count("vfmadd") == 24]
     assert len(steps) == 2 and not any("{%k" in block or "vpcmp" in block for block in steps)

@@ -13,7 +13,7 @@ from tenxor.tensor import Tensor
 from tests.machines import current, use, vectors
 
 from .graphs import in_memory
-from .pairs import SMALL, blocks, whole
+from .pairs import SMALL, blocks, integers
 from .test_products import VECTORS, kernel_of, product
 
 pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
@@ -27,14 +27,14 @@ def test_windows_are_read_in_runs_of_columns(width: int, packed: bool, nbytes: i
     if not masks:
         use(monkeypatch, current()._replace(features=current().features - {"avx512f"}))
     blocks(monkeypatch)
-    weight = whole(5, 3, 2, 3, seed=1)
+    weight = integers(5, 3, 2, 3, seed=1)
     for height in (2, 3, 5):
-        result = product(tx.conv2d(whole(2, 3, height + 1, width + 2), weight))
+        result = product(tx.conv2d(integers(2, 3, height + 1, width + 2), weight))
         assert result.right.runs and result.right.packed == packed
-    row = product(tx.conv1d(whole(12, 3, width + 2), weight[:, :, 0]))  # all images lie in one row
+    row = product(tx.conv1d(integers(12, 3, width + 2), weight[:, :, 0]))  # all images lie in one row
     assert row.right.runs
     for dtype in (float64, int64, float16):  # one lies otherwise than registers hold it
-        product(tx.conv2d(whole(2, 3, 5, width + 2, dtype=dtype), weight.astype(dtype)))
+        product(tx.conv2d(integers(2, 3, 5, width + 2, dtype=dtype), weight.astype(dtype)))
 
 
 @pytest.mark.parametrize("nbytes", VECTORS)
@@ -43,8 +43,8 @@ def test_products_of_two_window_operands_read_runs(seed: int, nbytes: int, monke
     """Each operand has its own offsets for the steps of a panel across two runs."""
     vectors(monkeypatch, nbytes)
     blocks(monkeypatch)
-    a, b = (whole(2, 4, 21 + seed, seed=2 * seed + k).windows(2, 2)[None] for k in range(2))
-    p, q = (whole(4, 2, 2, seed=9 * seed + k)[:, :, None, None] for k in range(2))
+    a, b = (integers(2, 4, 21 + seed, seed=2 * seed + k).windows(2, 2)[None] for k in range(2))
+    p, q = (integers(4, 2, 2, seed=9 * seed + k)[:, :, None, None] for k in range(2))
     result = product((a * p + b * q).sum(axis=(1, 4)))
     assert result.right.runs and len(result.right.values) == 2
 
@@ -53,7 +53,7 @@ def test_products_of_two_window_operands_read_runs(seed: int, nbytes: int, monke
 def test_gathers_are_packed_directly(nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
     blocks(monkeypatch, **SMALL)
-    a, b = whole(25, 11), whole(11, 37, seed=1)
+    a, b = integers(25, 11), integers(11, 37, seed=1)
     rng = np.random.default_rng(0)
     rows, columns, steps = (in_memory(rng.integers(-n, n, m), int64) for n, m in ((25, 19), (37, 40), (11, 9)))
     i, j, k = map(Tensor._of, (rows, columns, steps))
@@ -74,11 +74,11 @@ def test_gathers_are_packed_directly(nbytes: int, monkeypatch: pytest.MonkeyPatc
 
 
 def test_gathered_and_strided_runs_agree() -> None:
-    x = whole(3, 5, 40)
+    x = integers(3, 5, 40)
     picked = x.oindex[:, :, [0, 1, 2, 5, 6, 30, 31, 39, 4]]
-    product(tx.einsum("oc,ncw->onw", whole(6, 5), picked[:, :, None].expand(3, 5, 4, 9).reshape(3, 5, 36)))
-    product(tx.conv2d(whole(1, 3, 6, 20)[..., ::-1], whole(5, 3, 2, 2)))
-    product(tx.conv2d(whole(1, 3, 6, 40)[..., ::2], whole(5, 3, 2, 2)))
+    product(tx.einsum("oc,ncw->onw", integers(6, 5), picked[:, :, None].expand(3, 5, 4, 9).reshape(3, 5, 36)))
+    product(tx.conv2d(integers(1, 3, 6, 20)[..., ::-1], integers(5, 3, 2, 2)))
+    product(tx.conv2d(integers(1, 3, 6, 40)[..., ::2], integers(5, 3, 2, 2)))
 
 
 @pytest.mark.parametrize("nbytes", VECTORS)
@@ -87,7 +87,7 @@ def test_runs_fill_vectors_for_several_values_and_narrow_states(width: int, nbyt
     """Two values per step need no shorter runs than one, and byte states have more lanes than the operands."""
     vectors(monkeypatch, nbytes)
     for dtype in (float64, float32):
-        x, y = (whole(2, 4, width + 1, dtype=dtype, seed=k).windows(2, 2)[None] for k in range(2))
-        p, q = (whole(4, 2, 2, dtype=dtype, seed=k)[:, :, None, None] for k in (2, 3))
+        x, y = (integers(2, 4, width + 1, dtype=dtype, seed=k).windows(2, 2)[None] for k in range(2))
+        p, q = (integers(4, 2, 2, dtype=dtype, seed=k)[:, :, None, None] for k in (2, 3))
         product((x * p + y * q).sum(axis=(1, 4)))
         assert product((x < p).any(axis=(1, 4))).right.runs

@@ -110,9 +110,9 @@ def test_workers_wake_on_other_cpus_and_are_unpinned_afterwards(monkeypatch: pyt
     before, placements = tx.num_threads(), []
     place_apart = system.place_apart
 
-    def record_placement(those: list[int], allowed: frozenset[int]) -> None:
-        place_apart(those, allowed)
-        placements.extend([(os.sched_getaffinity(h), allowed) for h in those])
+    def record_placement(thread_ids: list[int], allowed: frozenset[int]) -> None:
+        place_apart(thread_ids, allowed)
+        placements.extend([(os.sched_getaffinity(h), allowed) for h in thread_ids])
 
     monkeypatch.setattr(places, "place_apart", record_placement)
     tx.set_num_threads(1)

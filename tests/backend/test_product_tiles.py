@@ -17,7 +17,7 @@ from tenxor.backend.llvm.emit import emit
 from tenxor.target import Target
 from tests.machines import current, tuned, use, vectors
 
-from .pairs import PACKED, SMALL, blocks, whole
+from .pairs import PACKED, SMALL, blocks, integers
 from .test_products import VECTORS, kernel_of, normal, product
 from .twins import emitted
 
@@ -34,14 +34,14 @@ class TestTiles:
     def test_tiles_of_every_height_and_width_agree(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         vectors(monkeypatch, nbytes)
         for rows, columns in zip([*range(4, 26), 37, 40], [*range(9, 34, 2), *range(8, 30, 2)], strict=True):
-            a, b = whole(rows, 4, seed=rows), whole(4, columns, seed=columns)
+            a, b = integers(rows, 4, seed=rows), integers(4, columns, seed=columns)
             product(a @ b)
 
     @pytest.mark.parametrize("nbytes", VECTORS)
     def test_partial_tiles_without_mask_registers_agree(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         use(monkeypatch, current()._replace(vector_bytes=nbytes, features=current().features - {"avx512f"}, registers=16))
         for rows, columns in itertools.product((6, 13), (8, 16, 17, 31, 32, 33, 64)):
-            a, b = whole(rows, 5, seed=rows), whole(5, columns, seed=columns)
+            a, b = integers(rows, 5, seed=rows), integers(5, columns, seed=columns)
             product(a @ b)
             product(a[:, 1:] @ b.T[:, 1:].T)
 
@@ -51,7 +51,7 @@ class TestTiles:
         monkeypatch.setattr(Target, "stores_under_masks", True)
         vectors(monkeypatch, nbytes)
         for rows, columns in zip([*range(4, 26), 37, 40], [*range(9, 34, 2), *range(8, 30, 2)], strict=True):
-            a, b, c = whole(rows, 5, seed=rows), whole(5, columns, seed=columns), whole(rows, columns, seed=3)
+            a, b, c = integers(rows, 5, seed=rows), integers(5, columns, seed=columns), integers(rows, columns, seed=3)
             product(a @ b)
             product(a @ b + c)
             product(a[:, 1:] @ b.T[:, 1:].T)
@@ -75,7 +75,7 @@ class TestTiles:
         use(monkeypatch, current()._replace(vector_bytes=nbytes, features=current().features - {"avx512f"}, registers=16))
         for columns in (*range(1, 20), 31, 32, 33, 47):
             rows = columns % 8 + 1
-            a, b = (whole(*shape, seed=columns).astype(dtype).realize() for shape in ((3, rows, 4), (3, 4, columns)))
+            a, b = (integers(*shape, seed=columns).astype(dtype).realize() for shape in ((3, rows, 4), (3, 4, columns)))
             expected = np.einsum("bij,bjk->bik", a.to_numpy(), b.to_numpy())
             target = tx.full((3, rows + 2, columns + 4), 7, dtype=dtype)
             target[:, 1:-1, 2:-2] = a @ b
@@ -89,8 +89,8 @@ class TestTiles:
         machine = current()._replace(vector_bytes=nbytes, features=current().features - {"avx512f"}, registers=16)
         use(monkeypatch, tuned(machine, sharing={"in_place": 0}))
         for rows, columns in itertools.product((2, 5, 40), (2, 3, 8, 9, 12, 17, 23, 40)):
-            a, b = whole(rows, 4, seed=rows).realize(), whole(4, columns, seed=columns).realize()
-            c = (whole(rows, columns, seed=3) * 2).realize()
+            a, b = integers(rows, 4, seed=rows).realize(), integers(4, columns, seed=columns).realize()
+            c = (integers(rows, columns, seed=3) * 2).realize()
             expected, memory = a.to_numpy() @ b.to_numpy() + c.to_numpy(), c.storage.node.buffer.address  # type: ignore[union-attr]
             c = a @ b + c
             c.realize()
@@ -101,7 +101,7 @@ class TestTiles:
     def test_tiles_of_two_states_agree(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         vectors(monkeypatch, nbytes)
         for rows, columns in zip(range(4, 17), range(8, 60, 4), strict=True):
-            a, b = whole(rows, 5, seed=rows), whole(5, columns, seed=columns)
+            a, b = integers(rows, 5, seed=rows), integers(5, columns, seed=columns)
             contraction = product(tx.contract(a, b, [(1, 0)], add=lambda x, y: x + y))
             assert len(contraction.values) == 2
 
@@ -109,7 +109,7 @@ class TestTiles:
     @pytest.mark.parametrize("packed", [False, True])
     def test_chunks_of_steps_agree(self, steps: int, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         blocks(monkeypatch, **(PACKED if packed else {}))
-        a, b = whole(14, steps), whole(steps, 19)
+        a, b = integers(14, steps), integers(steps, 19)
         contraction = product(a @ b)
         assert contraction.once == (steps <= 8) and contraction.left.packed == contraction.right.packed == packed
         transposed = product(b.T @ a.T)  # what is across memory is turned in registers
@@ -119,7 +119,7 @@ class TestTiles:
         blocks(monkeypatch, **SMALL)
         for rows, columns in ((8, 16), (9, 17), (16, 32), (25, 50)):
             for steps in (4, 9):
-                a, b = whole(rows, steps), whole(steps, columns)
+                a, b = integers(rows, steps), integers(steps, columns)
                 product(a @ b)
                 product(tx.abs(a[:, None] - b.T[None]).sum(axis=-1))
 

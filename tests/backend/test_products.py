@@ -26,7 +26,7 @@ from tenxor.tensor import Tensor
 from tests.machines import current, tune, vectors
 
 from .graphs import in_memory
-from .pairs import PACKED, SMALL, Pairs, blocks, whole
+from .pairs import PACKED, SMALL, Pairs, blocks, integers
 from .twins import Array, check, emitted, interpreted
 
 VECTORS = (16, 32, 64)  # bytes
@@ -98,10 +98,10 @@ class TestFewColumns:
     def test_few_columns_and_steps_agree(self, dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         vectors(monkeypatch, nbytes)
         for rows, columns, steps in [*product_of_sizes((9, 37), (2, 3, 4), (2, 3)), (70, 7, 4), (1, 3, 3), (3, 3, 3)]:
-            a, b = whole(rows, steps, dtype=dtype), whole(steps, columns, dtype=dtype, seed=1)
+            a, b = integers(rows, steps, dtype=dtype), integers(steps, columns, dtype=dtype, seed=1)
             for t in (a @ b, a @ b.T.copy().T + 1, a[::-1] @ b[:, ::-1], b.T @ a.T):
                 check(t.storage.node)
-            batch, other_batch = whole(rows, 3, steps, dtype=dtype), whole(rows, steps, columns, dtype=dtype, seed=2)
+            batch, other_batch = integers(rows, 3, steps, dtype=dtype), integers(rows, steps, columns, dtype=dtype, seed=2)
             for t in (
                 batch @ other_batch,
                 batch @ b,
@@ -114,10 +114,10 @@ class TestFewColumns:
     def test_few_columns_and_more_steps_agree(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         vectors(monkeypatch, nbytes)
         for rows, columns, steps in product_of_sizes((16, 37), (4, 5, 7), (12, 16)):
-            a, b = whole(rows, steps), whole(steps, columns, seed=1)
-            for t in (a @ b, a @ b * whole(columns), (a.T.copy().T + whole(rows, 1)) @ b):
+            a, b = integers(rows, steps), integers(steps, columns, seed=1)
+            for t in (a @ b, a @ b * integers(columns), (a.T.copy().T + integers(rows, 1)) @ b):
                 product(t)
-        product(whole(100, 4) @ whole(4, 4))
+        product(integers(100, 4) @ integers(4, 4))
 
     def test_few_columns_have_the_bits_of_a_separate_product(self) -> None:
         for rows, columns, steps in ((50, 3, 3), (50, 4, 4), (50, 7, 30), (50, 4, 300), (3, 3, 3)):
@@ -159,7 +159,7 @@ class TestNumbers:
 
     @pytest.mark.parametrize("dtype", [d for d in ALL if d is not boolean], ids=str)
     def test_products_of_every_dtype_agree(self, dtype: DType) -> None:
-        a, b = whole(13, 9, dtype=dtype), whole(9, 40, dtype=dtype, seed=1)
+        a, b = integers(13, 9, dtype=dtype), integers(9, 40, dtype=dtype, seed=1)
         product(a @ b)
         if dtype.is_complex:
             product(tx.contract(a, b, [(1, 0)], multiply=lambda x, y: x - y.conj()))
@@ -170,7 +170,7 @@ class TestNumbers:
 
     @pytest.mark.parametrize("dtype", [boolean, float16, float64], ids=str)
     def test_boolean_contractions_agree(self, dtype: DType) -> None:
-        a, b = whole(13, 9, dtype=dtype), whole(9, 140, dtype=dtype, seed=1)
+        a, b = integers(13, 9, dtype=dtype), integers(9, 140, dtype=dtype, seed=1)
         for add in (tx.logical_or, tx.logical_and):
             product(tx.contract(a, b, [(1, 0)], multiply=tx.logical_and, add=add))
 
@@ -218,7 +218,7 @@ class TestNumbers:
             ((1, 9, 1, 5), (5, 12)),
             ((12, 5), (1, 5, 9)),
         ):
-            a, b = (whole(*s) for s in shapes)
+            a, b = (integers(*s) for s in shapes)
             check((a @ b).storage.node)
             assert (a @ b).tolist() == (a.to_numpy() @ b.to_numpy()).tolist()
 
@@ -269,7 +269,7 @@ class TestUsesOfResults:
     ) -> None:
         """The last tile may extend beyond the last row; the operand ends directly before a page without rights."""
         blocks(monkeypatch)
-        a, b, row = whole(rows, steps), whole(steps, 17), whole(rows, seed=2)
+        a, b, row = integers(rows, steps), integers(steps, 17), integers(rows, seed=2)
         assert product(a @ b + row[:, None]).once == (steps == 5)
         product(a @ b + row.oindex[list(range(rows))][:, None])
         product(a @ b * row[::-1, None])
@@ -277,7 +277,7 @@ class TestUsesOfResults:
     @pytest.mark.parametrize("steps", [5, 20])
     def test_results_combine_with_operands_of_every_layout(self, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
         blocks(monkeypatch)
-        a, b, c = whole(13, steps), whole(steps, 35), whole(35, 26, seed=3)
+        a, b, c = integers(13, steps), integers(steps, 35), integers(35, 26, seed=3)
         for full in (
             c.T[::2],
             c[:, ::-2].T,
@@ -290,12 +290,12 @@ class TestUsesOfResults:
             product((a @ b) * column)
 
     def test_results_combine_with_every_dtype(self) -> None:
-        a, b = whole(13, 5), whole(5, 35)
+        a, b = integers(13, 5), integers(5, 35)
         for dtype in ALL:
-            product(tx.where(a @ b > 0, (a @ b).astype(dtype), whole(13, 35, dtype=dtype)))
+            product(tx.where(a @ b > 0, (a @ b).astype(dtype), integers(13, 35, dtype=dtype)))
 
     def test_results_are_written_through_any_layout(self) -> None:
-        a, b = whole(13, 6), whole(6, 35)
+        a, b = integers(13, 6), integers(6, 35)
         wanted = a.to_numpy() @ b.to_numpy()
         for target, view in (
             ((26, 35), lambda t: t[::2]),
@@ -311,7 +311,7 @@ class TestUsesOfResults:
             assert view(t).tolist() == wanted.tolist() and t.sum().item() == wanted.sum()
 
     def test_product_overwrites_its_own_operand(self) -> None:
-        x, w = whole(16, 16), whole(16, 16, seed=1)
+        x, w = integers(16, 16), integers(16, 16, seed=1)
         before, by = x.to_numpy(), w.to_numpy()
         view = x.T
         x @= w
@@ -338,7 +338,7 @@ class TestUsesOfResults:
 
     def test_non_temporal_stores_begin_at_cache_lines_for_any_thread_split(self, monkeypatch: pytest.MonkeyPatch) -> None:
         tune(monkeypatch, streams={"result": 1 << 12, "touched": 1 << 12})
-        for t in (whole(8, 5) @ whole(5, 320), whole(320, 5) @ whole(5, 16), whole(20, 8, 5) @ whole(20, 5, 16)):
+        for t in (integers(8, 5) @ integers(5, 320), integers(320, 5) @ integers(5, 16), integers(20, 8, 5) @ integers(20, 5, 16)):
             kernel, binding = kernel_of(t)
             assert "stream" in str(kernel)
             grain = 3 * kernel.grain(current().sharing)
@@ -425,7 +425,7 @@ class TestLargeProducts:
         [(250, 70, 801), (41, 97, 193), (490, 130, 2100), (97, 4200, 24), (40, 96, 400), (1000, 9, 60), (9, 1000, 60)],
     )
     def test_products_of_several_blocks_match_numpy(self, rows: int, columns: int, steps: int) -> None:
-        a, b = whole(rows, steps), whole(steps, columns, seed=1)
+        a, b = integers(rows, steps), integers(steps, columns, seed=1)
         wanted = a.to_numpy().astype(np.float64) @ b.to_numpy().astype(np.float64)
         transposed = b.T.copy().realize().T
         for t in (a @ b, a @ transposed, (a + 0) @ b, a.astype(float64) @ b):
@@ -440,7 +440,7 @@ class TestLargeProducts:
             (float16, ((500, 600), (600, 700))),
             (int64, ((90, 6000), (6000, 80))),
         ):
-            a, b = (whole(*s, dtype=dtype).realize() for s in shapes)
+            a, b = (integers(*s, dtype=dtype).realize() for s in shapes)
             (a @ b + 1).realize()  # plans hold memory of their own
             t = a @ b * 3
             _, binding = kernel_of(t)

@@ -87,12 +87,12 @@ def test_short_product_starts_no_interruptible_thread(threads: int, monkeypatch:
     tx.set_num_threads(threads)
     try:
         a, b = (tx.full((1000, 32, 32), value, dtype=tx.float32).realize() for value in (2.0, 3.0))
-        apart: list[object] = []
-        monkeypatch.setattr(helpers, "stoppable", lambda run, stop: (apart.append(run), run()))
+        interruptible_runs: list[object] = []
+        monkeypatch.setattr(helpers, "stoppable", lambda run, stop: (interruptible_runs.append(run), run()))
         monkeypatch.setattr(launch.apart, "stoppable", helpers.stoppable)
         for _ in range(3):  # how long it takes is known from the second time on
             assert bool(((a @ b) == 192).all())
-        assert not apart
+        assert not interruptible_runs
     finally:
         tx.set_num_threads(before)
 

@@ -44,7 +44,7 @@ for path, count in ship(Path(sys.argv[1]), wanted, report=lambda line: print(lin
 """
 
 # The first results of a process: in bits, how many kernels were compiled and found, and whether LLVM was loaded.
-FIRST = """
+FIRST_PROGRAM = """
 import sys
 import tenxor as tx
 results = []
@@ -78,7 +78,7 @@ def folder(shipped_folder: Path, tmp_path: Path) -> Path:
 def run_first(folder: Path | str, cache: Path | str = "") -> tuple[str, int, int, bool]:
     """Return the bits, compiled and loaded kernels, and whether LLVM was loaded, of a process with this shipped code and cache."""
     env = {**os.environ, "TENXOR_SHIPPED": str(folder), "TENXOR_CACHE_DIR": str(cache), "TENXOR_SHORT_WAY": ""}
-    bits, compiled, loaded, llvm = python("-c", FIRST, env=env).stdout.split()
+    bits, compiled, loaded, llvm = python("-c", FIRST_PROGRAM, env=env).stdout.split()
     return bits, int(compiled), int(loaded), llvm == "True"
 
 
@@ -99,9 +99,9 @@ class TestShippedCode:
 
     def test_shipped_code_avoids_slow_imports_with_an_empty_cache(self, shipped_folder: Path, tmp_path: Path) -> None:
         program = "import tenxor as tx; from tenxor.backend import backend; tx.arange(12.0).realize(); assert backend().counts() == (0, 1)"
-        found = loaded(program, TENXOR_SHIPPED=str(shipped_folder), TENXOR_CACHE_DIR=str(tmp_path / "missing"))
-        assert not any(name.startswith("tenxor.kernel") for name in found) and not found & HEAVY
-        assert not any(name.startswith("llvmlite.") and name != "llvmlite._version" for name in found)
+        modules = loaded(program, TENXOR_SHIPPED=str(shipped_folder), TENXOR_CACHE_DIR=str(tmp_path / "missing"))
+        assert not any(name.startswith("tenxor.kernel") for name in modules) and not modules & HEAVY
+        assert not any(name.startswith("llvmlite.") and name != "llvmlite._version" for name in modules)
 
     def test_fused_kernels_on_disk_are_preferred_to_shipped_parts(self, shipped_folder: Path, expected_bits: str, tmp_path: Path) -> None:
         """A process without shipped code fills the cache; a second process takes its fused kernel from the cache."""

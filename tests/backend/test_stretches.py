@@ -8,7 +8,7 @@ import pytest
 import tenxor as tx
 from tests.machines import vectors
 
-from .pairs import PACKED, blocks, whole
+from .pairs import PACKED, blocks, integers
 from .test_products import VECTORS, product
 
 
@@ -20,7 +20,7 @@ def test_products_over_several_axes_of_steps_agree(inner: tuple[int, ...], nbyte
     blocks(monkeypatch, **PACKED)
     letters = "xyz"[: len(inner)]
     for outer in (7, 9, 16, 17):
-        a, b = whole(outer, 14, *inner), whole(outer, *inner[::-1], 21)
+        a, b = integers(outer, 14, *inner), integers(outer, *inner[::-1], 21)
         result = product(tx.einsum(f"om{letters},o{letters[::-1]}n->mn", a, b))
         segment = 8 // np.gcd(np.prod(inner), 8)
         assert result.steps_first == (segment < outer and outer * np.prod(inner) > 16)
@@ -33,7 +33,7 @@ def test_weight_gradient_of_a_convolution_agrees(images: int, nbytes: int, monke
     """The columns of this product are short runs."""
     vectors(monkeypatch, nbytes)
     blocks(monkeypatch, **PACKED)
-    weight = whole(9, 2, 3, 3).requires_grad_()
-    result = tx.conv2d(whole(images, 2, 6, 8, seed=1), weight)
-    result.backward(whole(*result.shape, seed=2))
+    weight = integers(9, 2, 3, 3).requires_grad_()
+    result = tx.conv2d(integers(images, 2, 6, 8, seed=1), weight)
+    result.backward(integers(*result.shape, seed=2))
     assert product(weight.grad).steps_first  # type: ignore[arg-type]

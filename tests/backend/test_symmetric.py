@@ -18,7 +18,7 @@ from tenxor.tensor import Tensor
 from tests.machines import current, tune, vectors
 
 from .graphs import in_memory
-from .pairs import PACKED, SMALL, blocks, whole
+from .pairs import PACKED, SMALL, blocks, integers
 from .twins import check, emitted
 
 USES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -64,7 +64,7 @@ class TestBothBackEnds:
         blocks(monkeypatch, **SMALL, near=near)
         vectors(monkeypatch, nbytes)
         for n, steps in ((9, 4), (17, 9), (34, 25), (41, 5)):
-            x = whole(steps, n, seed=n)
+            x = integers(steps, n, seed=n)
             for t in (x.T @ x, (x + 1).T @ (x + 1)):
                 check(USES[use](t).storage.node)
 
@@ -73,7 +73,7 @@ class TestBothBackEnds:
         vectors(monkeypatch, 16)
         for dtype in ALL:
             if dtype is not boolean:
-                x = whole(2, 35, 9, dtype=dtype)
+                x = integers(2, 35, 9, dtype=dtype)
                 for t in (x @ x.mT, x[:, ::-1, ::2] @ x[:, ::-1, ::2].mT):
                     assert any(p.twins for p in products(t)) == (not dtype.is_complex)
                     check(t.storage.node)
@@ -197,6 +197,6 @@ class TestTargets:
         assert x.to_numpy().tobytes() == wanted.tobytes()
 
     def test_large_symmetric_results_match_numpy(self) -> None:
-        x = whole(40, 3000)
+        x = integers(40, 3000)
         a = x.to_numpy()
         assert np.array_equal((x.T @ x).to_numpy(), a.T @ a)

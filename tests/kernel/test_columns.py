@@ -112,9 +112,9 @@ class TestRowBuffers:
         (store,) = statements_of(kernel, Store)
         assert "exp" in repr(keep.value) and "exp" not in repr(store.value)
 
-    @pytest.mark.parametrize(("length", "kept"), [(1, 0), (2, 1), (MAX_ROW_ELEMENTS, 1), (MAX_ROW_ELEMENTS + 1, 0)])
-    def test_row_buffer_needs_two_elements_and_fits_the_limit(self, length: int, kept: int) -> None:
-        assert len(statements_of(kernel_of(tx.softmax(ones(3, length), axis=1)), Keep)) == kept
+    @pytest.mark.parametrize(("length", "count"), [(1, 0), (2, 1), (MAX_ROW_ELEMENTS, 1), (MAX_ROW_ELEMENTS + 1, 0)])
+    def test_row_buffer_needs_two_elements_and_fits_the_limit(self, length: int, count: int) -> None:
+        assert len(statements_of(kernel_of(tx.softmax(ones(3, length), axis=1)), Keep)) == count
 
     @pytest.mark.parametrize("dtype", [tx.float32, tx.float64], ids=str)
     def test_row_buffers_do_not_exceed_the_stack_limit(self, dtype: tx.dtypes.DType) -> None:

@@ -193,8 +193,8 @@ class TestOperandPacking:
         assert packed(A @ (B * 2)) == (False, True)
         for dtype in (float16, bfloat16, int8):
             assert packed(ones(20, 30, dtype=dtype) @ ones(30, 50, dtype=dtype)) == (True, True)
-        apart = ones(20, 1, 5, 6) * ones(50, 6, 5).permute(0, 2, 1)
-        assert packed(apart.sum(axis=(2, 3)))[1]
+        products = ones(20, 1, 5, 6) * ones(50, 6, 5).permute(0, 2, 1)
+        assert packed(products.sum(axis=(2, 3)))[1]
 
     def test_operand_computes_all_that_depends_on_it_alone(self) -> None:
         product = product_of((A * 2 + 1) @ (B * ones(50)))

@@ -99,8 +99,8 @@ class Graph:
             shape = (2, array.size // 2) if self.pick(True, False) else (array.size // 2, 2)
             return layout.reshape(shape), array.reshape(shape)
         if move == "expand_dims":
-            place = self.draw(st.integers(0, ndim))
-            return layout.expand_dims(place), np.expand_dims(array, place)
+            position = self.draw(st.integers(0, ndim))
+            return layout.expand_dims(position), np.expand_dims(array, position)
         if move == "expand" and array.size <= MOST_ELEMENTS // 3:
             return layout.expand((3, *array.shape)), np.broadcast_to(array, (3, *array.shape))
         if ndim == 0:
@@ -220,7 +220,7 @@ class Graph:
 
     def store(self, source: Any, array: Array) -> None:
         old, before = self.draw(st.sampled_from(self.nodes))
-        target, places = self.moved(Layout.contiguous(old.shape), np.arange(before.size).reshape(before.shape))
+        target, positions = self.moved(Layout.contiguous(old.shape), np.arange(before.size).reshape(before.shape))
         if not target.is_injective():
             return
         try:
@@ -228,7 +228,7 @@ class Graph:
         except ValueError:
             return
         after = before.copy().reshape(-1)
-        after[places.reshape(-1)] = values.reshape(-1)
+        after[positions.reshape(-1)] = values.reshape(-1)
         self.add(stored(old, target, source), after.reshape(before.shape))
 
 

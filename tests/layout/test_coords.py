@@ -39,10 +39,10 @@ def test_negative_coordinates_count_from_the_end():
 @given(shapes)
 def test_next_index_visits_coordinates_in_numpy_order(shape):
     coords = list(np.ndindex(*shape))
-    for number, place in enumerate(coords):
-        assert ravel_index(place, shape) == number
-        assert unravel_index(number, shape) == place
-        assert next_index(place, shape) == (coords[number + 1] if number + 1 < len(coords) else None)
+    for number, position in enumerate(coords):
+        assert ravel_index(position, shape) == number
+        assert unravel_index(number, shape) == position
+        assert next_index(position, shape) == (coords[number + 1] if number + 1 < len(coords) else None)
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_ravel_of_1_2_4_in_shape_3_4_5_is_34():
 def test_ravel_includes_the_offset_and_is_linear():
     layout = contiguous(6, 7, 8).index((slice(1, None), slice(None, None, -1), slice(2, None, 2)))
     assert layout.offset == 56 + 48 + 2
-    one, two = (1, 2, 0), (3, 1, 2)
-    both = tuple(a + b for a, b in zip(one, two, strict=True))
+    index, two = (1, 2, 0), (3, 1, 2)
+    both = tuple(a + b for a, b in zip(index, two, strict=True))
     assert layout.ravel((0, 0, 0)) == layout.offset
-    assert layout.ravel(both) - layout.offset == layout.ravel(one) + layout.ravel(two) - 2 * layout.offset
+    assert layout.ravel(both) - layout.offset == layout.ravel(index) + layout.ravel(two) - 2 * layout.offset
 
 
 def test_coordinate_out_of_range_names_its_axis():

@@ -28,9 +28,9 @@ def test_flattened_columns_are_a_view():
 
 def test_write_through_a_reshaped_transpose_reaches_the_storage():
     storage = list(range(20))
-    whole = contiguous(4, 5)
-    storage[whole.transpose().reshape((20,)).ravel((1,))] = -7
-    assert storage[whole.ravel((1, 0))] == -7
+    base = contiguous(4, 5)
+    storage[base.transpose().reshape((20,)).ravel((1,))] = -7
+    assert storage[base.ravel((1, 0))] == -7
 
 
 def test_flatten_accepts_start_and_end():

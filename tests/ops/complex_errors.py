@@ -24,11 +24,11 @@ def main(size: int = 2500) -> None:
         row = []
         for dtype in (complex128, complex64):
             values = samples(dtype, size)
-            wanted, kept = precise(name, values)
+            wanted, in_range = precise(name, values)
             if dtype is complex64:
-                kept &= (abs(wanted) < 1e37) & (abs(wanted) > 1e-36)
-            found = array(getattr(tx, name)(tensor(values))).astype(np.complex128)
-            errors = np.where(kept, abs(found - wanted) / np.where(kept, abs(wanted), 1), 0) / np.finfo(dtype.numpy).eps
+                in_range &= (abs(wanted) < 1e37) & (abs(wanted) > 1e-36)
+            actual = array(getattr(tx, name)(tensor(values))).astype(np.complex128)
+            errors = np.where(in_range, abs(actual - wanted) / np.where(in_range, abs(wanted), 1), 0) / np.finfo(dtype.numpy).eps
             worst = int(np.argmax(errors))
             row.append(f"{errors[worst]:.2f} | `{values[worst]:.6g}`")
         print(f"| `{name}` | {' | '.join(row)} |", flush=True)

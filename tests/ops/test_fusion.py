@@ -167,8 +167,8 @@ class Program:
             return t[(ours % x.shape[0], *key[1:], ours)], x[(first, *key[1:], index)]
         if kind == "along":
             wide = (*[1] * axis, index.size, *[1] * (x.ndim - axis - 1))
-            places = np.broadcast_to(index.reshape(wide), (*x.shape[:axis], index.size, *x.shape[axis + 1 :]))
-            return tx.take_along_axis(t, ours.reshape(wide), axis), np.take_along_axis(x, places, axis)
+            indices = np.broadcast_to(index.reshape(wide), (*x.shape[:axis], index.size, *x.shape[axis + 1 :]))
+            return tx.take_along_axis(t, ours.reshape(wide), axis), np.take_along_axis(x, indices, axis)
         return t[(*key, ours)], x[(*key, index)]
 
     def stored(self) -> TensorAndArray | None:

@@ -105,7 +105,7 @@ def hand_written_causal(q: tx.Tensor, k: tx.Tensor, v: tx.Tensor) -> tx.Tensor:
 
 
 @pytest.mark.parametrize(
-    "form", [hand_written, hand_written_causal, lambda *its: attend(*its) * 2.0, lambda *its: attend(*its).mT]
+    "form", [hand_written, hand_written_causal, lambda *args: attend(*args) * 2.0, lambda *args: attend(*args).mT]
 )
 def test_memory_of_hand_written_attention_is_bounded(form: Callable[..., tx.Tensor]) -> None:
     q, k, v = operands(4, length=1500, count=2000)  # of all weights there are 48 MB
@@ -176,13 +176,13 @@ def test_attention_does_not_overwrite_its_operands() -> None:
     for t, old in zip((q, k, v), before, strict=True):
         assert (t.to_numpy() == old).all()
     assert alias is q.storage.node
-    same = drawn(2, 1500, 8)
-    copy = same.to_numpy().copy()
-    np.testing.assert_allclose(attend(same, same, same), model(same, same, same), rtol=1e-4, atol=1e-6)
-    assert (same.to_numpy() == copy).all()
-    pending = same + 0.0  # pending, and read as rows and as steps
+    x = drawn(2, 1500, 8)
+    copy = x.to_numpy().copy()
+    np.testing.assert_allclose(attend(x, x, x), model(x, x, x), rtol=1e-4, atol=1e-6)
+    assert (x.to_numpy() == copy).all()
+    pending = x + 0.0  # pending, and read as rows and as steps
     np.testing.assert_allclose(
-        tx.softmax(pending @ pending.mT / np.sqrt(8)) @ pending, model(same, same, same), rtol=1e-4, atol=1e-6
+        tx.softmax(pending @ pending.mT / np.sqrt(8)) @ pending, model(x, x, x), rtol=1e-4, atol=1e-6
     )
 
 

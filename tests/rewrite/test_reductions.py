@@ -64,9 +64,9 @@ def test_reduction_bits_do_not_depend_on_threads_and_readers(case: str, name: st
         assert (reduced(pending).to_numpy() == expected).all()
         realized = (x * 3).realize()
         assert (reduced(realized).to_numpy() == expected).all()
-        again, other, inside = reduced(pending), pending.max(), reduced(pending) * 2.0
-        tx.realize(inside, other, again)
-        assert (again.to_numpy() == expected).all() and (inside.to_numpy() == expected * 2.0).all()
+        repeated, other, inside = reduced(pending), pending.max(), reduced(pending) * 2.0
+        tx.realize(inside, other, repeated)
+        assert (repeated.to_numpy() == expected).all() and (inside.to_numpy() == expected * 2.0).all()
 
 
 def test_float16_sums_accumulate_in_float32() -> None:

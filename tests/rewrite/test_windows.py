@@ -41,7 +41,7 @@ TAPS: dict[str, Conv] = {
     "in one dimension": ((3, 1, 5000), (1, 1, 31), {}),
     "small images": ((40, 3, 7, 7), (3, 1, 3, 3), {"padding": 1, "groups": 3}),
 }
-APART: dict[str, Conv] = {
+SEPARATE: dict[str, Conv] = {
     "many channels": ((2, 9, 20, 33), (3, 9, 3, 3), {"padding": 1}),
     "a large kernel": ((1, 2, 50, 40), (2, 1, 7, 7), {"groups": 2}),
     "in one dimension": ((2, 3, 900), (2, 3, 33), {}),
@@ -53,7 +53,7 @@ PRODUCTS: dict[str, Conv] = {
     "pointwise": ((2, 64, 14, 14), (32, 64, 1, 1), {}),
     "few kernels with stride": ((2, 9, 41, 40), (3, 9, 3, 3), {"stride": 2}),
 }
-ALL_CONVOLUTIONS = {**{f"taps: {k}": v for k, v in TAPS.items()}, **{f"apart: {k}": v for k, v in APART.items()}}
+ALL_CONVOLUTIONS = {**{f"taps: {k}": v for k, v in TAPS.items()}, **{f"apart: {k}": v for k, v in SEPARATE.items()}}
 ALL_CONVOLUTIONS |= {f"products: {k}": v for k, v in PRODUCTS.items()}
 
 
