@@ -61,7 +61,7 @@ class Function:
         return made[-1], made[-2], x
 
 
-def test_it_is_the_same_as_one_by_one_and_as_pythons(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vmap_matches_single_calls_and_python_batching(monkeypatch: pytest.MonkeyPatch) -> None:
     own_of, keys_of = defaultdict(set), defaultdict(set)
     asked = []
     batched = batching.batched

@@ -45,7 +45,7 @@ def beginnings() -> dict[str, tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_elements_are_those_that_numpy_finds(view: str) -> None:
+def test_view_chains_have_numpy_elements_at_any_offset(view: str) -> None:
     make = VIEWS[view]
     for _ in range(3):
         for name, (array, x) in beginnings().items():
@@ -55,7 +55,7 @@ def test_elements_are_those_that_numpy_finds(view: str) -> None:
 
 
 @pytest.mark.parametrize("view", ["a chain", "of another shape", "a chain's way back", "so many that they become a table"])
-def test_they_are_views_of_the_same_storage(view: str) -> None:
+def test_view_chains_share_storage_layout_and_spec_with_python(view: str) -> None:
     for _ in range(4):
         x = tx.asarray(np.arange(20.0).reshape(4, 5))
         seen = VIEWS[view](x)
@@ -75,7 +75,7 @@ def wanted_after(view: str) -> list[Any]:
     return found
 
 
-def test_python_makes_it_but_once() -> None:
+def test_repeated_view_chain_runs_no_python() -> None:
     x = tx.asarray(np.arange(20.0).reshape(4, 5))
     met: list[str] = []
 

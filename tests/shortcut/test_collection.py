@@ -104,8 +104,8 @@ def acts(its: dict[str, Any], rng: random.Random) -> dict[str, Callable[[], obje
 
 
 @pytest.mark.parametrize("act", ["change", "use", "renew", "export", "forget", "every"])
-def test_finalizers(act: str) -> None:
-    """Every call does what it does, or raises what it raises, and nobody crashes."""
+def test_calls_survive_finalizers_that_use_the_same_tensors(act: str) -> None:
+    """Each call gives its result or raises its error, and the process does not crash."""
     its = operands(tx.float64)
     whole, rng = list(calls()), random.Random(7)
     for _, call in rng.sample(whole, 150):
@@ -137,8 +137,8 @@ def _quietly(call: Callable[[dict[str, Any]], Any], its: dict[str, Any]) -> None
         pass
 
 
-def test_elements_changed_from_within() -> None:
-    """A number that is replaced while it is computed with is let go of once."""
+def test_number_replaced_by_a_finalizer_is_released_once() -> None:
+    """The finalizer replaces the number of an element while an operation reads that number."""
     x = tx.asarray(np.arange(5.0) + 1000.5).realize()
     its = {"e": x[3]}
 
@@ -157,8 +157,8 @@ def test_elements_changed_from_within() -> None:
             assert sys.getrefcount(number) <= 3
 
 
-def test_pins_made_from_within() -> None:
-    """What is exported while an operation is recorded is written by others: the operation has read it before."""
+def test_export_by_a_finalizer_does_not_change_a_recorded_operation() -> None:
+    """NumPy writes to the exported memory, which the operation has read before."""
     for _ in range(30):
         x = tx.asarray(np.arange(6.0)).realize()
         kept: list[Any] = []
@@ -174,8 +174,7 @@ def test_pins_made_from_within() -> None:
         assert y.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 
 
-def test_callbacks_of_weak_references() -> None:
-    """Storages that die have others used."""
+def test_weak_reference_callbacks_may_use_other_tensors() -> None:
     x = tx.asarray(np.arange(6.0).reshape(2, 3)).realize()
     heard: list[float] = []
     kept = []
@@ -190,8 +189,8 @@ def test_callbacks_of_weak_references() -> None:
     assert len(heard) == 200 and set(heard) == {15.0}
 
 
-def test_programs_while_all_is_collected() -> None:
-    """Random programs, with the collector at every allocation and all that is remembered forgotten at any moment."""
+def test_random_programs_survive_collection_and_cleared_caches() -> None:
+    """The collector runs at every allocation, and caches are cleared at any moment."""
 
     def forget() -> None:
         spec.forget()

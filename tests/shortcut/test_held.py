@@ -41,8 +41,7 @@ def _less_its_mean(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", list(HELD))
-def test_values_are_those_of_the_long_way(name: str) -> None:
-    """Whichever of both is asked for first."""
+def test_values_match_python_whichever_result_is_read_first(name: str) -> None:
     for first in (0, 1):
 
         def outcome(first: int = first) -> list[bytes]:
@@ -55,7 +54,7 @@ def test_values_are_those_of_the_long_way(name: str) -> None:
         assert [outcome() for _ in range(TIMES)] == [wanted] * TIMES
 
 
-def test_python_makes_no_plan_for_a_loop_whose_running_extremes_are_kept(planned: list[object]) -> None:
+def test_loop_with_held_cumulative_minima_is_not_planned_again(planned: list[object]) -> None:
     place, letters = tx.arange(51), tx.asarray(RNG.integers(0, 4, 50))
 
     def rows(times: int) -> list[int]:
@@ -77,10 +76,10 @@ def test_python_makes_no_plan_for_a_loop_whose_running_extremes_are_kept(planned
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(
-    ("shape", "make"), [((260, 300), lambda x: x.exp()), ((5, 7), lambda x: x.sin().exp().sin().exp())], ids=["many", "dear"]
+    ("shape", "make"), [((260, 300), lambda x: x.exp()), ((5, 7), lambda x: x.sin().exp().sin().exp())], ids=["large", "expensive"]
 )
-def test_what_is_inlined_and_much_is_not_made_twice(shape: tuple[int, int], make: Callable[[tx.Tensor], tx.Tensor]) -> None:
-    """Others have it, and it takes long: it is computed with the first that reads it, not when it is read again."""
+def test_expensive_inlined_node_is_not_computed_twice(shape: tuple[int, int], make: Callable[[tx.Tensor], tx.Tensor]) -> None:
+    """The node is held by another tensor, so it is stored when its first reader is computed."""
     x = tx.asarray(RNG.normal(size=shape)).realize()
     for k in range(TIMES):
         held = make(x * float(k + 1))
@@ -111,8 +110,7 @@ def _walk() -> Any:
 
 
 @pytest.mark.parametrize("make", [_layers, _walk])
-def test_no_plan_is_made_for_a_part_that_would_not_be_computed_as_a_whole(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Much waits for it, so it would be computed at once."""
+def test_part_of_a_large_pending_graph_is_not_planned_as_a_whole(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(TIMES):
         make()
     asked: list[object] = []

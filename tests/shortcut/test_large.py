@@ -54,7 +54,7 @@ def bits(found: Any) -> tuple[str, tuple[int, ...], bytes]:
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("name", GRAPHS)
-def test_other_sizes_are_computed_without_python(name: str, planned: list[object], asked: list[bytes]) -> None:
+def test_large_graphs_of_other_sizes_are_computed_without_python(name: str, planned: list[object], asked: list[bytes]) -> None:
     program, (x, y) = GRAPHS[name], operands()
     for n in SIZES:
         assert program(x, y, n).realize().spec.nbytes > LARGEST
@@ -66,7 +66,7 @@ def test_other_sizes_are_computed_without_python(name: str, planned: list[object
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_beyond_some_bytes_python_plans_at_once(planned: list[object]) -> None:
+def test_tensors_above_the_byte_limit_are_planned_by_python(planned: list[object]) -> None:
     x, _ = operands()
     planned.clear()
     for n in (MOST + 1, MOST + 2, MOST + 1):
@@ -75,7 +75,7 @@ def test_beyond_some_bytes_python_plans_at_once(planned: list[object]) -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_what_is_too_much_for_a_frame_is_known_in_other_sizes(planned: list[object], asked: list[bytes]) -> None:
+def test_graphs_too_large_for_a_launch_record_are_known_in_other_sizes(planned: list[object], asked: list[bytes]) -> None:
     x, y = operands()
     sizes = [300_001 + 1031 * k for k in range(60)]
     for n in sizes[:40]:
@@ -88,7 +88,7 @@ def test_what_is_too_much_for_a_frame_is_known_in_other_sizes(planned: list[obje
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_memory_that_nobody_else_has_is_written_over() -> None:
+def test_memory_without_other_owners_is_reused_for_the_result() -> None:
     x, _ = operands()
     for n in (*SIZES, *OTHERS):
         old = (x[:n] * 2.0).realize()
@@ -102,7 +102,7 @@ def test_memory_that_nobody_else_has_is_written_over() -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_where_there_is_no_memory_that_is_said_of_the_operation() -> None:
+def test_out_of_memory_error_names_the_operation() -> None:
     x, _ = operands()
     n = 200_000
     for _ in range(3):
@@ -118,7 +118,7 @@ def test_where_there_is_no_memory_that_is_said_of_the_operation() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_random_graphs(count: int, threads: Callable[[int], None]) -> None:
+def test_random_large_graphs_match_python(count: int, threads: Callable[[int], None]) -> None:
     threads(count)
     x, y = operands()
     rng = random.Random(count)

@@ -35,7 +35,7 @@ def waits(x: Tensor, v: Tensor) -> bool:
 
 
 @pytest.mark.parametrize("row", [SHORTEST, LONGEST])
-def test_the_bits_are_the_same(row: int) -> None:
+def test_single_pass_products_equal_python_bit_for_bit(row: int) -> None:
     x, v = matrix(row, LEAST)
     with shortcut.aside():
         u = (x @ v).realize()
@@ -47,12 +47,12 @@ def test_the_bits_are_the_same(row: int) -> None:
 
 
 @pytest.mark.parametrize("row", [SHORTEST, LONGEST])
-def test_a_product_with_much_in_short_rows_waits(row: int) -> None:
+def test_product_of_a_large_matrix_with_short_rows_stays_pending(row: int) -> None:
     assert waits(*matrix(row, LEAST))
 
 
 @pytest.mark.parametrize(("row", "nbytes"), [(SHORTEST, LEAST // 2), (2 * LONGEST, LEAST)])
-def test_others_do_not(row: int, nbytes: int) -> None:
+def test_product_of_a_small_or_long_row_matrix_is_computed_at_once(row: int, nbytes: int) -> None:
     assert not waits(*matrix(row, nbytes))
 
 
@@ -61,7 +61,7 @@ def steps_as_long_as(rows: int) -> list[object]:
     return [step for plan in wholes.plans for step in plan.steps if step.shape == (rows,)]
 
 
-def test_what_takes_another_on_is_computed_when_it_is_read() -> None:
+def test_single_pass_product_is_computed_when_it_is_read() -> None:
     x, v = matrix(SHORTEST, LEAST)
     wholes.forget_at_once()
     for _ in range(TIMES):
@@ -86,7 +86,7 @@ def iterated(x: Tensor, v: Tensor, other: Tensor) -> Tensor:
     return v
 
 
-def test_nor_is_it_taken_apart_in_the_midst_of_a_loop() -> None:
+def test_power_iteration_keeps_products_in_a_single_pass() -> None:
     x, v = matrix(SHORTEST, LEAST)
     other = (tx.ones_like(v) / v.size**0.5).realize()
     with shortcut.aside():

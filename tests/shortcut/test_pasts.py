@@ -75,7 +75,7 @@ def outlined(known: Known, given: list[Any], asked: frozenset[Any]) -> Outline:
     return Outline("back", stretch, [(past, g) for past, g in given if past in stretch], Graph(known.order, known.nodes, depends), asked)
 
 
-def test_what_is_known_is_the_same() -> None:
+def test_tape_slices_match_python() -> None:
     numbers: dict[object, set[object]] = defaultdict(set)
     keys: dict[object, set[object]] = defaultdict(set)
     for seed in range(400):
@@ -91,7 +91,7 @@ def test_what_is_known_is_the_same() -> None:
     assert sum([len(those) > 1 for those in numbers.values()]) < len(numbers) / 4, "what is alike should be found again"
 
 
-def test_what_was_let_go_of_is_an_error() -> None:
+def test_second_backward_without_retain_graph_raises() -> None:
     x = tx.asarray([1.0, 2.0]).requires_grad_()
     y = (x * x).sum()
     y.backward()
@@ -101,7 +101,7 @@ def test_what_was_let_go_of_is_an_error() -> None:
         y.backward()
 
 
-def test_of_thousands_python_tells() -> None:
+def test_long_tapes_are_left_to_python() -> None:
     x = tx.asarray([1.0, 2.0]).requires_grad_()
     y = x
     for _ in range(2500):

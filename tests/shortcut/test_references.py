@@ -133,14 +133,13 @@ def changes(dtype: str, chosen: Callable[[int], bool]) -> list[str]:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_references(dtype: str) -> None:
+def test_calls_keep_reference_counts(dtype: str) -> None:
     assert shortcut.state == "on"
     at = DTYPES.index(dtype)
     assert changes(dtype, lambda k: k % EVERY == at) == []
 
 
-def test_what_is_lost_is_seen() -> None:
-    """The test of the tests: one reference more each time."""
+def test_leak_check_detects_one_lost_reference_per_call() -> None:
     lost: list[Any] = []
     its = operands(tx.float64)
     assert change(lambda its: lost.append(its["x"].spec), its, False)
@@ -172,7 +171,7 @@ WIDE: tuple[Call, ...] = (
 
 
 @pytest.mark.parametrize("number", range(len(WIDE)))
-def test_references_of_large_graphs(number: int) -> None:
+def test_large_graphs_keep_reference_counts(number: int) -> None:
     x = tx.asarray(np.arange(3000.0).reshape(50, 60)).realize()
     its = {"x": x, "other": (x + x).realize(), "row": x[:, 3], "known": x[1, 1], "pending": x + x}
     its["indices"] = tx.asarray(np.arange(50)).realize()

@@ -53,7 +53,7 @@ def known(x: tx.Tensor, name: str) -> bool:
 
 @pytest.mark.parametrize("right", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_places_among_edges(dtype: str, right: bool) -> None:
+def test_searchsorted_and_digitize_equal_numpy(dtype: str, right: bool) -> None:
     for seed, (edges, size) in enumerate(product(SIZES[1:], (0, 1, 7, 40))):
         bins, x = np.sort(drawn(edges, dtype, seed)), drawn(size, dtype, seed + 99)
         numbers = bins[~np.isnan(bins)] if bins.dtype.kind == "f" else bins
@@ -68,7 +68,7 @@ def test_places_among_edges(dtype: str, right: bool) -> None:
             assert len(numbers) == 0 or x.dtype == bool or found[2] == np.digitize(x, numbers[::-1], right).tobytes()
 
 
-def test_edges_in_no_order_are_told_after_such_in_order() -> None:
+def test_digitize_with_unordered_edges_raises_after_ordered_ones() -> None:
     x = tx.asarray([0.5, 2.5]).realize()
     for bins in ([1.0, 2.0, 3.0], [3.0, 1.0, 2.0], [3.0, 2.0, 1.0], [1.0, np.nan, 3.0], [1.0, 2.0, 2.0]):
         edges = tx.asarray(bins).realize()
@@ -79,7 +79,7 @@ def test_edges_in_no_order_are_told_after_such_in_order() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "uint64", "bool"])
-def test_numbers_are_looked_for_as_elements_are(dtype: str) -> None:
+def test_searchsorted_of_numbers_matches_python_and_numpy(dtype: str) -> None:
     x = np.sort(drawn(30, dtype, 3))
     given = tx.asarray(x).realize()
     large = (2**53, 2**53 + 1, -(2**53) - 1, 2**24 + 1, 2**63 - 1, 2**64)
@@ -102,7 +102,7 @@ def points_of(size: int, seed: int) -> tuple[Array, Array, Array]:
 
 @pytest.mark.parametrize("ends", [(None, None), (-1.5, None), (None, 7), (0, float("nan"))])
 @pytest.mark.parametrize("size", [1, 2, 3, 10, 65, 300])
-def test_heights_between_points_are_numpys(size: int, ends: tuple[Any, Any]) -> None:
+def test_interp_equals_numpy(size: int, ends: tuple[Any, Any]) -> None:
     for seed in range(4):
         x, points, heights = points_of(size, seed)
         wanted = np.interp(x, points, heights, *ends)
@@ -119,7 +119,7 @@ OTHERS = (("float32",) * 3, ("int64", "float64", "float32"), ("uint64", "int64",
 
 
 @pytest.mark.parametrize("dtypes", OTHERS, ids=str)
-def test_heights_of_other_dtypes(dtypes: tuple[str, ...]) -> None:
+def test_interp_of_other_dtypes_equals_numpy(dtypes: tuple[str, ...]) -> None:
     x, points, heights = drawn(40, dtypes[0], 1), np.unique(drawn(30, dtypes[1], 2)), drawn(30, dtypes[2], 3)
     points = points[~np.isnan(points)] if points.dtype.kind == "f" else points
     given = [tx.asarray(a).realize() for a in (x, points, heights[: len(points)])]
@@ -130,7 +130,7 @@ def test_heights_of_other_dtypes(dtypes: tuple[str, ...]) -> None:
     same(lambda: tx.interp(given[0], given[1], given[2] * 1j))
 
 
-def test_one_place_among_many_points_is_found_by_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interp_at_one_point_does_not_call_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(3)
     for size in (100, 900, 3000):
         points, heights = np.sort(draw.random(size)), draw.random(size)
@@ -144,7 +144,7 @@ def test_one_place_among_many_points_is_found_by_machine_code(monkeypatch: pytes
                 assert tx.interp(tx.asarray([float(x)]), *given).tolist() == [wanted] and tx.interp(x, *given).item() == wanted
 
 
-def test_points_in_no_order_are_left_to_numpy() -> None:
+def test_interp_with_unordered_points_matches_python() -> None:
     x, points, heights = (tx.asarray(a).realize() for a in points_of(10, 1))
     tx.interp(x, points, heights)
     assert known(x, "choosing.interp")
@@ -152,7 +152,7 @@ def test_points_in_no_order_are_left_to_numpy() -> None:
         same(lambda other=other: tx.interp(x, other.realize(), heights))
 
 
-def test_many_are_found_by_machine_code_without_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_interp_and_searchsorted_run_in_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 
     def noted(op: Any, *given: Any) -> bool:
@@ -171,7 +171,7 @@ def test_many_are_found_by_machine_code_without_the_lock(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8", "uint64", "bool"])
-def test_how_often_there_is_each(dtype: str) -> None:
+def test_bincount_equals_numpy(dtype: str) -> None:
     for seed, (size, least) in enumerate(product(SIZES, (0, 5, 300))):
         x = np.abs(drawn(size, "int8", seed)).astype(dtype)
         weights = np.random.default_rng(seed).normal(size=size)
@@ -184,7 +184,7 @@ def test_how_often_there_is_each(dtype: str) -> None:
                 assert found[2] == np.bincount(x.astype(np.int64), weights, least).tobytes()
 
 
-def test_what_is_below_0_or_too_large_to_count_is_told_after_what_is_not() -> None:
+def test_bincount_of_negative_or_huge_values_raises_after_valid_ones() -> None:
     x = tx.asarray([3, 0, 3]).realize()
     assert [tx.bincount(x).tolist() for _ in range(2)] == [[1, 0, 0, 2]] * 2 and known(x, "counting.bincount")
     with pytest.raises(tx.errors.ArgumentError, match="-1 is below 0"):
@@ -194,7 +194,7 @@ def test_what_is_below_0_or_too_large_to_count_is_told_after_what_is_not() -> No
         tx.bincount(tx.asarray([3, 0, 2**62]).realize())
 
 
-def test_the_gradient_of_weights_is_as_it_was() -> None:
+def test_gradient_of_recorded_bincount_weights_is_correct() -> None:
     x, w = tx.asarray([1, 0, 1]).realize(), tx.asarray([0.5, 2.0, 3.0]).realize()
     for _ in range(3):
         tx.bincount(x, w)
@@ -211,7 +211,7 @@ FINDERS: dict[str, tuple[Callable[[tx.Tensor], Any], Callable[[Array], Any]]] = 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, "complex128"])
 @pytest.mark.parametrize("name", FINDERS)
-def test_which_there_are(name: str, dtype: str) -> None:
+def test_unique_functions_equal_numpy(name: str, dtype: str) -> None:
     ours, theirs = FINDERS[name]
     for seed, size in enumerate((*SIZES, 1500, 3000)):
         x = drawn(size, dtype, seed)
@@ -228,7 +228,7 @@ def test_which_there_are(name: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (3, 4), (2, 0, 3), (1, 1)], ids=str)
-def test_what_has_other_axes_is_found_as_before(shape: tuple[int, ...]) -> None:
+def test_search_functions_of_other_ranks_match_python(shape: tuple[int, ...]) -> None:
     x = tx.asarray(np.random.default_rng(3).integers(0, 5, shape)).realize()
     for ours, _ in FINDERS.values():
         same(lambda ours=ours: ours(x))
@@ -241,7 +241,7 @@ def test_what_has_other_axes_is_found_as_before(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("low, high", [(0, 1500), (-(2**63), -(2**63) + 900), (2**63 - 1000, 2**63 - 1)])
-def test_integers_close_together_are_counted(low: int, high: int) -> None:
+def test_unique_of_integers_in_a_small_range_equals_numpy(low: int, high: int) -> None:
     x = np.random.default_rng(5).integers(low, high, 40_000, endpoint=True)
     for dtype, a in (("int64", x), ("uint64", x.astype(np.uint64) + np.uint64(2**63))):
         given = tx.asarray(a.astype(dtype)).realize().reshape((4, 10_000))
@@ -252,7 +252,7 @@ def test_integers_close_together_are_counted(low: int, high: int) -> None:
         assert np.array_equal(inverse.inverse_indices.numpy().ravel(), wanted.inverse_indices.ravel())
 
 
-def test_what_is_found_in_a_function_that_is_traced_is_as_it_was() -> None:
+def test_searchsorted_inside_vmap_and_unique_values_raises() -> None:
     rows = tx.asarray(np.sort(np.random.default_rng(1).random((3, 8)), axis=1)).realize()
     for _ in range(3):
         tx.searchsorted(rows[0], 0.5)
@@ -263,7 +263,7 @@ def test_what_is_found_in_a_function_that_is_traced_is_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_several_keys(dtype: str) -> None:
+def test_lexsort_equals_numpy(dtype: str) -> None:
     for size in SIZES[1:]:
         keys = [drawn(size, d, k) for k, d in enumerate((dtype, "int64", "float32", dtype, "int8"))]
         for count in (1, 2, 3, 4, 5):
@@ -278,8 +278,8 @@ def test_several_keys(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int16", "uint8"])
 @pytest.mark.parametrize("repeated", ["none", "few", "most", "all"])
-def test_each_once_of_many(dtype: str, repeated: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those in order are compared some at a time: all of them may differ from those before, some, or none."""
+def test_unique_values_of_any_count_of_repeats(dtype: str, repeated: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sorted elements are compared several at a time: all of them may differ from the elements before, some, or none."""
     asked = list[bool]()
     each_once = running.each_once
     monkeypatch.setattr(running, "each_once", lambda *given: asked.append(each_once(*given)) or asked[-1])
@@ -298,7 +298,7 @@ def test_each_once_of_many(dtype: str, repeated: str, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_each_nan_is_an_element_and_zeros_are_one(dtype: str) -> None:
+def test_unique_values_keeps_every_nan_and_one_zero(dtype: str) -> None:
     for size in (9, 17, 30, 20_000):
         x = np.arange(size).astype(dtype) // 2
         x[[0, 3, 8, size // 2]] = -0.0, np.nan, np.nan, np.nan
@@ -307,7 +307,7 @@ def test_each_nan_is_an_element_and_zeros_are_one(dtype: str) -> None:
         assert found[2] == np.unique(x, equal_nan=False).tobytes()
 
 
-def test_floats_up_to_a_hundred_thousand_are_found_by_machine_code() -> None:
+def test_unique_values_of_up_to_100000_floats_is_recorded() -> None:
     for size, is_known in ((100_000, True), (100_001, False)):
         x = tx.asarray(np.random.default_rng(size).random(size)).realize()
         same(lambda x=x: tx.unique_values(x))
@@ -315,7 +315,7 @@ def test_floats_up_to_a_hundred_thousand_are_found_by_machine_code() -> None:
 
 
 @pytest.mark.parametrize("size", [2**17 + 1, 2**18 + 3, 2**21])
-def test_weights_of_many_are_added_one_after_the_other(size: int) -> None:
+def test_bincount_adds_weights_in_order(size: int) -> None:
     draw = np.random.default_rng(size)
     x, weights = draw.integers(0, 3, size), draw.normal(size=size)
     given = [tx.asarray(a).realize() for a in (x, weights)]
@@ -323,7 +323,7 @@ def test_weights_of_many_are_added_one_after_the_other(size: int) -> None:
     assert found[2] == np.bincount(x, weights).tobytes() and known(given[0], "counting.bincount")
 
 
-def test_complex_weights_are_left_to_kernels() -> None:
+def test_bincount_with_complex_weights_equals_numpy() -> None:
     x, weights = drawn(64, "uint8", 3).astype("int64"), np.arange(64) * (1 - 2j)
     given = [tx.asarray(a).realize() for a in (x, weights)]
     for _ in range(3):

@@ -51,8 +51,7 @@ def together(*work: Callable[[], object]) -> None:
         raise errors[0]
 
 
-def test_views_of_each_thread() -> None:
-    """What one thread asks for is never what another gets."""
+def test_views_in_several_threads_are_independent() -> None:
     values = np.arange(4000.0).reshape(50, 80)
 
     def look(seed: int) -> None:
@@ -67,8 +66,8 @@ def test_views_of_each_thread() -> None:
     together(*[lambda k=k: look(k) for k in range(THREADS)])  # type: ignore[misc]
 
 
-def test_shared_tensors() -> None:
-    """Reads, writes of other parts, and operations in place, of one tensor and one element."""
+def test_threads_may_share_a_tensor_and_an_element() -> None:
+    """Threads read all of the tensor, write their own row, and operate in place on one element."""
     shared = tx.zeros((THREADS, 8)).realize()
     element = tx.asarray([1000.5, 2000.5])[0]
     element += 1.0
@@ -92,8 +91,8 @@ def test_shared_tensors() -> None:
     assert sys.getrefcount(element.item()) <= 3
 
 
-def test_beside_large_work() -> None:
-    """A thread that computes much holds the lock of those who compute, and not Python's."""
+def test_small_work_runs_beside_large_work() -> None:
+    """The thread with large work holds the lock for computing, and not the GIL."""
     big = tx.ones((1 << 20,)).realize()
     done = threading.Event()
 
@@ -117,8 +116,7 @@ def test_beside_large_work() -> None:
     together(much, little, little)
 
 
-def test_programs_of_threads() -> None:
-    """Random programs, each thread its own, with a thread that has all forgotten."""
+def test_random_programs_in_several_threads_match_python() -> None:
     seeds = range(3000, 3000 + 4 * THREADS)
     with shortcut.aside():
         wanted = {seed: Program(seed, 0).run() for seed in seeds}
@@ -133,8 +131,8 @@ def test_programs_of_threads() -> None:
     assert wrong == []
 
 
-def test_those_who_look_may_come_and_go_in_any_order() -> None:
-    """The last to go leaves nobody looking: else nothing would be computed at once any more."""
+def test_patient_contexts_may_end_in_any_order() -> None:
+    """The last one restores the count; otherwise nothing would be computed eagerly any more."""
     first, second = patient(), patient()
     before = patience.value
     first.__enter__()
@@ -158,7 +156,7 @@ HOOKS += [(core, "watchers"), (writing, "watchers"), (walk, "watchers"), (forwar
 
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize(("module", "name"), HOOKS, ids=lambda x: x if isinstance(x, str) else x.__name__)
-def test_hooks_may_be_taken_out_by_another_thread_at_any_moment(module: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hooks_may_be_removed_by_another_thread_at_any_moment(module: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.arange(30.0)
 
     def f(x: tx.Tensor) -> tx.Tensor:

@@ -78,7 +78,7 @@ def bits(found: Any) -> tuple[str, tuple[int, ...], bytes]:
 
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("name", GRAPHS)
-def test_frames_of_other_sizes_are_those_that_python_makes(name: str, framed: list[bytes]) -> None:
+def test_launch_records_of_other_sizes_equal_python_records(name: str, framed: list[bytes]) -> None:
     program, given = GRAPHS[name], operands()
     for n in SIZES:
         program(*given, n).realize()
@@ -97,7 +97,7 @@ def test_frames_of_other_sizes_are_those_that_python_makes(name: str, framed: li
 
 
 @pytest.mark.usefixtures("afresh")
-def test_updates_of_other_sizes_are_not_asked_of_python(framed: list[bytes]) -> None:
+def test_updates_of_other_sizes_run_no_python(framed: list[bytes]) -> None:
     def step(n: int) -> list[bytes]:
         x, y = X[: n + 7].copy(), tx.asarray(Y[:n]).realize()
         t = tx.asarray(x.copy()).realize()
@@ -120,7 +120,7 @@ def test_updates_of_other_sizes_are_not_asked_of_python(framed: list[bytes]) -> 
 
 
 @pytest.mark.usefixtures("afresh")
-def test_graphs_of_random_operations_and_sizes() -> None:
+def test_graphs_of_random_operations_and_sizes_match_python() -> None:
     rng = random.Random(11)
     x, y, _, i = operands()
     operations: list[Callable[[Any, Any], Any]] = [
@@ -146,7 +146,7 @@ def test_graphs_of_random_operations_and_sizes() -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_what_is_inlined_is_stored_if_others_have_it_in_other_sizes_too() -> None:
+def test_held_inlined_nodes_of_other_sizes_have_their_values() -> None:
     x = operands()[0]
     for n in (*SIZES, *OTHERS):
         y = x[:n] * 2.0
@@ -158,7 +158,7 @@ def test_what_is_inlined_is_stored_if_others_have_it_in_other_sizes_too() -> Non
 
 
 @pytest.mark.usefixtures("afresh")
-def test_rules_go_with_the_number_of_threads(threads: Callable[[int], None]) -> None:
+def test_rules_are_cleared_when_the_thread_count_changes(threads: Callable[[int], None]) -> None:
     x = operands()[0]
     for n in SIZES:
         (x[:n] * 2.0).realize()
@@ -170,7 +170,7 @@ def test_rules_go_with_the_number_of_threads(threads: Callable[[int], None]) -> 
 
 
 @pytest.mark.usefixtures("afresh")
-def test_no_rule_is_left_by_which_another_thread_makes_a_frame_meanwhile(
+def test_launch_records_made_during_a_thread_count_change_are_replaced(
     threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = operands()[0]
@@ -189,7 +189,7 @@ def test_no_rule_is_left_by_which_another_thread_makes_a_frame_meanwhile(
 
 
 @pytest.mark.usefixtures("afresh")
-def test_a_rule_that_says_something_else_is_not_believed(monkeypatch: pytest.MonkeyPatch, framed: list[bytes]) -> None:
+def test_rule_with_a_wrong_launch_record_is_rejected(monkeypatch: pytest.MonkeyPatch, framed: list[bytes]) -> None:
     monkeypatch.setattr(likewise.FrameRule, "made", lambda self, numbers: b"another")
     x = operands()[0]
     for n in (*SIZES, *OTHERS):
@@ -199,11 +199,11 @@ def test_a_rule_that_says_something_else_is_not_believed(monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("shape", [(8, 3), (90, 40), (300, 300)])
-@pytest.mark.parametrize("make", [lambda x: x * 1.7, lambda x: x.sin().exp().sin().exp()], ids=["little", "dear"])
-def test_what_others_have_is_not_stored_before_sums_that_would_come_out_otherwise(
+@pytest.mark.parametrize("make", [lambda x: x * 1.7, lambda x: x.sin().exp().sin().exp()], ids=["cheap", "expensive"])
+def test_held_nodes_are_not_stored_if_later_sums_would_change(
     shape: tuple[int, int], make: Callable[[tx.Tensor], tx.Tensor]
 ) -> None:
-    """It is made of much, or by much, so it would be, else; but then the sum goes through it the other way."""
+    """The node is large or expensive, so it would be stored; but sums of the stored node would add in another order."""
     m, (rows, columns) = operands()[2], shape
 
     def step() -> list[Any]:
@@ -217,7 +217,7 @@ def test_what_others_have_is_not_stored_before_sums_that_would_come_out_otherwis
         assert found == [step()] * 3
 
 
-def test_numbers_of_a_kind_stay_though_a_collection_has_others_written_down() -> None:
+def test_signature_numbers_survive_a_collection_during_the_call() -> None:
     x, sizes = operands()[0], count(3001)
 
     class Left:
@@ -246,7 +246,7 @@ def test_numbers_of_a_kind_stay_though_a_collection_has_others_written_down() ->
 
 
 @pytest.mark.usefixtures("afresh")
-def test_a_frame_for_which_there_is_no_memory_is_left_to_python() -> None:
+def test_launch_record_without_memory_is_left_to_python() -> None:
     memory = pytest.importorskip("_testcapi", reason="CPython comes without what has allocations fail")
     x = operands()[0]
     for n in SIZES:
