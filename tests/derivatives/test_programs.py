@@ -113,14 +113,14 @@ def check_batches(seed: int) -> str | None:
 
 
 @pytest.mark.parametrize("first", range(1085, 1115, BATCH))
-def test_programs_of_batches(first: int) -> None:
+def test_random_programs_inside_vmap_match_single_calls(first: int) -> None:
     for seed in range(first, first + BATCH):
         wrong = check_batches(seed)
         assert wrong is None, f"python -m tests.derivatives {seed}\n{Program(seed)}\n{wrong}"
 
 
 @pytest.mark.parametrize("first", range(0, PROGRAMS, BATCH))
-def test_programs(first: int) -> None:
+def test_gradients_of_random_programs_match_differences(first: int) -> None:
     for seed in range(first, first + BATCH):
         wrong = check_program(seed)
         assert wrong is None, f"python -m tests.derivatives {seed}\n{Program(seed)}\n{wrong}"

@@ -215,7 +215,7 @@ class Drawn:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_drawn_steps(seed: int) -> None:
+def test_random_scan_steps_match_the_loop(seed: int) -> None:
     drawn = Drawn(seed)
     close(drawn.run(tx.scan, drawn.given), drawn.run(written_out, drawn.given), drawn.tolerance)
     own = [drawn.given[k] for k in drawn.by]
@@ -225,7 +225,7 @@ def test_drawn_steps(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(100, 106))
-def test_second_derivatives_of_drawn_steps(seed: int) -> None:
+def test_second_derivatives_of_random_scan_steps_match_the_loop(seed: int) -> None:
     drawn = Drawn(seed)
     own = [drawn.given[k] for k in drawn.by]
     by_all = tuple(range(len(own)))
@@ -240,8 +240,7 @@ def test_second_derivatives_of_drawn_steps(seed: int) -> None:
 # --- single ones --------------------------------------------------------------------------------------------------------
 
 
-def test_a_number_that_others_compute_meanwhile() -> None:
-    """What a loop begins with may be made of the very node that its step captures."""
+def test_scan_state_may_be_computed_from_a_captured_node() -> None:
     for _ in range(2):
         half = tx.full((3,), 0.5)
         begin = half + 1.0
@@ -251,7 +250,7 @@ def test_a_number_that_others_compute_meanwhile() -> None:
         assert gradient.tolist() == [0.25] * 3
 
 
-def test_bits_are_read_before_they_are_written_over() -> None:
+def test_scan_step_reads_a_reinterpreted_view_before_the_write() -> None:
     xs = tx.asarray(RNG.normal(size=(3, 300)))
 
     def step(s: Any, x: Any) -> Any:
@@ -269,9 +268,7 @@ def test_bits_are_read_before_they_are_written_over() -> None:
         assert z[t].tolist() == own.tolist()
 
 
-def test_the_first_part_of_a_sequence_is_not_all_of_it() -> None:
-    """A step that writes to its part of a sequence, differentiated twice."""
-
+def test_hessian_of_a_scan_step_that_writes_to_its_slice() -> None:
     def step(s: Any, x: Any) -> Any:
         x[0] = s
         return (x**3).sum() * 0.1, x
@@ -292,8 +289,8 @@ def test_the_first_part_of_a_sequence_is_not_all_of_it() -> None:
     close([tx.hessian(scanned)(xs)], [tx.hessian(plain)(xs)], 1e-10)
 
 
-def test_many_turns() -> None:
-    """Arguments of a thousand turns are written down at a time."""
+def test_scan_of_thousands_of_steps_matches_numpy() -> None:
+    """Arguments are prepared for a thousand steps at a time."""
     xs = RNG.normal(size=2600)
     last, sums = tx.scan(lambda s, x: (s + x, s + x), tx.asarray(0.0), tx.asarray(xs))
     np.testing.assert_allclose(np.asarray(sums), np.cumsum(xs), rtol=1e-11, atol=1e-11)
@@ -309,7 +306,7 @@ def two_threads(threads: Callable[[int], None]) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers that send signals")
 @pytest.mark.usefixtures("two_threads")
-def test_signals_are_heard_within_a_long_turn() -> None:
+def test_signal_handlers_run_during_a_long_scan_step() -> None:
     big = tx.asarray(RNG.normal(size=(1200, 1200)))
     heard = []
 

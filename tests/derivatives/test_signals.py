@@ -33,14 +33,14 @@ class Heard:
         return found
 
 
-def test_what_was_to_be_constant(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_inside_no_grad_restores_tracking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "tracking", Heard(tracking))
     with pytest.raises(Stop), tx.no_grad():
         raise AssertionError("it was not heard")
     assert tracking.get() is True
 
 
-def test_what_was_to_be_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_inside_grad_restores_tracking(monkeypatch: pytest.MonkeyPatch) -> None:
     with tracked(False):
         scope = differentiation._Scope("grad", [tx.asarray([1.0])], [0])
         monkeypatch.setattr(differentiation, "tracking", Heard(tracking))
@@ -49,7 +49,7 @@ def test_what_was_to_be_followed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert tracking.get() is False
 
 
-def test_what_was_to_be_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_during_tracing_restores_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     own = again._tracing
     monkeypatch.setattr(again, "_tracing", Heard(own))
     with pytest.raises(Stop):

@@ -104,7 +104,7 @@ def differences(seed: int, ties: bool) -> str | None:
 
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("first", range(0, PROGRAMS, BATCH))
-def test_random_expressions(first: int, ties: bool) -> None:
+def test_gradients_of_random_expressions_match_pytorch(first: int, ties: bool) -> None:
     for seed in range(first, first + BATCH):
         found = differences(seed, ties)
         assert found is None, found
@@ -145,7 +145,7 @@ TIES = {
 
 
 @pytest.mark.parametrize("name", TIES)
-def test_ties(name: str) -> None:
+def test_gradients_at_ties_match_pytorch(name: str) -> None:
     at = np.array([0.0, -0.0, 1.0, -1.0, 2.0, 2.0, -1.0, 0.0])
     theirs = torch.tensor(at, requires_grad=True)
     TIES[name](Torch(), theirs).sum().backward()

@@ -190,7 +190,7 @@ def test_scan_draws_for_each_step_what_a_loop_draws(name: str, kind: str) -> Non
 
 
 def test_scan_traces_a_step_that_draws_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """New seeds and streams are arguments of what was made ready for the first."""
+    """New seeds and streams are arguments of the loop that the first call prepared."""
     monkeypatch.setattr(scanning._Loop, "one_by_one", lambda self: pytest.fail("it was called for each step"))
     made: list[object] = []
     own = looped.Ready.__init__
@@ -260,7 +260,7 @@ def test_vmap_with_different_randomness_draws_parts_of_one_draw(in_axes: int, ba
 
 
 def test_seeds_inside_a_function_hold_as_in_a_loop() -> None:
-    """Also where it is called once for all, and generators are left as they were."""
+    """The function may be called once for all elements, and generators are left as they were."""
     shared = tx.random.Generator(1)
 
     def seeded(x: Any) -> Any:
@@ -282,7 +282,7 @@ def test_seeds_inside_a_function_hold_as_in_a_loop() -> None:
     assert shared.state_dict() == {"seed": 9, "draws": 0}
 
 
-def test_a_function_that_draws_more_when_called_again_is_told() -> None:
+def test_checkpoint_raises_if_its_function_draws_more_when_repeated() -> None:
     counts = iter([1, 2])
     with pytest.raises(DerivativeError, match="checkpoint: the function drew more random tensors"):
         tx.grad(lambda x: tx.checkpoint(lambda y: sum(y * tx.random.random() for _ in range(next(counts))), x))(tx.asarray(1.0))
