@@ -41,7 +41,7 @@ def in_one_piece(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", larger.PROGRAMS)
 @pytest.mark.parametrize("kind", larger.CHUNKS)
-def test_programs_give_what_one_piece_gives(name: str, kind: str) -> None:
+def test_chunked_programs_match_numpy_on_all_of_the_data(name: str, kind: str) -> None:
     with dask.config.set(scheduler="synchronous"):
         x = larger.CHUNKS[kind](da.from_array(X, (100, larger.COLUMNS)))
         found = larger.PROGRAMS[name](x, W)
@@ -52,7 +52,7 @@ def test_programs_give_what_one_piece_gives(name: str, kind: str) -> None:
         np.testing.assert_allclose(np.asarray(value), wanted[key], rtol=2e-3, atol=2e-3, err_msg=key)
 
 
-def test_a_program_is_measured_on_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_is_measured_on_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(larger, "CHUNK", 1 << 18)
     with dask.config.set(scheduler="synchronous"):
         folder = larger.written(tmp_path / "new", 0.001)

@@ -66,8 +66,8 @@ def output(tmp_path: Path, text: str) -> str:
     return done.stdout
 
 
-def test_heat_goes_from_process_to_process(tmp_path: Path) -> None:
-    """Beside the same rod in one piece, in Python's own numbers."""
+def test_heat_program_matches_one_process(tmp_path: Path) -> None:
+    """The same rod is computed in Python floats."""
     whole = [100.0] * 10 + [0.0] * 1990
     for _ in range(2000):
         whole = [x + 0.25 * (whole[k - 1] - 2 * x + whole[(k + 1) % 2000]) for k, x in enumerate(whole)]
@@ -75,8 +75,8 @@ def test_heat_goes_from_process_to_process(tmp_path: Path) -> None:
     assert output(tmp_path, program("rod.py")) == f"1000.000000 {hottest}\n"
 
 
-def test_processes_fit_together(tmp_path: Path) -> None:
-    """What was fitted is in both processes the same, and what the rows were made with."""
+def test_fitting_in_two_processes_gives_equal_models(tmp_path: Path) -> None:
+    """The fitted model has the parameters that the rows were made with."""
     text = program("fit.py") + '\nprint(model.weight.detach().view(tx.uint32).tolist(), file=open(f"{__file__}.{world.rank}", "w"))\n'
     assert output(tmp_path, text).count("0.000") == 2
     first, second = [(tmp_path / f"program.py.{rank}").read_text() for rank in (0, 1)]
@@ -114,5 +114,5 @@ except BufferError as error:
 """
 
 
-def test_memory_is_sent_and_received_as_it_lies(tmp_path: Path) -> None:
+def test_mpi_sends_and_receives_tensor_memory(tmp_path: Path) -> None:
     assert output(tmp_path, EXCHANGES).count("[2.0, 2.0, 2.0, 2.0] dlpack: buffer is not contiguous") == 2

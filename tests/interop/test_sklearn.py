@@ -101,7 +101,7 @@ def _dispatched() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_comes_of_tensors_is_tensors(name: str) -> None:
+def test_sklearn_models_return_tensors(name: str) -> None:
     wanted, found = (MODELS[name](*[make(a) for a in (X, LABELS, TARGET)]) for make in (np.asarray, tx.asarray))
     for key, its in wanted.items():
         if np.ndim(its):
@@ -115,7 +115,7 @@ OF_NUMBERS = "mean_absolute_error mean_squared_error r2_score max_error median_a
 
 
 @pytest.mark.parametrize("name", f"{OF_LABELS} {OF_CHANCES} {OF_NUMBERS}".split())
-def test_metrics_agree(name: str) -> None:
+def test_sklearn_metrics_of_tensors_match_arrays(name: str) -> None:
     truth, estimate = TARGET, TARGET + X[:, 0]
     if name in OF_LABELS:
         truth, estimate = LABELS, (X[:, 0] < 0.7).astype(int)

@@ -39,7 +39,7 @@ def windows(x: Array, size: tuple[int, ...], step: int, padding: int, dilation: 
     ("step", "padding", "dilation", "groups"), [(1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 2), (3, 0, 1, 2)]
 )
 @pytest.mark.parametrize("space", [1, 2])
-def test_convolutions(space: int, step: int, padding: int, dilation: int, groups: int) -> None:
+def test_convolution_layers_match_numpy_loops(space: int, step: int, padding: int, dilation: int, groups: int) -> None:
     kind: Any = {1: nn.Conv1d, 2: nn.Conv2d}[space]
     layer = kind(4, 6, 3, step, padding, dilation, groups, dtype=tx.float64, generator=tx.random.Generator(0))
     assert layer.weight.shape == (6, 4 // groups, *(3,) * space) and layer.num_parameters == layer.weight.size + 6
@@ -57,7 +57,7 @@ def test_convolutions(space: int, step: int, padding: int, dilation: int, groups
 
 
 @pytest.mark.parametrize(("size", "step", "padding"), [(2, None, 0), (3, 2, 1), ((2, 3), 1, 1)])
-def test_pooling(size: Any, step: int | None, padding: int) -> None:
+def test_pooling_layers_match_numpy_loops(size: Any, step: int | None, padding: int) -> None:
     x = numbers(2, 3, 7, 8)
     both = (size, size) if isinstance(size, int) else size
     for kind, how, fill in ((nn.MaxPool2d, np.max, -np.inf), (nn.AvgPool2d, np.mean, 0.0)):
@@ -101,7 +101,7 @@ class Edges(nn.Module):
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_gradients_of_layers(name: str) -> None:
+def test_gradients_of_every_layer_match_differences(name: str) -> None:
     make, shape = LAYERS[name]
     layer = make()
     names = [own for own, _ in layer.named_parameters()]
