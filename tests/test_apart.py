@@ -40,7 +40,7 @@ def interrupt() -> Iterator[Callable[[float], None]]:
 
 
 @pytest.mark.parametrize("run", [stoppable, droppable])
-def test_results_and_errors_are_those_of_the_work(run: Callable[..., object]) -> None:
+def test_work_in_a_thread_returns_its_result_or_raises_its_error(run: Callable[..., object]) -> None:
     def fail() -> None:
         raise KeyError("3")
 
@@ -51,7 +51,7 @@ def test_results_and_errors_are_those_of_the_work(run: Callable[..., object]) ->
 
 
 @pytest.mark.parametrize("run", [stoppable, droppable])
-def test_without_threads_it_is_done_here(run: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_runs_in_the_caller_if_no_thread_can_start(run: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*args: object) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -70,8 +70,8 @@ class Garbage:
 
 
 @pytest.mark.parametrize("run", [stoppable, droppable])
-def test_nobodys_finalizers_run_there(run: Callable[..., object]) -> None:
-    """They may want a lock that the main thread has."""
+def test_finalizers_do_not_run_in_the_worker_thread(run: Callable[..., object]) -> None:
+    """They may want a lock that the main thread holds."""
     where: list[int] = []
 
     def work() -> int:
@@ -89,7 +89,7 @@ def test_nobodys_finalizers_run_there(run: Callable[..., object]) -> None:
     assert len(where) == 100 and there not in where
 
 
-def test_garbage_is_collected_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_garbage_is_collected_while_work_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apart, "COLLECTED", 0.01)
     gone = threading.Event()
 
@@ -101,7 +101,7 @@ def test_garbage_is_collected_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("collects", [True, False])
-def test_garbage_is_collected_afterwards_as_before(collects: bool) -> None:
+def test_collector_is_restored_after_work(collects: bool) -> None:
     def fail() -> None:
         raise KeyError
 
@@ -117,7 +117,7 @@ def test_garbage_is_collected_afterwards_as_before(collects: bool) -> None:
         gc.enable()
 
 
-def test_another_thread_does_its_work_itself() -> None:
+def test_work_called_from_another_thread_runs_there() -> None:
     found: list[bool] = []
     thread = threading.Thread(target=lambda: found.append(stoppable(threading.get_ident, nothing) == threading.get_ident()))
     thread.start()
@@ -127,7 +127,7 @@ def test_another_thread_does_its_work_itself() -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent as POSIX has them")
 class TestInterrupts:
-    def test_what_is_stopped_is_waited_for(self, interrupt: Callable[[float], None]) -> None:
+    def test_interrupt_stops_interruptible_work_and_waits_for_it(self, interrupt: Callable[[float], None]) -> None:
         stop, ended = threading.Event(), []
 
         def work() -> None:
@@ -140,7 +140,7 @@ class TestInterrupts:
             stoppable(work, stop.set)
         assert ended
 
-    def test_what_is_dropped_goes_on(self, interrupt: Callable[[float], None]) -> None:
+    def test_interrupt_abandons_droppable_work_which_goes_on(self, interrupt: Callable[[float], None]) -> None:
         go_on, ended = threading.Event(), threading.Event()
 
         def work() -> None:
@@ -154,8 +154,8 @@ class TestInterrupts:
         go_on.set()
         assert ended.wait(30)
 
-    def test_what_a_signal_calls_may_compute(self) -> None:
-        """While a large product is at work, and as much itself: both are right."""
+    def test_signal_handler_may_compute_during_work(self) -> None:
+        """The handler computes as much as the large product that it interrupts, and both results are right."""
         x, found = tx.ones((1500, 1500)).realize(), []
 
         def handler(number: int, frame: object) -> None:
@@ -173,8 +173,7 @@ class TestInterrupts:
         assert len(found) > 1
         assert set(found) == {1500**3 + (1 << 20) - 1}
 
-    def test_memory_of_what_is_dropped_is_nobody_elses(self, interrupt: Callable[[float], None]) -> None:
-        """Until it has ended: then all of it is back."""
+    def test_abandoned_work_keeps_its_memory_until_it_ends(self, interrupt: Callable[[float], None]) -> None:
         x = tx.asarray(np.random.default_rng(0).normal(size=1 << 22)).realize()
         tx.argsort(x[:99])  # what Python leaves when an import is broken off is not ours
         wanted, before = x.to_numpy(), tx.memory().in_use
@@ -214,11 +213,11 @@ except KeyboardInterrupt:
 """
 
 
-class TestAThreadThatFindsNoMemory:
+class TestThreadWithoutMemory:
     """For its first step: Python says so to nobody but the user."""
 
     @pytest.mark.parametrize("way", [stoppable, droppable])
-    def test_is_not_waited_for(self, way: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_thread_without_memory_for_its_first_step_raises(self, way: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
         told: list[object] = []
 
         def fails(work: object, *given: object) -> None:
@@ -231,7 +230,7 @@ class TestAThreadThatFindsNoMemory:
             way(lambda: 1, nothing)
         assert told == [MemoryError] and not apart._dropped
 
-    def test_is_not_waited_for_where_it_was_dropped(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_abandoned_thread_without_memory_is_not_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
         work = apart._Work(lambda: 1)
         token = work.given()
         monkeypatch.setattr(apart, "_dropped", {work})
@@ -245,10 +244,10 @@ class TestAThreadThatFindsNoMemory:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
-class TestWhileWorkGoesOn:
+class TestAbandonedWork:
     """LAPACK's, with OpenBLAS's own threads: these are no threads that anybody may end, or wait for."""
 
-    def test_a_process_ends_with_its_status(self) -> None:
+    def test_process_exits_with_its_status_during_abandoned_work(self) -> None:
         for k in range(12):
             program = DROPPED.replace("AFTER", str(0.02 + 0.013 * k)).replace("THEN", "print('said'); sys.exit(3)")
             done = python("-c", program, well=False, within=60)
@@ -256,7 +255,7 @@ class TestWhileWorkGoesOn:
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
     @pytest.mark.filterwarnings("ignore:.*fork")
-    def test_a_process_forks(self) -> None:
+    def test_process_may_fork_during_abandoned_work(self) -> None:
         then = """
     child = os.fork()
     assert tx.linalg.svd(x[:100, :100])[1][0].item() > 10

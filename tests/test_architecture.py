@@ -217,7 +217,7 @@ def complaints_about(module: str, source: str, is_package: bool, known: set[str]
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_arrows_point_downwards_only(module: str) -> None:
+def test_modules_import_only_from_lower_layers(module: str) -> None:
     path = MODULES[module]
     source = path.read_text(encoding="utf-8")
     assert complaints_about(module, source, path.name == "__init__.py", set(MODULES)) == []
@@ -273,7 +273,7 @@ def at_the_top(node: ast.AST) -> Iterator[ast.AST]:
             yield from at_the_top(child)
 
 
-def test_late_packages_that_load_modules_of_theirs_are_the_only_way_to_these() -> None:
+def test_modules_of_lazy_packages_are_imported_through_the_package() -> None:
     """The import system takes the lock of a module before that of its package. So a thread that imports a module of a package, and one that
     imports the package, which imports that module, would wait for each other: the import system raises a deadlock error.
     """
@@ -307,7 +307,7 @@ BEHIND = {
 EMITTING = {f"tenxor.backend.llvm.{name}" for name in ("builder", "cache", "compiler", "sharing", "types")}  # for the short way, too
 
 
-def test_back_ends_are_known_by_their_interface() -> None:
+def test_back_ends_are_imported_through_their_interface() -> None:
     found = {
         (module, i.module)
         for module, path in MODULES.items()
@@ -326,7 +326,7 @@ def test_back_ends_are_known_by_their_interface() -> None:
 ADDRESSES = ("tenxor.memory", "tenxor.pool", "tenxor.kernel", "tenxor.backend", "tenxor.shortcut")
 
 
-def test_nobody_else_looks_at_addresses() -> None:
+def test_only_low_layers_read_addresses() -> None:
     found = {
         module
         for module, path in MODULES.items()
@@ -337,7 +337,7 @@ def test_nobody_else_looks_at_addresses() -> None:
     assert found == {"tenxor.tensor.exchange"}
 
 
-def test_every_room_is_lived_in() -> None:
+def test_every_layer_has_a_module() -> None:
     lived_in = {height_of(module) for module in MODULES}
     empty = [room.modules for height, room in enumerate(ROOMS) if height not in lived_in]
     assert not empty, f"no module stands in {empty}: the table describes another house"
@@ -351,7 +351,7 @@ PYTHON_FILES = sorted(
 
 
 @pytest.mark.parametrize("file", PYTHON_FILES)
-def test_no_file_is_two_rooms(file: str) -> None:
+def test_no_file_is_too_long(file: str) -> None:
     lines = len((ROOT / file).read_text(encoding="utf-8").splitlines())
     assert lines <= LONGEST_FILE, f"{file} has {lines} lines; a file over {LONGEST_FILE} is two rooms"
 
@@ -381,7 +381,7 @@ HOUSE = {"tenxor.layout", "tenxor.layout.core", "tenxor.memory", "tenxor.ops", "
         ("tenxor.backend.host", "import scipy"),
     ],
 )
-def test_a_forbidden_import_is_found(module: str, source: str) -> None:
+def test_forbidden_import_is_reported(module: str, source: str) -> None:
     is_package = module == "tenxor.layout" and ".." not in source
     assert len(complaints_about(module, source, is_package, HOUSE)) == 1
 
@@ -397,11 +397,11 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
         ("tenxor.__main__", "import tenxor as tx"),
     ],
 )
-def test_an_allowed_import_passes(module: str, source: str) -> None:
+def test_allowed_import_passes(module: str, source: str) -> None:
     assert complaints_about(module, source, False, HOUSE) == []
 
 
-def test_a_circle_is_found_wherever_its_imports_stand() -> None:
+def test_import_cycle_is_found_wherever_its_imports_stand() -> None:
     sources = {
         "tenxor.emit": "from . import loops\nfrom .values import Value",
         "tenxor.loops": "def late():\n    from .reductions import start",
@@ -414,6 +414,6 @@ def test_a_circle_is_found_wherever_its_imports_stand() -> None:
     assert circles({**imports, "tenxor.reductions": {"tenxor.values"}}) == []
 
 
-def test_a_module_without_a_room_is_an_error() -> None:
+def test_module_without_a_layer_raises() -> None:
     with pytest.raises(LookupError, match="stands in no room"):
         height_of("tenxor.attic")

@@ -12,7 +12,7 @@ from tests.test_plans import is_pending, kernels, matrix
 pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
 
 
-def test_the_second_use_of_what_was_computed_in_passing_keeps_it() -> None:
+def test_inlined_node_is_stored_at_its_second_use() -> None:
     e = tx.exp(matrix())
     first, second, third = e + 1, e * 2, e - 3
     first.realize()
@@ -23,16 +23,14 @@ def test_the_second_use_of_what_was_computed_in_passing_keeps_it() -> None:
     assert np.allclose(third.to_numpy(), expected - 3) and np.allclose(first.to_numpy(), expected + 1)
 
 
-def test_a_name_alone_is_enough_to_ask_again() -> None:
+def test_held_inlined_node_is_stored_by_its_next_reader() -> None:
     e = tx.exp(matrix())
     (e + 1).realize()
     assert is_pending(e) and len(kernels(e * 2)) == 2
 
 
-def test_what_takes_long_is_kept_at_once_if_it_has_a_name() -> None:
-    """To store it takes little beside making it: random numbers, or some functions one after the other; but not before a sum of it
-    that would be added up in another order.
-    """
+def test_expensive_held_node_is_stored_at_its_first_use() -> None:
+    """Storing costs little compared with computing. A node is not stored before a sum that would then add in another order."""
     x = matrix()
     makes = (lambda: tx.random.Generator(0).normal(shape=(6, 8)), lambda: tx.exp(tx.sin(tx.exp(tx.sin(x)))))
     for make in makes:
@@ -47,14 +45,14 @@ def test_what_takes_long_is_kept_at_once_if_it_has_a_name() -> None:
     assert is_pending(three) and is_pending(backwards)
 
 
-def test_the_same_use_again_keeps_it_too() -> None:
+def test_repeated_use_stores_an_inlined_node() -> None:
     e = tx.exp(matrix())
     (e + 1).realize()
     (e + 1).realize()
     assert not is_pending(e)
 
 
-def test_what_only_a_named_one_reads_is_not_kept_beside_it() -> None:
+def test_operand_read_only_by_a_held_node_is_not_stored() -> None:
     def squared(e: Tensor) -> Tensor:
         return e * e
 
@@ -63,7 +61,7 @@ def test_what_only_a_named_one_reads_is_not_kept_beside_it() -> None:
     assert is_pending(s) and len(kernels(s - 1)) == 2  # the square, and not its exponential
 
 
-def test_what_nobody_can_ask_for_again_is_not_kept() -> None:
+def test_node_without_other_owners_is_not_stored() -> None:
     x = matrix()
     y = tx.exp(x) + 1
     y.realize()

@@ -30,7 +30,7 @@ WORKLOADS = {w.name: w for w in workloads(TINY)}
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_results_are_right(name: str) -> None:
+def test_benchmark_results_match_the_reference(name: str) -> None:
     workload = WORKLOADS[name]
     arrays = workload.inputs(np.random.default_rng(0))
     right = Reference().result(workload, arrays)
@@ -43,7 +43,7 @@ def test_results_are_right(name: str) -> None:
 
 
 @pytest.mark.parametrize("line", list(sized_lines.lines()), ids=lambda line: f"{line.name}-{line.dtypes[0]}")
-def test_lines_at_several_sizes_give_what_numpy_gives(line: sized_lines.Sized) -> None:
+def test_sized_lines_match_numpy(line: sized_lines.Sized) -> None:
     for dtype in line.dtypes:
         for size in line.sizes[:2]:
             runs, (ours, theirs) = sized.contenders(line, size, dtype, [Tenxor(), NumPy()])
@@ -51,7 +51,7 @@ def test_lines_at_several_sizes_give_what_numpy_gives(line: sized_lines.Sized) -
             assert list(runs) == ["tenxor", "numpy"]
 
 
-def test_other_numbers_are_told_before_anybody_is_timed() -> None:
+def test_sized_check_rejects_different_numbers() -> None:
     x = np.array([1.0, 2.0])
     sized.check("these", True, "float64", [x], [x + 1e-12])
     sized.check("signs", False, "float64", [x], [-x])
@@ -60,13 +60,13 @@ def test_other_numbers_are_told_before_anybody_is_timed() -> None:
             sized.check("those", True, "float64", [x], [other])
 
 
-def test_what_is_asked_for_is_measured_at_every_size() -> None:
+def test_selected_line_is_measured_at_every_size() -> None:
     rows = sized.measured([Tenxor(), NumPy()], "^norm, float32", Pace(0.0, 1, 1))
     (row,) = rows.values()
     assert list(row) == ["3×3", "10×10", "100×100", "500×500"] and all(seconds > 0 for times in row.values() for seconds in times.values())
 
 
-def test_no_peer_is_slowed_down_by_the_environment() -> None:
+def test_restrict_removes_variables_that_slow_peers() -> None:
     program = """
 import json
 import os
@@ -79,13 +79,13 @@ assert os.environ["OPENBLAS_NUM_THREADS"] == "1" and not {"OPENBLAS_CORETYPE", "
     python("-c", program, env=environment, cwd=ROOT)
 
 
-def test_tenxor_takes_part_in_all() -> None:
+def test_tenxor_runs_every_workload() -> None:
     assert all("tenxor" not in w.absent for w in WORKLOADS.values())
     lacks = {w.absent.get("numpy", "") for w in WORKLOADS.values()}
     assert lacks == {"", "has no erf", "has no convolution", "has no attention"}
 
 
-def test_every_family_that_is_asked_for_is_there() -> None:
+def test_workloads_cover_every_requested_family() -> None:
     text = " ".join([*WORKLOADS, *(w.family for w in WORKLOADS.values())])
     asked = (
         "float32 float64 small cache memory exp log sin tanh erf pow sigmoid gelu sum mean max argmax var softmax log-softmax"
@@ -95,7 +95,7 @@ def test_every_family_that_is_asked_for_is_there() -> None:
     assert [word for word in asked.split() if word not in text] == []
 
 
-def test_a_wrong_result_is_noticed() -> None:
+def test_wrong_benchmark_result_raises() -> None:
     workload = WORKLOADS["a + b, float32 small"]
     right = np.array([1.0, 2.0, 3.0])
     inputs = (right.astype(np.float32),)
@@ -129,7 +129,7 @@ def test_contenders_take_turns() -> None:
     assert [turns[k] for k in range(0, 18, 3)] == ["a", "b", "c"] * 2
 
 
-def test_a_limit_is_what_takes_longest() -> None:
+def test_limit_is_the_slowest_resource() -> None:
     limits = {
         "read in memory": 10.0,
         "triad in memory": 5.0,
@@ -144,7 +144,7 @@ def test_a_limit_is_what_takes_longest() -> None:
     assert limit_seconds(limits, 100, 50, big, 40.0, "float32") == (40.0, "fma float32")
 
 
-def test_time_is_told_apart() -> None:
+def test_kernel_and_python_time_are_separated() -> None:
     workload: Workload = WORKLOADS["(a*b + c)**2, float32 small"]
     peer = Tenxor()
     (run,) = peer.runs(workload, [peer.array(a) for a in workload.inputs(np.random.default_rng(0))])
@@ -227,7 +227,7 @@ def test_goals_are_judged_by_the_worst() -> None:
     assert rows["2 threads against one, compute-bound"] == ["1.8×", "–", "–", "2.00× (cross)", "2.00×", "yes: 1 of 1"]
 
 
-def test_the_report_says_what_was_measured() -> None:
+def test_report_has_the_measured_figures() -> None:
     text = report.markdown(results())
     assert "A quick run" in text
     assert "Not installed: jax." in text
@@ -290,7 +290,7 @@ def test_first_results_are_put_together_by_line_and_contender(monkeypatch: pytes
     assert "| import | 100 ms | 125 ms | 125 ms | – | 1.25 |" in report._first({"first results": found}), "of an earlier run"
 
 
-def test_first_results_are_those_of_programs_that_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_first_result_programs_run(capsys: pytest.CaptureFixture[str]) -> None:
     for ready, theirs, ours in overhead._FIRST.values():
         for library, call in (("numpy", theirs), ("tenxor", ours)):
             exec(overhead._FIRST_PROGRAM.format(library=library, ready=ready, call=call), {})

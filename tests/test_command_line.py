@@ -35,7 +35,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, l
     return status, capsys.readouterr().out.splitlines()
 
 
-def test_the_folder_is_told_with_how_much_is_in_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cache_command_prints_folder_and_usage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bytes_ = sum(path.stat().st_size for path in folder.iterdir())
     (folder / "letter.txt").write_text("dear")
     lines = [str(folder), f"3 files, {bytes_} bytes; at most 8,192 files, 64.0 MiB, are kept.", "Used."]
@@ -83,7 +83,7 @@ def named_by_nothing(folder: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("arguments", [(), ("check",), ("clear",)])
-def test_a_folder_that_is_not_used_is_told_with_the_reason_and_left(
+def test_unused_folder_is_reported_with_the_reason_and_kept(
     become: object, why: str, arguments: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -97,7 +97,7 @@ def test_a_folder_that_is_not_used_is_told_with_the_reason_and_left(
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="a system without users")
-def test_another_users_folder_is_named_as_such(
+def test_folder_of_another_user_is_reported(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner = folder.stat().st_uid
@@ -105,7 +105,7 @@ def test_another_users_folder_is_named_as_such(
     assert printed(capsys) == (1, [str(folder), f"Not used: it belongs to another user (number {owner})."])
 
 
-def test_one_that_is_not_there_yet_is_not_made(
+def test_missing_folder_is_reported_and_not_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "cache"
@@ -117,21 +117,21 @@ def test_one_that_is_not_there_yet_is_not_made(
     assert printed(capsys) == (1, [str(path), f"Not used: it is not there, and {tmp_path} cannot be written."])
 
 
-def test_one_that_can_only_be_read_is_told(
+def test_read_only_folder_is_reported(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda where, mode: False)
     assert printed(capsys)[1][-1] == "Used, but nothing is added: it cannot be written."
 
 
-def test_a_back_end_that_does_not_compile_is_told(
+def test_back_end_without_compiler_is_reported(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backend, "NAME", "interpreter")
     assert printed(capsys)[1][-1] == "Not used: TENXOR_BACKEND is interpreter, which compiles nothing."
 
 
-def test_a_relative_xdg_cache_home_is_told(
+def test_relative_xdg_cache_home_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TENXOR_CACHE_DIR")
@@ -142,10 +142,10 @@ def test_a_relative_xdg_cache_home_is_told(
 
 
 class TestCheck:
-    def test_all_is_sound(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_check_reports_sound_files(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert printed(capsys, "check") == (0, [str(folder), "3 of 3 files are kernels, and sound."])
 
-    def test_what_would_not_be_taken_is_told_with_the_reason(
+    def test_check_reports_unusable_files_with_the_reason(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         whole = (folder / KEYS[0]).read_bytes()
@@ -169,27 +169,27 @@ class TestCheck:
             "1 of 8 files are kernels, and sound.",
         ]
 
-    def test_nothing_is_used_by_being_checked(self, folder: Path) -> None:
+    def test_check_marks_no_file_as_used(self, folder: Path) -> None:
         os.utime(folder / KEYS[0], (1, 1))
         assert main(["cache", "check"]) == 0
         assert (folder / KEYS[0]).stat().st_mtime == 1
 
 
 class TestClear:
-    def test_kernels_go_and_nothing_else(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_clear_removes_only_kernels(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         size_of_all = sum(path.stat().st_size for path in folder.iterdir())
         (folder / "letter.txt").write_text("dear")
         (folder / ("d" * 64 + "." + "0" * 16)).write_bytes(b"")
         assert printed(capsys, "clear") == (0, [str(folder), f"Removed: 4 files, {size_of_all} bytes."])
         assert [path.name for path in folder.iterdir()] == ["letter.txt"]
 
-    def test_links_go_not_what_they_lead_to(self, folder: Path, tmp_path: Path) -> None:
+    def test_clear_removes_links_but_not_their_targets(self, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "letter.txt").write_text("dear")
         (folder / ("d" * 64)).symlink_to(tmp_path / "letter.txt")
         assert main(["cache", "clear"]) == 0
         assert not list(folder.iterdir()) and (tmp_path / "letter.txt").exists()
 
-    def test_what_cannot_be_removed_is_told(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_clear_reports_files_that_cannot_be_removed(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (folder / ("d" * 64)).mkdir()
         status, (_, told, removed) = printed(capsys, "clear")
         assert (status, told[:64]) == (1, "d" * 64)
@@ -199,11 +199,11 @@ class TestClear:
 @pytest.mark.parametrize(
     ("nbytes", "text"), [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (5 << 20, "5.0 MiB"), (1 << 31, "2,048.0 MiB")]
 )
-def test_sizes_are_readable(nbytes: int, text: str) -> None:
+def test_sizes_are_printed_readably(nbytes: int, text: str) -> None:
     assert size(nbytes) == text
 
 
-def test_a_process_does_it(folder: Path) -> None:
+def test_cache_command_runs_as_a_process(folder: Path) -> None:
     command = ("-W", "error", "-m", "tenxor", "cache")
     environment = {**os.environ, "TENXOR_BACKEND": "llvm"}
     for more, last in (((), "Used."), (("check",), "3 of 3 files are kernels, and sound.")):
@@ -216,7 +216,7 @@ def test_a_process_does_it(folder: Path) -> None:
 MEET = "import sys; from pathlib import Path; Path(sys.argv[1]).touch()\nwhile not Path(sys.argv[2]).exists(): pass"
 
 
-def test_levels_are_compiled_side_by_side(tmp_path: Path) -> None:
+def test_levels_are_compiled_in_parallel(tmp_path: Path) -> None:
     """Each of two processes ends once the other has begun."""
     places = [str(tmp_path / name) for name in ("first", "second")]
     assert all_succeed([[sys.executable, "-c", MEET, *places], [sys.executable, "-c", MEET, *reversed(places)]]) == 0

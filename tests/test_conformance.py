@@ -122,7 +122,7 @@ def home(where: str) -> Any:
 
 
 @pytest.mark.parametrize(("where", "name", "signature"), list(functions()))
-def test_is_called_as_the_standard_has_it(where: str, name: str, signature: str) -> None:
+def test_functions_have_signatures_of_the_standard(where: str, name: str, signature: str) -> None:
     function: Callable[..., Any] = getattr(home(where), name)
     asked = list(inspect.signature(eval(f"lambda {signature}: None")).parameters.values())
     ours = list(inspect.signature(function).parameters.values())
@@ -146,8 +146,8 @@ BY_PLACE = "sort:1 argsort:1 searchsorted:2 linalg.qr:1 linalg.svd:1 fft.fftshif
 
 
 @pytest.mark.parametrize("case", BY_PLACE.split())
-def test_what_numpy_takes_by_place_is(case: str) -> None:
-    """What the standard has by name alone may stand in its place, too, where NumPy's programs put it."""
+def test_arguments_are_positional_where_numpy_has_them_so(case: str) -> None:
+    """In the standard these arguments are keyword-only."""
     name, _, first = case.partition(":")
     where, _, name = name.rpartition(".")
     theirs = list(inspect.signature(getattr(getattr(np, where) if where else np, name)).parameters.values())
@@ -156,18 +156,18 @@ def test_what_numpy_takes_by_place_is(case: str) -> None:
     assert ours[int(first)].kind is P.POSITIONAL_OR_KEYWORD
 
 
-def test_tensors_have_all_attributes_and_methods() -> None:
+def test_tensors_have_attributes_and_methods_of_the_standard() -> None:
     t = tx.ones((2, 2))
     names = [*ATTRIBUTES.split(), *METHODS.split()]
     names += [f"__{prefix}{name}__" for name in REFLECTED.split() for prefix in ("r", "i")]
     assert [name for name in names if not hasattr(t, name)] == []
 
 
-def test_constants() -> None:
+def test_constants_of_the_standard() -> None:
     assert (tx.pi, tx.inf, tx.newaxis) == (pi, inf, None) and isnan(tx.nan) and abs(tx.e - 2.718281828459045) < 1e-15
 
 
-def test_both_extensions_are_attributes() -> None:
+def test_linalg_and_fft_extensions_are_attributes() -> None:
     assert tx.linalg.inv and tx.fft.fft and {"linalg", "fft"} <= set(dir(tx))
 
 
@@ -234,7 +234,7 @@ GIVEN: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...], Callable[[Any], An
 
 
 @pytest.mark.parametrize("name", GIVEN)
-def test_dtypes_of_results(name: str) -> None:
+def test_results_have_dtypes_of_the_standard(name: str) -> None:
     function, dtypes, result = GIVEN[name]
     for dtype in dtypes:
         x = tx.asarray([[4, 1, 1], [1, 5, 1], [1, 1, 6]]).astype(dtype)
@@ -255,6 +255,6 @@ def test_dtypes_of_results(name: str) -> None:
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
-def test_several_results_have_names(function: Callable[..., Any], names: str) -> None:
+def test_multiple_results_are_named_tuples(function: Callable[..., Any], names: str) -> None:
     found = function(tx.eye(3))
     assert isinstance(found, tuple) and found._fields == tuple(names.split())  # type: ignore[attr-defined]

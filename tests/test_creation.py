@@ -61,14 +61,14 @@ def same(found: tx.Tensor, wanted: Any) -> None:
     ],
     ids=repr,
 )
-def test_data_and_its_dtype(data: Any, dtype: str) -> None:
+def test_asarray_chooses_the_dtype_of_the_data(data: Any, dtype: str) -> None:
     t = tx.asarray(data)
     assert t.dtype is tx.dtype(dtype)
     same(t, np.array(data, dtype))
     assert tx.array is tx.tensor is tx.asarray
 
 
-def test_lists_of_tensors() -> None:
+def test_asarray_of_lists_of_tensors() -> None:
     rows = [tx.ones(3, dtype=tx.float32), tx.zeros(3, dtype=tx.float32)]
     assert tx.asarray(rows).dtype is tx.float32
     assert tx.asarray(rows).tolist() == [[1, 1, 1], [0, 0, 0]]
@@ -78,7 +78,7 @@ def test_lists_of_tensors() -> None:
     assert (halves.dtype, halves.tolist()) == (tx.bfloat16, [1.5, 1.5])
 
 
-def test_kinds_of_int_and_float_are_numbers() -> None:
+def test_subclasses_of_int_and_float_are_numbers() -> None:
     assert tx.asarray([Level.HIGH, 1]).tolist() == [3, 1]
     assert tx.asarray(Level.HIGH).dtype is tx.int64
     assert tx.asarray([np.float64(2.5)]).dtype is tx.float64
@@ -91,7 +91,7 @@ def test_kinds_of_int_and_float_are_numbers() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_dtype_asked_for(dtype: str) -> None:
+def test_asarray_converts_to_the_requested_dtype(dtype: str) -> None:
     for data in ([0, 1, 2], [0.0, 1.0, 2.75], [True, False], 3, np.array([0, 1, 100]), np.array([0.5, 2.5])):
         same(tx.asarray(data, dtype=dtype), np.array(data).astype(dtype))
 
@@ -122,7 +122,7 @@ def test_floats_into_integers_truncate_and_saturate_without_a_warning() -> None:
         ([10**400, 0.5], None),
     ],
 )
-def test_integers_out_of_range_are_named(data: Any, dtype: str | None) -> None:
+def test_integers_out_of_range_raise(data: Any, dtype: str | None) -> None:
     with pytest.raises(OutOfBounds, match="asarray: Python integer"):
         tx.asarray(data, dtype=dtype)
 
@@ -149,7 +149,7 @@ def test_integers_out_of_range_are_named(data: Any, dtype: str | None) -> None:
     ],
     ids=lambda data: type(data).__name__,
 )
-def test_what_is_no_number_is_refused(data: Any) -> None:
+def test_values_that_are_no_numbers_raise(data: Any) -> None:
     with pytest.raises(DTypeError):
         tx.asarray(data)
     if not isinstance(data, np.ndarray):
@@ -171,13 +171,13 @@ def test_what_is_no_number_is_refused(data: Any) -> None:
         ([tx.zeros(2), tx.zeros((2, 2))], r"\[1\]\[0\]"),
     ],
 )
-def test_ragged_lists_say_where(data: Any, says: str) -> None:
+def test_ragged_list_error_names_the_position(data: Any, says: str) -> None:
     with pytest.raises(ShapeError, match=r"(?s)asarray: ragged.*" + says):
         tx.asarray(data)
 
 
 @pytest.mark.parametrize("make", [np.asfortranarray, lambda a: a[::-1, ::2], lambda a: a.astype(">f8"), lambda a: a.T])
-def test_any_numpy_array_is_taken_element_by_element(make: Callable[[Any], Any]) -> None:
+def test_asarray_accepts_any_numpy_layout_and_byte_order(make: Callable[[Any], Any]) -> None:
     a = make(np.arange(12.0).reshape(3, 4))
     t = tx.asarray(a)
     same(t, a.astype(float))
@@ -190,7 +190,7 @@ def test_any_numpy_array_is_taken_element_by_element(make: Callable[[Any], Any])
 @pytest.mark.parametrize(
     "shape", [(), 3, (3,), [2, 3], (2, 0), np.array([2, 3]), tx.asarray([2, 3]), (np.int8(2), 3), np.int64(4)]
 )
-def test_shapes(shape: Any) -> None:
+def test_creation_accepts_every_kind_of_shape(shape: Any) -> None:
     wanted = tuple(np.ravel(np.asarray(shape)).astype(int))
     for t in (tx.zeros(shape), tx.ones(shape), tx.empty(shape), tx.full(shape, 7)):
         assert t.shape == wanted
@@ -206,7 +206,7 @@ MAKERS: dict[str, Callable[..., tx.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_wrong_shapes_are_named_by_who_was_asked(name: str) -> None:
+def test_invalid_shape_error_names_the_function(name: str) -> None:
     make = MAKERS[name]
     for shape in (-1, (2, -1)):
         with pytest.raises(ShapeError, match=rf"^{name}:.*-1"):
@@ -220,7 +220,7 @@ def test_wrong_shapes_are_named_by_who_was_asked(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, "bfloat16", np.dtype("f4"), np.int16, float, bool])
-def test_numbers_of_any_dtype(dtype: Any) -> None:
+def test_zeros_ones_and_like_functions_have_any_dtype(dtype: Any) -> None:
     for make, value in ((tx.zeros, 0), (tx.ones, 1)):
         t = make((2, 2), dtype=dtype)
         assert t.dtype is tx.dtype(dtype)
@@ -244,7 +244,7 @@ def test_full_takes_the_dtype_of_its_value() -> None:
     assert tx.full((), 2**70, dtype=tx.float64).item() == 2.0**70
 
 
-def test_full_refuses_what_it_cannot_fill_with() -> None:
+def test_full_refuses_invalid_values() -> None:
     for value, dtype in ((300, "uint8"), (2**63, None), (10**400, "float64")):
         with pytest.raises(OutOfBounds, match="full"):
             tx.full(2, value, dtype=dtype)
@@ -255,13 +255,13 @@ def test_full_refuses_what_it_cannot_fill_with() -> None:
         tx.full_like(tx.zeros(1, dtype=tx.int8), 300)
 
 
-def test_tensors_from_a_rule_are_writable_and_their_own() -> None:
+def test_created_tensors_are_writable_and_independent() -> None:
     for t in (tx.zeros(3), tx.full(3, 0.0), tx.zeros_like(tx.ones(3)), tx.arange(3) * 0.0, tx.linspace(0, 0, 3)):
         t[1] = 5
         assert t.tolist() == [0, 5, 0]
 
 
-def test_like_takes_views_and_arrays() -> None:
+def test_like_functions_accept_views_and_arrays() -> None:
     x = tx.arange(6).reshape(2, 3).T
     assert tx.zeros_like(x).shape == (3, 2)
     assert tx.zeros_like(x).is_contiguous()
@@ -282,7 +282,7 @@ def test_integers_beyond_64_bits_in_dtypes_that_hold_them(number: int, dtype: st
     same(tx.full_like(tx.ones(2, dtype=dtype), number), np.array([wanted, wanted]))
 
 
-def test_integers_that_a_dtype_does_not_hold() -> None:
+def test_integers_beyond_the_dtype_raise() -> None:
     assert tx.asarray([2**64 - 1, 0], dtype=tx.uint64).tolist() == [2**64 - 1, 0]
     for make in (
         tx.asarray,
@@ -334,7 +334,7 @@ def test_integers_keep_their_digits_beside_floats() -> None:
         (np.int8(1), np.float32(3)),
     ],
 )
-def test_arange_is_numpys(arguments: tuple[Any, ...]) -> None:
+def test_arange_matches_numpy(arguments: tuple[Any, ...]) -> None:
     wanted = np.arange(*[x.item() if isinstance(x, np.generic) else x for x in arguments])
     found = tx.arange(*arguments)
     assert found.dtype is tx.dtype(wanted.dtype)
@@ -356,7 +356,7 @@ def test_arange_with_tensors_and_names() -> None:
     assert tx.arange(2**62, 2**62 + 2).tolist() == [2**62, 2**62 + 1]
 
 
-def test_arange_refuses() -> None:
+def test_arange_refuses_invalid_arguments() -> None:
     for arguments in ((math.inf,), (0, math.nan), (0, 1, 0), (0, 1, 0.0), (0.0, 1.0, math.nan)):
         with pytest.raises(ArgumentError, match="arange"):
             tx.arange(*arguments)
@@ -376,7 +376,7 @@ def test_arange_refuses() -> None:
 @pytest.mark.parametrize("endpoint", [True, False])
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 50, 1001])
 @pytest.mark.parametrize(("start", "stop"), [(0, 1), (-1, 1), (5, -2), (0.1, 0.3), (2, 2), (1e-3, 1e9)])
-def test_linspace_is_numpys_and_meets_its_ends(start: float, stop: float, count: int, endpoint: bool) -> None:
+def test_linspace_matches_numpy_and_meets_its_ends(start: float, stop: float, count: int, endpoint: bool) -> None:
     wanted = np.linspace(start, stop, count, endpoint=endpoint)
     found = tx.linspace(start, stop, count, endpoint=endpoint)
     assert found.dtype is tx.float64
@@ -395,8 +395,8 @@ def test_linspace_is_numpys_and_meets_its_ends(start: float, stop: float, count:
         *((-1.7e308, 1.7e308, 9), (1e308, -1e308, 5), (-1.7976931348623157e308, 1.7976931348623157e308, 1001)),
     ],
 )
-def test_linspace_at_the_ends_of_the_floats(start: float, stop: float, count: int) -> None:
-    """Each is the exact one, rounded: also where NumPy's step has lost its digits, or is infinite."""
+def test_linspace_of_extreme_floats_is_exact(start: float, stop: float, count: int) -> None:
+    """Each element is the exact value, rounded, also where NumPy's step has lost digits or is infinite."""
     gap = Fraction(stop) - Fraction(start)
     wanted = [float(Fraction(start) + gap * k / (count - 1)) for k in range(count)]
     largest = max(abs(start), abs(stop))
@@ -425,7 +425,7 @@ def test_linspace_of_a_dtype() -> None:
 
 @pytest.mark.parametrize("k", [-5, -2, -1, 0, 1, 2, 5])
 @pytest.mark.parametrize(("rows", "columns"), [(3, 3), (2, 4), (4, 2), (0, 3), (1, 1)])
-def test_eye_tril_and_triu(rows: int, columns: int, k: int) -> None:
+def test_eye_tril_and_triu_match_numpy(rows: int, columns: int, k: int) -> None:
     same(tx.eye(rows, columns, k=k), np.eye(rows, columns, k))
     same(tx.eye(rows, columns, k=k, dtype=tx.int8), np.eye(rows, columns, k, np.int8))
     a = np.arange(1, 1 + 2 * rows * columns).reshape(2, rows, columns)
@@ -441,7 +441,7 @@ def test_triangles_keep_the_dtype(dtype: str) -> None:
     same(tx.triu(tx.ones((2, 2), dtype=dtype)), np.triu(np.ones((2, 2), dtype)))
 
 
-def test_matrices_refuse_what_they_are_not() -> None:
+def test_eye_and_triangles_refuse_invalid_arguments() -> None:
     assert tx.eye(2).tolist() == [[1, 0], [0, 1]]
     with pytest.raises(ShapeError, match=r"eye.*-1"):
         tx.eye(-1)
@@ -455,7 +455,7 @@ def test_matrices_refuse_what_they_are_not() -> None:
 
 @pytest.mark.parametrize("indexing", ["xy", "ij"])
 @pytest.mark.parametrize("sizes", [(), (3,), (3, 2), (2, 3, 4), (2, 0), (1, 1)])
-def test_meshgrid(sizes: tuple[int, ...], indexing: str) -> None:
+def test_meshgrid_matches_numpy(sizes: tuple[int, ...], indexing: str) -> None:
     lines = [np.arange(n) + 10 * k for k, n in enumerate(sizes)]
     wanted = np.meshgrid(*lines, indexing=indexing)
     tensors = [tx.asarray(line) for line in lines]
@@ -478,7 +478,7 @@ def test_meshgrid_of_lists_and_numbers() -> None:
         tx.meshgrid(tx.ones(2), tx.ones((2, 2)))
 
 
-def test_astype_as_a_function() -> None:
+def test_astype_function_converts_a_tensor() -> None:
     t = tx.asarray([1.5, 2.5])
     assert tx.astype(t, tx.int8).tolist() == [1, 2]
     assert tx.astype(t, tx.float64, copy=False) is t
@@ -486,7 +486,7 @@ def test_astype_as_a_function() -> None:
         tx.astype(t, tx.int8, device="gpu")
 
 
-def test_diagonals_far_outside_of_the_matrix() -> None:
+def test_diagonals_far_outside_the_matrix_are_empty() -> None:
     for k in (2, 100, 2**63, 2**80):
         assert tx.eye(2, k=k).tolist() == tx.eye(2, k=-k).tolist() == [[0.0, 0.0], [0.0, 0.0]]
         assert tx.tril(tx.ones((2, 2)), k=k).tolist() == tx.triu(tx.ones((2, 2)), k=-k).tolist() == [[1.0, 1.0]] * 2

@@ -62,7 +62,7 @@ DYING: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("make", DYING.values(), ids=DYING.keys())
-def test_nothing_is_called(make: Callable[[], object]) -> None:
+def test_deallocation_calls_no_python_function(make: Callable[[], object]) -> None:
     def listen(frame: FrameType, event: str, _: object) -> None:
         if event == "call":
             called.append(frame.f_code.co_qualname if sys.version_info >= (3, 11) else frame.f_code.co_name)
@@ -91,7 +91,7 @@ def dying(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
         yield found
 
 
-def test_what_is_llvms_goes_where_no_signal_is_heard(dying: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_llvm_objects_are_freed_outside_the_main_thread(dying: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENXOR_CACHE_DIR", "")
     own, kernel = Compiler(), kernel_of(tx.full(7, 0.5).realize() * 2 + 1)
     own.get(kernel)
@@ -102,8 +102,8 @@ def test_what_is_llvms_goes_where_no_signal_is_heard(dying: list[bool], monkeypa
     assert len(dying) >= 3 and not any(dying)
 
 
-def test_what_llvm_linked_stays_as_long_as_it_is_needed(dying: list[bool]) -> None:
-    """Though what linked it is no more, and until more is linked when it is not."""
+def test_linked_code_lives_as_long_as_it_is_needed(dying: list[bool]) -> None:
+    """The linker may be deallocated first; unused code is freed when more is linked."""
     made = compiler()
     image = made._image(made.llvm_ir(kernel_of(tx.full(7, 0.5).realize() * 2 + 1)))
     gc.collect()

@@ -44,14 +44,14 @@ def told() -> dict[str, list[str]]:
 
 class TestDebug:
     @pytest.mark.parametrize("level", [None, "", "0"])
-    def test_is_silent_unless_asked(self, level: str | None) -> None:
+    def test_debug_is_silent_by_default(self, level: str | None) -> None:
         assert run(level)[1] == ""
 
     @pytest.mark.parametrize("level", ["1", "3"])
-    def test_changes_no_result(self, level: str) -> None:
+    def test_debug_changes_no_result(self, level: str) -> None:
         assert run(level)[0] == run(None)[0]
 
-    def test_1_prints_names_and_times_of_what_runs(self, told: dict[str, list[str]]) -> None:
+    def test_debug_1_prints_names_and_times_of_kernels(self, told: dict[str, list[str]]) -> None:
         matches = [TIMED.match(line) for line in told["1"]]
         assert all(matches), told["1"]
         names = [m[1] for m in matches if m]
@@ -59,20 +59,20 @@ class TestDebug:
         assert names[1:4] == names[4:7] and {"multiply_add", "store"} < set(names)
         assert all(0 < float(m[3]) < 1e6 for m in matches if m)
 
-    def test_1_tells_where_the_code_came_from(self, tmp_path: Path) -> None:
+    def test_debug_1_prints_the_origin_of_code(self, tmp_path: Path) -> None:
         folder = str(tmp_path / "cache")
         first, second = (run("1", TENXOR_CACHE_DIR=folder)[1] for _ in range(2))
         assert "[compiled]" in first and "[disk]" not in first
         assert "[disk]" in second and "[compiled]" not in second
 
-    def test_2_prints_the_loop_ir_too(self, told: dict[str, list[str]]) -> None:
+    def test_debug_2_prints_the_loop_ir(self, told: dict[str, list[str]]) -> None:
         text = "\n".join(told["2"])
         assert "kernel multiply_add(out p0: float32, p1: float32, c0: float32, c1: float32)" in text
         assert "parallel vector for i in 0..s0:" in text
         assert [bool(TIMED.match(line)) for line in told["2"]].count(True) == 7
         assert not re.search(r"\b(ret|retq)\b", text)
 
-    def test_3_prints_the_assembly_too(self, told: dict[str, list[str]]) -> None:
+    def test_debug_3_prints_the_assembly(self, told: dict[str, list[str]]) -> None:
         text = "\n".join(told["3"])
         assert re.search(r"^kernel:", text, re.MULTILINE) and re.search(r"^\s+ret", text, re.MULTILINE)
         assert "kernel multiply_add(" in text
@@ -85,13 +85,13 @@ class TestDebug:
 
 
 class TestExplain:
-    def test_of_what_is_in_memory(self) -> None:
+    def test_explain_of_a_tensor_in_memory(self) -> None:
         t = tx.arange(12).realize().reshape(3, 4).T
         text = tx.explain(t)
         assert text.startswith("Tensor (4, 3) int64, a view of 12 elements in memory\n")
         assert t.layout.explain() in text and "kernel" not in text.replace(t.layout.explain(), "")
 
-    def test_of_what_is_pending(self) -> None:
+    def test_explain_of_a_pending_tensor(self) -> None:
         x = tx.ones((4, 5)).realize()
         t = (x * 2 + 1).sum(axis=1)
         text = tx.explain(t)
@@ -101,7 +101,7 @@ class TestExplain:
         assert text.endswith(str(kernel))
         assert text == tx.explain(t), "to explain is to compute nothing"
 
-    def test_of_several_kernels_in_their_order(self) -> None:
+    def test_explain_lists_kernels_in_order(self) -> None:
         x = tx.ones((4, 5)).realize()
         t = tx.cumulative_sum(x, axis=1) * 2
         text = tx.explain(t)
@@ -109,23 +109,23 @@ class TestExplain:
         assert text.index("sum") < text.index("kernel multiply")
 
     @pytest.mark.usefixtures("plain")
-    def test_of_stores_and_empty_memory(self) -> None:
+    def test_explain_of_stores_and_empty_memory(self) -> None:
         text = tx.explain(tx.concat([tx.ones(3), tx.zeros(2)]))
         assert "memory without content" in text and text.count("-- written in place") == 2
 
-    def test_of_a_view_tells_of_all_that_must_be_computed(self) -> None:
+    def test_explain_of_a_view_lists_all_required_kernels(self) -> None:
         text = tx.explain((tx.ones((6, 6)) + 1)[::2, 3])
         assert text.startswith("Tensor (3,) float64, a view of 36 elements to be computed")
         assert "-- (6, 6) float64" in text
 
-    def test_of_nothing(self) -> None:
+    def test_explain_of_an_empty_tensor(self) -> None:
         assert "memory without content" in tx.explain(tx.ones((0, 3)) + 1)
 
-    def test_shows_numbers_as_arguments(self) -> None:
+    def test_explain_shows_numbers_as_arguments(self) -> None:
         x = tx.ones(7).realize()
         assert tx.explain(x * 2.5) == tx.explain(x * 3.5)
 
-    def test_shows_all_that_a_kernel_does(self) -> None:
+    def test_explain_shows_everything_a_kernel_does(self) -> None:
         a, b = tx.ones((4, 3)).realize(), tx.ones((5, 3)).realize()
         text = tx.explain(((a[:, None] - b[None]) ** 2).sum(-1))
         for part in (
@@ -142,13 +142,13 @@ class TestExplain:
         assert text.count("sum") >= 1 and text.count("kernel ") == 1
 
 
-def test_llvm_ir_and_assembly_can_be_seen() -> None:
+def test_llvm_ir_and_assembly_are_available() -> None:
     _, kernel = planned([(tx.ones(5).realize() * 3).storage.node])[0]
     assert kernel is not None
     assert "define void @" in compiler().llvm_ir(kernel)
     assert "kernel:" in compiler().assembly(kernel)
 
 
-def test_counts_start_nothing() -> None:
+def test_compile_counts_start_no_compiler() -> None:
     program = "import tenxor as tx; print(tx.compile_counts()); from tenxor.backend.llvm import compiler as c; print(c._compiler)"
     assert python("-c", program).stdout == "(0, 0)\nNone\n"

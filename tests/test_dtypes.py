@@ -26,7 +26,7 @@ def as_numpy(name: str) -> np.dtype:
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
-def test_what_names_a_dtype() -> None:
+def test_dtype_accepts_every_name_of_a_dtype() -> None:
     for name in ALL:
         d = getattr(tx, name)
         assert tx.dtype(name) is tx.dtype(d) is d
@@ -43,12 +43,12 @@ def test_what_names_a_dtype() -> None:
     "wrong",
     ["flaot32", "complex32", np.clongdouble, str, object, object(), 3, "i4,f4", {"a": 1}, np.longdouble, "U3", "M8[s]"],
 )
-def test_what_names_none_says_which_there_are(wrong: object) -> None:
+def test_unknown_dtype_error_lists_the_dtypes(wrong: object) -> None:
     with pytest.raises(DTypeError, match="bfloat16, float32, float64, complex64, complex128"):
         tx.dtype(wrong)
 
 
-def test_a_dtype_is_one_object_for_ever() -> None:
+def test_dtypes_are_single_objects() -> None:
     for name in ALL:
         d = tx.dtype(name)
         assert pickle.loads(pickle.dumps(d)) is copy.copy(d) is copy.deepcopy([d])[0] is d
@@ -57,7 +57,7 @@ def test_a_dtype_is_one_object_for_ever() -> None:
 
 
 @pytest.mark.parametrize("name", FLOATS)
-def test_finfo(name: str) -> None:
+def test_finfo_matches_ml_dtypes(name: str) -> None:
     info = tx.finfo(name)
     wanted = ml_dtypes.finfo(as_numpy(name))
     assert info.bits == wanted.bits
@@ -69,21 +69,21 @@ def test_finfo(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMPLEX)
-def test_limits_of_complex_numbers_are_those_of_their_parts(name: str) -> None:
+def test_finfo_of_complex_dtypes_is_that_of_their_parts(name: str) -> None:
     info, wanted = tx.finfo(name), np.finfo(name)
     assert (info.bits, info.eps, info.max, info.min) == (wanted.bits, wanted.eps, wanted.max, wanted.min)
     assert info.dtype is tx.dtype(name).part and info.dtype.name == str(wanted.dtype)
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
-def test_iinfo(name: str) -> None:
+def test_iinfo_matches_numpy(name: str) -> None:
     info, wanted = tx.iinfo(tx.dtype(name)), np.iinfo(name)
     assert (info.bits, info.min, info.max) == (wanted.bits, int(wanted.min), int(wanted.max))
     assert info.dtype is tx.dtype(name)
     assert type(info.min) is type(info.max) is int
 
 
-def test_limits_of_the_other_kind() -> None:
+def test_finfo_and_iinfo_refuse_other_kinds() -> None:
     for name in ("bool", *FLOATS):
         with pytest.raises(DTypeError, match=f"iinfo.*{name}.*finfo"):
             tx.iinfo(name)
@@ -104,7 +104,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_isdtype(kind: str) -> None:
+def test_isdtype_accepts_kind_names(kind: str) -> None:
     assert [name for name in ALL if tx.isdtype(tx.dtype(name), kind)] == [n for n in ALL if n in KINDS[kind]]
 
 
@@ -139,7 +139,7 @@ def test_two_dtypes_promote_as_in_numpy(a: str, b: str) -> None:
             assert tx.result_type(*map(tx.dtype, pair)) is tx.dtype(wanted)
 
 
-def test_bfloat16_promotes_like_the_float_that_it_is() -> None:
+def test_bfloat16_promotes_like_a_float() -> None:
     for other, wanted in {
         "bool": "bfloat16",
         "int8": "bfloat16",
@@ -200,7 +200,7 @@ def test_python_numbers_and_tensors_in_result_type() -> None:
         tx.result_type()
 
 
-def test_can_cast() -> None:
+def test_can_cast_follows_promotion() -> None:
     for a, b in itertools.product(ALL, ALL):
         try:
             wanted = tx.result_type(tx.dtype(a), tx.dtype(b)) is tx.dtype(b)
@@ -215,7 +215,7 @@ def test_can_cast() -> None:
 
 
 @pytest.mark.parametrize("casting", ["no", "equiv", "safe", "same_kind", "unsafe"])
-def test_can_cast_as_numpy_has_it(casting: str) -> None:
+def test_can_cast_with_casting_matches_numpy(casting: str) -> None:
     for a, b in itertools.product([name for name in ALL if name != "bfloat16"], repeat=2):
         assert tx.can_cast(a, b, casting) == np.can_cast(np.dtype(a), np.dtype(b), casting), (a, b)
 
@@ -263,12 +263,12 @@ def test_float64_is_rounded_once(dtype: str) -> None:
     assert tx.full((1,), just_above, dtype=dtype).tolist() == [1 + eps]
 
 
-def test_isdtype_takes_its_arguments_by_the_standards_names() -> None:
+def test_isdtype_accepts_keyword_names_of_the_standard() -> None:
     assert tx.isdtype(dtype=tx.int8, kind="integral") and not tx.isdtype(kind=tx.bool, dtype=tx.int8)
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_dtype_is_what_others_call_it(name: str) -> None:
+def test_dtype_equals_its_names_in_other_libraries(name: str) -> None:
     ours = tx.dtype(name)
     theirs = np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
     for other in (name, theirs, theirs.type, ours):
@@ -281,7 +281,7 @@ def test_a_dtype_is_what_others_call_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*NAMES, "float16", "float32", "float64", *COMPLEX])
-def test_a_dtype_stands_where_numpys_does(name: str) -> None:
+def test_numpy_accepts_dtypes_in_place_of_its_own(name: str) -> None:
     ours, theirs = tx.zeros(2, dtype=name).dtype, np.dtype(name)
     assert ours == theirs.type and theirs.type == ours and name == ours and (ours != theirs) is False
     assert ours in (theirs,) and ours in [theirs.type] and ours in {name: 1}.keys() | {ours} and ours != np.dtype("S3")
@@ -300,7 +300,7 @@ def test_a_dtype_stands_where_numpys_does(name: str) -> None:
         assert np.iinfo(ours).max == np.iinfo(theirs).max and np.random.default_rng(0).integers(0, 9, 3, dtype=ours).dtype == theirs
 
 
-def test_a_tensor_of_the_bfloat16_that_numpy_has() -> None:
+def test_asarray_of_ml_dtypes_bfloat16() -> None:
     array = np.asarray([[1.5, -2.0], [np.nan, 1e30]], dtype=ml_dtypes.bfloat16)
     for given in (array, array.T, array[::-1]):
         copied, shared = tx.asarray(given), tx.asarray(given, copy=False)
@@ -313,13 +313,13 @@ def test_a_tensor_of_the_bfloat16_that_numpy_has() -> None:
     assert tx.asarray(array, dtype=tx.float64).dtype is tx.float64
 
 
-def test_numpys_letter_and_the_other_name_of_the_smallest() -> None:
+def test_dtype_char_and_finfo_tiny_match_numpy() -> None:
     for name in ("int8", "bool", "float32", "complex128"):
         assert tx.dtype(name).char == np.dtype(name).char
     assert tx.finfo(tx.float32).tiny == tx.finfo("float32").smallest_normal == float(np.finfo(np.float32).tiny)
 
 
-def test_a_dtype_by_place_as_in_numpy() -> None:
+def test_dtype_is_accepted_by_position() -> None:
     x = tx.zeros((2, 2))
     for made in (
         *(tx.zeros((2, 2), "int8"), tx.ones((2, 2), np.int8), tx.empty((2, 2), tx.int8), tx.full((2, 2), 3, tx.int8)),
@@ -333,7 +333,7 @@ def test_a_dtype_by_place_as_in_numpy() -> None:
         tx.zeros(2, 3)
 
 
-def test_a_dtype_makes_elements() -> None:
+def test_dtype_called_as_a_function_makes_tensors() -> None:
     assert tx.float32(0.1).dtype is tx.float32 and tx.float32(0.1).item() == np.float32(0.1)
     assert tx.int8([1.9, -1.9]).tolist() == [1, -1] and tx.bool([0, 2]).tolist() == [False, True] and tx.int64().item() == 0
     x = tx.asarray([1.0, 2.0])
@@ -344,18 +344,18 @@ def test_a_dtype_makes_elements() -> None:
         tx.int8(300)
 
 
-def test_there_is_no_other_casting() -> None:
+def test_unknown_casting_raises() -> None:
     with pytest.raises(ArgumentError, match="not 'careful'"):
         tx.can_cast("int8", "int16", "careful")
 
 
-def test_limits_show_themselves() -> None:
+def test_finfo_and_iinfo_have_a_repr() -> None:
     assert repr(tx.iinfo(tx.int16)) == "iinfo(min=-32768, max=32767, dtype=int16)"
     shown = repr(tx.finfo(tx.float16))
     assert shown == "finfo(min=-65504.0, max=65504.0, eps=0.0009765625, smallest_normal=6.103515625e-05, dtype=float16)"
 
 
-def test_there_is_one_object_for_each_though_somebody_loads_the_module_again() -> None:
+def test_loading_the_dtypes_module_twice_raises() -> None:
     spec = importlib.util.find_spec("tenxor.dtypes")
     assert spec is not None
     assert spec.loader is not None
@@ -366,7 +366,7 @@ def test_there_is_one_object_for_each_though_somebody_loads_the_module_again() -
     assert tx.dtype("float32") is tx.float32
 
 
-def test_what_is_only_called_like_a_dtype_is_not_taken_for_it_by_what_emits() -> None:
+def test_code_generation_refuses_copies_of_dtypes() -> None:
     for like in (DType("float16", "float", 2, 9), DType("bool", "bool", 1, 0), DType("int8", "int", 1, 5)):
         for kind_of in (memory_type, register_type):
             with pytest.raises(LookupError):

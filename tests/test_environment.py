@@ -55,7 +55,7 @@ def test_every_variable_is_in_these_tables() -> None:
 @pytest.mark.usefixtures("_in_a_folder")
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, (_, _, bad, _) in READERS.items() for value in bad], ids=lambda text: text[:30])
-def test_bad_values_are_warned_of_and_count_as_not_set(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_values_warn_and_count_as_unset(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read, *_, message = READERS[name]
     monkeypatch.delenv(name, raising=False)
     without = read()
@@ -67,7 +67,7 @@ def test_bad_values_are_warned_of_and_count_as_not_set(name: str, value: str, mo
 @pytest.mark.usefixtures("_in_a_folder")
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, (_, _, bad, _) in ERRORS.items() for value in bad], ids=lambda text: text[:30])
-def test_bad_values_that_nothing_replaces_are_errors(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_values_without_a_default_raise(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read, *_, message = ERRORS[name]
     monkeypatch.setenv(name, value)
     with pytest.raises(ArgumentError, match=f"^{name}: .*{re.escape(value[:70])}.*{message}"):
@@ -76,7 +76,7 @@ def test_bad_values_that_nothing_replaces_are_errors(name: str, value: str, monk
 
 @pytest.mark.usefixtures("_in_a_folder")
 @pytest.mark.parametrize(("name", "value"), USED, ids=lambda text: text[:30])
-def test_good_values_are_used_in_silence(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_good_values_are_used_without_a_warning(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, value)
     with warnings.catch_warnings(action="error"):
         found = (READERS | ERRORS)[name][0]()
@@ -84,7 +84,7 @@ def test_good_values_are_used_in_silence(name: str, value: str, monkeypatch: pyt
         assert str(found) == value
 
 
-def test_a_long_value_is_shown_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_value_is_shortened_in_the_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENXOR_DEBUG", "x" * 10_000)
     with pytest.warns(RuntimeWarning) as told:
         environment.choice("TENXOR_DEBUG", ("0", "1"), "nothing is done")
@@ -92,7 +92,7 @@ def test_a_long_value_is_shown_in_short(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("count", [threads.max_threads() + 1, 10**9, 10**5000], ids=["next", "many", "more digits than Python shows"])
-def test_more_threads_than_a_machine_can_use_are_an_error(count: int) -> None:
+def test_more_threads_than_the_machine_can_use_raise(count: int) -> None:
     before = tx.num_threads()
     with pytest.raises(ArgumentError, match=f"set_num_threads: .* the count must be at most {threads.max_threads()};"):
         tx.set_num_threads(count)

@@ -325,7 +325,7 @@ CASES = {**SHAPES, **AXES, **INDICES, **DTYPES, **VALUES, **SPELLINGS, **KINDS, 
 
 
 @pytest.mark.parametrize("wrong", CASES.values(), ids=CASES.keys())
-def test_the_message_names_what_is_wrong(wrong: Wrong) -> None:
+def test_error_message_names_what_is_wrong(wrong: Wrong) -> None:
     with pytest.raises(wrong.error) as caught:
         wrong.call()
     message = str(caught.value)
@@ -349,7 +349,7 @@ def test_the_message_names_what_is_wrong(wrong: Wrong) -> None:
         (UnknownAttribute, AttributeError),
     ],
 )
-def test_an_error_is_also_the_one_that_numpy_users_catch(error: type, builtin: type) -> None:
+def test_errors_derive_from_builtins_that_numpy_users_catch(error: type, builtin: type) -> None:
     assert issubclass(error, builtin)
     assert issubclass(error, TenxorError)
 
@@ -450,7 +450,7 @@ def test_slices_of_the_longest_views() -> None:
     assert x[[0, 2**63 - 2]].tolist() == x[:: 2**62].tolist() == [1.0, 1.0]
 
 
-def test_arrays_of_axes_are_axes() -> None:
+def test_arrays_are_accepted_as_axes() -> None:
     a, b = tx.arange(12.0).reshape(3, 4), tx.arange(12.0).reshape(4, 3)
     for axes in ([[1, 0], [0, 1]], [[1], [0]], [1, 0]):
         expected = np.tensordot(a.to_numpy(), b.to_numpy(), axes)
@@ -460,8 +460,8 @@ def test_arrays_of_axes_are_axes() -> None:
     assert tx.expand_dims(a, np.array(0)).shape == (1, 3, 4) and a.flip(axis=np.array([0])).tolist() == a[::-1].tolist()
 
 
-def test_what_dlpack_copies_is_read_only() -> None:
-    """What were written to a copy that nobody asked for would be lost."""
+def test_dlpack_copies_are_read_only() -> None:
+    """A write to a copy that the caller did not request would be lost."""
     for view in (table().T.reshape(6), table().oindex[[0, 0, 1]]):
         shared = np.from_dlpack(view)
         assert not shared.flags.writeable and shared.tolist() == view.tolist()

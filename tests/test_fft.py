@@ -55,7 +55,7 @@ def assert_near(found: tx.Tensor, wanted: Any, dtype: tx.DType) -> None:
 @each_dtype
 @each_norm
 @pytest.mark.parametrize("size", [1, 2, 5, 8, 13])
-def test_one_axis(dtype: tx.DType, norm: str | None, size: int) -> None:
+def test_transforms_along_one_axis_match_the_sum(dtype: tx.DType, norm: str | None, size: int) -> None:
     x = random((3, size), dtype)
     wide, array = WIDE.get(dtype, dtype), x.to_numpy()
     for n in (None, 1, size, size + 3, max(1, size - 2)):
@@ -73,7 +73,7 @@ def test_one_axis(dtype: tx.DType, norm: str | None, size: int) -> None:
 @each_dtype
 @each_norm
 @pytest.mark.parametrize("size", [2, 3, 5])
-def test_halves(dtype: tx.DType, norm: str | None, size: int) -> None:
+def test_real_inverse_transforms_match_the_sum(dtype: tx.DType, norm: str | None, size: int) -> None:
     x = random((3, size), dtype)
     array = x.to_numpy().astype(complex)
     for n in (None, 1, 2 * size - 2, 2 * size - 1, 2 * size + 3, size):
@@ -89,7 +89,7 @@ def test_halves(dtype: tx.DType, norm: str | None, size: int) -> None:
 
 @each_dtype
 @each_norm
-def test_there_and_back(dtype: tx.DType, norm: str | None) -> None:
+def test_inverse_transforms_restore_the_input(dtype: tx.DType, norm: str | None) -> None:
     x = random((4, 5, 6), dtype)
     wide, array = WIDE.get(dtype, dtype), x.to_numpy()
     for axes in (None, (0, 1), (2,), (1, -1), (2, 0, 1), ()):
@@ -103,7 +103,7 @@ def test_there_and_back(dtype: tx.DType, norm: str | None) -> None:
 
 
 @each_dtype
-def test_several_axes_are_one_after_the_other(dtype: tx.DType) -> None:
+def test_transforms_of_several_axes_equal_successive_ones(dtype: tx.DType) -> None:
     x = random((3, 4, 5), dtype)
     wide = WIDE.get(dtype, dtype)
     both = F.fft(F.fft(x, axis=2, n=7), axis=0)
@@ -118,7 +118,7 @@ def test_several_axes_are_one_after_the_other(dtype: tx.DType) -> None:
 
 
 @each_sample
-def test_every_layout(sample: str) -> None:
+def test_transforms_of_every_layout_match_the_sum(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in range(-array.ndim, array.ndim):
         if array.shape[axis] == 0:
@@ -131,14 +131,14 @@ def test_every_layout(sample: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [tx.bool, tx.uint8, tx.int64, tx.float16, tx.bfloat16], ids=str)
-def test_other_dtypes(dtype: tx.DType) -> None:
+def test_transforms_of_other_dtypes_compute_in_floats(dtype: tx.DType) -> None:
     x = tx.asarray([0, 1, 1, 0, 1]).astype(dtype)
     wide = tx.float32 if dtype.is_float else tx.float64
     assert_near(F.fft(x), F.fft(x.astype(wide)).to_numpy(), WIDE[wide])
     assert_near(F.irfft(x), F.irfft(x.astype(wide)).to_numpy(), wide)
 
 
-def test_batches_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_transforms_are_shared_by_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     x = random((40, 3, 16), tx.complex64)
     alone = F.fft(x).to_numpy()
     monkeypatch.setattr("tenxor.host.running.LIGHT", 0)
@@ -146,7 +146,7 @@ def test_batches_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
-def test_frequencies(n: int) -> None:
+def test_frequencies_follow_their_formula(n: int) -> None:
     for d in (1.0, 0.1, -2.0):
         for dtype in (None, tx.float32, tx.float64):
             kind = dtype or tx.float64
@@ -156,7 +156,7 @@ def test_frequencies(n: int) -> None:
 
 
 @each_sample
-def test_shifts(sample: str) -> None:
+def test_shifts_match_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     if array.ndim == 0:
         assert F.fftshift(tensor).item() == F.ifftshift(tensor).item() == array.item()
@@ -170,7 +170,7 @@ def test_shifts(sample: str) -> None:
 
 
 @pytest.mark.parametrize("function", [F.fft, F.ifft, F.rfft, F.irfft, F.hfft, F.ihfft])
-def test_errors(function: Callable[..., tx.Tensor]) -> None:
+def test_transform_errors_name_function_and_argument(function: Callable[..., tx.Tensor]) -> None:
     x = tx.ones((2, 3))
     name = function.__name__
     with pytest.raises(AxisError, match=name):
@@ -184,7 +184,7 @@ def test_errors(function: Callable[..., tx.Tensor]) -> None:
             function(x * 1j)
 
 
-def test_errors_of_several_axes() -> None:
+def test_multi_axis_errors_name_the_argument() -> None:
     x = tx.ones((2, 3))
     with pytest.raises(ArgumentError, match="fftn: s has 1 sizes for 2 axes"):
         F.fftn(x, s=(2,), axes=(0, 1))
@@ -198,7 +198,7 @@ def test_errors_of_several_axes() -> None:
         F.fftfreq(3, dtype=tx.int64)
 
 
-def test_an_axis_that_is_named_twice_is_transformed_from_the_last_name_on() -> None:
+def test_axis_named_twice_is_transformed_as_by_numpy() -> None:
     x = np.random.default_rng(7).normal(size=(2, 3))
     for name in ("rfftn", "fftn", "ifftn"):
         ours = getattr(tx.fft, name)(tx.asarray(x), axes=(0, 0, 1), s=(10, 20, 40))
@@ -208,7 +208,7 @@ def test_an_axis_that_is_named_twice_is_transformed_from_the_last_name_on() -> N
 
 
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
-def test_nothing_filled_up_is_zeros(name: str) -> None:
+def test_padded_empty_input_gives_zeros(name: str) -> None:
     function = getattr(tx.fft, name)
     for n in (1, 2, 3, 8):
         for dtype in (tx.float64, tx.float32):
@@ -218,7 +218,7 @@ def test_nothing_filled_up_is_zeros(name: str) -> None:
         assert not bool((function(tx.zeros((0, 2)), n, 0) != 0).any())
 
 
-def test_real_images_are_made_at_once_where_machine_code_has_no_function(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_real_images_are_transformed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     of_few, asked = F._of_few, list[str]()
     monkeypatch.setattr(F, "_of_few", lambda steps, norm, x: asked.append(x.dtype.name) or of_few(steps, norm, x))
     for dtype in FULL:
@@ -229,7 +229,7 @@ def test_real_images_are_made_at_once_where_machine_code_has_no_function(monkeyp
 
 @pytest.mark.parametrize("n", [None, F.LONG, F.LONG + 1, 700])
 @pytest.mark.parametrize("norm", NORMS)
-def test_long_rows_of_real_numbers_are_those_of_complex_ones(n: int | None, norm: str | None) -> None:
+def test_long_real_rows_equal_complex_transforms(n: int | None, norm: str | None) -> None:
     for dtype in (tx.float32, tx.float64):
         x = random((3, 2 * F.LONG + 3), dtype, 5)
         wide = x.astype(WIDE[dtype])
@@ -240,7 +240,7 @@ def test_long_rows_of_real_numbers_are_those_of_complex_ones(n: int | None, norm
             assert bool((found[1:].flip(0).conj() == found[1:]).all())  # exactly, as the later half is the other's conjugate
 
 
-def test_derivatives_go_back_through_halves() -> None:
+def test_gradients_pass_through_long_real_transforms() -> None:
     x, weights = random((F.LONG + 1,), tx.float64, 6), random((F.LONG + 1,), tx.complex128, 7)
     for transform in (F.fft, F.ifft):
         gradients = [tx.grad(lambda y, t=transform: tx.real(t(y) * weights).sum())(x)]

@@ -28,7 +28,7 @@ def told(x: Any, kind: int, /, *, name: str = "a", **others: Any) -> tuple[Any, 
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_they_are_what_they_stand_for(function: Any) -> None:
+def test_patchable_functions_look_like_plain_functions(function: Any) -> None:
     own = inspect.unwrap(function)
     assert type(function) is Frameless and inspect.isfunction(own) and inspect.isfunction(function) and callable(function)
     assert function.__wrapped__ is function.func
@@ -44,13 +44,13 @@ def test_they_are_what_they_stand_for(function: Any) -> None:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_they_are_copied_and_pickled_by_name(function: Any) -> None:
+def test_patchable_functions_are_copied_and_pickled_by_name(function: Any) -> None:
     assert all([pickle.loads(pickle.dumps(function, protocol)) is function for protocol in range(pickle.HIGHEST_PROTOCOL + 1)])
     assert copy.copy(function) is function and copy.deepcopy([function]) == [function]
     assert weakref.ref(function)() is function and len({function, function}) == 1
 
 
-def test_they_can_be_wrapped_bound_and_changed() -> None:
+def test_patchable_functions_can_be_wrapped_bound_and_changed() -> None:
     function: Any = frameless(told, "unary", None)
     try:
         wrapper = functools.wraps(function)(lambda *args: function(*args))
@@ -67,7 +67,7 @@ def test_they_can_be_wrapped_bound_and_changed() -> None:
         functions.remove(function)
 
 
-def test_who_stands_in_is_told_of_each_made_from_then_on() -> None:
+def test_observers_are_notified_of_new_patchable_functions() -> None:
     heard: list[Any] = []
     standing_in.append(heard.append)
     made = frameless(told, "unary", None)
@@ -79,6 +79,6 @@ def test_who_stands_in_is_told_of_each_made_from_then_on() -> None:
 
 
 @pytest.mark.parametrize("module", [elementwise, statistics])
-def test_their_examples_are_found(module: Any) -> None:
+def test_doctests_of_patchable_functions_are_found(module: Any) -> None:
     names = {test.name.rpartition(".")[2] for test in doctest.DocTestFinder(exclude_empty=False).find(module)}
     assert names >= {getattr(module, name).__name__ for name in module.__all__}

@@ -101,7 +101,7 @@ SELDOM = {"a product", "a product and a row", "distances", "both in one", "anoth
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_is_taken_over_is_what_would_be_made(name: str, taken_over: list[bool]) -> None:
+def test_size_generic_plans_equal_specific_plans(name: str, taken_over: list[bool]) -> None:
     rng = random.Random(name)
     program = PROGRAMS[name]
     for _ in range(25):
@@ -150,7 +150,7 @@ def a_program(seed: int) -> Callable[[Any, list[Any]], Any]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_so_it_is_for_programs_by_chance(seed: int, taken_over: list[bool]) -> None:
+def test_size_generic_plans_of_random_programs_equal_specific_plans(seed: int, taken_over: list[bool]) -> None:
     program, rng = a_program(seed), random.Random(seed)
     for _ in range(8):
         sizes = [rng.randrange(4, 40) for _ in range(2)]
@@ -160,8 +160,8 @@ def test_so_it_is_for_programs_by_chance(seed: int, taken_over: list[bool]) -> N
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_so_it_is_for_several_results_at_once(seed: int, taken_over: list[bool]) -> None:
-    """Some of them are computed by one kernel, which reads what it has just computed for another nowhere but in registers."""
+def test_size_generic_plans_of_several_results_equal_specific_plans(seed: int, taken_over: list[bool]) -> None:
+    """Some results are computed by one kernel, which passes values between them in registers only."""
     program, rng = a_program(seed), random.Random(seed)
     for _ in range(8):
         sizes = [rng.randrange(4, 40) for _ in range(2)]
@@ -175,7 +175,7 @@ def test_so_it_is_for_several_results_at_once(seed: int, taken_over: list[bool])
 
 
 @pytest.mark.parametrize("columns", [2, 3, 8])
-def test_what_one_kernel_computes_besides_is_read_in_registers(columns: int, taken_over: list[bool]) -> None:
+def test_extra_outputs_of_a_kernel_are_read_in_registers(columns: int, taken_over: list[bool]) -> None:
     """Of short rows the largest is written out, and lies as what else is told of the rows does: by a quotient that is 1."""
     for rows in (33_000, 34_000, 35_001, 40_002):
         x = tx.asarray(np.random.default_rng(rows).random((rows, columns)).astype(np.float32))
@@ -188,9 +188,10 @@ def test_what_one_kernel_computes_besides_is_read_in_registers(columns: int, tak
 
 
 @pytest.mark.parametrize("width", [9, 16, 20])
-def test_batches_of_images_are_planned_once_for_many(width: int, taken_over: list[bool]) -> None:
-    """Where rows lie that are taken side by side is a table, of their very size. How many images there are is not in it, unless these
-    are so small that they lie side by side themselves.
+def test_one_plan_holds_for_many_image_counts(width: int, taken_over: list[bool]) -> None:
+    """The offsets of rows taken side by side are a table of their exact size.
+
+    The number of images is not in the table, unless images are so small that they lie side by side themselves.
     """
     rng = np.random.default_rng(width)
     images, kernels = rng.normal(size=(60, 3, width, width)).astype(np.float32), rng.normal(size=(8, 3, 3, 3)).astype(np.float32)
@@ -204,7 +205,7 @@ def test_batches_of_images_are_planned_once_for_many(width: int, taken_over: lis
     assert np.allclose(found[60], np.maximum(expected, 0), atol=1e-4)
 
 
-def test_gradients_of_batches_of_images(taken_over: list[bool]) -> None:
+def test_gradients_of_image_batches_with_size_generic_plans(taken_over: list[bool]) -> None:
     rng = np.random.default_rng(2)
     images, kernels = rng.normal(size=(30, 2, 10, 10)), rng.normal(size=(4, 2, 3, 3))
     loss = lambda x, k: (tx.relu(tx.conv2d(x, k)) ** 2).mean()  # noqa: E731
@@ -223,7 +224,7 @@ def test_large_results_are_planned_as_large_ones(taken_over: list[bool]) -> None
     assert sum(taken_over) >= 3
 
 
-def test_writes_and_donated_memory(taken_over: list[bool]) -> None:
+def test_size_generic_plans_of_writes_and_donated_memory(taken_over: list[bool]) -> None:
     for n in (10, 20, 30, 40, 700, 50_000, 60_000):
         array = numbers(n, 3)
         x = tx.asarray(array.copy())
@@ -234,7 +235,7 @@ def test_writes_and_donated_memory(taken_over: list[bool]) -> None:
     assert sum(taken_over) >= 6
 
 
-def test_sizes_of_0_and_1_are_planned_for_themselves(taken_over: list[bool]) -> None:
+def test_sizes_0_and_1_are_planned_separately(taken_over: list[bool]) -> None:
     for n in (5, 6, 1, 0, 7, 2):
         for m in (4, 1, 0, 9, 3):
             array = numbers(n, m)
@@ -243,7 +244,7 @@ def test_sizes_of_0_and_1_are_planned_for_themselves(taken_over: list[bool]) -> 
     assert any(taken_over)
 
 
-def test_an_error_is_the_same_for_other_sizes() -> None:
+def test_errors_are_the_same_for_other_sizes() -> None:
     for n in (5, 6, 7, 8):
         x = tx.arange(n).realize()
         with pytest.raises(IndexOutOfRange, match=f"index {n} is out of range for axis 0 of size {n}"):
@@ -252,7 +253,7 @@ def test_an_error_is_the_same_for_other_sizes() -> None:
             (tx.ones((n, 1 << 58)) + x[0]).realize()
 
 
-def test_structures_and_their_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_structures_and_plans_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     known = general.Remembered[general.Known](5)
     monkeypatch.setattr(general, "_known", known)
     x = tx.asarray(numbers(300, 300)).realize()
@@ -261,7 +262,7 @@ def test_structures_and_their_plans_are_bounded(monkeypatch: pytest.MonkeyPatch)
         assert len(known) <= 5 and all(len(k.general) <= general.MOST for k in known.values())
 
 
-def test_what_is_known_of_a_structure_is_not_asked_of_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_structure_is_not_read_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Pattern] = []
     read = kept.read
 

@@ -47,7 +47,7 @@ def check(make: Callable[[Tensor], Tensor], *, taken: bool, shape: tuple[int, ..
     assert (address(x) == place) == taken
 
 
-class TestTheMemoryOfWhatDiesIsTakenOver:
+class TestMemoryOfDyingOperands:
     @pytest.mark.parametrize(
         "make",
         [
@@ -65,10 +65,10 @@ class TestTheMemoryOfWhatDiesIsTakenOver:
             lambda x: x.view(tx.int32).view(tx.float32) + 1,
         ],
     )
-    def test_by_what_reads_it_where_it_writes(self, make: Callable[[Tensor], Tensor]) -> None:
+    def test_elementwise_result_reuses_the_operand_memory(self, make: Callable[[Tensor], Tensor]) -> None:
         check(make, taken=True)
 
-    def test_round_after_round(self) -> None:
+    def test_memory_is_reused_round_after_round(self) -> None:
         x = numbers()
         place = address(x)
         for k in range(10):
@@ -78,7 +78,7 @@ class TestTheMemoryOfWhatDiesIsTakenOver:
             assert address(x.realize()) == place
         assert x[0].item() == sum(k << (10 - k) for k in range(10))
 
-    def test_of_an_intermediate_result(self) -> None:
+    def test_memory_of_an_intermediate_is_reused(self) -> None:
         x = numbers()
         start = tx.memory(reset_peak=True).in_use
         y = tx.exp(tx.cumulative_sum(x, axis=0) / 1e6)
@@ -86,8 +86,7 @@ class TestTheMemoryOfWhatDiesIsTakenOver:
         assert tx.memory().peak - start < 2 * x.nbytes
         assert np.allclose(y.to_numpy(), np.exp(np.cumsum(x.to_numpy()) / 1e6))
 
-    def test_once(self) -> None:
-        """Two results cannot have one memory."""
+    def test_memory_is_reused_by_one_result_only(self) -> None:
         x = numbers()
         place = address(x)
         y, z = x + 1, x * 2
@@ -98,7 +97,7 @@ class TestTheMemoryOfWhatDiesIsTakenOver:
 
     @pytest.mark.large
     @pytest.mark.parametrize("count", [1, 3])
-    def test_at_any_length(self, count: int, threads: Callable[[int], None]) -> None:
+    def test_memory_is_reused_at_any_length(self, count: int, threads: Callable[[int], None]) -> None:
         threads(count)
         for n in [*range(1, 140), 255, 256, 257, 1000, 4097, 300_001, 1_200_007]:
             for dtype in (np.int8, np.float32, np.float64):
@@ -110,7 +109,7 @@ class TestTheMemoryOfWhatDiesIsTakenOver:
                 assert np.array_equal(x.to_numpy(), array * array - array * dtype(2) + dtype(3))
 
 
-class TestItIsLeftAlone:
+class TestMemoryIsNotReused:
     @pytest.mark.parametrize(
         "make",
         [
@@ -135,7 +134,7 @@ class TestItIsLeftAlone:
             lambda x: x > 5,
         ],
     )
-    def test_where_it_is_read_elsewhere_or_otherwise(self, make: Callable[[Tensor], Tensor]) -> None:
+    def test_memory_read_at_other_positions_is_not_reused(self, make: Callable[[Tensor], Tensor]) -> None:
         check(make, taken=False)
 
     @pytest.mark.parametrize(
@@ -154,7 +153,7 @@ class TestItIsLeftAlone:
             lambda x: x.copy(),
         ],
     )
-    def test_while_somebody_can_read_it(self, keep: Callable[[Tensor], object]) -> None:
+    def test_memory_with_other_readers_is_not_reused(self, keep: Callable[[Tensor], object]) -> None:
         x = numbers()
         place = address(x)
         kept = keep(x)
@@ -163,7 +162,7 @@ class TestItIsLeftAlone:
         if isinstance(kept, Tensor | np.ndarray):
             assert kept.tolist() == keep(numbers()).tolist()  # type: ignore[attr-defined]
 
-    def test_while_a_pending_reader_could_be_computed_again(self) -> None:
+    def test_memory_of_a_pending_reader_is_not_reused(self) -> None:
         x = numbers()
         place = address(x)
         y = x + 1
@@ -173,7 +172,7 @@ class TestItIsLeftAlone:
         assert address(z) != place and y.storage.node.buffer is None
         assert y.tolist() == [k + 1 for k in range(N)]
 
-    def test_even_if_it_is_a_step_further_away(self) -> None:
+    def test_memory_of_an_indirect_reader_is_not_reused(self) -> None:
         x = numbers()
         place = address(x)
         y = tx.sin(x * 2)
@@ -183,7 +182,7 @@ class TestItIsLeftAlone:
         assert address(z) != place
         assert np.allclose(y.to_numpy(), np.sin(np.arange(N) * 2.0), atol=1e-4)
 
-    def test_if_it_is_memory_of_others(self) -> None:
+    def test_foreign_memory_is_not_reused(self) -> None:
         for copy in (False, None):
             array = np.arange(N, dtype=np.float32)
             array.flags.writeable = copy is False
@@ -193,13 +192,13 @@ class TestItIsLeftAlone:
             x.realize()
             assert array.tolist() == list(range(N)) and x[5].item() == 6.0
 
-    def test_if_it_is_constant_bytes(self) -> None:
+    def test_constant_bytes_are_not_reused(self) -> None:
         content = np.arange(N, dtype=np.float32).tobytes()
         x = tx.asarray(np.frombuffer(content, np.float32))
         x = x + 1
         assert x.realize()[5].item() == 6.0 and content == np.arange(N, dtype=np.float32).tobytes()
 
-    def test_if_it_is_small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_small_memory_is_not_reused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         tune(monkeypatch, sharing={"in_place": 1 << 20})
         check(lambda x: x + 1, taken=False)
 
@@ -207,8 +206,8 @@ class TestItIsLeftAlone:
 @pytest.mark.large
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
 @pytest.mark.usefixtures("unobserved")
-def test_signals_do_not_leave_it_half_done() -> None:
-    """What was interrupted is done, or can still be done: the operand is whole, or the result is."""
+def test_interrupted_in_place_operation_is_complete_or_repeatable() -> None:
+    """After an interrupt the operand is unchanged, or the result is complete."""
 
     class Alarm(BaseException):
         pass
@@ -237,13 +236,13 @@ def test_signals_do_not_leave_it_half_done() -> None:
     assert (x - x[0]).count_nonzero().item() == 0
 
 
-def test_programs_mean_what_they_say() -> None:
+def test_random_programs_with_reused_memory_match_the_model() -> None:
     for seed in range(1_000_000, 1_000_050):
         check_seed(seed)
 
 
-def test_what_is_copied_before_a_write_is_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In portions, between which signals are heard, of whatever size."""
+def test_copy_before_a_write_is_complete_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks have any size, and signals are handled between them."""
     for portion in (1, 24, 100, 800, 4096):
         monkeypatch.setattr(steps, "_PORTION", portion)
         t = tx.arange(100.0).realize()

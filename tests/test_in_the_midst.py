@@ -141,7 +141,9 @@ def _forget() -> None:
 @pytest.mark.parametrize("act", ACTS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("known", [False, True])
-def test_computed_in_the_midst(known: bool, program: Any, act: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_computation_survives_user_code_at_any_moment(
+    known: bool, program: Any, act: Any, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     machines.tune(monkeypatch, sharing={"in_place": 4096})  # operands give their memory
     none = Moment(0, lambda: None, opcodes=known)
     for _ in range(2):

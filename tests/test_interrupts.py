@@ -72,7 +72,7 @@ except KeyboardInterrupt:
 @pytest.mark.large
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent as POSIX has them")
 @pytest.mark.parametrize("program", LONG.values(), ids=LONG.keys())
-def test_ctrl_c_is_heard(program: str) -> None:
+def test_ctrl_c_interrupts_long_work(program: str) -> None:
     times = []
     for _ in range(10):  # others may have the processors
         with subprocess.Popen([sys.executable, "-c", PROGRAM.replace("THE PROGRAM", program)], stdout=PIPE, stderr=PIPE, text=True) as run:

@@ -118,34 +118,34 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-class TestASecondProcess:
-    def test_plans_nothing_and_gives_the_same(self, folder: Path) -> None:
+class TestSecondProcess:
+    def test_second_process_plans_nothing_and_gives_the_same(self, folder: Path) -> None:
         first, second = run(folder), run(folder)
         assert first[3] and first[1] > 0
         assert second[0] == first[0]
         assert second[1:] == (0, first[1] + first[2], False)
 
-    def test_finds_rules_for_other_sizes_as_the_first(self, folder: Path) -> None:
-        """Which it may, though it has the plans for the first sizes from the disk, with kernels that it knows by their facts."""
+    def test_second_process_finds_rules_for_other_sizes(self, folder: Path) -> None:
+        """It has the plans for the first sizes from disk, with kernels known by their facts alone."""
         env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": "1", "TENXOR_NUM_THREADS": "1"}
         first, second = ([int(n) for n in python("-c", OF_SIZES, env=env).stdout.split()] for _ in range(2))
         assert first[:2] == second[:2] and first[1] > 0
         assert first[2] > 0 and second[2] == 0
 
-    def test_plans_again_if_it_has_other_threads_or_debugs(self, folder: Path) -> None:
+    def test_second_process_with_other_threads_or_debug_plans_again(self, folder: Path) -> None:
         first = run(folder, TENXOR_NUM_THREADS="1")
         assert run(folder, TENXOR_NUM_THREADS="1")[3] is False
         for environment in ({"TENXOR_NUM_THREADS": "3"}, {"TENXOR_NUM_THREADS": "1", "TENXOR_DEBUG": "1"}):
             again = run(folder, **environment)
             assert (again[0], again[1], again[3]) == (first[0], 0, True)
 
-    def test_plans_nothing_that_is_written_picked_run_through_or_made_in_blocks(self, folder: Path) -> None:
+    def test_second_process_plans_no_writes_gathers_scans_or_blocks(self, folder: Path) -> None:
         first = run(folder, "and written")
         again = run(folder, "and written")
         assert (again[0], again[1], again[3]) == (first[0], 0, False)
 
     @pytest.mark.parametrize("short_way", ["0", "1"])
-    def test_plans_nothing_for_other_sizes(self, folder: Path, short_way: str) -> None:
+    def test_second_process_plans_nothing_for_other_sizes(self, folder: Path, short_way: str) -> None:
         env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": short_way, "TENXOR_NUM_THREADS": "1"}
 
         def run(*sizes: int) -> list[int]:
@@ -159,14 +159,14 @@ class TestASecondProcess:
         assert run(45, 46)[0], "without the kernels"
 
     @pytest.mark.parametrize("short_way", ["0", "", "1"])
-    def test_plans_nothing_of_a_lesson(self, folder: Path, short_way: str) -> None:
+    def test_second_process_plans_nothing_of_a_training_run(self, folder: Path, short_way: str) -> None:
         """Though most of it is derivatives, of which there is no table."""
         env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": short_way}
         first, second = (told_by(python("-c", LESSON, env=env).stdout) for _ in range(2))
         assert first[3] and first[1] > 0
         assert (second[0], second[1], second[3]) == (first[0], 0, False)
 
-    def test_plans_again_what_is_damaged(self, folder: Path) -> None:
+    def test_damaged_plan_is_made_again(self, folder: Path) -> None:
         first = run(folder)
         damaged = 0
         for path in folder.iterdir():
@@ -178,7 +178,7 @@ class TestASecondProcess:
         again = run(folder)
         assert (again[0], again[1], again[3]) == (first[0], 0, True)
 
-    def test_plans_again_where_a_kernel_is_gone(self, folder: Path) -> None:
+    def test_plan_with_a_missing_kernel_is_made_again(self, folder: Path) -> None:
         first = run(folder)
         for path in folder.iterdir():
             if b"\x7fELF" in path.read_bytes()[:100]:
@@ -186,7 +186,7 @@ class TestASecondProcess:
         again = run(folder)
         assert (again[0], again[1], again[3]) == (first[0], first[1], True)
 
-    def test_has_what_an_interpreter_has_not(self, folder: Path) -> None:
+    def test_interpreter_writes_no_plans(self, folder: Path) -> None:
         bits, compiled, loaded, planned = run(folder, TENXOR_BACKEND="interpreter")
         assert planned and bits and not list(folder.iterdir()) and (compiled, loaded) != (-1, -1)
 
@@ -195,15 +195,15 @@ def pattern_of(x: tx.Tensor) -> Pattern:
     return structured([x.storage.node])
 
 
-class TestTexts:
+class TestKeys:
     """Two patterns share one if they are the same to whoever plans, and no other."""
 
-    def test_are_those_of_what_is_alike(self) -> None:
+    def test_keys_of_equal_graphs_are_equal(self) -> None:
         a, b = tx.asarray(A), tx.asarray(A + 1)
         assert kept.text_of(pattern_of(a * 2 + b)) == kept.text_of(pattern_of(b * 3 + a)) is not None
 
     @pytest.mark.usefixtures("plain")
-    def test_differ_where_anything_does(self) -> None:
+    def test_keys_of_different_graphs_differ(self) -> None:
         a, b = tx.asarray(A), tx.asarray(A + 1)
         c, where = tx.asarray(A[:, :60].copy()), tx.asarray([2, 0, 5])
 
@@ -242,7 +242,7 @@ class TestTexts:
         for k, structure in enumerate(structures):
             assert [text == of_structures[k] for text in of_structures] == [other == structure for other in structures]
 
-    def test_of_the_users_own_functions_are_those_of_their_formulas(self) -> None:
+    def test_keys_of_user_functions_are_those_of_their_formulas(self) -> None:
         a, b = tx.asarray(A), tx.asarray(A.astype(np.float32))
 
         def text(function: Callable[[tx.Tensor], tx.Tensor], x: tx.Tensor = a) -> str | None:
@@ -252,7 +252,7 @@ class TestTexts:
         assert None not in each and len(set(each)) == len(each)
         assert text(lambda y: 1 + y * y) not in each[1:] and text(lambda y: y * y + 1) == each[0]
 
-    def test_of_what_is_rolled_or_listed_is_where_its_lines_end(self) -> None:
+    def test_keys_of_gathers_contain_every_index(self) -> None:
         """The repr of a long table leaves most of it out."""
         x = tx.asarray(A)
         listed = [[2, 0, 5], [59, *range(59)], [58, 59, *range(58)], [*range(30), 31, *range(31, 60)], [*range(30), 29, *range(31, 60)]]
@@ -270,7 +270,7 @@ class TestTexts:
             lambda a: (a * 1j).cumprod(),
         ],
     )
-    def test_there_are_none_of_what_is_not_in_the_tables(self, make: Callable[[tx.Tensor], tx.Tensor]) -> None:
+    def test_graphs_outside_the_tables_have_no_key(self, make: Callable[[tx.Tensor], tx.Tensor]) -> None:
         assert kept.text_of(pattern_of(make(tx.asarray(A)))) is None
 
 
@@ -285,7 +285,7 @@ def fresh(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("fresh")
-class TestWhatIsWritten:
+class TestWrittenPlans:
     @staticmethod
     def both(x: tx.Tensor) -> tuple[Plan, Plan | None]:
         pattern = pattern_of(x)
@@ -313,7 +313,7 @@ class TestWhatIsWritten:
                     assert getattr(other.filling, name) == getattr(one.filling, name)
                 for body, its_own in zip(one.filling.bodies, other.filling.bodies, strict=True):
                     assert body[1:] == its_own[1:]
-                    TestWhatIsWritten.are_alike(body.plan, its_own.plan)
+                    TestWrittenPlans.are_alike(body.plan, its_own.plan)
                 continue
             its, others = one.filling.arguments, other.filling.arguments  # type: ignore[union-attr]
             assert [list(x) if type(x) is tuple else x for x in others] == [list(x) if type(x) is tuple else x for x in its]
@@ -323,7 +323,7 @@ class TestWhatIsWritten:
             assert (facts.product and facts.product.twins) == (kernel.product and kernel.product.twins)
             assert kernel.split < 0 or facts.grain(plan.target.sharing) == kernel.grain(plan.target.sharing)
 
-    def test_is_the_plan(self) -> None:
+    def test_written_plan_is_read_back_unchanged(self) -> None:
         a, where = tx.asarray(A), tx.asarray([2, 0, 5])
         in_part, added, updated = a * 2, a * 2, a * 2
         in_part[1:, ::2] = in_part[:-1, ::2]
@@ -335,26 +335,26 @@ class TestWhatIsWritten:
             assert again is not None
             self.are_alike(plan, again)
 
-    def test_is_that_of_blocks_too(self) -> None:
+    def test_written_blockwise_plan_is_read_back_unchanged(self) -> None:
         q, k, v = (tx.asarray(np.linspace(-1, 1, 2 * 600 * 16).reshape(2, 600, 16)) * n for n in (1.0, 2.0, 3.0))
         x = tx.softmax(q @ k.mT, axis=-1) @ v
         plan, again = self.both(x)
         assert again is not None and any([isinstance(step.filling, Blockwise) for step in plan.steps])
         self.are_alike(plan, again)
 
-    def test_has_what_is_read_through_lines(self) -> None:
+    def test_written_plan_of_a_two_dimensional_gather_is_read_back(self) -> None:
         plan, again = self.both(tx.asarray(A).oindex[[59, *range(59)], [68, 69, *range(68)]] * 2)
         assert again is not None
         self.are_alike(plan, again)
 
-    def test_has_tables_of_kernels_that_are_small(self) -> None:
+    def test_written_plan_has_small_tables_of_kernels(self) -> None:
         images, weights = tx.asarray(np.linspace(-1, 1, 2 * 3 * 144).reshape(2, 3, 12, 12)), tx.ones((8, 3, 3, 3))
         plan, again = self.both(tx.conv2d(images, weights))
         tables = [table for step in plan.steps for table in step.filling.tables if step.filling is not None]  # type: ignore[union-attr]
         assert again is not None and tables
         self.are_alike(plan, again)
 
-    def test_is_found_by_no_other_version_target_or_planner(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_written_plan_is_bound_to_version_target_and_planner(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x = tx.asarray(A) * 2
         assert self.both(x)[1] is not None
         for module, name, other in ((compiler, "__version__", "0"), (compiler, "planner", lambda: "others")):
@@ -367,17 +367,17 @@ class TestWhatIsWritten:
             assert kept.read(pattern_of(x)) is None
         assert kept.read(pattern_of(x)) is not None
 
-    def test_are_the_first_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_number_of_written_plans_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x = tx.asarray(A) * 2
         assert self.both(x)[1] is not None
         monkeypatch.setattr(kept, "_asked", kept.MOST)
         assert self.both(x)[1] is None
 
-    def test_is_nothing_of_what_is_read_at_any_places(self) -> None:
+    def test_plans_with_irregular_gathers_are_not_written(self) -> None:
         assert self.both(tx.asarray(A).oindex[MIXED] + 1)[1] is None
 
     @pytest.mark.usefixtures("plain")
-    def test_is_what_holds_for_other_sizes(self) -> None:
+    def test_written_size_generic_plan_is_read_back(self) -> None:
         x = tx.asarray(np.arange(3000.0))
         for make in (lambda n: x[:n] * 2 + x[1 : n + 1], lambda n: x[: 4 * n].reshape(n, 4).sum(axis=0), lambda n: x[:n].cumsum() + 1):
             pattern = pattern_of(make(50))
@@ -401,13 +401,13 @@ class TestWhatIsWritten:
                     self.are_alike(again.plan(suits), make_plan(other))
             assert again.found(*numbers) is not None
 
-    def test_is_no_kernel_to_look_at(self) -> None:
+    def test_plans_read_from_disk_add_no_kernel_to_the_listing(self) -> None:
         x = tx.asarray(A) * 2
         _, again = self.both(x)
         assert again is not None and all(hasattr(kernel, "body") for kernel in backend().kernels)
 
 
-def test_the_planner_is_all_that_decides_what_a_plan_is() -> None:
+def test_planner_sources_include_every_module_that_decides_a_plan() -> None:
     """Every room that stands between a pattern and its plan is among the sources whose hash is in the name."""
     listed = [path for path in cache.sources(*cache.EMITTER, *cache.PLANNER)]
     rooms = "plans/plan plans/kept rewrite/attention kernel/fuse layout/layout node sizes ops/table"

@@ -54,7 +54,7 @@ def elements(found: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ALIKE)
-def test_another_name_means_the_same(name: str) -> None:
+def test_alias_of_an_argument_means_the_same(name: str) -> None:
     function, own, other = ALIKE[name]
     expected = elements(function(t, **own))
     for _ in range(3):  # also when it is called again
@@ -62,7 +62,7 @@ def test_another_name_means_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALIKE)
-def test_both_names_at_once_are_an_error(name: str) -> None:
+def test_argument_and_its_alias_together_raise(name: str) -> None:
     function, own, other = ALIKE[name]
     first, its = next(iter(own)), next(iter(other))
     for _ in range(2):
@@ -70,18 +70,18 @@ def test_both_names_at_once_are_an_error(name: str) -> None:
             function(t, **{**other, first: own[first]})
 
 
-def test_a_place_and_another_name_are_an_error_too() -> None:
+def test_positional_argument_and_its_alias_together_raise() -> None:
     for call in (lambda: tx.sum(t, 0, dim=1), lambda: t.sum(0, dim=1), lambda: tx.concat([t, t], 0, dim=1), lambda: t.var(0, 1, ddof=1)):
         with pytest.raises(ArgumentError, match="two names of one argument"):
             call()
 
 
-def test_none_by_another_name_is_as_if_it_was_not_given() -> None:
+def test_alias_with_none_counts_as_not_given() -> None:
     assert tx.sum(t, dim=None).item() == X.sum() and t.sum(axis=0, dim=None).shape == (3, 4)
     assert tx.softmax(t, dim=None).tolist() == tx.softmax(t).tolist()
 
 
-def test_ends_and_steps_have_the_names_that_they_have_elsewhere() -> None:
+def test_arange_and_linspace_accept_end_and_steps() -> None:
     assert tx.arange(2, end=5).tolist() == [2, 3, 4] and tx.linspace(0, 1, steps=3).tolist() == [0, 0.5, 1]
     assert tx.logspace(0, 2, steps=3).tolist() == [1, 10, 100]
     with pytest.raises(ArgumentError, match="stop and end are two names of one argument"):
@@ -104,14 +104,14 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_a_name_that_there_is_not_says_what_there_is(name: str) -> None:
+def test_unknown_argument_error_lists_the_arguments(name: str) -> None:
     call, message = ERRORS[name]
     with pytest.raises(UnknownArgument) as raised:
         call()
     assert message in str(raised.value) and "self" not in str(raised.value) and isinstance(raised.value, (TenxorError, TypeError))
 
 
-def test_an_error_further_in_is_what_it_was() -> None:
+def test_errors_inside_the_function_are_unchanged() -> None:
     def twice(x: Any, /, axis: int = 0, *, dim: int | None = None) -> Any:
         return x + axis
 
@@ -130,14 +130,14 @@ def faces() -> list[tuple[str, inspect.Signature]]:
 
 
 @pytest.mark.parametrize(("name", "signature"), [(name, s) for name, s in faces() if {*OURS} & s.parameters.keys()])
-def test_whatever_has_one_of_these_arguments_takes_the_other_name(name: str, signature: inspect.Signature) -> None:
+def test_functions_with_an_aliased_argument_accept_the_alias(name: str, signature: inspect.Signature) -> None:
     by_name = {p.name for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY)}
     for ours in OURS.keys() & by_name:
         assert bool(OURS[ours] & by_name) == (name not in ALONE), (name, ours)
 
 
 @pytest.mark.parametrize(("name", "signature"), [(name, s) for name, s in faces() if {*KEYWORDS} & s.parameters.keys()])
-def test_every_other_name_stands_for_one_of_ours(name: str, signature: inspect.Signature) -> None:
+def test_every_alias_belongs_to_an_argument(name: str, signature: inspect.Signature) -> None:
     for other in KEYWORDS.keys() & signature.parameters.keys():
         parameter = signature.parameters[other]
         if parameter.kind is parameter.KEYWORD_ONLY:
@@ -145,8 +145,8 @@ def test_every_other_name_stands_for_one_of_ours(name: str, signature: inspect.S
             assert parameter.default is None
 
 
-def test_machine_code_knows_a_call_by_another_name() -> None:
-    """What was made before is made again without Python's own, however its arguments were named."""
+def test_fast_path_replays_calls_with_aliases() -> None:
+    """A recorded call is replayed however its arguments are named."""
     shortcut.start()
     assert shortcut.state == "on" and shortcut.made is not None
     x = tx.asarray(X).realize()

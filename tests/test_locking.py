@@ -63,7 +63,7 @@ def at_once(lock: Any) -> None:
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 @pytest.mark.parametrize("work", [by_with, at_once])
 @pytest.mark.parametrize("held", [False, True], ids=["free", "held before"])
-def test_a_signal_leaves_a_lock_as_it_was(
+def test_signal_leaves_a_lock_as_it_was(
     make: Callable[[], Any], work: Callable[[Any], None], held: bool, alarms: Callable[[float], None]
 ) -> None:
     lock = make()
@@ -79,7 +79,7 @@ def test_a_signal_leaves_a_lock_as_it_was(
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_a_signal_to_whoever_waits_takes_nothing(make: Callable[[], Any], alarms: Callable[[float], None]) -> None:
+def test_signal_while_waiting_does_not_take_the_lock(make: Callable[[], Any], alarms: Callable[[float], None]) -> None:
     lock, has, done = make(), threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -102,7 +102,7 @@ def test_a_signal_to_whoever_waits_takes_nothing(make: Callable[[], Any], alarms
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_one_thread_at_a_time_and_as_often_as_it_likes(make: Callable[[], Any]) -> None:
+def test_lock_is_exclusive_and_reentrant(make: Callable[[], Any]) -> None:
     lock, sums = make(), [0]
 
     def add() -> None:
@@ -124,7 +124,7 @@ def test_one_thread_at_a_time_and_as_often_as_it_likes(make: Callable[[], Any]) 
 
 
 @pytest.mark.usefixtures("plain")
-def test_who_is_interrupted_does_not_have_other_threads_wait_for_ever(alarms: Callable[[float], None]) -> None:
+def test_interrupted_thread_leaves_the_lock_free(alarms: Callable[[float], None]) -> None:
     t = tx.zeros((4, 8)).realize()
     for k in range(ROUNDS // 2):
         with suppress(Stop):

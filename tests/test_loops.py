@@ -33,7 +33,7 @@ class TestLongLoops:
     """A pending graph is bounded, so no loop runs out of memory, of stack, or of kernels."""
 
     @pytest.mark.parametrize("name", STEPS)
-    def test_run_in_constant_memory(self, name: str) -> None:
+    def test_long_loops_run_in_constant_memory(self, name: str) -> None:
         step = STEPS[name]
         x = tx.zeros(10) + 0
         for _ in range(3 * MAX_PENDING):
@@ -53,7 +53,7 @@ class TestLongLoops:
         assert sum(tx.compile_counts()) - compiled <= 8
         assert len(_plans) - plans <= 30
 
-    def test_a_hundred_thousand_steps(self) -> None:
+    def test_hundred_thousand_steps_need_no_more_memory_or_kernels(self) -> None:
         program = """
 import resource
 import tenxor as tx
@@ -86,13 +86,13 @@ assert x.tolist() == [100_000.0] * 10
 
         assert at_depth(sys.getrecursionlimit() // 2 - depth, chain) == chain()
 
-    def test_many_readers_of_one_node(self) -> None:
+    def test_long_recurrence_with_two_readers_per_node(self) -> None:
         a, b = tx.ones(4), tx.ones(4) * 2
         for _ in range(400):
             a, b = b, (a + b) * 0.5
         assert abs(b[0].item() - 5 / 3) < 1e-12
 
-    def test_doubling_does_not_explode(self) -> None:
+    def test_doubling_a_tensor_500_times_stays_fast(self) -> None:
         x = tx.ones(4)
         for _ in range(500):
             x = x + x
@@ -100,8 +100,8 @@ assert x.tolist() == [100_000.0] * 10
 
 
 @pytest.mark.usefixtures("plain")
-class TestPlansAreRemembered:
-    def test_the_same_again_makes_none(self) -> None:
+class TestPlansAreCached:
+    def test_repeated_work_makes_no_plan(self) -> None:
         def work(k: int) -> float:
             x = tx.asarray(np.arange(48.0).reshape(6, 8)) * k + 3
             x[1:] = x[:-1] - k
@@ -113,7 +113,7 @@ class TestPlansAreRemembered:
             work(k)
         assert _plans == before
 
-    def test_and_they_are_found_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_repeated_work_finds_its_plans(self, monkeypatch: pytest.MonkeyPatch) -> None:
         make, made = general.plan_for, []
         monkeypatch.setattr(general, "plan_for", lambda *given: made.append(given) or make(*given))
         for k in range(5):
@@ -123,20 +123,20 @@ class TestPlansAreRemembered:
             assert not made or k == 0
             made.clear()
 
-    def test_a_constant_that_has_a_name_costs_no_second_one(self) -> None:
+    def test_held_constant_needs_no_second_plan(self) -> None:
         x, numbers = tx.zeros(11).realize(), tx.arange(11)
         (x - numbers).realize()
         before = len(_plans)
         (x - numbers).realize()
         assert len(_plans) == before
 
-    def test_they_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_number_of_plans_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(_plans, "most", 20)
         for n in range(1, 100):
             assert (tx.arange(n) + 3).sum().item() == n * (n - 1) // 2 + 3 * n
             assert len(_plans) <= 20 or n == 1
 
-    def test_what_has_large_tables_is_not_kept(self) -> None:
+    def test_plans_with_large_tables_are_not_cached(self) -> None:
         x = tx.asarray(np.arange(50_000.0))
         before = len(_plans)
         for shift in range(3):
@@ -144,7 +144,7 @@ class TestPlansAreRemembered:
             assert x.oindex[picked.tolist()].sum().item() == 49_999 * 25_000
         assert len(_plans) - before <= 2
 
-    def test_they_keep_no_tensor_alive(self) -> None:
+    def test_plans_keep_no_tensor_alive(self) -> None:
         gc.collect()
         before = tx.memory().in_use
         for _ in range(3):

@@ -34,14 +34,14 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
 
 
 class TestOnce:
-    def test_for_many_roots_that_are_alike(self, lowered: list[Node]) -> None:
+    def test_equal_roots_are_lowered_once(self, lowered: list[Node]) -> None:
         x = tx.asarray([float(n) for n in range(11)])
         results = [x * float(k) + 1 for k in range(50)]
         tx.realize(*results)
         assert len(lowered) == 1
         assert [t.tolist() for t in results] == [[n * k + 1.0 for n in range(11)] for k in range(50)]
 
-    def test_for_the_kernels_of_a_long_chain(self, lowered: list[Node]) -> None:
+    def test_kernels_of_a_long_chain_are_lowered_once(self, lowered: list[Node]) -> None:
         expected = np.array([0.25 + 0.5j, -0.5 + 0.125j])
         result = tx.asarray(expected)
         for _ in range(30):
@@ -49,7 +49,7 @@ class TestOnce:
         assert np.allclose(np.asarray(result), expected, rtol=1e-9)
         assert len(lowered) == 2  # the first reads what is in memory
 
-    def test_for_views_that_begin_elsewhere(self, lowered: list[Node]) -> None:
+    def test_views_at_other_offsets_are_lowered_once(self, lowered: list[Node]) -> None:
         array = np.arange(600.0).reshape(30, 20)
         m = tx.asarray(array)
         results = [m[k, 2:17:3] - m[29 - k, 4:9] for k in range(10)]
@@ -58,7 +58,7 @@ class TestOnce:
         for k, t in enumerate(results):
             assert t.tolist() == (array[k, 2:17:3] - array[29 - k, 4:9]).tolist()
 
-    def test_in_all_plans_as_long_as_the_kernel_lives(self, lowered: list[Node]) -> None:
+    def test_kernel_is_lowered_once_for_all_plans(self, lowered: list[Node]) -> None:
         array = np.array([0.25 + 0.5j, -0.5 + 0.125j, 1.5 - 2j])
         x = tx.asarray(array).realize()
         kept, counts = tx.acos(x).realize(), [len(lowered)]
@@ -85,7 +85,7 @@ class TestEach:
             lambda x, y: (y - x).sum(),
         ],
     )
-    def test_is_lowered(self, other: Callable[[Tensor, Tensor], Tensor], lowered: list[Node]) -> None:
+    def test_different_kernel_is_lowered_separately(self, other: Callable[[Tensor, Tensor], Tensor], lowered: list[Node]) -> None:
         x, y = tx.asarray([1.0, 2.0, 4.0]).realize(), tx.asarray([7.0, 5.0, 6.0]).realize()
         first, second = x - y, other(x, y)
         tx.realize(first, second)
@@ -93,7 +93,7 @@ class TestEach:
         assert first.tolist() == [-6.0, -3.0, -2.0]
         assert np.array_equal(np.asarray(second), np.asarray(other(x, y)))
 
-    def test_of_one_scalar_twice_and_of_two(self, lowered: list[Node]) -> None:
+    def test_one_scalar_twice_and_two_scalars_are_lowered_separately(self, lowered: list[Node]) -> None:
         x = tx.asarray([1.0, 2.0]).realize()
         two, three = tx.asarray(2.0).realize(), tx.asarray(3.0).realize()
         results = [x * two + two, x * two + three, x * three + three]
@@ -102,8 +102,8 @@ class TestEach:
         assert [t.tolist() for t in results] == [[4.0, 6.0], [5.0, 7.0], [6.0, 9.0]]
 
 
-def test_operands_that_die_donate_their_memory_in_each() -> None:
-    """A chain of ten kernels over 16 MiB takes no more than two such arrays besides what it reads."""
+def test_each_kernel_of_a_chain_reuses_dying_operands() -> None:
+    """A chain of ten kernels over 16 MiB takes at most two such arrays besides its operand."""
     z = (tx.ones(1 << 20, dtype=tx.complex128) * 0.25).realize()
     expected, result = complex(z[0].item()), z
     for _ in range(10):
@@ -137,7 +137,7 @@ def graph(seed: float, rows: list[Tensor], index: Tensor, at: int, number: float
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_as_each_alone(block: int) -> None:
+def test_random_graphs_computed_together_equal_single_ones(block: int) -> None:
     rng, numbers = random.Random(block), np.random.default_rng(block)
     for _ in range(25):
         seed = rng.random()

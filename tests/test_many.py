@@ -13,8 +13,8 @@ from tenxor.realize import realize, short_ways
 from .processes import python
 
 
-def test_planning_many_roots_takes_a_share_for_each() -> None:
-    """Calls of functions are counted, those written in C too."""
+def test_planning_cost_grows_linearly_with_roots() -> None:
+    """Calls of Python and C functions are counted."""
 
     def calls(count: int) -> int:
         x, made = tx.arange(10, dtype=tx.float64).realize(), 0
@@ -36,7 +36,7 @@ def test_planning_many_roots_takes_a_share_for_each() -> None:
     assert calls(160) < 4.4 * few
 
 
-def test_short_ways_may_go_in_the_midst() -> None:
+def test_fast_path_hooks_may_be_removed_during_realize() -> None:
     def gone(node: object) -> bool:
         short_ways.clear()
         return False
@@ -70,6 +70,6 @@ print(state == "not made yet", shortcut.state, len(framed))
 """
 
 
-def test_what_several_have_in_common_is_planned_for_all_of_them_alone() -> None:
+def test_shared_operands_of_several_results_are_planned_once() -> None:
     env = {**os.environ, "TENXOR_SHORT_WAY": ""}
     assert python("-c", SEVERAL, env=env).stdout.split() == ["True", "on", "0"]

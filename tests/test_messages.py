@@ -225,7 +225,7 @@ WRITTEN = {name: words.partition("write ")[2] for name, (_, words) in SEQUENCES.
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_what_the_message_says_to_write_is_right(name: str) -> None:
+def test_advice_in_messages_is_valid_code(name: str) -> None:
     others = {"squeeze": {"x": x.reshape(1, 1, 2, 3)}, "multi_dot": {"a": x, "b": x.T}}
     scope: dict[str, Any] = {"tx": tx, "a": a, "b": b, "c": a, "x": x, **others.get(name, {})}
     assert isinstance(eval(WRITTEN[name], scope), tx.Tensor)

@@ -17,8 +17,8 @@ def step(number: int, nbytes: int, needs: set[int], over: int | None = None) -> 
     return found
 
 
-def test_what_needs_one_of_several_results_comes_after_them() -> None:
-    """Though it lets go of memory, and what it needs is not the number of a step, but beside one."""
+def test_reader_of_an_extra_output_runs_after_its_kernel() -> None:
+    """The reader frees memory, and its operand is an extra output instead of the number of a step."""
     both, reader, other = step(1, 8, {0}), step(2, 8, {3, 4}), step(5, 8, {0})
     both.beside = ((9, 3),)
     found = ordered([both, reader, other], dict.fromkeys(range(10), 8), frozenset({1, 2, 5}))
@@ -37,8 +37,8 @@ def peak(steps: list[Step], nbytes: dict[int, int], kept: frozenset[int]) -> int
     return most
 
 
-def test_what_lets_go_of_memory_comes_as_soon_as_it_can() -> None:
-    """Large ones, of each of which little is kept, are not all made before any of that."""
+def test_steps_that_free_memory_run_early() -> None:
+    """Large intermediates with small results are not all computed before the first result."""
     count = 6
     large = [step(1 + k, 100, {0}) for k in range(count)]
     small = [step(11 + k, 1, {1 + k}) for k in range(count)]
@@ -50,7 +50,7 @@ def test_what_lets_go_of_memory_comes_as_soon_as_it_can() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_each_comes_after_what_it_needs(seed: int) -> None:
+def test_every_step_runs_after_its_operands(seed: int) -> None:
     rng = np.random.default_rng(seed)
     count, given = int(rng.integers(1, 40)), 3
     nbytes = {k: int(rng.integers(0, 50)) for k in range(count + given)}
@@ -72,8 +72,8 @@ def test_each_comes_after_what_it_needs(seed: int) -> None:
             assert all(place[other.number] < place[s.number] for other in steps[:k] if s.over in other.needs or other.over is not None)
 
 
-def test_gradients_of_a_deep_chain_need_no_more_than_the_way_there() -> None:
-    """Each product of a gradient runs as soon as both it reads are there, and lets go of them."""
+def test_backward_of_a_deep_chain_needs_little_more_than_forward() -> None:
+    """Each product of a gradient runs as soon as its operands are there, and frees them."""
     layers, width = 10, 96
     weights = [tx.asarray(np.eye(width, dtype=np.float32)).requires_grad_() for _ in range(layers)]
     x = tx.ones((2048, width), dtype=tx.float32).realize()

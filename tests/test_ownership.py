@@ -79,11 +79,11 @@ HOLDERS: dict[str, Callable[[Any], object]] = {
 }
 
 
-class TestWhoHoldsItIsCounted:
-    def test_where_it_can_be_counted_at_all(self) -> None:
+class TestOwnersAreCounted:
+    def test_reference_counts_are_supported_here(self) -> None:
         assert ownership._IN_LIST != ownership._UNKNOWN
 
-    def test_nobody(self) -> None:
+    def test_unheld_nodes_have_no_owner(self) -> None:
         storage, nodes = Storage(fresh()), [fresh(), fresh()]
         for _ in range(300):  # while the interpreter adapts
             assert ownership.alone(storage)
@@ -91,7 +91,7 @@ class TestWhoHoldsItIsCounted:
             assert ownership.held(nodes, [0, 1], [0, 0]) == set()
 
     @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
-    def test_whoever_holds_the_node(self, hold: Callable[[Any], object]) -> None:
+    def test_owner_of_a_node_is_counted(self, hold: Callable[[Any], object]) -> None:
         storage, nodes = Storage(fresh()), [fresh(), fresh()]
         for _ in range(30):
             kept = hold(storage.node), hold(nodes[1])
@@ -102,7 +102,7 @@ class TestWhoHoldsItIsCounted:
             assert ownership.held(nodes, [0, 1], [0, 0]) == set()
 
     @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
-    def test_whoever_holds_the_buffer(self, hold: Callable[[Any], object]) -> None:
+    def test_owner_of_a_buffer_is_counted(self, hold: Callable[[Any], object]) -> None:
         storage, node = Storage(fresh()), fresh()
         for _ in range(30):
             kept = hold(storage.node.buffer), hold(node.buffer)
@@ -110,14 +110,14 @@ class TestWhoHoldsItIsCounted:
             del kept
             assert ownership.alone(storage) and ownership.sole(node)
 
-    def test_recipes_are_known_by_how_often_they_read(self) -> None:
+    def test_recipes_tell_how_often_they_read_a_source(self) -> None:
         nodes = [fresh()]
         recipe = Node.of(tx.ops.OPS["add"], (8,), float64, (nodes[0], nodes[0]), (None, None))
         assert ownership.held(nodes, [0], [2]) == set()
         assert ownership.held(nodes, [0], [1]) == {0}
         del recipe
 
-    def test_another_thread(self) -> None:
+    def test_owner_in_another_thread_is_counted(self) -> None:
         storage, waiting, done = Storage(fresh()), threading.Event(), threading.Event()
 
         def hold(node: Node) -> None:
@@ -133,7 +133,7 @@ class TestWhoHoldsItIsCounted:
         del thread
         assert ownership.alone(storage)
 
-    def test_if_it_cannot_be_counted_others_hold_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_all_nodes_count_as_held_if_counting_is_impossible(self, monkeypatch: pytest.MonkeyPatch) -> None:
         storage, nodes = Storage(fresh()), [fresh(), fresh()]
         monkeypatch.setattr(ownership, "_IN_LIST", ownership._UNKNOWN)
         monkeypatch.setattr(ownership, "_IN_STORAGE", (ownership._UNKNOWN, ownership._UNKNOWN))
@@ -143,7 +143,7 @@ class TestWhoHoldsItIsCounted:
         for seed in range(20):
             check_seed(seed)
 
-    def test_without_the_lock_only_while_nobody_else_runs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_free_threaded_python_counts_only_in_a_single_thread(self, monkeypatch: pytest.MonkeyPatch) -> None:
         storage, nodes, done = Storage(fresh()), [fresh()], threading.Event()
         monkeypatch.setattr(ownership, "_FREE_THREADED", True)
         waiters = [t for t in threading.enumerate() if t is not threading.current_thread()]
@@ -164,7 +164,7 @@ class TestWritesAreInPlace:
     def matrix(self) -> Tensor:
         return tx.asarray(np.arange(24.0).reshape(4, 6))
 
-    def test_of_a_row_to_another(self) -> None:
+    def test_row_copy_is_in_place(self) -> None:
         x = self.matrix()
         before = address(x)
         for _ in range(20):
@@ -173,7 +173,7 @@ class TestWritesAreInPlace:
             assert address(x) == before
         assert x[0].tolist() == [6, 8, 8, 9, 10, 11]
 
-    def test_of_what_is_computed_from_the_row_before(self) -> None:
+    def test_row_computed_from_the_previous_row_is_in_place(self) -> None:
         x = self.matrix()
         before = address(x)
         for t in range(3):
@@ -182,7 +182,7 @@ class TestWritesAreInPlace:
         assert x[3].tolist() == [1.75 + k / 8 for k in range(6)]
 
     @pytest.mark.usefixtures("plain")
-    def test_of_numbers_and_parts(self) -> None:
+    def test_writes_of_numbers_and_slices_are_in_place(self) -> None:
         x = self.matrix()
         before = address(x)
         x[1:3] = 5
@@ -193,7 +193,7 @@ class TestWritesAreInPlace:
         x[x > 6] = 0
         assert address(x.realize()) == before
 
-    def test_but_not_while_somebody_reads_the_old_content(self) -> None:
+    def test_write_is_not_in_place_while_old_content_is_read(self) -> None:
         x = self.matrix()
         before, row, reader = address(x), x[1], x[1] * 1
         x[0] = x[1]
@@ -202,8 +202,8 @@ class TestWritesAreInPlace:
         assert row.tolist() == [0] * 6 and reader.tolist() == [6, 7, 8, 9, 10, 11]
 
 
-def test_an_operand_that_a_constant_beside_it_reads_is_not_taken() -> None:
-    """What costs nothing to compute again was once not asked who reads it."""
+def test_operand_read_by_a_cheap_constant_is_not_reused() -> None:
+    """The readers of nodes that are cheap to recompute were once ignored."""
     n = 50
     square = tx.arange(n, dtype=tx.complex128).reshape((n, 1))
     other = tx.asarray(square, copy=True)
@@ -214,7 +214,7 @@ def test_an_operand_that_a_constant_beside_it_reads_is_not_taken() -> None:
     assert square.tolist() == [[complex(k * k)] for k in range(n)]
 
 
-def test_what_others_may_reinterpret_is_not_taken() -> None:
+def test_memory_seen_through_a_reinterpreting_view_is_not_reused() -> None:
     x = tx.asarray(np.arange(8.0)) * 2
     bits = x.view(tx.int64)
     expected = (np.arange(8.0) * 2).view(np.int64).tolist()
@@ -281,7 +281,7 @@ class Hoarder:
             self.kept.append(self.weak.pop(self.random.randrange(len(self.weak)))())
 
 
-def test_programs_mean_what_they_say_whoever_watches() -> None:
+def test_random_programs_are_correct_while_a_tracer_holds_references() -> None:
     before = sys.gettrace()
     try:
         for seed in range(PROGRAMS):
@@ -334,7 +334,7 @@ def stopping_at(step: int) -> Trace:
 
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("k", range(6))
-def test_a_write_that_is_broken_off_anywhere_is_done_or_not(k: int) -> None:
+def test_interrupted_write_is_done_completely_or_not_at_all(k: int) -> None:
     tensors, write = scenario(k)
     before = {name: t.tolist() for name, t in tensors.items()}
     write(tensors)
@@ -364,8 +364,7 @@ def test_a_write_that_is_broken_off_anywhere_is_done_or_not(k: int) -> None:
     assert step > 100 and kept is None
 
 
-def test_threads_that_read_see_what_was_there() -> None:
-    """While one thread writes, what others have read before stays what it was."""
+def test_readers_keep_old_values_while_another_thread_writes() -> None:
     x, y, end = tx.zeros(64).realize(), tx.zeros((8, 8)).realize(), time.monotonic() + 1.0
     wrong: list[object] = []
 
@@ -408,8 +407,8 @@ def test_threads_that_read_see_what_was_there() -> None:
     assert not wrong
 
 
-def test_what_is_read_is_what_was_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another thread may write between: its write waits to be computed, then. (What is shared with NumPy is looked up under the lock.)"""
+def test_read_returns_the_computed_value_despite_a_concurrent_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may write between; its write is pending then. (Memory shared with NumPy is looked up under the lock.)"""
     from tenxor import storage as storages
     from tenxor.realize import realize
     from tenxor.tensor import exchange

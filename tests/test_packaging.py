@@ -37,7 +37,7 @@ def name_of(requirement: str) -> str:
     return match.group()
 
 
-def test_numpy_and_llvmlite_are_all_that_is_needed() -> None:
+def test_dependencies_are_numpy_and_llvmlite_only() -> None:
     assert {name_of(line) for line in PROJECT["project"]["dependencies"]} == {"numpy", "llvmlite"}
     assert PROJECT["project"]["requires-python"] == ">=3.11"
 
@@ -57,20 +57,20 @@ def test_the_version_is_written_once() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", tenxor.__version__)
 
 
-def test_hints_to_install_are_the_requirements_of_the_extras() -> None:
+def test_install_hints_match_the_extras() -> None:
     extras = PROJECT["project"]["optional-dependencies"]
     assert {extra: extras[extra] for extra in REQUIREMENTS} == {extra: list(lines) for extra, lines in REQUIREMENTS.items()}
     assert install_hint("files") == f"pip install '{extras['files'][0]}'"
 
 
-def test_nothing_tells_to_install_tenxor_from_an_index() -> None:
+def test_no_text_advises_installation_from_an_index() -> None:
     folders = ("tenxor", "tests", "docs", "examples", "benchmarks")
     texts = [path for folder in folders for kind in ("*.py", "*.md") for path in (ROOT / folder).rglob(kind)] + list(ROOT.glob("*.md"))
     told = [str(path) for path in texts if re.search(r"pip install\s+[\"']?tenxor\b", path.read_text(encoding="utf-8"))]
     assert told == []
 
 
-def test_dask_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_dask_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "dask" or name.startswith("tenxor.dask")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dask", None)
@@ -191,7 +191,7 @@ def test_wheel_with_machine_code_is_tagged_for_its_platform(project: Path) -> No
 
 
 def test_wheel_is_pure_if_no_machine_code_can_be_compiled(project: Path) -> None:
-    """Though a file was written before that failed."""
+    """A file was written before the compilation failed."""
     project.joinpath("tenxor/__main__.py").write_text(SHIP.replace("STATUS", "1"), encoding="utf-8")
     assert "the wheel is pure" in build(project, None).stderr
     assert tags_of(project) == (["py3-none-any"], True, False)

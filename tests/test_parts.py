@@ -43,14 +43,14 @@ GRAPHS: dict[str, tuple[int, Callable[..., tx.Tensor]]] = {  # and how many node
 @pytest.mark.usefixtures("plain")
 class TestParts:
     @pytest.mark.parametrize("name", GRAPHS)
-    def test_are_what_the_whole_gives(self, name: str) -> None:
+    def test_graph_computed_in_parts_equals_the_whole(self, name: str) -> None:
         least, make = GRAPHS[name]
         wanted = make(*map(tx.asarray, (A, B, V))).numpy()
         found = make(*map(tx.asarray, (A, B, V)))
         assert by_parts(found.storage.node) >= least
         assert found.numpy().tobytes() == wanted.tobytes()
 
-    def test_are_each_one_operation(self) -> None:
+    def test_parts_are_single_operations(self) -> None:
         a = tx.asarray(A)
         twice, root = a * 2, tx.exp(a * 2) + a * 2
         first = sources_first([root.storage.node])
@@ -69,10 +69,10 @@ class TestParts:
             lambda a: a[tx.asarray([1, 2])] * 2 + 1,
         ],
     )
-    def test_there_are_none_where_the_whole_is_something_else(self, make: Callable[[tx.Tensor], tx.Tensor]) -> None:
+    def test_graphs_that_parts_would_change_have_no_parts(self, make: Callable[[tx.Tensor], tx.Tensor]) -> None:
         assert sources_first([make(tx.asarray(A)).storage.node]) == []
 
-    def test_there_are_none_of_what_writes(self) -> None:
+    def test_writes_have_no_parts(self) -> None:
         x = tx.asarray(A) * 2
         x[0] = tx.exp(tx.asarray(V)) + 1
         assert sources_first([x.storage.node]) == []

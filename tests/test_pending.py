@@ -37,8 +37,8 @@ def fresh(nbytes: int = 8 * MiB) -> Tensor:
     return tx.asarray(np.ones(nbytes // 8))
 
 
-def test_what_comes_near_the_limit_is_not_counted_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is computed, as after a few more operations it would be reckoned as too much again."""
+def test_graph_near_the_limit_is_not_counted_repeatedly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph is computed, since a few more operations would reach the limit again."""
     counted: list[int] = []
     count = pending_module._count
     monkeypatch.setattr(pending_module, "_count", lambda order: (counted.append(len(order)), count(order)))
@@ -53,8 +53,8 @@ def test_what_comes_near_the_limit_is_not_counted_again_and_again(monkeypatch: p
 
 
 @pytest.mark.parametrize("is_wide", [False, True])
-def test_who_cuts_a_graph_holds_nothing_of_it(is_wide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of its nodes is held, and stored, so it is planned twice: both times nobody else has any other."""
+def test_splitting_a_graph_holds_no_references_to_its_nodes(is_wide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One node is held and stored, so the graph is planned twice, each time without other owners."""
     others: list[int] = []
     module = sys.modules["tenxor.realize"]
     own = module._others
@@ -75,7 +75,7 @@ def test_who_cuts_a_graph_holds_nothing_of_it(is_wide: bool, monkeypatch: pytest
 class TestOperationsAreCountedTruly:
     """A graph is not a tree: what is used twice is one operation."""
 
-    def test_of_doubling(self) -> None:
+    def test_doubling_counts_each_operation_once(self) -> None:
         x = tx.ones(4)
         for _ in range(MAX_PENDING - 1):
             x = x + x
@@ -83,14 +83,14 @@ class TestOperationsAreCountedTruly:
         x = x + x
         assert x.storage.node.count < MAX_PENDING
 
-    def test_of_layer_norms(self) -> None:
+    def test_layer_norms_are_counted_within_the_limit(self) -> None:
         x = fresh(8 * 40 * 50).reshape(40, 50)
         for _ in range(6):
             x = (x - x.mean(axis=1, keepdims=True)) / tx.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
         assert is_pending(x)
         assert len(pending([x.storage.node])) <= x.storage.node.count <= MAX_PENDING
 
-    def test_whatever_else_is_made_meanwhile(self) -> None:
+    def test_count_ignores_unrelated_tensors(self) -> None:
         x, others = tx.ones(4), []
         for k in range(MAX_PENDING - 20):
             x = x * 0.5 + x if k % 2 else x + x
@@ -98,13 +98,13 @@ class TestOperationsAreCountedTruly:
             assert x.storage.node.count <= MAX_PENDING
         assert len(others) == MAX_PENDING - 20
 
-    def test_an_old_recipe_is_no_long_one(self) -> None:
+    def test_count_does_not_grow_with_the_age_of_a_node(self) -> None:
         old = tx.ones(4) + 1
         for _ in range(10 * MAX_PENDING):
             tx.ones(2)
         assert (old * 2).storage.node.count == 3 and is_pending(old * 2)
 
-    def test_and_of_much_in_one_function_that_is_traced(self) -> None:
+    def test_map_of_a_function_beyond_the_limit_works(self) -> None:
         def much(x: Tensor) -> Tensor:
             for _ in range(3 * MAX_PENDING):
                 x = x + 1
@@ -113,10 +113,10 @@ class TestOperationsAreCountedTruly:
         assert tx.map(much, tx.zeros(3)).tolist() == [3.0 * MAX_PENDING] * 3
 
 
-class TestWhatIsComputedEarlyCostsNoMemory:
+class TestEarlyComputationCostsNoMemory:
     @pytest.mark.parametrize("steps", range(MAX_PENDING // 2 - 8, MAX_PENDING // 2 + 2))
-    def test_whatever_of_a_distance_comes_last(self, steps: int) -> None:
-        """The limit is met at each operation in turn, on the broadcast too."""
+    def test_distance_cut_at_any_operation_costs_no_memory(self, steps: int) -> None:
+        """The limit is reached at each operation in turn, also at the broadcast."""
         n, d = 150, 40
         y = tx.asarray(np.linspace(0, 1, n * d).reshape(n, d))
         before = tx.memory(reset_peak=True).in_use
@@ -126,7 +126,7 @@ class TestWhatIsComputedEarlyCostsNoMemory:
         packed = 3 * 8 * n * d * tx.num_threads()
         assert tx.memory().peak - before < 4 * 8 * n * d + 2 * found.nbytes + packed < 8 * n * n * d // 4
 
-    def test_of_products_that_no_matrix_product_knows(self) -> None:
+    def test_custom_products_cut_early_cost_no_memory(self) -> None:
         n = 60
         given = np.random.default_rng(0).random((n, n))
         x, expected = tx.asarray(given), given
@@ -139,14 +139,14 @@ class TestWhatIsComputedEarlyCostsNoMemory:
             expected = (expected[:, :, None] + expected[None]).min(axis=1)
         assert np.array_equal(x.to_numpy(), expected)
 
-    def test_of_pieces_that_are_written_one_by_one(self) -> None:
+    def test_pieces_written_one_by_one_cost_no_memory(self) -> None:
         rows = [fresh(8 * 1000) for _ in range(MAX_PENDING // 2)]
         x = tx.empty((len(rows), 1000))
         for k, row in enumerate(rows):
             x[k] = row * k
         assert x.sum(axis=1).tolist() == [1000.0 * k for k in range(len(rows))]
 
-    def test_but_it_ends_where_all_is_broadcast(self) -> None:
+    def test_graph_of_broadcast_operations_is_bounded(self) -> None:
         x, y = tx.ones((30, 1)).realize(), tx.ones(30).realize()
         z = x + y
         for _ in range(5 * MAX_PENDING):
@@ -167,7 +167,7 @@ class TestSmallResultsKeepNoLargeMemory:
             lambda x: tx.exp(x).sum().astype(tx.float32),
         ],
     )
-    def test_that_lives_for_them_alone(self, small: Callable[[Tensor], Tensor]) -> None:
+    def test_small_results_free_large_operands(self, small: Callable[[Tensor], Tensor]) -> None:
         expected = small(fresh()).item() if small(fresh()).size == 1 else small(fresh())[0].item()
         start, found = tx.memory(reset_peak=True).in_use, []
         for _ in range(30):
@@ -176,14 +176,14 @@ class TestSmallResultsKeepNoLargeMemory:
         assert tx.memory().waiting <= 3 * 8 * MiB
         assert all(t.reshape(-1)[0].item() == expected for t in found)
 
-    def test_in_a_running_total(self) -> None:
+    def test_running_total_frees_large_operands(self) -> None:
         start, total = tx.memory(reset_peak=True).in_use, tx.zeros(())
         for _ in range(30):
             total += fresh().sum()
         assert tx.memory().peak - start < 5 * 8 * MiB
         assert total.item() == 30 * MiB
 
-    def test_nor_memory_of_others(self) -> None:
+    def test_small_results_free_arrays_of_others(self) -> None:
         alive: list[object] = []
 
         class Owner(np.ndarray):  # type: ignore[type-arg]
@@ -202,7 +202,7 @@ class TestSmallResultsKeepNoLargeMemory:
         assert len(alive) < 6
         assert [t.item() for t in found] == [MiB] * 30
 
-    def test_what_is_needed_otherwise_is_left_pending(self) -> None:
+    def test_results_of_held_operands_stay_pending(self) -> None:
         kept = [fresh() for _ in range(4)]
         means = [x.mean() for x in kept]
         for _ in range(10):
@@ -215,7 +215,7 @@ class TestSmallResultsKeepNoLargeMemory:
             fresh().sum().item()
         assert all(map(is_pending, doubled)) and all(map(is_pending, sums))  # computing the sums sets nothing free
 
-    def test_what_cannot_be_computed_says_so_when_it_is_asked_for(self) -> None:
+    def test_error_of_a_small_result_is_raised_when_it_is_read(self) -> None:
         index = tx.asarray([5000]).realize() + (1 << 40)
         wrong = fresh()[index].sum()
         for _ in range(10):
@@ -223,7 +223,7 @@ class TestSmallResultsKeepNoLargeMemory:
         with pytest.raises(IndexError, match="1099511632776 is out of range"):
             wrong.item()
 
-    def test_is_told_and_released(self) -> None:
+    def test_memory_reports_waiting_bytes_and_release_frees_them(self) -> None:
         start = tx.memory().waiting
         x, y = fresh(), fresh()
         mean, double = x.mean(), y * 2
@@ -234,7 +234,7 @@ class TestSmallResultsKeepNoLargeMemory:
         assert tx.memory().waiting == start + 8 * MiB and tx.memory().pooled < MiB
         assert double[0].item() == 2.0 and tx.memory().waiting == start
 
-    def test_and_those_that_are_gone_are_forgotten(self) -> None:
+    def test_dead_pending_results_are_forgotten(self) -> None:
         x = fresh()
         for _ in range(2000):
             x.sum()

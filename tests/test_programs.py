@@ -20,11 +20,11 @@ EACH = {p.tenxor: p for p in PROGRAMS.values()}  # of one program in several siz
 
 
 @pytest.mark.parametrize("program", EACH.values(), ids=lambda program: program.name)
-def test_answers_are_those_of_numpy(program: Program) -> None:
+def test_benchmark_programs_match_numpy(program: Program) -> None:
     checked(program, [NumPy(), Tenxor()], program.tiny)
 
 
-def test_a_wrong_answer_is_noticed() -> None:
+def test_wrong_answer_of_a_program_raises() -> None:
     program = PROGRAMS["heat equation, 64²"]
 
     def late(u: Any, steps: int) -> Any:
@@ -39,7 +39,7 @@ def test_a_wrong_answer_is_noticed() -> None:
             checked(dataclasses.replace(program, tenxor=wrong), [NumPy(), Tenxor()], program.tiny)
 
 
-def test_programs_are_asked_for_by_name_or_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_are_selected_by_name_or_size(monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = [dataclasses.replace(PROGRAMS[f"Floyd–Warshall, {n} nodes"], size=(5,)) for n in (34, 300)]
     monkeypatch.setattr("benchmarks.programs.measure.programs", lambda: tiny)
     peers = [NumPy(), Tenxor()]
@@ -51,7 +51,7 @@ def test_programs_are_asked_for_by_name_or_size(monkeypatch: pytest.MonkeyPatch)
     assert [seconds[name]["rounds"] for name in ("numpy", "tenxor")] == [2, 2]
 
 
-def test_small_and_large_programs_have_goals_of_their_own() -> None:
+def test_small_and_large_programs_have_separate_goals() -> None:
     def row(family: str, **seconds: float) -> dict[str, Any]:
         return {"family": family, "first": 0.05, "seconds": {name: {"median": s} for name, s in seconds.items()}}
 

@@ -72,7 +72,7 @@ def patterns(dtype: tx.DType, there: dict[str, bytes]) -> Iterator[tuple[Make, P
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_what_is_written_of_one_size_is_what_is_planned_for_any(dtype: tx.DType, there: dict[str, bytes]) -> None:
+def test_compact_plans_equal_planned_ones_for_any_size(dtype: tx.DType, there: dict[str, bytes]) -> None:
     met = 0
     for _, pattern in patterns(dtype, there):
         found, wanted = ready.plan_of(pattern), make_plan(pattern)
@@ -83,10 +83,10 @@ def test_what_is_written_of_one_size_is_what_is_planned_for_any(dtype: tx.DType,
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_plans_are_taken_over_from_them_without_planning(
+def test_compact_plans_are_used_without_planning(
     dtype: tx.DType, there: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the second of a structure on what is shipped says for which sizes it holds: larger ones, and single elements, are planned."""
+    """From the second size of a structure on, the compact plan tells its sizes: larger ones and single elements are planned."""
     planned: list[Pattern] = []
 
     def noted(pattern: Pattern, *nodes: object) -> Plan:
@@ -116,7 +116,7 @@ def in_tuples(words: object) -> object:
     return tuple(map(in_tuples, words)) if isinstance(words, tuple | list) else words
 
 
-def test_texts_tell_apart_what_has_other_plans() -> None:
+def test_compact_plan_keys_distinguish_different_plans() -> None:
     a, b, m = operands((4, 5), tx.float64, apart=True)
     i = a.astype(tx.int64).realize()
     makes = [
@@ -128,7 +128,7 @@ def test_texts_tell_apart_what_has_other_plans() -> None:
     assert ready.text_of((b.reshape(2, 10) * 5).storage.node) == ready.text_of((a * 2).storage.node)
 
 
-def test_all_else_is_planned() -> None:
+def test_other_operations_have_no_compact_plan() -> None:
     a, b, _ = operands((4, 5), tx.float64, apart=True)
     c, one, none, turned = a.astype(tx.complex128).realize(), a[:1, :1].copy().realize(), a[:0].copy().realize(), tx.empty((5, 4)).realize()
     large = tx.empty(ready.MOST // 8).realize()
@@ -144,13 +144,13 @@ def test_all_else_is_planned() -> None:
     assert ready.plan_of(pattern_of(a * 2 + b)) is None and ready.texts_of([(a * 2).storage.node]) is None, "nothing is shipped here"
 
 
-def test_the_content_is_small_and_plain() -> None:
+def test_content_of_a_compact_plan_is_small() -> None:
     known = shipped(operands((12,), tx.float64, apart=True)[0] * 2)
     assert known is not None
     facts, each = marshal.loads(known[1])
     assert each == 2 and facts[1] == "multiply" and len(known[1]) < 500
 
 
-def test_equal_words_are_shipped_as_equal_bytes_whichever_objects_are_one() -> None:
+def test_equal_contents_are_packed_as_equal_bytes() -> None:
     name, other = ["".join(["float", "64"]) for _ in range(2)]
     assert name is not other and ready.packed((name, name)) == ready.packed((name, other))

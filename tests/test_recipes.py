@@ -24,7 +24,7 @@ def recipe(t: tx.Tensor) -> Recipe:
     return t.storage.node.recipe
 
 
-def test_what_is_made_alike_shares_a_recipe() -> None:
+def test_equal_operations_share_a_recipe() -> None:
     a, b = tx.ones((3, 4)).realize(), tx.zeros((3, 4)).realize()
     assert recipe(a + b) is recipe(b + a) is recipe(a + a)
     assert recipe(a[0] * 2.0) is recipe(b[2] * 7.5)
@@ -46,13 +46,13 @@ def test_what_is_made_alike_shares_a_recipe() -> None:
         lambda a: a + a[0],
     ],
 )
-def test_what_is_made_otherwise_does_not(other: Callable[[tx.Tensor], tx.Tensor]) -> None:
+def test_different_operations_have_different_recipes(other: Callable[[tx.Tensor], tx.Tensor]) -> None:
     a = tx.arange(12.0).reshape(3, 4).realize()
     assert recipe(other(a)) is recipe(other(a.copy().realize()))
     assert recipe(other(a)) is not recipe(a + a)
 
 
-def test_a_result_in_the_order_of_its_operands_is_a_view_of_what_is_made_alike() -> None:
+def test_transposed_operation_shares_the_recipe_of_the_contiguous_one() -> None:
     a = tx.arange(12.0).reshape(3, 4).realize()
     found = a.T + a.T
     assert recipe(found) is recipe(a + a)
@@ -60,8 +60,8 @@ def test_a_result_in_the_order_of_its_operands_is_a_view_of_what_is_made_alike()
     assert (a.T + a.T).tolist() == (a + a).T.tolist()
 
 
-def test_which_sources_are_the_same_is_told_apart() -> None:
-    """One recipe, but not one plan: each order of three operands, of which some are the same, or the same memory."""
+def test_plans_distinguish_which_sources_are_the_same() -> None:
+    """All orders of three operands share one recipe; some operands are the same tensor, or the same memory."""
     m = tx.asarray([[True, False, True], [False, False, True], [True, True, False]]).realize()
     n = np.asarray(m)
     for rows in itertools.product(range(3), repeat=3):
@@ -72,7 +72,7 @@ def test_which_sources_are_the_same_is_told_apart() -> None:
             assert found.tolist() == np.where(n[x], n[y], n[z]).tolist(), rows
 
 
-def test_numbers_keep_their_places_between_sources_that_are_the_same() -> None:
+def test_scalars_keep_their_position_among_equal_sources() -> None:
     a, b = tx.asarray([1.0, 2.0]).realize(), tx.asarray([10.0, 20.0]).realize()
     where = OPS["where"]
     c = tx.asarray([True, False]).realize()
@@ -83,8 +83,8 @@ def test_numbers_keep_their_places_between_sources_that_are_the_same() -> None:
         assert a._compute(where, c, a, a).tolist() == [1.0, 2.0]
 
 
-def test_a_number_takes_the_dtype_that_it_takes_at_first() -> None:
-    """What is looked up is told apart by the kind of number, and by nothing that its value decides."""
+def test_scalar_dtype_is_the_same_at_repeated_calls() -> None:
+    """The cache key has the type of the number, and nothing that its value decides."""
     small, wide = tx.asarray([1, 2], dtype=tx.uint8).realize(), tx.asarray([1.0, 2.0], dtype=tx.float32).realize()
     for _ in range(2):
         assert (small + 5).dtype is tx.uint8
@@ -101,7 +101,7 @@ def test_a_number_takes_the_dtype_that_it_takes_at_first() -> None:
             small ** -1
 
 
-def test_an_element_seen_in_another_shape_is_no_other_element() -> None:
+def test_reshaped_element_keeps_its_shape_as_operand() -> None:
     for _ in range(2):
         value = tx.asarray([3.0, 4.0])[1]
         assert (value + value).shape == ()
@@ -109,7 +109,7 @@ def test_an_element_seen_in_another_shape_is_no_other_element() -> None:
         assert (value.reshape(1, 1) * value).tolist() == [[16.0]]
 
 
-def test_one_plan_for_each_way_in_which_sources_are_the_same() -> None:
+def test_one_plan_for_each_pattern_of_equal_sources() -> None:
     m = tx.ones((50, 7)).realize()
     (m[0] * m[1]).realize(), (m[0] * m[0]).realize()
     before = len(_plans)
@@ -119,7 +119,7 @@ def test_one_plan_for_each_way_in_which_sources_are_the_same() -> None:
     assert len(_plans) == before
 
 
-def test_large_tables_are_not_kept_with_what_was_done_once() -> None:
+def test_large_tables_are_not_cached() -> None:
     rng = np.random.default_rng(0)
     t = tx.ones(100_000).realize()
     recipes, forms = len(node_module._recipes), len(form_module._forms)
@@ -133,7 +133,7 @@ def test_large_tables_are_not_kept_with_what_was_done_once() -> None:
     assert len(form_module._forms) - forms <= 4
 
 
-def test_forms_and_recipes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_layout_keys_and_recipes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for remembered, most in ((form_module._forms, 30), (node_module._recipes, 40)):
         remembered.clear()
         monkeypatch.setattr(remembered, "most", most)
@@ -144,7 +144,7 @@ def test_forms_and_recipes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(node_module._recipes) <= 40
 
 
-def test_a_recipe_is_dropped_when_it_has_been_computed() -> None:
+def test_computed_node_drops_its_sources() -> None:
     a, b = tx.ones(3).realize(), tx.ones(3).realize()
     found = a * b
     node = found.storage.node

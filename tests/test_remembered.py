@@ -13,7 +13,7 @@ from tenxor.remembered import LARGEST, Remembered
 realize_module, node_module = sys.modules["tenxor.realize"], sys.modules["tenxor.node"]
 
 
-def test_what_is_kept_is_found() -> None:
+def test_kept_entry_is_found() -> None:
     found: Remembered[str] = Remembered(3, 100)
     get = found.get
     found.keep("a", "first", 40)
@@ -25,7 +25,7 @@ def test_what_is_kept_is_found() -> None:
     assert (get("a"), get("c")) == (None, "after")  # what was asked for once still asks the same
 
 
-def test_entries_are_bounded() -> None:
+def test_number_of_entries_is_bounded() -> None:
     found: Remembered[int] = Remembered(3)
     for k in range(3):
         found.keep(k, k)
@@ -35,7 +35,7 @@ def test_entries_are_bounded() -> None:
     assert found == {3: 3}
 
 
-def test_bytes_are_bounded() -> None:
+def test_total_bytes_are_bounded() -> None:
     found: Remembered[int] = Remembered(100, 1000)
     for k in range(10):
         found.keep(k, k, 100)
@@ -44,7 +44,7 @@ def test_bytes_are_bounded() -> None:
     assert found == {10: 10} and found.nbytes == 1
 
 
-def test_what_is_replaced_counts_once() -> None:
+def test_replaced_entry_counts_once() -> None:
     found: Remembered[int] = Remembered(100, 1000)
     found.keep("beside", 0, 300)
     for k in range(50):
@@ -54,7 +54,7 @@ def test_what_is_replaced_counts_once() -> None:
     assert found.nbytes == 300
 
 
-def test_what_is_cleared_counts_no_more() -> None:
+def test_cleared_entries_do_not_count() -> None:
     found: Remembered[int] = Remembered(100, 1000)
     for k in range(50):
         found.clear()
@@ -64,7 +64,7 @@ def test_what_is_cleared_counts_no_more() -> None:
         assert len(found) == 2
 
 
-def test_what_is_too_large_is_not_kept_and_drives_nothing_out() -> None:
+def test_too_large_entry_is_not_kept_and_evicts_nothing() -> None:
     found: Remembered[str] = Remembered(100, 10 * LARGEST)
     found.keep("small", "kept", 1)
     found.keep("large", "kept", LARGEST)
@@ -74,7 +74,7 @@ def test_what_is_too_large_is_not_kept_and_drives_nothing_out() -> None:
     assert found == {"large": "kept"} and found.nbytes == LARGEST
 
 
-def test_as_a_plain_account_of_what_was_done() -> None:
+def test_bounded_cache_matches_a_simple_model() -> None:
     rng = random.Random(0)
     found: Remembered[int] = Remembered(12, 500)
     kept: dict[object, tuple[int, int]] = {}
@@ -93,13 +93,13 @@ def test_as_a_plain_account_of_what_was_done() -> None:
         assert found.nbytes == sum(size for _, size in kept.values())
 
 
-def test_all_that_is_found_before_is_bounded() -> None:
+def test_all_caches_are_bounded() -> None:
     for remembered in (form._forms, node_module._recipes, realize_module._plans):
         assert isinstance(remembered, Remembered) and len(remembered) <= remembered.most
     assert 0 < spec._count <= spec.MAX_MADE
 
 
-def test_a_plan_that_is_made_anew_for_other_threads_counts_once() -> None:
+def test_plan_made_again_for_other_threads_counts_once() -> None:
     x, before, counts = tx.arange(1000.0).realize(), tx.num_threads(), []
     try:
         for threads in (1, 2, 1, 2):

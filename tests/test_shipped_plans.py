@@ -58,8 +58,8 @@ def taken_apart(pattern: Pattern) -> tuple[object, tuple[int, ...]]:
 
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("name", EVERY)
-def test_what_holds_for_other_sizes_and_machines_is_what_would_be_planned(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of machines of one level, made for some and asked for others; the conditions say whether the function gives anything."""
+def test_shipped_plans_equal_planned_ones_for_other_sizes_and_machines(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans are made for some machines of a level and used on others; the guards tell whether a plan holds."""
     draw, made, hits = random.Random(name), dict[object, list[Shipped]](), 0
     monkeypatch.setattr(general, "_known", general.Remembered(general.MAX_STRUCTURES))
     for _ in range(60):
@@ -98,7 +98,7 @@ def rows(m: int, n: int) -> Pattern:
 
 
 @pytest.mark.usefixtures("plain")
-def test_they_are_taken_over_without_planning_and_not_written_to_the_disk(there: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shipped_plans_are_used_without_planning_or_disk_writes(there: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     shipped_for(rows(40, 60), there)
     wanted = [kept.in_words(make_plan(rows(m, n))) for m, n in ((50, 70), (51, 80))]
     planned, written = list[object](), list[list[Any]]()
@@ -115,7 +115,7 @@ def test_they_are_taken_over_without_planning_and_not_written_to_the_disk(there:
 
 
 @pytest.mark.usefixtures("plain")
-def test_a_machine_that_is_its_own_has_none(there: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tuned_targets_have_no_shipped_plans(there: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     pattern = rows(40, 60)
     shipped_for(pattern, there)
     structure, _ = taken_apart(pattern)
@@ -127,7 +127,7 @@ def test_a_machine_that_is_its_own_has_none(there: dict[str, bytes], monkeypatch
     assert shipped.of_structure(structure, target) == []
 
 
-def test_settings_are_all_that_machines_of_a_level_differ_in() -> None:
+def test_machines_of_a_level_differ_in_settings_only() -> None:
     for level in levels.LEVELS:
         for second in (*SECOND, 1 << 40, 64):
             for last in (*LAST, 1 << 40, 64):
@@ -163,7 +163,7 @@ print("".join(bits), *tx.compile_counts(), "tenxor.plans.plan" in sys.modules or
 
 
 @pytest.mark.skipif(levels.level() is None, reason="nothing is made for this processor")
-def test_a_first_process_plans_nothing(tmp_path: Path) -> None:
+def test_first_process_with_shipped_plans_plans_nothing(tmp_path: Path) -> None:
     env = {**os.environ, "TENXOR_CACHE_DIR": "", "TENXOR_SHORT_WAY": "0"}
     python("-c", MAKE, str(tmp_path), env=env)
     wanted, *_, planned = python("-c", FIRST, env={**env, "TENXOR_SHIPPED": ""}).stdout.split()

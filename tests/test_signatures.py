@@ -71,7 +71,7 @@ with shortcut.aside():  # machine code has no annotations
 
 
 @pytest.mark.parametrize("name", FACE)
-def test_all_arguments_and_what_is_given_have_types(name: str) -> None:
+def test_all_arguments_and_results_have_types(name: str) -> None:
     signature = inspect.signature(FACE[name])
     arguments = [p for p in signature.parameters.values() if p.name != "self"]
     types = [p.annotation for p in arguments] + [signature.return_annotation]
@@ -82,15 +82,15 @@ def test_all_arguments_and_what_is_given_have_types(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FACE)
-def test_types_can_be_looked_up(name: str) -> None:
+def test_type_hints_can_be_resolved(name: str) -> None:
     assert get_type_hints(FACE[name])
 
 
-def test_what_is_said_to_be_anything_is_there() -> None:
+def test_exceptions_of_the_type_check_exist() -> None:
     assert {*ANYTHING, *MANY} <= FACE.keys()
 
 
-def test_machine_code_says_the_same_but_for_types() -> None:
+def test_fast_path_methods_have_the_same_signatures() -> None:
     shortcut.start()
     assert shortcut.state == "on"
     for name, method in methods_of(tx.Tensor, "tx.Tensor"):
@@ -105,6 +105,6 @@ def test_help_names_types() -> None:
     assert str(inspect.signature(tx.exp)) == "(x: 'Operand', /, *, out: 'Tensor | None' = None, where: 'Operand | None' = None) -> 'Tensor'"
 
 
-def test_an_error_of_pythons_names_the_function() -> None:
+def test_unexpected_keyword_error_names_the_function() -> None:
     with pytest.raises(TypeError, match=r"^exp\(\) got an unexpected keyword argument 'axis'"):
         tx.exp(tx.ones(2), axis=0)  # type: ignore[call-arg]

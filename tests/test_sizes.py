@@ -52,7 +52,7 @@ def a_program(seed: int) -> Program:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_what_is_found_for_other_numbers_is_what_the_program_gives(seed: int) -> None:
+def test_traced_program_gives_the_same_for_other_sizes(seed: int) -> None:
     program, rng = a_program(seed), random.Random(seed)
     given = [rng.choice((0, 1, 2, 3, 5, 8, 12, 30, -1, -4)) for _ in range(3)]
     trace = Trace()
@@ -66,7 +66,7 @@ def test_what_is_found_for_other_numbers_is_what_the_program_gives(seed: int) ->
             assert answer == program(other)
 
 
-def test_it_is_found_for_many_others() -> None:
+def test_traced_programs_hold_for_many_other_sizes() -> None:
     program = a_program(0)
     suited = 0
     for seed in range(100):
@@ -76,21 +76,21 @@ def test_it_is_found_for_many_others() -> None:
     assert suited > 60
 
 
-def test_equal_sums_are_equal_whatever_the_numbers() -> None:
+def test_equal_expressions_record_no_guard() -> None:
     trace = Trace()
     n, m = trace.size(6), trace.size(4)
     assert n * m + m == m * (n + 1) and (n * m) % n == 0 and n * m // m == n and (n + m) * 2 - m - m == n + n
     assert {trace.said(line) for line in trace.lines if isinstance(line, Condition)} <= {"n1 != 0", "n0 != 0"}
 
 
-def test_what_is_always_one_number_is_an_int() -> None:
+def test_constant_expressions_are_plain_ints() -> None:
     trace = Trace()
     n = trace.size(6)
     assert [type(x) for x in (n - n, n * 0, n // n, (n + 3) - n, n % n)] == [int] * 5
 
 
-def test_what_a_function_does_not_read_of_a_division_it_does_not_ask() -> None:
-    """Its numbers may be sizes, too: then what is found by it holds whether they divide or not, unless a rest was read."""
+def test_unread_remainder_records_no_guard() -> None:
+    """The replay may be traced, too, and holds whether sizes divide or not, unless a remainder was read."""
     by_quotient = traced(lambda n: (n // 7 // 2,), 30)
     by_rest = traced(lambda n: (n // 7 - n % 7 // 2,), 30)
     for found, of_31, of_28 in ((by_quotient, (2,), (2,)), (by_rest, (3,), None)):
@@ -99,7 +99,7 @@ def test_what_a_function_does_not_read_of_a_division_it_does_not_ask() -> None:
         assert again(28) == found(28) == of_28
 
 
-def test_what_bounds_one_number_is_one_line() -> None:
+def test_bounds_of_one_size_are_merged_into_one_guard() -> None:
     trace = Trace()
     n, m = trace.size(100), trace.size(7)
     assert [n > 32, n * 8 <= 5000, n < 1 << 40, n != 40, n != 5, n * -3 < -5, m * 2 != 3, 3 * n != 1000, n > m, n * n > 6] == [True] * 10
@@ -108,13 +108,13 @@ def test_what_bounds_one_number_is_one_line() -> None:
     assert [trace.said(line) for line in trace.brief()[:2]] == ["100 <= n0 <= 100", "7 <= n1"]
 
 
-def test_whoever_takes_the_number_is_given_that_one_alone() -> None:
+def test_conversion_to_int_pins_the_size() -> None:
     for take in (range, lambda n: [0] * n, lambda n: "abcdefghij"[n], str, lambda n: n.bit_length(), lambda n: f"{n}", int):
         found = traced(lambda n, take=take: (take(n) and n,), 6)
         assert found(6) == (6,) and found(7) is None
 
 
-def test_what_does_not_know_them_refuses_them() -> None:
+def test_numpy_and_floats_refuse_symbolic_sizes() -> None:
     n = Trace().size(6)
     refused: list[Callable[[], object]] = [
         lambda: np.arange(n),  # type: ignore[call-overload]
@@ -133,7 +133,7 @@ def test_what_does_not_know_them_refuses_them() -> None:
     assert n != 6.5 and n != "6"
 
 
-def test_of_a_float_divided_by_one_nothing_is_known() -> None:
+def test_float_divided_by_a_size_supports_no_operation() -> None:
     n = Trace().size(6)
     found = 1.5 / n
     assert isinstance(found, Quotient) and (found.over, found.by) == (1.5, n) and repr(found) == "1.5 / (n0)"
@@ -153,7 +153,7 @@ def test_of_a_float_divided_by_one_nothing_is_known() -> None:
             refuse()
 
 
-def test_no_key_is_that_of_an_int_or_of_another_trace() -> None:
+def test_symbolic_sizes_differ_from_ints_and_other_traces_as_keys() -> None:
     n, other = Trace().size(6), Trace().size(6)
     known: dict[Number, str] = {6: "int", other: "other"}
     assert n not in known and n != other and isinstance(n, Size)
@@ -161,7 +161,7 @@ def test_no_key_is_that_of_an_int_or_of_another_trace() -> None:
     assert {n: 1}[same] == 1 and [n.trace.said(line) for line in n.trace.lines] == ["n0 + -1*n1 == 0"]
 
 
-def test_a_division_by_nothing_is_refused_and_never_done_for_others() -> None:
+def test_division_by_zero_raises_or_fails_the_guard() -> None:
     with pytest.raises(ZeroDivisionError):
         traced(lambda n, m: (n // m,), 6, 0)
     assert traced(lambda n, m: (n // m,), 6, 4)(6, 0) is None

@@ -30,13 +30,13 @@ def named(path: str) -> Any:
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_another_name_is_the_same_function(name: str) -> None:
+def test_alias_is_the_same_function(name: str) -> None:
     assert getattr(tx, name) is named(SAME[name]) and callable(getattr(tx, name))
     assert name not in tx.__all__ and name not in IN_THE_MODULE
 
 
 @pytest.mark.parametrize("name", [name for name in SAME if isinstance(getattr(np, name, None), np.ufunc)])
-def test_it_is_what_numpy_calls_so(name: str) -> None:
+def test_alias_matches_the_numpy_ufunc(name: str) -> None:
     theirs = getattr(np, name)
     drawn = np.random.default_rng(0).uniform(0.1, 0.9, (theirs.nin, 5))
     takes_integers = not any("d" in kinds for kinds in theirs.types)
@@ -44,7 +44,7 @@ def test_it_is_what_numpy_calls_so(name: str) -> None:
     np.testing.assert_allclose(getattr(tx, name)(*map(tx.asarray, given)).to_numpy(), theirs(*given), rtol=1e-12)
 
 
-def test_other_functions_by_numpys_names() -> None:
+def test_aliases_of_other_functions_match_numpy() -> None:
     x = np.random.default_rng(1).normal(size=(3, 3)) + 3 * np.eye(3)
     t = tx.asarray(x)
     assert tx.row_stack([t, t]).tolist() == np.vstack([x, x]).tolist() and tx.identity(2).tolist() == np.identity(2).tolist()
@@ -55,7 +55,7 @@ def test_other_functions_by_numpys_names() -> None:
 
 
 @pytest.mark.parametrize("spelled", ADVICE)
-def test_advice_is_for_what_is_not_there_and_names_what_is(spelled: str) -> None:
+def test_advice_for_missing_names_points_to_existing_ones(spelled: str) -> None:
     owner, _, name = spelled.rpartition(".")
     with pytest.raises(UnknownAttribute, match=re.escape(ADVICE[spelled])):
         getattr(OBJECTS[owner] if owner in OBJECTS else named(owner.removeprefix("tx").removeprefix(".")), name)
@@ -66,7 +66,7 @@ def test_advice_is_for_what_is_not_there_and_names_what_is(spelled: str) -> None
 
 
 @pytest.mark.parametrize("name", ["kron", "cov", "nansum"])
-def test_functions_that_numpy_calls_with_tensors_are_told(name: str) -> None:
+def test_missing_function_advises_the_numpy_function(name: str) -> None:
     with pytest.raises(UnknownAttribute, match=rf"use np\.{name}, which gives tensors for tensors"):
         getattr(tx, name)
 
@@ -119,15 +119,15 @@ def test_formulas_for_missing_distributions_have_their_means() -> None:
         assert drawn.shape == (20_000,) and abs(tx.astype(drawn, tx.float64).mean().item() - mean) < 0.05, name
 
 
-def test_where_a_function_for_matrices_is_is_told() -> None:
+def test_missing_linalg_name_advises_its_module() -> None:
     for name in tx.linalg.__all__:
         assert hasattr(tx, name) or f"tx.linalg.{name}" in IN_THE_MODULE[name]
 
 
-def test_what_means_something_else_is_there() -> None:
+def test_names_with_another_meaning_exist() -> None:
     assert all(callable(getattr(tx, name)) for name in OTHERWISE)
 
 
-def test_the_pages_and_the_stub_are_those_of_the_table() -> None:
+def test_generated_pages_and_stub_are_current() -> None:
     for path, text in runpy.run_path(str(ROOT / "tools/coming_from.py"))["WRITTEN"].items():
         assert path.read_text(encoding="utf-8") == text(), "run `python tools/coming_from.py`"

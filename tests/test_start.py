@@ -48,28 +48,28 @@ HEAVY = {"hashlib", "pathlib", "dataclasses", "re", "string", "decimal", "inspec
 FIRST = "import tenxor as tx; (tx.arange(1000.0) * 2 + 1).realize()"
 
 
-class TestTheImport:
-    def test_loads_no_room_that_is_needed_later(self) -> None:
+class TestImport:
+    def test_import_loads_no_late_layer(self) -> None:
         found = loaded("import tenxor")
         assert not rooms(found) & LATE
         assert not found & HEAVY
         assert not any(name.startswith("llvmlite") for name in found)
         assert not found & {"mmap", "_blake2", "_queue", "tenxor.backend.helpers", "tenxor.tensor.contraction", "tenxor.tensor.nested"}
 
-    def test_loads_few_modules(self) -> None:
-        """Each takes a fifth of a millisecond, whatever is in it. One more that is needed by all is no mistake: count it."""
+    def test_import_loads_few_modules(self) -> None:
+        """Each module takes a fifth of a millisecond. If one more module is needed by everything, raise the count."""
         assert len({name for name in loaded("import tenxor") if name.startswith("tenxor")}) <= 54
 
     @pytest.mark.parametrize("before", ["enable", "disable"])
-    def test_pythons_collector_is_as_it_was(self, before: str) -> None:
+    def test_import_leaves_the_collector_as_it_was(self, before: str) -> None:
         python("-c", f"import gc; gc.{before}(); collects = gc.isenabled(); import tenxor; assert gc.isenabled() is collects")
 
-    def test_pythons_collector_has_nothing_new_to_look_at(self) -> None:
-        """What was made counts as old: it would be looked at twice within a first result, for as long as one takes. It is no garbage."""
+    def test_import_leaves_no_young_objects(self) -> None:
+        """The collector would otherwise traverse these objects twice during a first result."""
         program = "import gc; gc.disable(); import tenxor; assert len(gc.get_objects(generation=0)) < 1000 and not gc.get_freeze_count()"
         python("-c", program)
 
-    def test_garbage_of_before_goes_and_what_is_frozen_stays_so(self) -> None:
+    def test_import_collects_old_garbage_and_keeps_frozen_objects(self) -> None:
         garbage = """
 import gc, weakref
 class Knot: pass
@@ -80,13 +80,13 @@ a = Knot(); a.itself = a; gone = weakref.ref(a); del a
         counted = "import numpy; gc.freeze(); frozen = gc.get_freeze_count(); import tenxor; assert 0 < frozen == gc.get_freeze_count()"
         python("-c", garbage + counted)
 
-    def test_pythons_collector_goes_on_after_an_import_that_failed(self) -> None:
+    def test_failed_import_restores_the_collector(self) -> None:
         program = "import gc, sys\nsys.modules['numpy'] = None\ntry:\n    import tenxor\nexcept ImportError:\n    print(gc.isenabled())"
         assert python("-c", program).stdout == "True\n"
 
 
-class TestTheFirstResult:
-    def test_loads_neither_llvm_nor_what_emits_code_if_it_is_on_disk(self, tmp_path: Path) -> None:
+class TestFirstResult:
+    def test_first_result_from_disk_loads_neither_llvm_nor_emitters(self, tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
         loaded(FIRST, TENXOR_CACHE_DIR=str(tmp_path))
         found = loaded(FIRST, TENXOR_CACHE_DIR=str(tmp_path))
@@ -98,7 +98,7 @@ class TestTheFirstResult:
         assert not found & {f"tenxor.{name}" for name in ("rewrite.attention", "kernel.footprint", "kernel.cpu.products")}
         assert not found & {"tenxor.ops.complexes.elementary", "tenxor.backend.places", "tenxor.kernel.scatter"}
 
-    def test_makes_the_short_way_without_what_emits_it_if_it_is_on_disk(self, tmp_path: Path) -> None:
+    def test_fast_path_from_disk_loads_no_emitters(self, tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
         program = "import tenxor as tx; from tenxor import shortcut; shortcut.start(); assert shortcut.state == 'on'"
         for is_there in (False, True):
@@ -107,15 +107,15 @@ class TestTheFirstResult:
         assert not any(name.startswith(("tenxor.shortcut.code", "llvmlite.binding")) for name in found)
         assert not found & {"tenxor.backend.llvm.builder", "tenxor.shortcut.stretches", "tenxor.derivatives.rules"}
 
-    def test_emits_only_by_what_it_is_made_of(self) -> None:
+    def test_first_result_loads_only_required_emitters(self) -> None:
         found = loaded(FIRST, TENXOR_CACHE_DIR="")
         assert "tenxor.backend.llvm.emit" in found
         assert not found & {f"tenxor.backend.llvm.{name}" for name in ("elementary.power", "products", "scatter", "sharing")}
 
 
     @pytest.mark.parametrize("threads", ["1", "2"])
-    def test_starts_no_threads_for_what_one_does(self, threads: str, tmp_path: Path) -> None:
-        """A product of this size runs without Python's lock, but in one piece; what shares it is not loaded for that."""
+    def test_small_product_starts_no_threads(self, threads: str, tmp_path: Path) -> None:
+        """A product of this size runs without the GIL but in one piece, so modules that share work are not loaded."""
         tmp_path.chmod(0o700)
         program = "import tenxor as tx; x = tx.ones((48, 48)); (x @ x).realize()"
         for _ in range(3):
@@ -124,8 +124,8 @@ class TestTheFirstResult:
 
 
 class TestLinearAlgebra:
-    def test_loads_what_is_asked_for(self) -> None:
-        """A norm of a vector is a sum and a root: it needs nothing of LAPACK, nor of derivatives; a decomposition no derivatives."""
+    def test_linalg_loads_only_what_is_used(self) -> None:
+        """A vector norm is a sum and a root: it needs neither LAPACK nor derivatives. A decomposition needs no derivatives."""
         program = "import tenxor as tx; x = tx.ones((3, 3)).realize()"
         before = loaded(program)
         assert loaded(program + "; tx.linalg") - before == {"tenxor.linalg"}
@@ -135,7 +135,7 @@ class TestLinearAlgebra:
         assert "tenxor.host" in found
         assert not found & {"tenxor.linalg.derivatives", "tenxor.linalg.norms", "tenxor.derivatives.forward"}
 
-    def test_has_what_type_checkers_see(self) -> None:
+    def test_linalg_exports_what_type_checkers_see(self) -> None:
         tree = ast.parse((ROOT / "tenxor/linalg/__init__.py").read_text(encoding="utf-8"))
         (block,) = [node for node in tree.body if isinstance(node, ast.If)]
         seen = {}
@@ -150,7 +150,7 @@ class TestLinearAlgebra:
         with pytest.raises(AttributeError, match=r"'tenxor\.linalg' has no attribute 'nrom'"):
             tx.linalg.nrom
 
-    def test_knows_how_cotangents_go_back_through_all_that_they_go_through(self) -> None:
+    def test_linalg_registers_every_backward_function(self) -> None:
         from tenxor.functions.hosted import BACKWARD
         from tenxor.linalg import derivatives
         from tenxor.linalg.lapack import FOLLOWED
@@ -160,9 +160,9 @@ class TestLinearAlgebra:
         assert its == set(FOLLOWED) | of_closed_forms and set(FOLLOWED) <= BACKWARD.keys()
 
 
-class TestTheShortWay:
-    def test_is_made_without_llvm_if_it_is_on_disk(self, tmp_path: Path) -> None:
-        """Its machine code has memory to write, and calls the interpreter: all that is linked as kernels are."""
+class TestFastPath:
+    def test_fast_path_from_disk_is_built_without_llvm(self, tmp_path: Path) -> None:
+        """Its machine code has writable memory and calls the interpreter, but is linked like kernels."""
         tmp_path.chmod(0o700)
         program = """
 import tenxor as tx
@@ -176,7 +176,7 @@ assert shortcut.state == "on" and (tx.ones(3) + 1).tolist() == [2.0] * 3, shortc
 
 
 class TestNames:
-    def test_are_those_that_type_checkers_see(self) -> None:
+    def test_lazy_names_match_those_of_type_checkers(self) -> None:
         """Each late name is in the module that is said to have it, and each such module is read by type checkers."""
         tree = ast.parse((ROOT / "tenxor/__init__.py").read_text(encoding="utf-8"))
         (block,) = [node for node in tree.body if isinstance(node, ast.If)]
@@ -185,7 +185,7 @@ class TestNames:
         for module, names in tx._NAMES.items():
             assert sorted(names.split()) == sorted(import_module(f"tenxor.{module}").__all__), module
 
-    def test_are_complete(self) -> None:
+    def test_dir_and_star_import_have_all_names(self) -> None:
         """`dir`, completion and `import *` have all of them, loaded or not."""
         everything = {name for module in tx._NAMES for name in import_module(f"tenxor.{module}").__all__} - {"_for_numpy"}
         assert everything | {"Tensor", "random", "show", "errors", "layout", "pi", "float32", "ones"} <= set(dir(tx))
@@ -195,7 +195,7 @@ class TestNames:
         assert values <= names.keys()
         assert all(names[name] is getattr(tx, name) for name in everything if name[0] != "_")
 
-    def test_are_never_those_of_modules(self) -> None:
+    def test_functions_are_not_hidden_by_modules_of_their_name(self) -> None:
         """`memory`, `realize` and `tensor` are functions, whichever module of that name is loaded, and when."""
         program = """
 import tenxor as tx
@@ -204,7 +204,7 @@ assert all(callable(f) for f in (tx.memory, tx.realize, tx.tensor)), (tx.memory,
 """
         loaded(program)
 
-    def test_that_are_unknown_are_answered_with_those_that_are_late(self) -> None:
+    def test_unknown_name_suggests_lazy_names(self) -> None:
         with pytest.raises(UnknownAttribute, match=r"did you mean tx\.softmax"):
             tx.softmaxx  # type: ignore[attr-defined]
         with pytest.raises(AttributeError, match="no attribute '_nothing'"):
@@ -214,7 +214,7 @@ assert all(callable(f) for f in (tx.memory, tx.realize, tx.tensor)), (tx.memory,
 class TestNamedTuples:
     """They are those of `typing`."""
 
-    def test_have_fields_defaults_methods_and_a_name(self) -> None:
+    def test_named_tuples_have_fields_defaults_methods_and_a_name(self) -> None:
         namespace = {"__annotations__": {"a": "int", "b": "str"}, "b": "x", "__doc__": "Both.", "twice": lambda self: 2 * self.a}
         made: list[Any] = []
         for base in (NamedTuple, typing.NamedTuple):
@@ -232,7 +232,7 @@ class TestNamedTuples:
     @pytest.mark.parametrize(
         "given", ["", "1", "1, 2", "1, c=3", "a=1", "b=2, a=1", "1, 2, 3, 4", "1, 2, 3, 4, 5", "1, a=1", "1, d=2", "1, 2, e=1", "b=1"]
     )
-    def test_take_what_those_take(self, given: str) -> None:
+    def test_named_tuples_accept_the_arguments_of_typing(self, given: str) -> None:
         found = []
         for cls in (Ours, Theirs):
             try:
@@ -242,7 +242,7 @@ class TestNamedTuples:
         assert found[0] == found[1]
 
     @pytest.mark.parametrize("count", range(1, 24))
-    def test_have_as_many_fields_as_one_wants(self, count: int) -> None:
+    def test_named_tuples_have_any_number_of_fields(self, count: int) -> None:
         fields = [f"field_{k}" for k in range(count)]
         text = "\n ".join([f"{field}: int" + f" = {k}" * (k > 2) for k, field in enumerate(fields)])
         names: dict[str, Any] = {}
@@ -251,12 +251,12 @@ class TestNamedTuples:
         assert many(**{field: 2 * k for k, field in enumerate(fields)}) == tuple(range(0, 2 * count, 2))
         assert many(*range(min(count, 3))) == tuple(range(count)) and list(inspect.signature(many).parameters) == fields
 
-    def test_have_their_defaults_last(self) -> None:
+    def test_named_tuple_defaults_must_come_last(self) -> None:
         for base in ("tenxor.records", "typing"):
             with pytest.raises(TypeError, match="default"):
                 exec(f"from __future__ import annotations\nfrom {base} import NamedTuple\nclass Pair(NamedTuple):\n a: int = 1\n b: int")
 
-    def test_are_replaced_copied_and_compared_as_those(self) -> None:
+    def test_named_tuples_are_replaced_copied_and_compared_as_in_typing(self) -> None:
         one, other = Ours(1, 2), Theirs(1, 2)
         assert one == other and hash(one) == hash(other) and repr(one).replace("Ours", "Theirs") == repr(other)
         assert type(one._replace(c=7)) is Ours and one._replace(c=7) == other._replace(c=7) and one._asdict() == other._asdict()
@@ -297,7 +297,7 @@ class Further(Ours[int]):
 
 
 class TestLateModules:
-    def test_are_loaded_when_something_is_asked_for_and_give_it_as_it_is(self) -> None:
+    def test_lazy_module_is_loaded_at_its_first_attribute(self) -> None:
         python("-c", """
 import sys
 from tenxor.late import LateModule
@@ -311,8 +311,7 @@ except AttributeError as error:
 """)
 
 
-def test_it_is_made_once_though_several_ask_together() -> None:
-    """Who computes many at once asks for each; those who come after the one that has it made find it there."""
+def test_fast_path_is_built_once_for_several_requests() -> None:
     program = """
 import tenxor as tx
 from tenxor import shortcut

@@ -59,16 +59,16 @@ V2_MAX, V1_QUOTA, V1_PERIOD = (
         ({"proc/self/cgroup": "no such thing\n\n::\n"}, MANY),
     ],
 )
-def test_a_quota_counts_as_cpus(files: dict[str, str], expected: int, tmp_path: Path) -> None:
+def test_container_quota_counts_as_cpus(files: dict[str, str], expected: int, tmp_path: Path) -> None:
     assert cpus(tree(tmp_path, files)) == expected
 
 
-def test_no_more_than_the_process_may_run_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cpu_count_respects_the_affinity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1, 5, 7})
     assert cpus(tree(tmp_path, {"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "800000 100000\n"})) == 3
 
 
-def test_where_nobody_can_say_they_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cpu_count_without_affinity_counts_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 5)
     assert cpus(tmp_path) == 5
@@ -76,7 +76,7 @@ def test_where_nobody_can_say_they_are_counted(monkeypatch: pytest.MonkeyPatch, 
     assert cpus(tmp_path) == 1
 
 
-def test_memory_is_what_the_container_has(tmp_path: Path) -> None:
+def test_memory_respects_the_container_limit(tmp_path: Path) -> None:
     whole = memory_bytes(tmp_path)
     assert whole == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for name, limit, expected in (("memory.max", "max", whole), ("memory.max", "1000000", 1000000)):
@@ -84,6 +84,6 @@ def test_memory_is_what_the_container_has(tmp_path: Path) -> None:
     assert memory_bytes(tree(tmp_path, {"sys/fs/cgroup/memory/memory.limit_in_bytes": "5000"})) == 5000
 
 
-def test_where_nobody_says_how_much_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_memory_without_sysconf_has_a_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delattr(os, "sysconf")
     assert memory_bytes(tmp_path) == 1 << 32

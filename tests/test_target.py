@@ -39,7 +39,7 @@ def listed(folder: Path, *caches: tuple[int, str, str]) -> Path:
 
 
 class TestCaches:
-    def test_are_read_as_linux_lists_them(self, tmp_path: Path) -> None:
+    def test_caches_are_read_from_linux(self, tmp_path: Path) -> None:
         caches = (1, "Data", "48K"), (1, "Instruction", "64K"), (2, "Unified", "2M"), (3, "Unified", "30720K")
         assert caches_of_host(listed(tmp_path, *caches)) == Caches(48 * KiB, 2 * MiB, 30 * MiB, 128)
 
@@ -52,25 +52,25 @@ class TestCaches:
             ({"SC_LEVEL3_CACHE_SIZE": 1 << 24, "SC_LEVEL1_DCACHE_LINESIZE": 128}, Caches(1 << 15, 1 << 15, 1 << 24, 128)),
         ],
     )
-    def test_else_as_the_system_says_and_else_as_usual(
+    def test_caches_fall_back_to_sysconf_and_defaults(
         self, asked: dict[str, int], found: Caches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(targets, "_asked", lambda name: asked.get(name, 0))
         assert caches_of_host(tmp_path) == found
 
     @pytest.mark.parametrize("caches", TUNED_ON)
-    def test_of_the_machines_that_were_tuned_give_the_numbers_found_there(self, caches: Caches) -> None:
+    def test_caches_of_tuned_machines_give_the_tuned_numbers(self, caches: Caches) -> None:
         target = Target(32).with_caches(caches)
         assert (target.loops, target.streams, target.blocks) == (Loops(), Streams(), Blocks())
 
-    def test_that_are_smaller_give_smaller_blocks(self) -> None:
+    def test_smaller_caches_give_smaller_blocks(self) -> None:
         target = Target(16).with_caches(Caches(16 * KiB, 128 * KiB, 8 * MiB))
         assert target.loops == Loops()._replace(columns=2048, short_rows=128, narrow=128, long_rows=8192)
         assert target.streams == Streams()._replace(result=2 * MiB, touched=8 * MiB)
         packed = {"ahead": 512 * KiB, "left": MiB, "right": 2 * MiB, "fixed": 4 * MiB, "near": 128 * KiB, "along": (256 * KiB, 8 * MiB)}
         assert target.blocks == Blocks()._replace(direct=64 * KiB, nearest=8 * KiB, apart=2 * KiB, lines=64, touched=4 * MiB, **packed)
 
-    def test_change_no_bits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_cache_sizes_change_no_result_bits(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Blocks and streams for a machine with hardly any caches, and for this one."""
         x = tx.random.Generator(0).normal(shape=(70, 3000), dtype=tx.float32).realize()
         found = []
@@ -82,22 +82,22 @@ class TestCaches:
 
 
 class TestValues:
-    def test_are_equal_by_what_they_say(self) -> None:
+    def test_targets_are_equal_by_value(self) -> None:
         assert Target(32) == Target(32) and hash(Target(32)) == hash(Target(32))
         assert len({Target(32), Target(32), Target(16), Target(32, threads=2), tuned(Target(32), costs={"kept": 9})}) == 4
 
-    def test_cannot_be_changed(self) -> None:
+    def test_targets_are_immutable(self) -> None:
         with pytest.raises(AttributeError):
             Target(32).threads = 2  # type: ignore[misc]
 
-    def test_are_known_by_all_that_decides_code(self) -> None:
+    def test_target_identity_covers_everything_that_decides_code(self) -> None:
         one = Target(32, frozenset(("avx2", "f16c")))
         assert one.identity == Target(32, frozenset(("f16c", "avx2"))).identity == one.shared_by(7).identity
         others = [one._replace(vector_bytes=16), one._replace(features=frozenset()), one._replace(registers=32)]
         others += [one._replace(processor=Processor(cpu="other")), tuned(one, loops={"square": 4})]
         assert len({t.identity for t in (one, *others)}) == 6
 
-    def test_that_order_of_features_is_that_of_no_process(self) -> None:
+    def test_target_identity_does_not_depend_on_hash_order(self) -> None:
         program = "from tenxor.target import Target; print(Target(32, frozenset(('avx2', 'f16c', 'avx512f'))).identity)"
         found = {python("-c", program, env={**os.environ, "PYTHONHASHSEED": seed}).stdout for seed in "012"}
         assert len(found) == 1
@@ -111,15 +111,14 @@ class TestValues:
                 assert registers // 2 < needed <= registers
                 assert Sharing().rows % mr == Blocks().rows[0] % mr == Blocks().rows[1] % mr == 0
 
-    def test_every_number_of_a_group_is_told_apart(self) -> None:
-        """None is forgotten where targets are compared."""
+    def test_targets_differ_by_every_number_of_a_group(self) -> None:
         plain = Target(32)
         for group in ("caches", "costs", "fusing", "loops", "streams", "blocks", "sharing"):
             for field in getattr(plain, group)._fields:
                 assert tuned(plain, **{group: {field: 12345}}) != plain
 
 
-def test_the_present_machine_has_what_its_processor_has() -> None:
+def test_present_target_describes_the_processor() -> None:
     target = compiler().target
     assert target.processor.cpu and target.processor.architecture and target.vector_bytes in (16, 32, 64)
     assert target.caches.first <= target.caches.second <= target.caches.last and target.page >= 1 << 12
@@ -127,8 +126,8 @@ def test_the_present_machine_has_what_its_processor_has() -> None:
 
 
 @pytest.mark.usefixtures("plain")
-def test_what_is_planned_for_some_threads_is_not_reused_with_others(threads: Callable[[int], None]) -> None:
-    """A batch that three threads share by its products, one thread's products do not."""
+def test_plans_for_one_thread_count_are_not_reused_for_another(threads: Callable[[int], None]) -> None:
+    """Three threads share a batch by its products; one thread does not."""
     wanted = {}
     a, b = tx.ones((6, 20, 30)).realize(), tx.ones((6, 30, 50)).realize()
     for count in (1, 3, 1):

@@ -50,32 +50,32 @@ def results_of(printed: str, code: str) -> str:
         ("p.T @ q.swapaxes(0, 1)", "130  130  150  150\n154  154  178  178\n178  178  206  206"),
     ],
 )
-def test_a_line_gives_what_it_promises(printed: str, code: str, result: str) -> None:
+def test_tour_line_prints_the_promised_result(printed: str, code: str, result: str) -> None:
     assert results_of(printed, code) == result
 
 
-def test_a_write_through_elements_seen_twice_is_refused(printed: str) -> None:
+def test_tour_write_through_repeated_rows_is_refused(printed: str) -> None:
     assert results_of(printed, "rows[1:] = tx.arange(4)").startswith("ReadOnlyError: ")
 
 
-def test_the_only_errors_are_those_meant(printed: str) -> None:
+def test_tour_prints_only_the_intended_errors(printed: str) -> None:
     assert re.findall(r"^(\w+Error):", printed, re.MULTILINE) == ["ReadOnlyError"]
 
 
-def test_an_explained_expression_is_one_kernel(printed: str) -> None:
+def test_tour_explains_one_kernel(printed: str) -> None:
     explained = results_of(printed, "print(tx.explain(d))")
     assert "1 kernel:" in explained
     assert "square((p1[" in explained
 
 
-def test_the_figures_are_where_it_says(printed: str) -> None:
+def test_tour_figures_are_in_the_printed_folder(printed: str) -> None:
     found = re.search(r"^The figures are in (.+)$", printed, re.MULTILINE)
     assert found is not None
     drawn = {"cube.svg", "storage.svg", "views.svg", "walk.html", "digits_network.svg", "karate_club.svg"}
     assert {path.name for path in Path(found[1]).iterdir()} == drawn
 
 
-def test_the_digits_are_told_apart_and_timed(printed: str) -> None:
+def test_tour_classifies_and_times_digits(printed: str) -> None:
     accuracy = re.search(r"^accuracy (\d\.\d+)", printed, re.MULTILINE)
     assert accuracy is not None
     assert float(accuracy[1]) >= 0.98
@@ -83,7 +83,7 @@ def test_the_digits_are_told_apart_and_timed(printed: str) -> None:
     assert re.search(r"^  Tenxor +[\d.]+ ms, [\d.]+ times as fast$", printed, re.MULTILINE)
 
 
-def test_the_kernels_are_counted_and_listed(printed: str) -> None:
+def test_tour_counts_and_lists_kernels(printed: str) -> None:
     counted = re.search(r"(\d+) kernels: (\d+) compiled now, (\d+) found on disk", printed)
     assert counted is not None
     assert int(counted[1]) == int(counted[2]) + int(counted[3]) > 0
@@ -91,19 +91,19 @@ def test_the_kernels_are_counted_and_listed(printed: str) -> None:
     assert "  subtract → square → sum  (float32, float32 to float32, compiled now)" in listed
 
 
-def test_without_the_examples_it_says_where_they_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_tour_without_examples_prints_where_they_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     tour.show_digits(6, tmp_path / "knn_digits.py")
     assert "clone the repository" in capsys.readouterr().out
 
 
-def test_what_is_fused_is_listed_in_the_order_in_which_it_runs() -> None:
+def test_fused_operations_are_listed_in_order() -> None:
     x = tx.asarray([[1.0, 2.0], [3.0, 5.0]])
     (step,) = planned([tx.sqrt((x * 2 + 1).sum(axis=1)).storage.node])
     assert step[1] is not None
     assert tour.fused(step[1]) == ["multiply", "add", "sum", "sqrt"]
 
 
-def test_code_is_not_coloured_where_nobody_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_is_coloured_only_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tour.styled("x", tour.CODE) == "x"
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)

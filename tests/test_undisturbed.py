@@ -38,7 +38,7 @@ def arrived() -> Iterator[list[int]]:
 
 @posix
 class TestSignals:
-    def test_are_handled_when_the_outermost_section_ends(self, arrived: list[int]) -> None:
+    def test_signals_are_handled_when_the_outermost_section_ends(self, arrived: list[int]) -> None:
         handlers = [signal.getsignal(number) for number in SIGNALS]
         with undisturbed():
             with undisturbed():
@@ -50,7 +50,7 @@ class TestSignals:
         signal.raise_signal(SIGNALS[0])
         assert arrived == [*SIGNALS, SIGNALS[0]]
 
-    def test_raise_what_their_handlers_raise_after_all_of_them_were_called(self, arrived: list[int]) -> None:
+    def test_handler_errors_are_raised_after_all_handlers_ran(self, arrived: list[int]) -> None:
         class Stop(Exception):
             pass
 
@@ -69,7 +69,7 @@ class TestSignals:
         assert done and arrived == list(SIGNALS) and gc.isenabled()
         assert [signal.getsignal(number) for number in SIGNALS] == [stop, stop]
 
-    def test_that_raise_again_and_again_leave_nothing_behind(self) -> None:
+    def test_repeatedly_raising_signals_leave_nothing_behind(self) -> None:
         class Stop(ValueError):  # which `signal.signal` raises, too, in other threads
             pass
 
@@ -99,7 +99,7 @@ class TestSignals:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
 
-    def test_interrupt_a_section_only_at_its_end(self) -> None:
+    def test_signals_interrupt_a_section_only_at_its_end(self) -> None:
         done = False
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
@@ -110,7 +110,7 @@ class TestSignals:
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def test_keep_a_handler_that_is_set_in_a_section(self, arrived: list[int]) -> None:
+    def test_handler_set_in_a_section_is_kept(self, arrived: list[int]) -> None:
         def other(number: int, frame: FrameType | None) -> None:
             arrived.append(-number)
 
@@ -118,7 +118,7 @@ class TestSignals:
             signal.signal(SIGNALS[0], other)
         assert signal.getsignal(SIGNALS[0]) is other
 
-    def test_are_handled_at_once_while_another_thread_is_in_a_section(self, arrived: list[int]) -> None:
+    def test_signals_are_handled_while_another_thread_is_in_a_section(self, arrived: list[int]) -> None:
         inside, leave = threading.Event(), threading.Event()
 
         def work() -> None:
@@ -264,8 +264,8 @@ def test_untraced_calls_a_function_once() -> None:
     assert found == [1]
 
 
-def test_a_kernel_is_made_while_another_thread_makes_one() -> None:
-    """No lock is held meanwhile: user code may run there, and want what the other thread holds."""
+def test_kernel_is_compiled_while_another_thread_compiles() -> None:
+    """No lock is held during compilation: user code may run there, and may want what the other thread holds."""
     begun, go_on = threading.Event(), threading.Event()
 
     class Made:

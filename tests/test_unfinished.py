@@ -115,8 +115,8 @@ def same(t: Tensors, wanted: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda f: f.__name__)
-def test_broken_off_anywhere(write: Callable[[Tensors], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks then sees it all done, and done once; also if that is broken off, too."""
+def test_interrupted_write_is_completed_once_by_the_next_read(write: Callable[[Tensors], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The completion may be interrupted, too."""
     wanted, parts, broken = expected(write), Parts(monkeypatch), 0
     for number in range(1, 1000):
         t = made()
@@ -136,8 +136,8 @@ def test_broken_off_anywhere(write: Callable[[Tensors], None], monkeypatch: pyte
     assert 5 < number < 999 and (broken > 10 or write is of_its_own)
 
 
-def test_of_memory_that_others_may_write_it_is_not_done_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else it would be one part, as they could write between two; so a signal is heard."""
+def test_write_that_reads_shared_memory_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In place the write would be a single part, since NumPy could write between two parts."""
     wanted, values, parts = expected(at_indices), np.arange(float(N)) % 5, Parts(monkeypatch)
     theirs = tx.asarray(values, copy=False)
     for number in (2, 20):
@@ -150,8 +150,8 @@ def test_of_memory_that_others_may_write_it_is_not_done_in_place(monkeypatch: py
 
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda f: f.__name__)
-def test_a_handler_goes_on_with_it(write: Callable[[Tensors], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a signal calls may ask for what is half written, and export it."""
+def test_signal_handler_completes_an_unfinished_write(write: Callable[[Tensors], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler reads and exports the half-written tensor."""
     wanted, parts = expected(write), Parts(monkeypatch)
     for number in range(1, 1000, 3):
         t = made()
@@ -200,7 +200,7 @@ WAYS: list[Callable[[Tensor], Any]] = [
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_whoever_reads_it_sees_the_whole(way: Callable[[Tensor], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_read_of_an_unfinished_write_sees_the_complete_result(way: Callable[[Tensor], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     twin = tx.asarray(np.arange(float(N)) % 7 + 1.0).realize()
     x = unfinished(monkeypatch)
     found, wanted = way(x), way(twin)
@@ -208,7 +208,7 @@ def test_whoever_reads_it_sees_the_whole(way: Callable[[Tensor], Any], monkeypat
     assert x.tolist() == twin.tolist()
 
 
-def test_what_nobody_asks_for_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unread_unfinished_write_is_freed(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()
     gc.disable()
     try:
@@ -222,8 +222,8 @@ def test_what_nobody_asks_for_goes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("begins", [False, True])
-def test_done_just_before_it_begins(begins: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A handler does it, or begins, when all is ready to: also where others share the memory that is written."""
+def test_write_may_be_completed_by_a_handler_just_before_its_start(begins: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler completes or begins the write when all is ready; NumPy shares the memory."""
     begun, parts = Once.begun, Parts(monkeypatch)
     array = np.zeros(N)
     x = tx.asarray(array, copy=False)
@@ -244,8 +244,8 @@ def test_done_just_before_it_begins(begins: bool, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("number", range(1, 400, 9))
-def test_begun_in_the_midst(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever was about to compute it goes on with what a finalizer has begun, and was broken off in, unheard."""
+def test_computation_continues_a_write_begun_by_a_finalizer(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The computation inside the finalizer is interrupted, unheard."""
     t, parts = made(), Parts(monkeypatch)
     plus(made())
     t["x"] += 1.0

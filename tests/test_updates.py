@@ -100,7 +100,7 @@ TWO: list[Statement] = [of_the_next, of_its_mirror, of_a_row_within, of_what_is_
 
 @pytest.mark.parametrize("statement", ONE_KERNEL + TWO, ids=lambda s: s.__name__)
 @pytest.mark.parametrize("dtype", [np.float64, np.complex64, np.int16])
-def test_which_are_one_kernel(statement: Statement, dtype: Any, written: list[object]) -> None:
+def test_slice_updates_are_one_kernel_where_possible(statement: Statement, dtype: Any, written: list[object]) -> None:
     array = (np.arange(64.0).reshape(8, 8) % 7).astype(dtype)
     for held in (False, True, False):
         own, x = array.copy(), tx.asarray(array.copy())
@@ -114,8 +114,8 @@ def test_which_are_one_kernel(statement: Statement, dtype: Any, written: list[ob
     assert set(written) == {UPDATE if statement in ONE_KERNEL else STORE}
 
 
-def test_any_parts() -> None:
-    """Parts of one tensor, written with what is made of others: those that lie as they do, apart from them, or neither."""
+def test_random_slice_updates_equal_numpy() -> None:
+    """Operands have the layout of the target, or are disjoint from it, or neither."""
     rng = np.random.default_rng(0)
 
     def key(size: int) -> slice:
@@ -152,7 +152,7 @@ N = LARGE // 8 + 5000
 
 
 @pytest.mark.parametrize("spent", [True, False])
-def test_what_is_made_of_the_rest_costs_no_copy(copied: list[object], spent: bool) -> None:
+def test_update_from_other_slices_makes_no_copy(copied: list[object], spent: bool) -> None:
     own = np.arange(float(N))
     x = tx.asarray(own.copy()).realize()
     for _ in range(2):
@@ -166,7 +166,7 @@ def test_what_is_made_of_the_rest_costs_no_copy(copied: list[object], spent: boo
     assert np.array_equal(x.to_numpy(), own) and not copied
 
 
-def test_who_waits_for_it_has_it_read_before(copied: list[object]) -> None:
+def test_small_pending_readers_are_computed_before_an_update(copied: list[object]) -> None:
     x = tx.asarray(np.arange(float(N))).realize()
     small = x[3:9] * 2.0
     further = tx.exp(small * 0.0) + small
@@ -179,7 +179,7 @@ def test_who_waits_for_it_has_it_read_before(copied: list[object]) -> None:
     assert len(copied) == 1 and large.node.buffer is None and large[0].tolist() == [0.0, 0.0]
 
 
-def test_what_is_much_to_compute_stays_as_it_waits(copied: list[object]) -> None:
+def test_expensive_pending_readers_stay_pending(copied: list[object]) -> None:
     x = tx.asarray(np.arange(float(N))).realize()
     waves = [tx.sin(x * float(k)) for k in range(10)]
     square = x[: 300 * 300].reshape(300, 300)
@@ -189,7 +189,7 @@ def test_what_is_much_to_compute_stays_as_it_waits(copied: list[object]) -> None
     assert waves[2][0].item() == 0.0
 
 
-def test_nothing_is_searched_that_waits_for_other_memory(monkeypatch: pytest.MonkeyPatch, copied: list[object]) -> None:
+def test_update_does_not_search_readers_of_other_memory(monkeypatch: pytest.MonkeyPatch, copied: list[object]) -> None:
     other = tx.asarray(np.arange(float(N))).realize()
     chain = other
     for _ in range(50):
@@ -202,7 +202,7 @@ def test_nothing_is_searched_that_waits_for_other_memory(monkeypatch: pytest.Mon
     assert chain.node.buffer is None
 
 
-def test_what_has_no_value_is_not_asked_for() -> None:
+def test_update_with_a_tracer_asks_for_no_value() -> None:
     def written(v: Any) -> Any:
         x = tx.zeros(N).realize()
         kept = x * 2.0
@@ -212,8 +212,7 @@ def test_what_has_no_value_is_not_asked_for() -> None:
     assert tx.vmap(written)(tx.asarray(np.ones((3, 2)))).tolist() == [2.0, 2.0, 2.0]
 
 
-def test_it_is_not_done_twice() -> None:
-    """Several of them in a row, on what waits, computed at once."""
+def test_updates_in_a_row_are_applied_once() -> None:
     x = tx.asarray(np.arange(12.0))
     y = x * 1.0
     y[2:] += 1.0
@@ -227,7 +226,7 @@ def test_it_is_not_done_twice() -> None:
     assert total.item() == own.sum() and y.tolist() == own.tolist()
 
 
-def test_derivatives_go_through_it() -> None:
+def test_gradients_pass_through_slice_updates() -> None:
     def total(x: Any) -> Any:
         y = x * 1.0
         y[1:] *= y[:1]
