@@ -121,7 +121,7 @@ def is_inside(module: str, prefix: str) -> bool:
     return module == prefix or module.startswith(prefix + ".")
 
 
-def height_of(module: str) -> int:
+def level_of(module: str) -> int:
     """The index in ROOMS of the room of `module`; the package itself counts as a name, not as a prefix."""
     fits = [
         (len(prefix), height)
@@ -151,15 +151,15 @@ def is_type_checking(node: ast.AST) -> TypeGuard[ast.If]:
     return isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
 
 
-def executed(node: ast.AST) -> Iterator[ast.AST]:
+def runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """All nodes below `node`, but for the bodies that only a type checker sees."""
     for child in node.orelse if is_type_checking(node) else ast.iter_child_nodes(node):
         yield child
-        yield from executed(child)
+        yield from runtime_nodes(child)
 
 
 def imports_of(
-    source: str, module: str, is_package: bool, known: set[str], walk: Callable[[ast.AST], Iterator[ast.AST]] = executed
+    source: str, module: str, is_package: bool, known: set[str], walk: Callable[[ast.AST], Iterator[ast.AST]] = runtime_nodes
 ) -> list[Import]:
     """Every module that `source`, the text of `module`, imports; `known` are the modules of the package."""
     found = []
@@ -191,7 +191,7 @@ def absolute(name: str | None, level: int, module: str, is_package: bool) -> str
     return ".".join([*parts, name] if name else parts)
 
 
-def complaint(importer: str, imported: str) -> str | None:
+def violation(importer: str, imported: str) -> str | None:
     """Why `importer` may not import `imported`; None if it may."""
     top = imported.partition(".")[0]
     if top != "tenxor":
@@ -199,7 +199,7 @@ def complaint(importer: str, imported: str) -> str | None:
         if top in sys.stdlib_module_names or any(is_inside(importer, home) for home in homes):
             return None
         return f"only {', '.join(homes)} may" if homes else "it is no dependency of the package"
-    here, there = height_of(importer), height_of(imported)
+    here, there = level_of(importer), level_of(imported)
     only = ROOMS[here].only
     if there > here:
         return f"that stands above it ({ROOMS[there].why})"
@@ -208,11 +208,11 @@ def complaint(importer: str, imported: str) -> str | None:
     return None
 
 
-def complaints_about(module: str, source: str, is_package: bool, known: set[str]) -> list[str]:
+def violations_in(module: str, source: str, is_package: bool, known: set[str]) -> list[str]:
     return [
         f"line {line}: {module} imports {imported}: {reason}"
         for line, imported in imports_of(source, module, is_package, known)
-        if (reason := complaint(module, imported)) is not None
+        if (reason := violation(module, imported)) is not None
     ]
 
 
@@ -220,16 +220,16 @@ def complaints_about(module: str, source: str, is_package: bool, known: set[str]
 def test_modules_import_only_from_lower_layers(module: str) -> None:
     path = MODULES[module]
     source = path.read_text(encoding="utf-8")
-    assert complaints_about(module, source, path.name == "__init__.py", set(MODULES)) == []
+    assert violations_in(module, source, path.name == "__init__.py", set(MODULES)) == []
 
 
 # Within a room there are no circles either: what two modules need of each other stands in a third, below both.
 
 
-def circles(imports: Mapping[str, Iterable[str]]) -> list[set[str]]:
+def find_cycles(imports: Mapping[str, Iterable[str]]) -> list[set[str]]:
     """Modules that import each other, directly or by way of others: those that reach themselves, by all that they share."""
 
-    def reached(start: str) -> set[str]:
+    def reachable_from(start: str) -> set[str]:
         found: set[str] = set()
         stack = [start]
         while stack:
@@ -238,7 +238,7 @@ def circles(imports: Mapping[str, Iterable[str]]) -> list[set[str]]:
             stack += new
         return found
 
-    reach = {module: reached(module) for module in imports}
+    reach = {module: reachable_from(module) for module in imports}
     found: list[set[str]] = []
     for module in imports:
         if module in reach[module] and not any(module in circle for circle in found):
@@ -258,19 +258,19 @@ def all_imports(sources: Mapping[str, tuple[str, bool]]) -> dict[str, set[str]]:
 def test_no_modules_import_each_other() -> None:
     """Within a room there are no circles either: what two modules need of each other stands in a third, below both."""
     sources = {m: (path.read_text(encoding="utf-8"), path.name == "__init__.py") for m, path in MODULES.items()}
-    assert [sorted(circle) for circle in circles(all_imports(sources))] == []
+    assert [sorted(circle) for circle in find_cycles(all_imports(sources))] == []
 
 
 # Loaded by `import tenxor` itself: no other thread imports a module of theirs before they are complete.
 EAGER = ("tenxor", "tenxor.backend", "tenxor.layout", "tenxor.ops", "tenxor.tensor")
 
 
-def at_the_top(node: ast.AST) -> Iterator[ast.AST]:
+def load_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """All nodes that are executed when a module is loaded."""
     for child in node.orelse if is_type_checking(node) else ast.iter_child_nodes(node):
         if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Call)):  # of calls, `Late` loads later
             yield child
-            yield from at_the_top(child)
+            yield from load_time_nodes(child)
 
 
 def test_modules_of_lazy_packages_are_imported_through_the_package() -> None:
@@ -280,7 +280,7 @@ def test_modules_of_lazy_packages_are_imported_through_the_package() -> None:
     sources = {m: (path.read_text(encoding="utf-8"), path.name == "__init__.py") for m, path in MODULES.items()}
     known = set(sources)
     loads = {
-        m: {i.module for i in imports_of(source, m, is_package, known, at_the_top) if i.module.startswith(f"{m}.")}
+        m: {i.module for i in imports_of(source, m, is_package, known, load_time_nodes) if i.module.startswith(f"{m}.")}
         for m, (source, is_package) in sources.items()
         if is_package and m not in EAGER
     }
@@ -338,7 +338,7 @@ def test_only_low_layers_read_addresses() -> None:
 
 
 def test_every_layer_has_a_module() -> None:
-    lived_in = {height_of(module) for module in MODULES}
+    lived_in = {level_of(module) for module in MODULES}
     empty = [room.modules for height, room in enumerate(ROOMS) if height not in lived_in]
     assert not empty, f"no module stands in {empty}: the table describes another house"
 
@@ -383,7 +383,7 @@ HOUSE = {"tenxor.layout", "tenxor.layout.core", "tenxor.memory", "tenxor.ops", "
 )
 def test_forbidden_import_is_reported(module: str, source: str) -> None:
     is_package = module == "tenxor.layout" and ".." not in source
-    assert len(complaints_about(module, source, is_package, HOUSE)) == 1
+    assert len(violations_in(module, source, is_package, HOUSE)) == 1
 
 
 @pytest.mark.parametrize(
@@ -398,7 +398,7 @@ def test_forbidden_import_is_reported(module: str, source: str) -> None:
     ],
 )
 def test_allowed_import_passes(module: str, source: str) -> None:
-    assert complaints_about(module, source, False, HOUSE) == []
+    assert violations_in(module, source, False, HOUSE) == []
 
 
 def test_import_cycle_is_found_wherever_its_imports_stand() -> None:
@@ -410,10 +410,10 @@ def test_import_cycle_is_found_wherever_its_imports_stand() -> None:
         "tenxor.compiler": "from . import emit",
     }
     imports = all_imports({module: (source, False) for module, source in sources.items()})
-    assert circles(imports) == [{"tenxor.emit", "tenxor.loops", "tenxor.reductions"}]
-    assert circles({**imports, "tenxor.reductions": {"tenxor.values"}}) == []
+    assert find_cycles(imports) == [{"tenxor.emit", "tenxor.loops", "tenxor.reductions"}]
+    assert find_cycles({**imports, "tenxor.reductions": {"tenxor.values"}}) == []
 
 
 def test_module_without_a_layer_raises() -> None:
     with pytest.raises(LookupError, match="stands in no room"):
-        height_of("tenxor.attic")
+        level_of("tenxor.attic")

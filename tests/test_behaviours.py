@@ -453,7 +453,7 @@ def test_a_large_tensor_is_shortened_at_the_cost_of_its_edges() -> None:
     assert tx.memory().in_use - before < 100_000
 
 
-def lit(svg: str) -> list[str]:
+def highlighted_indices(svg: str) -> list[str]:
     """The indices of the boxes that are lit in a figure."""
     return re.findall(r'class="element lit"[^>]*data-index="([\d,]*)"', svg)
 
@@ -462,7 +462,7 @@ def test_figures_of_a_vector_a_matrix_and_a_cube() -> None:
     for shape, index in (((4,), (2,)), ((2, 3), (1, 0)), ((2, 3, 3), (0, 1, 2))):
         svg = tx.show.tensor(tx.zeros(shape), index=index).svg
         assert f"Tensor Index: {index}" in svg
-        assert set(lit(svg)) == {",".join(map(str, index))}
+        assert set(highlighted_indices(svg)) == {",".join(map(str, index))}
 
 
 def test_a_figure_maps_each_storage_cell_to_its_element() -> None:

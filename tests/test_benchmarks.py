@@ -154,12 +154,12 @@ def test_kernel_and_python_time_are_separated() -> None:
     assert 0.0 < python < 1.0
 
 
-def taking(**seconds: float) -> dict[str, Any]:
+def timings(**seconds: float) -> dict[str, Any]:
     return {"seconds": {name: {"median": s, "low": s, "high": s, "rounds": 5} for name, s in seconds.items()}}
 
 
 def row(family: str, **seconds: float) -> dict[str, Any]:
-    return taking(**seconds) | {
+    return timings(**seconds) | {
         "family": family,
         "absent": {"numpy": "has no erf"} if "numpy" not in seconds else {},
         "kernel": 0.001,
@@ -193,10 +193,10 @@ def results() -> dict[str, Any]:
     counts["1"]["training"] = {
         name: {"family": family, "learnt": learnt, "memory": {"tenxor": 2**20, "torch": torch_bytes}} | seconds
         for name, family, learnt, torch_bytes, seconds in (
-            ("one", "training steps", None, 2**21, taking(tenxor=1e-3, torch=2e-3, jax=1e-3)),
-            ("two", "training steps", None, 2**19, taking(tenxor=1e-3, torch=1e-3)),
-            ("three", "training steps", None, 2**21, taking(tenxor=1e-3, torch=4e-3)),
-            ("split: an epoch", "toys", (0.25, 0.98), 2**21, taking(tenxor=2.5e-3, torch=4e-3)),
+            ("one", "training steps", None, 2**21, timings(tenxor=1e-3, torch=2e-3, jax=1e-3)),
+            ("two", "training steps", None, 2**19, timings(tenxor=1e-3, torch=1e-3)),
+            ("three", "training steps", None, 2**21, timings(tenxor=1e-3, torch=4e-3)),
+            ("split: an epoch", "toys", (0.25, 0.98), 2**21, timings(tenxor=2.5e-3, torch=4e-3)),
         )
     }
     machine = {"processor": "a machine", "cpus": 2, "python": "3", "load": [0.0, 0.0, 0.0]}

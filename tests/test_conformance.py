@@ -117,13 +117,13 @@ def functions() -> Iterator[Any]:
                 yield pytest.param(where, name, signature, id=f"{where}.{name}".lstrip("."))
 
 
-def home(where: str) -> Any:
+def owner_of(where: str) -> Any:
     return tx.__array_namespace_info__() if where.endswith("()") else getattr(tx, where) if where else tx
 
 
 @pytest.mark.parametrize(("where", "name", "signature"), list(functions()))
 def test_functions_have_signatures_of_the_standard(where: str, name: str, signature: str) -> None:
-    function: Callable[..., Any] = getattr(home(where), name)
+    function: Callable[..., Any] = getattr(owner_of(where), name)
     asked = list(inspect.signature(eval(f"lambda {signature}: None")).parameters.values())
     ours = list(inspect.signature(function).parameters.values())
     by_name = {p.name: p for p in ours if p.kind in (P.POSITIONAL_OR_KEYWORD, P.KEYWORD_ONLY)}
@@ -151,7 +151,7 @@ def test_arguments_are_positional_where_numpy_has_them_so(case: str) -> None:
     name, _, first = case.partition(":")
     where, _, name = name.rpartition(".")
     theirs = list(inspect.signature(getattr(getattr(np, where) if where else np, name)).parameters.values())
-    ours = list(inspect.signature(getattr(home(where), name)).parameters.values())
+    ours = list(inspect.signature(getattr(owner_of(where), name)).parameters.values())
     assert ours[int(first)].name == theirs[int(first)].name
     assert ours[int(first)].kind is P.POSITIONAL_OR_KEYWORD
 

@@ -21,7 +21,7 @@ class Level(enum.IntEnum):
     HIGH = 3
 
 
-def same(found: tx.Tensor, wanted: Any) -> None:
+def assert_same(found: tx.Tensor, wanted: Any) -> None:
     wanted = np.asarray(wanted)
     assert found.dtype is tx.dtype(wanted.dtype)
     assert found.shape == wanted.shape
@@ -64,7 +64,7 @@ def same(found: tx.Tensor, wanted: Any) -> None:
 def test_asarray_chooses_the_dtype_of_the_data(data: Any, dtype: str) -> None:
     t = tx.asarray(data)
     assert t.dtype is tx.dtype(dtype)
-    same(t, np.array(data, dtype))
+    assert_same(t, np.array(data, dtype))
     assert tx.array is tx.tensor is tx.asarray
 
 
@@ -93,7 +93,7 @@ def test_subclasses_of_int_and_float_are_numbers() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_asarray_converts_to_the_requested_dtype(dtype: str) -> None:
     for data in ([0, 1, 2], [0.0, 1.0, 2.75], [True, False], 3, np.array([0, 1, 100]), np.array([0.5, 2.5])):
-        same(tx.asarray(data, dtype=dtype), np.array(data).astype(dtype))
+        assert_same(tx.asarray(data, dtype=dtype), np.array(data).astype(dtype))
 
 
 def test_floats_into_integers_truncate_and_saturate_without_a_warning() -> None:
@@ -180,7 +180,7 @@ def test_ragged_list_error_names_the_position(data: Any, says: str) -> None:
 def test_asarray_accepts_any_numpy_layout_and_byte_order(make: Callable[[Any], Any]) -> None:
     a = make(np.arange(12.0).reshape(3, 4))
     t = tx.asarray(a)
-    same(t, a.astype(float))
+    assert_same(t, a.astype(float))
     assert t.is_contiguous()
 
 
@@ -235,7 +235,7 @@ def test_zeros_ones_and_like_functions_have_any_dtype(dtype: Any) -> None:
 
 def test_full_takes_the_dtype_of_its_value() -> None:
     for value, dtype in ((7, "int64"), (2.5, "float64"), (True, "bool"), (np.float32(1.5), "float32")):
-        same(tx.full((2,), value), np.full(2, value, dtype))
+        assert_same(tx.full((2,), value), np.full(2, value, dtype))
     assert tx.full((2,), tx.asarray(3, dtype=tx.int8)).dtype is tx.int8
     assert tx.full((2,), np.array(3, np.uint8)).dtype is tx.uint8
     assert tx.full((2,), 2, dtype=bool).tolist() == [True, True]
@@ -276,10 +276,10 @@ def test_like_functions_accept_views_and_arrays() -> None:
 def test_integers_beyond_64_bits_in_dtypes_that_hold_them(number: int, dtype: str) -> None:
     with np.errstate(over="ignore"):
         wanted = np.asarray(float(number)).astype(dtype)
-    same(tx.asarray(number, dtype=dtype), wanted)
-    same(tx.asarray([[number], [1]], dtype=dtype), np.array([[wanted], [1]], dtype))
-    same(tx.full(2, number, dtype=dtype), np.array([wanted, wanted]))
-    same(tx.full_like(tx.ones(2, dtype=dtype), number), np.array([wanted, wanted]))
+    assert_same(tx.asarray(number, dtype=dtype), wanted)
+    assert_same(tx.asarray([[number], [1]], dtype=dtype), np.array([[wanted], [1]], dtype))
+    assert_same(tx.full(2, number, dtype=dtype), np.array([wanted, wanted]))
+    assert_same(tx.full_like(tx.ones(2, dtype=dtype), number), np.array([wanted, wanted]))
 
 
 def test_integers_beyond_the_dtype_raise() -> None:
@@ -410,8 +410,8 @@ def test_linspace_of_extreme_floats_is_exact(start: float, stop: float, count: i
 
 def test_linspace_of_a_dtype() -> None:
     assert tx.linspace(0, 1, 3, dtype=tx.float32).tolist() == [0, 0.5, 1]
-    same(tx.linspace(-1, 0, 4, dtype=tx.int64), np.linspace(-1, 0, 4, dtype=np.int64))
-    same(tx.linspace(0, 10, 4, dtype=tx.int8), np.linspace(0, 10, 4, dtype=np.int8))
+    assert_same(tx.linspace(-1, 0, 4, dtype=tx.int64), np.linspace(-1, 0, 4, dtype=np.int64))
+    assert_same(tx.linspace(0, 10, 4, dtype=tx.int8), np.linspace(0, 10, 4, dtype=np.int8))
     assert tx.linspace(np.float32(0), tx.asarray(1), np.int64(2)).tolist() == [0, 1]
     for wrong in (-1, 2.5, "a"):
         with pytest.raises(ArgumentError, match="linspace"):
@@ -426,19 +426,19 @@ def test_linspace_of_a_dtype() -> None:
 @pytest.mark.parametrize("k", [-5, -2, -1, 0, 1, 2, 5])
 @pytest.mark.parametrize(("rows", "columns"), [(3, 3), (2, 4), (4, 2), (0, 3), (1, 1)])
 def test_eye_tril_and_triu_match_numpy(rows: int, columns: int, k: int) -> None:
-    same(tx.eye(rows, columns, k=k), np.eye(rows, columns, k))
-    same(tx.eye(rows, columns, k=k, dtype=tx.int8), np.eye(rows, columns, k, np.int8))
+    assert_same(tx.eye(rows, columns, k=k), np.eye(rows, columns, k))
+    assert_same(tx.eye(rows, columns, k=k, dtype=tx.int8), np.eye(rows, columns, k, np.int8))
     a = np.arange(1, 1 + 2 * rows * columns).reshape(2, rows, columns)
-    same(tx.tril(tx.asarray(a), k=k), np.tril(a, k))
-    same(tx.triu(tx.asarray(a), k=k), np.triu(a, k))
+    assert_same(tx.tril(tx.asarray(a), k=k), np.tril(a, k))
+    assert_same(tx.triu(tx.asarray(a), k=k), np.triu(a, k))
     turned = tx.asarray(a).permute(0, 2, 1)
-    same(tx.tril(turned, k=k), np.tril(a.transpose(0, 2, 1), k))
+    assert_same(tx.tril(turned, k=k), np.tril(a.transpose(0, 2, 1), k))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_triangles_keep_the_dtype(dtype: str) -> None:
-    same(tx.tril(tx.ones((2, 2), dtype=dtype)), np.tril(np.ones((2, 2), dtype)))
-    same(tx.triu(tx.ones((2, 2), dtype=dtype)), np.triu(np.ones((2, 2), dtype)))
+    assert_same(tx.tril(tx.ones((2, 2), dtype=dtype)), np.tril(np.ones((2, 2), dtype)))
+    assert_same(tx.triu(tx.ones((2, 2), dtype=dtype)), np.triu(np.ones((2, 2), dtype)))
 
 
 def test_eye_and_triangles_refuse_invalid_arguments() -> None:
@@ -462,11 +462,11 @@ def test_meshgrid_matches_numpy(sizes: tuple[int, ...], indexing: str) -> None:
     found = tx.meshgrid(*tensors, indexing=indexing)
     assert len(found) == len(wanted)
     for ours, theirs, line in zip(found, wanted, tensors, strict=True):
-        same(ours, theirs)
+        assert_same(ours, theirs)
         assert ours.storage is line.storage
     for sparse in (tx.meshgrid(*tensors, indexing=indexing, sparse=True), np.meshgrid(*tensors, indexing=indexing, sparse=True)):
         for ours, theirs in zip(sparse, np.meshgrid(*lines, indexing=indexing, sparse=True) if lines else (), strict=True):
-            same(ours, theirs)
+            assert_same(ours, theirs)
 
 
 def test_meshgrid_of_lists_and_numbers() -> None:

@@ -33,7 +33,7 @@ def exported() -> tuple[tx.Tensor, Any]:
     return x, np.asarray(x)
 
 
-def a_kernel() -> tuple[Compiler, MachineCode]:
+def make_kernel() -> tuple[Compiler, MachineCode]:
     own = Compiler()
     made = own.get(kernel_of(tx.full(7, 0.5).realize() * 2 + 1))
     own.kernels.forget()
@@ -56,7 +56,7 @@ DYING: dict[str, Callable[[], object]] = {
     "a tensor of NumPy's memory": lambda: tx.asarray(np.ones(5)),
     "a leaf with its gradient": with_gradient,
     "what a gradient needs": lambda: (with_gradient() * 3).sum(),
-    "a kernel": a_kernel,
+    "a kernel": make_kernel,
     "what LLVM linked": linked_by_llvm,
 }
 
@@ -78,7 +78,7 @@ def test_deallocation_calls_no_python_function(make: Callable[[], object]) -> No
 
 
 @pytest.fixture
-def dying(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+def llvm_deallocations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """Of all of LLVM's that dies meanwhile, whether that is in the main thread."""
     found, die = list[bool](), ffi.ObjectRef.__del__
 
@@ -91,7 +91,7 @@ def dying(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
         yield found
 
 
-def test_llvm_objects_are_freed_outside_the_main_thread(dying: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_llvm_objects_are_freed_outside_the_main_thread(llvm_deallocations: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENXOR_CACHE_DIR", "")
     own, kernel = Compiler(), kernel_of(tx.full(7, 0.5).realize() * 2 + 1)
     own.get(kernel)
@@ -99,22 +99,22 @@ def test_llvm_objects_are_freed_outside_the_main_thread(dying: list[bool], monke
     monkeypatch.setattr(module, "link", lambda image, symbols: None)
     own.kernels.forget()
     own.get(kernel)
-    assert len(dying) >= 3 and not any(dying)
+    assert len(llvm_deallocations) >= 3 and not any(llvm_deallocations)
 
 
-def test_linked_code_lives_as_long_as_it_is_needed(dying: list[bool]) -> None:
+def test_linked_code_lives_as_long_as_it_is_needed(llvm_deallocations: list[bool]) -> None:
     """The linker may be deallocated first; unused code is freed when more is linked."""
     made = compiler()
     image = made._image(made.llvm_ir(kernel_of(tx.full(7, 0.5).realize() * 2 + 1)))
     gc.collect()
-    dying.clear()
+    llvm_deallocations.clear()
     linked = [Linker(made.machine).link(image, (ENTRY,))]
     gc.collect()
     first = linked[0]
-    assert first is not None and not dying
+    assert first is not None and not llvm_deallocations
     linker: Linker = first._memory
     del first
     linked.clear()
     assert len(linker.loaded) == 1
     linked.append(linker.link(image, (ENTRY,)))
-    assert len(linker.loaded) == 1 and dying == [False]
+    assert len(linker.loaded) == 1 and llvm_deallocations == [False]

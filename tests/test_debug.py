@@ -37,7 +37,7 @@ def run(level: str | None, **environment: str) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, list[str]]:
+def debug_lines() -> dict[str, list[str]]:
     """The lines at each level."""
     return {level: run(level)[1].splitlines() for level in ("1", "2", "3")}
 
@@ -51,9 +51,9 @@ class TestDebug:
     def test_debug_changes_no_result(self, level: str) -> None:
         assert run(level)[0] == run(None)[0]
 
-    def test_debug_1_prints_names_and_times_of_kernels(self, told: dict[str, list[str]]) -> None:
-        matches = [TIMED.match(line) for line in told["1"]]
-        assert all(matches), told["1"]
+    def test_debug_1_prints_names_and_times_of_kernels(self, debug_lines: dict[str, list[str]]) -> None:
+        matches = [TIMED.match(line) for line in debug_lines["1"]]
+        assert all(matches), debug_lines["1"]
         names = [m[1] for m in matches if m]
         assert names[0] == "copy" and len(names) == 7  # arange, then twice: the sums, the store, the total
         assert names[1:4] == names[4:7] and {"multiply_add", "store"} < set(names)
@@ -65,22 +65,22 @@ class TestDebug:
         assert "[compiled]" in first and "[disk]" not in first
         assert "[disk]" in second and "[compiled]" not in second
 
-    def test_debug_2_prints_the_loop_ir(self, told: dict[str, list[str]]) -> None:
-        text = "\n".join(told["2"])
+    def test_debug_2_prints_the_loop_ir(self, debug_lines: dict[str, list[str]]) -> None:
+        text = "\n".join(debug_lines["2"])
         assert "kernel multiply_add(out p0: float32, p1: float32, c0: float32, c1: float32)" in text
         assert "parallel vector for i in 0..s0:" in text
-        assert [bool(TIMED.match(line)) for line in told["2"]].count(True) == 7
+        assert [bool(TIMED.match(line)) for line in debug_lines["2"]].count(True) == 7
         assert not re.search(r"\b(ret|retq)\b", text)
 
-    def test_debug_3_prints_the_assembly(self, told: dict[str, list[str]]) -> None:
-        text = "\n".join(told["3"])
+    def test_debug_3_prints_the_assembly(self, debug_lines: dict[str, list[str]]) -> None:
+        text = "\n".join(debug_lines["3"])
         assert re.search(r"^kernel:", text, re.MULTILINE) and re.search(r"^\s+ret", text, re.MULTILINE)
         assert "kernel multiply_add(" in text
-        assert [bool(TIMED.match(line)) for line in told["3"]].count(True) == 7
+        assert [bool(TIMED.match(line)) for line in debug_lines["3"]].count(True) == 7
 
-    def test_each_kernel_is_shown_before_it_is_timed(self, told: dict[str, list[str]]) -> None:
-        kinds = [line.split("(")[0].split()[1] for line in told["2"] if line.startswith("kernel ")]
-        names = [m[1] for line in told["2"] if (m := TIMED.match(line))]
+    def test_each_kernel_is_shown_before_it_is_timed(self, debug_lines: dict[str, list[str]]) -> None:
+        kinds = [line.split("(")[0].split()[1] for line in debug_lines["2"] if line.startswith("kernel ")]
+        names = [m[1] for line in debug_lines["2"] if (m := TIMED.match(line))]
         assert kinds == names
 
 

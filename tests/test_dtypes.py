@@ -121,7 +121,7 @@ def test_isdtype_of_dtypes_and_tuples() -> None:
 # Promotion
 
 
-def promoted(*names: str) -> str | None:
+def promote(*names: str) -> str | None:
     """What NumPy (with ml_dtypes) promotes to, but for what we refuse: integers beyond int64."""
     if {"uint64"} & set(names) and {"int8", "int16", "int32", "int64"} & set(names):
         return None
@@ -130,7 +130,7 @@ def promoted(*names: str) -> str | None:
 
 @pytest.mark.parametrize(("a", "b"), [*itertools.combinations_with_replacement([n for n in ALL if n != "bfloat16"], 2)])
 def test_two_dtypes_promote_as_in_numpy(a: str, b: str) -> None:
-    wanted = promoted(a, b)
+    wanted = promote(a, b)
     for pair in ((a, b), (b, a)):
         if wanted is None:
             with pytest.raises(DTypeError, match="uint64"):

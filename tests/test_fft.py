@@ -29,7 +29,7 @@ def random(shape: tuple[int, ...], dtype: tx.DType, seed: int = 0) -> tx.Tensor:
     return tx.asarray(found).astype(dtype)
 
 
-def fitted(row: Array, n: int) -> Array:
+def fit_length(row: Array, n: int) -> Array:
     """Cropped, or filled up with zeros."""
     found = np.zeros((*row.shape[:-1], n), row.dtype)
     kept = min(n, row.shape[-1])
@@ -40,7 +40,7 @@ def fitted(row: Array, n: int) -> Array:
 def transform(row: Array, n: int, sign: int, norm: str | None) -> Array:
     """The sum itself, along the last axis, in 64 bits."""
     k = np.arange(n)
-    found = fitted(row, n) @ np.exp(sign * 2j * np.pi * np.outer(k, k) / n)
+    found = fit_length(row, n) @ np.exp(sign * 2j * np.pi * np.outer(k, k) / n)
     divided = {"ortho": n**0.5, "forward": n if sign < 0 else 1}.get(norm or "", 1 if sign < 0 else n)
     return found / divided
 
@@ -78,7 +78,7 @@ def test_real_inverse_transforms_match_the_sum(dtype: tx.DType, norm: str | None
     array = x.to_numpy().astype(complex)
     for n in (None, 1, 2 * size - 2, 2 * size - 1, 2 * size + 3, size):
         count = 2 * (size - 1) if n is None else n
-        half = fitted(array, count // 2 + 1)
+        half = fit_length(array, count // 2 + 1)
         half[:, 0] = half[:, 0].real
         if count % 2 == 0:
             half[:, -1] = half[:, -1].real

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small
 Array = np.ndarray[Any, Any]
 
 
-def told(plan: Plan) -> tuple[object, ...]:
+def describe_plan(plan: Plan) -> tuple[object, ...]:
     """All that a plan says."""
     steps = []
     for s in plan.steps:
@@ -35,7 +35,7 @@ def told(plan: Plan) -> tuple[object, ...]:
 
 
 @pytest.fixture
-def taken_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+def reuse_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """For each pattern whether its plan was taken over. Each plan is compared with that which is made for the pattern."""
     find, make, (by_structure,) = general.plan_for, general.planning.make_plan, kept.knowing
     made: list[Pattern] = []
@@ -45,24 +45,24 @@ def taken_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
         made.append(pattern)
         return make(pattern)
 
-    def compared(pattern: Pattern) -> Plan:
+    def find_and_check(pattern: Pattern) -> Plan:
         before = len(made)
         plan = find(pattern)
-        return compared_with_own(pattern, plan, is_taken_over=len(made) == before)
+        return check_against_own_plan(pattern, plan, is_taken_over=len(made) == before)
 
-    def in_memory(pattern: Pattern) -> Plan | None:
+    def find_in_memory(pattern: Pattern) -> Plan | None:
         plan = by_structure(pattern)
-        return None if plan is None else compared_with_own(pattern, plan, is_taken_over=True)
+        return None if plan is None else check_against_own_plan(pattern, plan, is_taken_over=True)
 
-    def compared_with_own(pattern: Pattern, plan: Plan, *, is_taken_over: bool) -> Plan:
+    def check_against_own_plan(pattern: Pattern, plan: Plan, *, is_taken_over: bool) -> Plan:
         found.append(is_taken_over)
         if is_taken_over:
-            assert told(plan) == told(make(pattern))
+            assert describe_plan(plan) == describe_plan(make(pattern))
         return plan
 
-    monkeypatch.setattr(kept, "knowing", [in_memory])
+    monkeypatch.setattr(kept, "knowing", [find_in_memory])
     monkeypatch.setattr(general.planning, "make_plan", noted)
-    monkeypatch.setattr(general, "plan_for", compared)
+    monkeypatch.setattr(general, "plan_for", find_and_check)
     monkeypatch.setattr(general, "_known", general.Remembered(general.MAX_STRUCTURES))
     yield found
 
@@ -101,7 +101,7 @@ SELDOM = {"a product", "a product and a row", "distances", "both in one", "anoth
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_size_generic_plans_equal_specific_plans(name: str, taken_over: list[bool]) -> None:
+def test_size_generic_plans_equal_specific_plans(name: str, reuse_log: list[bool]) -> None:
     rng = random.Random(name)
     program = PROGRAMS[name]
     for _ in range(25):
@@ -109,10 +109,10 @@ def test_size_generic_plans_equal_specific_plans(name: str, taken_over: list[boo
         a, b = numbers(*shape), numbers(*shape)[::-1] + 2
         ours, theirs = tx.asarray(a), tx.asarray(np.ascontiguousarray(b))
         assert np.allclose(program(tx, ours, theirs).to_numpy(), program(np, a, b), rtol=1e-12, atol=1e-9)
-    assert sum(taken_over) >= len(taken_over) // (5 if name in SELDOM else 2)
+    assert sum(reuse_log) >= len(reuse_log) // (5 if name in SELDOM else 2)
 
 
-def a_program(seed: int) -> Callable[[Any, list[Any]], Any]:
+def random_program(seed: int) -> Callable[[Any, list[Any]], Any]:
     """Some moves and operations, the same for each seed."""
 
     def run(xp: Any, given: list[Any]) -> Any:
@@ -150,8 +150,8 @@ def a_program(seed: int) -> Callable[[Any, list[Any]], Any]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_size_generic_plans_of_random_programs_equal_specific_plans(seed: int, taken_over: list[bool]) -> None:
-    program, rng = a_program(seed), random.Random(seed)
+def test_size_generic_plans_of_random_programs_equal_specific_plans(seed: int, reuse_log: list[bool]) -> None:
+    program, rng = random_program(seed), random.Random(seed)
     for _ in range(8):
         sizes = [rng.randrange(4, 40) for _ in range(2)]
         arrays = [numbers(*sizes), numbers(*sizes[::-1])]
@@ -160,9 +160,9 @@ def test_size_generic_plans_of_random_programs_equal_specific_plans(seed: int, t
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_size_generic_plans_of_several_results_equal_specific_plans(seed: int, taken_over: list[bool]) -> None:
+def test_size_generic_plans_of_several_results_equal_specific_plans(seed: int, reuse_log: list[bool]) -> None:
     """Some results are computed by one kernel, which passes values between them in registers only."""
-    program, rng = a_program(seed), random.Random(seed)
+    program, rng = random_program(seed), random.Random(seed)
     for _ in range(8):
         sizes = [rng.randrange(4, 40) for _ in range(2)]
         arrays = [numbers(*sizes), numbers(*sizes[::-1])]
@@ -175,7 +175,7 @@ def test_size_generic_plans_of_several_results_equal_specific_plans(seed: int, t
 
 
 @pytest.mark.parametrize("columns", [2, 3, 8])
-def test_extra_outputs_of_a_kernel_are_read_in_registers(columns: int, taken_over: list[bool]) -> None:
+def test_extra_outputs_of_a_kernel_are_read_in_registers(columns: int, reuse_log: list[bool]) -> None:
     """Of short rows the largest is written out, and lies as what else is told of the rows does: by a quotient that is 1."""
     for rows in (33_000, 34_000, 35_001, 40_002):
         x = tx.asarray(np.random.default_rng(rows).random((rows, columns)).astype(np.float32))
@@ -188,7 +188,7 @@ def test_extra_outputs_of_a_kernel_are_read_in_registers(columns: int, taken_ove
 
 
 @pytest.mark.parametrize("width", [9, 16, 20])
-def test_one_plan_holds_for_many_image_counts(width: int, taken_over: list[bool]) -> None:
+def test_one_plan_holds_for_many_image_counts(width: int, reuse_log: list[bool]) -> None:
     """The offsets of rows taken side by side are a table of their exact size.
 
     The number of images is not in the table, unless images are so small that they lie side by side themselves.
@@ -197,7 +197,7 @@ def test_one_plan_holds_for_many_image_counts(width: int, taken_over: list[bool]
     images, kernels = rng.normal(size=(60, 3, width, width)).astype(np.float32), rng.normal(size=(8, 3, 3, 3)).astype(np.float32)
     ours, k = tx.asarray(images), tx.asarray(kernels)
     found = {n: tx.relu(tx.conv2d(ours[:n], k)).numpy() for n in (*range(20, 32), 3, 7, 45, 60)}
-    assert sum(taken_over) >= (10 if width > 9 else 1)
+    assert sum(reuse_log) >= (10 if width > 9 else 1)
     for n, its in found.items():
         assert np.array_equal(its, found[60][:n])
     windows = np.lib.stride_tricks.sliding_window_view(images, (3, 3), axis=(2, 3))
@@ -205,7 +205,7 @@ def test_one_plan_holds_for_many_image_counts(width: int, taken_over: list[bool]
     assert np.allclose(found[60], np.maximum(expected, 0), atol=1e-4)
 
 
-def test_gradients_of_image_batches_with_size_generic_plans(taken_over: list[bool]) -> None:
+def test_gradients_of_image_batches_with_size_generic_plans(reuse_log: list[bool]) -> None:
     rng = np.random.default_rng(2)
     images, kernels = rng.normal(size=(30, 2, 10, 10)), rng.normal(size=(4, 2, 3, 3))
     loss = lambda x, k: (tx.relu(tx.conv2d(x, k)) ** 2).mean()  # noqa: E731
@@ -214,17 +214,17 @@ def test_gradients_of_image_batches_with_size_generic_plans(taken_over: list[boo
         each = [tx.grad(loss, argnums=(0, 1))(tx.asarray(images[i : i + 1]), tx.asarray(kernels)) for i in range(n)]
         assert np.allclose(by_x.numpy(), np.concatenate([x.numpy() for x, _ in each]) / n)
         assert np.allclose(by_k.numpy(), np.mean([k.numpy() for _, k in each], axis=0))
-    assert any(taken_over)
+    assert any(reuse_log)
 
 
-def test_large_results_are_planned_as_large_ones(taken_over: list[bool]) -> None:
+def test_large_results_are_planned_as_large_ones(reuse_log: list[bool]) -> None:
     for n in (100, 200, 1 << 21, (1 << 21) + 64, 300):
         x = tx.ones(n).realize()
         assert ((x + 1) * x).realize()[n - 1].item() == 2
-    assert sum(taken_over) >= 3
+    assert sum(reuse_log) >= 3
 
 
-def test_size_generic_plans_of_writes_and_donated_memory(taken_over: list[bool]) -> None:
+def test_size_generic_plans_of_writes_and_donated_memory(reuse_log: list[bool]) -> None:
     for n in (10, 20, 30, 40, 700, 50_000, 60_000):
         array = numbers(n, 3)
         x = tx.asarray(array.copy())
@@ -232,16 +232,16 @@ def test_size_generic_plans_of_writes_and_donated_memory(taken_over: list[bool])
         array[1:] = array[:-1] * 2
         x += 1
         assert np.array_equal(x.to_numpy(), array + 1)
-    assert sum(taken_over) >= 6
+    assert sum(reuse_log) >= 6
 
 
-def test_sizes_0_and_1_are_planned_separately(taken_over: list[bool]) -> None:
+def test_sizes_0_and_1_are_planned_separately(reuse_log: list[bool]) -> None:
     for n in (5, 6, 1, 0, 7, 2):
         for m in (4, 1, 0, 9, 3):
             array = numbers(n, m)
             x = tx.asarray(array)
             assert np.array_equal((x * 2 - x[:, :1].sum(axis=0)).to_numpy(), array * 2 - array[:, :1].sum(axis=0))
-    assert any(taken_over)
+    assert any(reuse_log)
 
 
 def test_errors_are_the_same_for_other_sizes() -> None:

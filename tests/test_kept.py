@@ -103,10 +103,10 @@ print(model[0].weight.numpy().tobytes().hex(), *tx.compile_counts(), "tenxor.pla
 
 def run(folder: Path, *more: str, **environment: str) -> tuple[str, int, int, bool]:
     env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": "0", **environment}
-    return told_by(python("-c", PROGRAM, *more, env=env).stdout)
+    return parse_output(python("-c", PROGRAM, *more, env=env).stdout)
 
 
-def told_by(output: str) -> tuple[str, int, int, bool]:
+def parse_output(output: str) -> tuple[str, int, int, bool]:
     """What a process gave, how many kernels it compiled and found, and whether it planned anything."""
     bits, compiled, loaded, planned = output.split()
     return bits, int(compiled), int(loaded), planned == "True"
@@ -162,7 +162,7 @@ class TestSecondProcess:
     def test_second_process_plans_nothing_of_a_training_run(self, folder: Path, short_way: str) -> None:
         """Though most of it is derivatives, of which there is no table."""
         env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": short_way}
-        first, second = (told_by(python("-c", LESSON, env=env).stdout) for _ in range(2))
+        first, second = (parse_output(python("-c", LESSON, env=env).stdout) for _ in range(2))
         assert first[3] and first[1] > 0
         assert (second[0], second[1], second[3]) == (first[0], 0, False)
 
@@ -275,7 +275,7 @@ class TestKeys:
 
 
 @pytest.fixture
-def fresh(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def empty_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty folder, of which this process makes use as one that begins."""
     monkeypatch.setenv("TENXOR_CACHE_DIR", str(folder))
     monkeypatch.setattr(kept, "_asked", 0)
@@ -284,17 +284,17 @@ def fresh(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     found._texts.cache_clear()
 
 
-@pytest.mark.usefixtures("fresh")
+@pytest.mark.usefixtures("empty_cache")
 class TestWrittenPlans:
     @staticmethod
-    def both(x: tx.Tensor) -> tuple[Plan, Plan | None]:
+    def write_and_read(x: tx.Tensor) -> tuple[Plan, Plan | None]:
         pattern = pattern_of(x)
         plan = make_plan(pattern)
         kept.write(pattern, plan)
         return plan, kept.read(pattern)
 
     @staticmethod
-    def are_alike(plan: Plan, again: Plan) -> None:
+    def assert_equal_plans(plan: Plan, again: Plan) -> None:
         """Whether one is the other, but that kernels are known by their facts in either."""
         assert again.target is plan.target
         assert set(Plan.__slots__) == {"inlined", "costly", "dear", "watched", "reads", "more", "steps", "target", "short"}
@@ -313,7 +313,7 @@ class TestWrittenPlans:
                     assert getattr(other.filling, name) == getattr(one.filling, name)
                 for body, its_own in zip(one.filling.bodies, other.filling.bodies, strict=True):
                     assert body[1:] == its_own[1:]
-                    TestWrittenPlans.are_alike(body.plan, its_own.plan)
+                    TestWrittenPlans.assert_equal_plans(body.plan, its_own.plan)
                 continue
             its, others = one.filling.arguments, other.filling.arguments  # type: ignore[union-attr]
             assert [list(x) if type(x) is tuple else x for x in others] == [list(x) if type(x) is tuple else x for x in its]
@@ -331,32 +331,32 @@ class TestWrittenPlans:
         updated[:] = updated * updated
         several = (a * 2 + 1, a @ a.T, tx.softmax(a), tx.arange(5), (a.T @ a).sum(axis=0))
         for x in (*several, a.cumsum(0), a[where], a.take(where, 1) + 1, (a + 1).view(tx.int64) * 2, in_part, added, updated):
-            plan, again = self.both(x)
+            plan, again = self.write_and_read(x)
             assert again is not None
-            self.are_alike(plan, again)
+            self.assert_equal_plans(plan, again)
 
     def test_written_blockwise_plan_is_read_back_unchanged(self) -> None:
         q, k, v = (tx.asarray(np.linspace(-1, 1, 2 * 600 * 16).reshape(2, 600, 16)) * n for n in (1.0, 2.0, 3.0))
         x = tx.softmax(q @ k.mT, axis=-1) @ v
-        plan, again = self.both(x)
+        plan, again = self.write_and_read(x)
         assert again is not None and any([isinstance(step.filling, Blockwise) for step in plan.steps])
-        self.are_alike(plan, again)
+        self.assert_equal_plans(plan, again)
 
     def test_written_plan_of_a_two_dimensional_gather_is_read_back(self) -> None:
-        plan, again = self.both(tx.asarray(A).oindex[[59, *range(59)], [68, 69, *range(68)]] * 2)
+        plan, again = self.write_and_read(tx.asarray(A).oindex[[59, *range(59)], [68, 69, *range(68)]] * 2)
         assert again is not None
-        self.are_alike(plan, again)
+        self.assert_equal_plans(plan, again)
 
     def test_written_plan_has_small_tables_of_kernels(self) -> None:
         images, weights = tx.asarray(np.linspace(-1, 1, 2 * 3 * 144).reshape(2, 3, 12, 12)), tx.ones((8, 3, 3, 3))
-        plan, again = self.both(tx.conv2d(images, weights))
+        plan, again = self.write_and_read(tx.conv2d(images, weights))
         tables = [table for step in plan.steps for table in step.filling.tables if step.filling is not None]  # type: ignore[union-attr]
         assert again is not None and tables
-        self.are_alike(plan, again)
+        self.assert_equal_plans(plan, again)
 
     def test_written_plan_is_bound_to_version_target_and_planner(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x = tx.asarray(A) * 2
-        assert self.both(x)[1] is not None
+        assert self.write_and_read(x)[1] is not None
         for module, name, other in ((compiler, "__version__", "0"), (compiler, "planner", lambda: "others")):
             with monkeypatch.context() as patch:
                 patch.setattr(module, name, other)
@@ -369,12 +369,12 @@ class TestWrittenPlans:
 
     def test_number_of_written_plans_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x = tx.asarray(A) * 2
-        assert self.both(x)[1] is not None
+        assert self.write_and_read(x)[1] is not None
         monkeypatch.setattr(kept, "_asked", kept.MOST)
-        assert self.both(x)[1] is None
+        assert self.write_and_read(x)[1] is None
 
     def test_plans_with_irregular_gathers_are_not_written(self) -> None:
-        assert self.both(tx.asarray(A).oindex[MIXED] + 1)[1] is None
+        assert self.write_and_read(tx.asarray(A).oindex[MIXED] + 1)[1] is None
 
     @pytest.mark.usefixtures("plain")
     def test_written_size_generic_plan_is_read_back(self) -> None:
@@ -398,12 +398,12 @@ class TestWrittenPlans:
                 given = general.equalities_of(sizes)[1]
                 assert again.found(*given) == made.found(*given)
                 if (suits := again.found(*given)) is not None:
-                    self.are_alike(again.plan(suits), make_plan(other))
+                    self.assert_equal_plans(again.plan(suits), make_plan(other))
             assert again.found(*numbers) is not None
 
     def test_plans_read_from_disk_add_no_kernel_to_the_listing(self) -> None:
         x = tx.asarray(A) * 2
-        _, again = self.both(x)
+        _, again = self.write_and_read(x)
         assert again is not None and all(hasattr(kernel, "body") for kernel in backend().kernels)
 
 

@@ -121,7 +121,7 @@ def test_errors_inside_the_function_are_unchanged() -> None:
         spelled(twice)(dim=1)
 
 
-def faces() -> list[tuple[str, inspect.Signature]]:
+def public_signatures() -> list[tuple[str, inspect.Signature]]:
     """The signatures of functions, and of a tensor's methods."""
     places = {"tx": tx, "tx.linalg": tx.linalg, "tx.fft": tx.fft}
     found = [(f"{place}.{name}", getattr(module, name)) for place, module in places.items() for name in module.__all__]
@@ -129,14 +129,14 @@ def faces() -> list[tuple[str, inspect.Signature]]:
     return [(name, inspect.signature(f)) for name, f in found if callable(f) and not isinstance(f, type)]
 
 
-@pytest.mark.parametrize(("name", "signature"), [(name, s) for name, s in faces() if {*OURS} & s.parameters.keys()])
+@pytest.mark.parametrize(("name", "signature"), [(name, s) for name, s in public_signatures() if {*OURS} & s.parameters.keys()])
 def test_functions_with_an_aliased_argument_accept_the_alias(name: str, signature: inspect.Signature) -> None:
     by_name = {p.name for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY)}
     for ours in OURS.keys() & by_name:
         assert bool(OURS[ours] & by_name) == (name not in ALONE), (name, ours)
 
 
-@pytest.mark.parametrize(("name", "signature"), [(name, s) for name, s in faces() if {*KEYWORDS} & s.parameters.keys()])
+@pytest.mark.parametrize(("name", "signature"), [(name, s) for name, s in public_signatures() if {*KEYWORDS} & s.parameters.keys()])
 def test_every_alias_belongs_to_an_argument(name: str, signature: inspect.Signature) -> None:
     for other in KEYWORDS.keys() & signature.parameters.keys():
         parameter = signature.parameters[other]

@@ -40,7 +40,7 @@ def operands(shape: tuple[int, ...], dtype: tx.DType, apart: bool) -> tuple[tx.T
     return (a.copy().realize() if apart else a, b, tx.empty(shape, dtype=tx.bool).realize())
 
 
-def shipped(x: tx.Tensor) -> tuple[str, bytes] | None:
+def compact_plan(x: tx.Tensor) -> tuple[str, bytes] | None:
     pattern = pattern_of(x)
     found = ready.written(pattern, make_plan(pattern))
     return None if found is None else found[:2]
@@ -59,7 +59,7 @@ def patterns(dtype: tx.DType, there: dict[str, bytes]) -> Iterator[tuple[Make, P
     draw = random.Random(str(dtype))
     for make in MAKE:
         try:
-            known = shipped(make(*operands(draw.choice(SHAPES), dtype, apart=True)))
+            known = compact_plan(make(*operands(draw.choice(SHAPES), dtype, apart=True)))
         except tx.errors.DTypeError:
             continue
         if known is None:
@@ -145,7 +145,7 @@ def test_other_operations_have_no_compact_plan() -> None:
 
 
 def test_content_of_a_compact_plan_is_small() -> None:
-    known = shipped(operands((12,), tx.float64, apart=True)[0] * 2)
+    known = compact_plan(operands((12,), tx.float64, apart=True)[0] * 2)
     assert known is not None
     facts, each = marshal.loads(known[1])
     assert each == 2 and facts[1] == "multiply" and len(known[1]) < 500

@@ -36,12 +36,12 @@ MORE = {
 EVERY = {name: program for name, program in (PROGRAMS | MORE).items() if name != "running sums"}  # which are planned for themselves
 
 
-def a_target(draw: random.Random) -> Target:
+def random_target(draw: random.Random) -> Target:
     first = current().caches.tuned().first
     return current().with_caches(Caches(first, draw.choice(SECOND), draw.choice(LAST))).shared_by(draw.choice(THREADS))
 
 
-def a_pattern(name: str, draw: random.Random) -> Pattern:
+def random_pattern(name: str, draw: random.Random) -> Pattern:
     shape = draw.choice(SIZES), draw.choice(SIZES)
     a, b = tx.empty(shape).realize(), tx.empty(shape).realize()
     pattern = structured([EVERY[name](tx, a, b).storage.node]).apart()
@@ -63,7 +63,7 @@ def test_shipped_plans_equal_planned_ones_for_other_sizes_and_machines(name: str
     draw, made, hits = random.Random(name), dict[object, list[Shipped]](), 0
     monkeypatch.setattr(general, "_known", general.Remembered(general.MAX_STRUCTURES))
     for _ in range(60):
-        pattern, target = a_pattern(name, draw), a_target(draw)
+        pattern, target = random_pattern(name, draw), random_target(draw)
         structure, numbers = taken_apart(pattern)
         plans, given = made.setdefault(structure, []), (*numbers, *target.settings)
         outline, wanted = general.without_numbers(outlined(pattern, stand_ins(pattern), target))
@@ -81,12 +81,12 @@ def test_shipped_plans_equal_planned_ones_for_other_sizes_and_machines(name: str
 
 
 @pytest.fixture(autouse=True)
-def looking(monkeypatch: pytest.MonkeyPatch) -> None:
+def search_shipped_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans that are shipped are looked for, as tests do not else."""
     monkeypatch.setattr(kept, "_stopped", False)
 
 
-def shipped_for(pattern: Pattern, there: dict[str, bytes]) -> None:
+def ship_plan(pattern: Pattern, there: dict[str, bytes]) -> None:
     structure, numbers = taken_apart(pattern)
     made, text = tracing.to_ship(pattern, numbers, backend().target.settings), kept.text_of_structure(structure, shipped.KIND)
     assert made is not None and text is not None
@@ -99,7 +99,7 @@ def rows(m: int, n: int) -> Pattern:
 
 @pytest.mark.usefixtures("plain")
 def test_shipped_plans_are_used_without_planning_or_disk_writes(there: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    shipped_for(rows(40, 60), there)
+    ship_plan(rows(40, 60), there)
     wanted = [kept.in_words(make_plan(rows(m, n))) for m, n in ((50, 70), (51, 80))]
     planned, written = list[object](), list[list[Any]]()
     monkeypatch.setattr(general.planning, "make_plan", lambda pattern: planned.append(pattern) or make_plan(pattern))
@@ -117,7 +117,7 @@ def test_shipped_plans_are_used_without_planning_or_disk_writes(there: dict[str,
 @pytest.mark.usefixtures("plain")
 def test_tuned_targets_have_no_shipped_plans(there: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     pattern = rows(40, 60)
-    shipped_for(pattern, there)
+    ship_plan(pattern, there)
     structure, _ = taken_apart(pattern)
     target = backend().target
     assert len(shipped.of_structure(structure, target)) == 1

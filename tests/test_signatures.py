@@ -49,7 +49,7 @@ def methods_of(cls: type, prefix: str) -> Iterator[tuple[str, Any]]:
             yield f"{prefix}.{name}", found
 
 
-def face() -> dict[str, Callable[..., Any]]:
+def public_callables() -> dict[str, Callable[..., Any]]:
     """All that is public and can be called."""
     found: dict[str, Callable[..., Any]] = {}
     for place, module in PLACES.items():
@@ -67,12 +67,12 @@ def face() -> dict[str, Callable[..., Any]]:
 
 
 with shortcut.aside():  # machine code has no annotations
-    FACE = face()
+    PUBLIC_CALLABLES = public_callables()
 
 
-@pytest.mark.parametrize("name", FACE)
+@pytest.mark.parametrize("name", PUBLIC_CALLABLES)
 def test_all_arguments_and_results_have_types(name: str) -> None:
-    signature = inspect.signature(FACE[name])
+    signature = inspect.signature(PUBLIC_CALLABLES[name])
     arguments = [p for p in signature.parameters.values() if p.name != "self"]
     types = [p.annotation for p in arguments] + [signature.return_annotation]
     assert inspect.Signature.empty not in types
@@ -81,13 +81,13 @@ def test_all_arguments_and_results_have_types(name: str) -> None:
     assert of_any_number == (name in MANY)
 
 
-@pytest.mark.parametrize("name", FACE)
+@pytest.mark.parametrize("name", PUBLIC_CALLABLES)
 def test_type_hints_can_be_resolved(name: str) -> None:
-    assert get_type_hints(FACE[name])
+    assert get_type_hints(PUBLIC_CALLABLES[name])
 
 
 def test_exceptions_of_the_type_check_exist() -> None:
-    assert {*ANYTHING, *MANY} <= FACE.keys()
+    assert {*ANYTHING, *MANY} <= PUBLIC_CALLABLES.keys()
 
 
 def test_fast_path_methods_have_the_same_signatures() -> None:
@@ -95,7 +95,7 @@ def test_fast_path_methods_have_the_same_signatures() -> None:
     assert shortcut.state == "on"
     for name, method in methods_of(tx.Tensor, "tx.Tensor"):
         said, own = [
-            [(p.name, p.kind, p.default) for p in inspect.signature(f).parameters.values()][1:] for f in (method, FACE[name])
+            [(p.name, p.kind, p.default) for p in inspect.signature(f).parameters.values()][1:] for f in (method, PUBLIC_CALLABLES[name])
         ]
         assert said == own, name
 

@@ -22,7 +22,7 @@ def traced(program: Callable[..., tuple[object, ...]], *numbers: int) -> Callabl
     return trace.written(program(*sizes))
 
 
-def a_program(seed: int) -> Program:
+def random_program(seed: int) -> Program:
     """Some arithmetic with some questions, the same for each seed."""
 
     def run(given: Sequence[int]) -> tuple[int, ...]:
@@ -53,7 +53,7 @@ def a_program(seed: int) -> Program:
 
 @pytest.mark.parametrize("seed", range(300))
 def test_traced_program_gives_the_same_for_other_sizes(seed: int) -> None:
-    program, rng = a_program(seed), random.Random(seed)
+    program, rng = random_program(seed), random.Random(seed)
     given = [rng.choice((0, 1, 2, 3, 5, 8, 12, 30, -1, -4)) for _ in range(3)]
     trace = Trace()
     results = program([trace.size(n) for n in given])  # type: ignore[misc]
@@ -67,10 +67,10 @@ def test_traced_program_gives_the_same_for_other_sizes(seed: int) -> None:
 
 
 def test_traced_programs_hold_for_many_other_sizes() -> None:
-    program = a_program(0)
+    program = random_program(0)
     suited = 0
     for seed in range(100):
-        program = a_program(seed)
+        program = random_program(seed)
         found = traced(lambda *sizes, program=program: program(sizes), 5, 8, 12)
         suited += any(found(*other) is not None for other in product((6, 7, 11, 13), repeat=3))
     assert suited > 60

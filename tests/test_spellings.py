@@ -22,7 +22,7 @@ ADVICE = {f"{place}.{name}": told for place, its in PLACES.items() for name, tol
 OBJECTS = {"x": tx.zeros(2), "tx.nn.Module": tx.nn.Linear(1, 1), "tx.random": tx.random.Generator(0)}
 
 
-def named(path: str) -> Any:
+def resolve(path: str) -> Any:
     found: Any = tx
     for part in filter(None, path.split(".")):
         found = getattr(found, part)
@@ -31,7 +31,7 @@ def named(path: str) -> Any:
 
 @pytest.mark.parametrize("name", SAME)
 def test_alias_is_the_same_function(name: str) -> None:
-    assert getattr(tx, name) is named(SAME[name]) and callable(getattr(tx, name))
+    assert getattr(tx, name) is resolve(SAME[name]) and callable(getattr(tx, name))
     assert name not in tx.__all__ and name not in IN_THE_MODULE
 
 
@@ -58,9 +58,9 @@ def test_aliases_of_other_functions_match_numpy() -> None:
 def test_advice_for_missing_names_points_to_existing_ones(spelled: str) -> None:
     owner, _, name = spelled.rpartition(".")
     with pytest.raises(UnknownAttribute, match=re.escape(ADVICE[spelled])):
-        getattr(OBJECTS[owner] if owner in OBJECTS else named(owner.removeprefix("tx").removeprefix(".")), name)
+        getattr(OBJECTS[owner] if owner in OBJECTS else resolve(owner.removeprefix("tx").removeprefix(".")), name)
     for path in re.findall(r"\btx\.([\w.]*\w)", ADVICE[spelled]):
-        assert named(path) is not None
+        assert resolve(path) is not None
     for path in re.findall(r"\bx\.(\w+)", ADVICE[spelled]):
         assert hasattr(tx.zeros((2, 2), dtype=tx.complex64), path)
 

@@ -27,7 +27,7 @@ TUNED_ON = (  # the machines that the numbers were found on
 )
 
 
-def listed(folder: Path, *caches: tuple[int, str, str]) -> Path:
+def write_cache_files(folder: Path, *caches: tuple[int, str, str]) -> Path:
     """A folder as Linux has it, with these levels, kinds and sizes."""
     for k, (level, kind, size) in enumerate(caches):
         for cpu in os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else (0,):
@@ -41,7 +41,7 @@ def listed(folder: Path, *caches: tuple[int, str, str]) -> Path:
 class TestCaches:
     def test_caches_are_read_from_linux(self, tmp_path: Path) -> None:
         caches = (1, "Data", "48K"), (1, "Instruction", "64K"), (2, "Unified", "2M"), (3, "Unified", "30720K")
-        assert caches_of_host(listed(tmp_path, *caches)) == Caches(48 * KiB, 2 * MiB, 30 * MiB, 128)
+        assert caches_of_host(write_cache_files(tmp_path, *caches)) == Caches(48 * KiB, 2 * MiB, 30 * MiB, 128)
 
     @pytest.mark.parametrize(
         ("asked", "found"),

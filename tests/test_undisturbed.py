@@ -27,7 +27,7 @@ Handler = Callable[[int, FrameType | None], None]
 
 
 @pytest.fixture
-def arrived() -> Iterator[list[int]]:
+def handled_signals() -> Iterator[list[int]]:
     """Collects the numbers of the signals that have been handled."""
     found: list[int] = []
     before = [signal.signal(number, lambda number, _: found.append(number)) for number in SIGNALS]
@@ -38,25 +38,25 @@ def arrived() -> Iterator[list[int]]:
 
 @posix
 class TestSignals:
-    def test_signals_are_handled_when_the_outermost_section_ends(self, arrived: list[int]) -> None:
+    def test_signals_are_handled_when_the_outermost_section_ends(self, handled_signals: list[int]) -> None:
         handlers = [signal.getsignal(number) for number in SIGNALS]
         with undisturbed():
             with undisturbed():
                 for number in SIGNALS:
                     signal.raise_signal(number)
-            assert arrived == []
-        assert arrived == list(SIGNALS)
+            assert handled_signals == []
+        assert handled_signals == list(SIGNALS)
         assert [signal.getsignal(number) for number in SIGNALS] == handlers
         signal.raise_signal(SIGNALS[0])
-        assert arrived == [*SIGNALS, SIGNALS[0]]
+        assert handled_signals == [*SIGNALS, SIGNALS[0]]
 
-    def test_handler_errors_are_raised_after_all_handlers_ran(self, arrived: list[int]) -> None:
+    def test_handler_errors_are_raised_after_all_handlers_ran(self, handled_signals: list[int]) -> None:
         class Stop(Exception):
             pass
 
         def stop(number: int, frame: FrameType | None) -> None:
             assert frame is not None
-            arrived.append(number)
+            handled_signals.append(number)
             raise Stop(number)
 
         for number in SIGNALS:
@@ -66,7 +66,7 @@ class TestSignals:
             for number in SIGNALS:
                 signal.raise_signal(number)
             done = True
-        assert done and arrived == list(SIGNALS) and gc.isenabled()
+        assert done and handled_signals == list(SIGNALS) and gc.isenabled()
         assert [signal.getsignal(number) for number in SIGNALS] == [stop, stop]
 
     def test_repeatedly_raising_signals_leave_nothing_behind(self) -> None:
@@ -110,15 +110,15 @@ class TestSignals:
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def test_handler_set_in_a_section_is_kept(self, arrived: list[int]) -> None:
+    def test_handler_set_in_a_section_is_kept(self, handled_signals: list[int]) -> None:
         def other(number: int, frame: FrameType | None) -> None:
-            arrived.append(-number)
+            handled_signals.append(-number)
 
         with undisturbed():
             signal.signal(SIGNALS[0], other)
         assert signal.getsignal(SIGNALS[0]) is other
 
-    def test_signals_are_handled_while_another_thread_is_in_a_section(self, arrived: list[int]) -> None:
+    def test_signals_are_handled_while_another_thread_is_in_a_section(self, handled_signals: list[int]) -> None:
         inside, leave = threading.Event(), threading.Event()
 
         def work() -> None:
@@ -130,7 +130,7 @@ class TestSignals:
         thread.start()
         assert inside.wait(20)
         signal.raise_signal(SIGNALS[0])
-        assert arrived == [SIGNALS[0]]
+        assert handled_signals == [SIGNALS[0]]
         leave.set()
         thread.join()
 

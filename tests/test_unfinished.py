@@ -32,11 +32,11 @@ def _in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     machines.tune(monkeypatch, sharing=BRIEF)
 
 
-def plus(t: Tensors) -> None:
+def add_scalar(t: Tensors) -> None:
     t["x"] += 1.0
 
 
-def of_two(t: Tensors) -> None:
+def multiply_by_other(t: Tensors) -> None:
     t["x"] *= t["other"]
 
 
@@ -45,18 +45,18 @@ def chain(t: Tensors) -> None:
     t["total"] = t["x"].sum() + t["x"]
 
 
-def of_its_own(t: Tensors) -> None:
+def convolution_inputs(t: Tensors) -> None:
     """The plan makes something of what is written over: that is needed until what it is for has been computed."""
     t["smooth"] = tx.conv1d(t["image"], t["weights"])
     t["weights"] = t["weights"] * 2.0
     t["image"] = t["image"] * 3.0
 
 
-def of_a_part(t: Tensors) -> None:
+def slice_from_other(t: Tensors) -> None:
     t["x"][5:-7] += t["other"][12:] * 2.0
 
 
-def of_another_part(t: Tensors) -> None:
+def slice_from_rest(t: Tensors) -> None:
     """What it reads of the same memory is not written."""
     t["x"][: N // 2] *= t["x"][N // 2 :][::-1]
     t["total"] = t["x"].sum()
@@ -67,10 +67,10 @@ def at_indices(t: Tensors) -> None:
     t["x"].index_add_(0, t["index"], t["other"])
 
 
-WRITES = [at_indices, plus, of_two, chain, of_its_own, of_a_part, of_another_part]
+WRITES = [at_indices, add_scalar, multiply_by_other, chain, convolution_inputs, slice_from_other, slice_from_rest]
 
 
-def made() -> Tensors:
+def make_tensors() -> Tensors:
     x, other = tx.asarray(np.arange(float(N)) % 7), tx.asarray(np.arange(float(N)) % 5)
     index = tx.asarray(np.arange(N) * 7 % 1500)
     image, weights = (tx.asarray(np.arange(4800.0)[: np.prod(shape)].reshape(shape) % 11) for shape in ((1, 16, 300), (2, 16, 9)))
@@ -79,7 +79,7 @@ def made() -> Tensors:
 
 
 def expected(write: Callable[[Tensors], None]) -> dict[str, Any]:
-    t = made()
+    t = make_tensors()
     write(t)
     return {name: each.to_numpy() for name, each in t.items()}
 
@@ -109,7 +109,7 @@ def stop() -> None:
     raise KeyboardInterrupt
 
 
-def same(t: Tensors, wanted: dict[str, Any]) -> None:
+def assert_equal(t: Tensors, wanted: dict[str, Any]) -> None:
     for name, each in t.items():
         assert np.array_equal(each.to_numpy(), wanted[name]), name
 
@@ -119,7 +119,7 @@ def test_interrupted_write_is_completed_once_by_the_next_read(write: Callable[[T
     """The completion may be interrupted, too."""
     wanted, parts, broken = expected(write), Parts(monkeypatch), 0
     for number in range(1, 1000):
-        t = made()
+        t = make_tensors()
         parts.before(number, stop)
         try:
             write(t)
@@ -132,8 +132,8 @@ def test_interrupted_write_is_completed_once_by_the_next_read(write: Callable[[T
         with contextlib.suppress(KeyboardInterrupt):
             assert t["x"][5:8].tolist() == wanted["x"][5:8].tolist()
         parts.before(0, stop)
-        same(t, wanted)
-    assert 5 < number < 999 and (broken > 10 or write is of_its_own)
+        assert_equal(t, wanted)
+    assert 5 < number < 999 and (broken > 10 or write is convolution_inputs)
 
 
 def test_write_that_reads_shared_memory_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_write_that_reads_shared_memory_can_be_interrupted(monkeypatch: pytest.M
     wanted, values, parts = expected(at_indices), np.arange(float(N)) % 5, Parts(monkeypatch)
     theirs = tx.asarray(values, copy=False)
     for number in (2, 20):
-        t = made()
+        t = make_tensors()
         parts.before(number, stop)
         with pytest.raises(KeyboardInterrupt):
             t["x"].index_add_(0, t["index"], theirs)
@@ -154,7 +154,7 @@ def test_signal_handler_completes_an_unfinished_write(write: Callable[[Tensors],
     """The handler reads and exports the half-written tensor."""
     wanted, parts = expected(write), Parts(monkeypatch)
     for number in range(1, 1000, 3):
-        t = made()
+        t = make_tensors()
         seen: list[Any] = []
 
         def look(t: Tensors = t, seen: list[Any] = seen) -> None:
@@ -163,7 +163,7 @@ def test_signal_handler_completes_an_unfinished_write(write: Callable[[Tensors],
         parts.before(number, look)
         write(t)
         tx.realize(*t.values())
-        same(t, wanted)
+        assert_equal(t, wanted)
         if not seen:
             break
         assert np.array_equal(seen[0], wanted["x"])
@@ -173,7 +173,7 @@ def test_signal_handler_completes_an_unfinished_write(write: Callable[[Tensors],
 
 
 def unfinished(monkeypatch: pytest.MonkeyPatch) -> Tensor:
-    t = made()
+    t = make_tensors()
     parts = Parts(monkeypatch)
     t["x"] += 1.0
     parts.before(7, stop)
@@ -246,8 +246,8 @@ def test_write_may_be_completed_by_a_handler_just_before_its_start(begins: bool,
 @pytest.mark.parametrize("number", range(1, 400, 9))
 def test_computation_continues_a_write_begun_by_a_finalizer(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The computation inside the finalizer is interrupted, unheard."""
-    t, parts = made(), Parts(monkeypatch)
-    plus(made())
+    t, parts = make_tensors(), Parts(monkeypatch)
+    add_scalar(make_tensors())
     t["x"] += 1.0
 
     def begin() -> None:

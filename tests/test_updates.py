@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("plain")
 
 
 @pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def write_operations(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The operations of all writes of parts."""
     found: list[object] = []
     own = Writing._stored
@@ -36,7 +36,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 
 @pytest.fixture
-def copied(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def copied_shapes(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The shapes of what was copied as somebody else could read it."""
     found: list[object] = []
     own = steps._memory_to_write
@@ -54,64 +54,64 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 Statement = Callable[[Any], None]
 
 
-def scaled(x: Any) -> None:
+def scale_slice(x: Any) -> None:
     x[1:, 2:] *= 3
 
 
-def by_column_and_row(x: Any) -> None:
+def subtract_outer_product(x: Any) -> None:
     x[1:, 1:] -= x[1:, :1] * x[0, 1:]
 
 
-def of_every_other(x: Any) -> None:
+def add_interleaved_rows(x: Any) -> None:
     x[::2] += x[1::2] * x[::2]
 
 
-def of_the_other_half(x: Any) -> None:
+def add_other_half(x: Any) -> None:
     x[:, :4] += x[:, 4:][:, ::-1] + x[:, :4].copy()
 
 
-def turned(x: Any) -> None:
+def increment_transposed(x: Any) -> None:
     x.T[2:5] += 1
 
 
-def of_the_next(x: Any) -> None:
+def add_next_row(x: Any) -> None:
     x[:-1] += x[1:]
 
 
-def of_its_mirror(x: Any) -> None:
+def multiply_by_mirror(x: Any) -> None:
     x[:, 1:] *= x[:, 1:][:, ::-1]
 
 
-def of_a_row_within(x: Any) -> None:
+def add_row_of_itself(x: Any) -> None:
     x[1:] += x[2]
 
 
-def of_what_is_turned(x: Any) -> None:
+def add_transpose(x: Any) -> None:
     x[1:7, 1:7] += x[1:7, 1:7].T
 
 
-def of_a_sum(x: Any) -> None:
+def subtract_own_sum(x: Any) -> None:
     x[1:] -= x[1:].sum(axis=0)
 
 
-ONE_KERNEL: list[Statement] = [scaled, by_column_and_row, of_every_other, of_the_other_half, turned]
-TWO: list[Statement] = [of_the_next, of_its_mirror, of_a_row_within, of_what_is_turned, of_a_sum]
+ONE_KERNEL: list[Statement] = [scale_slice, subtract_outer_product, add_interleaved_rows, add_other_half, increment_transposed]
+TWO: list[Statement] = [add_next_row, multiply_by_mirror, add_row_of_itself, add_transpose, subtract_own_sum]
 
 
 @pytest.mark.parametrize("statement", ONE_KERNEL + TWO, ids=lambda s: s.__name__)
 @pytest.mark.parametrize("dtype", [np.float64, np.complex64, np.int16])
-def test_slice_updates_are_one_kernel_where_possible(statement: Statement, dtype: Any, written: list[object]) -> None:
+def test_slice_updates_are_one_kernel_where_possible(statement: Statement, dtype: Any, write_operations: list[object]) -> None:
     array = (np.arange(64.0).reshape(8, 8) % 7).astype(dtype)
     for held in (False, True, False):
         own, x = array.copy(), tx.asarray(array.copy())
-        x = x + 0 if len(written) > 1 else x.realize()
+        x = x + 0 if len(write_operations) > 1 else x.realize()
         before = x + 0 if held else None
         with np.errstate(all="ignore"):
             statement(own)
         statement(x)
         assert np.array_equal(x.to_numpy(), own)
         assert before is None or np.array_equal(before.to_numpy(), array)
-    assert set(written) == {UPDATE if statement in ONE_KERNEL else STORE}
+    assert set(write_operations) == {UPDATE if statement in ONE_KERNEL else STORE}
 
 
 def test_random_slice_updates_equal_numpy() -> None:
@@ -152,7 +152,7 @@ N = LARGE // 8 + 5000
 
 
 @pytest.mark.parametrize("spent", [True, False])
-def test_update_from_other_slices_makes_no_copy(copied: list[object], spent: bool) -> None:
+def test_update_from_other_slices_makes_no_copy(copied_shapes: list[object], spent: bool) -> None:
     own = np.arange(float(N))
     x = tx.asarray(own.copy()).realize()
     for _ in range(2):
@@ -163,33 +163,33 @@ def test_update_from_other_slices_makes_no_copy(copied: list[object], spent: boo
             else:
                 a[10:3000] = a[20:3010] * 2.0
                 a[5:7] = a[10:3000].sum()
-    assert np.array_equal(x.to_numpy(), own) and not copied
+    assert np.array_equal(x.to_numpy(), own) and not copied_shapes
 
 
-def test_small_pending_readers_are_computed_before_an_update(copied: list[object]) -> None:
+def test_small_pending_readers_are_computed_before_an_update(copied_shapes: list[object]) -> None:
     x = tx.asarray(np.arange(float(N))).realize()
     small = x[3:9] * 2.0
     further = tx.exp(small * 0.0) + small
     x[5] = 100.0
     x[4:6] += 1.0
     assert small.tolist() == [6.0, 8.0, 10.0, 12.0, 14.0, 16.0] and further.tolist() == [7.0, 9.0, 11.0, 13.0, 15.0, 17.0]
-    assert x[3:7].tolist() == [3.0, 5.0, 101.0, 6.0] and not copied
+    assert x[3:7].tolist() == [3.0, 5.0, 101.0, 6.0] and not copied_shapes
     large = x.expand_dims(1) + tx.zeros(2)  # to compute it would take more than a copy does
     x[0] = 7.0
-    assert len(copied) == 1 and large.node.buffer is None and large[0].tolist() == [0.0, 0.0]
+    assert len(copied_shapes) == 1 and large.node.buffer is None and large[0].tolist() == [0.0, 0.0]
 
 
-def test_expensive_pending_readers_stay_pending(copied: list[object]) -> None:
+def test_expensive_pending_readers_stay_pending(copied_shapes: list[object]) -> None:
     x = tx.asarray(np.arange(float(N))).realize()
     waves = [tx.sin(x * float(k)) for k in range(10)]
     square = x[: 300 * 300].reshape(300, 300)
     products = [(square * float(k)) @ square for k in range(3)]
     x[0] = 1.0
-    assert len(copied) == 1 and all([t.node.buffer is None for t in (*waves, *products)])
+    assert len(copied_shapes) == 1 and all([t.node.buffer is None for t in (*waves, *products)])
     assert waves[2][0].item() == 0.0
 
 
-def test_update_does_not_search_readers_of_other_memory(monkeypatch: pytest.MonkeyPatch, copied: list[object]) -> None:
+def test_update_does_not_search_readers_of_other_memory(monkeypatch: pytest.MonkeyPatch, copied_shapes: list[object]) -> None:
     other = tx.asarray(np.arange(float(N))).realize()
     chain = other
     for _ in range(50):
@@ -198,18 +198,18 @@ def test_update_does_not_search_readers_of_other_memory(monkeypatch: pytest.Monk
     monkeypatch.setattr(pending, "_is_little", lambda readers: pytest.fail("all that waits was looked through"))
     x[10:3000] += x[3000:5990] + 1.0
     x[5:7] = x[9:11] * 2.0
-    assert x[4:12].tolist() == [0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 1.0, 1.0] and not copied
+    assert x[4:12].tolist() == [0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 1.0, 1.0] and not copied_shapes
     assert chain.node.buffer is None
 
 
 def test_update_with_a_tracer_asks_for_no_value() -> None:
-    def written(v: Any) -> Any:
+    def write_slice(v: Any) -> Any:
         x = tx.zeros(N).realize()
         kept = x * 2.0
         x[:2] = v * 1.0
         return x[:4].sum() + kept[0]
 
-    assert tx.vmap(written)(tx.asarray(np.ones((3, 2)))).tolist() == [2.0, 2.0, 2.0]
+    assert tx.vmap(write_slice)(tx.asarray(np.ones((3, 2)))).tolist() == [2.0, 2.0, 2.0]
 
 
 def test_updates_in_a_row_are_applied_once() -> None:
