@@ -1,4 +1,4 @@
-"""Determinants of large matrices, which LAPACK factors while Python's lock is free."""
+"""Determinants of large matrices, which LAPACK factors while the GIL is released."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenxor.host import determinants
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have matrices be large from one row on."""
+    """Treat matrices of one row and more as large."""
     monkeypatch.setattr(determinants, "LARGE", 1)
 
 

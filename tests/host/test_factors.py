@@ -1,4 +1,4 @@
-"""What `qr` calls of NumPy's parts gives NumPy's own bits; where they are not there, NumPy is asked."""
+"""`qr` calls the C loops of NumPy with NumPy's bits; if they are missing, it calls NumPy's function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NumPy computes of few elements, on copies, is what it computes on our memory."""
+"""NumPy computes the same for a few elements, on copies, as on the memory of tensors."""
 
 from __future__ import annotations
 

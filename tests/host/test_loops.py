@@ -1,4 +1,4 @@
-"""Functions of NumPy's are called in place only where it is made as is believed, and they give what NumPy gives; it is told where not."""
+"""Loops of NumPy are called directly only if NumPy has the expected structures, with NumPy's results; otherwise a message says why."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def forget() -> None:
 
 @pytest.fixture
 def afresh() -> Iterator[None]:
-    """Nothing is known of NumPy yet, nor after the test."""
+    """Forget everything about NumPy before and after the test."""
     forget()
     yield
     forget()
 
 
 def refused() -> set[str]:
-    """What this NumPy is to have and has not."""
+    """Return what this NumPy unexpectedly lacks."""
     assert inplace.state().startswith("on, but for " if interface.refused else "on")
     return set(interface.refused) - LATER
 

@@ -1,4 +1,4 @@
-"""Of few elements as of many, infinities and NaN are results like others: nobody is warned, also where NumPy is not told to be quiet."""
+"""Infinities and NaN give no warnings, for few elements as for many, also if NumPy is set to warn."""
 
 from __future__ import annotations
 

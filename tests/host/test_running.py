@@ -1,4 +1,4 @@
-"""NumPy on our memory: what is read where it lies, what is new, and what is left behind."""
+"""NumPy on the memory of tensors: operands are read in place, and results are new."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def three_threads(threads: Callable[[int], None]) -> None:
 
 
 def spy(signature: str, into: bool = False, cost: int = 0, most: float = float("inf")) -> tuple[HostOp, list[Array]]:
-    """An operation that doubles its last operand, and what it was given."""
+    """Return an operation that doubles its last operand, and the list of arrays that it received."""
     met: list[Array] = []
 
     def call(*arrays: Array, out: Array | None = None) -> Array:

@@ -1,4 +1,4 @@
-"""NumPy's functions and ufuncs on tensors, called again: how a call became one of ours is remembered, and what it gives is the same."""
+"""Repeated calls of NumPy functions and ufuncs on tensors: the translated call is cached, and gives the same results."""
 
 from __future__ import annotations
 

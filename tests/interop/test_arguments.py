@@ -1,4 +1,4 @@
-"""NumPy's functions on tensors: each optional argument, by its place as by its name, gives what NumPy gives for arrays."""
+"""NumPy functions on tensors: each optional argument, by position or keyword, gives what NumPy gives for arrays."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def assert_same(found: Any, wanted: Any) -> None:
 
 
 def numpys(function: Callable[..., Any], *args: Any) -> Any:
-    """What NumPy gives for arrays; None where it takes no such arguments."""
+    """Return NumPy's result for arrays, or None if it refuses such arguments."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Dask's arrays with tensors for chunks. Dask is an extra: `pip install '.[dask]'`."""
+"""Dask arrays whose chunks are tensors. Dask is an extra: `pip install '.[dask]'`."""
 
 from __future__ import annotations
 

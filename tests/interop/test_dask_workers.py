@@ -52,7 +52,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 
 def held(dask_worker: Any) -> list[tuple[str, bool, bool]]:
-    """What a worker holds: of which type, whether it is computed, whether others may write it."""
+    """Return for each tensor on a worker its type, whether it is computed, and whether others may write it."""
     buffers = [(type(x).__name__, x.storage.node.buffer) for x in dask_worker.data.values() if isinstance(x, tx.Tensor)]
     return [(name, buffer is not None, bool(buffer is not None and buffer.pins)) for name, buffer in buffers]
 
@@ -161,7 +161,7 @@ def test_killed_worker_loses_no_results(tmp_path: Path) -> None:
     mark = tmp_path / "killed"
 
     def killing(t: tx.Tensor, block_info: Any = None) -> tx.Tensor:
-        """A chunk as it is; but the first who comes to the sixth ends his process."""
+        """Return the chunk unchanged; the first call for the sixth chunk ends its process."""
         if block_info and block_info[None]["chunk-location"][0] == 5 and not mark.exists():
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)

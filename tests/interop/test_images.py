@@ -1,4 +1,4 @@
-"""Pictures of PIL's."""
+"""PIL images."""
 
 from __future__ import annotations
 

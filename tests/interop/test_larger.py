@@ -1,4 +1,4 @@
-"""The programs of `benchmarks/larger.py`, on little: their values beside NumPy's of all in one piece, and that they run at all."""
+"""The programs of `benchmarks/larger.py` at small sizes: they run, and give the values of a NumPy computation in one piece."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ W = np.random.default_rng(2).normal(size=(larger.COLUMNS, larger.PROJECTED)).ast
 
 
 def in_one_piece(name: str) -> dict[str, Any]:
-    """What each program gives, computed in float64 by other formulas where there are some."""
+    """Return the result of each program in float64, computed by other formulas where possible."""
     x, w = X.astype(np.float64), W.astype(np.float64)
     if name in ("standardise, multiply, reduce", "the same in one graph"):
         z = (x - x.mean(0)) / x.std(0)

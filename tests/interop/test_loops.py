@@ -1,4 +1,4 @@
-"""Bars of rich and tqdm for long loops."""
+"""Progress bars of rich and tqdm for long loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy's functions on arrays and tensors together, and what single ones of them asked for."""
+"""NumPy functions on arrays and tensors together, arrays of other libraries, and array subclasses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs of `docs/larger.md` that speak MPI, each in two processes. mpi4py and an MPI: `pip install '.[interop]'`."""
+"""The MPI programs of `docs/larger.md`, each in two processes. They need mpi4py and an MPI: `pip install '.[interop]'`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENVIRONMENT = {
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Two processes of Python's with these arguments."""
+    """Run two Python processes with these arguments."""
     beside = Path(sys.executable).with_name("mpiexec")  # as pip puts it
     starter = str(beside) if beside.exists() else "mpiexec"
     command = [starter, "-n", "2", sys.executable, *arguments]
@@ -35,7 +35,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @lru_cache
 def why_not() -> str | None:
-    """Why there is no MPI here, if there is none."""
+    """Return why MPI is unavailable, or None."""
     if importlib.util.find_spec("mpi4py") is None:
         return "mpi4py is not installed"
     if not Path(sys.executable).with_name("mpiexec").exists() and shutil.which("mpiexec") is None:
@@ -51,14 +51,14 @@ def two_processes() -> None:
 
 
 def program(name: str) -> str:
-    """The text of a program in the page."""
+    """Return the source of a program in the page."""
     found = re.search(rf"```python\n# {name}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
     return found[1]
 
 
 def output(tmp_path: Path, text: str) -> str:
-    """What both processes print, in whatever order."""
+    """Return the output of both processes, in any order."""
     file = tmp_path / "program.py"
     file.write_text(text, encoding="utf-8")
     done = run(str(file))

@@ -1,4 +1,4 @@
-"""NumPy's own functions and ufuncs on tensors: tensors come of them, with NumPy's values."""
+"""NumPy functions and ufuncs on tensors return tensors with NumPy's values."""
 
 from __future__ import annotations
 

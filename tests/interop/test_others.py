@@ -20,7 +20,7 @@ METHODS = ("sum", "mean", "std", "var", "prod", "min", "max", "any", "all", "cou
 
 
 class TestXarray:
-    """Not `where`, `shift`, `pad` and `rolling`: they want a dtype of NumPy's, whatever the array (array-api-strict fails likewise)."""
+    """Without `where`, `shift`, `pad` and `rolling`: they require a NumPy dtype for every array (array-api-strict fails likewise)."""
 
     def both(self) -> tuple[Any, Any]:
         xr = library("xarray")

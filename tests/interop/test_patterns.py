@@ -1,4 +1,4 @@
-"""einops, opt_einsum and jaxtyping: they know our type by themselves."""
+"""einops, opt_einsum and jaxtyping accept tensors without any registration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SciPy on tensors, `SCIPY_ARRAY_API=1`: what comes of tensors are tensors, with the values that NumPy's arrays give."""
+"""SciPy on tensors with `SCIPY_ARRAY_API=1`: results are tensors with the values that NumPy arrays give."""
 
 from __future__ import annotations
 

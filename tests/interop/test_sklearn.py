@@ -1,4 +1,4 @@
-"""scikit-learn on tensors, `array_api_dispatch=True`: what is fitted and predicted are tensors, with the values that NumPy gives."""
+"""scikit-learn on tensors with `array_api_dispatch=True`: results are tensors with the values that NumPy arrays give."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Data = tuple[Any, Any, Any]  # features, labels, targets
 
 
 def attributes(model: Any, x: Any, *names: str) -> dict[str, Any]:
-    """Fitted attributes, and what methods give, by name."""
+    """Return the fitted attributes and the results of methods, by name."""
     return {name: getattr(model, name) if name.endswith("_") else getattr(model, name)(x) for name in names}
 
 

@@ -1,4 +1,4 @@
-"""Columns of pandas, polars and Arrow, in and out."""
+"""Columns of pandas, polars and Arrow, as input and output."""
 
 from __future__ import annotations
 

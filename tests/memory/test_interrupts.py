@@ -1,4 +1,4 @@
-"""Signals that are heard while memory is taken or given back: the counts stay those of what there is, and nothing is lost."""
+"""Signals while memory is allocated or freed: the counts stay exact, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZES = (64, 100_000, 64, 5000, HUGE_PAGE, 100_000, 300)
 
 
 class BrokenOff:
-    """Raises KeyboardInterrupt at one of the instructions of those modules that are run."""
+    """Raises KeyboardInterrupt at one of the executed instructions of the memory modules."""
 
     def __init__(self, at: int) -> None:
         self.left, self.raised = at, False
@@ -44,7 +44,7 @@ class BrokenOff:
 
 
 def broken_off_everywhere(program: Callable[[], None], check: Callable[[], None]) -> int:
-    """Run a program again and again, broken off one instruction later each time; how often that was."""
+    """Interrupt a program at each of its instructions in turn, and return how often."""
     at = 0
     while True:
         breaking, before = BrokenOff(at), sys.gettrace()
@@ -98,7 +98,7 @@ def test_interrupts_lose_no_memory_block(monkeypatch: pytest.MonkeyPatch) -> Non
     real, made = Pool.new, set[int]()
 
     class Noted:
-        """Stands for the bytes of a block, and knows when they are gone."""
+        """Stands for the bytes of a block, and records when they are freed."""
 
         def __init__(self, array: Any) -> None:
             self.array = array

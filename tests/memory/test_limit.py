@@ -1,4 +1,4 @@
-"""A limit on memory: never passed, refused by name, and what is refused leaves all as it was."""
+"""A limit on memory is never exceeded; a refused request raises an error with the figures and changes nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _no_limit_after() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_no_limit_after")
 class TestLimit:
-    """Tensors never use more than they may, and what is refused leaves all as it was."""
+    """Tensors never use more memory than allowed, and a refused request changes nothing."""
 
     def test_limit_is_reported(self) -> None:
         assert tx.memory().limit is None

@@ -1,4 +1,4 @@
-"""Memory: aligned, reused, counted, given back when tensors die; and an error that says how much was wanted."""
+"""Memory is aligned, reused, counted, and freed with its tensors; the error for too little memory tells the requested size."""
 
 from __future__ import annotations
 
@@ -377,7 +377,7 @@ def test_large_results_page_fault_in_the_first_rounds_only(
 
 
 class TestNothing:
-    """Tensors of no elements have memory like others, of no bytes."""
+    """Empty tensors have memory of 0 bytes."""
 
     @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 4)])
     def test_operations_on_empty_tensors(self, shape: tuple[int, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The pool keeps what was needed a short while ago, and gives the rest back."""
+"""The pool keeps recently used memory, and frees the rest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ memory, module = sys.modules["tenxor.memory"], sys.modules["tenxor.pool"]
 
 
 class Blocks:
-    """A pool of blocks that take no memory, and a clock."""
+    """A pool of blocks without memory, and a clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.made, self.pool = 0.0, 0, Pool()
@@ -50,7 +50,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Blocks]:
 
 
 def within_seconds(condition: Callable[[], bool]) -> bool:
-    """Whether something is so within ten seconds."""
+    """Return whether a condition becomes true within ten seconds."""
     end = time.monotonic() + 10
     while not condition() and time.monotonic() < end:
         time.sleep(0.005)
@@ -59,7 +59,7 @@ def within_seconds(condition: Callable[[], bool]) -> bool:
 
 @pytest.fixture
 def mine(monkeypatch: pytest.MonkeyPatch) -> Pool:
-    """A pool of blocks that take no memory, with a thread."""
+    """A pool of blocks without memory, with its thread."""
     own = Pool()
     monkeypatch.setattr(memory, "pool", own)
     monkeypatch.setattr(Pool, "new", lambda pool, nbytes: (np.empty(0, np.uint8), 1, nbytes))

@@ -1,4 +1,4 @@
-"""What machine code finds of a batch: what Python's own finds, of any function."""
+"""The fast path finds the same batches of a `vmap` as Python, for any function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("on")
 
 
 class Function:
-    """A random function of two members, which reads tensors of its own, too."""
+    """A random function of two batched arguments, which also captures tensors."""
 
     def __init__(self, seed: int) -> None:
         rng = self.rng = random.Random(seed)

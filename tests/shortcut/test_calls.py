@@ -1,4 +1,4 @@
-"""Functions that are called again make what they made before: the same values, gradients and errors as without."""
+"""Repeated calls of functions give the values, gradients and errors of the first call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "uint8", "bool",
 
 
 def seen(call: Call, its: dict[str, Any]) -> str:
-    """What comes of a call, or what it raises."""
+    """Return the result of a call, or its error."""
     try:
         found = call(its)
         return f"{found.shape} {found.dtype} {found.tolist()}"
@@ -51,7 +51,7 @@ def test_every_function_has_a_tested_call() -> None:
 
 @pytest.fixture
 def missed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of functions that Python's own was called for."""
+    """Record the names of functions whose calls are left to Python."""
     found = list[str]()
     (caller,) = module.callers
 

@@ -1,4 +1,4 @@
-"""Views of views, and views by tables, are made again by machine code: what Python makes, wherever the tensor begins."""
+"""The fast path repeats views of views and views by index tables as Python makes them, at any offset."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def deep(x: Any, count: int) -> Any:
 
 
 def beginnings() -> dict[str, tuple[Any, Any]]:
-    """Arrays and tensors of 4 by 5, all alike but for where they begin, and of different values."""
+    """Return arrays and tensors of shape (4, 5) that differ in offset and values."""
     array = np.arange(120.0).reshape(24, 5)
     x = tx.asarray(array.copy())
     found = {f"from row {k}": (array[k : k + 4], x[k : k + 4]) for k in (0, 3, 20)}

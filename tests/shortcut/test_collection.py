@@ -1,4 +1,4 @@
-"""Whatever allocates may have the garbage collector run, and with it any Python: this may use, write and delete the very same tensors."""
+"""Each allocation may run the garbage collector, whose finalizers may use, write and delete the tensors of the call."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_DONE = 2_000  # times that a finalizer does something
 
 @contextmanager
 def collecting_often(threshold: int = 1) -> Iterator[None]:
-    """The collector runs at nearly every allocation of a container, on what is young."""
+    """Run the collector on young objects at nearly every allocation of a container."""
     before = gc.get_threshold()
     gc.set_threshold(threshold)
     try:
@@ -41,7 +41,7 @@ def collecting_often(threshold: int = 1) -> Iterator[None]:
 
 
 class Trap:
-    """Garbage in a cycle; when it is collected, it does something and leaves the next."""
+    """A cycle of garbage that acts when it is collected, and leaves another."""
 
     acts: Callable[[], object] | None = None
     done = 0
@@ -63,7 +63,7 @@ class Trap:
 
 @contextmanager
 def trapped(act: Callable[[], object]) -> Iterator[None]:
-    """Meanwhile collections do this."""
+    """Run an action at each collection."""
     Trap.acts, Trap.done = act, 0
     with collecting_often():
         Trap()
@@ -74,7 +74,7 @@ def trapped(act: Callable[[], object]) -> Iterator[None]:
 
 
 def acts(its: dict[str, Any], rng: random.Random) -> dict[str, Callable[[], object]]:
-    """What finalizers do."""
+    """Return the actions of finalizers."""
 
     def change() -> None:
         x, known = its["x"], its["known"]
@@ -122,7 +122,7 @@ def test_calls_survive_finalizers_that_use_the_same_tensors(act: str) -> None:
 
 
 def _forget() -> None:
-    """What is remembered refers to some of the objects that are counted."""
+    """Clear caches, which refer to some of the counted objects."""
     spec.forget()
     wholes.forget_at_once()
     gc.collect()

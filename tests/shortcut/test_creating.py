@@ -1,4 +1,4 @@
-"""New tensors that machine code makes: like those that Python makes, from the same arguments, or the same errors."""
+"""Tensors created by the fast path equal those of Python for the same arguments, or the errors are equal."""
 
 from __future__ import annotations
 

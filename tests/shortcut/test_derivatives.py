@@ -1,4 +1,4 @@
-"""What derivatives follow takes the short way as other tensors do, and nothing of its past is lost on it."""
+"""Tensors with gradients use the fast path, and their tape nodes equal those of Python."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _untracked_between(x: Any, y: Any) -> Any:
 
 
 def values(program: Callable[[Any, Any], Any]) -> list[bytes]:
-    """The result and both gradients, to the bit."""
+    """Return the bits of the result and both gradients."""
     rng = np.random.default_rng(7)
     x, y = (tx.asarray(rng.uniform(0.5, 1.5, (3, 4))).requires_grad_() for _ in range(2))
     found = program(x, y)
@@ -128,7 +128,7 @@ def test_tracers_have_no_value_on_the_fast_path() -> None:
 
 
 def described(kept: Any) -> Any:
-    """A past, and all that it keeps, as it can be compared: what was made in order, with the values that derivatives read."""
+    """Return a comparable description of a tape node: the operations in order, with the values that backward reads."""
     past = past_of(kept)
     if past is None:
         return kept and (kept.shape, kept.dtype) if isinstance(kept, Node) else kept and (kept.value, kept.dtype)
@@ -140,7 +140,7 @@ def described(kept: Any) -> Any:
 
 
 def number_before(kept: Any, past: Past) -> bool:
-    """Whether what a past was made of has a smaller number."""
+    """Return whether a source of a tape node has a smaller number."""
     own = past_of(kept)
     return own is None or own.number < past.number
 
@@ -156,7 +156,7 @@ def test_tape_nodes_match_python(name: str) -> None:
 
 @called_again
 def weighed(x: Any, y: Any) -> Any:
-    """A product, of which derivatives see one side each."""
+    """Return a sum of products with constant weights."""
     with tx.no_grad():
         weights = x * 2.0 + y.exp()
     return weights.sin() * x + (y * weights if y.requires_grad else weights * y)
@@ -180,7 +180,7 @@ def test_values_under_no_grad_in_a_recorded_function_have_no_tape_node(on: None,
     followed = [x.copy().requires_grad_() for x in plain]
 
     def outcome(x: Any, y: Any) -> list[Any]:
-        """The past of the result, its elements, and the gradients."""
+        """Return the tape node of the result, its elements, and the gradients."""
         for t in followed:
             t.grad = None
         found = program(x, y)

@@ -1,4 +1,4 @@
-"""Tables that are full: what is forgotten is found out again, and nothing wrong is found meanwhile."""
+"""Full tables: evicted entries are learnt again, and no lookup gives a wrong entry."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ X = tx.asarray(np.linspace(0, 1, 9000)).realize()
 
 @pytest.fixture
 def by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rules are looked for, however many were before."""
+    """Allow rules, however many were made before."""
     monkeypatch.setattr(likewise, "_traces", 0)
     for n in range(40, 120):
         sized(n)

@@ -1,4 +1,4 @@
-"""QR by two loops of NumPy's in memory apart: known the second time, and NumPy's own bits."""
+"""QR by two C loops of NumPy on separate memory: recorded at the second call, with NumPy's bits."""
 
 from __future__ import annotations
 

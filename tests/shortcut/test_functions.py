@@ -1,4 +1,4 @@
-"""Functions of the module are called as machine code, with no frame of Python's, and give what they give otherwise."""
+"""Module functions run in machine code without a Python frame, and give the same results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNARY, BINARY = ("exp", "sqrt", "abs", "negative", "isnan", "round"), ("add", "s
 
 
 class Own(Tensor):
-    """Of a subclass."""
+    """A subclass of Tensor."""
 
     __slots__ = ()
 
@@ -40,7 +40,7 @@ def operands() -> dict[str, Any]:
 
 
 def calls() -> dict[str, Callable[[dict[str, Any]], Any]]:
-    """Each call by what it says; it takes the operands."""
+    """Return the calls by their source text; each takes the operands."""
     found: dict[str, Callable[[dict[str, Any]], Any]] = {}
 
     def call(name: str, *given: str, **named: Any) -> None:
@@ -89,7 +89,7 @@ def test_functions_keep_reference_counts() -> None:
 
 
 def frames(call: Callable[[], object]) -> list[str]:
-    """The functions of Python's that are called on the way."""
+    """Return the Python functions that run during a call."""
     found: list[str] = []
     sys.setprofile(lambda frame, event, _: found.append(frame.f_code.co_name) if event == "call" else None)
     try:
@@ -172,7 +172,7 @@ def test_aside_removes_and_restores_entries_of_functions() -> None:
 
 def test_errors_raised_by_argument_attributes_propagate(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing:
-        """Of no kind that machine code knows."""
+        """A type that the fast path does not know."""
 
         def __getattr__(self, name: str) -> Any:
             raise KeyboardInterrupt

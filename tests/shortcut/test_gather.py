@@ -1,4 +1,4 @@
-"""What several arrays of indices select is made again by machine code, once they have been looked at: NumPy is the oracle."""
+"""The fast path repeats selections by several index arrays once they were checked: NumPy is the oracle."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KEYS: list[Callable[[Any], tuple[Any, ...]]] = [
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What Python's own was asked for."""
+    """Record the keys of selections that Python handles."""
     asked: list[object] = []
     own = Indexing._selection
 

@@ -1,4 +1,4 @@
-"""What others have, too, of what is computed as a whole: it is computed before, or beside it, and the bits are the same."""
+"""Held intermediate results of a graph that is computed as a whole are computed before or with it, with the same bits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _both(held: Any, made: Callable[[Any], Any]) -> tuple[Any, Any]:
 
 
 def _less_its_mean(x: Any) -> Any:
-    """Nobody has what that is made of."""
+    """Nobody holds the intermediate results."""
     return x - x.mean(axis=0)
 
 
@@ -94,7 +94,7 @@ W, B, LARGE_ROWS = (tx.asarray(RNG.normal(size=shape)).realize() for shape in ((
 
 
 def _layers() -> Any:
-    """The loss of some layers: more than some nodes, in which sums come out otherwise alone, while what it is made of is at hand."""
+    """Return the loss of some layers: several nodes, whose sums differ if computed alone while their operands are cached."""
     h = X
     for _ in range(4):
         h = tx.tanh(h @ W + B)
@@ -102,7 +102,7 @@ def _layers() -> Any:
 
 
 def _walk() -> Any:
-    """A step for each of many rows: a part of much that is in memory, but not little."""
+    """Return a chain with one step for each of many rows, which are large slices of a tensor in memory."""
     x = LARGE_ROWS[0]
     for row in LARGE_ROWS[1:]:
         x = tx.where(row < x, x + row, x)

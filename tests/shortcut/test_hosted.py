@@ -1,4 +1,4 @@
-"""What NumPy computes of few elements is asked of it at once, once it is known that it does."""
+"""Operations that NumPy computes for few elements are called at once, when the fast path knows them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def matrix(seed: int) -> Array:
-    """A matrix whose first row ascends."""
+    """Return a matrix whose first row ascends."""
     found = np.random.default_rng(seed).normal(size=(5, 5))
     found[0] = np.sort(found[0])
     return found

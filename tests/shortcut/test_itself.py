@@ -1,4 +1,4 @@
-"""Methods and functions that give the tensor itself do so by machine code, too, also those of sizes that nobody has met."""
+"""Methods and functions that return the tensor itself do so on the fast path, also for new sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of more than a block of machine code's, which lie in memory of the pool: they are computed by frames, too, up to some bytes."""
+"""Results larger than a block of the fast path use memory of the pool: they are computed by frames too, up to a limit in bytes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MUCH: Program = lambda x, y, n: tx.sin(tx.exp(tx.tanh(x[:n]) * y[:n]) + tx.log(a
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
-    """The frames that Python is asked for."""
+    """Record the frames that Python makes."""
     found: list[bytes] = []
     keep = wholes._keep
     monkeypatch.setattr(wholes, "_keep", lambda *args: (found.append(args[3]), keep(*args))[1])
@@ -128,7 +128,7 @@ def test_random_large_graphs_match_python(count: int, threads: Callable[[int], N
     ]
 
     def graph(shape: int, n: int) -> Any:
-        """Of one shape for one seed, whatever the size."""
+        """Return a graph that is the same for one seed, at any size."""
         own = random.Random(shape)
         known = [x[:n], y[own.randrange(4) :][:n], x[n : 0 : -1], y[:n].mean()]
         for _ in range(own.randrange(1, 6)):

@@ -1,4 +1,4 @@
-"""What was made of tensors of other sizes by rule, beside what is made when each is learnt from for itself."""
+"""Entries that rules make for tensors of other sizes equal entries that each size learns for itself."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def forget() -> None:
 
 
 def known() -> dict[tuple[int, object, object], spec.Made | None]:
-    """All that is known to be made."""
+    """Return all entries of the tables of made tensors."""
     for each in spec._tables[:]:
         if isinstance(each, spec.Spec):
             assert each.made is each._made  # from now on it is in a table
@@ -134,18 +134,18 @@ def known() -> dict[tuple[int, object, object], spec.Made | None]:
 
 
 def parts_of(recipe: Recipe) -> tuple[object, ...]:
-    """What equal recipes have in common."""
+    """Return the values that equal recipes share."""
     return recipe.op, recipe.shape, recipe.dtype, recipe.dtypes, recipe.forms, recipe.target
 
 
 def recipes_in(known: dict[tuple[int, object, object], spec.Made | None]) -> list[Recipe]:
-    """Those by which something is made."""
+    """Return the recipes of entries."""
     made = [each for each in known.values() if each is not None]
     return [*[each.recipe for each in made if each.recipe is not None], *[recipe for each in made for recipe, *_ in each.steps]]
 
 
 def with_sizes(frame: bytes, recipe: Recipe) -> list[int]:
-    """The words of a frame, with the numbers that its recipe tells."""
+    """Return the words of a frame, with the sizes from its recipe filled in."""
     words = list(struct.unpack(f"={len(frame) // 8}q", frame))
     sizes = [recipe.size, *[0 if form is None else form.layout.size for form in recipe.forms]]
     if words[1] < 0:

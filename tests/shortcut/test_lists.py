@@ -1,4 +1,4 @@
-"""Elements in nested lists: machine code makes the numbers of a few, and NumPy of many, of complex ones and of 16 bits."""
+"""Elements in nested lists: machine code converts a few numbers, and NumPy many numbers, complex ones and those of 16 bits."""
 
 from __future__ import annotations
 

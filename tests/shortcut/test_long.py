@@ -1,4 +1,4 @@
-"""Sums of products that take long are computed by machine code on one thread: other threads run meanwhile, and compute nothing."""
+"""Long sums of products run in machine code on one thread, without the GIL."""
 
 from __future__ import annotations
 

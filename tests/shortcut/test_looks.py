@@ -1,4 +1,4 @@
-"""Looks at many nodes at once: machine code sees what Python's own do."""
+"""Reference count queries of many nodes at once: machine code gives the results of the Python functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("on")
 
 
 def graph(rng: np.random.Generator) -> tuple[list[Any], list[Node]]:
-    """Tensors, some pending and some not, and all nodes that they are made of, in a list of its own."""
+    """Return tensors, some pending, and a list of all nodes that they are made of."""
     made: list[Any] = [tx.asarray(rng.random((3, 4))).realize() for _ in range(2)]
     while len(made) < 20:
         x, y = (made[k] for k in rng.integers(0, len(made), 2))

@@ -1,4 +1,4 @@
-"""What NumPy's functions of C compute where elements lie is what NumPy gives, to the bit."""
+"""NumPy's C loops, called on the memory of tensors, give NumPy's bits."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ VIEWS: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
 
 
 def said(make: Callable[[], Any]) -> Any:
-    """The elements of what is made, as bytes, or the error."""
+    """Return the elements of a result as bytes, or the error."""
     try:
         found = make()
     except (tx.errors.TenxorError, ValueError) as error:

@@ -25,7 +25,7 @@ VIEWS = ("whole", "turned", "reversed", "inner")
 
 
 def _seen(whole: Any, how: str) -> Any:
-    """A view of as many rows and columns."""
+    """Return a view with the same numbers of rows and columns."""
     if how == "turned":
         return whole[:COLUMNS, :ROWS].T
     if how == "reversed":
@@ -34,7 +34,7 @@ def _seen(whole: Any, how: str) -> Any:
 
 
 class _Writer:
-    """Writes a random program: lines that mean the same to NumPy and to Tenxor."""
+    """Writes a random program whose lines mean the same to NumPy and to Tenxor."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -48,7 +48,7 @@ class _Writer:
         return self.rng.choice(("1", "2", "-3")) if "int" in self.dtype else self.rng.choice(("0.5", "-2.0", "3"))
 
     def value(self, mask: str, depth: int = 2) -> str:
-        """An expression of what a mask selects."""
+        """Return an expression of the elements that a mask selects."""
         rng = self.rng
         kept = [name for name, by in self.kept if by == mask]
         if depth == 0 or rng.random() < 0.2:
@@ -103,7 +103,7 @@ class _Writer:
 
 
 def _run(program: _Writer, xp: Any) -> dict[str, Any]:
-    """All that there is after a program."""
+    """Return all variables after a program."""
     rng = np.random.default_rng(7)
     size = COLUMNS + 8
     own = np.asarray if xp is np else tx.asarray

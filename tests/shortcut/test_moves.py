@@ -1,4 +1,4 @@
-"""What is picked, put together and written there and then: NumPy is the oracle, of sizes and layouts at their borders."""
+"""Gathers, concatenations and writes in machine code: NumPy is the oracle, for sizes and layouts at their limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZES = (1, 63, 64, 65, 130)
 
 
 def both(array: Any, work: Callable[[Any, Any], Any]) -> None:
-    """The same of an array and of a tensor; what it does to it is the same, too."""
+    """Return an array and a tensor with the same elements, which receive the same operations."""
     assert shortcut.state == "on"
     for _ in range(TIMES):
         own, x = array.copy(), tx.asarray(array.copy()).realize()
@@ -299,7 +299,7 @@ def test_large_concat_on_one_thread_is_recorded(monkeypatch: pytest.MonkeyPatch)
 
 
 class Counted:
-    """A function, and how often it was called."""
+    """A function that counts its calls."""
 
     def __init__(self, own: Callable[..., Any]) -> None:
         self.own, self.times = own, 0

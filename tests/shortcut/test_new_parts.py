@@ -97,7 +97,7 @@ def bits(x: Any) -> bytes:
 
 
 def python_called(run: Callable[[], object]) -> list[str]:
-    """Which functions of ours Python runs."""
+    """Return the Tenxor functions that run in Python."""
     found = []
 
     def see(frame: FrameType, event: str, arg: object) -> None:

@@ -1,4 +1,4 @@
-"""Python's integers beside tensors, up to those that only 64 bits without a sign hold."""
+"""Python integers as operands of tensors, up to those that only uint64 holds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VALUES = np.array([0, 1, 5, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
 
 
 def computed_by_python(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Operations that machine code leaves to Python from now on."""
+    """Record the operations that machine code leaves to Python."""
     found, own = list[Any](), Tensor._compute.__func__  # type: ignore[attr-defined]
     monkeypatch.setattr(Tensor, "_compute", classmethod(lambda cls, op, *given: found.append(op) or own(cls, op, *given)))
     return found

@@ -1,4 +1,4 @@
-"""What machine code makes by rule of many sizes is one object for all of them, where sizes are nothing of it, and leaves little."""
+"""Rules share one object among all sizes where the sizes do not matter, and leave little memory."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_cache_entries_of_new_sizes_are_untracked_and_small() -> None:
 
 
 def in_python(monkeypatch: pytest.MonkeyPatch, where: Any, name: str) -> list[Any]:
-    """What Python's own function of this name is asked for, from now on."""
+    """Record the arguments of a Python function of this name."""
     asked, own = list[Any](), getattr(where, name)
 
     def noted(*given: Any, **named: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What another sum may read once waits for that with the short way, too, however small it is itself."""
+"""The operand of a single-pass product waits for the product on the fast path, too, however small it is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAST, (SHORTEST, LONGEST) = Passes().least, Passes().short
 
 
 def matrix(row: int, nbytes: int) -> tuple[Tensor, Tensor]:
-    """A matrix of so many bytes in rows of so many, and a vector along them."""
+    """Return a matrix of this size with rows of this size (both in bytes), and a vector along them."""
     random = np.random.default_rng(row)
     made = random.normal(size=(nbytes // row, row // 8)), random.normal(size=row // 8)
     x, v = (tx.asarray(values) for values in made)
@@ -26,7 +26,7 @@ def matrix(row: int, nbytes: int) -> tuple[Tensor, Tensor]:
 
 
 def waits(x: Tensor, v: Tensor) -> bool:
-    """Whether a product of both is computed no sooner than it is asked for, the last time of several."""
+    """Return whether the product is still pending before it is read, at the last of several times."""
     for _ in range(TIMES):
         u = x @ v
         found = u.storage.node.buffer is None
@@ -57,7 +57,7 @@ def test_product_of_a_small_or_long_row_matrix_is_computed_at_once(row: int, nby
 
 
 def steps_as_long_as(rows: int) -> list[object]:
-    """The steps of what is computed as a whole that store something of each row."""
+    """Return the steps of whole plans whose result has one element per row."""
     return [step for plan in wholes.plans for step in plan.steps if step.shape == (rows,)]
 
 
@@ -77,7 +77,7 @@ def test_single_pass_product_is_computed_when_it_is_read() -> None:
 
 
 def iterated(x: Tensor, v: Tensor, other: Tensor) -> Tensor:
-    """Steps of power iteration, freed of another direction."""
+    """Return some steps of power iteration, orthogonal to another direction."""
     for _ in range(TIMES):
         v = x.T @ (x @ v)
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""What machine code sorts and finds where it lies is what NumPy gives, with NaN, zeros of both signs, and whatever lies apart."""
+"""Machine code sorts and searches in place with NumPy's results, for NaN, signed zeros, and non-contiguous elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VIEWS = (lambda x: x[::2, ::3], lambda x: x[::-1, 1:], lambda x: x.T, lambda x: 
 
 
 def drawn(shape: tuple[int, ...], dtype: str, seed: int, *, odd: bool = False) -> Array:
-    """Numbers many of which are equal; `odd` ones are also zeros of both signs, infinities and NaN."""
+    """Return numbers with many equal ones; with `odd`, also signed zeros, infinities and NaN."""
     draw = np.random.default_rng(seed)
     found = draw.integers(0 if dtype.startswith("u") else -50, 60, shape).astype(dtype)
     if odd and np.dtype(dtype).kind in "fc":
@@ -131,7 +131,7 @@ def test_gradient_of_a_recorded_sort_is_correct() -> None:
 
 
 def best_of(a: Array, count: int, axis: int, largest: bool) -> tuple[Array, Array]:
-    """The best by Python's own sorting, stable also when reversed: NaN is larger than all, and zeros of both signs are one."""
+    """Return the best elements by Python's sort, stable also when reversed: NaN is the largest, and signed zeros are equal."""
     rows = np.moveaxis(a, axis, -1)
     places = np.empty((*rows.shape[:-1], count), np.int64)
     for key in np.ndindex(rows.shape[:-1]):

@@ -1,4 +1,4 @@
-"""What machine code finds of pasts: what Python's own finds, of any graph; and keys that are equal where Python's own are."""
+"""Machine code finds the same tape nodes as Python, for any graph, with equal cache keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("on")
 
 
 def graph(rng: random.Random) -> list[Tensor]:
-    """A few results of what was made of three leaves, some computed by then, some written in place."""
+    """Return some results of three leaves, some computed, some written in place."""
     made: list[Any] = [tx.asarray(np.ones((3, 4)) * k).requires_grad_() for k in (1.0, 2.0, 3.0)]
     made.append(tx.asarray(np.ones((3, 4))))
     for _ in range(rng.randrange(1, 14)):
@@ -53,7 +53,7 @@ def graph(rng: random.Random) -> list[Tensor]:
 
 
 def in_both_ways(rng: random.Random) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """What is known, and the outline of all of it, as Python's own says and as machine code does."""
+    """Return the tape nodes and their outline, as Python and as machine code find them."""
     results = graph(rng)
     nodes = [t.storage.node for t in results]
     with aside():

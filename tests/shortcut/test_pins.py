@@ -45,7 +45,7 @@ READS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = 
 
 
 def exported() -> tuple[tx.Tensor, Any]:
-    """A tensor, and its memory as another sees it."""
+    """Return a tensor, and an array that shares its memory."""
     x = tx.asarray(A)
     return x, np.asarray(x)
 

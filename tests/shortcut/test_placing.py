@@ -1,4 +1,4 @@
-"""What is written at masks and indices - rows, one row or a number for each - and NumPy's arrays as keys, values and operands."""
+"""Writes of rows, one row or a number through masks and indices, with NumPy arrays as keys, values and operands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEEN: dict[str, Callable[[Any], Any]] = {
 
 
 def keys(rng: np.random.Generator, shape: tuple[int, ...]) -> list[Any]:
-    """Such as select along the first axis, or the first two: lists, indices of two dtypes, also in two axes, and masks."""
+    """Return keys of the first one or two axes: lists, indices of two dtypes, also for two axes, and masks."""
     n = shape[0]
     indices = rng.integers(-n, n, 5)
     two = rng.random(shape[:2]) < 0.5

@@ -1,4 +1,4 @@
-"""Random programs say the same with the short way and without. `python -m tests.shortcut FIRST COUNT` runs more of them."""
+"""Random programs give the same with and without the fast path. `python -m tests.shortcut FIRST COUNT` runs more of them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ VALUES = 3  # times that each is run, with other values
 
 
 def differences(seed: int) -> list[tuple[object, object]]:
-    """What a program saw with the short way, and without, where these are not the same."""
+    """Return the differences between the records of a program with and without the fast path."""
     found = []
     for values in range(VALUES):
         short = Program(seed, values).run()

@@ -1,4 +1,4 @@
-"""Whatever a method does or raises, every object is referred to as often afterwards as before, and nothing is left over."""
+"""Each method leaves every reference count unchanged, whatever it does or raises, and leaves no garbage."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ def _few_are_older() -> Iterator[None]:
 
 
 def set_aside() -> None:
-    """Only what is new from here on is looked for, again and again; of what is older it is known what there is of ours."""
+    """Freeze the present objects of Tenxor, so that later searches find new objects only."""
     OLDER.extend(ours(writes=True))
     gc.freeze()
 
 
 def named() -> dict[str, Any]:
-    """The objects that machine code knows by name."""
+    """Return the objects that machine code knows by name."""
     assert shortcut.made is not None
     return shortcut.made.named
 
 
 def ours(writes: bool = False) -> list[Any]:
-    """Objects of ours, among those that are not frozen."""
+    """Return the objects of Tenxor that are not frozen."""
     kinds = set(OWN) - ({"Node", "Buffer"} if writes else set())
     is_class = lambda x: issubclass(type(x), type) and f"{getattr(x, '__module__', None)}".startswith("tenxor")  # noqa: E731
     return [x for x in gc.get_objects() if type(x).__name__ in kinds or is_class(x)]
 
 
 def watched(its: dict[str, Any], writes: bool) -> list[Any]:
-    """What may be referred to too often, or not often enough. Who keeps a node here has a write copy it: so not where there are writes."""
+    """Return the objects whose references are counted. Nodes are excluded for writes, since a held node makes a write copy it."""
     own = ours(writes)
     frames = [x.frame for x in own if type(x).__name__ == "Recipe" and x.frame is not None]
     parts = [part for x in its.values() for part in (x, x.spec, x.offset)]
@@ -70,7 +70,7 @@ def watched(its: dict[str, Any], writes: bool) -> list[Any]:
 
 
 def counts(things: list[Any]) -> array[int]:
-    """How often each is referred to: in an array, as a list would refer to small integers itself."""
+    """Return the reference counts in an array: a list would itself refer to small integers."""
     return array("q", [sys.getrefcount(x) for x in things])
 
 
@@ -85,14 +85,14 @@ def repeat(call: Call, its: dict[str, Any], times: int) -> None:
 
 
 def collect() -> None:
-    """Let go of what is gone: of weak references to what waited, too, which are else looked through only when there may be many."""
+    """Free garbage, and the weak references to pending nodes, which are otherwise cleared only when there may be many."""
     gc.collect()
     pending._many = 0
     pending.forget_gone()
 
 
 def change(call: Call, its: dict[str, Any], writes: bool) -> list[str]:
-    """What is otherwise after some calls than before them."""
+    """Return the differences in reference counts after some calls."""
     repeat(call, its, 4)
     collect()
     things = watched(its, writes)
@@ -113,7 +113,7 @@ def change(call: Call, its: dict[str, Any], writes: bool) -> list[str]:
 
 
 def changes(dtype: str, chosen: Callable[[int], bool]) -> list[str]:
-    """The same for all calls that are chosen."""
+    """Return the differences for all selected calls."""
     forget()
     wrong = []
     gc.collect()

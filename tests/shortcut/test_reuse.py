@@ -1,4 +1,4 @@
-"""Objects that die by machine code: weak references hear of it, subclasses and cycles go as ever, and nothing of the dead is seen again."""
+"""Objects that machine code frees: weak references are notified, subclasses and cycles work as usual, and no freed object is seen again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ said: list[str] = []
 
 
 class Kept(Tensor):
-    """A subclass with a dictionary, and with last words."""
+    """A subclass with a dictionary and a finalizer."""
 
     def __del__(self) -> None:
         said.append(getattr(self, "name", ""))  # results have none

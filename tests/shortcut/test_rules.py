@@ -1,4 +1,4 @@
-"""What machine code does by rules: it works numbers out, knows the kinds of calls, and makes recipes as Python does."""
+"""Rules in machine code: they evaluate sizes, know the kinds of calls, and make the recipes that Python makes."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_calls_with_tables_chains_or_objects_have_no_signature() -> None:
 
 
 def by_rule(n: int) -> spec.Made:
-    """What is known of `x * 2` of so many elements."""
+    """Return the entry of `x * 2` for this number of elements."""
     x = realized(n)
     x * 2
     found = x.spec.made[tx.ops.OPS["multiply"]][int]
@@ -280,7 +280,7 @@ def test_inline_spec_entry_is_found_by_an_equal_key() -> None:
 
 
 def columns(n: int) -> tx.Tensor:
-    """All but the first column of some: frames of what is made of it have sizes of their own."""
+    """Return all columns but the first: frames of its results contain sizes."""
     return realized(n, 3 + n % 5)[:, 1:]
 
 

@@ -1,4 +1,4 @@
-"""Steps of plans that machine code runs: the same as Python's own, whatever stands between."""
+"""Machine code runs the steps of plans like Python, whatever happens between them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEW = 1 << 9
 
 
 def parts(seed: int) -> list[Any]:
-    """Pending tensors that are computed together, by several kernels: small and large ones, sums, products, indices, and a write."""
+    """Return pending tensors that several kernels compute together: small and large ones, sums, products, indices, and a write."""
     rng = np.random.default_rng(seed)
     x, w = tx.asarray(rng.normal(size=(ROWS, 8))), tx.asarray(rng.normal(size=(8, 8)))
     h = tx.tanh(x @ w)
@@ -78,7 +78,7 @@ def test_plan_steps_match_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def gradients(seed: int, kept: bool) -> list[Any]:
-    """Gradients by way of parts of a tensor, which are written side by side; those of the whole are looked at, too, if they are `kept`."""
+    """Return gradients through adjacent slices of a tensor; with `kept`, also the gradients of the whole tensor."""
     rng = np.random.default_rng(seed)
     x, w = tx.asarray(rng.uniform(-0.1, 0.1, (64, 64))), tx.asarray(rng.uniform(-0.1, 0.1, (16, 64)))
     w.requires_grad = True
@@ -165,7 +165,7 @@ def test_repeated_plans_use_constant_memory() -> None:
 
 
 def looked_up(seed: int, worst: int, place: int = 0) -> list[Any]:
-    """The gradient of a loss by classes, and what is made of rows that indices choose, of which the `worst` is one."""
+    """Return the gradient of a classification loss, and results of rows chosen by indices, one of which is `worst`."""
     rng = np.random.default_rng(seed)
     scores = tx.asarray(rng.normal(size=(FEW, 8))).requires_grad_()
     classes, rows = rng.integers(0, 8, FEW), rng.integers(-FEW, FEW, 500)

@@ -1,4 +1,4 @@
-"""Places, heights between points, counts, and elements that are there: machine code finds what Python's own functions find, to the bit."""
+"""Searches, interpolation, histograms and set functions: machine code gives the bits of the Python functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAR = {"int64": 2**53 + np.arange(-2, 3), "uint64": np.array([2**64 - 1, 2**63, 
 
 
 def drawn(size: int, dtype: str, seed: int) -> Array:
-    """Numbers many of which are equal, with what is odd or large among them."""
+    """Return numbers with many equal ones, and with special or large ones."""
     draw = np.random.default_rng(seed)
     kind = np.dtype(dtype).kind
     found = draw.integers(0 if kind in "ub" else -20, 2 if kind == "b" else 20, size).astype(dtype)
@@ -34,13 +34,13 @@ def drawn(size: int, dtype: str, seed: int) -> Array:
 
 
 def ways(x: Array) -> list[tx.Tensor]:
-    """The same numbers lying otherwise: neighbours, apart, and backwards."""
+    """Return the same numbers in other layouts: contiguous, strided, and reversed."""
     apart, back = np.repeat(x, 3), x[::-1].copy()
     return [tx.asarray(x).realize(), tx.asarray(apart).realize()[::3], tx.asarray(back).realize()[::-1]]
 
 
 def same(make: Callable[[], Any]) -> Any:
-    """What comes of it, three times over and without machine code alike."""
+    """Check that a result is the same three times, and without machine code."""
     found = [said(make) for _ in range(3)]
     with shortcut.aside():
         assert found == [said(make)] * 3
@@ -92,7 +92,7 @@ def test_searchsorted_of_numbers_matches_python_and_numpy(dtype: str) -> None:
 
 
 def points_of(size: int, seed: int) -> tuple[Array, Array, Array]:
-    """Numbers, and points: some of them equal, some heights infinite, some zeros below 0."""
+    """Return numbers and points: some points equal, some values infinite, some negative zeros."""
     draw = np.random.default_rng(seed)
     points = np.sort(draw.integers(-5, 9, size) / 2.0)
     heights = np.where(draw.random(size) < 0.3, draw.choice(ODD, size), draw.normal(size=size))

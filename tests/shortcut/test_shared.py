@@ -1,4 +1,4 @@
-"""Kernels that machine code has threads share, where helpers poll for work; what is much is Python's where they do not."""
+"""Kernels that machine code shares among threads while helpers poll for work; otherwise Python runs large kernels."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def two_threads(threads: Callable[[int], None]) -> None:
 
 
 class Place:
-    """Where one helper meets who calls it, as machine code is told: a piece of each loop is run by that helper, who never is late."""
+    """The data structure through which a caller meets one helper, which runs a piece of each loop and is never late."""
 
     def __init__(self) -> None:
         self.memory = ctypes.create_string_buffer(MEETING_PLACE)

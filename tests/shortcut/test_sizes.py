@@ -1,4 +1,4 @@
-"""New sizes of what was done with others: nothing is planned or bound for them, and the values are the same."""
+"""New sizes of known operations need no planning and no binding, and the values are the same."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ COMPARED = ("lt", "le", "eq", "ne", "gt", "ge")
 
 
 class Other:
-    """Whatever stands before or after."""
+    """An operand of another type."""
 
     def __add__(self, other: Any) -> str:
         return "before"

@@ -1,4 +1,4 @@
-"""What derivatives make of tensors of other sizes, by rule, beside what is found when each is gone through for itself."""
+"""Backward steps that rules make for tensors of other sizes equal those that each size records for itself."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def operands(n: int) -> tuple[Any, ...]:
 
 
 def bits_back(loss: Loss, n: int) -> list[bytes]:
-    """Of a loss, and of its gradients by all that has any."""
+    """Return the bits of a loss and of all its gradients."""
     *given, c = operands(n)
     given = [x.requires_grad_() for x in given]
     found = loss(*given, c)
@@ -70,7 +70,7 @@ def bits_forward(loss: Loss, n: int) -> list[bytes]:
 
 @pytest.fixture
 def gone_through(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """The stretches that are not made by rule."""
+    """Record the backward steps that are not made by rule."""
     found: list[Any] = []
     own = stretches.steps_for
     monkeypatch.setattr(stretches, "steps_for", lambda *args: (found.append(args), own(*args))[1])

@@ -1,4 +1,4 @@
-"""What programs do around methods: subclasses, functions that are traced, copies, processes, signals, and limits of memory."""
+"""The surroundings of methods: subclasses, traced functions, copies, processes, signals, and memory limits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TIMES = 3  # what is met for the first time takes the long way
 
 
 def alike(make: Callable[[], Any]) -> Any:
-    """What a function gives, or the error that it raises, which is the same each time and without the short way."""
+    """Return the result of a function or its error; it is the same each time, and without the fast path."""
 
     def seen() -> Any:
         try:
@@ -45,7 +45,7 @@ def alike(make: Callable[[], Any]) -> Any:
 
 
 class Named(Tensor):
-    """A subclass with methods of its own."""
+    """A subclass with its own methods."""
 
     __slots__ = ("name",)
 
@@ -328,7 +328,7 @@ def test_slice_is_written_from_a_view_chain_of_its_tensor() -> None:
 
 
 def python_in(make: Callable[[], Any]) -> list[str]:
-    """The functions of Python that run in a call, but for it."""
+    """Return the Python functions that run during a call, without the call itself."""
     seen: list[str] = []
 
     def listen(frame: Any, event: str, _: Any) -> None:

@@ -1,4 +1,4 @@
-"""Threads that switch at any moment, with and without a thread that lets go of Python's lock for long."""
+"""Threads that switch at any moment, with and without a thread that releases the GIL for long."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROUNDS = 60
 
 @pytest.fixture(autouse=True)
 def switching() -> Iterator[None]:
-    """Threads switch as often as they can."""
+    """Switch threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -33,7 +33,7 @@ def switching() -> Iterator[None]:
 
 
 def together(*work: Callable[[], object]) -> None:
-    """Do all of it at once; the first error is raised."""
+    """Run all functions at once, and raise the first error."""
     errors: list[BaseException] = []
 
     def guarded(one: Callable[[], object]) -> None:
@@ -144,7 +144,7 @@ def test_patient_contexts_may_end_in_any_order() -> None:
 
 
 class TakenOut(list[Any]):
-    """A list of hooks that another thread empties just after somebody has asked whether it is empty."""
+    """A list of hooks that another thread empties just after a check whether it is empty."""
 
     def __bool__(self) -> bool:
         return True

@@ -90,7 +90,7 @@ def test_small_updates_are_not_done_in_place() -> None:
 
 
 def framed() -> int:
-    """How many updates are known to be done in place."""
+    """Return how many updates are recorded as in place."""
     return sum(map(bool, wholes.updates.values()))
 
 

@@ -1,4 +1,4 @@
-"""When the short way in machine code is made, and when it is not."""
+"""When the machine code of the fast path is made, and when it is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns that machine code takes: what Python's own has in them, and keys that tell apart just what Python's keys tell apart."""
+"""Machine code takes the same patterns from graphs as Python, and its keys distinguish exactly what Python's keys distinguish."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHERS = [tx.asarray(np.arange(6, dtype=np.float32).reshape(2, 3)).realize(), tx
 
 
 def graph(seed: int, most: int = 12) -> list[Any]:
-    """A few pending tensors that have much in common, made of few things, so that two seeds often make what is alike."""
+    """Return some pending tensors with common operands, so that two seeds often give equal graphs."""
     rng = np.random.default_rng(seed)
     made = [*MEMORY, *OTHERS[:1]]
     while len(made) < most:
@@ -119,7 +119,7 @@ def test_taking_a_signature_keeps_reference_counts() -> None:
 
 
 def chain(length: int) -> Any:
-    """So many nodes above each other, whatever would be computed of them before."""
+    """Return a chain of this many nodes, however long, without early computation."""
     node = MEMORY[0].node
     one = (MEMORY[0] + 1.0).node
     for _ in range(length):
@@ -128,7 +128,7 @@ def chain(length: int) -> Any:
 
 
 def wide() -> Any:
-    """A node that reads as many."""
+    """Return a node with many operands."""
     parts = tuple([(MEMORY[0] * float(k)).node for k in range(2100)])
     return Node((MEMORY[0] + MEMORY[1]).node.recipe, parts, (0,) * len(parts))
 

@@ -1,4 +1,4 @@
-"""Graphs that are computed as a whole, in sizes that are like others before: machine code makes the frames that Python would make."""
+"""Graphs computed as a whole, in sizes similar to earlier ones: machine code makes the frames that Python would make."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ OTHERS = sorted([2720, 4096, 8192, 65_536, 131_072, *[int(2048 * 64**p) for p in
 
 @pytest.fixture
 def framed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
-    """The frames that Python makes, but for those of graphs that have none."""
+    """Record the frames that Python makes, without those of graphs that have none."""
     found: list[bytes] = []
     own = wholes._keep
 
@@ -129,7 +129,7 @@ def test_graphs_of_random_operations_and_sizes_match_python() -> None:
     ]
 
     def graph(shape: int, n: int) -> Any:
-        """Of one shape for one seed, whatever the size."""
+        """Return a graph that is the same for one seed, at any size."""
         own = random.Random(shape)
         begin, step = own.randrange(4), own.randrange(1, 3)
         known = [x[:n], y[begin : begin + n], x[step * n : 0 : -step][:n], i[:n], y[:n].mean()]
@@ -176,7 +176,7 @@ def test_launch_records_made_during_a_thread_count_change_are_replaced(
     x = operands()[0]
 
     def compute(n: int = 130_000) -> None:
-        """Enough for two threads to share."""
+        """Compute enough for two threads to share."""
         tx.exp(x[:n]).realize()
 
     for n in range(120_000, 120_100, 5):
@@ -221,7 +221,7 @@ def test_signature_numbers_survive_a_collection_during_the_call() -> None:
     x, sizes = operands()[0], count(3001)
 
     class Left:
-        """What computes something of a new size when it is collected."""
+        """An object that computes with a new size when it is collected."""
 
         def __init__(self) -> None:
             self.me = self

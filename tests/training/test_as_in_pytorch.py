@@ -1,4 +1,4 @@
-"""Names and order of arguments beside PyTorch's signatures, which stand here as data; and what modules do with states and dtypes."""
+"""Names and order of arguments compared with PyTorch's signatures, given here as data; states and dtypes of modules."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def positional(function: Any) -> list[inspect.Parameter]:
 
 
 def check_order(name: str, function: Any, theirs: str) -> None:
-    """Our positional parameters are PyTorch's first ones, without those that are deprecated there."""
+    """Check that our positional parameters are PyTorch's first ones, without the deprecated ones."""
     wanted = [p for p in theirs.split(", ") if p and p not in DEPRECATED]
     for k, p in enumerate(positional(function)):
         assert k < len(wanted), f"{name}: {p.name} is positional, PyTorch has {wanted}"

@@ -1,4 +1,4 @@
-"""Batches and the sets of data."""
+"""Batches and datasets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_epoch_has_each_row_once() -> None:
 
 
 class Slow:
-    """Rows that take a while, later ones less."""
+    """Rows that take a while to read, later ones less."""
 
     def __init__(self, fails: int | None = None) -> None:
         self.fails = fails

@@ -1,4 +1,4 @@
-"""Layers over images beside loops of NumPy; and gradients of every layer, by what it is given and by its parameters, beside differences."""
+"""Image layers compared with NumPy loops, and gradients of every layer by inputs and parameters compared with finite differences."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Array = np.ndarray[Any, Any]
 
 
 def numbers(*shape: int, seed: int = 0) -> Any:
-    """Numbers that are all different, so that the largest of some is one."""
+    """Return numbers that all differ, so that every maximum is unique."""
     size = int(np.prod(shape))
     return tx.asarray((np.random.default_rng([seed, *shape]).permutation(size) / size * 4.0 - 2.0).reshape(shape))
 
 
 def windows(x: Array, size: tuple[int, ...], step: int, padding: int, dilation: int = 1, fill: float = 0.0) -> Array:
-    """(N, C, places..., size...): what each window over the last axes sees."""
+    """Return the windows over the last axes, with shape (N, C, places..., size...)."""
     axes = range(2, x.ndim)
     wide = np.pad(x, ((0, 0), (0, 0), *[(padding, padding)] * len(axes)), constant_values=fill)
     places = [(wide.shape[a] - dilation * (n - 1) - 1) // step + 1 for a, n in zip(axes, size, strict=True)]
@@ -91,7 +91,7 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
 
 
 class Edges(nn.Module):
-    """A layer over one graph."""
+    """A graph layer with one fixed graph."""
 
     def __init__(self, layer: Any) -> None:
         self.layer = layer

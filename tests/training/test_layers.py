@@ -1,4 +1,4 @@
-"""Layers beside NumPy versions of them, written from their papers, with nothing of ours."""
+"""Layers compared with NumPy versions written from their papers, without Tenxor."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_key_value_cache_gives_the_same_result_step_by_step() -> None:
 
 
 def gatv2(x: Any, adjacency: Any, p: dict[str, Any], heads: int) -> Any:
-    """S. Brody et al., equation 7, with each node hearing itself."""
+    """S. Brody et al., equation 7, with a self-loop at each node."""
     source = (x @ p["from_source.weight"].T + p["from_source.bias"]).reshape(len(x), heads, -1)
     target = (x @ p["from_target.weight"].T + p["from_target.bias"]).reshape(len(x), heads, -1)
     found = np.zeros_like(source)

@@ -1,4 +1,4 @@
-"""Losses beside loops of NumPy that follow PyTorch's documentation: classes on axis 1, weights, what is ignored, smoothing, reductions."""
+"""Losses compared with NumPy loops after PyTorch's documentation: classes on axis 1, weights, ignored classes, smoothing, reductions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def log_softmax(x: Any, axis: int) -> Any:
 
 
 def classified(x: Any, target: Any, weight: Any, ignore: int, smoothing: float, reduction: str, normalise: bool) -> Any:
-    """The documented loss, place by place: l = -w[y] log p[y], its mean over the sum of w[y]."""
+    """Return the documented loss, computed per position: l = -w[y] log p[y], its mean over the sum of w[y]."""
     axis = min(x.ndim - 1, 1)
     logs, losses, weights = log_softmax(x, axis) if normalise else x, np.zeros(target.shape), np.zeros(target.shape)
     for at in np.ndindex(*target.shape):

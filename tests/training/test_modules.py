@@ -1,4 +1,4 @@
-"""Modules: what they are made of, what is kept of them, and losses."""
+"""Modules: their parts, their states, and losses."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Pair(NamedTuple):
 
 
 class Tied(nn.Module):
-    """One weight in three places, and others in a dict, a list and tuples."""
+    """A module with one weight in three attributes, and others in a dict, a list and tuples."""
 
     def __init__(self) -> None:
         self.first, self.second = nn.Linear(2, 2, bias=False, dtype=tx.float64), nn.Linear(2, 2, bias=False, dtype=tx.float64)

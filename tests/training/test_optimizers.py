@@ -1,4 +1,4 @@
-"""Optimisers beside NumPy versions of them, written from their papers; schedules; gradients held in bounds."""
+"""Optimisers compared with NumPy versions written from their papers; schedules; gradient clipping."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCALE = RNG.random(size=(3, 4)) + 0.5
 
 
 def gradient(x: Any) -> Any:
-    """Of sum(scale * x**4 / 4 + x * x)."""
+    """Return the gradient of sum(scale * x**4 / 4 + x * x)."""
     return SCALE * x**3 + 2 * x
 
 
@@ -62,7 +62,7 @@ def test_adam_and_adamw_match_numpy(kind: Any, decoupled: bool) -> None:
 
 
 def _seen(how: str) -> tuple[Any, Any]:
-    """A parameter that begins as START, and its gradient's scale, seen in some way."""
+    """Return a parameter that begins as START, and the scale of its gradient, in some layout."""
     if how == "transposed":
         return tx.asarray(START.T.copy()).requires_grad_().T, SCALE
     if how == "a part":
@@ -107,7 +107,7 @@ def test_parameters_that_share_memory_are_updated_in_turn() -> None:
 
 
 def late(optimizer: Any, first: Any, second: Any, count: int, since: int) -> Any:
-    """Steps of which `second` has a gradient in those from `since` on."""
+    """Return the steps of an optimiser whose parameter `second` has a gradient from step `since` on."""
     for k in range(count):
         optimizer.zero_grad()
         loss = (first * first).sum()

@@ -1,4 +1,4 @@
-"""The example programs learn what they say they learn, at small sizes."""
+"""The example programs reach the accuracy that they state, at small sizes."""
 
 from __future__ import annotations
 

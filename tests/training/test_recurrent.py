@@ -1,4 +1,4 @@
-"""Recurrent layers beside loops of NumPy over the equations in PyTorch's documentation."""
+"""Recurrent layers compared with NumPy loops over the equations in PyTorch's documentation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sigmoid(x: Any) -> Any:
 
 
 def step(kind: str, p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
-    """One step of one layer in one direction, with parameters `p(name)`."""
+    """Return one step of one layer in one direction, with parameters `p(name)`."""
     a, b = p("weight_ih") @ x + p("bias_ih"), p("weight_hh") @ h + p("bias_hh")
     if kind.startswith("RNN"):
         return (np.maximum(a + b, 0) if kind.endswith("relu") else np.tanh(a + b)), c
@@ -38,7 +38,7 @@ def step(kind: str, p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
 
 
 def reference(kind: str, layer: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any, Any]:
-    """All hidden states (L, N, ...) of the last layer, and the last states of all, for x (L, N, input_size)."""
+    """Return all hidden states (L, N, ...) of the last layer, and the last states of all, for x (L, N, input_size)."""
     parameters = {name: t.to_numpy() for name, t in layer.named_parameters()}
     directions = 2 if layer.bidirectional else 1
     h, c = h.copy(), c.copy()

@@ -1,4 +1,4 @@
-"""Tensors in files, and trainings that stop and go on."""
+"""Tensors in files, and trainings that stop and continue."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_complex_tensors_in_states_load_unchanged(dtype: Any, tmp_path: Path) ->
 
 
 class Training:
-    """A small training whose every part draws or remembers something."""
+    """A small training whose every part draws random numbers or has state."""
 
     def __init__(self, path: Path) -> None:
         generator = tx.random.Generator(5)
