@@ -1,4 +1,4 @@
-"""What all tests share: two options, the Hypothesis profiles, which tests are of values, where kernels are kept, threads."""
+"""Shared by all tests: two options, the Hypothesis profiles, the marker of value tests, the folder of kernels, threads."""
 
 from __future__ import annotations
 

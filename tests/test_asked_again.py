@@ -1,4 +1,4 @@
-"""What is computed in passing, as part of something else, and asked for again: it is kept the second time, or at once if it takes long."""
+"""Results that were inlined into another kernel and are read again: stored at the second read, or at once if they are expensive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes that tensors do not have, and those that are found out when they are first asked for; with machine code, and without."""
+"""Attributes that tensors lack, and lazy attributes; with and without the fast path."""
 
 from __future__ import annotations
 

@@ -454,7 +454,7 @@ def test_a_large_tensor_is_shortened_at_the_cost_of_its_edges() -> None:
 
 
 def highlighted_indices(svg: str) -> list[str]:
-    """The indices of the boxes that are lit in a figure."""
+    """Return the indices of the highlighted boxes in a figure."""
     return re.findall(r'class="element lit"[^>]*data-index="([\d,]*)"', svg)
 
 

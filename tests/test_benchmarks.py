@@ -1,4 +1,4 @@
-"""The benchmark itself: its workloads give right results at small sizes, and its figures are put together rightly."""
+"""The benchmark: its workloads give right results at small sizes, and its figures are computed correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m tenxor cache` tells of the machine code on disk, and keeps it in order."""
+"""`python -m tenxor cache` lists, checks and clears the machine code on disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEYS = ("a" * 64, "b" * 64, "c" * 64)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of this test's own, with three entries."""
+    """A cache of the test with three entries."""
     path = tmp_path / "cache"
     monkeypatch.setenv("TENXOR_CACHE_DIR", str(path))
     monkeypatch.setattr(backend, "NAME", "llvm")
@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str]]:
-    """The status and the lines that `python -m tenxor cache …` ends with."""
+    """Run `python -m tenxor cache …` and return its status and lines."""
     capsys.readouterr()
     status = main(["cache", *arguments])
     return status, capsys.readouterr().out.splitlines()

@@ -1,4 +1,4 @@
-"""New tensors: from lists, numbers and arrays, from a rule, from another tensor's shape."""
+"""New tensors: from lists, numbers and arrays, by creation functions, and like another tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nobody has any more goes without a step of Python's: what a signal raises there, Ctrl-C, Python would swallow."""
+"""Objects are freed without running Python code: Python would swallow an error that a signal (Ctrl-C) raises there."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_deallocation_calls_no_python_function(make: Callable[[], object]) -> No
 
 @pytest.fixture
 def llvm_deallocations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
-    """Of all of LLVM's that dies meanwhile, whether that is in the main thread."""
+    """For each LLVM object freed during the test, whether that happened in the main thread."""
     found, die = list[bool](), ffi.ObjectRef.__del__
 
     def noted(thing: Any) -> None:

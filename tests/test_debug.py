@@ -1,4 +1,4 @@
-"""What the library tells about its work: `TENXOR_DEBUG` while kernels run, `tx.explain` before."""
+"""Reports about the work of the library: `TENXOR_DEBUG` while kernels run, `tx.explain` before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TIMED = re.compile(r"^tenxor: (\w+) \[(compiled|disk)\] (\d+\.\d) us$")
 
 
 def run(level: str | None, **environment: str) -> tuple[str, str]:
-    """What PROGRAM prints, and what it tells, at a level of `TENXOR_DEBUG`."""
+    """Run PROGRAM at a level of `TENXOR_DEBUG`, and return its output and the report."""
     environment = {**os.environ, "TENXOR_CACHE_DIR": "", **environment}
     environment.pop("TENXOR_DEBUG", None)
     if level is not None:
@@ -38,7 +38,7 @@ def run(level: str | None, **environment: str) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def debug_lines() -> dict[str, list[str]]:
-    """The lines at each level."""
+    """The lines of the report at each level."""
     return {level: run(level)[1].splitlines() for level in ("1", "2", "3")}
 
 

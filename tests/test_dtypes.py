@@ -1,4 +1,4 @@
-"""Dtypes: names, limits, promotion and kinds, as the array API standard and NumPy have them."""
+"""Dtypes: names, limits, promotion and kinds, as in the array API standard and NumPy."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_isdtype_of_dtypes_and_tuples() -> None:
 
 
 def promote(*names: str) -> str | None:
-    """What NumPy (with ml_dtypes) promotes to, but for what we refuse: integers beyond int64."""
+    """Return the dtype to which NumPy (with ml_dtypes) promotes, or None where Tenxor refuses: integers beyond int64."""
     if {"uint64"} & set(names) and {"int8", "int16", "int32", "int64"} & set(names):
         return None
     return str(np.result_type(*map(as_numpy, names)))

@@ -1,4 +1,4 @@
-"""Environment variables: each bad value is told with the variable, the value and what is done instead."""
+"""Environment variables: a warning about a bad value tells the variable, the value and the value used instead."""
 
 from __future__ import annotations
 

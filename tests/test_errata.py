@@ -1,4 +1,4 @@
-"""Mistakes of the texts that Tenxor's behaviours come from, each with the right answer."""
+"""Mistakes in the texts from which Tenxor's behaviours come, each with the right answer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every error is raised at the call that is wrong, and says so in the user's terms.
+"""Every error is raised at the wrong call and speaks of what the user wrote.
 
-The tests look for what a message must name (the operation, the argument, the shapes, the axis, and what would
-work), not for its sentences.
+The tests check that a message names the operation, the argument, the shapes, the axis, and what would work; they do not check its
+sentences.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def small() -> tx.Tensor:
 
 
 class Wrong(NamedTuple):
-    """A call that is wrong, the error it must raise, and what the message must name."""
+    """A wrong call, the error it must raise, and what the message must name."""
 
     call: Callable[[], Any]
     error: type[Exception] | tuple[type[Exception], ...]
@@ -266,7 +266,7 @@ KINDS = {
 
 
 class Unreadable:
-    """An object of a library whose dtype NumPy does not have, as PyTorch's bfloat16."""
+    """An object of a library with a dtype that NumPy lacks, such as PyTorch's bfloat16."""
 
     dtype = "torch.bfloat16"
 

@@ -1,4 +1,4 @@
-"""Fourier transforms, beside the sums that they are."""
+"""Fourier transforms, compared with their defining sums."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def random(shape: tuple[int, ...], dtype: tx.DType, seed: int = 0) -> tx.Tensor:
 
 
 def fit_length(row: Array, n: int) -> Array:
-    """Cropped, or filled up with zeros."""
+    """Return the row cropped or padded with zeros."""
     found = np.zeros((*row.shape[:-1], n), row.dtype)
     kept = min(n, row.shape[-1])
     found[..., :kept] = row[..., :kept]
@@ -38,7 +38,7 @@ def fit_length(row: Array, n: int) -> Array:
 
 
 def transform(row: Array, n: int, sign: int, norm: str | None) -> Array:
-    """The sum itself, along the last axis, in 64 bits."""
+    """Return the defining sum along the last axis, in 64 bits."""
     k = np.arange(n)
     found = fit_length(row, n) @ np.exp(sign * 2j * np.pi * np.outer(k, k) / n)
     divided = {"ortho": n**0.5, "forward": n if sign < 0 else 1}.get(norm or "", 1 if sign < 0 else n)

@@ -1,4 +1,4 @@
-"""User code that computes while modules are loaded late and the fast path is built finds nothing half done, and waits for nothing."""
+"""User code that computes during late imports and while the fast path is built sees no partial state and does not block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions in whose place machine code may be called are functions for whoever looks at them."""
+"""Functions that machine code may replace look like plain functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FUNCTIONS = (tx.exp, tx.add, tx.where, tx.round, tx.sum, tx.clip, tx.matmul, tx.
 
 
 def told(x: Any, kind: int, /, *, name: str = "a", **others: Any) -> tuple[Any, ...]:
-    """What it was told."""
+    """Return the arguments."""
     return x, kind, name, others
 
 

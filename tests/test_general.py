@@ -1,4 +1,4 @@
-"""Plans that are taken over for other sizes, beside those that are made for them."""
+"""Plans reused for other sizes, compared with plans made for those sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 
 def describe_plan(plan: Plan) -> tuple[object, ...]:
-    """All that a plan says."""
+    """Return all fields of a plan."""
     steps = []
     for s in plan.steps:
         filling: object = s.filling
@@ -36,7 +36,7 @@ def describe_plan(plan: Plan) -> tuple[object, ...]:
 
 @pytest.fixture
 def reuse_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
-    """For each pattern whether its plan was taken over. Each plan is compared with that which is made for the pattern."""
+    """For each pattern, whether its plan was reused. Each reused plan is compared with one made for the pattern."""
     find, make, (by_structure,) = general.plan_for, general.planning.make_plan, kept.knowing
     made: list[Pattern] = []
     found: list[bool] = []
@@ -113,7 +113,7 @@ def test_size_generic_plans_equal_specific_plans(name: str, reuse_log: list[bool
 
 
 def random_program(seed: int) -> Callable[[Any, list[Any]], Any]:
-    """Some moves and operations, the same for each seed."""
+    """Return a random program of moves and operations, the same for each seed."""
 
     def run(xp: Any, given: list[Any]) -> Any:
         rng, values = random.Random(seed), list(given)

@@ -1,4 +1,4 @@
-"""Results in the memory of operands that die: where it is done, where it must not be, and that nobody can tell."""
+"""Results in the memory of dying operands: when memory is reused, when it must not be, and that results do not change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def numbers(n: int = N) -> Tensor:
 
 
 def check(make: Callable[[Tensor], Tensor], *, taken: bool, shape: tuple[int, ...] = (N,)) -> None:
-    """`make` gives what it gives when its argument lives on, whether it takes over its memory or not."""
+    """Check that the result of `make` is the same whether its argument lives on or not, and whether its memory is reused."""
     x = numbers().reshape(shape)
     expected = make(x).tolist()
     x = numbers().reshape(shape)

@@ -1,6 +1,6 @@
-"""Whatever runs in the midst of computing, a signal's handler or what dies, may compute the very same tensors.
+"""Code that runs during a computation, such as signal handlers and finalizers, may compute with the very same tensors.
 
-Every call, and every instruction of what is short, is a moment at which it does.
+It runs once before each call, and for short programs before each instruction.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Tensors = dict[str, Tensor]
 
 
 class Moment:
-    """Does something once, before the call, or the instruction, of the library that has this number."""
+    """Runs an action once, before the call or instruction of the library with this number."""
 
     def __init__(self, number: int, act: Callable[[], None], *, opcodes: bool) -> None:
         self.number, self.act, self.opcodes = number, act, opcodes
@@ -53,7 +53,7 @@ class Moment:
 
 @contextmanager
 def at(moment: Moment) -> Iterator[None]:
-    """Meanwhile it may come."""
+    """Let the action run during the block."""
     before = sys.gettrace()
     sys.settrace(moment)
     try:
@@ -113,7 +113,7 @@ ACTS = [export, ask, write]
 
 
 def _checked(program: Callable[[Tensors], list[Tensor]], act: Callable[[Tensors], None], moment: Moment, size: int) -> None:
-    """The program, with this in its midst, and then again without."""
+    """Check the program with the action in its midst, and then again without."""
     for _ in range(2):
         t: Tensors = {"x": tx.asarray(np.arange(float(size)) % 13)}
         other: Tensors = {"x": tx.asarray(np.arange(float(size)) % 13)}

@@ -1,4 +1,4 @@
-"""Ctrl-C ends what takes long, at once, and leaves what was there."""
+"""Ctrl-C ends long work at once, and leaves tensors unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans on disk: a second process plans nothing that a first one did among its first results, and gives the same."""
+"""Plans on disk: a second process makes none of the plans of a first process, and gives the same results."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def run(folder: Path, *more: str, **environment: str) -> tuple[str, int, int, bo
 
 
 def parse_output(output: str) -> tuple[str, int, int, bool]:
-    """What a process gave, how many kernels it compiled and found, and whether it planned anything."""
+    """Return the results of a process, its numbers of compiled and loaded kernels, and whether it planned anything."""
     bits, compiled, loaded, planned = output.split()
     return bits, int(compiled), int(loaded), planned == "True"
 
@@ -196,7 +196,7 @@ def pattern_of(x: tx.Tensor) -> Pattern:
 
 
 class TestKeys:
-    """Two patterns share one if they are the same to whoever plans, and no other."""
+    """Two patterns have the same key if and only if they have the same plan."""
 
     def test_keys_of_equal_graphs_are_equal(self) -> None:
         a, b = tx.asarray(A), tx.asarray(A + 1)
@@ -276,7 +276,7 @@ class TestKeys:
 
 @pytest.fixture
 def empty_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty folder, of which this process makes use as one that begins."""
+    """An empty cache folder, in a process that behaves as if it had just started."""
     monkeypatch.setenv("TENXOR_CACHE_DIR", str(folder))
     monkeypatch.setattr(kept, "_asked", 0)
     monkeypatch.setattr(compiler, "_compiler", Compiler())
@@ -295,7 +295,7 @@ class TestWrittenPlans:
 
     @staticmethod
     def assert_equal_plans(plan: Plan, again: Plan) -> None:
-        """Whether one is the other, but that kernels are known by their facts in either."""
+        """Check that two plans are equal, comparing kernels by their facts."""
         assert again.target is plan.target
         assert set(Plan.__slots__) == {"inlined", "costly", "dear", "watched", "reads", "more", "steps", "target", "short"}
         for name in ("inlined", "costly", "dear", "watched", "reads", "more"):

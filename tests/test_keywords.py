@@ -1,4 +1,4 @@
-"""Arguments by other libraries' names: everywhere, with the same meaning, and never in silence beside ours."""
+"""Argument names of other libraries: accepted everywhere, with the same meaning, and an error beside our own names."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_errors_inside_the_function_are_unchanged() -> None:
 
 
 def public_signatures() -> list[tuple[str, inspect.Signature]]:
-    """The signatures of functions, and of a tensor's methods."""
+    """Return the signatures of functions and tensor methods."""
     places = {"tx": tx, "tx.linalg": tx.linalg, "tx.fft": tx.fft}
     found = [(f"{place}.{name}", getattr(module, name)) for place, module in places.items() for name in module.__all__]
     found += [(f"x.{name}", inspect.getattr_static(tx.Tensor, name)) for name in dir(tx.Tensor) if not name.startswith("_")]

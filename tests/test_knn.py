@@ -1,4 +1,4 @@
-"""The digits: as good as the method is, exact, and without the temporaries that the line seems to need."""
+"""The digits example: the accuracy of its method, exact distances, and no large temporaries."""
 
 from __future__ import annotations
 

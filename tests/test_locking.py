@@ -1,4 +1,4 @@
-"""No signal leaves a lock locked: not between taking it and knowing that one has it."""
+"""A signal never leaves a lock locked, not even between its acquisition and the return of `acquire`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if locking.ENTERED_BY_A_CALL:
 
 
 class Stop(Exception):
-    """What handles a signal raises it."""
+    """Raised by the signal handler."""
 
 
 @pytest.fixture
 def alarms() -> Iterator[Callable[[float], None]]:
-    """Raises Stop in so many seconds."""
+    """A function that makes a signal handler raise Stop after this many seconds."""
 
     def stop(*_: object) -> None:
         raise Stop

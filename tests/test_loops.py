@@ -1,4 +1,4 @@
-"""Long loops: pending graphs and remembered plans are bounded, so nothing runs out of memory, of stack, or of kernels."""
+"""Long loops: pending graphs and cached plans are bounded, so loops need no growing memory, stack, or number of kernels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STEPS = {
 
 
 class TestLongLoops:
-    """A pending graph is bounded, so no loop runs out of memory, of stack, or of kernels."""
+    """A pending graph is bounded, so loops need no growing memory, stack, or number of kernels."""
 
     @pytest.mark.parametrize("name", STEPS)
     def test_long_loops_run_in_constant_memory(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Kernels of one plan that do the same are lowered once, each for what it reads itself."""
+"""Equal kernels of one plan are lowered once, with separate operands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small
 
 @pytest.fixture
 def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
-    """The nodes that are lowered from now on, each kernel with one result."""
+    """Record the nodes that are lowered, for kernels with one result."""
     found: list[Node] = []
     lower = lowering.lower
 
@@ -71,7 +71,7 @@ class TestOnce:
 
 
 class TestEach:
-    """What differs in anything that a kernel is made of is lowered for itself."""
+    """Kernels that differ in anything are lowered separately."""
 
     @pytest.mark.parametrize(
         "other",
@@ -128,7 +128,7 @@ MAKES: list[Callable[[Tensor, Tensor, Tensor, float], Tensor]] = [
 
 
 def graph(seed: float, rows: list[Tensor], index: Tensor, at: int, number: float) -> list[Tensor]:
-    """A random graph of several kernels, by its seed, of some memory, parts of it, and numbers."""
+    """Return a random graph of several kernels, of some arrays, slices of them, and numbers."""
     rng = random.Random(seed)
     known = [r[at : at + 6] for r in rows] + [rows[0][::-2][:6]]
     for _ in range(rng.randrange(3, 9)):

@@ -1,4 +1,4 @@
-"""Much at once takes a share for each: what is done for many grows with their number, and no faster."""
+"""Many results at once: the cost of planning grows linearly with their number."""
 
 from __future__ import annotations
 

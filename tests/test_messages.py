@@ -1,5 +1,7 @@
-"""Calls that users of NumPy, PyTorch and JAX write by habit, and what the errors say: the operation, the fact with its values, and what to
-write instead. The table lists the essential words; an error's class is one of Tenxor's, and one that those users catch.
+"""Calls that users of NumPy, PyTorch and JAX write by habit, and their error messages.
+
+A message tells the operation, the fact with its values, and what to write instead. The table lists the essential words; an error's class is
+one of Tenxor's, and one that those users catch.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ Call = Callable[[], Any]
 
 
 class Device:
-    """A device as other libraries have it."""
+    """A device as in other libraries."""
 
     def __repr__(self) -> str:
         return "device(type='cuda')"

@@ -1,4 +1,4 @@
-"""The order in which steps run: each after what it needs, nothing copied that was not, and less memory at a time."""
+"""The order of steps: each after its operands, without additional copies, and with little memory in use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_reader_of_an_extra_output_runs_after_its_kernel() -> None:
 
 
 def peak(steps: list[Step], nbytes: dict[int, int], kept: frozenset[int]) -> int:
-    """The most bytes that there are at a time, of all cells."""
+    """Return the peak of the bytes of all cells."""
     live = {cell for s in steps for cell in s.needs} - {s.number for s in steps}
     most = 0
     for k, s in enumerate(steps):

@@ -1,4 +1,4 @@
-"""Who can still read a node: whoever holds it, however they hold it, and nobody else."""
+"""Whether somebody else can still read a node, by reference counts."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class TestOwnersAreCounted:
 
 
 class TestWritesAreInPlace:
-    """What nobody else reads is never copied."""
+    """Memory without other readers is never copied."""
 
     def matrix(self) -> Tensor:
         return tx.asarray(np.arange(24.0).reshape(4, 6))
@@ -250,14 +250,14 @@ class Hoarder:
         self.thread.join()
 
     def _take(self) -> None:
-        """In a thread of its own: hold what there is, in a variable."""
+        """Hold objects in a local variable of another thread."""
         while not self.done.wait(1e-3):
             mine = self.kept[-3:]
             self.done.wait(1e-3)
             del mine
 
     def trace(self, frame: FrameType, event: str, arg: object) -> Trace | None:
-        """A trace function."""
+        """Collect objects at each event, as a trace function."""
         if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
         chance = self.random.random()
@@ -272,7 +272,7 @@ class Hoarder:
         return self.trace if chance < 0.1 else None  # line by line, which takes time
 
     def keep_one_of(self, things: list[Any]) -> None:
-        """Hold one of these in some way or other; or what was one of such things before, if it still is there."""
+        """Hold one of these objects in some way, or one held weakly before, if it still lives."""
         if things:
             one = self.random.choice(things)
             self.kept.append(self.random.choice(list(HOLDERS.values()))(one))
@@ -292,7 +292,7 @@ def test_random_programs_are_correct_while_a_tracer_holds_references() -> None:
 
 
 def scenario(k: int) -> tuple[dict[str, Tensor], Callable[[dict[str, Tensor]], None]]:
-    """Some tensors, of which `x` is written, and the write."""
+    """Return some tensors, one of which (`x`) is written, and the write."""
     x = tx.asarray(np.arange(24.0).reshape(4, 6))
     tensors = {"x": x, "pending": x + 100, "copy": x.copy()} if k % 2 else {"x": x}
 
@@ -314,7 +314,7 @@ class Stop(BaseException):
 
 
 def stopping_at(step: int) -> Trace:
-    """A trace function that raises before some instruction of the library."""
+    """Return a trace function that raises before one instruction of the library."""
     left = step
 
     def trace(frame: FrameType, event: str, arg: object) -> Trace | None:

@@ -1,4 +1,4 @@
-"""What is shipped: the metadata, the licence, the typing marker, the data of the examples; and how wheels are built and tagged."""
+"""The package: metadata, licence, typing marker, and example data; how wheels are built and tagged."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ PLATFORMS = ["py3-none-manylinux_2_17_x86_64", "py3-none-musllinux_1_1_x86_64"]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A small package that is built by our setup.py and pyproject.toml."""
+    """A small package built by our setup.py and pyproject.toml."""
     package = tmp_path / "project" / "tenxor"
     package.mkdir(parents=True)
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
@@ -156,7 +156,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def build(project: Path, ship: str | None, hook: str = "build_wheel", well: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run a hook of the build back end, which puts a wheel into the folder "made"."""
+    """Run a hook of the build back end, which writes a wheel to the folder "made"."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("TENXOR_")}
     env |= {} if ship is None else {"TENXOR_SHIP": ship}
     made = project.parent / "made"
@@ -165,7 +165,7 @@ def build(project: Path, ship: str | None, hook: str = "build_wheel", well: bool
 
 
 def tags_of(project: Path) -> tuple[list[str], bool, bool]:
-    """The tags of the wheel that was built, whether it says to be pure, and whether machine code is in it."""
+    """Return the tags of the wheel, whether it is marked as pure, and whether it contains machine code."""
     (path,) = project.parent.glob("made/*.whl")
     with ZipFile(path) as wheel:
         names = wheel.namelist()

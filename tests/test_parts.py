@@ -1,4 +1,4 @@
-"""Parts of something small, computed one after the other, are what the whole gives, to the bit."""
+"""A small graph computed operation by operation gives the bits of the graph computed as a whole."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ V = RNG.normal(size=53).astype(np.float32)
 
 
 def check_parts(node: Node) -> int:
-    """Compute a node as a process does that has no compiler yet: how many nodes are computed so."""
+    """Compute a node as a process without a compiler does, and return the number of nodes computed."""
     count = 1
     for source in sources_first([node]):
         if source.buffer is None:

@@ -1,4 +1,4 @@
-"""What is pending is bounded: the operations that wait, the memory that waits with them, and that of a part computed early."""
+"""Limits of pending work: the number of operations, the memory that they hold, and the memory of early computation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_pending(t: Tensor) -> bool:
 
 
 def fresh(nbytes: int = 8 * MiB) -> Tensor:
-    """New numbers in memory."""
+    """Return a new tensor in memory."""
     return tx.asarray(np.ones(nbytes // 8))
 
 
@@ -73,7 +73,7 @@ def test_splitting_a_graph_holds_no_references_to_its_nodes(is_wide: bool, monke
 
 @pytest.mark.usefixtures("plain")  # by the short way a graph that grew too long is computed as a whole
 class TestOperationsAreCountedTruly:
-    """A graph is not a tree: what is used twice is one operation."""
+    """A graph is not a tree: a node that is used twice counts once."""
 
     def test_doubling_counts_each_operation_once(self) -> None:
         x = tx.ones(4)

@@ -1,4 +1,4 @@
-"""What is computed when: nothing before it is asked for, in as few kernels as can be, in place where nobody can tell."""
+"""Evaluation: nothing is computed before it is read, in as few kernels as possible, in place if nobody can see it."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ def is_pending(t: Tensor) -> bool:
 
 
 def address(t: Tensor) -> int:
-    """Where the memory of a tensor is; it must have some."""
+    """Return the address of the memory of a tensor, which must have some."""
     buffer = t.storage.node.buffer
     assert buffer is not None
     return buffer.address
 
 
 def kernels(*tensors: Tensor) -> list[Kernel]:
-    """The kernels that are still to run for these tensors."""
+    """Return the kernels that are still to run for these tensors."""
     return [kernel for _, kernel in planned([t.storage.node for t in tensors]) if kernel is not None]
 
 
 def matrix(n: int = 6, m: int = 8) -> Tensor:
-    """A tensor in memory."""
+    """Return a matrix in memory."""
     return tx.asarray(np.random.default_rng(n * m).normal(size=(n, m)).astype(np.float32))
 
 
 def numbers(n: int = 10) -> Tensor:
-    """0, 1, ... in memory."""
+    """Return 0, 1, … in memory."""
     return tx.arange(n).realize()
 
 
 def neighbours(t: Tensor, count: int) -> Tensor:
-    """The sums of as many neighbours along the first axis, all read from one tensor."""
+    """Return the sums of this many neighbours along the first axis."""
     total = t[: 1 - count]
     for k in range(1, count):
         total = total + t[k : len(t) + 1 + k - count]
@@ -139,7 +139,7 @@ class TestNothingIsComputedEarly:
 
 
 class TestFusion:
-    """How many kernels an expression takes."""
+    """The number of kernels of an expression."""
 
     @pytest.mark.parametrize(
         ("count", "expression"),
@@ -246,7 +246,7 @@ class TestFusion:
 
 
 class TestWritesInPlace:
-    """The memory is kept where nobody else can see the old content; by value and by address."""
+    """Memory is kept if nobody else can see the old content; checked by value and by address."""
 
     def check(self, t: Tensor, write: Callable[[Tensor], object], *, in_place: bool) -> None:
         model = t.to_numpy()

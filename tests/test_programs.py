@@ -1,4 +1,4 @@
-"""The programs of the benchmark give in Tenxor what they give in NumPy, at tiny sizes; their figures are put together rightly."""
+"""The benchmark programs give NumPy's results at tiny sizes, and their figures are computed correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `dir`, `help` and `import *` show of every public module: its public names, and nothing of its own imports and helpers."""
+"""`dir`, `help` and `import *` of every public module show its public names, without its imports and helpers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import tenxor as tx
 
 
 def public_modules(module: ModuleType) -> Iterator[ModuleType]:
-    """A module, and the public modules that are reached from it by its public names."""
+    """Yield a module, and the public modules that are reached by its public names."""
     yield module
     for name in module.__all__:
         found = getattr(module, name)

@@ -1,4 +1,4 @@
-"""Plans that come with the package: each is what would be planned, for whatever there is with its text."""
+"""Compact plans in the package: each equals the plan that would be made, for every pattern with its key."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pattern_of(x: tx.Tensor) -> Pattern:
 
 
 def operands(shape: tuple[int, ...], dtype: tx.DType, apart: bool) -> tuple[tx.Tensor, tx.Tensor, tx.Tensor]:
-    """Two of a shape, in memory of their own or (not `apart`) in one; and a mask."""
+    """Return two tensors of a shape, in separate memory or (not `apart`) in one, and a mask."""
     count = int(np.prod(shape))
     whole = tx.empty((3 * count + 5,), dtype=dtype).realize()
     a, b = whole[:count].reshape(shape), whole[count + 5 : 2 * count + 5].reshape(shape)
@@ -55,7 +55,7 @@ def threads(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def patterns(dtype: tx.DType, there: dict[str, bytes]) -> Iterator[tuple[Make, Pattern]]:
-    """Patterns of operations that are shipped now, of various sizes."""
+    """Yield patterns of shipped operations, of various sizes."""
     draw = random.Random(str(dtype))
     for make in MAKE:
         try:

@@ -1,4 +1,4 @@
-"""Recipes: nodes that are made alike share one, plans are found by it, and it may be kept when a node has been computed."""
+"""Recipes: equal nodes share one, plans are cached by it, and computed nodes may keep it."""
 
 from __future__ import annotations
 

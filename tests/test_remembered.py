@@ -1,4 +1,4 @@
-"""What is remembered is found again, and stays within its bounds, whatever is replaced and forgotten."""
+"""Bounded caches: entries are found again, and bounds hold after replacing and clearing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""General plans that come with the package: each holds just where it is what would be planned, whatever the machine is."""
+"""Size-generic plans in the package: each holds exactly where it equals the plan that would be made, on every machine."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def random_pattern(name: str, draw: random.Random) -> Pattern:
 
 
 def taken_apart(pattern: Pattern) -> tuple[object, tuple[int, ...]]:
-    """A structure, and the numbers in it."""
+    """Return a structure and its numbers."""
     found = general.taken_apart(pattern)
     assert found is not None
     return found
@@ -82,7 +82,7 @@ def test_shipped_plans_equal_planned_ones_for_other_sizes_and_machines(name: str
 
 @pytest.fixture(autouse=True)
 def search_shipped_plans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans that are shipped are looked for, as tests do not else."""
+    """Enable shipped plans, which other tests disable."""
     monkeypatch.setattr(kept, "_stopped", False)
 
 

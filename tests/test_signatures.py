@@ -1,4 +1,4 @@
-"""What `help` and `inspect.signature` say of all that is public: names, defaults and types of arguments, and what is given."""
+"""`help` and `inspect.signature` of everything public: argument names, defaults and types, and result types."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MANY = {
 
 
 def methods_of(cls: type, prefix: str) -> Iterator[tuple[str, Any]]:
-    """The public methods of a class, as they stand in it."""
+    """Yield the public methods of a class."""
     for name in dir(cls):
         found = inspect.getattr_static(cls, name)
         ours = getattr(found, "__module__", None) or getattr(found, "__objclass__", cls).__module__  # machine code has a class alone
@@ -50,7 +50,7 @@ def methods_of(cls: type, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def public_callables() -> dict[str, Callable[..., Any]]:
-    """All that is public and can be called."""
+    """Return everything public that can be called."""
     found: dict[str, Callable[..., Any]] = {}
     for place, module in PLACES.items():
         for name in getattr(module, "__all__", [name for name in dir(module) if not name.startswith("_")]):

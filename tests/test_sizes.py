@@ -1,4 +1,4 @@
-"""Sizes that remember, beside plain ints: the same program of both."""
+"""Symbolic sizes compared with plain ints in the same program."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Program = Callable[[Sequence[int]], tuple[int, ...]]
 
 
 def traced(program: Callable[..., tuple[object, ...]], *numbers: int) -> Callable[..., tuple[int, ...] | None]:
-    """What a program gives for other numbers."""
+    """Return a function that gives the results of a program for other numbers."""
     trace = Trace()
     sizes = [trace.size(n) for n in numbers]
     return trace.written(program(*sizes))
 
 
 def random_program(seed: int) -> Program:
-    """Some arithmetic with some questions, the same for each seed."""
+    """Return random arithmetic with comparisons, the same for each seed."""
 
     def run(given: Sequence[int]) -> tuple[int, ...]:
         rng, values = random.Random(seed), [*given, 2, 7]

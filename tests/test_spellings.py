@@ -1,4 +1,4 @@
-"""Other libraries' names for what is here: the same functions, or advice; and the pages that list them."""
+"""Names of other libraries: the same functions, or advice; and the pages that list them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process loads, and when: the import is light, a first result loads what it needs, and nobody can tell by the names."""
+"""What a process loads and when: the import is light, and a first result loads only what it needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PRINT = "\nimport sys; print(*sys.modules)"
 
 
 def loaded(program: str, **environment: str) -> set[str]:
-    """The modules that are loaded after a program, run in a process of its own, beyond those that NumPy loads."""
+    """Return the modules that a program loads in a separate process, beyond those that NumPy loads."""
 
     def modules(text: str) -> set[str]:
         path = os.pathsep.join([str(ROOT), *sys.path])
@@ -212,7 +212,7 @@ assert all(callable(f) for f in (tx.memory, tx.realize, tx.tensor)), (tx.memory,
 
 
 class TestNamedTuples:
-    """They are those of `typing`."""
+    """They behave as those of `typing`."""
 
     def test_named_tuples_have_fields_defaults_methods_and_a_name(self) -> None:
         namespace = {"__annotations__": {"a": "int", "b": "str"}, "b": "x", "__doc__": "Both.", "twice": lambda self: 2 * self.a}

@@ -1,4 +1,4 @@
-"""What the operating system lets a process have: CPUs, by where it may run and by what a container's quota says."""
+"""Limits of the operating system: CPUs by affinity and by the quota of a container, and memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _many_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tree(root: Path, files: dict[str, str]) -> Path:
-    """A folder with these files."""
+    """Return a folder with these files."""
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

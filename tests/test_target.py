@@ -1,4 +1,4 @@
-"""Targets: values, what they say of the present machine, and which of their numbers follow from its caches."""
+"""Targets: immutable values that describe the present machine, some derived from its caches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TUNED_ON = (  # the machines that the numbers were found on
 
 
 def write_cache_files(folder: Path, *caches: tuple[int, str, str]) -> Path:
-    """A folder as Linux has it, with these levels, kinds and sizes."""
+    """Write the files by which Linux describes these caches (levels, kinds and sizes)."""
     for k, (level, kind, size) in enumerate(caches):
         for cpu in os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else (0,):
             place = folder / f"cpu{cpu}" / "cache" / f"index{k}"

@@ -1,4 +1,4 @@
-"""The tour runs, in well under a minute, and shows what it promises."""
+"""The tour runs in well under a minute, and shows what it promises."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST = 60.0  # seconds
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What `python -m tenxor` prints with nothing compiled before, its figures in a folder of the test's."""
+    """The output of `python -m tenxor` with empty caches and its figures in a folder of the test."""
     folder = tmp_path_factory.mktemp("tour")
     environment = os.environ | {"TMPDIR": str(folder), "TENXOR_CACHE_DIR": str(folder / "cache")}
     start = perf_counter()
@@ -33,7 +33,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def results_of(printed: str, code: str) -> str:
-    """The lines that stand below a line of code."""
+    """Return the output lines below a line of code."""
     below = printed.split(f">>> {code}", 1)[1].partition("\n")[2]
     return re.split(r"^(?:>>>|$)", below, maxsplit=1, flags=re.MULTILINE)[0].rstrip()
 

@@ -1,4 +1,4 @@
-"""Sections in which no user code runs, and threads of ours in which no tracing tool is called."""
+"""Sections without user code, and threads without tracing tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What writes over what it reads, and takes long, may be broken off between two parts: the rest is done when somebody asks."""
+"""Long writes over their own operands may be interrupted between two parts: the next read completes them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def chain(t: Tensors) -> None:
 
 
 def convolution_inputs(t: Tensors) -> None:
-    """The plan makes something of what is written over: that is needed until what it is for has been computed."""
+    """The plan prepares an operand that is overwritten: the prepared copy is needed until the convolution is computed."""
     t["smooth"] = tx.conv1d(t["image"], t["weights"])
     t["weights"] = t["weights"] * 2.0
     t["image"] = t["image"] * 3.0
@@ -57,13 +57,13 @@ def slice_from_other(t: Tensors) -> None:
 
 
 def slice_from_rest(t: Tensors) -> None:
-    """What it reads of the same memory is not written."""
+    """The elements that are read in the same memory are not written."""
     t["x"][: N // 2] *= t["x"][N // 2 :][::-1]
     t["total"] = t["x"].sum()
 
 
 def at_indices(t: Tensors) -> None:
-    """One loop, in order, as several values may be for one element."""
+    """One loop in order, since several values may belong to one element."""
     t["x"].index_add_(0, t["index"], t["other"])
 
 
@@ -85,7 +85,7 @@ def expected(write: Callable[[Tensors], None]) -> dict[str, Any]:
 
 
 class Parts:
-    """Counts the parts of loops, and does something before one of them: in the main thread, where signals are heard."""
+    """Counts the parts of loops, and acts before one of them, in the main thread, where signals are handled."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.passed, self.number, self.act = 0, 0, lambda: None

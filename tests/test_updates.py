@@ -1,5 +1,6 @@
-"""Operations in place on parts: one kernel where each element is made of what it overwrites, or of what is not overwritten; and nothing is
-copied for those who wait for it. NumPy is the oracle.
+"""In-place operations on slices: one kernel if each element reads only itself or elements that are not overwritten.
+
+Nothing is copied for pending readers. NumPy is the oracle.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("plain")
 
 @pytest.fixture
 def write_operations(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """The operations of all writes of parts."""
+    """Record the operations of all slice writes."""
     found: list[object] = []
     own = Writing._stored
 
@@ -37,7 +38,7 @@ def write_operations(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 @pytest.fixture
 def copied_shapes(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """The shapes of what was copied as somebody else could read it."""
+    """Record the shapes of memory copied because of other readers."""
     found: list[object] = []
     own = steps._memory_to_write
 

@@ -1,4 +1,4 @@
-"""The derivative of attention, in blocks that never have all weights in memory, beside a model that has."""
+"""The derivative of attention, computed in blocks without all weights in memory, compared with a model that has them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def summed_to(a: Array, shape: tuple[int, ...]) -> Array:
 
 
 def model(q: Array, k: Array, v: Array, g: Array, mask: Any = None, *, causal: bool = False) -> list[Array]:
-    """The result, and the cotangents of queries, keys and values."""
+    """Return the result, and the cotangents of queries, keys and values."""
     scale = 1 / sqrt(q.shape[-1])
     scores = q @ turned(k) * scale
     if mask is not None:
@@ -53,7 +53,7 @@ def model(q: Array, k: Array, v: Array, g: Array, mask: Any = None, *, causal: b
 
 
 def asked(q: Any, k: Any, v: Any, g: Any, mask: Any = None, *, causal: bool = False) -> list[Any]:
-    """The same of Tenxor, by `backward`."""
+    """Return the same from Tenxor, by `backward`."""
     leaves = [tx.asarray(x).requires_grad_() for x in (q, k, v)]
     out = attend(*leaves, None if mask is None else tx.asarray(mask), is_causal=causal)
     (out * tx.asarray(g)).sum().backward()
@@ -73,7 +73,7 @@ def forgotten() -> None:
 
 @pytest.fixture(params=["together", "one block after the other"])
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Many blocks, however small the operands."""
+    """Use many blocks, however small the operands."""
     monkeypatch.setattr(attention, "BLOCK_BYTES", 1 << 14)
     monkeypatch.setattr(attention, "MANY", 2 if "after" in request.param else 1 << 10)
     forgotten()

@@ -1,4 +1,4 @@
-"""Derivatives of the whole table of elementwise operations, beside differences."""
+"""Derivatives of all elementwise operations, compared with differences."""
 
 from __future__ import annotations
 

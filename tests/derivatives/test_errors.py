@@ -1,4 +1,4 @@
-"""What has no derivative, or was asked for wrongly: the error names the operation and what would work."""
+"""Errors of missing derivatives and wrong requests name the operation and an alternative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is put together is one step for derivatives: each piece takes back what comes to its place."""
+"""Joining tensors is one backward step: each piece receives the cotangent of its slice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derivatives of indexing, products, convolutions, pooling and attention, beside differences."""
+"""Derivatives of indexing, products, convolutions, pooling and attention, compared with differences."""
 
 from __future__ import annotations
 

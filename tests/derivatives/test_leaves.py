@@ -1,4 +1,4 @@
-"""Tensors that require gradients: what a leaf is, before and after writes, what hooks see, and what is let go of."""
+"""Tensors that require gradients: leaves before and after writes, hooks, and the memory that is freed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways back through many operations: in stretches that are made again, with hooks between, and computed now and then."""
+"""Backward through many operations: in segments that are repeated, with hooks between, and with intermediate computations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tenxor as tx
 
 
 def _recurrence(steps: int, hooked: int = -1) -> tuple[list[Any], list[Any]]:
-    """The gradients of a long recurrence by its weights and its first state, and that by hand."""
+    """Return the gradients of a long recurrence by its weights and its first state, and the same by hand."""
     rng = np.random.default_rng(5)
     w0, h0 = rng.uniform(-0.4, 0.4, (5, 5)), rng.uniform(-1, 1, (3, 5))
     w, h = tx.asarray(w0).requires_grad_(), tx.asarray(h0).requires_grad_()
@@ -64,7 +64,7 @@ def test_recorded_segment_is_not_reused_for_different_operands() -> None:
 
 
 def _most_of_a_step(layers: int, segment: int) -> tuple[float, list[Any]]:
-    """The most memory of the gradients of a deep net, in contents of one layer, and the gradients."""
+    """Return the peak memory of the gradients of a deep net, in units of one layer, and the gradients."""
     rows, width = 4096, 16
     x = tx.asarray(np.linspace(-1, 1, rows * width).reshape(rows, width)).realize()
     weights = [tx.asarray(np.eye(width) * 0.9 + 0.01).requires_grad_() for _ in range(layers)]

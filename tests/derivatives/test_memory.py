@@ -1,4 +1,4 @@
-"""What derivatives keep: the values that they read, for as long as somebody may ask, and nothing else."""
+"""Derivatives keep the values that backward reads, as long as it may run, and nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("only_what_is_new")
 
 @pytest.fixture(autouse=True)
 def uncollected() -> Iterator[None]:
-    """What dies here dies at once, without the collector."""
+    """Turn the collector off: objects must be freed at once without it."""
     gc.collect()
     gc.disable()
     yield

@@ -1,4 +1,4 @@
-"""Gradients of what is multiplied again and again: the products that they are made of become one."""
+"""Gradients of a factor of many products: the products that make up the gradient become one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ USES: dict[str, tuple[tuple[int, ...], Callable[[Any, Any], Any], Callable[[Any,
 
 
 def used(name: str, dtype: Any = np.float64) -> tuple[Any, list[Any], list[Any], Any]:
-    """A weight, what it is multiplied with at each step, what the results are multiplied with, and its gradient as NumPy has it."""
+    """Return a weight, its factor at each step, the factors of the results, and its gradient by NumPy."""
     shape, _, pulled = USES[name]
     rng = np.random.default_rng(5)
     w = rng.normal(size=shape).astype(dtype)
@@ -36,7 +36,7 @@ def used(name: str, dtype: Any = np.float64) -> tuple[Any, list[Any], list[Any],
 
 
 def gradient(name: str, w: Any, each: list[Any], weights: list[Any]) -> Any:
-    """The same as we have it."""
+    """Return the same gradient by Tenxor."""
     _, use, _ = USES[name]
     given = [tx.asarray(x) for x in each]
     others = [tx.asarray(g) for g in weights]
@@ -45,7 +45,7 @@ def gradient(name: str, w: Any, each: list[Any], weights: list[Any]) -> Any:
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """How many cotangents came, and how many were left to be added up, where these are not the same."""
+    """Record the numbers of cotangents before and after products were joined, where they differ."""
     found: list[tuple[int, int]] = []
 
     def counted(parts: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Derivatives through random numbers: they are constants, so what is made of them and of parameters has derivatives by these."""
+"""Derivatives through random numbers, which are constants: results of random numbers and parameters have derivatives by the parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derivatives of reductions, running ones, what joins tensors, and what is made of numbers, beside differences."""
+"""Derivatives of reductions, cumulative reductions and joins, and of tensors made from numbers, compared with differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scan` is a loop in Python: its values, and all its derivatives, are those of the loop written out."""
+"""`scan` gives the values and all derivatives of the loop written in Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def given(*shapes: tuple[int, ...], dtype: Any = np.float64) -> list[tx.Tensor]:
 
 
 def written_out(step: Any, state: Any, xs: Any, axis: int = 0, reverse: bool = False) -> Any:
-    """The loop, for one sequence and one result."""
+    """Run the loop in Python, for one sequence and one result."""
     xs = xs.moveaxis(axis, 0)
     ys: list[Any] = [None] * xs.shape[0]
     for t in reversed(range(xs.shape[0])) if reverse else range(xs.shape[0]):
@@ -37,7 +37,7 @@ def gates(weight: Any, bias: Any) -> Any:
 
 
 def smooth(weight: Any, bias: Any) -> Any:
-    """A step in which one state is a sum of the other's, and a part is written in place."""
+    """A step in which one state is a sum of the other's, and a slice is written in place."""
 
     def step(state: dict[str, Any], x: Any) -> Any:
         z = tx.sin(state["a"] @ weight + bias) * x

@@ -1,6 +1,4 @@
-"""Steps of `scan` that a program draws, against the loop written out; and steps in which something lies, or is computed, otherwise than
-it mostly is.
-"""
+"""Random steps of `scan` compared with the loop in Python; and steps with unusual layouts or operations."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ RNG = np.random.default_rng(1)
 
 
 def written_out(step: Any, state: Any, xs: Any, reverse: bool = False) -> Any:
-    """The loop, for lists of states, sequences and results; a step writes to nothing but its own copies."""
+    """Run the loop in Python, for lists of states, sequences and results; a step writes only to its own copies."""
     count = xs[0].shape[0]
     ys: list[Any] = [None] * count
     for t in reversed(range(count)) if reverse else range(count):
@@ -114,7 +112,7 @@ def _written(rng: random.Random, pool: list[Any]) -> Any:
 
 
 def _given(rng: random.Random, pool: list[Any]) -> Any:
-    """What the step was given, written to in place."""
+    """Return the first argument of the step, half of the time after a write in place."""
     if _smooth(pool[0]):
         pool[0] *= 0.5
     return pool[0]
@@ -143,7 +141,7 @@ def _derivative(rng: random.Random, pool: list[Any]) -> Any:
 
 
 def _one_by_one(rng: random.Random, pool: list[Any]) -> Any:
-    """What is done by calling the step for each."""
+    """Return the result of an operation that batches run member by member."""
     t = rng.choice([t for t in pool if _floats(t)])
     if not t.ndim or rng.random() < 0.5:
         return tx.checkpoint(lambda t: tx.sin(t) * t, t)
@@ -155,7 +153,7 @@ SELDOM = [(_given, 0.3), (_constant, 0.5), (_bits, 0.2), (_derivative, 0.2), (_o
 
 
 class Drawn:
-    """A loop: states, sequences and what its steps capture, and a step that is the same each time it is called."""
+    """A random loop: states, sequences, captured tensors, and a step that is the same at each call."""
 
     def __init__(self, seed: int) -> None:
         rng, values = random.Random(seed), np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Steps of `scan` that write over what others read run turn by turn all the same, both ways."""
+"""`scan` steps that write over memory that others read run in order, forward and backward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a signal breaks off leaves derivatives as they were: later results are followed, or not, as they would be."""
+"""An interrupted derivative leaves the state unchanged: later results are tracked, or not, as before."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ node, differentiation = import_module("tenxor.node"), import_module("tenxor.func
 
 
 class Stop(Exception):
-    """What handles a signal raises it."""
+    """Raised by the signal handler."""
 
 
 class Heard:
-    """A variable, where a signal is heard as soon as it is set for the first time, as Python hears them after a call."""
+    """A context variable whose first assignment handles a signal, as Python does after a call."""
 
     def __init__(self, own: ContextVar[Any]) -> None:
         self.own, self.get, self.times = own, own.get, 0

@@ -1,5 +1,6 @@
-"""Functions that are one step of a derivative - the user's own, checkpoints, and what NumPy computes - in both modes, in batches, and in
-batches of batches, beside the same without them, or member by member.
+"""Custom functions, checkpoints, and operations that NumPy computes, each of which is one step of a derivative.
+
+Both modes, batches, and nested batches are compared with the same function without them, or with its members one by one.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ STATES = ("lazy", "in memory", "fast path")
 
 @contextmanager
 def state_of(state: str) -> Iterator[Callable[[Any], Any]]:
-    """A function that gives an array as a tensor in this state."""
+    """Return a function that makes a tensor in this state from an array."""
     if state == "fast path":
         shortcut.start()
     with nullcontext() if state == "fast path" else shortcut.aside():
@@ -39,7 +39,7 @@ def state_of(state: str) -> Iterator[Callable[[Any], Any]]:
 
 
 def wide(x: Any, source: Any) -> Any:
-    """More elements than those whose counters are kept in memory."""
+    """Draw for more elements than those whose counters are kept in memory."""
     return x * source.normal(shape=(100, N)).sum(axis=0)
 
 
@@ -83,7 +83,7 @@ WEIGHTS, TANGENT = np.arange(1.0, N + 1), np.linspace(0.5, 2.0, N)
 
 
 def source_of(name: str) -> tuple[Any, Callable[[], None]]:
-    """What draws, and what puts all generators back to the beginning."""
+    """Return a source of random numbers, and a function that resets all generators."""
     explicit = tx.random.Generator(SEED)
 
     def reset() -> None:
@@ -94,7 +94,7 @@ def source_of(name: str) -> tuple[Any, Callable[[], None]]:
 
 
 def plain_matrix(function: Callable[[Any], Any], reset: Callable[[], None]) -> Array:
-    """The matrix of a linear function, by plain calls."""
+    """Return the matrix of a linear function, by plain calls."""
     columns = []
     for unit in np.eye(N):
         reset()
@@ -147,7 +147,7 @@ def test_transforms_repeat_random_draws(name: str, kind: str) -> None:
 
 
 def looped_over(function: Any, xs: Any, scan: bool) -> tuple[Any, Any]:
-    """The last state and all results of a step that calls the function, by `tx.scan` or by a loop."""
+    """Return the last state and all results of a step that calls the function, by `tx.scan` or by a loop."""
 
     def step(total: Any, x: Any) -> tuple[Any, Any]:
         y = function(x)
@@ -307,7 +307,7 @@ def test_dropout_and_batches_follow_the_global_seed() -> None:
 
 
 def _write(statement: str) -> Callable[[Any, Any, Any], Any]:
-    """A function of a copy of X, an index of a row and a number, which writes as the statement says."""
+    """Return a function of a copy of X, a row index and a number, which writes as the statement says."""
 
     def function(a: Any, j: Any, v: Any) -> Any:
         a = a.copy()
@@ -346,7 +346,7 @@ INDICES, VALUES, MATRIX = np.array([1, 0, 2]), np.array([5.0, 2.0, 7.0]), np.ara
 
 
 def batches_of(write: Any, loss: Any, x: Any, exact: tuple[Array, Array, Array]) -> Iterator[tuple[Any, Array]]:
-    """What batches, scans and derivatives of a write give, and what loops have given."""
+    """Return the results of batches, scans and derivatives of a write, and those of loops."""
     wanted, of_values, of_matrix = exact
     js, vs = tx.asarray(INDICES), tx.asarray(VALUES)
     every = lambda j, v: write(x, j, v)  # noqa: E731

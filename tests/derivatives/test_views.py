@@ -1,4 +1,4 @@
-"""Derivatives through every sort of view, of a few functions."""
+"""Derivatives of some functions through every kind of view."""
 
 from __future__ import annotations
 

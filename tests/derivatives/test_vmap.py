@@ -1,4 +1,4 @@
-"""Functions of batches: the same as of their members one by one; and derivatives of them, and them of derivatives."""
+"""Batched functions equal their members one by one; derivatives of batches, and batches of derivatives."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ GRADIENTS = [name for k, name in enumerate(CASES) if k % 4 == 0]
 
 
 def batches(case: Case) -> list[Array]:
-    """Some members for each argument."""
+    """Return some members for each argument."""
     found = []
     for a in case.arrays:
         shifts = np.arange(MEMBERS).reshape(MEMBERS, *[1] * a.ndim)
@@ -157,7 +157,7 @@ def test_vmap_of_gradients_equals_gradients_of_vmap(name: str) -> None:
 
 
 def written(x: Any, y: Any) -> Any:
-    """Writes of every sort to what stands for a member, and to a tensor that is the same for all."""
+    """Write in every way to a member of a batch, and to a tensor that all members share."""
     a = x * 1.0
     a[1:, ::2] = y
     a[0] += a[1]

@@ -1,7 +1,7 @@
-"""Random programs, which say what they saw: run with the short way and without, they have to say the same.
+"""Random programs that record their results: the records must be equal with and without the fast path.
 
-A program is drawn while it runs, from two streams: what it does, and of which values. So it runs again with other values, as what is
-met for the first time takes the long way.
+A program is drawn while it runs, from two random streams: one for its operations, one for its values. So it runs again with other values,
+since the first run of each operation does not use the fast path.
 """
 
 from __future__ import annotations

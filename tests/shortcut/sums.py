@@ -1,7 +1,7 @@
-"""Random sums and products of matrices, rows and columns: in which order one adds is its own matter. Whether it stands in another's loops
-or alone, and whether what it adds waits or was computed, it gives the same bits.
+"""Random sums and products of matrices, rows and columns, whose bits must not depend on how they are computed.
 
-The matrices that matrices are multiplied by are in memory, as it is from where the factors of an element lie that a product is told.
+The order of additions belongs to the operation: the bits are the same whether it is fused or alone, and whether its operands are pending or
+computed. The right factors of matrix products are in memory, since a product is planned by the location of its factors.
 """
 
 from __future__ import annotations

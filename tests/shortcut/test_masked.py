@@ -1,6 +1,6 @@
-"""What a mask selects waits, and what is made of it is written in place where the same mask says so: nobody can tell.
+"""Selections by a mask stay pending, and results are written in place through the same mask, without visible effects.
 
-Random programs of selections and masked writes, on views and with aliases, are run by NumPy line by line: that is the oracle, to the bit.
+Random programs of selections and masked writes, on views and with aliases, are run by NumPy line by line, which is the oracle, to the bit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Parts of sizes that were not met before are written over as those that were: machine code asks nothing of Python, and gives what NumPy
-does, to the bit.
-"""
+"""Updates of slices of new sizes run like those of known sizes: without Python, and with NumPy's bits."""
 
 from __future__ import annotations
 

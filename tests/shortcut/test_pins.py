@@ -1,5 +1,6 @@
-"""What reads memory that others may write is computed there and then, by machine code as by Python: what they write afterwards it does not
-see. NumPy computes the same of what was there at the call.
+"""Operations on memory that others may write are computed at once, by machine code as by Python.
+
+Later writes by others do not change the result. NumPy computes the expected values at the call.
 """
 
 from __future__ import annotations

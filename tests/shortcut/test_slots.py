@@ -1,4 +1,4 @@
-"""Operators, which the interpreter has machine code do: as methods do them, for whatever stands beside, and with every reference kept."""
+"""Operators that machine code implements in the slots of the type: like the methods, for all operands, and without lost references."""
 
 from __future__ import annotations
 

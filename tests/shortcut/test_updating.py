@@ -1,5 +1,6 @@
-"""What is computed over the part that it is made of: nobody who had it, or what was made of it before, can tell. NumPy's own are the
-oracle, to the bit, as each operation rounds once.
+"""Updates that write over their own operands do not change other holders of the memory, or earlier results.
+
+NumPy is the oracle, to the bit, as each operation rounds once.
 """
 
 from __future__ import annotations
