@@ -1,8 +1,7 @@
-"""The shape of the house: which room may import which, what comes from outside, and how long a file may be.
+"""The layers of the package: which module may import which, which dependencies it may use, and how long a file may be.
 
-The rooms stand one above the other. A module may import from its own room and from the rooms below it, never
-from one above; an import inside a function counts like any other, one under `if TYPE_CHECKING` does not.
-To add a room, add a line to `ROOMS` at its height.
+A module may import from its own room (a group of modules in one layer) and from the rooms below it, never from one above. An import inside
+a function counts like any other; one under `if TYPE_CHECKING` does not. To add a room, add a line to `ROOMS` at its height.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ LONGEST_FILE = 500  # lines
 
 
 class Room(NamedTuple):
-    """Some modules (with all that is inside them) that stand at one height."""
+    """A group of modules (with all their submodules) in one layer."""
 
     modules: tuple[str, ...]
     why: str
@@ -122,7 +121,7 @@ def is_inside(module: str, prefix: str) -> bool:
 
 
 def level_of(module: str) -> int:
-    """The index in ROOMS of the room of `module`; the package itself counts as a name, not as a prefix."""
+    """Return the index in ROOMS of the room of `module`; the package itself counts as a name, not as a prefix."""
     fits = [
         (len(prefix), height)
         for height, room in enumerate(ROOMS)
@@ -152,7 +151,7 @@ def is_type_checking(node: ast.AST) -> TypeGuard[ast.If]:
 
 
 def runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below `node`, but for the bodies that only a type checker sees."""
+    """Yield all nodes below `node`, without the bodies that only a type checker sees."""
     for child in node.orelse if is_type_checking(node) else ast.iter_child_nodes(node):
         yield child
         yield from runtime_nodes(child)
@@ -161,7 +160,7 @@ def runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
 def imports_of(
     source: str, module: str, is_package: bool, known: set[str], walk: Callable[[ast.AST], Iterator[ast.AST]] = runtime_nodes
 ) -> list[Import]:
-    """Every module that `source`, the text of `module`, imports; `known` are the modules of the package."""
+    """Return every module that `source`, the text of `module`, imports; `known` are the modules of the package."""
     found = []
     for node in walk(ast.parse(source)):
         match node:
@@ -182,7 +181,7 @@ def imports_of(
 
 
 def absolute(name: str | None, level: int, module: str, is_package: bool) -> str:
-    """The full name of what `from <level dots><name> import …` names inside `module`."""
+    """Return the full name for `from <level dots><name> import …` inside `module`."""
     if level == 0:
         assert name is not None
         return name
@@ -192,7 +191,7 @@ def absolute(name: str | None, level: int, module: str, is_package: bool) -> str
 
 
 def violation(importer: str, imported: str) -> str | None:
-    """Why `importer` may not import `imported`; None if it may."""
+    """Return why `importer` may not import `imported`, or None if it may."""
     top = imported.partition(".")[0]
     if top != "tenxor":
         homes = FOREIGN.get(top, ())
@@ -227,7 +226,7 @@ def test_modules_import_only_from_lower_layers(module: str) -> None:
 
 
 def find_cycles(imports: Mapping[str, Iterable[str]]) -> list[set[str]]:
-    """Modules that import each other, directly or by way of others: those that reach themselves, by all that they share."""
+    """Return the sets of modules that import each other, directly or through others."""
 
     def reachable_from(start: str) -> set[str]:
         found: set[str] = set()
@@ -247,7 +246,7 @@ def find_cycles(imports: Mapping[str, Iterable[str]]) -> list[set[str]]:
 
 
 def all_imports(sources: Mapping[str, tuple[str, bool]]) -> dict[str, set[str]]:
-    """What each of some modules imports of the others, wherever it says so: also in a function, and for type checkers."""
+    """Return which of the modules each one imports, anywhere: also in a function, and for type checkers."""
     known = set(sources)
     return {
         module: {i.module for i in imports_of(source, module, is_package, known, ast.walk)} & known - {module}
@@ -266,7 +265,7 @@ EAGER = ("tenxor", "tenxor.backend", "tenxor.layout", "tenxor.ops", "tenxor.tens
 
 
 def load_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes that are executed when a module is loaded."""
+    """Yield all nodes that are executed when a module is loaded."""
     for child in node.orelse if is_type_checking(node) else ast.iter_child_nodes(node):
         if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Call)):  # of calls, `Late` loads later
             yield child
