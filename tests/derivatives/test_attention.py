@@ -52,7 +52,7 @@ def model(q: Array, k: Array, v: Array, g: Array, mask: Any = None, *, causal: b
     return [w @ v, *[summed_to(a, x.shape) for a, x in found]]
 
 
-def asked(q: Any, k: Any, v: Any, g: Any, mask: Any = None, *, causal: bool = False) -> list[Any]:
+def by_backward(q: Any, k: Any, v: Any, g: Any, mask: Any = None, *, causal: bool = False) -> list[Any]:
     """Return the same from Tenxor, by `backward`."""
     leaves = [tx.asarray(x).requires_grad_() for x in (q, k, v)]
     out = attend(*leaves, None if mask is None else tx.asarray(mask), is_causal=causal)
@@ -105,7 +105,7 @@ def test_attention_gradients_match_a_model(name: str, masked: str) -> None:
     elif "numbers" in masked:
         mask = rng.standard_normal((q.shape[-2], k.shape[-2]))
     g = rng.standard_normal((*batch, q.shape[-2], v.shape[-1]))
-    compare(asked(q, k, v, g, mask, causal=causal), model(q, k, v, g, mask, causal=causal))
+    compare(by_backward(q, k, v, g, mask, causal=causal), model(q, k, v, g, mask, causal=causal))
 
 
 @pytest.mark.usefixtures("blocks")
@@ -147,7 +147,7 @@ def test_attention_gradients_with_grouped_queries() -> None:
 def test_attention_gradients_of_narrow_floats_are_accurate(dtype: tx.DType) -> None:
     arrays = drawn((40, 8), (50, 8), (50, 8), (40, 8))
     q, k, v, g = [tx.asarray(a).astype(dtype) for a in arrays]
-    found = asked(q, k, v, g, causal=True)
+    found = by_backward(q, k, v, g, causal=True)
     assert all(x.dtype is dtype for x in found)
     exact = [x.astype(tx.float64).to_numpy() for x in (q, k, v, g)]
     tolerance = max(2 * float(tx.finfo(dtype).eps), 1e-5)

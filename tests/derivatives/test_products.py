@@ -25,7 +25,7 @@ USES: dict[str, tuple[tuple[int, ...], Callable[[Any, Any], Any], Callable[[Any,
 }
 
 
-def used(name: str, dtype: Any = np.float64) -> tuple[Any, list[Any], list[Any], Any]:
+def weight_and_factors(name: str, dtype: Any = np.float64) -> tuple[Any, list[Any], list[Any], Any]:
     """Return a weight, its factor at each step, the factors of the results, and its gradient by NumPy."""
     shape, _, pulled = USES[name]
     rng = np.random.default_rng(5)
@@ -62,7 +62,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("name", list(USES))
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
 def test_gradient_of_a_weight_used_at_each_step_is_one_product(name: str, dtype: Any, seen: list[tuple[int, int]]) -> None:
-    w, each, weights, wanted = used(name)
+    w, each, weights, wanted = weight_and_factors(name)
     if dtype is np.complex128:
         w, each, weights = w + 0j, [x + 0j for x in each], [g + 0j for g in weights]
         _, use, _ = USES[name]

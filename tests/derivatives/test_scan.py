@@ -16,7 +16,7 @@ def given(*shapes: tuple[int, ...], dtype: Any = np.float64) -> list[tx.Tensor]:
     return [tx.asarray(RNG.normal(size=shape).astype(dtype)) for shape in shapes]
 
 
-def written_out(step: Any, state: Any, xs: Any, axis: int = 0, reverse: bool = False) -> Any:
+def python_loop(step: Any, state: Any, xs: Any, axis: int = 0, reverse: bool = False) -> Any:
     """Run the loop in Python, for one sequence and one result."""
     xs = xs.moveaxis(axis, 0)
     ys: list[Any] = [None] * xs.shape[0]
@@ -74,7 +74,7 @@ def test_scan_values_match_the_loop(axis: int, reverse: bool) -> None:
     weight, bias, h, c = given((12, 3), (12,), (2, 3), (2, 3))
     (xs,) = given((5, 2, 12)) if axis == 0 else given((2, 5, 12))
     found = tx.scan(gates(weight, bias), (h, c), xs, axis=axis, reverse=reverse)
-    close(found, written_out(gates(weight, bias), (h, c), xs, axis % 3, reverse))
+    close(found, python_loop(gates(weight, bias), (h, c), xs, axis % 3, reverse))
 
 
 def test_scan_calls_its_step_once() -> None:
@@ -99,7 +99,7 @@ def test_scan_gradients_match_the_loop(dtype: Any, reverse: bool) -> None:
         value = of_smooth(loop, reverse)
         return tx.value_and_grad(lambda *a: tx.real(value(*a)), argnums=(0, 1, 2, 3))(*args)
 
-    close(of(tx.scan), of(written_out), 1e-4 if dtype is np.float32 else 1e-10)
+    close(of(tx.scan), of(python_loop), 1e-4 if dtype is np.float32 else 1e-10)
 
 
 def test_scan_gradients_match_central_differences() -> None:
@@ -124,7 +124,7 @@ def test_scan_gradients_of_parts_of_the_result(wanted: str) -> None:
 
         return tx.value_and_grad(value, argnums=(0, 1, 2, 3, 4))(*args)
 
-    close(of(tx.scan), of(written_out))
+    close(of(tx.scan), of(python_loop))
 
 
 def test_scan_has_derivatives_of_any_order_and_mode() -> None:
@@ -140,7 +140,7 @@ def test_scan_has_derivatives_of_any_order_and_mode() -> None:
         yield tx.jacobian(lambda a: loop(smooth(*args[:2]), {"a": a, "sum": tx.zeros(1)}, args[2])[1], mode="forward")(args[3])
         yield tx.grad(lambda w: tx.grad(lambda u: tx.grad(by_weight)(u).sum())(w).sum())(args[0])
 
-    for found, wanted in zip(each(tx.scan), each(written_out), strict=True):
+    for found, wanted in zip(each(tx.scan), each(python_loop), strict=True):
         close(found, wanted, 1e-9)
 
 
@@ -152,7 +152,7 @@ def test_scan_inside_vmap_and_vmap_inside_scan() -> None:
     close(tx.vmap(lambda w: value(w, bias, many[0], a))(weights), tx.stack([value(w, bias, many[0], a) for w in weights]))
     close(tx.vmap(tx.grad(lambda w: value(w, bias, many[0], a)))(weights), tx.stack([tx.grad(value)(w, bias, many[0], a) for w in weights]))
     inner = lambda s, x: (s + tx.vmap(lambda r: (r * r).sum())(x), s)  # noqa: E731
-    close(tx.scan(inner, tx.zeros(2), many[0]), written_out(inner, tx.zeros(2), many[0]))
+    close(tx.scan(inner, tx.zeros(2), many[0]), python_loop(inner, tx.zeros(2), many[0]))
 
 
 @pytest.mark.parametrize("shape", [(0, 2, 3), (4, 0, 3), (4, 2, 0), (1, 2, 3)])
@@ -231,7 +231,7 @@ def test_scan_over_views_matches_the_loop() -> None:
     step = lambda s, x: (tx.tanh(s + x.sum()), x * s)  # noqa: E731
     for name, xs in views.items():
         for reverse in (False, True):
-            found, wanted = (loop(step, tx.asarray(0.5), xs, reverse=reverse) for loop in (tx.scan, written_out))
+            found, wanted = (loop(step, tx.asarray(0.5), xs, reverse=reverse) for loop in (tx.scan, python_loop))
             assert np.allclose(found[1], wanted[1], 1e-12) and np.allclose(found[0], wanted[0], 1e-12), name
 
     def of(loop: Any) -> Any:
@@ -241,7 +241,7 @@ def test_scan_over_views_matches_the_loop() -> None:
 
         return tx.grad(value)(base)
 
-    close(of(tx.scan), of(written_out))
+    close(of(tx.scan), of(python_loop))
 
 
 def test_scan_with_backward_hooks_and_updates() -> None:
@@ -252,7 +252,7 @@ def test_scan_with_backward_hooks_and_updates() -> None:
     told = []
     weight.register_hook(lambda g: told.append(g.shape))
     for _ in range(3):
-        for loop, (w, b) in ((tx.scan, (weight, bias)), (written_out, other)):
+        for loop, (w, b) in ((tx.scan, (weight, bias)), (python_loop, other)):
             loss = of_smooth(loop)(w, b, xs, h)
             loss.backward()
             with tx.no_grad():
@@ -283,7 +283,7 @@ def test_scan_derivative_uses_captured_values_at_the_call() -> None:
     with tx.no_grad():
         w *= 5.0
     last.sum().backward()
-    close(w.grad, tx.grad(lambda w: written_out(lambda s, x: (s * w + x, s), tx.zeros(3), xs)[0].sum())(weight))
+    close(w.grad, tx.grad(lambda w: python_loop(lambda s, x: (s * w + x, s), tx.zeros(3), xs)[0].sum())(weight))
 
 
 def test_scan_on_shared_memory_uses_values_at_the_call() -> None:
@@ -292,7 +292,7 @@ def test_scan_on_shared_memory_uses_values_at_the_call() -> None:
     at = tx.asarray([1.0, 2.0, 3.0]).requires_grad_()
     last, ys = tx.scan(lambda s, x: (s * at * w + x, s * w), tx.ones(3), xs)
     values = last.copy()
-    wanted = tx.grad(lambda at: written_out(lambda s, x: (s * at * w + x, s), tx.ones(3), xs)[0].sum())(at.detach())
+    wanted = tx.grad(lambda at: python_loop(lambda s, x: (s * at * w + x, s), tx.ones(3), xs)[0].sum())(at.detach())
     array[:] = 0.0
     weights[:] = 0.0
     close(last.detach(), values.detach())
@@ -326,7 +326,7 @@ def test_detached_values_in_a_scan_step_are_constant() -> None:
 
         return tx.grad(lambda w: (tx.grad(lambda u: loop(step_of(u), tx.ones(3), xs)[0].sum())(w) ** 2).sum())(w)
 
-    close(of(tx.scan), of(written_out))
+    close(of(tx.scan), of(python_loop))
 
 
 def test_scan_step_may_take_derivatives() -> None:
@@ -341,8 +341,8 @@ def test_scan_step_may_take_derivatives() -> None:
 
         return tx.value_and_grad(value, argnums=(0, 1))(target, rates)
 
-    close(of(tx.scan, lambda f: f()), of(written_out, lambda f: f()))
-    close(of(tx.scan, tx.checkpoint), of(written_out, lambda f: f()))
+    close(of(tx.scan, lambda f: f()), of(python_loop, lambda f: f()))
+    close(of(tx.scan, tx.checkpoint), of(python_loop, lambda f: f()))
 
 
 def test_scan_steps_with_lookups_or_numpy_functions_match_the_loop() -> None:
@@ -352,7 +352,7 @@ def test_scan_steps_with_lookups_or_numpy_functions_match_the_loop() -> None:
 
     def of(step: Any, sequence: Any) -> None:
         value = lambda loop: lambda table: (loop(step(table), tx.ones(3), sequence)[1] ** 2).sum()  # noqa: E731
-        close(*[tx.value_and_grad(value(loop))(table) for loop in (tx.scan, written_out)])
+        close(*[tx.value_and_grad(value(loop))(table) for loop in (tx.scan, python_loop)])
 
     of(lambda table: lambda s, k: (s * 0.5 + tx.take(table, k.reshape(1), axis=0)[0], s), indices)
     of(lambda table: lambda s, x: (tx.sort(s * x + table[0]), s), xs)
@@ -370,7 +370,7 @@ def test_nested_scans_match_nested_loops() -> None:
 
         return lambda w: (loop(inner(w), tx.zeros(2), xs)[1] ** 2).sum()
 
-    close(*[tx.value_and_grad(value(loop))(w) for loop in (tx.scan, written_out)])
+    close(*[tx.value_and_grad(value(loop))(w) for loop in (tx.scan, python_loop)])
 
 
 def test_scan_with_another_python_number_is_not_replayed() -> None:
@@ -440,7 +440,7 @@ def test_scan_with_packed_matrices_equals_the_loop() -> None:
             step_of = lambda m: lambda h, x: (h * 0.5 + x @ (m.T if transposed else m), h)  # noqa: E731
             return tx.value_and_grad(lambda m: (loop(step_of(m), h, xs)[1] ** 2).sum())(matrix)
 
-        found, wanted = of(tx.scan), of(written_out)
+        found, wanted = of(tx.scan), of(python_loop)
         assert found[0].item() == wanted[0].item()
         close(found, wanted)
 

@@ -16,7 +16,7 @@ import tenxor as tx
 RNG = np.random.default_rng(1)
 
 
-def written_out(step: Any, state: Any, xs: Any, reverse: bool = False) -> Any:
+def python_loop(step: Any, state: Any, xs: Any, reverse: bool = False) -> Any:
     """Run the loop in Python, for lists of states, sequences and results; a step writes only to its own copies."""
     count = xs[0].shape[0]
     ys: list[Any] = [None] * count
@@ -111,7 +111,7 @@ def _written(rng: random.Random, pool: list[Any]) -> Any:
     return t
 
 
-def _given(rng: random.Random, pool: list[Any]) -> Any:
+def _first_argument(rng: random.Random, pool: list[Any]) -> Any:
     """Return the first argument of the step, half of the time after a write in place."""
     if _smooth(pool[0]):
         pool[0] *= 0.5
@@ -140,7 +140,7 @@ def _derivative(rng: random.Random, pool: list[Any]) -> Any:
     return tx.grad(lambda t: (tx.sin(t) * t).sum())(rng.choice([t for t in pool if _floats(t)]))
 
 
-def _one_by_one(rng: random.Random, pool: list[Any]) -> Any:
+def _member_by_member(rng: random.Random, pool: list[Any]) -> Any:
     """Return the result of an operation that batches run member by member."""
     t = rng.choice([t for t in pool if _floats(t)])
     if not t.ndim or rng.random() < 0.5:
@@ -149,10 +149,10 @@ def _one_by_one(rng: random.Random, pool: list[Any]) -> Any:
 
 
 USUAL: list[Callable[[random.Random, list[Any]], Any]] = [_of_one, _of_one, _of_two, _of_two, _sum, _product, _product, _view, _written]
-SELDOM = [(_given, 0.3), (_constant, 0.5), (_bits, 0.2), (_derivative, 0.2), (_one_by_one, 0.1)]
+SELDOM = [(_first_argument, 0.3), (_constant, 0.5), (_bits, 0.2), (_derivative, 0.2), (_member_by_member, 0.1)]
 
 
-class Drawn:
+class RandomLoop:
     """A random loop: states, sequences, captured tensors, and a step that is the same at each call."""
 
     def __init__(self, seed: int) -> None:
@@ -214,17 +214,17 @@ class Drawn:
 
 @pytest.mark.parametrize("seed", range(24))
 def test_random_scan_steps_match_the_loop(seed: int) -> None:
-    drawn = Drawn(seed)
-    close(drawn.run(tx.scan, drawn.given), drawn.run(written_out, drawn.given), drawn.tolerance)
+    drawn = RandomLoop(seed)
+    close(drawn.run(tx.scan, drawn.given), drawn.run(python_loop, drawn.given), drawn.tolerance)
     own = [drawn.given[k] for k in drawn.by]
     by_all = tuple(range(len(own)))
-    found, wanted = (tx.grad(lambda *a, loop=loop: drawn.value(loop, *a), argnums=by_all)(*own) for loop in (tx.scan, written_out))
+    found, wanted = (tx.grad(lambda *a, loop=loop: drawn.value(loop, *a), argnums=by_all)(*own) for loop in (tx.scan, python_loop))
     close(found, wanted, drawn.tolerance)
 
 
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_second_derivatives_of_random_scan_steps_match_the_loop(seed: int) -> None:
-    drawn = Drawn(seed)
+    drawn = RandomLoop(seed)
     own = [drawn.given[k] for k in drawn.by]
     by_all = tuple(range(len(own)))
 
@@ -232,7 +232,7 @@ def test_second_derivatives_of_random_scan_steps_match_the_loop(seed: int) -> No
         first = tx.grad(lambda *a: drawn.value(loop, *a), argnums=by_all)
         return tx.grad(lambda *a: sum((tx.real(g) ** 2).sum() for g in first(*a)), argnums=by_all)(*own)
 
-    close(second(tx.scan), second(written_out), drawn.tolerance * 100)
+    close(second(tx.scan), second(python_loop), drawn.tolerance * 100)
 
 
 # --- single ones --------------------------------------------------------------------------------------------------------

@@ -146,7 +146,7 @@ def test_transforms_repeat_random_draws(name: str, kind: str) -> None:
                     np.testing.assert_allclose(found, wanted(matrix, at), 1e-12, 1e-12, err_msg=f"{transform}, {state}, call {call}")
 
 
-def looped_over(function: Any, xs: Any, scan: bool) -> tuple[Any, Any]:
+def run_loop(function: Any, xs: Any, scan: bool) -> tuple[Any, Any]:
     """Return the last state and all results of a step that calls the function, by `tx.scan` or by a loop."""
 
     def step(total: Any, x: Any) -> tuple[Any, Any]:
@@ -163,7 +163,7 @@ def looped_over(function: Any, xs: Any, scan: bool) -> tuple[Any, Any]:
 
 
 def loss_over(function: Any, xs: Any, scan: bool) -> Any:
-    total, ys = looped_over(function, xs, scan)
+    total, ys = run_loop(function, xs, scan)
     return (total * tx.asarray(WEIGHTS)).sum() + (ys * ys).sum()
 
 
@@ -175,7 +175,7 @@ def test_scan_draws_for_each_step_what_a_loop_draws(name: str, kind: str) -> Non
 
     def results(xs: Any, scan: bool) -> list[Array]:
         reset()
-        total, ys = looped_over(lambda x: DRAWS[name](x, source), xs, scan)
+        total, ys = run_loop(lambda x: DRAWS[name](x, source), xs, scan)
         after = source.random()  # the generator goes on where a loop leaves it
         reset()
         slopes = tx.grad(lambda xs: loss_over(lambda x: DRAWS[name](x, source), xs, scan))(xs)

@@ -33,7 +33,7 @@ def afresh() -> Iterator[None]:
     forget()
 
 
-def refused() -> set[str]:
+def missing_in_numpy() -> set[str]:
     """Return what this NumPy unexpectedly lacks."""
     assert inplace.state().startswith("on, but for " if interface.refused else "on")
     return set(interface.refused) - LATER
@@ -44,7 +44,7 @@ def found(name: str, dtype: DType = tx.float64, **options: Any) -> bool:
 
 
 def test_direct_loops_are_found_in_this_numpy(afresh: None) -> None:
-    assert not refused()
+    assert not missing_in_numpy()
     assert all([found(name, d) for name in OF_DOUBLES for d in (tx.float64, tx.complex128)])
 
 
@@ -55,14 +55,14 @@ def test_single_precision_loops_compute_in_double_precision(afresh: None) -> Non
             assert loop is not None and loop.wider
     signals = {norm: loops.loop_of(HOST["ifft"], [tx.complex64], {"n": 4, "norm": norm}) for norm in (None, "ortho", "forward")}
     assert {norm: loop is not None and loop.wider for norm, loop in signals.items()} == {None: False, "ortho": False, "forward": True}
-    assert not refused()
+    assert not missing_in_numpy()
 
 
 @pytest.mark.parametrize("dtype", [tx.float16, tx.int64, tx.uint8, tx.bool], ids=str)
 def test_other_dtypes_have_no_direct_loops(dtype: DType, afresh: None) -> None:
     assert not any([found(name, dtype) for name in OF_DOUBLES])
     assert not any([found(name, dtype, n=4, norm=None) for name in ("fft", "ifft", "rfft", "irfft")])
-    assert not refused()  # that is no failure
+    assert not missing_in_numpy()  # that is no failure
 
 
 def test_unknown_numpy_interface_is_not_inspected(
@@ -100,7 +100,7 @@ def test_missing_numpy_loops_are_refused(afresh: None, monkeypatch: pytest.Monke
 def test_loop_with_wrong_results_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(loops._FINDERS, "inv", loops._of_matrices("cholesky_lo", {"d": "d->d"}))
     assert not found("inv")
-    assert refused() == {"inv"} and "inv (it does not give what NumPy gives)" in inplace.state()
+    assert missing_in_numpy() == {"inv"} and "inv (it does not give what NumPy gives)" in inplace.state()
 
 
 def test_fft_loops_are_checked_for_even_and_odd_lengths(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def test_missing_sort_function_is_refused(afresh: None, monkeypatch: pytest.Monk
     monkeypatch.setattr(orders, "functions_of", lambda dtype: ctypes.addressof(nothing))
     assert orders.order_of(HOST["sort"], [tx.int64], {"kind": "stable"}) is None
     assert orders.order_of(HOST["searchsorted"], [tx.int64] * 2, {"side": "left"}) is not None  # which is not NumPy's
-    assert refused() == {"sort", "argsort"}
+    assert missing_in_numpy() == {"sort", "argsort"}
 
 
 @pytest.mark.parametrize("name", ["inv", "cholesky", "eigh", "svdvals", "det"])

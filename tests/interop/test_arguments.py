@@ -76,7 +76,7 @@ def assert_same(found: Any, wanted: Any) -> None:
     np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-12, atol=1e-12)
 
 
-def numpys(function: Callable[..., Any], *args: Any) -> Any:
+def numpy_result(function: Callable[..., Any], *args: Any) -> Any:
     """Return NumPy's result for arrays, or None if it refuses such arguments."""
     try:
         with warnings.catch_warnings():
@@ -91,7 +91,7 @@ def test_numpy_function_arguments_by_position_and_name(function: Any) -> None:
     every = inspect.signature(function).parameters.values()
     needed = [p for p in every if p.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD) and p.default is P.empty]
     others = [p for p in every if p.kind is P.POSITIONAL_OR_KEYWORD and p.default is not P.empty]
-    given = next((args for args in GIVEN if len(args) == len(needed) and numpys(function, *args) is not None), None)
+    given = next((args for args in GIVEN if len(args) == len(needed) and numpy_result(function, *args) is not None), None)
     if function.__name__ in OTHERWISE or not others:
         return
     assert given is not None
@@ -100,17 +100,17 @@ def test_numpy_function_arguments_by_position_and_name(function: Any) -> None:
     values: list[Any] = []
     for p in others:
         value = ANOTHER.get(function.__name__, VALUES).get(p.name, VALUES.get(p.name, p.default))
-        wanted = numpys(function, *given, *values, value)
+        wanted = numpy_result(function, *given, *values, value)
         if wanted is None:  # which does not go with these others
             value = p.default
-            wanted = numpys(function, *given, *values, value)
+            wanted = numpy_result(function, *given, *values, value)
         values.append(value)
         if wanted is None:
             return
         assert_same(function(*as_tensors(given), *values), wanted)
         assert_same(function(*as_tensors(given), **dict(zip([q.name for q in others], values, strict=False))), wanted)
         if p.default is np._NoValue:  # given explicitly it is no argument
-            assert_same(function(*as_tensors(given), *values[:-1], np._NoValue), numpys(function, *given, *values[:-1]))
+            assert_same(function(*as_tensors(given), *values[:-1], np._NoValue), numpy_result(function, *given, *values[:-1]))
 
 
 def test_std_and_var_accept_positional_options() -> None:

@@ -51,7 +51,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
             yield found
 
 
-def held(dask_worker: Any) -> list[tuple[str, bool, bool]]:
+def tensors_on_worker(dask_worker: Any) -> list[tuple[str, bool, bool]]:
     """Return for each tensor on a worker its type, whether it is computed, and whether others may write it."""
     buffers = [(type(x).__name__, x.storage.node.buffer) for x in dask_worker.data.values() if isinstance(x, tx.Tensor)]
     return [(name, buffer is not None, bool(buffer is not None and buffer.pins)) for name, buffer in buffers]
@@ -69,7 +69,7 @@ def test_standardised_product_on_workers_matches_numpy(client: Client) -> None:
 def test_chunks_on_workers_are_computed_with_one_thread(client: Client) -> None:
     kept = (tenxor.dask.from_array(X, (250, 300)) * 2).persist()
     wait(kept)
-    every = [entry for entries in client.run(held).values() for entry in entries]
+    every = [entry for entries in client.run(tensors_on_worker).values() for entry in entries]
     assert len(every) >= 8 and {entry[:2] for entry in every} == {("Tensor", True)}
     assert set(client.run(tx.num_threads).values()) == {1}
     sizes = sum(client.run(lambda dask_worker: dask_worker.data.fast.total_weight).values())
@@ -98,7 +98,7 @@ def test_workers_pool_little_memory(client: Client) -> None:
 def test_results_of_submitted_calls_are_computed(client: Client) -> None:
     future = client.submit(lambda n: tx.ones(n) * 2, 50_000)
     wait(future)
-    assert ("Tensor", True) in [entry[:2] for entries in client.run(held).values() for entry in entries]
+    assert ("Tensor", True) in [entry[:2] for entries in client.run(tensors_on_worker).values() for entry in entries]
     assert future.result().sum().item() == 100_000
     sent = client.scatter(tx.arange(10), broadcast=True)
     assert client.submit(lambda t: t * 2, sent).result().tolist() == list(range(0, 20, 2))
@@ -129,7 +129,7 @@ def test_rechunking_on_workers_matches_numpy(client: Client, method: str) -> Non
         found = (turned.sum(axis=0) * 2)[50:].compute()
         whole = turned.persist()
     wait(whole)
-    assert {entry[:2] for entries in client.run(held).values() for entry in entries} == {("Tensor", True)}
+    assert {entry[:2] for entries in client.run(tensors_on_worker).values() for entry in entries} == {("Tensor", True)}
     np.testing.assert_allclose(np.asarray(found), ((X + 1).sum(0) * 2)[50:], rtol=1e-12)
     np.testing.assert_array_equal(np.asarray(whole.compute()), X + 1)
 
@@ -160,7 +160,7 @@ def test_killed_worker_loses_no_results(tmp_path: Path) -> None:
     """Half of the chunks are lost with the worker, and Dask computes them again."""
     mark = tmp_path / "killed"
 
-    def killing(t: tx.Tensor, block_info: Any = None) -> tx.Tensor:
+    def end_process_once(t: tx.Tensor, block_info: Any = None) -> tx.Tensor:
         """Return the chunk unchanged; the first call for the sixth chunk ends its process."""
         if block_info and block_info[None]["chunk-location"][0] == 5 and not mark.exists():
             mark.touch()
@@ -171,7 +171,7 @@ def test_killed_worker_loses_no_results(tmp_path: Path) -> None:
         before = set(client.run(os.getpid).values())
         x = (tenxor.dask.from_array(X, (200, 300)) + 1).persist()
         wait(x)
-        y = x.map_blocks(killing, dtype=x.dtype, meta=x._meta)
+        y = x.map_blocks(end_process_once, dtype=x.dtype, meta=x._meta)
         found, total = dask.compute(y.T @ y, y.sum())
         client.wait_for_workers(2, timeout=60)
         after = set(client.run(os.getpid).values())

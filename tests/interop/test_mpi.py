@@ -34,7 +34,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @lru_cache
-def why_not() -> str | None:
+def reason_without_mpi() -> str | None:
     """Return why MPI is unavailable, or None."""
     if importlib.util.find_spec("mpi4py") is None:
         return "mpi4py is not installed"
@@ -46,7 +46,7 @@ def why_not() -> str | None:
 
 @pytest.fixture(autouse=True)
 def two_processes() -> None:
-    if (reason := why_not()) is not None:
+    if (reason := reason_without_mpi()) is not None:
         pytest.skip(f"{reason}: pip install '.[interop]' to exchange tensors between processes")
 
 

@@ -22,7 +22,7 @@ MODULES = ("tenxor.pool", "tenxor.memory")
 SIZES = (64, 100_000, 64, 5000, HUGE_PAGE, 100_000, 300)
 
 
-class BrokenOff:
+class Interrupter:
     """Raises KeyboardInterrupt at one of the executed instructions of the memory modules."""
 
     def __init__(self, at: int) -> None:
@@ -43,11 +43,11 @@ class BrokenOff:
         return self.each
 
 
-def broken_off_everywhere(program: Callable[[], None], check: Callable[[], None]) -> int:
+def interrupt_everywhere(program: Callable[[], None], check: Callable[[], None]) -> int:
     """Interrupt a program at each of its instructions in turn, and return how often."""
     at = 0
     while True:
-        breaking, before = BrokenOff(at), sys.gettrace()
+        breaking, before = Interrupter(at), sys.gettrace()
         sys.settrace(breaking)
         try:
             program()
@@ -89,7 +89,7 @@ def test_interrupts_keep_memory_counts_exact(impatient: bool, monkeypatch: pytes
         assert tx.memory().in_use == start and tx.memory().pooled == free_bytes(pool)
         assert pool._sums[0] == pool._latest, "whoever comes next need not count again"
 
-    assert broken_off_everywhere(program, check) > 500
+    assert interrupt_everywhere(program, check) > 500
     assert len(pool.loans) < 200
 
 
@@ -97,7 +97,7 @@ def test_interrupts_lose_no_memory_block(monkeypatch: pytest.MonkeyPatch) -> Non
     """The array of each block is lent, or free, or deallocated."""
     real, made = Pool.new, set[int]()
 
-    class Noted:
+    class RecordedBytes:
         """Stands for the bytes of a block, and records when they are freed."""
 
         def __init__(self, array: Any) -> None:
@@ -115,7 +115,7 @@ def test_interrupts_lose_no_memory_block(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def new(self: Pool, nbytes: int) -> Any:
         array, address, nbytes = real(self, nbytes)  # type: ignore[misc]
-        return Noted(array), address, nbytes
+        return RecordedBytes(array), address, nbytes
 
     monkeypatch.setattr(Pool, "new", new)
     held = list[Buffer]()
@@ -129,9 +129,9 @@ def test_interrupts_lose_no_memory_block(monkeypatch: pytest.MonkeyPatch) -> Non
         held.clear()
         used = tx.memory().in_use
         assert tx.memory().pooled == free_bytes(pool) and used == tx.memory().in_use
-        assert len(made) == sum(isinstance(b[0], Noted) for blocks in pool.free.values() for b in blocks)
+        assert len(made) == sum(isinstance(b[0], RecordedBytes) for blocks in pool.free.values() for b in blocks)
 
-    broken_off_everywhere(program, check)
+    interrupt_everywhere(program, check)
     pool.release(pool.pooled)
     assert not made
 
@@ -142,7 +142,7 @@ def test_allocation_inside_a_signal_handler_is_counted() -> None:
     start = tx.memory().in_use
     kept: list[Buffer] = []
 
-    class Heard(BrokenOff):
+    class Heard(Interrupter):
         def each(self, frame: FrameType, event: str, arg: Any) -> Any:
             if event == "opcode" and self.left >= 0:
                 self.left -= 1

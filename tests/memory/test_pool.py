@@ -58,7 +58,7 @@ def within_seconds(condition: Callable[[], bool]) -> bool:
 
 
 @pytest.fixture
-def mine(monkeypatch: pytest.MonkeyPatch) -> Pool:
+def own_pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
     """A pool of blocks without memory, with its thread."""
     own = Pool()
     monkeypatch.setattr(memory, "pool", own)
@@ -66,42 +66,42 @@ def mine(monkeypatch: pytest.MonkeyPatch) -> Pool:
     return own
 
 
-def test_idle_process_gives_memory_back(mine: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_process_gives_memory_back(own_pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FORGOTTEN", 0.01)
-    mine.due = 0.0
+    own_pool.due = 0.0
     for _ in range(2):  # the thread ends when there is nothing to forget, and is there again when there is
         taken = [allocate(64 * MiB) for _ in range(20)]
         del taken
-        assert mine.pooled > SPARE and mine.watched
-        assert within_seconds(lambda: not mine.watched)
-        assert free_bytes(mine) <= SPARE
+        assert own_pool.pooled > SPARE and own_pool.watched
+        assert within_seconds(lambda: not own_pool.watched)
+        assert free_bytes(own_pool) <= SPARE
 
 
-def test_blocks_above_the_pool_limit_are_released_at_once(mine: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_above_the_pool_limit_are_released_at_once(own_pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     """No allocation follows, and blocks would be forgotten only much later."""
     monkeypatch.setattr(module, "FORGOTTEN", 1e6)
     monkeypatch.setattr(module, "MAX_POOLED", 3 * SPARE)
     taken = [allocate(SPARE) for _ in range(20)]
-    assert not mine.free
+    assert not own_pool.free
     del taken
-    assert within_seconds(lambda: free_bytes(mine) == 3 * SPARE and not mine.back and not mine.awaited)
-    mine.release(mine.pooled)
-    mine.ringable().put(None)  # type: ignore[arg-type]  # that thread has nothing to forget any more
-    assert within_seconds(lambda: not mine.watched)
+    assert within_seconds(lambda: free_bytes(own_pool) == 3 * SPARE and not own_pool.back and not own_pool.awaited)
+    own_pool.release(own_pool.pooled)
+    own_pool.ringable().put(None)  # type: ignore[arg-type]  # that thread has nothing to forget any more
+    assert within_seconds(lambda: not own_pool.watched)
 
 
-def test_keep_at_most_releases_blocks_at_once(mine: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keep_at_most_releases_blocks_at_once(own_pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process may be judged by its memory, so this includes blocks that are not large."""
     monkeypatch.setattr(module, "FORGOTTEN", 1e6)
-    mine.keep_at_most(20 * MiB)
+    own_pool.keep_at_most(20 * MiB)
     taken = [allocate(4 * MiB) for _ in range(40)]
     del taken
-    assert within_seconds(lambda: free_bytes(mine) == 20 * MiB and not mine.back)
-    mine.keep_at_most(8 * MiB)
-    assert free_bytes(mine) == 8 * MiB
+    assert within_seconds(lambda: free_bytes(own_pool) == 20 * MiB and not own_pool.back)
+    own_pool.keep_at_most(8 * MiB)
+    assert free_bytes(own_pool) == 8 * MiB
     taken = [allocate(16 * MiB)]
     del taken
-    assert within_seconds(lambda: not mine.back and not mine.watched and free_bytes(mine) <= 8 * MiB)
+    assert within_seconds(lambda: not own_pool.back and not own_pool.watched and free_bytes(own_pool) <= 8 * MiB)
 
 
 def test_pool_works_if_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,11 +109,11 @@ def test_pool_works_if_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch)
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(module, "start_new_thread", none)
-    monkeypatch.setattr(memory, "pool", mine := Pool())
+    monkeypatch.setattr(memory, "pool", own_pool := Pool())
     for _ in range(2):
         taken = [allocate(2 * SPARE)]
         taken.clear()
-        assert mine.pooled >= 2 * SPARE and not mine.watched
+        assert own_pool.pooled >= 2 * SPARE and not own_pool.watched
 
 
 def test_repeated_sizes_are_allocated_once(blocks: Blocks) -> None:
@@ -331,36 +331,36 @@ def test_results_of_a_few_mib_cause_no_memory_pressure() -> None:
 
 def test_settle_counts_anew_if_the_interrupted_frame_is_gone(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
     """CPython 3.11 may return another object for a frame that ends during the query."""
-    mine = blocks.pool
+    own_pool = blocks.pool
     held = Buffer(1 << 12)
-    assert mine.lend(held, 1 << 12)
-    mine._latest += 1  # somebody had begun, and was broken off
+    assert own_pool.lend(held, 1 << 12)
+    own_pool._latest += 1  # somebody had begun, and was broken off
     monkeypatch.setattr(sys, "_current_frames", lambda: {-1: object()})
-    assert mine.settle() == (1 << 12, 0)
-    assert mine._sums[0] == module.NOBODY  # so whoever comes next counts anew
+    assert own_pool.settle() == (1 << 12, 0)
+    assert own_pool._sums[0] == module.NOBODY  # so whoever comes next counts anew
 
 
 def test_finalizer_during_a_frame_query_does_not_query_again(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
     """The interpreter holds a lock meanwhile, so a second query, or the start of a thread, would wait forever."""
-    mine, frames, asked = blocks.pool, sys._current_frames, list[object]()
+    own_pool, frames, asked = blocks.pool, sys._current_frames, list[object]()
     held, other = Buffer(1 << 12), Buffer(module.TIMED)
-    assert mine.lend(held, 1 << 12)
+    assert own_pool.lend(held, 1 << 12)
 
     def look() -> object:
         asked.append(None)
         if len(asked) == 1:  # as a collection in the midst of it would
-            mine._latest += 1
-            assert mine.lend(other, module.TIMED)
-            assert mine.settle() == ((1 << 12) + module.TIMED, 0)
-            mine.watched = False
-            mine._watch()
-            assert not mine.watched
+            own_pool._latest += 1
+            assert own_pool.lend(other, module.TIMED)
+            assert own_pool.settle() == ((1 << 12) + module.TIMED, 0)
+            own_pool.watched = False
+            own_pool._watch()
+            assert not own_pool.watched
         return frames()
 
-    mine._latest += 1
+    own_pool._latest += 1
     monkeypatch.setattr(sys, "_current_frames", look)
     monkeypatch.setattr(module, "start_new_thread", lambda *_: pytest.fail("a thread was begun"))
-    assert mine.settle() == ((1 << 12) + module.TIMED, 0)
+    assert own_pool.settle() == ((1 << 12) + module.TIMED, 0)
     assert len(asked) == 2 and not module._looking  # both by who looked first
 
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("on")
 DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "uint8", "bool", "complex64")
 
 
-def seen(call: Call, its: dict[str, Any]) -> str:
+def outcome_of(call: Call, its: dict[str, Any]) -> str:
     """Return the result of a call, or its error."""
     try:
         found = call(its)
@@ -36,9 +36,9 @@ def seen(call: Call, its: dict[str, Any]) -> str:
 def test_recorded_functions_match_python_values_and_errors(dtype: str) -> None:
     """Each round has new tensors like those of the recorded calls."""
     with shortcut.aside():
-        wanted = [[seen(call, operands(dtype)) for said, call in calls_of_functions()]]
+        wanted = [[outcome_of(call, operands(dtype)) for said, call in calls_of_functions()]]
     for _ in range(3):
-        wanted.append([seen(call, operands(dtype)) for said, call in calls_of_functions()])
+        wanted.append([outcome_of(call, operands(dtype)) for said, call in calls_of_functions()])
     names = [said for said, _ in calls_of_functions()]
     for name, *found in zip(names, *wanted, strict=True):
         assert len(set(found)) == 1, name
@@ -50,7 +50,7 @@ def test_every_function_has_a_tested_call() -> None:
 
 
 @pytest.fixture
-def missed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def calls_left_to_python(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record the names of functions whose calls are left to Python."""
     found = list[str]()
     (caller,) = module.callers
@@ -63,7 +63,7 @@ def missed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_repeated_calls_run_no_python(missed: list[str]) -> None:
+def test_repeated_calls_run_no_python(calls_left_to_python: list[str]) -> None:
     forget()
     x, y, w = (tx.asarray(np.random.default_rng(k).normal(size=(4, 6))).realize() for k in range(3))
     functional, classes = tx.nn.functional, tx.asarray([1, 2, 3, 0])
@@ -79,10 +79,10 @@ def test_repeated_calls_run_no_python(missed: list[str]) -> None:
         tx.sort(x), tx.topk(x, 2), tx.median(x, axis=1), tx.quantile(x, 0.3), tx.histogram(x, 5), tx.cummax(x)
 
     program()
-    assert len(missed) > 20
-    missed.clear()
+    assert len(calls_left_to_python) > 20
+    calls_left_to_python.clear()
     program()
-    assert not missed
+    assert not calls_left_to_python
 
 
 def test_calls_with_different_nested_tuples_are_distinguished() -> None:
@@ -224,7 +224,7 @@ OF_VALUES: dict[str, Callable[[Any, float], Any]] = {  # what a function makes o
 def test_recorded_calls_do_not_depend_on_argument_values(name: str) -> None:
     def found() -> list[Any]:
         x = tx.asarray([1.0, 2.0, 3.0, 4.0])
-        return [seen(lambda its, v=v: OF_VALUES[name](x, v), {}) for v in VALUES]  # type: ignore[misc]
+        return [outcome_of(lambda its, v=v: OF_VALUES[name](x, v), {}) for v in VALUES]  # type: ignore[misc]
 
     with shortcut.aside():
         wanted = found()

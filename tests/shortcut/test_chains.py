@@ -36,7 +36,7 @@ def deep(x: Any, count: int) -> Any:
     return x
 
 
-def beginnings() -> dict[str, tuple[Any, Any]]:
+def operands_at_offsets() -> dict[str, tuple[Any, Any]]:
     """Return arrays and tensors of shape (4, 5) that differ in offset and values."""
     array = np.arange(120.0).reshape(24, 5)
     x = tx.asarray(array.copy())
@@ -48,7 +48,7 @@ def beginnings() -> dict[str, tuple[Any, Any]]:
 def test_view_chains_have_numpy_elements_at_any_offset(view: str) -> None:
     make = VIEWS[view]
     for _ in range(3):
-        for name, (array, x) in beginnings().items():
+        for name, (array, x) in operands_at_offsets().items():
             found = make(x)
             assert np.array_equal(found.to_numpy(), make(array)), name
             assert (found + 1).tolist() == (make(array) + 1).tolist(), name

@@ -62,7 +62,7 @@ class Trap:
 
 
 @contextmanager
-def trapped(act: Callable[[], object]) -> Iterator[None]:
+def run_at_collections(act: Callable[[], object]) -> Iterator[None]:
     """Run an action at each collection."""
     Trap.acts, Trap.done = act, 0
     with collecting_often():
@@ -111,7 +111,7 @@ def test_calls_survive_finalizers_that_use_the_same_tensors(act: str) -> None:
     for _, call in rng.sample(whole, 150):
         for _ in range(3):
             _quietly(call, its)
-    with trapped(acts(its, rng)[act]):
+    with run_at_collections(acts(its, rng)[act]):
         for _, call in rng.sample(whole, 150):
             for _ in range(ROUNDS):
                 _quietly(call, its)
@@ -148,7 +148,7 @@ def test_number_replaced_by_a_finalizer_is_released_once() -> None:
 
     for _ in range(3):
         its["e"] += 1.0
-    with trapped(act):
+    with run_at_collections(act):
         for _ in range(300):
             its["e"] = e = x[3]
             e += 1.0
@@ -167,7 +167,7 @@ def test_export_by_a_finalizer_does_not_change_a_recorded_operation() -> None:
             if not kept:
                 kept.append(np.asarray(x))
 
-        with trapped(act):
+        with run_at_collections(act):
             y = x + 1.0
         if kept:
             kept[0][:] = 100.0
@@ -200,6 +200,6 @@ def test_random_programs_survive_collection_and_cleared_caches() -> None:
         with shortcut.aside():
             own = Program(seed, 0).run()
         Program(seed, 0).run()
-        with trapped(forget):
+        with run_at_collections(forget):
             short = Program(seed, 0).run()
         assert [(a, b) for a, b in zip(short, own, strict=True) if a != b][:1] == []

@@ -127,12 +127,12 @@ def test_tracers_have_no_value_on_the_fast_path() -> None:
             tx.vmap(lambda row: row * x[0] if (row * x[0]).sum() > 0 else row)(tx.ones((4, 3)))
 
 
-def described(kept: Any) -> Any:
+def describe_node(kept: Any) -> Any:
     """Return a comparable description of a tape node: the operations in order, with the values that backward reads."""
     past = past_of(kept)
     if past is None:
         return kept and (kept.shape, kept.dtype) if isinstance(kept, Node) else kept and (kept.value, kept.dtype)
-    sources = [(number_before(source, past), described(source)) for source in past.sources]
+    sources = [(number_before(source, past), describe_node(source)) for source in past.sources]
     recipe = past.recipe  # an equal one may be another, made by a rule
     layouts = [None if form is None else form.layout for form in (*recipe.forms, recipe.target)]
     parts = recipe.op, recipe.shape, recipe.dtype, recipe.dtypes, layouts
@@ -149,13 +149,13 @@ def number_before(kept: Any, past: Past) -> bool:
 def test_tape_nodes_match_python(name: str) -> None:
     rng = np.random.default_rng(7)
     x, y = (tx.asarray(rng.uniform(0.5, 1.5, (3, 4))).requires_grad_() for _ in range(2))
-    found = [described(PROGRAMS[name](x, y).node) for _ in range(TIMES)]
+    found = [describe_node(PROGRAMS[name](x, y).node) for _ in range(TIMES)]
     with shortcut.aside():
-        assert found == [described(PROGRAMS[name](x, y).node)] * TIMES
+        assert found == [describe_node(PROGRAMS[name](x, y).node)] * TIMES
 
 
 @called_again
-def weighed(x: Any, y: Any) -> Any:
+def weighted_product(x: Any, y: Any) -> Any:
     """Return a sum of products with constant weights."""
     with tx.no_grad():
         weights = x * 2.0 + y.exp()
@@ -163,8 +163,8 @@ def weighed(x: Any, y: Any) -> Any:
 
 
 HELD_CONSTANT: dict[str, Callable[[Any, Any], Any]] = {
-    "weighed": weighed,
-    "of itself": lambda x, y: weighed(x, x),
+    "weighed": weighted_product,
+    "of itself": lambda x, y: weighted_product(x, x),
     "logsumexp": lambda x, y: tx.logsumexp(x, axis=1, keepdims=True) * y,
     "softmax": lambda x, y: tx.softmax(x, -1) * tx.log_softmax(y, dim=0),
     "cross_entropy": lambda x, y: tx.nn.functional.cross_entropy(x, tx.softmax(y)),
@@ -184,7 +184,7 @@ def test_values_under_no_grad_in_a_recorded_function_have_no_tape_node(on: None,
         for t in followed:
             t.grad = None
         found = program(x, y)
-        past = described(found.node)
+        past = describe_node(found.node)
         if found.requires_grad:
             found.sum().backward()
         return [past, *[t if t is None else t.detach().to_numpy().tobytes() for t in (found, *[t.grad for t in followed])]]
@@ -199,12 +199,15 @@ def test_values_under_no_grad_in_a_recorded_function_have_no_tape_node(on: None,
 def test_grad_and_hessian_treat_values_under_no_grad_as_constant(on: None) -> None:
     x, y = (tx.asarray(np.linspace(a, 1.0, 12).reshape(3, 4)) for a in (0.0, 0.5))
     with shortcut.aside():
-        by_x, by_y = tx.grad(lambda x, y: weighed(x, y).sum(), argnums=(0, 1))(x, y)
-        hessian = tx.hessian(lambda x: (weighed(x, y) * x).sum())(x)
+        by_x, by_y = tx.grad(lambda x, y: weighted_product(x, y).sum(), argnums=(0, 1))(x, y)
+        hessian = tx.hessian(lambda x: (weighted_product(x, y) * x).sum())(x)
     for _ in range(TIMES):
-        weighed(x, y), weighed(x.copy().requires_grad_(), y)
-        assert [g.tolist() for g in tx.grad(lambda x, y: weighed(x, y).sum(), argnums=(0, 1))(x, y)] == [by_x.tolist(), by_y.tolist()]
-        assert tx.hessian(lambda x: (weighed(x, y) * x).sum())(x).tolist() == hessian.tolist()
+        weighted_product(x, y), weighted_product(x.copy().requires_grad_(), y)
+        assert [g.tolist() for g in tx.grad(lambda x, y: weighted_product(x, y).sum(), argnums=(0, 1))(x, y)] == [
+            by_x.tolist(),
+            by_y.tolist(),
+        ]
+        assert tx.hessian(lambda x: (weighted_product(x, y) * x).sum())(x).tolist() == hessian.tolist()
 
 
 def test_repeated_tape_nodes_are_made_without_python(monkeypatch: pytest.MonkeyPatch) -> None:

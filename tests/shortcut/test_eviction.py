@@ -67,14 +67,14 @@ X = tx.asarray(np.linspace(0, 1, 9000)).realize()
 
 
 @pytest.fixture
-def by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Allow rules, however many were made before."""
+def with_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make rules by calls of 80 sizes."""
     monkeypatch.setattr(likewise, "_traces", 0)
     for n in range(40, 120):
         sized(n)
 
 
-@pytest.mark.usefixtures("on", "by_rule")
+@pytest.mark.usefixtures("on", "with_rules")
 def test_cache_entries_of_other_sizes_are_untracked_by_the_collector() -> None:
     def seen() -> Counter[str]:
         gc.collect()
@@ -87,7 +87,7 @@ def test_cache_entries_of_other_sizes_are_untracked_by_the_collector() -> None:
     assert more.total() < 4500, more.most_common(9)  # a size has dozens of objects; one is of data, which refers to itself
 
 
-@pytest.mark.usefixtures("on", "by_rule")
+@pytest.mark.usefixtures("on", "with_rules")
 def test_untracked_cache_entries_are_freed_when_caches_are_cleared() -> None:
     left = []
     for many in (300, 300, 300, 300, 1200, 1200, 1200):

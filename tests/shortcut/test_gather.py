@@ -36,7 +36,7 @@ KEYS: list[Callable[[Any], tuple[Any, ...]]] = [
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def python_selections(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Record the keys of selections that Python handles."""
     asked: list[object] = []
     own = Indexing._selection
@@ -51,7 +51,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 @pytest.mark.parametrize("number", range(len(KEYS)))
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.int8])
-def test_repeated_gather_runs_no_python_selection(number: int, dtype: Any, counted: list[object]) -> None:
+def test_repeated_gather_runs_no_python_selection(number: int, dtype: Any, python_selections: list[object]) -> None:
     def made(numbers: Any) -> Any:
         kept = np.asarray(numbers)
         return (np.where(kept < 0, 0, kept) if dtype is np.uint8 else kept).astype(dtype)
@@ -59,9 +59,9 @@ def test_repeated_gather_runs_no_python_selection(number: int, dtype: Any, count
     for x in (tx.asarray(ARRAY).realize(), tx.asarray(ARRAY) + 0.0, tx.asarray(ARRAY[::-1].copy())[::-1]):
         key = KEYS[number](made)
         x[KEYS[number](lambda numbers: tx.asarray(made(numbers)))]
-        counted.clear()
+        python_selections.clear()
         found = x[KEYS[number](lambda numbers: tx.asarray(made(numbers)))]
-        assert found.tolist() == ARRAY[key].tolist() and not counted
+        assert found.tolist() == ARRAY[key].tolist() and not python_selections
 
 
 def test_keys_with_slices_and_arrays_match_numpy() -> None:
@@ -94,7 +94,7 @@ def test_keys_with_slices_and_arrays_match_numpy() -> None:
         assert np.array_equal(x.numpy(), array), parts
 
 
-def test_index_out_of_range_raises_at_the_call_or_at_use_if_pending(counted: list[object]) -> None:
+def test_index_out_of_range_raises_at_the_call_or_at_use_if_pending(python_selections: list[object]) -> None:
     x, fits = tx.asarray(ARRAY).realize(), tx.asarray([0, 1])
     for size, axis in ((4, 0), (5, 1)):
         for wrong in (size, -size - 1):
@@ -117,13 +117,13 @@ def test_many_indices_are_checked_only_when_used() -> None:
             later.realize()
 
 
-def test_one_index_tensor_may_index_several_axes(counted: list[object]) -> None:
+def test_one_index_tensor_may_index_several_axes(python_selections: list[object]) -> None:
     x, i = tx.arange(9).reshape(3, 3).realize(), tx.asarray([2, 0, 1])
     for indices in (i, i + 0):
         for _ in range(3):
             assert x[indices, indices].tolist() == [8, 0, 4]
     x[i, i]
-    counted.clear()
+    python_selections.clear()
     assert x[i, tx.asarray([0, 0, 1])].tolist() == [6, 0, 4] and x[tx.asarray([0, 0, 1]), i].tolist() == [2, 0, 4]
 
 
@@ -148,7 +148,7 @@ def test_gather_works_on_tracers_inside_vmap() -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_gather_of_new_sizes_is_not_recorded_again(counted: list[object]) -> None:
+def test_gather_of_new_sizes_is_not_recorded_again(python_selections: list[object]) -> None:
     rng = np.random.default_rng(7)
 
     def look(n: int) -> None:
@@ -166,6 +166,6 @@ def test_gather_of_new_sizes_is_not_recorded_again(counted: list[object]) -> Non
 
     for n in range(3, 20):
         look(n)
-    counted.clear()
+    python_selections.clear()
     look(25)
-    assert len(counted) == 2, "for what is out of range"
+    assert len(python_selections) == 2, "for what is out of range"

@@ -36,7 +36,7 @@ MUCH: Program = lambda x, y, n: tx.sin(tx.exp(tx.tanh(x[:n]) * y[:n]) + tx.log(a
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
+def python_frames(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     """Record the frames that Python makes."""
     found: list[bytes] = []
     keep = wholes._keep
@@ -54,13 +54,13 @@ def bits(found: Any) -> tuple[str, tuple[int, ...], bytes]:
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("name", GRAPHS)
-def test_large_graphs_of_other_sizes_are_computed_without_python(name: str, planned: list[object], asked: list[bytes]) -> None:
+def test_large_graphs_of_other_sizes_are_computed_without_python(name: str, planned: list[object], python_frames: list[bytes]) -> None:
     program, (x, y) = GRAPHS[name], operands()
     for n in SIZES:
         assert program(x, y, n).realize().spec.nbytes > LARGEST
-    planned.clear(), asked.clear()
+    planned.clear(), python_frames.clear()
     found = [program(x, y, n).realize() for n in OTHERS]
-    assert len(planned) + len(asked) <= 4  # of 20: some are planned otherwise
+    assert len(planned) + len(python_frames) <= 4  # of 20: some are planned otherwise
     with shortcut.aside():
         assert [bits(program(x, y, n)) for n in OTHERS] == list(map(bits, found))
 
@@ -75,14 +75,14 @@ def test_tensors_above_the_byte_limit_are_planned_by_python(planned: list[object
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_graphs_too_large_for_a_launch_record_are_known_in_other_sizes(planned: list[object], asked: list[bytes]) -> None:
+def test_graphs_too_large_for_a_launch_record_are_known_in_other_sizes(planned: list[object], python_frames: list[bytes]) -> None:
     x, y = operands()
     sizes = [300_001 + 1031 * k for k in range(60)]
     for n in sizes[:40]:
         MUCH(x, y, n).realize()
-    planned.clear(), asked.clear()
+    planned.clear(), python_frames.clear()
     found = [MUCH(x, y, n).realize() for n in sizes[40:]]
-    assert len(asked) <= 2 and len(planned) == 20
+    assert len(python_frames) <= 2 and len(planned) == 20
     with shortcut.aside():
         assert [bits(MUCH(x, y, n)) for n in sizes[40:]] == list(map(bits, found))
 

@@ -133,7 +133,7 @@ def known() -> dict[tuple[int, object, object], spec.Made | None]:
     return {(id(table), op, key): made for table in tables for op, every in table.items() for key, made in every.items()}
 
 
-def parts_of(recipe: Recipe) -> tuple[object, ...]:
+def recipe_key(recipe: Recipe) -> tuple[object, ...]:
     """Return the values that equal recipes share."""
     return recipe.op, recipe.shape, recipe.dtype, recipe.dtypes, recipe.forms, recipe.target
 
@@ -144,7 +144,7 @@ def recipes_in(known: dict[tuple[int, object, object], spec.Made | None]) -> lis
     return [*[each.recipe for each in made if each.recipe is not None], *[recipe for each in made for recipe, *_ in each.steps]]
 
 
-def with_sizes(frame: bytes, recipe: Recipe) -> list[int]:
+def words_with_sizes(frame: bytes, recipe: Recipe) -> list[int]:
     """Return the words of a frame, with the sizes from its recipe filled in."""
     words = list(struct.unpack(f"={len(frame) // 8}q", frame))
     sizes = [recipe.size, *[0 if form is None else form.layout.size for form in recipe.forms]]
@@ -168,7 +168,7 @@ def test_rule_makes_the_same_templates_as_recording(name: str, monkeypatch: pyte
     monkeypatch.setattr(Call, "of", noted)
     found = {size: bits(line, *size) for size in SIZES + OTHERS}
     with_rules = known()
-    packed = {parts_of(x): with_sizes(x.frame, x) for x in recipes_in(with_rules) if x.frame}
+    packed = {recipe_key(x): words_with_sizes(x.frame, x) for x in recipes_in(with_rules) if x.frame}
     calls = len(asked)
     forget()
     monkeypatch.setattr(likewise, "MOST_TRACES", 0)
@@ -181,8 +181,8 @@ def test_rule_makes_the_same_templates_as_recording(name: str, monkeypatch: pyte
             assert made is not None and is_alike(before, made), (name, before.spec, made.spec)
             compared += 1
     for recipe in recipes_in(known()):
-        if recipe.frame and packed.get(parts_of(recipe)):
-            assert packed[parts_of(recipe)] == with_sizes(recipe.frame, recipe), (name, recipe)
+        if recipe.frame and packed.get(recipe_key(recipe)):
+            assert packed[recipe_key(recipe)] == words_with_sizes(recipe.frame, recipe), (name, recipe)
     assert compared or name in NO_RULES
 
 

@@ -134,7 +134,7 @@ VIEWS: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
 }
 
 
-def said(make: Callable[[], Any]) -> Any:
+def bytes_or_error(make: Callable[[], Any]) -> Any:
     """Return the elements of a result as bytes, or the error."""
     try:
         found = make()
@@ -150,9 +150,9 @@ def test_direct_loops_match_python_for_any_dtype_and_view(name: str, dtype: str)
     for view in VIEWS.values():
         a = draw.integers(-9, 9, (6, 12)) + np.eye(6, 12) * 20
         x = view(tx.asarray(a).astype(getattr(tx, dtype)).realize())
-        found = [said(lambda x=x: compute(x)) for _ in range(3)]  # the second time it is known
+        found = [bytes_or_error(lambda x=x: compute(x)) for _ in range(3)]  # the second time it is known
         with shortcut.aside():
-            assert found == [said(lambda x=x: compute(x))] * 3
+            assert found == [bytes_or_error(lambda x=x: compute(x))] * 3
 
 
 def test_recorded_loop_is_valid_for_other_storages() -> None:
@@ -246,9 +246,9 @@ def test_least_squares_equals_numpy_for_any_rank(dtype: str, shape: tuple[int, i
                     assert found.rank.dtype == tx.int64 and found.rank.item() == rank and type(found).__name__ == "LeastSquares"
                 if left.size and dtype != "float32":
                     assert found.residuals.numpy().tobytes() == left.reshape(found.residuals.shape).tobytes()
-                again = [said(lambda x=x, y=y: tx.linalg.lstsq(x, y)) for _ in range(2)]
+                again = [bytes_or_error(lambda x=x, y=y: tx.linalg.lstsq(x, y)) for _ in range(2)]
                 with shortcut.aside():
-                    assert again == [said(lambda x=x, y=y: tx.linalg.lstsq(x, y))] * 2
+                    assert again == [bytes_or_error(lambda x=x, y=y: tx.linalg.lstsq(x, y))] * 2
 
 
 def test_least_squares_and_qr_use_numpy_without_a_direct_loop(monkeypatch: pytest.MonkeyPatch) -> None:

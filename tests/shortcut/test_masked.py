@@ -24,7 +24,7 @@ OF_ROWS = ("m5", "m6")  # masks
 VIEWS = ("whole", "turned", "reversed", "inner")
 
 
-def _seen(whole: Any, how: str) -> Any:
+def _view_of_same_shape(whole: Any, how: str) -> Any:
     """Return a view with the same numbers of rows and columns."""
     if how == "turned":
         return whole[:COLUMNS, :ROWS].T
@@ -111,7 +111,7 @@ def _run(program: _Writer, xp: Any) -> dict[str, Any]:
     for name, how in zip("xyz", program.views, strict=True):
         content = rng.integers(-9, 9, (size, size)).astype(program.dtype)
         names[f"all of {name}"] = own(content) if xp is not np else content
-        names[name] = _seen(names[f"all of {name}"], how)
+        names[name] = _view_of_same_shape(names[f"all of {name}"], how)
     names["z"] = names["x"][::-1] if program.rng.random() < 0.2 else names["z"]  # another view of the same
     runs = np.zeros((ROWS, COLUMNS), bool)
     runs[20:90, 30:] = True

@@ -21,7 +21,7 @@ DTYPES = (np.uint8, np.int16, np.float32, np.float64, np.complex128)
 SIZES = (1, 63, 64, 65, 130)
 
 
-def both(array: Any, work: Callable[[Any, Any], Any]) -> None:
+def array_and_tensor(array: Any, work: Callable[[Any, Any], Any]) -> None:
     """Return an array and a tensor with the same elements, which receive the same operations."""
     assert shortcut.state == "on"
     for _ in range(TIMES):
@@ -46,7 +46,7 @@ def test_masks_of_all_sizes_match_numpy(dtype: Any) -> None:
                     x[key] = found[::-1] + x[key]
                     return found
 
-                both(array, work)
+                array_and_tensor(array, work)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -67,7 +67,7 @@ def test_masks_with_long_runs_match_numpy(dtype: Any) -> None:
                     part[key] = found[::-1] + part[key]
                     return found
 
-                both(array, work)
+                array_and_tensor(array, work)
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32])
@@ -80,7 +80,7 @@ def test_indices_of_all_dtypes_are_read_and_checked(kind: Any) -> None:
         x[key] = x[key] + 1.0
         return x[key]
 
-    both(array, work)
+    array_and_tensor(array, work)
     wrong = tx.asarray(np.array([0, 20], kind)).realize()
     x = tx.asarray(array)
     x[wrong % 20]
@@ -128,10 +128,12 @@ def test_roll_stack_and_concatenate_match_numpy() -> None:
     for shape in ((7,), (5, 6), (3, 1, 4), (2, 3, 4, 5)):
         array = rng.integers(0, 99, shape).astype(np.int32)
         for view in (lambda x: x, lambda x: x.T, lambda x: x[::-1], lambda x: x[..., ::2]):
-            both(array, lambda x, made, view=view: (np if made is np.asarray else tx).roll(view(x), 2, 0))
-            both(array, lambda x, made, view=view: (np if made is np.asarray else tx).stack([view(x), view(x)[::-1]], -1))
-            both(array, lambda x, made, view=view: (np if made is np.asarray else tx).concatenate((view(x), view(x)[:1], view(x)), 0))
-    both(np.arange(30.0).reshape(5, 6), lambda x, made: (np if made is np.asarray else tx).roll(x, (1, -2), (0, 1)))
+            array_and_tensor(array, lambda x, made, view=view: (np if made is np.asarray else tx).roll(view(x), 2, 0))
+            array_and_tensor(array, lambda x, made, view=view: (np if made is np.asarray else tx).stack([view(x), view(x)[::-1]], -1))
+            array_and_tensor(
+                array, lambda x, made, view=view: (np if made is np.asarray else tx).concatenate((view(x), view(x)[:1], view(x)), 0)
+            )
+    array_and_tensor(np.arange(30.0).reshape(5, 6), lambda x, made: (np if made is np.asarray else tx).roll(x, (1, -2), (0, 1)))
 
 
 def test_axis_given_by_both_names_raises() -> None:
@@ -155,7 +157,7 @@ def test_assignment_of_zero_elements_writes_nothing() -> None:
             x[:, 4:] = x[:, :0]
         return x
 
-    both(np.arange(16.0).reshape(4, 4) / 8, work)
+    array_and_tensor(np.arange(16.0).reshape(4, 4) / 8, work)
 
 
 def test_0d_tensors_in_memory_are_operands_and_targets() -> None:

@@ -94,7 +94,7 @@ def bits(x: Any) -> bytes:
     return bytes((x.to_numpy() if isinstance(x, tx.Tensor) else x).tobytes())
 
 
-def python_called(run: Callable[[], object]) -> list[str]:
+def python_functions_in(run: Callable[[], object]) -> list[str]:
     """Return the Tenxor functions that run in Python."""
     found = []
 
@@ -124,7 +124,7 @@ def test_slice_updates_of_new_sizes_run_no_python(name: str, side: int, first: i
     step, t = STEPS[name], tx.asarray(numbers(side)).realize()
     for k in range(first, first + 22):
         step(t, k)
-    asked = [bool(python_called(lambda k=k: step(t, k))) for k in range(first + 22, first + 36)]  # type: ignore[misc]
+    asked = [bool(python_functions_in(lambda k=k: step(t, k))) for k in range(first + 22, first + 36)]  # type: ignore[misc]
     assert sum(asked) <= 2, asked
 
 

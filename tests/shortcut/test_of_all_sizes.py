@@ -158,7 +158,7 @@ def test_cache_entries_of_new_sizes_are_untracked_and_small() -> None:
     assert sum(sys.getsizeof(x) for x in (made[0], made[0].recipe, made[0].spec)) < 600
 
 
-def in_python(monkeypatch: pytest.MonkeyPatch, where: Any, name: str) -> list[Any]:
+def record_calls(monkeypatch: pytest.MonkeyPatch, where: Any, name: str) -> list[Any]:
     """Record the arguments of a Python function of this name."""
     asked, own = list[Any](), getattr(where, name)
 
@@ -177,7 +177,7 @@ def test_pad_of_new_sizes_is_not_planned_by_python(monkeypatch: pytest.MonkeyPat
 
     for n in range(34, 60):
         padded(n)
-    planned = in_python(monkeypatch, sys.modules["tenxor.realize"], "_planned")
+    planned = record_calls(monkeypatch, sys.modules["tenxor.realize"], "_planned")
     for n in (*SEVERAL, 73, 75):
         padded(n)
     assert not planned
@@ -230,7 +230,7 @@ def test_counting_functions_of_new_sizes_run_no_python(monkeypatch: pytest.Monke
         counted(n)
         counted(n, n)
     of_python = (counting, "_bincount"), (sets, "_all_of_few"), (sets, "at_once")
-    by_python = [in_python(monkeypatch, where, name) for where, name in of_python]
+    by_python = [record_calls(monkeypatch, where, name) for where, name in of_python]
     for n in SEVERAL:
         counted(n)
     assert not any(by_python)
@@ -248,7 +248,7 @@ def test_solve_and_det_of_new_sizes_run_no_python(monkeypatch: pytest.MonkeyPatc
 
     for n in range(34, 60):
         solved(n)
-    by_python = in_python(monkeypatch, hosted, "_of_many")
+    by_python = record_calls(monkeypatch, hosted, "_of_many")
     for n in (60, 61, 62, 57):
         solved(n)
     assert not by_python

@@ -25,7 +25,7 @@ def matrix(row: int, nbytes: int) -> tuple[Tensor, Tensor]:
     return x.realize(), v.realize()
 
 
-def waits(x: Tensor, v: Tensor) -> bool:
+def stays_pending(x: Tensor, v: Tensor) -> bool:
     """Return whether the product is still pending before it is read, at the last of several times."""
     for _ in range(TIMES):
         u = x @ v
@@ -48,15 +48,15 @@ def test_single_pass_products_equal_python_bit_for_bit(row: int) -> None:
 
 @pytest.mark.parametrize("row", [SHORTEST, LONGEST])
 def test_product_of_a_large_matrix_with_short_rows_stays_pending(row: int) -> None:
-    assert waits(*matrix(row, LEAST))
+    assert stays_pending(*matrix(row, LEAST))
 
 
 @pytest.mark.parametrize(("row", "nbytes"), [(SHORTEST, LEAST // 2), (2 * LONGEST, LEAST)])
 def test_product_of_a_small_or_long_row_matrix_is_computed_at_once(row: int, nbytes: int) -> None:
-    assert not waits(*matrix(row, nbytes))
+    assert not stays_pending(*matrix(row, nbytes))
 
 
-def steps_as_long_as(rows: int) -> list[object]:
+def steps_with_rows(rows: int) -> list[object]:
     """Return the steps of whole plans whose result has one element per row."""
     return [step for plan in wholes.plans for step in plan.steps if step.shape == (rows,)]
 
@@ -69,7 +69,7 @@ def test_single_pass_product_is_computed_when_it_is_read() -> None:
         has_waited = u.storage.node.buffer is None
         twice = u * 2
     assert has_waited and u.storage.node.buffer is not None
-    assert not steps_as_long_as(len(x))
+    assert not steps_with_rows(len(x))
     with shortcut.aside():
         expected = np.asarray(x.T @ (x @ v)).tobytes()
     assert np.asarray(u).tobytes() == expected
@@ -94,4 +94,4 @@ def test_power_iteration_keeps_products_in_a_single_pass() -> None:
     wholes.forget_at_once()
     for _ in range(TIMES):
         assert np.asarray(iterated(x, v, other)).tobytes() == expected
-    assert not steps_as_long_as(len(x))
+    assert not steps_with_rows(len(x))

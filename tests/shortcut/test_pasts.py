@@ -52,7 +52,7 @@ def graph(rng: random.Random) -> list[Tensor]:
     return [rng.choice(made[4:] or made[:3]) for _ in range(rng.randrange(1, 3))]
 
 
-def in_both_ways(rng: random.Random) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def by_python_and_machine_code(rng: random.Random) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Return the tape nodes and their outline, as Python and as machine code find them."""
     results = graph(rng)
     nodes = [t.storage.node for t in results]
@@ -79,7 +79,7 @@ def test_tape_slices_match_python() -> None:
     numbers: dict[object, set[object]] = defaultdict(set)
     keys: dict[object, set[object]] = defaultdict(set)
     for seed in range(400):
-        (own, own_outline), (short, outline) = in_both_ways(random.Random(seed))
+        (own, own_outline), (short, outline) = by_python_and_machine_code(random.Random(seed))
         assert short.order == own.order and short.nodes == own.nodes and short.goes_on is own.goes_on
         assert [id(x) for x in outline.given] == [id(x) for x in own_outline.given]
         assert outline.outer == own_outline.outer

@@ -37,14 +37,14 @@ def _few_are_older() -> Iterator[None]:
     some = [(tx.asarray([1.0, 2.0]) + 1.0, tx.asarray([1.0, 2.0])[1]) for _ in range(2 * KEPT)]
     del some  # as many as are kept for reuse, which are more each time until then
     gc.collect()
-    set_aside()
+    freeze_present_objects()
     yield
     OLDER.clear()
 
 
-def set_aside() -> None:
+def freeze_present_objects() -> None:
     """Freeze the present objects of Tenxor, so that later searches find new objects only."""
-    OLDER.extend(ours(writes=True))
+    OLDER.extend(own_objects(writes=True))
     gc.freeze()
 
 
@@ -54,16 +54,16 @@ def named() -> dict[str, Any]:
     return shortcut.made.named
 
 
-def ours(writes: bool = False) -> list[Any]:
+def own_objects(writes: bool = False) -> list[Any]:
     """Return the objects of Tenxor that are not frozen."""
     kinds = set(OWN) - ({"Node", "Buffer"} if writes else set())
     is_class = lambda x: issubclass(type(x), type) and f"{getattr(x, '__module__', None)}".startswith("tenxor")  # noqa: E731
     return [x for x in gc.get_objects() if type(x).__name__ in kinds or is_class(x)]
 
 
-def watched(its: dict[str, Any], writes: bool) -> list[Any]:
+def counted_objects(its: dict[str, Any], writes: bool) -> list[Any]:
     """Return the objects whose references are counted. Nodes are excluded for writes, since a held node makes a write copy it."""
-    own = ours(writes)
+    own = own_objects(writes)
     frames = [x.frame for x in own if type(x).__name__ == "Recipe" and x.frame is not None]
     parts = [part for x in its.values() for part in (x, x.spec, x.offset)]
     return [*ALWAYS, *OLDER, *own, *frames, *parts, *named().values()]
@@ -95,7 +95,7 @@ def change(call: Call, its: dict[str, Any], writes: bool) -> list[str]:
     """Return the differences in reference counts after some calls."""
     repeat(call, its, 4)
     collect()
-    things = watched(its, writes)
+    things = counted_objects(its, writes)
     blocks, memory = len(gc.get_objects()), tx.memory().in_use
     before = counts(things)
     allocated = sys.getallocatedblocks()
@@ -117,7 +117,7 @@ def changes(dtype: str, chosen: Callable[[int], bool]) -> list[str]:
     forget()
     wrong = []
     gc.collect()
-    set_aside()
+    freeze_present_objects()
     gc.disable()
     try:
         for k, (said, call) in enumerate(calls()):

@@ -27,7 +27,7 @@ from tests.test_sizes import random_program
 pytestmark = pytest.mark.usefixtures("on")
 
 
-def worked_out(trace: Trace, results: Any, *numbers: int) -> tuple[int, ...] | None:
+def evaluate_traced(trace: Trace, results: Any, *numbers: int) -> tuple[int, ...] | None:
     words = trace.words(results)
     return Rule.worked_out(struct.pack(f"={len(words)}q", *words), numbers)
 
@@ -39,7 +39,7 @@ def test_size_programs_evaluate_as_in_python(seed: int) -> None:
     results = program([trace.size(n) for n in given])
     python = trace.written(results)
     for other in (tuple(given), *product((0, 1, 3, 4, 7, 24, -2), repeat=3)):
-        assert worked_out(trace, results, *other) == python(*other), other
+        assert evaluate_traced(trace, results, *other) == python(*other), other
 
 
 def test_size_programs_with_large_numbers_are_left_to_python() -> None:
@@ -47,10 +47,10 @@ def test_size_programs_with_large_numbers_are_left_to_python() -> None:
     n, m = trace.size(6), trace.size(7)
     results = (n * n * n, n * m + 2, n - m)
     large = 1 << 21
-    assert worked_out(trace, results, 6, 7) == (216, 44, -1)
-    assert worked_out(trace, results, large - 1, -5) == ((large - 1) ** 3, (large - 1) * -5 + 2, large + 4)
-    assert worked_out(trace, results, large, 7) is None and worked_out(trace, results, 3, 1 << 62) is None
-    assert worked_out(trace, results, 1) is None and worked_out(trace, results, 1, 2, 3) is None
+    assert evaluate_traced(trace, results, 6, 7) == (216, 44, -1)
+    assert evaluate_traced(trace, results, large - 1, -5) == ((large - 1) ** 3, (large - 1) * -5 + 2, large + 4)
+    assert evaluate_traced(trace, results, large, 7) is None and evaluate_traced(trace, results, 3, 1 << 62) is None
+    assert evaluate_traced(trace, results, 1) is None and evaluate_traced(trace, results, 1, 2, 3) is None
 
 
 def kind(name: object, *given: Any, names: tuple[str, ...] = (), more: tuple[Any, ...] = ()) -> tuple[bytes, tuple[int, ...]] | None:

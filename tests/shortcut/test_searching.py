@@ -14,7 +14,7 @@ from tenxor import shortcut
 from tenxor.host import machine, running
 from tenxor.host.table import HOST
 
-from .test_looping import said
+from .test_looping import bytes_or_error
 
 pytestmark = pytest.mark.usefixtures("on")
 Array = np.ndarray[Any, Any]
@@ -33,17 +33,17 @@ def drawn(size: int, dtype: str, seed: int) -> Array:
     return np.where(draw.random(size) < 0.2, draw.choice(odd, size), found).astype(dtype) if len(odd) else found
 
 
-def ways(x: Array) -> list[tx.Tensor]:
+def layouts_of(x: Array) -> list[tx.Tensor]:
     """Return the same numbers in other layouts: contiguous, strided, and reversed."""
     apart, back = np.repeat(x, 3), x[::-1].copy()
     return [tx.asarray(x).realize(), tx.asarray(apart).realize()[::3], tx.asarray(back).realize()[::-1]]
 
 
-def same(make: Callable[[], Any]) -> Any:
+def assert_same_bits(make: Callable[[], Any]) -> Any:
     """Check that a result is the same three times, and without machine code."""
-    found = [said(make) for _ in range(3)]
+    found = [bytes_or_error(make) for _ in range(3)]
     with shortcut.aside():
-        assert found == [said(make)] * 3
+        assert found == [bytes_or_error(make)] * 3
     return found[0]
 
 
@@ -57,14 +57,14 @@ def test_searchsorted_and_digitize_equal_numpy(dtype: str, right: bool) -> None:
     for seed, (edges, size) in enumerate(product(SIZES[1:], (0, 1, 7, 40))):
         bins, x = np.sort(drawn(edges, dtype, seed)), drawn(size, dtype, seed + 99)
         numbers = bins[~np.isnan(bins)] if bins.dtype.kind == "f" else bins
-        for b, v in zip(ways(bins), ways(x)[::-1], strict=True):
+        for b, v in zip(layouts_of(bins), layouts_of(x)[::-1], strict=True):
             side = "right" if right else "left"
-            (found,) = same(lambda b=b, v=v, side=side: tx.searchsorted(b, v, side))
+            (found,) = assert_same_bits(lambda b=b, v=v, side=side: tx.searchsorted(b, v, side))
             assert found[2] == np.searchsorted(bins, x, side).tobytes()
-        for b in ways(numbers):
-            (found,) = same(lambda b=b, v=v: tx.digitize(v, b, right))
+        for b in layouts_of(numbers):
+            (found,) = assert_same_bits(lambda b=b, v=v: tx.digitize(v, b, right))
             assert len(numbers) == 0 or found[2] == np.digitize(x, numbers, right).tobytes()
-            (found,) = same(lambda b=b, v=v: tx.digitize(v, b[::-1], right))
+            (found,) = assert_same_bits(lambda b=b, v=v: tx.digitize(v, b[::-1], right))
             assert len(numbers) == 0 or x.dtype == bool or found[2] == np.digitize(x, numbers[::-1], right).tobytes()
 
 
@@ -72,7 +72,7 @@ def test_digitize_with_unordered_edges_raises_after_ordered_ones() -> None:
     x = tx.asarray([0.5, 2.5]).realize()
     for bins in ([1.0, 2.0, 3.0], [3.0, 1.0, 2.0], [3.0, 2.0, 1.0], [1.0, np.nan, 3.0], [1.0, 2.0, 2.0]):
         edges = tx.asarray(bins).realize()
-        same(lambda edges=edges: tx.digitize(x, edges))
+        assert_same_bits(lambda edges=edges: tx.digitize(x, edges))
     assert known(x, "searching.digitize")
     with pytest.raises(tx.errors.ArgumentError, match="in no order"):
         tx.digitize(x, tx.asarray([3.0, 1.0, 2.0]).realize())
@@ -85,7 +85,7 @@ def test_searchsorted_of_numbers_matches_python_and_numpy(dtype: str) -> None:
     large = (2**53, 2**53 + 1, -(2**53) - 1, 2**24 + 1, 2**63 - 1, 2**64)
     for number in (3, 0.3, -0.0, 0, 7, 1e300, float("nan"), float("inf"), *large, -3, True, 1j):
         for side in ("left", "right"):
-            same(lambda number=number, side=side: tx.searchsorted(given, number, side))
+            assert_same_bits(lambda number=number, side=side: tx.searchsorted(given, number, side))
     for number in np.random.default_rng(1).random(100).tolist():  # more than there are constants of a program
         assert tx.searchsorted(given, number).item() == (np.searchsorted(x, np.float32(number) if dtype == "float32" else number))
     assert known(given, "searching.searchsorted") is (dtype in ("float64", "float32", "int64"))
@@ -106,8 +106,8 @@ def test_interp_equals_numpy(size: int, ends: tuple[Any, Any]) -> None:
     for seed in range(4):
         x, points, heights = points_of(size, seed)
         wanted = np.interp(x, points, heights, *ends)
-        for at, p, h in zip(ways(x), ways(points)[::-1], ways(heights), strict=True):
-            same(lambda at=at, p=p, h=h: tx.interp(at, p, h, *ends))
+        for at, p, h in zip(layouts_of(x), layouts_of(points)[::-1], layouts_of(heights), strict=True):
+            assert_same_bits(lambda at=at, p=p, h=h: tx.interp(at, p, h, *ends))
             found = tx.interp(at, p, h, *ends).numpy()
             if size > 1:  # of one point NumPy gives its height for NaN
                 zeros = wanted == 0
@@ -124,10 +124,10 @@ def test_interp_of_other_dtypes_equals_numpy(dtypes: tuple[str, ...]) -> None:
     points = points[~np.isnan(points)] if points.dtype.kind == "f" else points
     given = [tx.asarray(a).realize() for a in (x, points, heights[: len(points)])]
     wanted = np.interp(x, points, heights[: len(points)], 0.5)
-    (found,) = same(lambda: tx.interp(*given, 0.5))
+    (found,) = assert_same_bits(lambda: tx.interp(*given, 0.5))
     assert found[1] is tx.float64 and np.array_equal(np.frombuffer(found[2]), wanted, equal_nan=True)
-    same(lambda: tx.interp(*given, period=3.0))
-    same(lambda: tx.interp(given[0], given[1], given[2] * 1j))
+    assert_same_bits(lambda: tx.interp(*given, period=3.0))
+    assert_same_bits(lambda: tx.interp(given[0], given[1], given[2] * 1j))
 
 
 def test_interp_at_one_point_does_not_call_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_interp_with_unordered_points_matches_python() -> None:
     tx.interp(x, points, heights)
     assert known(x, "choosing.interp")
     for other in (points.flip(0), points + tx.asarray([0.0] * 9 + [np.nan])):
-        same(lambda other=other: tx.interp(x, other.realize(), heights))
+        assert_same_bits(lambda other=other: tx.interp(x, other.realize(), heights))
 
 
 def test_large_interp_and_searchsorted_run_in_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,11 +176,11 @@ def test_bincount_equals_numpy(dtype: str) -> None:
         x = np.abs(drawn(size, "int8", seed)).astype(dtype)
         weights = np.random.default_rng(seed).normal(size=size)
         wanted = np.bincount(x, minlength=least) if dtype != "uint64" else np.bincount(x.astype(np.int64), minlength=least)
-        for given in ways(x):
-            (found,) = same(lambda given=given, least=least: tx.bincount(given, minlength=least))
+        for given in layouts_of(x):
+            (found,) = assert_same_bits(lambda given=given, least=least: tx.bincount(given, minlength=least))
             assert found[2] == wanted.tobytes()
-            for w in ways(weights):
-                (found,) = same(lambda given=given, w=w, least=least: tx.bincount(given, w, least))
+            for w in layouts_of(weights):
+                (found,) = assert_same_bits(lambda given=given, w=w, least=least: tx.bincount(given, w, least))
                 assert found[2] == np.bincount(x.astype(np.int64), weights, least).tobytes()
 
 
@@ -216,8 +216,8 @@ def test_unique_functions_equal_numpy(name: str, dtype: str) -> None:
     for seed, size in enumerate((*SIZES, 1500, 3000)):
         x = drawn(size, dtype, seed)
         wanted = theirs(x)
-        for given in ways(x):
-            found = same(lambda given=given: ours(given))
+        for given in layouts_of(x):
+            found = assert_same_bits(lambda given=given: ours(given))
             for (_, _, bits), array in zip(found, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
                 has_nan = bool((x != x).any())  # of which NumPy does not say which is which
                 assert has_nan or np.array_equal(np.frombuffer(bits, array.dtype), array.ravel())
@@ -231,13 +231,13 @@ def test_unique_functions_equal_numpy(name: str, dtype: str) -> None:
 def test_search_functions_of_other_ranks_match_python(shape: tuple[int, ...]) -> None:
     x = tx.asarray(np.random.default_rng(3).integers(0, 5, shape)).realize()
     for ours, _ in FINDERS.values():
-        same(lambda ours=ours: ours(x))
-    same(lambda: tx.digitize(x, tx.asarray([1, 3])))
-    same(lambda: tx.interp(x, [0.0, 1.0], [2.0, 3.0]))
-    same(lambda: tx.searchsorted(tx.asarray([1, 3]), x))
+        assert_same_bits(lambda ours=ours: ours(x))
+    assert_same_bits(lambda: tx.digitize(x, tx.asarray([1, 3])))
+    assert_same_bits(lambda: tx.interp(x, [0.0, 1.0], [2.0, 3.0]))
+    assert_same_bits(lambda: tx.searchsorted(tx.asarray([1, 3]), x))
     row = x.reshape(-1)[:1].expand((5,)) if x.size else x.reshape(-1)
-    same(lambda: tx.bincount(row))
-    same(lambda: tx.unique_inverse(row))
+    assert_same_bits(lambda: tx.bincount(row))
+    assert_same_bits(lambda: tx.unique_inverse(row))
 
 
 @pytest.mark.parametrize("low, high", [(0, 1500), (-(2**63), -(2**63) + 900), (2**63 - 1000, 2**63 - 1)])
@@ -268,8 +268,8 @@ def test_lexsort_equals_numpy(dtype: str) -> None:
         keys = [drawn(size, d, k) for k, d in enumerate((dtype, "int64", "float32", dtype, "int8"))]
         for count in (1, 2, 3, 4, 5):
             for lying in range(3):
-                given = [ways(key)[lying] for key in keys[:count]]
-                (found,) = same(lambda given=given: tx.lexsort(given))
+                given = [layouts_of(key)[lying] for key in keys[:count]]
+                (found,) = assert_same_bits(lambda given=given: tx.lexsort(given))
                 assert found[2] == np.lexsort(keys[:count]).tobytes()
     x, y = (tx.asarray(drawn(12, "float64", k)).realize() for k in range(2))
     tx.lexsort([x, y])
@@ -289,8 +289,8 @@ def test_unique_values_of_any_count_of_repeats(dtype: str, repeated: str, monkey
         x = {"none": places, "few": np.maximum(places, 2), "most": places // max(size // 3, 1), "all": places * 0}[repeated]
         x = (x * 0.5 if kind == "f" else x).astype(dtype)
         wanted = sorted(set(x.tolist()))
-        for given in ways(x):
-            (found,) = same(lambda given=given: tx.unique_values(given))
+        for given in layouts_of(x):
+            (found,) = assert_same_bits(lambda given=given: tx.unique_values(given))
             assert np.frombuffer(found[2], dtype).tolist() == wanted
         asked.clear()
         (node,) = running.run(HOST["unique_values"], [running.Operand(given.node, given.layout, given.dtype)], {}, {})
@@ -303,14 +303,14 @@ def test_unique_values_keeps_every_nan_and_one_zero(dtype: str) -> None:
         x = np.arange(size).astype(dtype) // 2
         x[[0, 3, 8, size // 2]] = -0.0, np.nan, np.nan, np.nan
         given = tx.asarray(x).realize()
-        (found,) = same(lambda given=given: tx.unique_values(given))
+        (found,) = assert_same_bits(lambda given=given: tx.unique_values(given))
         assert found[2] == np.unique(x, equal_nan=False).tobytes()
 
 
 def test_unique_values_of_up_to_100000_floats_is_recorded() -> None:
     for size, is_known in ((100_000, True), (100_001, False)):
         x = tx.asarray(np.random.default_rng(size).random(size)).realize()
-        same(lambda x=x: tx.unique_values(x))
+        assert_same_bits(lambda x=x: tx.unique_values(x))
         assert known(x, "sets.unique_values") is is_known
 
 
@@ -319,7 +319,7 @@ def test_bincount_adds_weights_in_order(size: int) -> None:
     draw = np.random.default_rng(size)
     x, weights = draw.integers(0, 3, size), draw.normal(size=size)
     given = [tx.asarray(a).realize() for a in (x, weights)]
-    (found,) = same(lambda: tx.bincount(*given))
+    (found,) = assert_same_bits(lambda: tx.bincount(*given))
     assert found[2] == np.bincount(x, weights).tobytes() and known(given[0], "counting.bincount")
 
 

@@ -69,7 +69,7 @@ def bits_forward(loss: Loss, n: int) -> list[bytes]:
 
 
 @pytest.fixture
-def gone_through(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+def recorded_stretches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """Record the backward steps that are not made by rule."""
     found: list[Any] = []
     own = stretches.steps_for
@@ -79,14 +79,14 @@ def gone_through(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
 @pytest.mark.parametrize("bits", [bits_back, bits_forward])
 @pytest.mark.parametrize("name", LOSSES)
-def test_derivatives_of_other_sizes_match_those_without_rules(name: str, bits: Any, gone_through: list[Any]) -> None:
+def test_derivatives_of_other_sizes_match_those_without_rules(name: str, bits: Any, recorded_stretches: list[Any]) -> None:
     loss = LOSSES[name]
     again._known.clear()
     for n in SIZES:
         bits(loss, n)
-    gone_through.clear()
+    recorded_stretches.clear()
     found = {n: bits(loss, n) for n in OTHERS}
-    by_rule = len(OTHERS) - len(gone_through)
+    by_rule = len(OTHERS) - len(recorded_stretches)
     with shortcut.aside():
         again._known.clear()
         assert {n: bits(loss, n) for n in OTHERS} == found
@@ -120,7 +120,7 @@ def test_backward_steps_by_rule_equal_those_of_a_full_pass(name: str, monkeypatc
     assert compared >= len(OTHERS)
 
 
-def test_rule_with_wrong_backward_steps_is_rejected(monkeypatch: pytest.MonkeyPatch, gone_through: list[Any]) -> None:
+def test_rule_with_wrong_backward_steps_is_rejected(monkeypatch: pytest.MonkeyPatch, recorded_stretches: list[Any]) -> None:
     again._known.clear()
     monkeypatch.setattr(stretches.StretchRule, "made", lambda self, numbers: again.Steps([], [], []))
     monkeypatch.setattr(stretches.Call, "rules", lambda self: ())
@@ -129,7 +129,7 @@ def test_rule_with_wrong_backward_steps_is_rejected(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(likewise.Kind, "take", lambda self, made, numbers: (learnt.append(made), take(self, None, numbers))[1])
     for n in SIZES:
         bits_back(LOSSES["layers"], n)
-    assert len(gone_through) >= len(SIZES) and not any(isinstance(made, stretches.StretchRule) for made in learnt)
+    assert len(recorded_stretches) >= len(SIZES) and not any(isinstance(made, stretches.StretchRule) for made in learnt)
 
 
 def test_random_losses_of_random_sizes_match_python() -> None:

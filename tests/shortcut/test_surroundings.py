@@ -29,7 +29,7 @@ from tests.processes import python
 TIMES = 3  # what is met for the first time takes the long way
 
 
-def alike(make: Callable[[], Any]) -> Any:
+def outcome_of(make: Callable[[], Any]) -> Any:
     """Return the result of a function or its error; it is the same each time, and without the fast path."""
 
     def seen() -> Any:
@@ -68,7 +68,7 @@ def test_subclasses_behave_as_in_python() -> None:
         y *= 2.0
         return kinds, y + 1, y[0], y.sum(), (x - y).tolist(), len(y), [type(t).__name__ for t in iter(x)], type(y).__name__
 
-    alike(program)
+    outcome_of(program)
 
 
 def test_functions_traced_by_map_behave_as_in_python() -> None:
@@ -80,12 +80,12 @@ def test_functions_traced_by_map_behave_as_in_python() -> None:
         both = tx.map(lambda a, b: tx.where(a > b, abs(a * 2.0 - b), (b + 1) ** 2), x, row)
         return both.tolist(), (both + row).tolist(), tx.map(lambda a: -a.exp(), both[0]).tolist()
 
-    assert isinstance(alike(program)[0], list)
+    assert isinstance(outcome_of(program)[0], list)
 
     def wrong() -> Any:
         return tx.map(lambda a: a * 2.0 if a > 0.5 else a, tx.asarray(np.arange(6.0).reshape(2, 3))).tolist()
 
-    alike(wrong)
+    outcome_of(wrong)
 
 
 COPIES = (copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), lambda x: x.copy(), lambda x: x.clone())
@@ -102,7 +102,7 @@ def test_copies_are_independent_of_their_source(copied: Callable[[Any], Any]) ->
             seen.append((own.tolist(), t.tolist(), own.storage is t.storage, own.strides))
         return seen
 
-    alike(program)
+    outcome_of(program)
 
 
 def test_weak_references_are_cleared_when_a_tensor_dies() -> None:
@@ -150,16 +150,18 @@ def test_index_method_of_a_key_is_called_once() -> None:
 def test_too_many_indices_raise() -> None:
     x = tx.asarray(np.arange(3.0))
     for key in ((..., 2, 0), (0, ..., 0), (..., 0, slice(None)), (None, 0, ..., 0, 1), (0, 0)):
-        assert alike(lambda key=key: x[key])[0] is IndexOutOfRange
-        assert alike(lambda key=key: x.__setitem__(key, 1.0))[0] is IndexOutOfRange
-    assert alike(lambda: x[0][..., 0])[0] is IndexOutOfRange
-    assert alike(lambda: tx.asarray(np.ones((2, 3))).item((1, 2)))[0] is IndexOutOfRange
+        assert outcome_of(lambda key=key: x[key])[0] is IndexOutOfRange
+        assert outcome_of(lambda key=key: x.__setitem__(key, 1.0))[0] is IndexOutOfRange
+    assert outcome_of(lambda: x[0][..., 0])[0] is IndexOutOfRange
+    assert outcome_of(lambda: tx.asarray(np.ones((2, 3))).item((1, 2)))[0] is IndexOutOfRange
 
 
 def test_slices_of_a_pending_product_are_summed() -> None:
     a, b = tx.asarray(np.arange(1.0, 9.0)).realize(), tx.asarray(np.arange(8.0) + 0.5).realize()
     for start in (0, 3, 5, 0):
-        assert alike(lambda start=start: (a * b)[start : start + 2].sum().item()) == sum((n + 1) * (n + 0.5) for n in (start, start + 1))
+        assert outcome_of(lambda start=start: (a * b)[start : start + 2].sum().item()) == sum(
+            (n + 1) * (n + 0.5) for n in (start, start + 1)
+        )
 
 
 def test_view_with_another_dtype_does_not_affect_other_tensors() -> None:
@@ -174,8 +176,8 @@ def test_pending_indices_are_checked_when_used() -> None:
         y[key] = 1.0
         return y.tolist()
 
-    assert alike(lambda: program(...)) == [1.0, 1.0]
-    assert alike(lambda: program(0))[0] is IndexOutOfRange
+    assert outcome_of(lambda: program(...)) == [1.0, 1.0]
+    assert outcome_of(lambda: program(0))[0] is IndexOutOfRange
 
 
 @pytest.mark.usefixtures("unobserved")
@@ -324,10 +326,10 @@ def test_slice_is_written_from_a_view_chain_of_its_tensor() -> None:
             x[1:, 1:] += x.T.reshape(12)[:6].reshape(2, 3)
         return x.tolist()
 
-    alike(program)
+    outcome_of(program)
 
 
-def python_in(make: Callable[[], Any]) -> list[str]:
+def python_functions_in(make: Callable[[], Any]) -> list[str]:
     """Return the Python functions that run during a call, without the call itself."""
     seen: list[str] = []
 
@@ -356,7 +358,7 @@ def test_slice_writes_run_no_python() -> None:
 
     for _ in range(4):
         program()
-    assert python_in(program) == []
+    assert python_functions_in(program) == []
 
 
 def test_small_operations_run_no_python() -> None:
@@ -390,7 +392,7 @@ def test_small_operations_run_no_python() -> None:
         for _ in range(5):
             program(twin)
         inner = [constant.co_qualname for constant in program.__code__.co_consts if hasattr(constant, "co_qualname")]
-        ran = [python_in(lambda program=program, x=x: program(x)) for _ in range(4)]  # type: ignore[misc]
+        ran = [python_functions_in(lambda program=program, x=x: program(x)) for _ in range(4)]  # type: ignore[misc]
         note = ("remember", "_is_small", "Node.size", "Node.dtype")  # is taken of what keeps memory waiting
         ran = [[name for name in each if name not in note] for each in ran]
         assert [program.__qualname__, *inner] in ran  # now and then memory is looked after
@@ -406,7 +408,7 @@ def test_small_operations_run_no_python() -> None:
 
     for _ in range(4):
         truths()
-    assert python_in(truths) == []
+    assert python_functions_in(truths) == []
 
 
 def test_held_nodes_of_a_large_graph_have_their_values() -> None:
@@ -419,7 +421,7 @@ def test_held_nodes_of_a_large_graph_have_their_values() -> None:
         found = [(centred @ centred[k]).sum().item() for k in range(3)] + [(costly[:, k:] * 2).sum().item() for k in range(3)]
         return found, centred[3].tolist(), costly[5].tolist()
 
-    alike(program)
+    outcome_of(program)
 
 
 def test_index_error_in_a_large_graph_is_raised() -> None:
@@ -433,7 +435,7 @@ def test_index_error_in_a_large_graph_is_raised() -> None:
             bad.realize()
         return good.sum().item()
 
-    alike(program)
+    outcome_of(program)
 
 
 def test_error_while_making_a_launch_record_propagates(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def switching() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def together(*work: Callable[[], object]) -> None:
+def run_together(*work: Callable[[], object]) -> None:
     """Run all functions at once, and raise the first error."""
     errors: list[BaseException] = []
 
@@ -63,7 +63,7 @@ def test_views_in_several_threads_are_independent() -> None:
             assert x[key].sum().item() == values[key].sum()
             x[key] = x[key] + 0.0
 
-    together(*[lambda k=k: look(k) for k in range(THREADS)])  # type: ignore[misc]
+    run_together(*[lambda k=k: look(k) for k in range(THREADS)])  # type: ignore[misc]
 
 
 def test_threads_may_share_a_tensor_and_an_element() -> None:
@@ -85,7 +85,7 @@ def test_threads_may_share_a_tensor_and_an_element() -> None:
             held += 1.0
             held.item()
 
-    together(*[lambda k=k: work(k) for k in range(THREADS)])  # type: ignore[misc]
+    run_together(*[lambda k=k: work(k) for k in range(THREADS)])  # type: ignore[misc]
     assert shared[:, 1:].tolist() == [[float(ROUNDS * 2)] * 7] * THREADS
     assert shared[:, 0].tolist() == [float(ROUNDS * 2 - 1)] * THREADS
     assert sys.getrefcount(element.item()) <= 3
@@ -113,7 +113,7 @@ def test_small_work_runs_beside_large_work() -> None:
             n += 1
         assert x.tolist() == [[-1.0, 4.0 + n, 5.0 + n], [3.0 + n, 4.0 + n, 5.0 + n]]
 
-    together(much, little, little)
+    run_together(much, little, little)
 
 
 def test_random_programs_in_several_threads_match_python() -> None:
@@ -127,7 +127,7 @@ def test_random_programs_in_several_threads_match_python() -> None:
             found = Program(seed, 0).run()
             wrong.extend([(seed, a, b) for a, b in zip(found, wanted[seed], strict=True) if a != b][:1])
 
-    together(*[lambda k=k: run(k) for k in range(THREADS)])  # type: ignore[misc]
+    run_together(*[lambda k=k: run(k) for k in range(THREADS)])  # type: ignore[misc]
     assert wrong == []
 
 
@@ -143,7 +143,7 @@ def test_patient_contexts_may_end_in_any_order() -> None:
     assert patience.value == before
 
 
-class TakenOut(list[Any]):
+class ListEmptiedByThread(list[Any]):
     """A list of hooks that another thread empties just after a check whether it is empty."""
 
     def __bool__(self) -> bool:
@@ -162,7 +162,7 @@ def test_hooks_may_be_removed_by_another_thread_at_any_moment(module: Any, name:
     def f(x: tx.Tensor) -> tx.Tensor:
         return (x * x * 2.0).sum()
 
-    monkeypatch.setattr(module, name, TakenOut())
+    monkeypatch.setattr(module, name, ListEmptiedByThread())
     x = tx.asarray(values).copy()
     for _ in range(3):
         y = x.sum() * x

@@ -90,7 +90,7 @@ def test_small_updates_are_not_done_in_place() -> None:
     assert not wholes.updates
 
 
-def framed() -> int:
+def count_in_place_updates() -> int:
     """Return how many updates are recorded as in place."""
     return sum(map(bool, wholes.updates.values()))
 
@@ -113,11 +113,11 @@ def test_update_is_one_kernel_in_place(name: str) -> None:
     for _ in range(TIMES):
         t = tx.asarray(A)
         CHANGES[name](t)
-    assert framed() == 1, wholes.updates
-    before = framed(), len(wholes.graphs)
+    assert count_in_place_updates() == 1, wholes.updates
+    before = count_in_place_updates(), len(wholes.graphs)
     where = t.node.buffer.address
     CHANGES[name](t)
-    assert (framed(), len(wholes.graphs)) == before
+    assert (count_in_place_updates(), len(wholes.graphs)) == before
     assert t.node.buffer.address == where
 
 
@@ -297,4 +297,4 @@ def test_most_random_programs_have_updates_in_place() -> None:
     wholes.forget_at_once()
     for seed in range(300, 320):
         run(seed)
-    assert framed() >= 10
+    assert count_in_place_updates() >= 10

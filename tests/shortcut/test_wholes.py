@@ -55,7 +55,7 @@ OTHERS = sorted([2720, 4096, 8192, 65_536, 131_072, *[int(2048 * 64**p) for p in
 
 
 @pytest.fixture
-def framed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
+def python_frames(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
     """Record the frames that Python makes, without those of graphs that have none."""
     found: list[bytes] = []
     own = wholes._keep
@@ -78,26 +78,26 @@ def bits(found: Any) -> tuple[str, tuple[int, ...], bytes]:
 
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("name", GRAPHS)
-def test_launch_records_of_other_sizes_equal_python_records(name: str, framed: list[bytes]) -> None:
+def test_launch_records_of_other_sizes_equal_python_records(name: str, python_frames: list[bytes]) -> None:
     program, given = GRAPHS[name], operands()
     for n in SIZES:
         program(*given, n).realize()
-    framed.clear()
+    python_frames.clear()
     found = [bits(program(*given, n)) for n in OTHERS]
-    asked, by_rule = len(framed), dict(wholes.graphs)
+    asked, by_rule = len(python_frames), dict(wholes.graphs)
     wholes.forget_at_once()
     likewise.forget()
-    framed.clear()
+    python_frames.clear()
     assert [bits(program(*given, n)) for n in OTHERS] == found
     compared = [by_rule[key] == frame for key, frame in wholes.graphs.items() if frame and key in by_rule]
     assert len(compared) >= 4 and all(compared)
-    assert asked <= len(framed) / 3 or name in SPECIFIC, "rules make most"
+    assert asked <= len(python_frames) / 3 or name in SPECIFIC, "rules make most"
     with shortcut.aside():
         assert [bits(program(*given, n)) for n in OTHERS] == found
 
 
 @pytest.mark.usefixtures("afresh")
-def test_updates_of_other_sizes_run_no_python(framed: list[bytes]) -> None:
+def test_updates_of_other_sizes_run_no_python(python_frames: list[bytes]) -> None:
     def step(n: int) -> list[bytes]:
         x, y = X[: n + 7].copy(), tx.asarray(Y[:n]).realize()
         t = tx.asarray(x.copy()).realize()
@@ -112,9 +112,9 @@ def test_updates_of_other_sizes_run_no_python(framed: list[bytes]) -> None:
 
     for n in SIZES:
         step(n)
-    framed.clear()
+    python_frames.clear()
     found = [step(n) for n in OTHERS]
-    assert len(framed) <= len(OTHERS) and wholes.updates  # three are done for each
+    assert len(python_frames) <= len(OTHERS) and wholes.updates  # three are done for each
     with shortcut.aside():
         assert found == [step(n) for n in OTHERS]
 
@@ -189,12 +189,12 @@ def test_launch_records_made_during_a_thread_count_change_are_replaced(
 
 
 @pytest.mark.usefixtures("afresh")
-def test_rule_with_a_wrong_launch_record_is_rejected(monkeypatch: pytest.MonkeyPatch, framed: list[bytes]) -> None:
+def test_rule_with_a_wrong_launch_record_is_rejected(monkeypatch: pytest.MonkeyPatch, python_frames: list[bytes]) -> None:
     monkeypatch.setattr(likewise.FrameRule, "made", lambda self, numbers: b"another")
     x = operands()[0]
     for n in (*SIZES, *OTHERS):
         (x[:n] * 2.0).realize()
-    assert len(framed) == len({*SIZES, *OTHERS})
+    assert len(python_frames) == len({*SIZES, *OTHERS})
 
 
 @pytest.mark.usefixtures("afresh")

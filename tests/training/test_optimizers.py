@@ -106,7 +106,7 @@ def test_parameters_that_share_memory_are_updated_in_turn() -> None:
     np.testing.assert_allclose(whole.to_numpy(), wanted, rtol=1e-12)
 
 
-def late(optimizer: Any, first: Any, second: Any, count: int, since: int) -> Any:
+def steps_with_late_gradient(optimizer: Any, first: Any, second: Any, count: int, since: int) -> Any:
     """Return the steps of an optimiser whose parameter `second` has a gradient from step `since` on."""
     for k in range(count):
         optimizer.zero_grad()
@@ -122,16 +122,16 @@ def late(optimizer: Any, first: Any, second: Any, count: int, since: int) -> Any
 def test_bias_correction_counts_steps_of_each_parameter(kind: Any, decoupled: bool) -> None:
     first, second = tx.nn.Parameter(START), tx.nn.Parameter(START)
     optimizer = kind([first, second], lr=0.01, weight_decay=0.1)
-    np.testing.assert_allclose(late(optimizer, first, second, 1004, 1000), adam(4, 0.01, 0.1, decoupled), rtol=1e-10)
+    np.testing.assert_allclose(steps_with_late_gradient(optimizer, first, second, 1004, 1000), adam(4, 0.01, 0.1, decoupled), rtol=1e-10)
     assert (optimizer.steps, optimizer.counts) == (1004, [1004, 4])
 
 
 def test_optimizer_state_has_the_steps_of_each_parameter() -> None:
     first, second = tx.nn.Parameter(START), tx.nn.Parameter(START)
     optimizer = tx.optim.Adam([first, second], lr=0.01)
-    late(optimizer, first, second, 20, 18)
+    steps_with_late_gradient(optimizer, first, second, 20, 18)
     state, values = optimizer.state_dict(), (first.to_numpy().copy(), second.to_numpy().copy())
-    expected = late(optimizer, first, second, 2, 0)
+    expected = steps_with_late_gradient(optimizer, first, second, 2, 0)
     again = [tx.nn.Parameter(x) for x in values]
     other = tx.optim.Adam(again)
     with pytest.raises(tx.errors.ArgumentError, match="counts of 1 parameters, and here are 2"):
@@ -142,14 +142,14 @@ def test_optimizer_state_has_the_steps_of_each_parameter() -> None:
         other.load_state_dict({**state, "counts": [20, -1]})
     assert (other.steps, other.counts) == (0, [0, 0])
     other.load_state_dict(state)
-    assert (late(other, *again, 2, 0) == expected).all()
+    assert (steps_with_late_gradient(other, *again, 2, 0) == expected).all()
     assert other.counts == [22, 4]
 
 
 def test_optimizer_state_without_counts_uses_the_total_steps() -> None:
     first, second, third = (tx.nn.Parameter(START) for _ in range(3))
     optimizer = tx.optim.Adam([first, second, third], lr=0.01)
-    late(optimizer, first, second, 5, 0)
+    steps_with_late_gradient(optimizer, first, second, 5, 0)
     state = optimizer.state_dict()
     del state["counts"]
     other = tx.optim.Adam([tx.nn.Parameter(START) for _ in range(3)])
