@@ -113,11 +113,11 @@ class DType:
         """
         if self.name != "bfloat16":
             return self.numpy
-        found = getattr(sys.modules.get("ml_dtypes"), "bfloat16", None)
-        if found is None:
+        scalar_type = getattr(sys.modules.get("ml_dtypes"), "bfloat16", None)
+        if scalar_type is None:
             raise UnknownAttribute("bfloat16 is not a dtype of NumPy; import ml_dtypes, which adds it, or use float32")
-        its: np.dtype[Any] = np.dtype(found)
-        return its
+        numpy_dtype: np.dtype[Any] = np.dtype(scalar_type)
+        return numpy_dtype
 
     def __eq__(self, other: object) -> bool:
         """Return whether `other` is, or names, this dtype: `x.dtype == np.int8`, `x.dtype == "int8"`."""
@@ -198,32 +198,32 @@ def dtype(spec: object) -> DType:
         return _FROM_PYTHON[spec]
     if isinstance(spec, np.dtype) and spec in OF_NUMPY:
         return OF_NUMPY[spec]
-    found = None
+    result = None
     if isinstance(spec, (str, type, np.dtype)):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the error below replaces the warning
-                its = np.dtype(spec)
-                found = bfloat16 if its.name == "bfloat16" else OF_NUMPY.get(its)  # bfloat16 is a dtype of ml_dtypes
+                numpy_dtype = np.dtype(spec)
+                result = bfloat16 if numpy_dtype.name == "bfloat16" else OF_NUMPY.get(numpy_dtype)  # bfloat16 is a dtype of ml_dtypes
         except (TypeError, ValueError):
-            found = None
-    if found is None:
+            result = None
+    if result is None:
         raise DTypeError(f"{described(spec)} is not a dtype of Tenxor; {_instead_of_dtype(spec)}")
-    return found
+    return result
 
 
 def _instead_of_dtype(spec: object) -> str:
     """Return advice for an error message on a value that does not name a dtype."""
     if is_device(spec):
         return "it names a device, and Tenxor computes on the CPU: remove it"
-    there_are = f"there are: {', '.join(BY_NAME)}"
+    available = f"there are: {', '.join(BY_NAME)}"
     tail = spec.rpartition(".")[2] if isinstance(spec, str) else ""
-    meant = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "tf32": "float32"}.get(tail, tail)
-    if meant in BY_NAME:
-        return f"did you mean {meant!r}?"
+    intended = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "tf32": "float32"}.get(tail, tail)
+    if intended in BY_NAME:
+        return f"did you mean {intended!r}?"
     if (isinstance(spec, type) and issubclass(spec, (str, bytes))) or spec is object or tail in ("str", "bytes", "object"):
-        return f"tensors hold bools and numbers alone; {there_are}"
-    return there_are
+        return f"tensors hold bools and numbers alone; {available}"
+    return available
 
 
 def is_device(spec: object) -> bool:
@@ -231,7 +231,7 @@ def is_device(spec: object) -> bool:
     return type(spec).__name__.lower() == "device" or (isinstance(spec, str) and spec.partition(":")[0] in _DEVICES)
 
 
-def _held_by(x: object) -> DType:
+def _dtype_held_by(x: object) -> DType:
     """Return the dtype of a tensor or an array, or the dtype named by `x`."""
     return dtype(x if isinstance(x, type) else getattr(x, "dtype", x))
 
@@ -267,8 +267,8 @@ class _Promoted(dict[tuple[DType, DType], DType | None]):
 
     def __missing__(self, pair: tuple[DType, DType]) -> DType | None:
         """Compute and store the dtype of a pair, or None."""
-        found = self[pair] = _promote_pair(*sorted(pair, key=lambda d: d.rank))
-        return found
+        result = self[pair] = _promote_pair(*sorted(pair, key=lambda d: d.rank))
+        return result
 
 
 _PROMOTED = _Promoted()
@@ -276,34 +276,34 @@ _PROMOTED = _Promoted()
 
 def promote(a: DType, b: DType, op: str = "result_type") -> DType:
     """Return the dtype of an operation on `a` and `b`; raise DTypeError, beginning with `op`, if they have none."""
-    found = _PROMOTED[a, b]
-    if found is None:
+    common = _PROMOTED[a, b]
+    if common is None:
         raise DTypeError(
             f"{op}: {a} and {b} have no common dtype (no integer type holds both; float64 would lose digits beyond 2**53);"
             " choose one with astype, for example x.astype(tx.int64)"
         )
-    return found
+    return common
 
 
-def weak(value: Number, other: DType, op: str = "operand") -> DType:
-    """Return the dtype in which the Python number `value` is combined with a tensor of dtype `other`.
+def weak(value: Number, tensor_dtype: DType, op: str = "operand") -> DType:
+    """Return the dtype in which the Python number `value` is combined with a tensor of dtype `tensor_dtype`.
 
     Raise OutOfBounds, beginning with `op`, for an integer out of range.
     """
     if value is True or value is False:
-        return other
-    if other.kind == "complex":
+        return tensor_dtype
+    if tensor_dtype.kind == "complex":
         if type(value) is int:
             check_fits(value, DEFAULT_FLOAT, op)
-        return other
+        return tensor_dtype
     if type(value) is float:
-        return other if other.kind == "float" else DEFAULT_FLOAT
+        return tensor_dtype if tensor_dtype.kind == "float" else DEFAULT_FLOAT
     if type(value) is complex:
-        return _OF_PARTS[other.compute] if other.kind == "float" else DEFAULT_COMPLEX
+        return _OF_PARTS[tensor_dtype.compute] if tensor_dtype.kind == "float" else DEFAULT_COMPLEX
     assert isinstance(value, int)
-    beside = DEFAULT_INT if other.kind == "bool" else other
-    check_fits(value, DEFAULT_FLOAT if beside.kind == "float" else beside, op)
-    return beside
+    target = DEFAULT_INT if tensor_dtype.kind == "bool" else tensor_dtype
+    check_fits(value, DEFAULT_FLOAT if target.kind == "float" else target, op)
+    return target
 
 
 def shown_integer(value: Number) -> str:
@@ -352,16 +352,16 @@ def result_type(*dtypes: object) -> DType:
     (tenxor.int16, tenxor.float32)
     """
     numbers = [plain_number(x) for x in dtypes if isinstance(x, (int, float, complex)) and not hasattr(x, "dtype")]
-    strong = [_held_by(x) for x in dtypes if hasattr(x, "dtype") or not isinstance(x, (int, float, complex))]
+    strong = [_dtype_held_by(x) for x in dtypes if hasattr(x, "dtype") or not isinstance(x, (int, float, complex))]
     if not dtypes:
         raise ArgumentError("result_type: give at least one dtype, tensor or number")
-    found: DType | None = None
+    common: DType | None = None
     for d in sorted(strong, key=lambda d: -d.rank):  # floats first, so that the order of arguments does not matter
-        found = d if found is None else promote(found, d)
+        common = d if common is None else promote(common, d)
     for number in numbers:
-        found = of_number(number) if found is None else weak(number, found, "result_type")
-    assert found is not None
-    return found
+        common = of_number(number) if common is None else weak(number, common, "result_type")
+    assert common is not None
+    return common
 
 
 def can_cast(source: object, target: object, casting: str = "safe") -> bool:
@@ -374,7 +374,7 @@ def can_cast(source: object, target: object, casting: str = "safe") -> bool:
     >>> tx.can_cast(tx.int8, tx.int16), tx.can_cast(tx.float64, tx.float32), tx.can_cast(tx.float64, tx.float32, "same_kind")
     (True, False, True)
     """
-    a, b = _held_by(source), dtype(target)
+    a, b = _dtype_held_by(source), dtype(target)
     if casting not in _CASTINGS:
         raise ArgumentError(f"can_cast: casting is one of {', '.join(_CASTINGS)}, not {casting!r}")
     if casting == "same_kind":
@@ -431,7 +431,7 @@ class finfo:
     __slots__ = ("bits", "dtype", "eps", "max", "min", "smallest_normal")
 
     def __init__(self, spec: object) -> None:
-        d = _held_by(spec).part
+        d = _dtype_held_by(spec).part
         if d.kind != "float":
             raise DTypeError(f"finfo: {d} is not a floating-point dtype; use iinfo for integers")
         self.dtype, self.bits, self.max, self.min = d, d.bits, d.highest, d.lowest
@@ -462,7 +462,7 @@ class iinfo:
     __slots__ = ("bits", "dtype", "max", "min")
 
     def __init__(self, spec: object) -> None:
-        d = _held_by(spec)
+        d = _dtype_held_by(spec)
         if not d.is_integer:
             raise DTypeError(f"iinfo: {d} is not an integer dtype; use finfo for floats")
         self.dtype, self.bits, self.max, self.min = d, d.bits, d.highest, d.lowest
@@ -485,6 +485,6 @@ def encoded(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     if dtype is not bfloat16:
         return values.astype(dtype.numpy)
     bits = values.astype(np.float32).view(np.uint32)
-    up = bits + 0x7FFF + ((bits >> 16) & 1)
-    kept: np.ndarray[Any, Any] = np.where(np.isnan(values), bits | 0x400000, up)
-    return (kept >> 16).astype(np.uint16)
+    rounded_up = bits + 0x7FFF + ((bits >> 16) & 1)
+    rounded: np.ndarray[Any, Any] = np.where(np.isnan(values), bits | 0x400000, rounded_up)
+    return (rounded >> 16).astype(np.uint16)

@@ -38,15 +38,17 @@ from .target import Caches
 
 DTYPES = (tx.float32, tx.float64, tx.int64)
 SIZES = (12, 100, 1000, 100_000)  # elements of vectors: few, several registers, in a cache, and shared by threads
-MANY = 1_000_000  # elements of long reductions, with kernels that read several rows at a time
+LONG_REDUCTION_SIZE = 1_000_000  # elements of long reductions, with kernels that read several rows at a time
 SHAPES = ((2, 3), (3, 16), (20, 8), (50, 4), (10, 100), (100, 100), (100, 10), (20, 20), (60, 50), (50, 60))  # of small matrices
 MATRICES = (*SHAPES, (300, 300), (3, 500), (500, 3), (500, 50), (50, 500))
-SQUARE = (2, 10, 20, 32, 50, 64, 100, 128, 256)  # sides of square products
-OTHERS = ((3, 4, 5), (20, 8, 10), (100, 50, 10), (30, 20, 40), (64, 20, 5), (300, 50, 100), (300, 5, 20), (20, 300, 5), (10, 100, 20))
-PRODUCTS = (*((n, n, n) for n in SQUARE), *OTHERS)
+SQUARE_SIDES = (2, 10, 20, 32, 50, 64, 100, 128, 256)  # sides of square products
+RECTANGULAR_PRODUCTS = (
+    (3, 4, 5), (20, 8, 10), (100, 50, 10), (30, 20, 40), (64, 20, 5), (300, 50, 100), (300, 5, 20), (20, 300, 5), (10, 100, 20),
+)
+PRODUCTS = (*((n, n, n) for n in SQUARE_SIDES), *RECTANGULAR_PRODUCTS)
 CACHES = (Caches(), Caches(second=1 << 18, last=1 << 23))  # caches of the target machines
 THREADS = (1, 8)  # thread counts of the target machines
-LARGE = ((500, 500, 500), (1000, 1000, 1000), (64, 784, 128), (128, 1000, 10))
+LARGE_PRODUCTS = ((500, 500, 500), (1000, 1000, 1000), (64, 784, 128), (128, 1000, 10))
 
 UNARY = ("negative", "abs", "square", "sign")
 OF_FLOATS = ("exp", "log", "sqrt", "tanh", "sin", "cos", "expm1", "log1p", "reciprocal", "floor", "round", "isnan", "isfinite")
@@ -75,16 +77,16 @@ def ship(
         maker, begin = Maker(level), time.monotonic()
         forget()  # plans and kernels of the machine before
         with maker.instead(), aside():
-            plans, every = _Plans(), [("wanted", wanted)] if wanted else sections()
-            for k, (title, tensors) in enumerate(every, 1):
+            plans, all_sections = _Plans(), [("wanted", wanted)] if wanted else sections()
+            for k, (title, tensors) in enumerate(all_sections, 1):
                 for tensor in tensors():
-                    plans.take(tensor)
+                    plans.add(tensor)
                     waiting.clear()  # under memory pressure it would be computed, by kernels for another processor
                 if report:
                     seconds = time.monotonic() - begin
-                    report(f"{level.name}: {k} of {len(every)}, {title}: {len(maker.objects):,} kernels in all, {seconds:.0f} s")
-            for its in plans.written():
-                maker.keep_plan(*its)
+                    report(f"{level.name}: {k} of {len(all_sections)}, {title}: {len(maker.objects):,} kernels in all, {seconds:.0f} s")
+            for entry in plans.written():
+                maker.keep_plan(*entry)
             maker.sharing()
             if objects is not None:
                 linked(objects, maker)
@@ -104,53 +106,53 @@ class _Plans:
     """
 
     def __init__(self) -> None:
-        plain = backend().target
-        self.targets = [plain.with_caches(caches).shared_by(threads) for caches in CACHES for threads in THREADS]
+        target = backend().target
+        self.targets = [target.with_caches(caches).shared_by(threads) for caches in CACHES for threads in THREADS]
         self.ready: dict[str, bytes] = {}
         self.general: dict[str, list[Shipped]] = {}
 
-    def take(self, x: tx.Tensor) -> None:
+    def add(self, x: tx.Tensor) -> None:
         """Plan the computation of a tensor for all sizes, as a whole and in parts."""
         root = x.storage.node
-        for pattern in (structured([root]), *_parts(root)):
-            if not (self._is_ready(pattern) or self._is_general(pattern)):
+        for pattern in (structured([root]), *_partial_patterns(root)):
+            if not (self._add_compact(pattern) or self._add_generic(pattern)):
                 make_plan(pattern)
 
-    def _is_ready(self, pattern: Pattern) -> bool:
+    def _add_compact(self, pattern: Pattern) -> bool:
         """Return whether a graph is a single operation with a compact plan (`plans/ready.py`); add a new plan to the collection.
 
         Return False if the compact plan differs from the planner's plan.
         """
-        text = ready.text_of(pattern.nodes[-1]) if pattern.pending == 1 else None
-        if text is None or text in self.ready:
-            return text is not None
+        key = ready.text_of(pattern.nodes[-1]) if pattern.pending == 1 else None
+        if key is None or key in self.ready:
+            return key is not None
         plan = make_plan(pattern)
-        own = ready.written(pattern, plan)
-        if own is None or kept.in_words(own[2]) != kept.in_words(plan):
+        compact = ready.written(pattern, plan)
+        if compact is None or kept.in_words(compact[2]) != kept.in_words(plan):
             return False
-        self.ready[text] = own[1]
+        self.ready[key] = compact[1]
         return True
 
-    def _is_general(self, pattern: Pattern) -> bool:
+    def _add_generic(self, pattern: Pattern) -> bool:
         """Return whether size-generic plans exist for the structure of a graph and each target; make the missing ones.
 
         Return False if a plan cannot be size-generic, or differs from the planner's plan.
         """
-        structure, others = taken_apart(pattern) or (None, ())
-        text = None if structure is None else kept.text_of_structure(structure, KIND)
-        if text is None:
+        structure, sizes = taken_apart(pattern) or (None, ())
+        key = None if structure is None else kept.text_of_structure(structure, KIND)
+        if key is None:
             return False
-        plans = self.general.setdefault(text, [])
+        plans = self.general.setdefault(key, [])
         for target in self.targets:
-            given = *others, *target.settings
-            if not any([holds(plan.conditions, given) for plan in plans]):
-                made = to_ship(pattern, others, target.settings)
-                if made is None:
+            inputs = *sizes, *target.settings
+            if not any([holds(plan.conditions, inputs) for plan in plans]):
+                new_plan = to_ship(pattern, sizes, target.settings)
+                if new_plan is None:
                     return False
-                outline, wanted = without_numbers(outlined(pattern, stand_ins(pattern), target))
-                if made.found()(*given) != wanted or marshal.loads(made.words) != kept.in_words(outline):
+                outline, expected = without_numbers(outlined(pattern, stand_ins(pattern), target))
+                if new_plan.found()(*inputs) != expected or marshal.loads(new_plan.words) != kept.in_words(outline):
                     return False
-                plans.append(made)
+                plans.append(new_plan)
         return True
 
     def written(self) -> Iterator[tuple[str, bytes]]:
@@ -159,33 +161,33 @@ class _Plans:
         yield from ((text, written(plans)) for text, plans in self.general.items() if plans)
 
 
-def _parts(root: Node) -> Iterator[Pattern]:
+def _partial_patterns(root: Node) -> Iterator[Pattern]:
     """Yield the graph signatures of the nodes to be computed one after another if a tensor is computed in parts.
 
     The operands of each are in memory. Yield nothing for a tensor that is not computed in parts.
     """
-    nodes, met = [root] if sources_first([root]) else [], set[Node]()
+    nodes, visited = [root] if sources_first([root]) else [], set[Node]()
     while nodes:
         node = nodes.pop()
         product = product_in(node)
         sources = (product or node).sources
-        nodes += [s for s in sources if type(s) is Node and s.buffer is None and s not in met]
-        met.update(nodes)
-        there = [s if type(s) is Scalar else Node(s.recipe.done, buffer=NOWHERE) for s in sources]  # type: ignore[union-attr, arg-type]
-        yield pattern_alone(node.recipe, None if product is None else product.recipe, there, (product or node).offsets)[0]
+        nodes += [s for s in sources if type(s) is Node and s.buffer is None and s not in visited]
+        visited.update(nodes)
+        operands = [s if type(s) is Scalar else Node(s.recipe.done, buffer=NOWHERE) for s in sources]  # type: ignore[union-attr, arg-type]
+        yield pattern_alone(node.recipe, None if product is None else product.recipe, operands, (product or node).offsets)[0]
 
 
 def sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:
     """Return the sections of the prebuilt code: a title and a function that yields pending tensors."""
-    every: list[tuple[str, Callable[[], Iterator[tx.Tensor]]]] = [("bool", _truths)]
+    table: list[tuple[str, Callable[[], Iterator[tx.Tensor]]]] = [("bool", _booleans)]
     for dtype in DTYPES:
-        every.append((f"{dtype} creation", partial(_new, dtype)))
-        every += [(f"{dtype} vectors of {size:,}", partial(_vectors, dtype, size)) for size in SIZES]
-        every.append((f"{dtype} reductions of {MANY:,}", partial(_reduced, dtype, MANY)))
-        every.append((f"{dtype} scalars", partial(_points, dtype)))
-        every.append((f"{dtype} matrices", partial(_of_shapes, _matrices, dtype, MATRICES)))
-        every.append((f"{dtype} products", partial(_of_shapes, _products, dtype, (*PRODUCTS, *(LARGE if dtype.is_float else ())))))
-    return every
+        table.append((f"{dtype} creation", partial(_creations, dtype)))
+        table += [(f"{dtype} vectors of {size:,}", partial(_vectors, dtype, size)) for size in SIZES]
+        table.append((f"{dtype} reductions of {LONG_REDUCTION_SIZE:,}", partial(_reductions, dtype, LONG_REDUCTION_SIZE)))
+        table.append((f"{dtype} scalars", partial(_scalars, dtype)))
+        table.append((f"{dtype} matrices", partial(_of_shapes, _matrices, dtype, MATRICES)))
+        table.append((f"{dtype} products", partial(_of_shapes, _products, dtype, (*PRODUCTS, *(LARGE_PRODUCTS if dtype.is_float else ())))))
+    return table
 
 
 def _of_shapes(make: Callable[..., Iterator[tx.Tensor]], dtype: tx.DType, shapes: Iterable[tuple[int, ...]]) -> Iterator[tx.Tensor]:
@@ -194,7 +196,7 @@ def _of_shapes(make: Callable[..., Iterator[tx.Tensor]], dtype: tx.DType, shapes
         yield from make(dtype, shape)
 
 
-def _there(shape: tuple[int, ...], dtype: tx.DType) -> tx.Tensor:
+def _in_memory(shape: tuple[int, ...], dtype: tx.DType) -> tx.Tensor:
     """Return an uninitialized tensor in memory."""
     return tx.empty(shape, dtype=dtype).realize()
 
@@ -204,7 +206,7 @@ def _named(names: Sequence[str]) -> Iterator[Callable[..., Any]]:
     return (getattr(tx, name) for name in names)
 
 
-def _new(dtype: tx.DType) -> Iterator[tx.Tensor]:
+def _creations(dtype: tx.DType) -> Iterator[tx.Tensor]:
     """Yield tensors created from numbers, and arithmetic with them."""
     number = 2 if dtype.is_integer else 2.0
     for size in (12, 1000):
@@ -225,8 +227,8 @@ def _new(dtype: tx.DType) -> Iterator[tx.Tensor]:
 def _vectors(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
     """Yield elementwise operations on vectors and scalars, some of them nested, and their reductions."""
     number = 2 if dtype.is_integer else 2.0
-    a, b, c = [_there((size,), dtype) for _ in range(3)]
-    mask = _there((size,), tx.bool)
+    a, b, c = [_in_memory((size,), dtype) for _ in range(3)]
+    mask = _in_memory((size,), tx.bool)
     values = [f(a) for f in _named((*UNARY, *(OF_FLOATS if dtype.is_float else ())))]
     for f in _named((*BINARY, *COMPARING)):
         values += [f(a, b), f(a, a), f(a, number), f(number, a)]
@@ -237,20 +239,20 @@ def _vectors(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
         values += [a**number, a**3, a**0.5, a**b]
         values += [1 / (1 + tx.exp(-a)), tx.sqrt(a * a + b * b), a * number + tx.exp(a), (a * number + tx.exp(a)).sum()]
     yield from values
-    yield from _reduced(dtype, size)
+    yield from _reductions(dtype, size)
     yield from (a.prod(), a.std(), a.argmax(), a.argmin(), a.cumsum(0))
 
 
-def _reduced(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
+def _reductions(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
     """Yield reductions of vectors and of simple expressions."""
-    a, b = _there((size,), dtype), _there((size,), dtype)
+    a, b = _in_memory((size,), dtype), _in_memory((size,), dtype)
     yield from (f(x) for x in (a, a * a, a * b, a - b, (a - b) ** 2) for f in _named(REDUCTIONS))
 
 
-def _points(dtype: tx.DType) -> Iterator[tx.Tensor]:
+def _scalars(dtype: tx.DType) -> Iterator[tx.Tensor]:
     """Yield operations with 0-d tensors, such as the results of reductions."""
     number = 2 if dtype.is_integer else 2.0
-    a, p, q = _there((1000,), dtype), _there((), dtype), _there((), dtype)
+    a, p, q = _in_memory((1000,), dtype), _in_memory((), dtype), _in_memory((), dtype)
     for f in _named((*ARITHMETIC, "maximum", "minimum")):
         yield from (f(a, p), f(p, a), f(p, q), f(p, p), f(p, number), f(number, p))
     yield from (f(p) for f in _named((*UNARY, *(OF_FLOATS if dtype.is_float else ()))))
@@ -259,9 +261,9 @@ def _points(dtype: tx.DType) -> Iterator[tx.Tensor]:
 
 def _matrices(dtype: tx.DType, shape: tuple[int, int]) -> Iterator[tx.Tensor]:
     """Yield operations on a matrix with a row, a column or its transpose, reductions along an axis, and a softmax."""
-    a, b = _there(shape, dtype), _there(shape, dtype)
-    row, column = _there(shape[1:], dtype), _there((shape[0], 1), dtype)
-    yield from (f(a, other) for f in _named(ARITHMETIC) for other in (b, row, column, a[0], a[:, :1], b[0], b[:, :1]))
+    a, b = _in_memory(shape, dtype), _in_memory(shape, dtype)
+    row, column = _in_memory(shape[1:], dtype), _in_memory((shape[0], 1), dtype)
+    yield from (f(a, operand) for f in _named(ARITHMETIC) for operand in (b, row, column, a[0], a[:, :1], b[0], b[:, :1]))
     yield from (a.T + 1, a.T * a.T, tx.add(a, a.T) if shape[0] == shape[1] else a.T * 2)
     for axis in (None, 0, 1):
         yield from (f(x, axis=axis) for x in (a, a * b, a - b) for f in _named(REDUCTIONS))
@@ -276,18 +278,18 @@ def _matrices(dtype: tx.DType, shape: tuple[int, int]) -> Iterator[tx.Tensor]:
 def _products(dtype: tx.DType, shape: tuple[int, int, int]) -> Iterator[tx.Tensor]:
     """Yield products of matrices with matrices and vectors, some with a bias, a maximum or a sum."""
     m, k, n = shape
-    a, b, c, d, e = [_there(shape, dtype) for shape in ((m, k), (k, n), (n, k), (k, m), (m, k))]
-    x, row = _there((k,), dtype), _there((n,), dtype)
+    a, b, c, d, e = [_in_memory(shape, dtype) for shape in ((m, k), (k, n), (n, k), (k, m), (m, k))]
+    x, row = _in_memory((k,), dtype), _in_memory((n,), dtype)
     yield from (a @ b, a @ x, a @ c.T, d.T @ b, a @ b + row, x @ b, (x * x).sum(), (a @ b).sum(), a @ a.T, a.T @ a)
     yield from (tx.maximum(a @ b + row, 0), a @ e.T, a.T @ e, a @ e[0], a @ b + row[None, :])
     if m == k:
         yield from (a @ a, (a @ a).sum())
 
 
-def _truths() -> Iterator[tx.Tensor]:
+def _booleans() -> Iterator[tx.Tensor]:
     """Yield operations on booleans."""
     for shape in (*((size,) for size in SIZES), (10, 100)):
-        a, b = _there(shape, tx.bool), _there(shape, tx.bool)
+        a, b = _in_memory(shape, tx.bool), _in_memory(shape, tx.bool)
         yield from (a & b, a | b, a ^ b, ~a)
         yield from (f(a, b) for f in _named((*LOGICAL, "equal", "not_equal")))
         yield from (tx.logical_not(a), *(a.astype(d) for d in DTYPES), tx.full(shape, True))

@@ -135,8 +135,8 @@ def show_chapter(number: int, chapter: Chapter, names: dict[str, Any]) -> None:
     print(f"\n{styled(f'{number}. {chapter.title}', BOLD)}\n{styled(chapter.about, DIM)}\n")
     for block in chapter.program.strip().split("\n\n"):
         for statement, code in statements(block):
-            first, *rest = code.splitlines()
-            print(styled("\n".join([f">>> {first}", *(f"... {line}" for line in rest)]), CODE))
+            first, *continuation = code.splitlines()
+            print(styled("\n".join([f">>> {first}", *(f"... {line}" for line in continuation)]), CODE))
             run(statement, names)
         print()
 
@@ -177,15 +177,15 @@ def show_digits(number: int, program: Path = DIGITS) -> None:
     """Run the example on handwritten digits, and list the kernels made for it; print a note if the example is not installed."""
     print(f"\n{styled(f'{number}. Handwritten digits', BOLD)}")
     if not program.is_file():
-        print(NOT_HERE)
+        print(MISSING_EXAMPLES)
         return
     print(styled(f"Nearest neighbours on real images, all in broadcasting; the program is {short(program)}.", DIM))
     print()
-    known = set(backend().kernels)
+    earlier_kernels = set(backend().kernels)
     load(program).main()
-    used = {k: c for k, c in backend().kernels.items() if k not in known}
-    print(f"\nIts kernels, {len(used)} besides those that this tour had made before, and what each does in one pass:")
-    for kernel, compiled in used.items():
+    new_kernels = {k: c for k, c in backend().kernels.items() if k not in earlier_kernels}
+    print(f"\nIts kernels, {len(new_kernels)} besides those that this tour had made before, and what each does in one pass:")
+    for kernel, compiled in new_kernels.items():
         print(f"  {described(kernel, compiled)}")
 
 
@@ -195,7 +195,7 @@ def show_training(number: int, folder: Path, examples: Path = EXAMPLES) -> None:
     programs = [examples / "digits_network.py", examples / "karate_club.py"]
     for program in programs:
         if not program.is_file():
-            print(NOT_HERE)
+            print(MISSING_EXAMPLES)
             return
         print(styled(f"{first_line(program)} The program is {short(program)}.", DIM))
         picture = folder / f"{program.stem}.svg"
@@ -203,13 +203,13 @@ def show_training(number: int, folder: Path, examples: Path = EXAMPLES) -> None:
         print(f"The loss is drawn in {picture}\n")
 
 
-NOT_HERE = "The examples are not part of the installed package: clone the repository and run `make demo` there."
+MISSING_EXAMPLES = "The examples are not part of the installed package: clone the repository and run `make demo` there."
 
 
 def first_line(program: Path) -> str:
     """Return the first line of a program's docstring, or the program's name without one."""
-    told = ast.get_docstring(ast.parse(program.read_text(encoding="utf-8")))
-    return (told or program.stem).splitlines()[0]
+    docstring = ast.get_docstring(ast.parse(program.read_text(encoding="utf-8")))
+    return (docstring or program.stem).splitlines()[0]
 
 
 def load(program: Path) -> ModuleType:
@@ -228,9 +228,9 @@ def short(path: Path) -> str:
 
 def described(kernel: Kernel, compiled: Compiled) -> str:
     """Return a line about a kernel: the operations fused in it, the dtypes of operands and result, and the origin of its code."""
-    makes, *reads = sorted(kernel.operands, key=lambda operand: not operand.written)
-    given = ", ".join(str(operand.dtype) for operand in reads) or "nothing"
-    return f"{' → '.join(fused(kernel)) or 'copy'}  ({given} to {makes.dtype}, {ORIGINS[compiled.origin]})"
+    result, *sources = sorted(kernel.operands, key=lambda operand: not operand.written)
+    source_dtypes = ", ".join(str(operand.dtype) for operand in sources) or "nothing"
+    return f"{' → '.join(fused(kernel)) or 'copy'}  ({source_dtypes} to {result.dtype}, {ORIGINS[compiled.origin]})"
 
 
 ORIGINS = {"compiled": "compiled now", "disk": "found on disk", "shipped": "came with the package", "interpreted": "interpreted"}
@@ -238,7 +238,7 @@ ORIGINS = {"compiled": "compiled now", "disk": "found on disk", "shipped": "came
 
 def fused(kernel: Kernel) -> list[str]:
     """Return the names of the operations and reductions in a kernel, each once, in order of computation."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
 
     def collect(body: tuple[Statement, ...]) -> None:
         for s in body:
@@ -247,21 +247,21 @@ def fused(kernel: Kernel) -> list[str]:
             elif isinstance(s, Product):
                 collect((Update(s.accumulator, (*s.left.values, *s.right.values, *s.values)), *s.body))
             elif isinstance(s, Update):
-                found.update(dict.fromkeys(op for value in s.values for op in operations(value)))
-                found[kernel.accumulators[s.accumulator].reduction.name] = None
+                names.update(dict.fromkeys(op for value in s.values for op in operations(value)))
+                names[kernel.accumulators[s.accumulator].reduction.name] = None
             elif isinstance(s, Store):
-                found.update(dict.fromkeys(operations(s.value)))
+                names.update(dict.fromkeys(operations(s.value)))
 
     collect(kernel.body)
-    return list(found)
+    return list(names)
 
 
 def operations(e: Expr) -> Iterator[str]:
     """Yield the names of the operations in an expression, innermost first, except updates of a reduction's state."""
     for a in e.args:
         yield from operations(a)
-    joins = any(isinstance(part, State) for part in walk(e))
-    if isinstance(e, Call) and not joins and e.op.name not in ("cast", "positive"):
+    updates_state = any(isinstance(inner, State) for inner in walk(e))
+    if isinstance(e, Call) and not updates_state and e.op.name not in ("cast", "positive"):
         yield e.op.name
 
 

@@ -1,4 +1,4 @@
-"""What all tests share: two options, the Hypothesis profiles, which tests are of values, where kernels are kept, threads."""
+"""Shared by all tests: two options, the Hypothesis profiles, the marker of value tests, the folder of kernels, threads."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ VALUES = (
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests of values, and keep one of so many."""
+    """Mark the value tests, and keep only each n-th test with `--every n`."""
     items[:] = items[:: config.getoption("--every")]
     folders = tuple(TESTS / name for name in VALUES)
     are_of_values = cache_of(lambda path: any(path.is_relative_to(folder) for folder in folders))
@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect tests without the garbage collector, which would take a third of the time, and find none."""
+    """Collect tests without the garbage collector, which would take a third of the time and find nothing."""
     gc.disable()
     try:
         return (yield)
@@ -95,10 +95,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep kernels in the checkout's own folder: never the user's. What one run compiled the next ones find.
+    """Keep kernels in the checkout's own folder, never the user's, so that later runs find them.
 
-    That is safe, as kernels are named by all that decides what they become, the emitter's text too. So it is for the workers
-    of a parallel run, as files are put in place whole. Those not used for longest make way when there are too many.
+    That is safe, as the name of a kernel contains everything that decides its code, including the source of the emitters. It is safe for
+    the workers of a parallel run, since files are written atomically. The least recently used ones are removed if there are too many.
     """
     cache.MAX_FILES, cache.MAX_BYTES = MOST_KEPT, MOST_KEPT << 14
     before = os.environ.get(CACHE_DIR)
@@ -141,14 +141,14 @@ def earlier_objects_frozen() -> None:
 
 @pytest.fixture
 def plain() -> Iterator[None]:
-    """Without the short way: for tests of what that is short for."""
+    """Without the fast path, for tests of the Python implementation."""
     with shortcut.aside():
         yield
 
 
 @pytest.fixture(params=["aside", "on"])
 def machine_code(request: pytest.FixtureRequest) -> Iterator[bool]:
-    """Without the short way and with it, one after the other: whether it is there."""
+    """Without the fast path and with it, one after the other; the value tells which."""
     if request.param == "on":
         shortcut.start()
         assert shortcut.state == "on"
@@ -160,7 +160,7 @@ def machine_code(request: pytest.FixtureRequest) -> Iterator[bool]:
 
 @pytest.fixture
 def unobserved() -> Iterator[None]:
-    """Without what others have the garbage collector call, as Hypothesis does: what a signal's handler raises there, nobody hears."""
+    """Remove callbacks of the garbage collector, such as Hypothesis's: an error of a signal handler would be lost there."""
     others = gc.callbacks[:]
     gc.callbacks.clear()
     yield
@@ -169,7 +169,7 @@ def unobserved() -> Iterator[None]:
 
 @pytest.fixture
 def threads() -> Iterator[Callable[[int], None]]:
-    """Sets the number of threads; after the test there are as many as before."""
+    """A function that sets the number of threads, which is restored after the test."""
     before = tx.num_threads()
     yield tx.set_num_threads
     tx.set_num_threads(before)
@@ -177,7 +177,7 @@ def threads() -> Iterator[Callable[[int], None]]:
 
 @pytest.fixture
 def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """What is shipped, by its text: nothing yet. Kernels are those that were compiled here."""
+    """The shipped plans by key, empty at first; kernels are those compiled here."""
     own, found = backend(), dict[str, bytes]()
 
     def find(facts: object) -> object:

@@ -38,8 +38,8 @@ def lent(value: Any) -> Any:
     buffer = value.storage.node.buffer
     if buffer is None or not buffer.pins:
         return value
-    seen = value._exported()
-    return value if seen is None else Tensor._lent(seen, value.dtype)
+    exported = value._exported()
+    return value if exported is None else Tensor._lent(exported, value.dtype)
 
 
 def asarray(x: Any, chunks: Any = "auto") -> Any:
@@ -84,7 +84,7 @@ def from_array(x: Any, chunks: Any = "auto", **options: Any) -> Any:
     return asarray(da.from_array(x, chunks, **options))
 
 
-def _made(name: str, *args: Any, **options: Any) -> Any:
+def _create(name: str, *args: Any, **options: Any) -> Any:
     """Return the Dask array created by the function `name` of dask.array, with tensors as chunks."""
     with config.set({"array.backend": "numpy"}):
         return asarray(getattr(da, name)(*args, **options))
@@ -110,8 +110,8 @@ class TensorBackend(ArrayBackendEntrypoint):  # type: ignore[misc]  # Dask's typ
         """Return a Dask array with tensors as chunks."""
         return asarray(data)
 
-    ones = staticmethod(partial(_made, "ones"))
-    zeros = staticmethod(partial(_made, "zeros"))
-    empty = staticmethod(partial(_made, "empty"))
-    full = staticmethod(partial(_made, "full"))
-    arange = staticmethod(partial(_made, "arange"))
+    ones = staticmethod(partial(_create, "ones"))
+    zeros = staticmethod(partial(_create, "zeros"))
+    empty = staticmethod(partial(_create, "empty"))
+    full = staticmethod(partial(_create, "full"))
+    arange = staticmethod(partial(_create, "arange"))

@@ -58,8 +58,8 @@ def register() -> None:
         (sizeof, nbytes),
         (normalize_token, token),
     )
-    for look_up, ours in look_ups:
-        look_up.register(Tensor, ours)
+    for look_up, function in look_ups:
+        look_up.register(Tensor, function)
     array_creation_dispatch.register_backend("tenxor", TensorBackend())
     for key, optimization in (("array_optimize", optimize), ("delayed_optimize", optimize_delayed)):
         if config.get(key, None) is None:
@@ -73,28 +73,28 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Tensor:
 
 def divide(a: Any, b: Any, dtype: Any = None) -> Tensor:
     """New tensor: the quotients of sums by counts; one of the two may be a NumPy array."""
-    found = elementwise.divide(creation.asarray(a), creation.asarray(b))
-    return found if dtype is None else found.astype(dtype, copy=False)
+    quotients = elementwise.divide(creation.asarray(a), creation.asarray(b))
+    return quotients if dtype is None else quotients.astype(dtype, copy=False)
 
 
 def einsum(subscripts: str, *operands: Any, dtype: Any = None, **layout_and_order: Any) -> Tensor:
     """New tensor: Einstein summation. Options of NumPy about memory layout, which Dask passes too, are ignored."""
-    given = [creation.asarray(x) for x in operands]
-    return contraction.einsum(subscripts, *(given if dtype is None else [x.astype(dtype, copy=False) for x in given]))
+    tensors = [creation.asarray(x) for x in operands]
+    return contraction.einsum(subscripts, *(tensors if dtype is None else [x.astype(dtype, copy=False) for x in tensors]))
 
 
-def numel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = np.float64, **rest: Any) -> Tensor:
+def numel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = np.float64, **unused_options: Any) -> Tensor:
     """New tensor: the number of elements in each reduction over `axis`."""
     axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else list(axis)
-    reduced = {a % x.ndim for a in axes}
-    kept = [1 if a in reduced else n for a, n in enumerate(x.shape) if keepdims or a not in reduced]
+    reduced_axes = {a % x.ndim for a in axes}
+    result_shape = [1 if a in reduced_axes else n for a, n in enumerate(x.shape) if keepdims or a not in reduced_axes]
     count = 1
-    for a in reduced:
+    for a in reduced_axes:
         count *= x.shape[a]
-    return creation.full(tuple(kept), count, dtype=dtype)
+    return creation.full(tuple(result_shape), count, dtype=dtype)
 
 
-def nannumel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = None, **rest: Any) -> Tensor:
+def nannumel(x: Tensor, axis: Any = None, keepdims: bool = False, dtype: Any = None, **unused_options: Any) -> Tensor:
     """New tensor: the number of elements that are not NaN in each reduction over `axis`."""
     return (~elementwise.isnan(x)).sum(axis, keepdims=keepdims, dtype=dtype)
 

@@ -17,39 +17,39 @@ from dask.sizeof import sizeof
 from ..tensor import Tensor
 from .backend import lent
 
-LITTLE = 1 << 16  # bytes of a constant to be moved into tasks; it is then sent with each of them
+MAX_INLINED_BYTES = 1 << 16  # bytes of a constant to be moved into tasks; it is then sent with each of them
 
 
 def fused(graph: dict[Any, Any], keys: Any) -> dict[Any, Any]:
     """Return a graph with fewer tasks and the same results for `keys`."""
-    asked = set(flatten(keys)) if isinstance(keys, list | set) else {keys}
-    graph = _called_by_one_name(graph, asked)
-    constants = {key: _carried(node) for key, node in graph.items() if key not in asked and _little(node)}
+    requested = set(flatten(keys)) if isinstance(keys, list | set) else {keys}
+    graph = _remove_aliases(graph, requested)
+    constants = {key: _as_inlined(node) for key, node in graph.items() if key not in requested and _is_small_constant(node)}
     if not constants:  # so Dask has found the longest chains already
         return graph
-    return _called_by_one_name(fuse_linear_task_spec(_with(graph, constants), asked), asked)
+    return _remove_aliases(fuse_linear_task_spec(_substitute(graph, constants), requested), requested)
 
 
-def _little(node: Any) -> bool:
-    """Return whether a node is a constant of at most `LITTLE` bytes."""
-    return type(node) is DataNode and sizeof(node.value) <= LITTLE
+def _is_small_constant(node: Any) -> bool:
+    """Return whether a node is a constant of at most `MAX_INLINED_BYTES` bytes."""
+    return type(node) is DataNode and sizeof(node.value) <= MAX_INLINED_BYTES
 
 
-def _carried(node: Any) -> Any:
+def _as_inlined(node: Any) -> Any:
     """Return a constant as part of another task: a tensor's memory is declared constant, see `backend.lent`."""
     return Task(node.key, lent, node.value) if type(node.value) is Tensor else node
 
 
-def _called_by_one_name(graph: dict[Any, Any], asked: set[Any]) -> dict[Any, Any]:
-    """Return the graph without tasks that merely rename another task, except for the keys in `asked`."""
-    names = {key: node.target for key, node in graph.items() if type(node) is Alias and key not in asked and node.target in graph}
+def _remove_aliases(graph: dict[Any, Any], requested: set[Any]) -> dict[Any, Any]:
+    """Return the graph without tasks that merely rename another task, except for the keys in `requested`."""
+    names = {key: node.target for key, node in graph.items() if type(node) is Alias and key not in requested and node.target in graph}
     for key, target in names.items():
         while target in names:
             target = names[target]
         names[key] = target
-    return _with(graph, names)
+    return _substitute(graph, names)
 
 
-def _with(graph: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
-    """Return the graph with substitutions: `other` maps each key to be removed to another key, or to a task to be used instead."""
-    return {key: node.substitute(other) for key, node in graph.items() if key not in other}
+def _substitute(graph: dict[Any, Any], substitutes: dict[Any, Any]) -> dict[Any, Any]:
+    """Return the graph with substitutions: `substitutes` maps each key to be removed to another key, or to a task to be used instead."""
+    return {key: node.substitute(substitutes) for key, node in graph.items() if key not in substitutes}

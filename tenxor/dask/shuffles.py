@@ -21,12 +21,12 @@ def exchanged(layer: Any) -> Any:
     """Return a layer, with Dask's layer for P2P rechunking replaced by one for tensors."""
     if type(layer) is not P2PRechunkLayer:
         return layer
-    found = _like(layer, layer.keepmap)
-    found.collection_annotations = layer.collection_annotations
-    return found
+    tensor_layer = _make_tensor_layer(layer, layer.keepmap)
+    tensor_layer.collection_annotations = layer.collection_annotations
+    return tensor_layer
 
 
-def _like(layer: Any, keepmap: Any) -> TensorRechunkLayer:
+def _make_tensor_layer(layer: Any, keepmap: Any) -> TensorRechunkLayer:
     """Return a layer for tensors with the attributes of another layer, which keeps the chunks in `keepmap`."""
     options = {name: getattr(layer, name) for name in ("name", "token", "chunks", "chunks_input", "name_input", "disk", "annotations")}
     return TensorRechunkLayer(keepmap=keepmap, **options)
@@ -36,16 +36,16 @@ class TensorRechunkLayer(P2PRechunkLayer):  # type: ignore[misc]  # Dask's types
     """Dask's layer for P2P rechunking, for tensors as chunks."""
 
     def _cull(self, keepmap: Any) -> TensorRechunkLayer:
-        return _like(self, keepmap)
+        return _make_tensor_layer(self, keepmap)
 
     def _construct_graph(self) -> dict[Any, Any]:
-        return {key: _one(node) for key, node in super()._construct_graph().items()}
+        return {key: _replace_functions(node) for key, node in super()._construct_graph().items()}
 
 
-def _one(node: Any) -> Any:
+def _replace_functions(node: Any) -> Any:
     """Return a task of a P2P shuffle with functions for tensors; return other nodes as they are."""
-    ours: dict[Any, Callable[..., Any]] = {rechunk_transfer: transfer, rechunk_unpack: unpack}
-    return Task(node.key, ours[node.func], *node.args) if type(node) is Task and node.func in ours else node
+    replacements: dict[Any, Callable[..., Any]] = {rechunk_transfer: transfer, rechunk_unpack: unpack}
+    return Task(node.key, replacements[node.func], *node.args) if type(node) is Task and node.func in replacements else node
 
 
 def transfer(chunk: Any, *options: Any) -> Any:

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dask._task_spec import Task, convert_legacy_graph
-from dask.array.optimization import optimize as _optimized
-from dask.delayed import optimize as _delayed_optimized
+from dask.array.optimization import optimize as _dask_optimize
+from dask.delayed import optimize as _dask_optimize_delayed
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.utils import ensure_dict, typename
 
@@ -25,8 +25,8 @@ from ..tensor import Tensor
 from .backend import lent
 from .fusing import fused
 
-PART = 16  # at most 1/PART of a worker's memory may be pooled
-_KIND = typename(Tensor)  # the annotation of layers with tensors as chunks
+POOL_MEMORY_DIVISOR = 16  # at most 1/POOL_MEMORY_DIVISOR of a worker's memory may be pooled
+_TENSOR_TYPE_NAME = typename(Tensor)  # the annotation of layers with tensors as chunks
 
 
 class Computed(Task):  # type: ignore[misc]  # Dask's types are not all written down
@@ -47,41 +47,41 @@ def computed(result: Any) -> Any:
     The tensors are computed together; intermediates without further readers are not stored. A view of less than half of a storage becomes a
     tensor with a storage of its own, as a slice of an array does in Dask.
     """
-    found: list[Tensor] = []
-    result = _own(result, found)
-    if found:
-        realize(*found)
+    tensors: list[Tensor] = []
+    result = _copy_small_views(result, tensors)
+    if tensors:
+        realize(*tensors)
     return result
 
 
-def _own(x: Any, found: list[Tensor]) -> Any:
-    """Return a result with small views replaced by copies, and append the tensors in it to `found`."""
+def _copy_small_views(x: Any, tensors: list[Tensor]) -> Any:
+    """Return a result with small views replaced by copies, and append the tensors in it to `tensors`."""
     kind = type(x)
     if kind is Tensor:
-        own: Tensor = x.copy() if 2 * x.nbytes <= x.storage.nbytes else x
-        found.append(own)
-        return own
+        tensor: Tensor = x.copy() if 2 * x.nbytes <= x.storage.nbytes else x
+        tensors.append(tensor)
+        return tensor
     if kind is list or kind is tuple:
-        return kind([_own(item, found) for item in x])
+        return kind([_copy_small_views(item, tensors) for item in x])
     if kind is dict:
-        return {key: _own(item, found) for key, item in x.items()}
+        return {key: _copy_small_views(item, tensors) for key, item in x.items()}
     if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return kind(*[_own(item, found) for item in x])
+        return kind(*[_copy_small_views(item, tensors) for item in x])
     return x
 
 
 def keep_little(*tensors: Any) -> None:
     """Limit the pooled memory of this process to twice the size of the tensors among a task's arguments and result, if it is a worker.
 
-    The limit is at least `SPARE` bytes, and at most 1/`PART` of the worker's memory. A worker spills data and pauses by the memory of its
-    process, including pooled memory: memory left in the pool by a spilled chunk would cause the next chunk to be spilled.
+    The limit is at least `SPARE` bytes, and at most 1/`POOL_MEMORY_DIVISOR` of the worker's memory. A worker spills data and pauses by the
+    memory of its process, including pooled memory: memory left in the pool by a spilled chunk would cause the next chunk to be spilled.
     """
     try:
         worker = sys.modules["distributed.worker"].get_worker()
     except ValueError:  # the process is not a worker
         return
-    needed = 2 * sum([t.nbytes for t in tensors if type(t) is Tensor])
-    pool.keep_at_most(min(max(SPARE, needed), (worker.memory_manager.memory_limit or memory_bytes()) // PART))
+    needed_bytes = 2 * sum([t.nbytes for t in tensors if type(t) is Tensor])
+    pool.keep_at_most(min(max(SPARE, needed_bytes), (worker.memory_manager.memory_limit or memory_bytes()) // POOL_MEMORY_DIVISOR))
 
 
 def optimize(graph: Any, keys: Any, **options: Any) -> Any:
@@ -91,46 +91,52 @@ def optimize(graph: Any, keys: Any, **options: Any) -> Any:
     """
     layers = getattr(graph, "layers", None)
     if layers is None:
-        return _computing(_optimized(graph, keys, **options))
-    ours = {name for name, layer in layers.items() if (layer.collection_annotations or {}).get("chunk_type") == _KIND}
-    if not ours:
-        return _optimized(graph, keys, **options)
-    optimized = _optimized(_shuffled(graph, ours), keys, **options)
-    return _computing(optimized if isinstance(optimized, HighLevelGraph) else fused(optimized, keys))  # a HighLevelGraph if fusing is off
+        return _compute_in_tasks(_dask_optimize(graph, keys, **options))
+    tensor_layers = {name for name, layer in layers.items() if (layer.collection_annotations or {}).get("chunk_type") == _TENSOR_TYPE_NAME}
+    if not tensor_layers:
+        return _dask_optimize(graph, keys, **options)
+    optimized = _dask_optimize(_replace_shuffles(graph, tensor_layers), keys, **options)
+    # Dask returns a HighLevelGraph if fusing is off.
+    return _compute_in_tasks(optimized if isinstance(optimized, HighLevelGraph) else fused(optimized, keys))
 
 
-def _shuffled(graph: Any, ours: Iterable[str]) -> Any:
-    """Return the graph with layers for tensors in place of P2P rechunking (`shuffles.py`); `ours` are the layers with tensors as chunks."""
+def _replace_shuffles(graph: Any, tensor_layers: Iterable[str]) -> Any:
+    """Return the graph with layers for tensors in place of P2P rechunking (`shuffles.py`).
+
+    `tensor_layers` are the layers with tensors as chunks.
+    """
     if "distributed.shuffle._rechunk" not in sys.modules:  # then the graph does not rechunk by P2P
         return graph
     from .shuffles import exchanged
 
-    return HighLevelGraph({name: exchanged(layer) if name in ours else layer for name, layer in graph.layers.items()}, graph.dependencies)
+    return HighLevelGraph(
+        {name: exchanged(layer) if name in tensor_layers else layer for name, layer in graph.layers.items()}, graph.dependencies
+    )
 
 
 def optimize_delayed(graph: Any, keys: Any, **options: Any) -> Any:
     """Return the graph of delayed calls after Dask's optimisation; its tasks compute tensors in results before they end."""
-    return _computing(_delayed_optimized(graph, keys, **options))
+    return _compute_in_tasks(_dask_optimize_delayed(graph, keys, **options))
 
 
-def _computing(graph: Any) -> Any:
+def _compute_in_tasks(graph: Any) -> Any:
     """Return the graph with tasks that compute tensors in their results; the annotations of layers stay."""
     if not isinstance(graph, HighLevelGraph):
-        return _tasks(graph, graph)
-    every = ensure_dict(graph)
+        return _convert_tasks(graph, graph)
+    complete_graph = ensure_dict(graph)
     layers = {
-        name: MaterializedLayer(_tasks(layer, every), layer.annotations, layer.collection_annotations)
+        name: MaterializedLayer(_convert_tasks(layer, complete_graph), layer.annotations, layer.collection_annotations)
         for name, layer in graph.layers.items()
     }
     return HighLevelGraph(layers, graph.dependencies)
 
 
-def _tasks(graph: Mapping[Any, Any], every: Iterable[Any]) -> dict[Any, Any]:
-    """Return a graph in Dask's new form with tasks that compute tensors in their results; `every` has the keys of the complete graph."""
-    return {key: _one(node) for key, node in convert_legacy_graph(graph, every).items()}
+def _convert_tasks(graph: Mapping[Any, Any], all_keys: Iterable[Any]) -> dict[Any, Any]:
+    """Return a graph in Dask's new form with tasks that compute tensors in their results; `all_keys` has the keys of the complete graph."""
+    return {key: _as_computed(node) for key, node in convert_legacy_graph(graph, all_keys).items()}
 
 
-def _one(node: Any) -> Any:
+def _as_computed(node: Any) -> Any:
     """Return a task as a `Computed` task, and a node of a different type unchanged.
 
     A subclass of Task, as used in a shuffle, is unchanged too, since Dask recognises such tasks by type.

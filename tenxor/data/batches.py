@@ -81,12 +81,12 @@ class Batches:
         return count // self.size if self.drop_last else -(-count // self.size)
 
     def __iter__(self) -> Iterator[Any]:
-        parts = self._parts()
+        batch_indices = self._batch_indices()
         if not self.workers:
-            return map(self.dataset.__getitem__, parts)
-        return self._ahead(parts)
+            return map(self.dataset.__getitem__, batch_indices)
+        return self._prepare_ahead(batch_indices)
 
-    def _parts(self) -> Sequence[Any]:
+    def _batch_indices(self) -> Sequence[Any]:
         """Return the indices of each batch: slices, or tensors of indices if shuffled."""
         count = len(self.dataset)
         starts = [k * self.size for k in range(len(self))]
@@ -95,17 +95,17 @@ class Batches:
         order = (random if self.generator is None else self.generator).permutation(count)
         return [order[start : start + self.size] for start in starts]
 
-    def _ahead(self, parts: Sequence[Any]) -> Iterator[Any]:
+    def _prepare_ahead(self, batch_indices: Sequence[Any]) -> Iterator[Any]:
         """Yield the batches in order, with up to twice as many as there are workers prepared ahead."""
         with ThreadPoolExecutor(self.workers, "tenxor-batches") as pool:
-            waiting: deque[Any] = deque()
+            pending_batches: deque[Any] = deque()
             try:
-                for part in parts:
-                    waiting.append(pool.submit(self.dataset.__getitem__, part))
-                    if len(waiting) > 2 * self.workers:
-                        yield waiting.popleft().result()
-                while waiting:
-                    yield waiting.popleft().result()
+                for indices in batch_indices:
+                    pending_batches.append(pool.submit(self.dataset.__getitem__, indices))
+                    if len(pending_batches) > 2 * self.workers:
+                        yield pending_batches.popleft().result()
+                while pending_batches:
+                    yield pending_batches.popleft().result()
             finally:
-                for batch in waiting:
+                for batch in pending_batches:
                     batch.cancel()

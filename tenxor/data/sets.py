@@ -20,10 +20,10 @@ from ..tensor import Tensor
 
 __all__ = ["TOYS", "Graph", "digits", "karate_club", "toy"]
 
-_op = elementwise.FUNCTIONS
+_functions = elementwise.FUNCTIONS
 
 
-def _square(x: Tensor) -> Any:
+def _squared_distance(x: Tensor) -> Any:
     """Return the squared distance of a coordinate from the middle."""
     return (x - 0.5) ** 2
 
@@ -33,7 +33,7 @@ _LABELS: dict[str, Callable[[Any, Any], Any]] = {
     "diag": lambda x, y: x + y < 0.5,
     "split": lambda x, y: (x < 0.2) | (x > 0.8),
     "xor": lambda x, y: ((x < 0.5) & (y > 0.5)) | ((x > 0.5) & (y < 0.5)),
-    "circle": lambda x, y: _square(x) + _square(y) > 0.1,
+    "circle": lambda x, y: _squared_distance(x) + _squared_distance(y) > 0.1,
 }
 TOYS = (*_LABELS, "spiral")
 
@@ -61,9 +61,9 @@ def toy(name: str, count: int = 50, seed: int | None = None) -> tuple[Tensor, Te
 def _spiral(count: int) -> tuple[Tensor, Tensor]:
     """Return two spiral arms of points, and their classes."""
     half = -(-count // 2)
-    along: Any = linspace(0.0, 1.0, half, dtype=float32)
-    turned, out = along * (2.5 * pi), along * 0.45 + 0.02
-    arm: Any = stack([_op["cos"](turned), _op["sin"](turned)], axis=1) * out.expand_dims(1)
+    position: Any = linspace(0.0, 1.0, half, dtype=float32)
+    angle, radius = position * (2.5 * pi), position * 0.45 + 0.02
+    arm: Any = stack([_functions["cos"](angle), _functions["sin"](angle)], axis=1) * radius.expand_dims(1)
     points: Any = concat([arm, -arm]) + 0.5
     return points[:count].copy().realize(), asarray([0] * half + [1] * (count - half), dtype=int64)
 
@@ -93,12 +93,12 @@ class Graph(NamedTuple):
 
 
 # Pairs of members who met outside the club; numbers begin at 1.
-_MET = """\
+_PAIRS = """\
 2-1 3-1 3-2 4-1 4-2 4-3 5-1 6-1 7-1 7-5 7-6 8-1 8-2 8-3 8-4 9-1 9-3 10-3 11-1 11-5 11-6 12-1 13-1 13-4 14-1 14-2 14-3
 14-4 17-6 17-7 18-1 18-2 20-1 20-2 22-1 22-2 26-24 26-25 28-3 28-24 28-25 29-3 30-24 30-27 31-2 31-9 32-1 32-25 32-26
 32-29 33-3 33-9 33-15 33-16 33-19 33-21 33-23 33-24 33-30 33-31 33-32 34-9 34-10 34-14 34-15 34-16 34-19 34-20 34-21
 34-23 34-24 34-27 34-28 34-29 34-30 34-31 34-32 34-33"""
-_WITH_THE_TEACHER = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 17, 18, 20, 22)
+_TEACHER_FOLLOWERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 17, 18, 20, 22)
 
 
 def karate_club() -> Graph:
@@ -113,7 +113,7 @@ def karate_club() -> Graph:
     >>> club.nodes, club.edges.shape, club.classes.sum().item()
     (34, (2, 156), 17)
     """
-    pairs = np.array(_MET.replace("-", " ").split(), dtype=np.int64).reshape(-1, 2).T - 1
+    pairs = np.array(_PAIRS.replace("-", " ").split(), dtype=np.int64).reshape(-1, 2).T - 1
     classes = np.ones(34, dtype=np.int64)
-    classes[np.array(_WITH_THE_TEACHER) - 1] = 0
+    classes[np.array(_TEACHER_FOLLOWERS) - 1] = 0
     return Graph(34, asarray(np.concatenate([pairs, pairs[::-1]], axis=1)), asarray(classes))

@@ -29,7 +29,7 @@ __all__ = ["load_npy", "load_npz", "save_npy", "save_npz"]
 
 MAX_NAME_BYTES = 65_535 - len(".npy")  # a zip archive stores the length of a name in 16 bits
 ALIGNMENT = 64  # bytes: elements in a written file are aligned, so that they can be used without a copy
-_MOST_DEFLATED = 1032  # the largest compression ratio of deflate
+_MAX_DEFLATE_RATIO = 1032  # the largest compression ratio of deflate
 
 
 @checked
@@ -54,8 +54,8 @@ def load_npy(path: Place, *, mapped: bool = False) -> Tensor:
     Raises FileError if the file is not an npy file or is damaged, FileNotFoundError, and DTypeError if the elements are not numbers.
     """
     with Path(path).open("rb") as file:
-        found = _read(f"load_npy: {os.fspath(path)!r}", file, os.fstat(file.fileno()).st_size, path if mapped else None, 0)
-    return found
+        tensor = _read(f"load_npy: {os.fspath(path)!r}", file, os.fstat(file.fileno()).st_size, path if mapped else None, 0)
+    return tensor
 
 
 @checked
@@ -83,9 +83,9 @@ def write_npz(op: str, path: Place, tensors: Mapping[str, Operand]) -> None:
         for name, array in arrays.items():
             info = zipfile.ZipInfo(f"{name}.npy")
             archive.fp.seek(0, os.SEEK_END)  # type: ignore[union-attr]
-            before = archive.fp.tell() + 30 + len(info.filename.encode()) + 4  # type: ignore[union-attr]  # a header's length
-            space = -before % ALIGNMENT
-            info.extra = b"\x00\x00" + space.to_bytes(2, "little") + bytes(space)
+            content_begin = archive.fp.tell() + 30 + len(info.filename.encode()) + 4  # type: ignore[union-attr]  # a header's length
+            padding = -content_begin % ALIGNMENT
+            info.extra = b"\x00\x00" + padding.to_bytes(2, "little") + bytes(padding)
             info.file_size = array.nbytes + 1024  # decides whether the archive needs 64-bit sizes
             with archive.open(info, "w", force_zip64=False) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
@@ -106,27 +106,27 @@ def read_npz(op: str, path: Place, *, mapped: bool = False) -> dict[str, Tensor]
 
     If `mapped`, uncompressed tensors stay in the file until they are read.
     """
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     with Path(path).open("rb") as file:
         size = left = os.fstat(file.fileno()).st_size
         try:
             with _archive(file) as archive:
                 for info in archive.infolist():
                     name = info.filename.removesuffix(".npy")
-                    what = f"{op}: {name!r} in {os.fspath(path)!r}"
-                    if name in found:
-                        raise FileError(f"{what} occurs twice")
+                    subject = f"{op}: {name!r} in {os.fspath(path)!r}"
+                    if name in tensors:
+                        raise FileError(f"{subject} occurs twice")
                     left -= info.compress_size  # counted down, since damaged members may claim the same bytes
-                    if left < 0 or info.file_size > info.compress_size * _MOST_DEFLATED + 64:
-                        raise FileError(f"{what} says it has {info.file_size} bytes, which this file of {size} cannot hold")
+                    if left < 0 or info.file_size > info.compress_size * _MAX_DEFLATE_RATIO + 64:
+                        raise FileError(f"{subject} says it has {info.file_size} bytes, which this file of {size} cannot hold")
                     with archive.open(info) as member:
                         stored = mapped and info.compress_type == zipfile.ZIP_STORED
-                        found[name] = _read(what, member, info.file_size, path if stored else None, _begin(path, info))
+                        tensors[name] = _read(subject, member, info.file_size, path if stored else None, _content_begin(path, info))
         except (FileError, DTypeError, MemoryError):
             raise
         except Exception as error:  # errors about damaged bytes have no common type
             raise FileError(f"{op}: {os.fspath(path)!r} is not a readable npz file: {error}") from error
-    return found
+    return tensors
 
 
 def _archive(file: BinaryIO) -> zipfile.ZipFile:
@@ -147,7 +147,7 @@ def _check_name(op: str, name: str) -> None:
         )
 
 
-def _begin(path: Place, info: zipfile.ZipInfo) -> int:
+def _content_begin(path: Place, info: zipfile.ZipInfo) -> int:
     """Return the position in an archive, in bytes, at which the content of a member begins."""
     with Path(path).open("rb") as file:
         file.seek(info.header_offset)
@@ -157,49 +157,50 @@ def _begin(path: Place, info: zipfile.ZipInfo) -> int:
 
 def _array(op: str, name: str, x: Any) -> np.ndarray[Any, Any]:
     """Return a tensor as a NumPy array; raise DTypeError for bfloat16."""
-    own = asarray(x)
-    if own.dtype is bfloat16:
+    t = asarray(x)
+    if t.dtype is bfloat16:
         raise DTypeError(
             f"{op}: {name!r} is bfloat16, which NumPy's files have not; use tx.files.save or tx.files.save_state,"
             " or save x.astype(tx.float32)"
         )
-    found: np.ndarray[Any, Any] = own.detach().__array__()
-    return found
+    array: np.ndarray[Any, Any] = t.detach().__array__()
+    return array
 
 
-def _read(what: str, file: IO[bytes], size: int, mapped: Place | None, begin: int) -> Tensor:
+def _read(subject: str, file: IO[bytes], size: int, mapped: Place | None, begin: int) -> Tensor:
     """Return the tensor in an npy file of `size` bytes, open as `file`.
 
-    If `mapped` is a path, the elements stay in that file, in which the npy file begins at byte `begin`. Error messages begin with `what`.
+    If `mapped` is a path, the elements stay in that file, in which the npy file begins at byte `begin`. Error messages begin with
+    `subject`.
     """
     try:
         version = np.lib.format.read_magic(file)
         read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
         if read_header is None:
-            raise FileError(f"{what} has version {version} of the npy format; versions 1.0 and 2.0 can be read")
+            raise FileError(f"{subject} has version {version} of the npy format; versions 1.0 and 2.0 can be read")
         shape, fortran, dtype = read_header(file)
     except FileError:
         raise
     except Exception as error:  # the header is parsed as Python text, which raises errors of many types
-        raise FileError(f"{what} is not a readable npy file: {error}") from error
+        raise FileError(f"{subject} is not a readable npy file: {error}") from error
     if dtype.hasobject:
-        raise FileError(f"{what} contains Python objects, and reading these would run code")
+        raise FileError(f"{subject} contains Python objects, and reading these would run code")
     try:
         dtype_of(dtype.newbyteorder("="))
     except DTypeError as error:
-        raise DTypeError(f"{what} has elements of an unknown dtype: {error}") from error
+        raise DTypeError(f"{subject} has elements of an unknown dtype: {error}") from error
     count = prod(shape)
-    at = file.tell()
-    if count * dtype.itemsize > size - at:
-        raise FileError(f"{what} is cut short: it says it has {count} elements of {dtype}, and {max(size - at, 0)} bytes are left")
-    check_shape(what, shape)
+    position = file.tell()
+    if count * dtype.itemsize > size - position:
+        raise FileError(f"{subject} is cut short: it says it has {count} elements of {dtype}, and {max(size - position, 0)} bytes are left")
+    check_shape(subject, shape)
     order: Any = "F" if fortran else "C"
     if mapped is not None and count:
-        return asarray(np.memmap(mapped, dtype, "r", begin + at, shape, order))
+        return asarray(np.memmap(mapped, dtype, "r", begin + position, shape, order))
     if isinstance(file, BufferedReader):
         elements = np.fromfile(file, dtype, count)
     else:
         elements = np.frombuffer(file.read(count * dtype.itemsize), dtype)
     if elements.size != count:
-        raise FileError(f"{what} is cut short: {elements.size} of {count} elements are there")
+        raise FileError(f"{subject} is cut short: {elements.size} of {count} elements are there")
     return asarray(elements.reshape(shape, order=order))

@@ -44,13 +44,13 @@ def is_compressed(path: Place) -> bool:
 
 
 @contextmanager
-def expanded(path: Place, what: str, limit: int | None) -> Iterator[io.TextIOWrapper]:
+def expanded(path: Place, subject: str, limit: int | None) -> Iterator[io.TextIOWrapper]:
     """Open a compressed file as text.
 
-    Reading raises FileError, beginning with `what`, if the file is damaged, or has more than `limit` bytes of text (None: no limit).
+    Reading raises FileError, beginning with `subject`, if the file is damaged, or has more than `limit` bytes of text (None: no limit).
     """
     with Path(path).open("rb") as file, _OPENERS[Path(path).suffix](file, "rb") as content:
-        yield io.TextIOWrapper(io.BufferedReader(_Limited(content, what, limit), 1 << 16), encoding="utf-8-sig")
+        yield io.TextIOWrapper(io.BufferedReader(_LimitedReader(content, subject, limit), 1 << 16), encoding="utf-8-sig")
 
 
 @contextmanager
@@ -60,11 +60,11 @@ def compressing(path: Path, suffix: str) -> Iterator[io.TextIOWrapper]:
         yield text
 
 
-class _Limited(io.RawIOBase):
+class _LimitedReader(io.RawIOBase):
     """The decompressed bytes of a file; reading beyond a limit raises FileError."""
 
-    def __init__(self, content: Any, what: str, limit: int | None) -> None:
-        self._content, self._what, self._limit, self._count = content, what, limit, 0
+    def __init__(self, content: Any, subject: str, limit: int | None) -> None:
+        self._content, self._subject, self._limit, self._count = content, subject, limit, 0
 
     def readable(self) -> bool:
         return True
@@ -75,11 +75,11 @@ class _Limited(io.RawIOBase):
         except Exception as error:  # decompressors raise errors of many types about damaged bytes
             if isinstance(error, OSError) and error.errno is not None:  # an error of the system, not of the content
                 raise
-            raise FileError(f"{self._what} is not a readable compressed file: {error}") from error
+            raise FileError(f"{self._subject} is not a readable compressed file: {error}") from error
         self._count += count
         if self._limit is not None and self._count > self._limit:
             raise FileError(
-                f"{self._what} expands to more than {self._limit} bytes; its text must have at most max_bytes;"
+                f"{self._subject} expands to more than {self._limit} bytes; its text must have at most max_bytes;"
                 " give a larger max_bytes, or None for no limit"
             )
         return count

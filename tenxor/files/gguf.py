@@ -25,7 +25,7 @@ from .whole import Place, check_shape
 __all__ = ["Gguf", "load_gguf"]
 
 Array = np.ndarray[Any, Any]
-_DEEPEST = 8  # nesting depth of arrays
+_MAX_ARRAY_DEPTH = 8  # nesting depth of arrays
 # The `struct` format of scalars, by type number.
 _SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _TEXT, _ARRAY = 8, 9
@@ -43,9 +43,9 @@ class _Blocks(NamedTuple):
     decoded: Callable[[Array], Array] | str  # or the name of NumPy's dtype
 
 
-def _halves(blocks: Array, at: int) -> Array:
-    """Return the float16 at byte `at` of each block, as a column of float32."""
-    return blocks[:, at : at + 2].copy().view(np.float16).astype(np.float32)
+def _halves(blocks: Array, offset: int) -> Array:
+    """Return the float16 at byte `offset` of each block, as a column of float32."""
+    return blocks[:, offset : offset + 2].copy().view(np.float16).astype(np.float32)
 
 
 def _nibbles(blocks: Array) -> Array:
@@ -116,26 +116,28 @@ class _Entry(NamedTuple):
 class _Reader:
     """A cursor over the bytes of a file, whose methods raise FileError instead of reading past the end."""
 
-    def __init__(self, what: str, content: Array) -> None:
-        self.what, self.content, self.at = what, content, 0
+    def __init__(self, subject: str, content: Array) -> None:
+        self.subject, self.content, self.position = subject, content, 0
 
     def take(self, count: int) -> bytes:
         """Return the next `count` bytes."""
-        if count > self.content.size - self.at:
-            raise FileError(f"{self.what} is cut short: {count} bytes must follow at {self.at}; the file ends at {self.content.size}")
-        self.at += count
-        return self.content[self.at - count : self.at].tobytes()
+        if count > self.content.size - self.position:
+            raise FileError(
+                f"{self.subject} is cut short: {count} bytes must follow at {self.position}; the file ends at {self.content.size}"
+            )
+        self.position += count
+        return self.content[self.position - count : self.position].tobytes()
 
     def number(self, form: str) -> Any:
         """Return the next number, in a format of `struct`."""
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
 
-    def count(self, least: int) -> int:
-        """Return a count of items that follow; raise FileError if not even `least` bytes are left for each."""
-        found: int = self.number("<Q")
-        if found * least > self.content.size - self.at:
-            raise FileError(f"{self.what} says that {found} things follow at {self.at}, and ends at {self.content.size}")
-        return found
+    def count(self, min_item_bytes: int) -> int:
+        """Return a count of items that follow; raise FileError if not even `min_item_bytes` are left for each."""
+        count: int = self.number("<Q")
+        if count * min_item_bytes > self.content.size - self.position:
+            raise FileError(f"{self.subject} says that {count} things follow at {self.position}, and ends at {self.content.size}")
+        return count
 
     def text(self) -> str:
         """Return the next text, after its length."""
@@ -145,7 +147,7 @@ class _Reader:
         """Return the next value of type number `kind`, which may be an array nested `depth` levels deep."""
         if kind == _TEXT:
             return self.text()
-        if kind == _ARRAY and depth < _DEEPEST:
+        if kind == _ARRAY and depth < _MAX_ARRAY_DEPTH:
             kind = self.number("<I")
             form = _SCALARS.get(kind)
             if form is None:
@@ -153,7 +155,7 @@ class _Reader:
             count = self.count(struct.calcsize(form))
             return list(struct.unpack(f"<{count}{form[1]}", self.take(count * struct.calcsize(form))))
         if kind not in _SCALARS:
-            raise FileError(f"{self.what} has a value of an unknown type, {kind}, at {self.at}")
+            raise FileError(f"{self.subject} has a value of an unknown type, {kind}, at {self.position}")
         return self.number(_SCALARS[kind])
 
 
@@ -165,51 +167,51 @@ class Gguf(Mapping[str, Tensor]):
 
     @checked
     def __init__(self, path: Place) -> None:
-        self._what = f"load_gguf: {os.fspath(path)!r}"
+        self._subject = f"load_gguf: {os.fspath(path)!r}"
         self._content: Array = np.memmap(path, np.uint8, "r") if Path(path).stat().st_size else np.zeros(0, np.uint8)
-        reader = _Reader(self._what, self._content)
+        reader = _Reader(self._subject, self._content)
         if self._content[:4].tobytes() != b"GGUF":
-            raise FileError(f"{self._what} is not a GGUF file: it does not begin with 'GGUF'")
+            raise FileError(f"{self._subject} is not a GGUF file: it does not begin with 'GGUF'")
         reader.take(4)
         version = reader.number("<I")
         if version not in (2, 3):
-            raise FileError(f"{self._what} is of version {version}; this reads 2 and 3, of little-endian numbers")
-        tensors, values = reader.count(24), reader.count(13)
+            raise FileError(f"{self._subject} is of version {version}; this reads 2 and 3, of little-endian numbers")
+        tensor_count, value_count = reader.count(24), reader.count(13)
         self.metadata: dict[str, Any] = {}
-        for _ in range(values):
+        for _ in range(value_count):
             key = reader.text()
             self.metadata[key] = reader.value(reader.number("<I"))
-        entries = [self._entry(reader) for _ in range(tensors)]
+        entries = [self._read_entry(reader) for _ in range(tensor_count)]
         alignment = self.metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or alignment < 1:
-            raise FileError(f"{self._what} says its alignment is {alignment!r}")
-        begin = reader.at + -reader.at % alignment
+            raise FileError(f"{self._subject} says its alignment is {alignment!r}")
+        begin = reader.position + -reader.position % alignment
         self._entries = {name: entry._replace(begin=entry.begin + begin) for name, entry in entries}
 
     @staticmethod
-    def _entry(reader: _Reader) -> tuple[str, _Entry]:
+    def _read_entry(reader: _Reader) -> tuple[str, _Entry]:
         """Return the name and the entry of the next tensor in the header."""
         name, axes = reader.text(), reader.number("<I")
         if axes > 64:
-            raise FileError(f"{reader.what} says that {name!r} has {axes} axes")
+            raise FileError(f"{reader.subject} says that {name!r} has {axes} axes")
         shape = struct.unpack(f"<{axes}Q", reader.take(8 * axes))[::-1]
         return name, _Entry(shape, reader.number("<I"), reader.number("<Q"))
 
     def __getitem__(self, name: str) -> Tensor:
         shape, kind, begin = self._entries[name]
         blocks = _TYPES.get(kind)
-        what = f"{self._what}: {name!r}"
+        subject = f"{self._subject}: {name!r}"
         if blocks is None:
-            raise DTypeError(f"{what} has type {kind}; readable types are {', '.join(b.name for b in _TYPES.values())}")
+            raise DTypeError(f"{subject} has type {kind}; readable types are {', '.join(b.name for b in _TYPES.values())}")
         count = prod(shape)
         nbytes = count // blocks.length * blocks.nbytes
-        check_shape(what, shape)
+        check_shape(subject, shape)
         if (shape[-1] if shape else 1) % blocks.length or begin + nbytes > self._content.size:
-            raise FileError(f"{what} of shape {shape} does not fit: {nbytes} bytes from {begin} on, in a file of {self._content.size}")
+            raise FileError(f"{subject} of shape {shape} does not fit: {nbytes} bytes from {begin} on, in a file of {self._content.size}")
         content = self._content[begin : begin + nbytes]
         if not callable(blocks.decoded):
-            found = asarray(content.view(blocks.decoded).reshape(shape))
-            return found.view(bfloat16) if blocks.name == "BF16" else found
+            tensor = asarray(content.view(blocks.decoded).reshape(shape))
+            return tensor.view(bfloat16) if blocks.name == "BF16" else tensor
         with np.errstate(invalid="ignore", over="ignore"):  # scales may be infinite
             numbers = blocks.decoded(np.asarray(content).reshape(-1, blocks.nbytes))
         return asarray(numbers.astype(np.float32, copy=False).reshape(shape))

@@ -79,7 +79,7 @@ def load_state(path: Place) -> Any:
     if text is None:
         raise FileError(f"load_state: {os.fspath(path)!r} was not written by save_state; use load(path) or load_npz(path)")
     try:
-        return _filled(json.loads(text), tensors)
+        return _restore(json.loads(text), tensors)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
         raise FileError(f"load_state: {os.fspath(path)!r} is damaged: it describes no state: {error!r:.200}") from error
 
@@ -107,9 +107,9 @@ class _Outliner:
         """
         if isinstance(x, Tensor):
             kind, stored = self.encoded(x)
-            free = self._free(name)
-            self.tensors[free] = stored
-            return {kind: free}
+            tensor_name = self._unused_name(name)
+            self.tensors[tensor_name] = stored
+            return {kind: tensor_name}
         if x is None or isinstance(x, (bool, int, float, str)):
             return {"value": x}
         if not isinstance(x, (Mapping, list, tuple)):
@@ -122,13 +122,13 @@ class _Outliner:
                 f"save_state: the state is nested in more than {MAX_STATE_LEVELS} levels, or something in it contains itself;"
                 f" it must have at most {MAX_STATE_LEVELS} levels"
             )
-        within = f"{name}/" if name else ""
+        prefix = f"{name}/" if name else ""
         if isinstance(x, Mapping):
-            return {"dict": [[key, self.outline(v, f"{within}{_text_of(key, name)}", level + 1)] for key, v in x.items()]}
+            return {"dict": [[key, self.outline(v, f"{prefix}{_key_text(key, name)}", level + 1)] for key, v in x.items()]}
         kind = "tuple" if isinstance(x, tuple) else "list"
-        return {kind: [self.outline(v, f"{within}{k}", level + 1) for k, v in enumerate(x)]}
+        return {kind: [self.outline(v, f"{prefix}{k}", level + 1) for k, v in enumerate(x)]}
 
-    def _free(self, name: str) -> str:
+    def _unused_name(self, name: str) -> str:
         """Return a tensor name derived from `name` and unused in the file.
 
         Paths can coincide: "a/b" is both a key and the path to key "b" in "a".
@@ -139,7 +139,7 @@ class _Outliner:
         return name
 
 
-def _text_of(key: Any, name: str) -> str:
+def _key_text(key: Any, name: str) -> str:
     """Return a key of the dict at path `name` as text. Raise ArgumentError for a key that JSON cannot restore."""
     if key is None or isinstance(key, (bool, int, float, str)):
         with suppress(ValueError):  # an integer of too many digits
@@ -151,7 +151,7 @@ def _text_of(key: Any, name: str) -> str:
     )
 
 
-def _filled(outline: Any, tensors: Mapping[str, Tensor]) -> Any:
+def _restore(outline: Any, tensors: Mapping[str, Tensor]) -> Any:
     """Return the state with this outline, with the tensors put in."""
     ((kind, value),) = outline.items()
     if kind == "tensor":
@@ -159,13 +159,13 @@ def _filled(outline: Any, tensors: Mapping[str, Tensor]) -> Any:
     if kind == "bfloat16":
         return tensors[value].view(bfloat16)
     if kind == "complex":
-        parts = tensors[value]
-        found = empty(parts.shape[1:], dtype=complex64 if parts.dtype is float32 else complex128)
-        found.real[...], found.imag[...] = parts[0], parts[1]
-        return found
+        components = tensors[value]
+        tensor = empty(components.shape[1:], dtype=complex64 if components.dtype is float32 else complex128)
+        tensor.real[...], tensor.imag[...] = components[0], components[1]
+        return tensor
     if kind == "dict":
-        return {key: _filled(its, tensors) for key, its in value}
+        return {key: _restore(item, tensors) for key, item in value}
     if kind == "value":
         return value
-    items = [_filled(its, tensors) for its in value]
+    items = [_restore(item, tensors) for item in value]
     return tuple(items) if kind == "tuple" else items

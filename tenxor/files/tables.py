@@ -56,18 +56,18 @@ def load_csv(
     if max_bytes is not None and max_bytes < 1:
         raise ArgumentError(f"load_csv: max_bytes is {max_bytes}; it must be 1 or more, or None for no limit")
     Path(path).stat()  # raises FileNotFoundError with the path
-    what = f"load_csv: {os.fspath(path)!r}"
+    subject = f"load_csv: {os.fspath(path)!r}"
     try:
-        with warnings.catch_warnings(), expanded(path, what, max_bytes) if is_compressed(path) else nullcontext(path) as source:
+        with warnings.catch_warnings(), expanded(path, subject, max_bytes) if is_compressed(path) else nullcontext(path) as source:
             warnings.simplefilter("ignore")  # NumPy warns about a file without numbers
-            read = d.numpy if d.name != "bfloat16" else np.float32
-            form: Any = {"delimiter": delimiter, "skiprows": skip, "usecols": columns, "ndmin": 2, "quotechar": '"'}
-            found = np.loadtxt(source, read, encoding="utf-8-sig", **form)  # skips a byte order mark
+            read_dtype = d.numpy if d.name != "bfloat16" else np.float32
+            options: Any = {"delimiter": delimiter, "skiprows": skip, "usecols": columns, "ndmin": 2, "quotechar": '"'}
+            numbers = np.loadtxt(source, read_dtype, encoding="utf-8-sig", **options)  # skips a byte order mark
     except FileError:
         raise
     except (ValueError, TypeError, OverflowError, IndexError) as error:
-        raise FileError(f"{what} is not a table of {d}: {error}") from error
-    return asarray(found).astype(d, copy=False)
+        raise FileError(f"{subject} is not a table of {d}: {error}") from error
+    return asarray(numbers).astype(d, copy=False)
 
 
 @checked
@@ -77,12 +77,12 @@ def save_csv(path: Place, x: Operand, *, delimiter: str = ",", header: str = "")
     A `header` becomes the first line. A file with a name ending in .gz, .bz2, .xz or .lzma is compressed. Raises ShapeError, DTypeError for
     complex numbers, and OSError.
     """
-    own = asarray(x)
-    if own.ndim not in (1, 2):
-        raise ShapeError(f"save_csv: a table has one or two axes, not {own.ndim}; use x.reshape(-1, n)")
-    if own.dtype.is_complex:
+    table = asarray(x)
+    if table.ndim not in (1, 2):
+        raise ShapeError(f"save_csv: a table has one or two axes, not {table.ndim}; use x.reshape(-1, n)")
+    if table.dtype.is_complex:
         raise DTypeError("save_csv: complex numbers are two columns; give x.real and x.imag")
-    digits = {"bool": "%d", "int": "%d", "uint": "%d"}.get(own.dtype.kind, "%.17g" if own.dtype is DEFAULT_FLOAT else "%.9g")
+    digits = {"bool": "%d", "int": "%d", "uint": "%d"}.get(table.dtype.kind, "%.17g" if table.dtype is DEFAULT_FLOAT else "%.9g")
     suffix = Path(path).suffix
     with replaced(path) as unfinished, compressing(unfinished, suffix) if is_compressed(path) else nullcontext(unfinished) as target:
-        np.savetxt(target, own.detach().__array__(), digits, delimiter, header=header, comments="")
+        np.savetxt(target, table.detach().__array__(), digits, delimiter, header=header, comments="")

@@ -24,7 +24,7 @@ __all__ = ["load", "save"]
 
 
 # Dtypes by their name in the format; bfloat16 is read as uint16.
-_KINDS = {
+_DTYPES = {
     **{f"{letter}{8 * size}": dtype_of(f"{word}{8 * size}") for letter, word in (("I", "int"), ("U", "uint")) for size in (1, 2, 4, 8)},
     **{f"F{8 * size}": dtype_of(f"float{8 * size}") for size in (2, 4, 8)},
     "BOOL": boolean,
@@ -33,7 +33,7 @@ _KINDS = {
 }
 
 
-def _library(op: str, otherwise: str) -> Any:
+def _load_library(op: str, otherwise: str) -> Any:
     """Return the package safetensors. If the package is missing, raise ModuleNotFoundError with advice to install it, or to do `otherwise`.
     """
     try:
@@ -55,7 +55,7 @@ def save(path: Place, tensors: Mapping[str, Any], metadata: Mapping[str, str] | 
 
 def write_safetensors(op: str, path: Place, tensors: Mapping[str, Any], metadata: Mapping[str, str], otherwise: str) -> None:
     """Write tensors and texts to a safetensors file. Error messages begin with `op`, and advise to do `otherwise` without the package."""
-    library = _library(op, otherwise)
+    library = _load_library(op, otherwise)
     arrays = {}
     for name, text in metadata.items():
         check(op, "each name in metadata", name, "str")
@@ -66,10 +66,10 @@ def write_safetensors(op: str, path: Place, tensors: Mapping[str, Any], metadata
         _check_text(op, name)
         if name == "__metadata__":
             raise ArgumentError(f"{op}: no tensor can have the name '__metadata__', which safetensors files reserve; give it another one")
-        own = asarray(t)
-        if own.dtype.is_complex:
-            raise DTypeError(f"{op}: {name!r} is {own.dtype}, which safetensors files have not; save its real and imag")
-        arrays[name] = own.copy().view(uint16).to_numpy().view(_ml_bfloat16(op)) if own.dtype is bfloat16 else own.to_numpy()
+        tensor = asarray(t)
+        if tensor.dtype.is_complex:
+            raise DTypeError(f"{op}: {name!r} is {tensor.dtype}, which safetensors files have not; save its real and imag")
+        arrays[name] = tensor.copy().view(uint16).to_numpy().view(_ml_bfloat16(op)) if tensor.dtype is bfloat16 else tensor.to_numpy()
     with replaced(path) as unfinished:
         unfinished.touch()  # raises the system's error if the file cannot be created
         try:
@@ -117,38 +117,40 @@ def read_safetensors(op: str, path: Place, *, mapped: bool = False) -> tuple[dic
     """
     with Path(path).open("rb"):  # raises an error with the path if the file does not exist
         pass
-    library = _library(op, "")
-    where = f"{os.fspath(path)!r}"
+    library = _load_library(op, "")
+    file_text = f"{os.fspath(path)!r}"
     try:
         with library.safe_open(str(path), framework="numpy") as file:
             texts, names = dict(file.metadata() or {}), file.keys()
             kinds = {}
             for name in names:
-                part = file.get_slice(name)
-                kinds[name] = part.get_dtype()
-                if kinds[name] not in _KINDS:
-                    raise FileError(f"{op}: {name!r} in {where} has elements of kind {kinds[name]}, which no dtype of Tenxor represents")
-                check_shape(f"{op}: {name!r} in {where}", tuple(part.get_shape()))
+                tensor_slice = file.get_slice(name)
+                kinds[name] = tensor_slice.get_dtype()
+                if kinds[name] not in _DTYPES:
+                    raise FileError(f"{op}: {name!r} in {file_text} has elements of kind {kinds[name]}, which no dtype represents")
+                check_shape(f"{op}: {name!r} in {file_text}", tuple(tensor_slice.get_shape()))
             if mapped:
-                return _mapped(path, names), texts
+                return _map_tensors(path, names), texts
             # NumPy has no bfloat16 until ml_dtypes is imported, and that package may be missing.
-            ours = _mapped(path, [name for name, kind in kinds.items() if kind == "BF16"])
-            return {name: ours[name].copy().realize() if name in ours else asarray(file.get_tensor(name)) for name in names}, texts
+            mapped_tensors = _map_tensors(path, [name for name, kind in kinds.items() if kind == "BF16"])
+            return {
+                name: mapped_tensors[name].copy().realize() if name in mapped_tensors else asarray(file.get_tensor(name)) for name in names
+            }, texts
     except FileError:
         raise
     except (library.SafetensorError, ValueError, TypeError, KeyError) as error:
-        raise FileError(f"{op}: {where} is not a readable safetensors file: {error}") from error
+        raise FileError(f"{op}: {file_text} is not a readable safetensors file: {error}") from error
 
 
-def _mapped(path: Place, names: Sequence[str]) -> dict[str, Tensor]:
+def _map_tensors(path: Place, names: Sequence[str]) -> dict[str, Tensor]:
     """Return tensors by name as memory-mapped, from a file with a header accepted by the package."""
     with Path(path).open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))
-    found = {}
+    tensors = {}
     for name in names:
         kind, shape, (begin, end) = [header[name][key] for key in ("dtype", "shape", "data_offsets")]
-        own: Any = _KINDS[kind].numpy
-        elements = np.memmap(path, own, "r", 8 + length + begin, tuple(shape)) if end > begin else np.zeros(shape, own)
-        found[name] = asarray(elements).view(bfloat16) if kind == "BF16" else asarray(elements)
-    return found
+        element_dtype: Any = _DTYPES[kind].numpy
+        elements = np.memmap(path, element_dtype, "r", 8 + length + begin, tuple(shape)) if end > begin else np.zeros(shape, element_dtype)
+        tensors[name] = asarray(elements).view(bfloat16) if kind == "BF16" else asarray(elements)
+    return tensors

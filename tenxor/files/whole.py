@@ -14,13 +14,13 @@ from ..tensor.core import MAX_SIZE
 Place = str | os.PathLike[str]
 
 
-def check_shape(what: str, shape: tuple[int, ...]) -> None:
-    """Raise FileError for a shape that no tensor has, with a negative size or too many elements, in a message beginning with `what`.
+def check_shape(subject: str, shape: tuple[int, ...]) -> None:
+    """Raise FileError for a shape that no tensor has, with a negative size or too many elements, in a message beginning with `subject`.
 
     Axes of size 0 count as 1, since NumPy rejects large shapes even without elements.
     """
     if any(n < 0 for n in shape) or prod([n or 1 for n in shape]) >= MAX_SIZE:
-        raise FileError(f"{what} has shape {shape}, which no tensor has")
+        raise FileError(f"{subject} has shape {shape}, which no tensor has")
 
 
 @contextmanager

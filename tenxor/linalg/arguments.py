@@ -10,9 +10,9 @@ from ..tensor import Tensor
 from ..tensor.core import Operand
 
 
-def matrices(op: str, given: Operand) -> Tensor:
+def matrices(op: str, x_like: Operand) -> Tensor:
     """Return a tensor of at least two axes. Raise MatrixShapeError, beginning with `op`, for fewer axes."""
-    x = asarray(given)
+    x = asarray(x_like)
     if x.ndim < 2:
         raise MatrixShapeError(
             f"{op}: shape {x.shape} has {x.ndim} ax{'is' if x.ndim == 1 else 'es'}; a matrix has 2, and a stack of them more"
@@ -21,9 +21,9 @@ def matrices(op: str, given: Operand) -> Tensor:
     return x
 
 
-def square(op: str, given: Operand) -> Tensor:
+def square(op: str, x_like: Operand) -> Tensor:
     """Return a tensor of square matrices. Raise MatrixShapeError, beginning with `op`, for other shapes."""
-    x = matrices(op, given)
+    x = matrices(op, x_like)
     rows, columns = x.shape[-2:]
     if rows != columns:
         raise MatrixShapeError(

@@ -61,8 +61,8 @@ def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
     [[2.0, 0.0], [1.0, 2.0]]
     """
     x = square("cholesky", x)
-    found = hosted("cholesky", computed(x), upper=truth("cholesky", "upper", upper))[0]
-    return as_dtype(found, result_of(x.dtype))
+    factor = hosted("cholesky", computed(x), upper=truth("cholesky", "upper", upper))[0]
+    return as_dtype(factor, result_of(x.dtype))
 
 
 @called_again
@@ -130,8 +130,8 @@ def _hermitian(op: str, x: Any, triangle: str) -> Tensor:
     """Return Hermitian matrices, given by the triangle "L" or "U", as matrices of which the lower triangle is valid."""
     lower = one_of(op, "UPLO", triangle.upper() if isinstance(triangle, str) else triangle, "L", "U") == "L"
     x = square(op, x)
-    found: Tensor = x if lower else x.mT.conj()
-    return found
+    hermitian: Tensor = x if lower else x.mT.conj()
+    return hermitian
 
 
 @called_again
@@ -172,8 +172,8 @@ def qr(x: Operand, /, mode: str = "reduced") -> QR:
     mode = one_of("qr", "mode", mode, "reduced", "complete")
     x = matrices("qr", x)
     rows, columns = x.shape[-2:]
-    found = hosted("qr", computed(x), sizes={"p": rows if mode == "complete" else min(rows, columns)}, mode=mode)
-    return QR(*[as_dtype(t, result_of(x.dtype)) for t in found])
+    factors = hosted("qr", computed(x), sizes={"p": rows if mode == "complete" else min(rows, columns)}, mode=mode)
+    return QR(*[as_dtype(t, result_of(x.dtype)) for t in factors])
 
 
 @called_again
@@ -191,7 +191,7 @@ def svd(x: Operand, /, full_matrices: bool = True, *, hermitian: bool = False) -
     """
     full = truth("svd", "full_matrices", full_matrices)
     if truth("svd", "hermitian", hermitian):
-        return _of_hermitian("svd", x)
+        return _svd_of_hermitian("svd", x)
     x = matrices("svd", x)
     rows, columns = x.shape[-2:]
     k = min(rows, columns)
@@ -201,7 +201,7 @@ def svd(x: Operand, /, full_matrices: bool = True, *, hermitian: bool = False) -
     return SVD(as_dtype(u, dtype), as_dtype(s, dtype.part), as_dtype(vh, dtype))
 
 
-def _of_hermitian(op: str, x: Any) -> SVD:
+def _svd_of_hermitian(op: str, x: Any) -> SVD:
     """Return the singular value decomposition of Hermitian matrices.
 
     Singular values are the absolute eigenvalues, in descending order; signs of negative eigenvalues go into `Vh`.
@@ -224,5 +224,5 @@ def svdvals(x: Operand, /) -> Tensor:
     [4.0, 3.0]
     """
     x = matrices("svdvals", x)
-    found = hosted("svdvals", computed(x), sizes={"k": min(x.shape[-2:])})[0]
-    return as_dtype(found, result_of(x.dtype).part)
+    values = hosted("svdvals", computed(x), sizes={"k": min(x.shape[-2:])})[0]
+    return as_dtype(values, result_of(x.dtype).part)

@@ -1,7 +1,7 @@
 """Backward passes (VJPs) of decompositions and solutions; each function is named like its operation in the host table.
 
-Such a function takes the cotangents `g` of the results, the results `found`, the operands `given` and the options. It returns the
-cotangents of the operands. The cotangent of a complex matrix `x` is a `g` for which the value changes by the real part of `sum(conj(g) *
+Such a function takes the cotangents `g` of the results, the `results`, the `operands` and the options. It returns the cotangents of the
+operands. The cotangent of a complex matrix `x` is a `g` for which the value changes by the real part of `sum(conj(g) *
 dx)`. The formulas are from M. Giles, An extended collection of matrix derivative results (2008), and from M. Seeger et al.,
 Auto-differentiating linear algebra (2017). For equal eigenvalues or singular values, the vectors have no derivative; the result is infinite
 if it depends on one.
@@ -47,84 +47,84 @@ def _diagonal(x: Any) -> Any:
     return x.diagonal(0, -2, -1)
 
 
-def _on_diagonal(values: Any, size: int) -> Any:
+def _embed_diagonal(values: Any, size: int) -> Any:
     """Return matrices of this size with these diagonals."""
     return values.expand_dims(-2) * eye(size, dtype=values.dtype)
 
 
-def _over_gaps(numerators: Any, values: Any, conjugated: bool = False) -> Any:
+def _divide_by_gaps(numerators: Any, values: Any, conjugated: bool = False) -> Any:
     """Return `numerators` over the differences of each pair of values, the result being 0 on the diagonal.
 
     The result is also 0 where both numerator and difference are 0: vectors of equal values are allowed if no result depends on them.
     """
     gaps = values.expand_dims(-2) - values.expand_dims(-1)
-    nothing = (eye(values.shape[-1]) != 0) | ((gaps == 0) & (numerators == 0))
-    gaps = Tensor._compute(OPS["where"], nothing, 1.0, gaps.conj() if conjugated else gaps)
-    return Tensor._compute(OPS["where"], nothing, 0.0, numerators) / gaps
+    is_zero = (eye(values.shape[-1]) != 0) | ((gaps == 0) & (numerators == 0))
+    gaps = Tensor._compute(OPS["where"], is_zero, 1.0, gaps.conj() if conjugated else gaps)
+    return Tensor._compute(OPS["where"], is_zero, 0.0, numerators) / gaps
 
 
-def _summed(g: Any, shape: tuple[int, ...]) -> Any:
+def _sum_to_shape(g: Any, shape: tuple[int, ...]) -> Any:
     """Return a cotangent summed over the axes along which an operand of this shape was broadcast."""
-    more = g.ndim - len(shape)
-    if more:
-        g = g.sum(tuple(range(more)))
-    again = tuple([a for a in range(len(shape)) if shape[a] == 1 and g.shape[a] != 1])
-    return g.sum(again, keepdims=True) if again else g
+    added_axes = g.ndim - len(shape)
+    if added_axes:
+        g = g.sum(tuple(range(added_axes)))
+    stretched_axes = tuple([a for a in range(len(shape)) if shape[a] == 1 and g.shape[a] != 1])
+    return g.sum(stretched_axes, keepdims=True) if stretched_axes else g
 
 
-def inv(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def inv(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given that of their inverses."""
-    h = _h(found[0])
+    h = _h(results[0])
     return (-(h @ g[0] @ h),)
 
 
-def solve(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def solve(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangents of matrices and right-hand sides, given that of the solutions."""
-    a, b = given
+    a, b = operands
     right = hosted("solve", _h(a), g[0])[0]
-    return _summed(-(right @ _h(found[0])), a.shape), _summed(right, b.shape)
+    return _sum_to_shape(-(right @ _h(results[0])), a.shape), _sum_to_shape(right, b.shape)
 
 
-def det(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def det(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given that of their determinants."""
-    return (g[0].expand_dims((-2, -1)) * _conj(hosted("cofactors", given[0])[0]),)
+    return (g[0].expand_dims((-2, -1)) * _conj(hosted("cofactors", operands[0])[0]),)
 
 
-def cofactors(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def cofactors(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given that of their cofactors."""
-    return (hosted("cofactor_cotangents", given[0], g[0])[0],)
+    return (hosted("cofactor_cotangents", operands[0], g[0])[0],)
 
 
-def cofactor_cotangents(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def cofactor_cotangents(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangents of the operands of `cofactor_cotangents`, for third derivatives of determinants.
 
     The formula for the matrix uses its inverse, so third derivatives exist only for regular matrices. That cotangent is returned as a
     function, computed only if needed.
     """
-    x, of_cofactors = given
+    x, g_cofactors = operands
 
     def by_inverse(x: Any) -> Any:
-        h, own = _h(hosted("inv", x)[0]), _conj(hosted("cofactors", x)[0])
-        return (of_cofactors * h).sum((-2, -1), keepdims=True) * own - own @ of_cofactors.mT @ h
+        h, cofactors_of_x = _h(hosted("inv", x)[0]), _conj(hosted("cofactors", x)[0])
+        return (g_cofactors * h).sum((-2, -1), keepdims=True) * cofactors_of_x - cofactors_of_x @ g_cofactors.mT @ h
 
     return lambda: vjp(by_inverse, x)[1](g[0])[0], _conj(hosted("cofactor_cotangents", x, _conj(g[0]))[0])
 
 
-def slogdet(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def slogdet(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given those of the signs and of the logarithms of their determinants."""
-    (of_sign, of_size), x = g, given[0]
-    factor = of_size
+    (g_sign, g_log), x = g, operands[0]
+    factor = g_log
     if x.dtype.is_complex:
-        factor = of_size - 1j * (of_sign.conj() * found[0]).imag  # a change of the sign is a rotation
+        factor = g_log - 1j * (g_sign.conj() * results[0]).imag  # a change of the sign is a rotation
     return (factor.expand_dims((-2, -1)) * _h(hosted("inv", x)[0]),)
 
 
-def cholesky(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def cholesky(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given that of their Cholesky factors."""
-    lower, g_lower = (_h(found[0]), _h(g[0])) if options["upper"] else (found[0], g[0])
+    lower, g_lower = (_h(results[0]), _h(g[0])) if options["upper"] else (results[0], g[0])
     size = lower.shape[-1]
     inner = tril(_h(lower) @ g_lower)
-    inner = inner - _on_diagonal(_diagonal(inner), size) / 2
+    inner = inner - _embed_diagonal(_diagonal(inner), size) / 2
     inner = _real_diagonal(inner, size)
     outer = hosted("solve", _h(lower), inner)[0]
     outer = _h(hosted("solve", _h(lower), _h(outer))[0])
@@ -135,69 +135,71 @@ def _real_diagonal(x: Any, size: int) -> Any:
     """Return matrices without the imaginary parts of their diagonals."""
     if not x.dtype.is_complex:
         return x
-    own = _diagonal(x)
-    return x - _on_diagonal(own - _real(own), size)
+    diagonal = _diagonal(x)
+    return x - _embed_diagonal(diagonal - _real(diagonal), size)
 
 
-def eigh(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def eigh(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of Hermitian matrices, given those of their eigenvalues and eigenvectors."""
-    (g_values, g_vectors), (values, vectors), size = g, found, given[0].shape[-1]
-    inner = _over_gaps(_skew(_h(vectors) @ g_vectors) / 2, values) + _on_diagonal(g_values, size)
+    (g_values, g_vectors), (values, vectors), size = g, results, operands[0].shape[-1]
+    inner = _divide_by_gaps(_skew(_h(vectors) @ g_vectors) / 2, values) + _embed_diagonal(g_values, size)
     outer = vectors @ inner @ _h(vectors)
     return ((outer + _h(outer)) / 2,)
 
 
-def eigvalsh(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def eigvalsh(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of Hermitian matrices, given that of their eigenvalues."""
-    vectors = hosted("eigh", given[0])[1]
+    vectors = hosted("eigh", operands[0])[1]
     return ((vectors * g[0].expand_dims(-2)) @ _h(vectors),)
 
 
-def eig(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def eig(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given those of their eigenvalues and eigenvectors."""
-    (g_values, g_vectors), (values, vectors), size = g, found, given[0].shape[-1]
+    (g_values, g_vectors), (values, vectors), size = g, results, operands[0].shape[-1]
     product = _h(vectors) @ g_vectors
     length = _h(vectors) @ (vectors * _real(_diagonal(product)).expand_dims(-2))
-    return _back_from(given[0], vectors, _over_gaps(product - length, values, conjugated=True) + _on_diagonal(g_values, size))
+    return _leave_eigenbasis(
+        operands[0], vectors, _divide_by_gaps(product - length, values, conjugated=True) + _embed_diagonal(g_values, size)
+    )
 
 
-def eigvals(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def eigvals(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given that of their eigenvalues."""
-    return _back_from(given[0], hosted("eig", given[0])[1], _on_diagonal(g[0], given[0].shape[-1]))
+    return _leave_eigenbasis(operands[0], hosted("eig", operands[0])[1], _embed_diagonal(g[0], operands[0].shape[-1]))
 
 
-def _back_from(x: Any, vectors: Any, inner: Any) -> Tensors:
+def _leave_eigenbasis(x: Any, vectors: Any, inner: Any) -> Tensors:
     """Return the cotangent of matrices `x`, given their eigenvectors and the cotangent `inner` in the basis of these."""
     outer = hosted("solve", _h(vectors), inner @ _h(vectors))[0]
     return (outer if x.dtype.is_complex else outer.real,)
 
 
-def svdvals(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def svdvals(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given that of their singular values."""
-    u, _, vh = _thin(given[0])
+    u, _, vh = _thin(operands[0])
     return ((u * g[0].expand_dims(-2)) @ vh,)
 
 
-def svd(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def svd(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given those of their singular vectors and values."""
-    (g_u, g_s, g_vh), (u, s, vh) = g, found
-    rows, columns = given[0].shape[-2:]
+    (g_u, g_s, g_vh), (u, s, vh) = g, results
+    rows, columns = operands[0].shape[-2:]
     if options["full_matrices"] and rows != columns:
         raise DerivativeError("svd: vectors beyond the shorter side have no derivative; use full_matrices=False")
     size = min(rows, columns)
     v, g_v, squares = _h(vh), _h(g_vh), s.square()
-    left, right = _over_gaps(_skew(_h(u) @ g_u), squares), _over_gaps(_skew(vh @ g_v), squares)
-    inner = left * s.expand_dims(-2) + s.expand_dims(-1) * right + _on_diagonal(g_s, size)
-    if given[0].dtype.is_complex:  # u and v are defined up to common phases
-        own = _diagonal(_h(u) @ g_u)
-        inner = inner + _on_diagonal((own - _real(own)) / s, size)
+    left, right = _divide_by_gaps(_skew(_h(u) @ g_u), squares), _divide_by_gaps(_skew(vh @ g_v), squares)
+    inner = left * s.expand_dims(-2) + s.expand_dims(-1) * right + _embed_diagonal(g_s, size)
+    if operands[0].dtype.is_complex:  # u and v are defined up to common phases
+        phases = _diagonal(_h(u) @ g_u)
+        inner = inner + _embed_diagonal((phases - _real(phases)) / s, size)
     outer = u @ inner @ vh
     if rows > columns:
-        rest = (g_u - u @ (_h(u) @ g_u)) / s.expand_dims(-2)
-        outer = outer + rest @ vh
+        g_outside = (g_u - u @ (_h(u) @ g_u)) / s.expand_dims(-2)
+        outer = outer + g_outside @ vh
     if columns > rows:
-        rest = (g_vh - (g_vh @ v) @ vh) / s.expand_dims(-1)
-        outer = outer + u @ rest
+        g_outside = (g_vh - (g_vh @ v) @ vh) / s.expand_dims(-1)
+        outer = outer + u @ g_outside
     return (outer,)
 
 
@@ -208,9 +210,9 @@ def pseudo_inverse(g: Any, p: Any, x: Any, hermitian: bool) -> Any:
     product has the shape of the shorter side squared, or of both sides, at most.
     """
     if hermitian:
-        whole = tril(x) + _h(tril(x, k=-1))
-        found = pseudo_inverse(g, p, _real_diagonal(whole, x.shape[-1]), False)
-        return (found + _h(found)) / 2
+        hermitian_x = tril(x) + _h(tril(x, k=-1))
+        cotangent = pseudo_inverse(g, p, _real_diagonal(hermitian_x, x.shape[-1]), False)
+        return (cotangent + _h(cotangent)) / 2
     if x.shape[-2] < x.shape[-1]:
         return _h(pseudo_inverse(_h(g), _h(p), _h(x), False))
     to_g, to_p = _h(g), _h(p)
@@ -228,12 +230,12 @@ def polar_factor(x: Any) -> Any:
         u, _, vh = _thin(x)
         return u @ vh
 
-    def backward(g: Any, found: Any, x: Any) -> Any:
+    def backward(g: Any, factor: Any, x: Any) -> Any:
         u, s, vh = _thin(x)
         inner = _h(u) @ g @ _h(vh)
-        turned = _skew(inner) / (s.expand_dims(-2) + s.expand_dims(-1))
+        rotation = _skew(inner) / (s.expand_dims(-2) + s.expand_dims(-1))
         outside_rows, outside_columns = g - u @ (_h(u) @ g), g - (g @ _h(vh)) @ vh
-        outer = u @ turned @ vh
+        outer = u @ rotation @ vh
         if x.shape[-2] > x.shape[-1]:
             outer = outer + ((outside_rows @ _h(vh)) / s.expand_dims(-2)) @ vh
         if x.shape[-2] < x.shape[-1]:
@@ -254,21 +256,21 @@ def _skew(x: Any) -> Any:
     return x - _h(x)
 
 
-def lu(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def lu(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given those of their factors `L` and `U`.
 
     For a square matrix with its rows in the order of the pivots, `inv(L) @ dX @ inv(U)` is `inv(L) @ dL`, below the diagonal, plus `dU @
     inv(U)`. The columns of U, or the rows of L, beyond a square are solutions of systems with the square factors.
     """
-    (g_l, g_u, _), (lower, upper, order), (x,) = g, found, given
+    (g_l, g_u, _), (lower, upper, order), (x,) = g, results, operands
     rows, columns = x.shape[-2:]
     k = min(rows, columns)
     left, u = lower[..., :k, :], upper[..., :k]
     below = _h(left) @ g_l[..., :k, :] - g_u[..., k:] @ _h(upper[..., k:])
     above = g_u[..., :k] @ _h(u) - _h(lower[..., k:, :]) @ g_l[..., k:, :]
     square = _right(tril(below, k=-1) + triu(above), u)
-    first = hosted("solve", _h(left), concat([square, g_u[..., k:]], -1))[0]
-    cotangent = concat([first, _right(g_l[..., k:, :], u)], -2) if rows > k else first
+    solved = hosted("solve", _h(left), concat([square, g_u[..., k:]], -1))[0]
+    cotangent = concat([solved, _right(g_l[..., k:, :], u)], -2) if rows > k else solved
     return (take_along_axis(cotangent, argsort(order, axis=-1).expand_dims(-1).expand(cotangent.shape), axis=-2),)
 
 
@@ -277,17 +279,17 @@ def _right(x: Any, u: Any) -> Any:
     return _h(hosted("solve", u, _h(x))[0])
 
 
-def qr(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+def qr(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given those of their factors `Q` and `R`."""
-    (g_q, g_r), (q, r), x = g, found, given[0]
+    (g_q, g_r), (q, r), x = g, results, operands[0]
     rows, columns = x.shape[-2:]
     if options["mode"] == "complete" and rows > columns:
         raise DerivativeError("qr: columns of Q beyond those of the matrix have no derivative; use mode='reduced'")
     if rows >= columns:
         return (_tall(q, r, g_q, g_r),)
-    rest = g_r[..., rows:]
-    first = _tall(q, r[..., :rows], g_q + x[..., rows:] @ _h(rest), g_r[..., :rows])
-    return (concat([first, q @ rest], -1),)
+    g_right = g_r[..., rows:]
+    g_left = _tall(q, r[..., :rows], g_q + x[..., rows:] @ _h(g_right), g_r[..., :rows])
+    return (concat([g_left, q @ g_right], -1),)
 
 
 def _tall(q: Any, r: Any, g_q: Any, g_r: Any) -> Any:
@@ -295,7 +297,7 @@ def _tall(q: Any, r: Any, g_q: Any, g_r: Any) -> Any:
     size = r.shape[-1]
     inner = r @ _h(g_r) - _h(g_q) @ q
     lower = tril(inner, k=-1)
-    symmetric = lower + _h(lower) + _on_diagonal(_real(_diagonal(inner)), size)
+    symmetric = lower + _h(lower) + _embed_diagonal(_real(_diagonal(inner)), size)
     return _h(hosted("solve", r, _h(g_q + q @ symmetric))[0])
 
 

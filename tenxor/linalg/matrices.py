@@ -59,9 +59,9 @@ def slogdet(x: Operand, /) -> SignLog:
     -1.0
     """
     x = square("slogdet", x)
-    sign, size = hosted("slogdet", computed(x))
+    sign, log_magnitude = hosted("slogdet", computed(x))
     dtype = result_of(x.dtype)
-    return SignLog(as_dtype(sign, dtype), as_dtype(size, dtype.part))
+    return SignLog(as_dtype(sign, dtype), as_dtype(log_magnitude, dtype.part))
 
 
 def diagonal(x: Operand, /, *, offset: int = ZERO) -> Tensor:
@@ -73,8 +73,8 @@ def diagonal(x: Operand, /, *, offset: int = ZERO) -> Tensor:
     >>> tx.linalg.diagonal(tx.arange(6).reshape(2, 3), offset=1).tolist()
     [1, 5]
     """
-    found: Tensor = matrices("diagonal", x).diagonal(offset, -2, -1)
-    return found
+    diagonals: Tensor = matrices("diagonal", x).diagonal(offset, -2, -1)
+    return diagonals
 
 
 @called_again
@@ -88,8 +88,8 @@ def trace(x: Operand, /, *, offset: int = ZERO, dtype: DTypeLike | None = None, 
     >>> tx.linalg.trace(tx.asarray([[1, 2], [3, 4]])).item()
     5
     """
-    found: Tensor = matrices("trace", x).diagonal(offset, -2, -1).sum(-1, dtype)
-    return into("trace", out, found)
+    traces: Tensor = matrices("trace", x).diagonal(offset, -2, -1).sum(-1, dtype)
+    return into("trace", out, traces)
 
 
 @called_again
@@ -108,16 +108,16 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None
     a, b = asarray(x1), asarray(x2)
     if promote(a.dtype, b.dtype, "cross").kind == "bool":
         raise DTypeError("cross: does not accept bool; use x.astype(tx.int64)")
-    (one,), (two,) = paired_axes("cross", "first", a.shape, (axis,)), paired_axes("cross", "second", b.shape, (axis,))
-    for t, place in ((a, one), (b, two)):
-        if t.shape[place] != 3:
+    (a_axis,), (b_axis,) = paired_axes("cross", "first", a.shape, (axis,)), paired_axes("cross", "second", b.shape, (axis,))
+    for t, t_axis in ((a, a_axis), (b, b_axis)):
+        if t.shape[t_axis] != 3:
             raise ShapeError(
-                f"cross: axis {axis} of shape {t.shape} has size {t.shape[place]}; a cross product is of vectors of 3 elements"
+                f"cross: axis {axis} of shape {t.shape} has size {t.shape[t_axis]}; a cross product is of vectors of 3 elements"
             )
-    a, b = a.moveaxis(one, -1), b.moveaxis(two, -1)
-    later, last = [1, 2, 0], [2, 0, 1]
-    found: Tensor = a.oindex[..., later] * b.oindex[..., last] - a.oindex[..., last] * b.oindex[..., later]
-    return found.moveaxis(-1, axis)
+    a, b = a.moveaxis(a_axis, -1), b.moveaxis(b_axis, -1)
+    shifted_1, shifted_2 = [1, 2, 0], [2, 0, 1]
+    products: Tensor = a.oindex[..., shifted_1] * b.oindex[..., shifted_2] - a.oindex[..., shifted_2] * b.oindex[..., shifted_1]
+    return products.moveaxis(-1, axis)
 
 
 def matrix_power(x: Operand, n: int, /) -> Tensor:
@@ -135,13 +135,13 @@ def matrix_power(x: Operand, n: int, /) -> Tensor:
     if n == 0:
         return eye(x.shape[-1], dtype=dtype).expand(x.shape).copy()
     factor = inv(computed(x)) if n < 0 else x if x.dtype.is_integer else computed(x)
-    found = None
+    power = None
     for bit in bin(abs(n))[:1:-1]:  # from the lowest bit on
         if bit == "1":
-            found = factor if found is None else found @ factor
+            power = factor if power is None else power @ factor
         factor = factor @ factor
-    assert found is not None
-    return found.astype(dtype)
+    assert power is not None
+    return power.astype(dtype)
 
 
 @spelled
@@ -159,20 +159,22 @@ def multi_dot(tensors: Sequence[Operand], /, *, out: Tensor | None = None) -> Te
         factors = list(tensors)
     except TypeError:
         raise ArgumentError(f"multi_dot: takes a sequence of tensors, not {described(tensors)}") from None
-    given = [asarray(t) for t in factors]
-    if len(given) < 2:
-        raise ArgumentError(f"multi_dot: a product has two or more factors, not {len(given)}")
+    arrays = [asarray(t) for t in factors]
+    if len(arrays) < 2:
+        raise ArgumentError(f"multi_dot: a product has two or more factors, not {len(arrays)}")
     operands: list[Any] = []
-    for k, t in enumerate(given):
-        ends = k in (0, len(given) - 1)
-        if t.ndim != 2 and not (ends and t.ndim == 1):
+    for k, t in enumerate(arrays):
+        is_end = k in (0, len(arrays) - 1)
+        if t.ndim != 2 and not (is_end and t.ndim == 1):
             raise ShapeError(f"multi_dot: factor {k} has shape {t.shape}; all are matrices, and the first and the last may be 1-D")
         operands += [t, [k, k + 1] if t.ndim == 2 else [1] if k == 0 else [k]]
-    for k in range(len(given) - 1):
-        if given[k].shape[-1] != given[k + 1].shape[0]:
-            raise ShapeError(f"multi_dot: factors {k} and {k + 1} have shapes {given[k].shape} and {given[k + 1].shape}, which do not fit")
-    result = [axis for axis, t in ((0, given[0]), (len(given), given[-1])) if t.ndim == 2]
-    return einsum(*operands, result, out=out)
+    for k in range(len(arrays) - 1):
+        if arrays[k].shape[-1] != arrays[k + 1].shape[0]:
+            raise ShapeError(
+                f"multi_dot: factors {k} and {k + 1} have shapes {arrays[k].shape} and {arrays[k + 1].shape}, which do not fit"
+            )
+    result_axes = [axis for axis, t in ((0, arrays[0]), (len(arrays), arrays[-1])) if t.ndim == 2]
+    return einsum(*operands, result_axes, out=out)
 
 
 # Coefficients of the numerator of the Padé approximant of order 13; the denominator has alternating signs (Higham 2005).
@@ -180,7 +182,7 @@ _PADE = (
     *(64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0, 10559470521600.0),
     *(670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0),
 )
-_NEAR = 5.371920351148152  # the 1-norm up to which the approximant is exact to float64
+_MAX_PADE_NORM = 5.371920351148152  # the 1-norm up to which the approximant is exact to float64
 
 
 def expm(x: Operand, /) -> Tensor:
@@ -196,12 +198,12 @@ def expm(x: Operand, /) -> Tensor:
     x = square("expm", x)
     a, dtype = computed(x), result_of(x.dtype)
     if a.node.traced:  # the number of squarings depends on values
-        return as_dtype(_expm_of_members(a), dtype)
+        return as_dtype(_expm_of_batch(a), dtype)
     if x.size == 0:
         return a.astype(dtype)
-    sizes = abs(a).sum(-2).max(-1)
-    halvings = (sizes / _NEAR).log2().ceil().clip(0, None)
-    halvings = Tensor._compute(OPS["where"], sizes.isfinite(), halvings, 0.0)
+    norms = abs(a).sum(-2).max(-1)
+    halvings = (norms / _MAX_PADE_NORM).log2().ceil().clip(0, None)
+    halvings = Tensor._compute(OPS["where"], norms.isfinite(), halvings, 0.0)
     a = a * (2.0**-halvings).astype(a.dtype.part).expand_dims((-2, -1))
     unit = eye(a.shape[-1], dtype=a.dtype)
     c, a2 = _PADE, a @ a
@@ -209,13 +211,13 @@ def expm(x: Operand, /) -> Tensor:
     a6 = a2 @ a4
     odd = a @ (a6 @ (c[13] * a6 + c[11] * a4 + c[9] * a2) + c[7] * a6 + c[5] * a4 + c[3] * a2 + c[1] * unit)
     even = a6 @ (c[12] * a6 + c[10] * a4 + c[8] * a2) + c[6] * a6 + c[4] * a4 + c[2] * a2 + c[0] * unit
-    found = hosted("solve", even - odd, even + odd)[0]
+    exponential = hosted("solve", even - odd, even + odd)[0]
     for k in range(int(halvings.max())):
-        found = Tensor._compute(OPS["where"], (halvings > k).expand_dims((-2, -1)), found @ found, found)
-    return as_dtype(found, dtype)
+        exponential = Tensor._compute(OPS["where"], (halvings > k).expand_dims((-2, -1)), exponential @ exponential, exponential)
+    return as_dtype(exponential, dtype)
 
 
-def _expm_of_members(x: Tensor) -> Tensor:
+def _expm_of_batch(x: Tensor) -> Tensor:
     """Return matrix exponentials inside a function traced for a batch, as a single step of the backward pass.
 
     The directional derivative along a matrix is a corner of the exponential of a block matrix of both (Van Loan, Computing integrals
@@ -224,9 +226,9 @@ def _expm_of_members(x: Tensor) -> Tensor:
     from ..functions.steps import custom_derivative
 
     def backward(gradient: Tensor, value: Tensor, x: Tensor) -> Tensor:
-        turned, size = x.mT.conj(), x.shape[-1]
-        upper, lower = concat([turned, gradient], axis=-1), concat([zeros_like(x), turned], axis=-1)
+        adjoint, size = x.mT.conj(), x.shape[-1]
+        upper, lower = concat([adjoint, gradient], axis=-1), concat([zeros_like(x), adjoint], axis=-1)
         return expm(concat([upper, lower], axis=-2))[..., :size, size:]
 
-    found: Tensor = custom_derivative(lambda x: of_members("expm", expm, x), backward)(x)
-    return found
+    exponential: Tensor = custom_derivative(lambda x: of_members("expm", expm, x), backward)(x)
+    return exponential

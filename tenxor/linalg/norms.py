@@ -47,12 +47,12 @@ def vector_norm(
     [5.0, 13.0]
     """
     keep = truth("vector_norm", "keepdims", keepdims)
-    return _of_vectors("vector_norm", asarray(x), axis, keep, ord)
+    return _vector_norms("vector_norm", asarray(x), axis, keep, ord)
 
 
-def _of_vectors(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) -> Tensor:
+def _vector_norms(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) -> Tensor:
     """Return the norm of the vectors along `axis`. Raise ArgumentError, beginning with `op`, if the order is not a number."""
-    number = _number(order)
+    number = _order_as_float(order)
     if number is None:
         raise ArgumentError(
             f"{op}: the norm of a vector has a number for its order, not {described(order)};"
@@ -60,42 +60,42 @@ def _of_vectors(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) -> T
         )
     dtype = result_of(x.dtype).part
     x, order = computed(x), number
-    sizes = abs(x)
+    magnitudes = abs(x)
     if order == inf:
-        found = _largest(sizes, axis, keepdims)
+        norms = _max_or_zero(magnitudes, axis, keepdims)
     elif order == -inf:
-        found = sizes.min(axis, keepdims)
+        norms = magnitudes.min(axis, keepdims)
     elif order == 0:
-        found = (x != 0).count_nonzero(axis, keepdims)
+        norms = (x != 0).count_nonzero(axis, keepdims)
     elif order == 1:
-        found = sizes.sum(axis, keepdims=keepdims)
+        norms = magnitudes.sum(axis, keepdims=keepdims)
     elif order == 2:
         total = _squares(x).sum(axis, keepdims=keepdims)
-        found = Tensor._compute(OPS["deviation"], total)  # the square root, with derivative 0 at 0
+        norms = Tensor._compute(OPS["deviation"], total)  # the square root, with derivative 0 at 0
     else:
-        total = _power(sizes, order, order < 1).sum(axis, keepdims=keepdims)
-        found = _power(total, 1 / order, order > 0)
-    return as_dtype(found, dtype)
+        total = _power(magnitudes, order, order < 1).sum(axis, keepdims=keepdims)
+        norms = _power(total, 1 / order, order > 0)
+    return as_dtype(norms, dtype)
 
 
-def _largest(sizes: Tensor, axis: Axes, keepdims: bool = False) -> Tensor:
+def _max_or_zero(magnitudes: Tensor, axis: Axes, keepdims: bool = False) -> Tensor:
     """Return the largest of nonnegative numbers along `axis`, and 0 if there are no numbers."""
-    found: Tensor = sizes.max(axis, keepdims) if sizes.size else sizes.sum(axis, keepdims=keepdims)
-    return found
+    largest: Tensor = magnitudes.max(axis, keepdims) if magnitudes.size else magnitudes.sum(axis, keepdims=keepdims)
+    return largest
 
 
-def _power(x: Tensor, order: float, flat: bool) -> Tensor:
+def _power(x: Tensor, order: float, zero_slope: bool) -> Tensor:
     """Return nonnegative numbers to a power.
 
-    If `flat` is set, the derivative at 0 is 0; otherwise it may be infinite or NaN.
+    If `zero_slope` is set, the derivative at 0 is 0; otherwise it may be infinite or NaN.
     """
-    if not flat or order < 0:
+    if not zero_slope or order < 0:
         return x**order
-    none = x == 0
-    return Tensor._compute(OPS["where"], none, 0.0, Tensor._compute(OPS["where"], none, 1.0, x) ** order)
+    is_zero = x == 0
+    return Tensor._compute(OPS["where"], is_zero, 0.0, Tensor._compute(OPS["where"], is_zero, 1.0, x) ** order)
 
 
-def _number(order: Any) -> float | None:
+def _order_as_float(order: Any) -> float | None:
     """Return the order of a norm as a float; None if it is not a number. Raise DerivativeError if derivatives follow it."""
     if isinstance(order, str):
         return None
@@ -129,33 +129,33 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Order = "fro", ke
     6.0
     """
     keep = truth("matrix_norm", "keepdims", keepdims)
-    return _of_matrices("matrix_norm", matrices("matrix_norm", x), keep, ord)
+    return _matrix_norms("matrix_norm", matrices("matrix_norm", x), keep, ord)
 
 
-def _of_matrices(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
+def _matrix_norms(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
     """Return the norm of each matrix. Raise ArgumentError, beginning with `op`, for an unknown order."""
     if order is None or (isinstance(order, str) and order == "fro"):
-        return _of_vectors(op, x, (-2, -1), keepdims, 2)
+        return _vector_norms(op, x, (-2, -1), keepdims, 2)
     dtype = result_of(x.dtype).part
     rows_or_columns = {1: -2, -1: -2, inf: -1, -inf: -1}
-    number = _number(order)
+    number = _order_as_float(order)
     if number in rows_or_columns:
         axis = rows_or_columns[number]
         sums = abs(computed(x)).sum(axis, keepdims=True)
-        found = _largest(sums, (-2, -1), keepdims) if number > 0 else sums.min((-2, -1), keepdims)
+        norms = _max_or_zero(sums, (-2, -1), keepdims) if number > 0 else sums.min((-2, -1), keepdims)
     elif number in (2, -2) or (isinstance(order, str) and order == "nuc"):
         if number is None:
-            found = _nuclear(computed(x))
+            norms = _nuclear(computed(x))
         else:
             s = _decompositions.svdvals(computed(x))
-            found = _largest(s, -1) if number == 2 else s.min(-1)
-        found = found.expand_dims((-2, -1)) if keepdims else found
+            norms = _max_or_zero(s, -1) if number == 2 else s.min(-1)
+        norms = norms.expand_dims((-2, -1)) if keepdims else norms
     else:
         raise ArgumentError(
             f"{op}: there is no norm of matrices of order {described(order)};"
             " there are 'fro', 'nuc', 1, -1, 2, -2, inf and -inf"
         )
-    return as_dtype(found, dtype)
+    return as_dtype(norms, dtype)
 
 
 def _nuclear(x: Tensor) -> Tensor:
@@ -165,15 +165,15 @@ def _nuclear(x: Tensor) -> Tensor:
     """
 
     def total(x: Tensor) -> Tensor:
-        found: Tensor = _decompositions.svdvals(x).sum(-1)
-        return found
+        norms: Tensor = _decompositions.svdvals(x).sum(-1)
+        return norms
 
     if x.node.past is None:
         return total(x)
     from ..functions.steps import custom_derivative
     from .derivatives import polar_factor
 
-    return custom_derivative(total, lambda g, found, x: g.expand_dims((-2, -1)) * polar_factor(x))(x)
+    return custom_derivative(total, lambda g, result, x: g.expand_dims((-2, -1)) * polar_factor(x))(x)
 
 
 @called_again
@@ -200,14 +200,14 @@ def norm(
     x = asarray(x)
     keep = truth("norm", "keepdims", keepdims)
     if axis is None and ord is None:
-        return _of_vectors("norm", x, None, keep, 2)
+        return _vector_norms("norm", x, None, keep, 2)
     axes = axes_of("norm", axis, x.ndim)
     if len(axes) == 1:
-        return _of_vectors("norm", x, axes, keep, 2 if ord is None else ord)
+        return _vector_norms("norm", x, axes, keep, 2 if ord is None else ord)
     if len(axes) != 2:
         raise ShapeError(f"norm: shape {x.shape} has {len(axes)} axes; name one for vectors, or two for matrices")
-    found = _of_matrices("norm", x.moveaxis(axes, (-2, -1)), False, ord)
-    return found.expand_dims(axes) if keep else found
+    norms = _matrix_norms("norm", x.moveaxis(axes, (-2, -1)), False, ord)
+    return norms.expand_dims(axes) if keep else norms
 
 
 def matrix_rank(x: Operand, /, tol: Operand | None = None, hermitian: bool = False, *, rtol: Operand | None = None) -> Tensor:
@@ -224,15 +224,15 @@ def matrix_rank(x: Operand, /, tol: Operand | None = None, hermitian: bool = Fal
     x = asarray(x)
     if x.ndim < 2:
         return (x != 0).any().astype(DEFAULT_INT)
-    known = computed(x)
-    s: Tensor = abs(_decompositions.eigvalsh(known)) if truth("matrix_rank", "hermitian", hermitian) else _decompositions.svdvals(known)
+    a = computed(x)
+    s: Tensor = abs(_decompositions.eigvalsh(a)) if truth("matrix_rank", "hermitian", hermitian) else _decompositions.svdvals(a)
     if tol is not None:
         if rtol is not None:
             raise ArgumentError("matrix_rank: tol is absolute and rtol relative to the largest singular value; give only one of them")
-        least: Tensor = asarray(tol).expand_dims(-1)
+        threshold: Tensor = asarray(tol).expand_dims(-1)
     else:
-        least = _solving.cutoff(s.max(-1, True) if hermitian and s.shape[-1] else s, x, rtol)
-    return (s > least).count_nonzero(-1)
+        threshold = _solving.cutoff(s.max(-1, True) if hermitian and s.shape[-1] else s, x, rtol)
+    return (s > threshold).count_nonzero(-1)
 
 
 def cond(x: Operand, /, p: Order = None) -> Tensor:
@@ -246,17 +246,17 @@ def cond(x: Operand, /, p: Order = None) -> Tensor:
     >>> tx.linalg.cond(tx.asarray([[10.0, 0.0], [0.0, 2.0]])).item()
     5.0
     """
-    if p is None or _number(p) in (2, -2):
+    if p is None or _order_as_float(p) in (2, -2):
         x = matrices("cond", x)
         s = _decompositions.svdvals(computed(x))
         if 0 in x.shape[-2:]:
             raise MatrixShapeError(f"cond: matrices of shape {x.shape} have no elements")
-        found = s[..., -1] / s[..., 0] if _number(p) == -2 else s[..., 0] / s[..., -1]
-        found = Tensor._compute(OPS["where"], s[..., 0] == 0, inf, found)  # also for a matrix of zeros
-        return as_dtype(found, result_of(x.dtype).part)
+        condition = s[..., -1] / s[..., 0] if _order_as_float(p) == -2 else s[..., 0] / s[..., -1]
+        condition = Tensor._compute(OPS["where"], s[..., 0] == 0, inf, condition)  # also for a matrix of zeros
+        return as_dtype(condition, result_of(x.dtype).part)
     x = square("cond", x)
-    known, where = computed(x), OPS["where"]
-    singular = _matrices.slogdet(known).sign == 0
-    regular = Tensor._compute(where, singular.expand_dims((-2, -1)), eye(x.shape[-1], dtype=known.dtype), known)
-    found = _of_matrices("cond", known, False, p) * _of_matrices("cond", _solving.inv(regular), False, p)
-    return as_dtype(Tensor._compute(where, singular, inf, found), result_of(x.dtype).part)
+    a, where_op = computed(x), OPS["where"]
+    singular = _matrices.slogdet(a).sign == 0
+    regular = Tensor._compute(where_op, singular.expand_dims((-2, -1)), eye(x.shape[-1], dtype=a.dtype), a)
+    condition = _matrix_norms("cond", a, False, p) * _matrix_norms("cond", _solving.inv(regular), False, p)
+    return as_dtype(Tensor._compute(where_op, singular, inf, condition), result_of(x.dtype).part)

@@ -23,7 +23,7 @@ from .arguments import computed, matrices, result_of, square
 from .decompositions import svd, svdvals
 from .lapack import hosted
 
-BLOCK = 64  # rows of a triangular matrix solved by one call
+BLOCK_ROWS = 64  # rows of a triangular matrix solved by one call
 
 
 class LeastSquares(NamedTuple):
@@ -100,37 +100,37 @@ def pinv(x: Operand, /, rtol: Operand | None = None, hermitian: bool = False, *,
     [[0.5, 0.0], [0.0, 0.0]]
     """
     x = matrices("pinv", x)
-    found = _pseudo_inverse(computed(x), _share(x, rtol), truth("pinv", "hermitian", hermitian))
-    return as_dtype(found, result_of(x.dtype))
+    inverse = _pseudo_inverse(computed(x), _rtol_or_default(x, rtol), truth("pinv", "hermitian", hermitian))
+    return as_dtype(inverse, result_of(x.dtype))
 
 
-def _share(x: Tensor, rtol: Any) -> Any:
+def _rtol_or_default(x: Tensor, rtol: Any) -> Any:
     """Return `rtol`, or the default for matrices like `x`: the dtype's eps times the longer side."""
     return max(x.shape[-2:]) * finfo(result_of(x.dtype)).eps if rtol is None else rtol
 
 
-def _pseudo_inverse(x: Tensor, share: Any, hermitian: bool = False) -> Tensor:
-    """Return the pseudo-inverses of matrices, with singular values up to `share` times the largest counted as 0.
+def _pseudo_inverse(x: Tensor, rtol: Any, hermitian: bool = False) -> Tensor:
+    """Return the pseudo-inverses of matrices, with singular values up to `rtol` times the largest counted as 0.
 
     The derivative assumes constant rank. Its formula does not use singular vectors, so equal singular values are allowed.
     """
 
-    def call(x: Tensor, share: Any) -> Tensor:
+    def call(x: Tensor, rtol: Any) -> Tensor:
         u, s, vh = svd(x, full_matrices=False, hermitian=hermitian)
-        weighed = vh.mT.conj() * inverted(s, cutoff(s, x, share)).expand_dims(-2)
-        found: Tensor = weighed @ u.mT.conj()
-        return found
+        scaled_v = vh.mT.conj() * inverted(s, cutoff(s, x, rtol)).expand_dims(-2)
+        inverse: Tensor = scaled_v @ u.mT.conj()
+        return inverse
 
-    def backward(g: Any, found: Any, x: Any, share: Any) -> tuple[Any, None]:
+    def backward(g: Any, inverse: Any, x: Any, rtol: Any) -> tuple[Any, None]:
         from .derivatives import pseudo_inverse
 
-        return pseudo_inverse(g, found, x, hermitian), None
+        return pseudo_inverse(g, inverse, x, hermitian), None
 
     if x.node.past is None:
-        return call(x, share)
+        return call(x, rtol)
     from ..functions.steps import custom_derivative
 
-    return custom_derivative(call, backward)(x, share)
+    return custom_derivative(call, backward)(x, rtol)
 
 
 def cutoff(s: Tensor, x: Tensor, rtol: Any) -> Tensor:
@@ -138,17 +138,17 @@ def cutoff(s: Tensor, x: Tensor, rtol: Any) -> Tensor:
 
     `s` are the singular values of `x`, descending.
     """
-    rtol = _share(x, rtol)
-    share: Any = rtol if isinstance(rtol, (int, float)) else as_dtype(asarray(rtol), s.dtype).expand_dims(-1)
+    rtol = _rtol_or_default(x, rtol)
+    factor: Any = rtol if isinstance(rtol, (int, float)) else as_dtype(asarray(rtol), s.dtype).expand_dims(-1)
     largest = s[..., :1] if s.shape[-1] else s.sum(-1, keepdims=True)
-    found: Tensor = largest * share
-    return found
+    bound: Tensor = largest * factor
+    return bound
 
 
-def inverted(s: Tensor, least: Tensor) -> Tensor:
-    """Return `1 / s`, with 0 for each value of at most `least`."""
-    kept = s > least
-    return Tensor._compute(OPS["where"], kept, 1 / Tensor._compute(OPS["where"], kept, s, 1.0), 0.0)
+def inverted(s: Tensor, threshold: Tensor) -> Tensor:
+    """Return `1 / s`, with 0 for each value of at most `threshold`."""
+    is_large = s > threshold
+    return Tensor._compute(OPS["where"], is_large, 1 / Tensor._compute(OPS["where"], is_large, s, 1.0), 0.0)
 
 
 @called_again
@@ -163,31 +163,35 @@ def lstsq(a: Operand, b: Operand, /, *, rtol: Operand | None = None, rcond: Oper
     for it is `rcond`). Raises ShapeError and LinearAlgebraError. (NumPy's and PyTorch's `linalg.lstsq`; residuals are never left out.)
 
     >>> import tenxor as tx
-    >>> found = tx.linalg.lstsq(tx.asarray([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), tx.asarray([1.0, 3.0, 5.0]))
-    >>> found.solution.round().tolist(), found.rank.item()
+    >>> fit = tx.linalg.lstsq(tx.asarray([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), tx.asarray([1.0, 3.0, 5.0]))
+    >>> fit.solution.round().tolist(), fit.rank.item()
     ([1.0, 2.0], 2)
     """
     a = matrices("lstsq", a)
-    given = a
+    matrix = a
     a, b, dtype = _system("lstsq", a, asarray(b))
-    one = b.ndim == 1
-    columns = b.expand_dims(1) if one else b
-    if a.size and columns.size and a.node.past is None and columns.node.past is None and (rtol is None or _is_share(rtol)):
-        rcond = max(given.shape[-2:]) * finfo(dtype).eps if rtol is None else float(rtol)  # type: ignore[arg-type]
-        every = hosted("lstsq_wide" if a.shape[-2] < a.shape[-1] else "lstsq", a, columns, sizes={"p": min(a.shape[-2:])}, rcond=rcond)
-        found, left, rank, s = (as_dtype(t, d) for t, d in zip(every, (dtype, dtype.part, int64, dtype.part), strict=True))
-        return LeastSquares(found.squeeze(-1), left.squeeze(-1), rank, s) if one else LeastSquares(found, left, rank, s)
-    share = _share(as_dtype(given, dtype), rtol)
-    found, s = _pseudo_inverse(a, share) @ columns, svdvals(a)
-    least = cutoff(s, a, share)
-    missed = a @ found - columns
-    left = (missed * missed.conj()).real.sum(-2) if missed.dtype.is_complex else missed.square().sum(-2)
-    found, left = as_dtype(found, dtype), as_dtype(left, dtype.part)
-    rank, s = (s > least).count_nonzero(-1), as_dtype(s, dtype.part)
-    return LeastSquares(found.squeeze(-1), left.squeeze(-1), rank, s) if one else LeastSquares(found, left, rank, s)
+    is_vector = b.ndim == 1
+    columns = b.expand_dims(1) if is_vector else b
+    if a.size and columns.size and a.node.past is None and columns.node.past is None and (rtol is None or _is_constant_rtol(rtol)):
+        rcond = max(matrix.shape[-2:]) * finfo(dtype).eps if rtol is None else float(rtol)  # type: ignore[arg-type]
+        outputs = hosted("lstsq_wide" if a.shape[-2] < a.shape[-1] else "lstsq", a, columns, sizes={"p": min(a.shape[-2:])}, rcond=rcond)
+        solution, residuals, rank, s = (as_dtype(t, d) for t, d in zip(outputs, (dtype, dtype.part, int64, dtype.part), strict=True))
+        return (
+            LeastSquares(solution.squeeze(-1), residuals.squeeze(-1), rank, s)
+            if is_vector
+            else LeastSquares(solution, residuals, rank, s)
+        )
+    factor = _rtol_or_default(as_dtype(matrix, dtype), rtol)
+    solution, s = _pseudo_inverse(a, factor) @ columns, svdvals(a)
+    threshold = cutoff(s, a, factor)
+    deviations = a @ solution - columns
+    residuals = (deviations * deviations.conj()).real.sum(-2) if deviations.dtype.is_complex else deviations.square().sum(-2)
+    solution, residuals = as_dtype(solution, dtype), as_dtype(residuals, dtype.part)
+    rank, s = (s > threshold).count_nonzero(-1), as_dtype(s, dtype.part)
+    return LeastSquares(solution.squeeze(-1), residuals.squeeze(-1), rank, s) if is_vector else LeastSquares(solution, residuals, rank, s)
 
 
-def _is_share(rtol: Any) -> bool:
+def _is_constant_rtol(rtol: Any) -> bool:
     """Return whether `rtol` is a Python number of 0 or more, the same for every matrix."""
     return isinstance(rtol, (int, float)) and rtol >= 0
 
@@ -231,8 +235,8 @@ def tensorsolve(
     """
     a, b = asarray(a), asarray(b)
     if axes is not None:
-        last = [axis_of("tensorsolve", k, a.ndim) for k in ints("tensorsolve: axes", (axes,))]
-        a = a.permute([k for k in range(a.ndim) if k not in last] + last)
+        moved_axes = [axis_of("tensorsolve", k, a.ndim) for k in ints("tensorsolve: axes", (axes,))]
+        a = a.permute([k for k in range(a.ndim) if k not in moved_axes] + moved_axes)
     unknown = a.shape[b.ndim :]
     if a.size != prod(unknown) ** 2 or b.size != prod(unknown):
         raise MatrixShapeError(
@@ -265,14 +269,14 @@ def solve_triangular(a: Operand, b: Operand, /, *, upper: bool, left: bool = Tru
         return as_dtype(columns.squeeze(-1), dtype)
     if not upper:  # reversed, the matrix is upper triangular, and LAPACK then solves it without exchanging rows
         a, b = a.flip((-2, -1)), b.flip(-2)
-    found = _from_the_end(a, b, truth("solve_triangular", "unitriangular", unitriangular))
-    return as_dtype(found if upper else found.flip(-2), dtype)
+    solution = _back_substitute(a, b, truth("solve_triangular", "unitriangular", unitriangular))
+    return as_dtype(solution if upper else solution.flip(-2), dtype)
 
 
-def _from_the_end(a: Tensor, b: Tensor, ones: bool) -> Tensor:
+def _back_substitute(a: Tensor, b: Tensor, unit_diagonal: bool) -> Tensor:
     """Return the solution for upper triangular matrices, block by block from the last rows on.
 
-    Each block of the solution is substituted into the equations above. With `ones` the diagonal counts as ones.
+    Each block of the solution is substituted into the equations above. With `unit_diagonal` the diagonal counts as ones.
     """
     size = a.shape[-1]
     try:
@@ -280,11 +284,11 @@ def _from_the_end(a: Tensor, b: Tensor, ones: bool) -> Tensor:
     except ShapeError as error:
         raise ShapeError(f"solve_triangular: shapes {a.shape} and {b.shape} do not fit: before the last axes, {error}") from None
     x = b.expand((*batch, *b.shape[-2:])).copy()
-    for end in range(size, 0, -BLOCK):
-        begin = max(0, end - BLOCK)
+    for end in range(size, 0, -BLOCK_ROWS):
+        begin = max(0, end - BLOCK_ROWS)
         block = a[..., begin:end, begin:end]
-        block = triu(block, k=1) + eye(end - begin, dtype=a.dtype) if ones else triu(block)
-        solved = hosted("solve_triangular", block, x[..., begin:end, :])[0]
-        x[..., begin:end, :] = solved
-        x[..., :begin, :] -= a[..., :begin, begin:end] @ solved
+        block = triu(block, k=1) + eye(end - begin, dtype=a.dtype) if unit_diagonal else triu(block)
+        block_solution = hosted("solve_triangular", block, x[..., begin:end, :])[0]
+        x[..., begin:end, :] = block_solution
+        x[..., :begin, :] -= a[..., :begin, begin:end] @ block_solution
     return x

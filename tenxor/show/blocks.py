@@ -12,12 +12,12 @@ from .palette import BORDER, FAINT, MUTED, darker
 Paint = Callable[[Index], Colours]
 
 _BOX_HEIGHT = 34.0
-_SPACE = 3.0
+_BOX_SPACE = 3.0
 _GAP_WIDTH = 24.0
 _THICKNESS = 8.0
-_TILE = 0.94  # side of a tile in units of the grid, so that tiles are visibly separate
-_BETWEEN_LAYERS = 18.0
-_BETWEEN_BLOCKS = 40.0
+_TILE_SIDE = 0.94  # side of a tile in units of the grid, so that tiles are visibly separate
+_LAYER_SPACE = 18.0
+_BLOCK_SPACE = 40.0
 
 
 def draw_elements(elements: Elements, paint: Paint, lit: Index | None = None) -> Drawing:
@@ -57,29 +57,29 @@ class _Painter:
 
 def _draw_blocks(drawing: Drawing, painter: _Painter, prefix: Index) -> None:
     """Draw the elements with leading indices `prefix`: one grid, one cube, or a row or column of smaller blocks."""
-    left = painter.ndim - len(prefix)
-    if left <= 2:
+    remaining_axes = painter.ndim - len(prefix)
+    if remaining_axes <= 2:
         _draw_grid(drawing, painter)
         return
-    if left == 3:
+    if remaining_axes == 3:
         _draw_cube(drawing, painter, prefix)
         return
-    sideways = left % 2 == 0  # cubes form a row, rows form a column, and so on alternately
-    at = 0.0
+    sideways = remaining_axes % 2 == 0  # cubes form a row, rows form a column, and so on alternately
+    offset = 0.0
     for position in painter.elements.slots(len(prefix)):
         if position is None:
-            x, y = (at, 80.0) if sideways else (40.0, at)
+            x, y = (offset, 80.0) if sideways else (40.0, offset)
             drawing.text(x + 10, y + 10, "…", size=18, fill=MUTED)
-            at += 20 + _BETWEEN_BLOCKS
+            offset += 20 + _BLOCK_SPACE
             continue
         block = Drawing()
         _draw_blocks(block, painter, (*prefix, position))
-        framed = _captioned(block, (*prefix, position)) if left == 4 else block
-        drawing.place(framed, at if sideways else 0.0, 0.0 if sideways else at)
-        at += (framed.width if sideways else framed.height) + _BETWEEN_BLOCKS
+        captioned = _add_caption(block, (*prefix, position)) if remaining_axes == 4 else block
+        drawing.place(captioned, offset if sideways else 0.0, 0.0 if sideways else offset)
+        offset += (captioned.width if sideways else captioned.height) + _BLOCK_SPACE
 
 
-def _captioned(cube: Drawing, prefix: Index) -> Drawing:
+def _add_caption(cube: Drawing, prefix: Index) -> Drawing:
     """Return a cube below a caption with the leading indices, such as `[0, :, :, :]`."""
     drawing = Drawing()
     drawing.text(0, 0, f"[{', '.join([*map(str, prefix), ':', ':', ':'])}]", anchor="start", fill=MUTED)
@@ -91,8 +91,8 @@ def _draw_grid(drawing: Drawing, painter: _Painter) -> None:
     """Draw a matrix with row and column numbers, a vector as a row without a row number, or a scalar as a single box."""
     columns = painter.elements.slots(painter.ndim - 1) if painter.ndim else []
     rows = painter.elements.slots(0) if painter.ndim == 2 else []
-    lefts = _starts(columns or [0], painter.box_width)
-    tops = _starts(rows or [0], _BOX_HEIGHT)
+    lefts = _box_starts(columns or [0], painter.box_width)
+    tops = _box_starts(rows or [0], _BOX_HEIGHT)
     for column, x in zip(columns, lefts, strict=False):
         if column is not None:
             drawing.text(x + painter.box_width / 2, -9, str(column), INDEX_SIZE, fill=FAINT)
@@ -116,9 +116,9 @@ def _keys(positions: Sequence[int | None]) -> list[Index | None]:
     return [None if position is None else (position,) for position in positions]
 
 
-def _starts(positions: Sequence[int | None], size: float) -> list[float]:
+def _box_starts(positions: Sequence[int | None], size: float) -> list[float]:
     """Return the left or top edge of each box in a row of boxes of this size, gaps included."""
-    sizes = [(_GAP_WIDTH if position is None else size) + _SPACE for position in positions]
+    sizes = [(_GAP_WIDTH if position is None else size) + _BOX_SPACE for position in positions]
     return [0.0, *accumulate(sizes)][:-1]
 
 
@@ -143,14 +143,14 @@ def _draw_box(drawing: Drawing, painter: _Painter, index: Index, x: float, y: fl
 
 def _draw_cube(drawing: Drawing, painter: _Painter, prefix: Index) -> None:
     """Draw a cube in isometric view, with space between the layers so that no layer hides another."""
-    first = len(prefix)
-    layers, rows, columns = (painter.elements.slots(first + axis) for axis in range(3))
-    row_starts, column_starts = _units(rows), _units(columns)
+    first_axis = len(prefix)
+    layers, rows, columns = (painter.elements.slots(first_axis + axis) for axis in range(3))
+    row_starts, column_starts = _tile_edges(rows), _tile_edges(columns)
     depth, breadth = row_starts[-1], column_starts[-1]
     half = painter.half_width
     spread = (depth + breadth) * half / 2
-    step = spread + _THICKNESS + _BETWEEN_LAYERS
-    tops = [0.0, *accumulate(step if layer is not None else _GAP_WIDTH + _BETWEEN_LAYERS for layer in layers)]
+    step = spread + _THICKNESS + _LAYER_SPACE
+    tops = [0.0, *accumulate(step if layer is not None else _GAP_WIDTH + _LAYER_SPACE for layer in layers)]
 
     def corner(row: float, column: float, top: float) -> Point:
         return (column - row) * half, (column + row) * half / 2 + top
@@ -167,25 +167,25 @@ def _draw_cube(drawing: Drawing, painter: _Painter, prefix: Index) -> None:
         for row, r in zip(rows, row_starts, strict=False):
             for column, c in zip(columns, column_starts, strict=False):
                 if row is None or column is None:
-                    middle = corner(r + _unit(row) / 2, c + _unit(column) / 2, top)
+                    middle = corner(r + _tile_length(row) / 2, c + _tile_length(column) / 2, top)
                     drawing.text(*middle, "…", fill=FAINT)
                     continue
-                near, far = 0.0, _TILE
-                sides = ((near, near), (near, far), (far, far), (far, near))
+                tile_start, tile_end = 0.0, _TILE_SIDE
+                sides = ((tile_start, tile_start), (tile_start, tile_end), (tile_end, tile_end), (tile_end, tile_start))
                 tile = [corner(r + a, c + b, top) for a, b in sides]
                 _draw_tile(drawing, painter, (*prefix, layer, row, column), tile)
-    _label_edges(drawing, rows, row_starts, lambda at: corner(at, 0, 0), -9)
-    _label_edges(drawing, columns, column_starts, lambda at: corner(0, at, 0), 9)
+    _label_edges(drawing, rows, row_starts, lambda along: corner(along, 0, 0), -9)
+    _label_edges(drawing, columns, column_starts, lambda along: corner(0, along, 0), 9)
 
 
-def _unit(position: int | None) -> float:
+def _tile_length(position: int | None) -> float:
     """Return the length of a position along an axis, in tiles; a gap is shorter."""
     return 0.6 if position is None else 1.0
 
 
-def _units(positions: Sequence[int | None]) -> list[float]:
+def _tile_edges(positions: Sequence[int | None]) -> list[float]:
     """Return the edges of the positions along an axis, in tiles, the far end included."""
-    return [0.0, *accumulate(map(_unit, positions))]
+    return [0.0, *accumulate(map(_tile_length, positions))]
 
 
 def _label_edges(
@@ -193,13 +193,13 @@ def _label_edges(
     positions: Sequence[int | None],
     starts: Sequence[float],
     edge: Callable[[float], Point],
-    aside: float,
+    shift_x: float,
 ) -> None:
-    """Write the numbers of the positions along an edge of the top layer, moved sideways by `aside`."""
+    """Write the numbers of the positions along an edge of the top layer, moved sideways by `shift_x`."""
     for position, start in zip(positions, starts, strict=False):
         if position is not None:
             x, y = edge(start + 0.5)
-            drawing.text(x + aside, y - 8, str(position), INDEX_SIZE, "end" if aside < 0 else "start", FAINT)
+            drawing.text(x + shift_x, y - 8, str(position), INDEX_SIZE, "end" if shift_x < 0 else "start", FAINT)
 
 
 def _draw_tile(drawing: Drawing, painter: _Painter, index: Index, tile: Sequence[Point]) -> None:
@@ -207,12 +207,12 @@ def _draw_tile(drawing: Drawing, painter: _Painter, index: Index, tile: Sequence
     back, right, front, left = tile
     colours = painter.paint(index)
 
-    def down(point: Point) -> Point:
+    def lowered(point: Point) -> Point:
         return point[0], point[1] + _THICKNESS
 
     line = {"stroke": colours.edge, "stroke_linejoin": "round"}
-    drawing.polygon([left, front, down(front), down(left)], fill=darker(colours.fill, 0.10), **line)
-    drawing.polygon([front, right, down(right), down(front)], fill=darker(colours.fill, 0.20), **line)
+    drawing.polygon([left, front, lowered(front), lowered(left)], fill=darker(colours.fill, 0.10), **line)
+    drawing.polygon([front, right, lowered(right), lowered(front)], fill=darker(colours.fill, 0.20), **line)
     tip = painter.elements.tip(index)
     drawing.polygon([back, right, front, left], tip, fill=colours.fill, **line, **painter.data(index))
     x, y = (back[0] + front[0]) / 2, (back[1] + front[1]) / 2

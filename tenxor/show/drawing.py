@@ -78,8 +78,8 @@ class Drawing:
     def rect(self, x: float, y: float, width: float, height: float, tip: str | None = None, **style: object) -> None:
         """Add a rectangle, with `tip` as a tooltip."""
         self._cover(x, y, x + width, y + height)
-        place = attributes({"x": float(x), "y": float(y), "width": float(width), "height": float(height)})
-        self._marks.append(f"<rect{place}{attributes(style)}{_close('rect', tip)}")
+        geometry = attributes({"x": float(x), "y": float(y), "width": float(width), "height": float(height)})
+        self._marks.append(f"<rect{geometry}{attributes(style)}{_close('rect', tip)}")
 
     def polygon(self, points: Sequence[Point], tip: str | None = None, **style: object) -> None:
         """Add a filled polygon, with `tip` as a tooltip."""
@@ -119,16 +119,16 @@ class Drawing:
         left = x - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
         self._cover(left, y - size * 0.6, left + width, y + size * 0.6)
         # The baseline is a third of the size below the middle; not every viewer knows dominant-baseline.
-        place = {"x": float(x), "y": y + size * 0.35, "font_size": float(size), "text_anchor": anchor}
-        looks = attributes({**place, "fill": fill, "font_family": font, **style})
-        self._marks.append(f"<text{looks}>{escape(text)}</text>")
+        geometry = {"x": float(x), "y": y + size * 0.35, "font_size": float(size), "text_anchor": anchor}
+        markup = attributes({**geometry, "fill": fill, "font_family": font, **style})
+        self._marks.append(f"<text{markup}>{escape(text)}</text>")
 
-    def place(self, other: Drawing, x: float, y: float, **style: object) -> None:
+    def place(self, drawing: Drawing, x: float, y: float, **style: object) -> None:
         """Add the marks of another drawing, with the top left corner of its box at (x, y)."""
-        left, top, right, bottom = other.box
+        left, top, right, bottom = drawing.box
         self._cover(x, y, x + right - left, y + bottom - top)
         move = f"translate({number(x - left)} {number(y - top)})"
-        self._marks.append(f'<g transform="{move}"{attributes(style)}>{"".join(other.marks())}</g>')
+        self._marks.append(f'<g transform="{move}"{attributes(style)}>{"".join(drawing.marks())}</g>')
 
 
 def _close(tag: str, tip: str | None) -> str:

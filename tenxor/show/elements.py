@@ -98,17 +98,17 @@ class Ramp:
 
     def __init__(self, cells: Iterable[int]) -> None:
         order = sorted(set(cells))
-        last = max(len(order) - 1, 1)
-        self._place = {cell: rank / last for rank, cell in enumerate(order)}
+        last_rank = max(len(order) - 1, 1)
+        self._position_of = {cell: rank / last_rank for rank, cell in enumerate(order)}
 
     def of(self, cell: int) -> Colours:
         """Return the colours of a cell and of the elements stored in it."""
-        fill = tint(self._place[cell])
+        fill = tint(self._position_of[cell])
         return Colours(fill, INK, darker(fill, 0.12))
 
     def line(self, cell: int) -> str:
         """Return the colour of lines to a cell."""
-        return stroke(self._place[cell])
+        return stroke(self._position_of[cell])
 
 
 class Spotlight:

@@ -28,6 +28,6 @@ def describe_place(layout: Layout) -> str:
     """
     if layout.base is not None:
         return f"a chain of {layout.depth} views"
-    steps = ["table" if isinstance(term, list) else str(term) for term in terms_of(layout)]
-    written = f"({steps[0]},)" if len(steps) == 1 else f"({', '.join(steps)})"
-    return f"strides {written} · offset {layout.offset}"
+    terms = ["table" if isinstance(term, list) else str(term) for term in terms_of(layout)]
+    strides_text = f"({terms[0]},)" if len(terms) == 1 else f"({', '.join(terms)})"
+    return f"strides {strides_text} · offset {layout.offset}"

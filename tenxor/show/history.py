@@ -24,33 +24,33 @@ def curves_figure(curves: Mapping[str, Sequence[float]], title: str = "", log: b
     True
     """
     points = {name: [(k, _height(float(y), log)) for k, y in enumerate(ys)] for name, ys in curves.items()}
-    kept = {name: [(k, y) for k, y in its if isfinite(y)] for name, its in points.items()}
-    heights = [y for its in kept.values() for _, y in its]
+    finite_points = {name: [(k, y) for k, y in curve if isfinite(y)] for name, curve in points.items()}
+    heights = [y for curve in finite_points.values() for _, y in curve]
     if not heights:
         raise ArgumentError("show.curves: there are no numbers to draw; give a list of numbers for each name")
     low, high = min(heights), max(heights)
     high = high if high > low else low + 1.0
-    last = max([k for its in kept.values() for k, _ in its]) or 1
+    last_step = max([k for curve in finite_points.values() for k, _ in curve]) or 1
     drawing = Drawing()
     if title:
         drawing.text(0.0, -26.0, title, 16, "start", INK, SANS, font_weight=600)
 
-    def place(step: float, height: float) -> tuple[float, float]:
-        return _WIDTH * step / last, _HEIGHT * (high - height) / (high - low)
+    def to_pixels(step: float, height: float) -> tuple[float, float]:
+        return _WIDTH * step / last_step, _HEIGHT * (high - height) / (high - low)
 
     for height in _ticks(low, high):
-        (_, y), label = place(0, height), f"{10**height if log else height:.4g}"
+        (_, y), label = to_pixels(0, height), f"{10**height if log else height:.4g}"
         drawing.line((0.0, y), (_WIDTH, y), stroke=BORDER)
         drawing.text(-8.0, y, label, 11, "end", MUTED)
-    for step in (0, last):
-        drawing.text(_WIDTH * step / last, _HEIGHT + 14.0, str(step), 11, "middle", MUTED)
-    for number, (name, its) in enumerate(kept.items()):
-        colour = stroke(number / max(len(kept) - 1, 1) if len(kept) > 1 else 0.0)
-        places = [place(k, y) for k, y in _thinned(its)]
-        for start, end in pairwise(places):
+    for step in (0, last_step):
+        drawing.text(_WIDTH * step / last_step, _HEIGHT + 14.0, str(step), 11, "middle", MUTED)
+    for rank, (name, curve) in enumerate(finite_points.items()):
+        colour = stroke(rank / max(len(finite_points) - 1, 1) if len(finite_points) > 1 else 0.0)
+        pixels = [to_pixels(k, y) for k, y in _thin_out(curve)]
+        for start, end in pairwise(pixels):
             drawing.line(start, end, stroke=colour, stroke_width=1.8, stroke_linecap="round")
-        drawing.text(_WIDTH + 10.0, places[-1][1] if places else 0.0, name, 12, "start", colour, SANS)
-    return Figure(drawing, title or ", ".join(kept))
+        drawing.text(_WIDTH + 10.0, pixels[-1][1] if pixels else 0.0, name, 12, "start", colour, SANS)
+    return Figure(drawing, title or ", ".join(finite_points))
 
 
 def spark(values: Sequence[float], width: int = 40) -> str:
@@ -63,8 +63,8 @@ def spark(values: Sequence[float], width: int = 40) -> str:
     numbers = [float(x) for x in values if isfinite(x)]
     if not numbers:
         return ""
-    parts = min(width, len(numbers))
-    edges = [k * len(numbers) // parts for k in range(parts + 1)]
+    bar_count = min(width, len(numbers))
+    edges = [k * len(numbers) // bar_count for k in range(bar_count + 1)]
     means = [sum(numbers[a:b]) / (b - a) for a, b in pairwise(edges)]
     low, high = min(means), max(means)
     return "".join([_BARS[round((x - low) / (high - low) * (len(_BARS) - 1)) if high > low else 0] for x in means])
@@ -79,12 +79,12 @@ def _ticks(low: float, high: float) -> list[float]:
     """Return a few round numbers within a range."""
     step = 10.0 ** floor(log10((high - low) / 2))
     step *= next((m for m in (1, 2, 5) if (high - low) / (step * m) <= 5), 10)
-    first = -floor(-low / step)
-    return [(first + k) * step for k in range(int((high - first * step) / step + 1e-9) + 1)]
+    first_multiple = -floor(-low / step)
+    return [(first_multiple + k) * step for k in range(int((high - first_multiple * step) / step + 1e-9) + 1)]
 
 
-def _thinned(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+def _thin_out(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
     """Return a subset of the points, a few hundred at most, with the last point."""
-    every = max(1, len(points) // 400)
-    found = list(points[::every])
-    return found if not points or found[-1] == points[-1] else [*found, points[-1]]
+    stride = max(1, len(points) // 400)
+    subset = list(points[::stride])
+    return subset if not points or subset[-1] == points[-1] else [*subset, points[-1]]

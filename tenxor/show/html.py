@@ -27,7 +27,7 @@ from .shown import (
 from .svg import strip_figure
 from .walk import page_source
 
-_MOST_ELEMENTS = 65_536
+_MAX_ELEMENTS = 65_536
 _FRAME_HEIGHT = 640
 
 # A notebook's style sheet also applies to these tables, so each element carries a complete style.
@@ -90,25 +90,25 @@ def slider_page(t: ShownTensor, title: str | None = None) -> Page:
     """
     check_tensor("show.slider", t)
     size = t.layout.size
-    if not 1 <= size <= _MOST_ELEMENTS:
+    if not 1 <= size <= _MAX_ELEMENTS:
         raise ArgumentError(
             f"show.slider: shape {tuple(t.shape)} has {size:,} elements, but a page can walk through 1 to "
-            f"{_MOST_ELEMENTS:,}; show a slice of the tensor"
+            f"{_MAX_ELEMENTS:,}; show a slice of the tensor"
         )
-    layout, whole = t.layout, everything(t.shape)
+    layout, runs = t.layout, everything(t.shape)
     heading = header(t) if title is None else title
     data = {
         "shape": list(t.shape),
         "offset": layout.offset,
         "terms": terms_of(layout),
         "base": None if layout.base is None else list(layout.base.shape),
-        "cells": read_offsets(t, whole).ravel().tolist(),
-        "labels": [write_short(value) for value in read_values(t, whole).ravel().tolist()],
+        "cells": read_offsets(t, runs).ravel().tolist(),
+        "labels": [write_short(value) for value in read_values(t, runs).ravel().tolist()],
         "storage": t.storage.size,
     }
     encoded = json.dumps(data, separators=(",", ":"))  # numbers and their labels: nothing to escape
-    place, explanation = describe_place(layout), layout.explain()
-    return Page(page_source(escape(heading), escape(place), escape(explanation), encoded))
+    storage_text, explanation = describe_place(layout), layout.explain()
+    return Page(page_source(escape(heading), escape(storage_text), escape(explanation), encoded))
 
 
 def repr_html(t: ShownTensor) -> str:
@@ -153,14 +153,14 @@ class _Numbers:
         """Return the HTML table of the matrix, row or number at the leading indices `prefix`."""
         rows = self.slots[-2] if len(self.slots) > 1 else None
         columns = self.slots[-1] if self.slots else None
-        place = ", ".join([*map(str, prefix), ":", ":"])
-        caption = f'<div style="{_CAPTION}">[{place}]</div>' if prefix else ""
+        index_text = ", ".join([*map(str, prefix), ":", ":"])
+        caption = f'<div style="{_CAPTION}">[{index_text}]</div>' if prefix else ""
         lines = []
         if columns is not None:
-            head = "".join(f'<th style="{_HEAD}">{_name(column)}</th>' for column in columns)
+            head = "".join(f'<th style="{_HEAD}">{_position_text(column)}</th>' for column in columns)
             lines.append(f"<tr>{'' if rows is None else '<th></th>'}{head}</tr>")
         for row in [()] if rows is None else [(row,) for row in rows]:
-            side = "".join(f'<th style="{_HEAD}">{_name(position)}</th>' for position in row)
+            side = "".join(f'<th style="{_HEAD}">{_position_text(position)}</th>' for position in row)
             cells = "".join(
                 f'<td style="{_CELL}">{self._text((*prefix, *row, *column))}</td>'
                 for column in ([()] if columns is None else [(column,) for column in columns])
@@ -173,6 +173,6 @@ class _Numbers:
         return "…" if None in index else escape(self.texts[cast("tuple[int, ...]", index)])
 
 
-def _name(position: int | None) -> str:
+def _position_text(position: int | None) -> str:
     """Return the text of a position; an ellipsis for a gap."""
     return "…" if position is None else str(position)

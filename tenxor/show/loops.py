@@ -13,7 +13,7 @@ from ..errors import ArgumentError, described
 from .history import curves_figure
 
 T = TypeVar("T")
-OFTEN, DRAWN, SELDOM = 0.1, 1.0, 10.0  # seconds between updates of a bar, a picture, and lines
+BAR_INTERVAL_S, PICTURE_INTERVAL_S, LINES_INTERVAL_S = 0.1, 1.0, 10.0  # seconds between updates of a bar, a picture, and lines
 
 
 class Progress(Generic[T]):
@@ -46,7 +46,7 @@ class Progress(Generic[T]):
         self.items, self.name, self.total, self.done = items, name, total, start
         self.file = sys.stderr if file is None else file
         self.curves: dict[str, list[float]] = {}
-        self._first = start
+        self._start_count = start
 
     def tell(self, **numbers: SupportsFloat) -> None:
         """Report numbers of the current step, by name. A tensor must have one element."""
@@ -54,18 +54,18 @@ class Progress(Generic[T]):
             self.curves.setdefault(name, []).append(float(number))
 
     def __iter__(self) -> Iterator[T]:
-        self._begun = last = perf_counter()
-        shown = _way_to_show(self)
+        self._start_time = last_update = perf_counter()
+        display = _choose_display(self)
         try:
             for item in self.items:
                 yield item
                 self.done += 1
                 now = perf_counter()
-                if now - last >= shown.pause:
-                    last = now
-                    shown.update()
+                if now - last_update >= display.pause:
+                    last_update = now
+                    display.update()
         finally:  # also if the loop ends early
-            shown.close()
+            display.close()
 
     def told(self) -> str:
         """Return the last reported number of each name, as text."""
@@ -73,15 +73,15 @@ class Progress(Generic[T]):
 
     def line(self) -> str:
         """Return the progress as a line of text: count, reported numbers, time spent and time left."""
-        spent = perf_counter() - self._begun
-        parts = [f"{self.done}/{self.total}" if self.total else str(self.done), self.told(), f"{_time(spent)}"]
-        new = self.done - self._first
-        if self.total and new and self.done < self.total:
-            parts.append(f"{_time(spent / new * (self.total - self.done))} left")
-        return f"{self.name} " * bool(self.name) + ", ".join(filter(None, parts))
+        spent = perf_counter() - self._start_time
+        fields = [f"{self.done}/{self.total}" if self.total else str(self.done), self.told(), f"{_format_duration(spent)}"]
+        new_count = self.done - self._start_count
+        if self.total and new_count and self.done < self.total:
+            fields.append(f"{_format_duration(spent / new_count * (self.total - self.done))} left")
+        return f"{self.name} " * bool(self.name) + ", ".join(filter(None, fields))
 
 
-class Shown(Protocol):
+class ProgressDisplay(Protocol):
     """A display of the progress, updated every `pause` seconds."""
 
     pause: float
@@ -94,7 +94,7 @@ class Shown(Protocol):
 class _Lines:
     """A display by plain lines in a file."""
 
-    pause = SELDOM
+    pause = LINES_INTERVAL_S
 
     def __init__(self, progress: Progress[Any]) -> None:
         self.progress = progress
@@ -108,14 +108,14 @@ class _Lines:
 class _Rich:
     """A display by a bar of `rich`."""
 
-    pause = OFTEN
+    pause = BAR_INTERVAL_S
 
     def __init__(self, progress: Progress[Any], rich: Any) -> None:
         self.progress = progress
-        name, told = rich.TextColumn("{task.description}"), rich.TextColumn("{task.fields[told]}")
+        name_column, numbers_text = rich.TextColumn("{task.description}"), rich.TextColumn("{task.fields[told]}")
         times = rich.TimeElapsedColumn(), rich.TimeRemainingColumn()
         console = rich.Console(file=progress.file)
-        self.bar = rich.Progress(name, rich.BarColumn(), rich.MofNCompleteColumn(), told, *times, console=console)
+        self.bar = rich.Progress(name_column, rich.BarColumn(), rich.MofNCompleteColumn(), numbers_text, *times, console=console)
         self.task = self.bar.add_task(progress.name, total=progress.total, completed=progress.done, told="")
         self.bar.start()
 
@@ -130,7 +130,7 @@ class _Rich:
 class _Tqdm:
     """A display by a bar of `tqdm`."""
 
-    pause = OFTEN
+    pause = BAR_INTERVAL_S
 
     def __init__(self, progress: Progress[Any], tqdm: Any) -> None:
         self.progress = progress
@@ -150,24 +150,24 @@ class _Tqdm:
 class _Picture:
     """A display by a picture in a notebook, updated in place."""
 
-    pause = DRAWN
+    pause = PICTURE_INTERVAL_S
 
     def __init__(self, progress: Progress[Any], display: Callable[..., Any]) -> None:
         self.progress = progress
-        self.handle = display(self._seen(), display_id=True)
+        self.handle = display(self._content(), display_id=True)
 
-    def _seen(self) -> Any:
+    def _content(self) -> Any:
         """Return the curves as a figure, or a line of text before any number is reported."""
         line, curves = self.progress.line(), self.progress.curves
-        return curves_figure(curves, line) if _can_be_drawn(curves) else line
+        return curves_figure(curves, line) if _has_finite_number(curves) else line
 
     def update(self) -> None:
-        self.handle.update(self._seen())
+        self.handle.update(self._content())
 
     close = update
 
 
-def _way_to_show(progress: Progress[Any]) -> Shown:
+def _choose_display(progress: Progress[Any]) -> ProgressDisplay:
     """Return a display for the present surroundings: notebook, terminal or file."""
     interactive = sys.modules.get("IPython")  # loaded if the program runs in IPython
     if interactive is not None and hasattr(interactive.get_ipython(), "kernel"):
@@ -184,14 +184,14 @@ def _way_to_show(progress: Progress[Any]) -> Shown:
     return _Lines(progress)
 
 
-def _can_be_drawn(curves: Mapping[str, list[float]]) -> bool:
+def _has_finite_number(curves: Mapping[str, list[float]]) -> bool:
     """Return whether a curve has a finite number."""
-    return any(isfinite(y) for its in curves.values() for y in its)
+    return any(isfinite(y) for curve in curves.values() for y in curve)
 
 
-def _time(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     """Return a duration as short text."""
     if seconds < 100:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+    minutes, rest_s = divmod(round(seconds), 60)
+    return f"{minutes} min {rest_s:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"

@@ -13,14 +13,14 @@ from .shown import Array
 #: A printf format ("%7.2f"), a Python format spec (".3f"), a template ("{:.3f}"), or a function of one value.
 Format = str | Callable[[Any], str]
 
-_PRECISION = 8
+_MAX_DECIMALS = 8
 
 
 def element_format(fmt: Format) -> Callable[[Any], str]:
     """Return a function that formats an element by `fmt`, and raises ArgumentError if the element does not fit the format."""
     write = _writer(fmt)
 
-    def checked(value: Any) -> str:
+    def write_checked(value: Any) -> str:
         try:
             return write(value)
         except (ValueError, TypeError, LookupError) as error:
@@ -29,7 +29,7 @@ def element_format(fmt: Format) -> Callable[[Any], str]:
                 f'use a printf format such as "%7.2f", a format spec such as ".2f", or a function'
             ) from error
 
-    return checked
+    return write_checked
 
 
 def _writer(fmt: Format) -> Callable[[Any], str]:
@@ -61,12 +61,12 @@ def write_numbers(values: Array, dtype: str) -> list[str]:
 def _write_floats(values: Array) -> list[str]:
     """Format floats with aligned decimal points, or with exponents if a magnitude is too large or too small."""
     finite = values[np.isfinite(values)]
-    plain = [np.format_float_positional(value, _PRECISION, trim=".") for value in finite]
-    decimals = _most_decimals(plain)
-    if not _needs_exponent(finite, plain, decimals):
+    positional = [np.format_float_positional(value, _MAX_DECIMALS, trim=".") for value in finite]
+    decimals = _count_decimals(positional)
+    if not _needs_exponent(finite, positional, decimals):
         return [_write_positional(value, decimals) for value in values]
-    science = [np.format_float_scientific(value, _PRECISION, trim=".") for value in finite]
-    decimals = _most_decimals([text.split("e")[0] for text in science])
+    scientific = [np.format_float_scientific(value, _MAX_DECIMALS, trim=".") for value in finite]
+    decimals = _count_decimals([text.split("e")[0] for text in scientific])
     return [_write_scientific(value, decimals) for value in values]
 
 
@@ -81,12 +81,12 @@ def _write_complex(values: Array) -> list[str]:
     ]
 
 
-def _most_decimals(texts: list[str]) -> int:
+def _count_decimals(texts: list[str]) -> int:
     """Return the largest number of decimals in the texts."""
     return max((len(text.partition(".")[2]) for text in texts), default=0)
 
 
-def _needs_exponent(finite: Array, plain: list[str], decimals: int) -> bool:
+def _needs_exponent(finite: Array, positional: list[str], decimals: int) -> bool:
     """Return whether floats span too large a range of magnitudes for positional notation."""
     magnitudes = np.abs(finite[finite != 0]).astype(np.float64)
     if not magnitudes.size:
@@ -94,8 +94,8 @@ def _needs_exponent(finite: Array, plain: list[str], decimals: int) -> bool:
     smallest, largest = magnitudes.min(), magnitudes.max()
     if largest >= 1e8 or smallest < 1e-4:
         return True
-    whole = max(len(text.partition(".")[0]) for text in plain)
-    return bool(largest / smallest > 1000 and whole + decimals > 10)
+    whole_digits = max(len(text.partition(".")[0]) for text in positional)
+    return bool(largest / smallest > 1000 and whole_digits + decimals > 10)
 
 
 def _write_positional(value: Any, decimals: int) -> str:
@@ -103,7 +103,7 @@ def _write_positional(value: Any, decimals: int) -> str:
     if not np.isfinite(value):
         return str(float(value))
     text = np.format_float_positional(value, decimals, trim=".")
-    return text + " " * (decimals - _most_decimals([text]))
+    return text + " " * (decimals - _count_decimals([text]))
 
 
 def _write_scientific(value: Any, decimals: int) -> str:
@@ -111,7 +111,7 @@ def _write_scientific(value: Any, decimals: int) -> str:
     if not np.isfinite(value):
         return str(float(value))
     mantissa, exponent = np.format_float_scientific(value, decimals, trim=".").split("e")
-    return f"{mantissa}{'0' * (decimals - _most_decimals([mantissa]))}e{exponent}"
+    return f"{mantissa}{'0' * (decimals - _count_decimals([mantissa]))}e{exponent}"
 
 
 def _shortest_bfloat16(values: Array) -> Array:
@@ -119,10 +119,10 @@ def _shortest_bfloat16(values: Array) -> Array:
     result = values.astype(np.float64)
     pending = np.isfinite(values)
     for digits in range(1, 5):  # four significant digits always suffice for eight bits of precision
-        short = np.array([float(f"{v:.{digits}g}") if p else v for v, p in zip(result, pending, strict=True)])
-        done = pending & (_round_to_bfloat16(short) == values)
-        result[done] = short[done]
-        pending &= ~done
+        rounded = np.array([float(f"{v:.{digits}g}") if p else v for v, p in zip(result, pending, strict=True)])
+        is_exact = pending & (_round_to_bfloat16(rounded) == values)
+        result[is_exact] = rounded[is_exact]
+        pending &= ~is_exact
     return result
 
 

@@ -149,8 +149,8 @@ def _read(t: ShownTensor, runs: Sequence[Runs], read: Callable[[ShownTensor], Ar
         if axis == len(runs):
             view = t[key]
             return read(view).reshape(view.shape)
-        parts = [block(axis + 1, (*key, slice(run.start, run.stop))) for run in runs[axis]]
-        return np.concatenate(parts, axis=axis)
+        blocks = [block(axis + 1, (*key, slice(run.start, run.stop))) for run in runs[axis]]
+        return np.concatenate(blocks, axis=axis)
 
     return block(0, ())
 

@@ -11,23 +11,23 @@ from .palette import BORDER, FAINT, INK, MUTED, UNUSED
 
 _CELL_HEIGHT = 42.0
 _ENTRY_HEIGHT = 32.0
-_SPACE = 3.0
+_BOX_SPACE = 3.0
 _GAP_WIDTH = 22.0
-_FALL = 88.0
-_SHOWN_WHOLE = 32
+_LINE_HEIGHT = 88.0
+_MAX_UNCUT_CELLS = 32
 
 
 def cells_to_show(size: int, used: Iterable[int]) -> list[int | None]:
     """Choose the cells to show, with None for a gap: every cell of a short storage, else the used cells and both ends."""
-    if size <= _SHOWN_WHOLE:
+    if size <= _MAX_UNCUT_CELLS:
         return list(range(size))
     result: list[int | None] = [0]
-    for before, after in pairwise(sorted({*used, 0, size - 1})):
-        if after > before + 2:
+    for cell, next_cell in pairwise(sorted({*used, 0, size - 1})):
+        if next_cell > cell + 2:
             result.append(None)
-        elif after == before + 2:  # a gap would take as much space as the single cell it hides
-            result.append(before + 1)
-        result.append(after)
+        elif next_cell == cell + 2:  # a gap would take as much space as the single cell it hides
+            result.append(cell + 1)
+        result.append(next_cell)
     return result
 
 
@@ -45,14 +45,14 @@ class _Strip:
         self.labels = {item.cell: item.label for view in views for item in view.items.values()}
         self.cells = cells_to_show(size, self.labels)
         self.ramp = Ramp(self.labels)
-        indices = [text_width(_written(index), INDEX_SIZE) + 6 for view in views for index in view.items]
+        indices = [text_width(_index_text(index), INDEX_SIZE) + 6 for view in views for index in view.items]
         numbers = text_width(str(size), INDEX_SIZE) + 10
         self.width = max([36.0, numbers, *indices, *(view.label_width() + 12 for view in views)])
 
     def draw(self, names: Sequence[str]) -> Drawing:
         """Draw the lines, the cells, the elements of each view, and captions with the views' names."""
         drawing = Drawing()
-        lefts = self._lefts(self.cells)
+        lefts = self._left_edges(self.cells)
         middles = {
             cell: left + self.width / 2 for cell, left in zip(self.cells, lefts, strict=True) if cell is not None
         }
@@ -75,26 +75,26 @@ class _Strip:
             drawing.text(side, y + 8, remark, 11, "end", MUTED, SANS)
         return drawing
 
-    def _lefts(self, slots: Sequence[object]) -> list[float]:
+    def _left_edges(self, slots: Sequence[object]) -> list[float]:
         """Return the left edges of boxes and gaps side by side, centred on x = 0."""
-        sizes = [(_GAP_WIDTH if slot is None else self.width) + _SPACE for slot in slots]
-        return [end - (sum(sizes) - _SPACE) / 2 for end in [0.0, *accumulate(sizes)][:-1]]
+        sizes = [(_GAP_WIDTH if slot is None else self.width) + _BOX_SPACE for slot in slots]
+        return [end - (sum(sizes) - _BOX_SPACE) / 2 for end in [0.0, *accumulate(sizes)][:-1]]
 
     def _middle(self, direction: int) -> float:
         """Return the vertical position of the middle of a view's row; `direction` is -1 for above and 1 for below."""
-        return direction * (_CELL_HEIGHT / 2 + _FALL + _ENTRY_HEIGHT / 2)
+        return direction * (_CELL_HEIGHT / 2 + _LINE_HEIGHT + _ENTRY_HEIGHT / 2)
 
     def _draw_lines(self, drawing: Drawing, view: Elements, middles: dict[int, float], direction: int) -> None:
         """Draw a line from each element of a view to its cell; `middles` are the horizontal centres of the cells."""
         order = view.in_order()
-        for index, left in zip(order, self._lefts(order), strict=True):
+        for index, left in zip(order, self._left_edges(order), strict=True):
             if index is None:
                 continue
             cell = view.items[index].cell
             start = left + self.width / 2, self._middle(direction) - direction * _ENTRY_HEIGHT / 2
             end = middles[cell], direction * _CELL_HEIGHT / 2
-            looks = {"stroke": self.ramp.line(cell), "stroke_width": 1.6, "stroke_opacity": 0.9}
-            drawing.curve(start, end, class_="link", **_data(index, cell), **looks)
+            style = {"stroke": self.ramp.line(cell), "stroke_width": 1.6, "stroke_opacity": 0.9}
+            drawing.curve(start, end, class_="link", **_data_attributes(index, cell), **style)
 
     def _draw_cell(self, drawing: Drawing, cell: int | None, left: float) -> None:
         """Draw a cell with its number and its value, or in grey if no shown element is stored in the cell."""
@@ -104,8 +104,8 @@ class _Strip:
             return
         label = self.labels.get(cell)
         colours = Colours(UNUSED, FAINT, BORDER) if label is None else self.ramp.of(cell)
-        looks = {"class_": "cell", "data_cell": cell}
-        self._draw_box(drawing, left, 0.0, _CELL_HEIGHT, colours, f"cell {cell}", **looks)
+        style = {"class_": "cell", "data_cell": cell}
+        self._draw_box(drawing, left, 0.0, _CELL_HEIGHT, colours, f"cell {cell}", **style)
         drawing.text(middle, -11, str(cell), INDEX_SIZE, fill=FAINT if label is None else MUTED)
         if label is not None:
             drawing.text(middle, 7, label, VALUE_SIZE, fill=colours.ink)
@@ -114,16 +114,16 @@ class _Strip:
         """Draw the elements of a view as a row of boxes with their values and indices."""
         order = view.in_order()
         y = self._middle(direction)
-        for index, left in zip(order, self._lefts(order), strict=True):
+        for index, left in zip(order, self._left_edges(order), strict=True):
             if index is None:
                 drawing.text(left + _GAP_WIDTH / 2, y, "…", fill=FAINT)
                 continue
             label, cell = view.items[index]
-            looks = {"class_": "entry", **_data(index, cell)}
-            self._draw_box(drawing, left, y, _ENTRY_HEIGHT, self.ramp.of(cell), view.tip(index), **looks)
+            style = {"class_": "entry", **_data_attributes(index, cell)}
+            self._draw_box(drawing, left, y, _ENTRY_HEIGHT, self.ramp.of(cell), view.tip(index), **style)
             drawing.text(left + self.width / 2, y, label, VALUE_SIZE, pointer_events="none")
             outside = y + direction * (_ENTRY_HEIGHT / 2 + 10)
-            drawing.text(left + self.width / 2, outside, _written(index), INDEX_SIZE, fill=FAINT)
+            drawing.text(left + self.width / 2, outside, _index_text(index), INDEX_SIZE, fill=FAINT)
 
     def _draw_box(
         self,
@@ -140,11 +140,11 @@ class _Strip:
         drawing.rect(left, y - height / 2, self.width, height, tip, **paint, **style)
 
 
-def _written(index: Index) -> str:
+def _index_text(index: Index) -> str:
     """Return an index as text."""
     return ",".join(map(str, index))
 
 
-def _data(index: Index, cell: int) -> dict[str, object]:
+def _data_attributes(index: Index, cell: int) -> dict[str, object]:
     """Return the SVG attributes of an element: index and storage cell."""
-    return {"data_index": _written(index), "data_cell": cell}
+    return {"data_index": _index_text(index), "data_cell": cell}

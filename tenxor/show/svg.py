@@ -13,8 +13,8 @@ from .palette import INK, MUTED
 from .shown import ShownTensor, check_index, check_tensor, header
 from .strip import draw_strip
 
-_STRIP_ELEMENTS = 24
-_WIDE_LABEL = 40.0
+_MAX_STRIP_ELEMENTS = 24
+_MAX_LABEL_WIDTH = 40.0
 
 
 def tensor_figure(t: ShownTensor, index: Sequence[int] | None = None, title: str | None = None) -> Figure:
@@ -41,16 +41,16 @@ def tensor_figure(t: ShownTensor, index: Sequence[int] | None = None, title: str
     """
     check_tensor("show.tensor", t)
     lit = None if index is None else check_index(index, t.shape, "show.tensor")
-    elements = Elements.read(t, *_extent(len(t.shape)), keep=lit)
+    elements = Elements.read(t, *_shown_extent(len(t.shape)), keep=lit)
     if lit is not None:
         picture = draw_elements(elements, Spotlight(lit).of, lit)
         heading = f"Tensor Index: {lit}"
         remark = elements.tip(lit)
     else:
-        picture = draw_elements(elements, _by_cell(elements, Ramp(_cells(elements))))
+        picture = draw_elements(elements, _paint_by_cell(elements, Ramp(_cells_of(elements))))
         heading, remark = header(t), describe_place(t.layout)
     heading = heading if title is None else title
-    return Figure(_titled(picture, heading, remark), heading)
+    return Figure(_add_title(picture, heading, remark), heading)
 
 
 def storage_figure(t: ShownTensor, title: str | None = None) -> Figure:
@@ -70,10 +70,10 @@ def storage_figure(t: ShownTensor, title: str | None = None) -> Figure:
     check_tensor("show.storage", t)
     elements = _strip_elements(t)
     heading = header(t) if title is None else title
-    parts = [_heading(heading, describe_place(t.layout)), draw_strip(t.storage.size, [elements])]
+    drawings = [_heading(heading, describe_place(t.layout)), draw_strip(t.storage.size, [elements])]
     if len(elements.shape) > 1:  # for one axis, the elements are already drawn above the strip
-        parts.insert(1, draw_elements(elements, _by_cell(elements, Ramp(_cells(elements)))))
-    return Figure(_stacked(parts, 32), heading)
+        drawings.insert(1, draw_elements(elements, _paint_by_cell(elements, Ramp(_cells_of(elements)))))
+    return Figure(_stack_drawings(drawings, 32), heading)
 
 
 def views_figure(a: ShownTensor, b: ShownTensor, titles: Sequence[str] | None = None) -> Figure:
@@ -99,13 +99,13 @@ def views_figure(a: ShownTensor, b: ShownTensor, titles: Sequence[str] | None = 
     if len(names) != 2:
         raise ArgumentError(f"show.views: titles has {len(names)} entries; give one for each view, two in all")
     pair = _strip_elements(a), _strip_elements(b)
-    ramp = Ramp([cell for elements in pair for cell in _cells(elements)])
+    ramp = Ramp([cell for elements in pair for cell in _cells_of(elements)])
     both = Drawing()
     for t, name, elements in zip((a, b), names, pair, strict=True):
-        picture = draw_elements(elements, _by_cell(elements, ramp))
-        titled = _titled(picture, name, f"{tuple(t.shape)} · {describe_place(t.layout)}")
+        picture = draw_elements(elements, _paint_by_cell(elements, ramp))
+        titled = _add_title(picture, name, f"{tuple(t.shape)} · {describe_place(t.layout)}")
         both.place(titled, both.width + 64 if both.width else 0.0, 0.0)
-    return Figure(_stacked([both, draw_strip(a.storage.size, pair, names)], 36), " and ".join(names))
+    return Figure(_stack_drawings([both, draw_strip(a.storage.size, pair, names)], 36), " and ".join(names))
 
 
 def strip_figure(t: ShownTensor) -> Figure:
@@ -113,7 +113,7 @@ def strip_figure(t: ShownTensor) -> Figure:
     return Figure(draw_strip(t.storage.size, [_strip_elements(t)]), f"storage of {header(t)}")
 
 
-def _extent(ndim: int) -> tuple[list[int], int]:
+def _shown_extent(ndim: int) -> tuple[list[int], int]:
     """Return the number of positions to show at either end of each axis, and the maximal number of elements."""
     if ndim <= 1:
         return [8] * ndim, 17
@@ -124,28 +124,28 @@ def _extent(ndim: int) -> tuple[list[int], int]:
 
 def _strip_elements(t: ShownTensor) -> Elements:
     """Read the elements to show along a storage strip; fewer if their values are long."""
-    elements = _at_most(t, _STRIP_ELEMENTS)
-    return elements if elements.label_width() <= _WIDE_LABEL else _at_most(t, _STRIP_ELEMENTS // 2)
+    elements = _read_at_most(t, _MAX_STRIP_ELEMENTS)
+    return elements if elements.label_width() <= _MAX_LABEL_WIDTH else _read_at_most(t, _MAX_STRIP_ELEMENTS // 2)
 
 
-def _at_most(t: ShownTensor, count: int) -> Elements:
+def _read_at_most(t: ShownTensor, count: int) -> Elements:
     """Read about `count` elements at most, from both ends of each axis."""
     return Elements.read(t, [count // 2] * len(t.shape), count)
 
 
-def _cells(elements: Elements) -> list[int]:
+def _cells_of(elements: Elements) -> list[int]:
     """Return the storage cells of the shown elements."""
     return [item.cell for item in elements.items.values()]
 
 
-def _by_cell(elements: Elements, ramp: Ramp) -> Paint:
+def _paint_by_cell(elements: Elements, ramp: Ramp) -> Paint:
     """Return a function from an index to the colours of its storage cell."""
     return lambda index: ramp.of(elements.items[index].cell)
 
 
-def _titled(picture: Drawing, heading: str, remark: str) -> Drawing:
+def _add_title(picture: Drawing, heading: str, remark: str) -> Drawing:
     """Return a picture below a heading and a remark."""
-    return _stacked([_heading(heading, remark), picture], 24)
+    return _stack_drawings([_heading(heading, remark), picture], 24)
 
 
 def _heading(heading: str, remark: str) -> Drawing:
@@ -156,12 +156,12 @@ def _heading(heading: str, remark: str) -> Drawing:
     return drawing
 
 
-def _stacked(parts: Sequence[Drawing], space: float) -> Drawing:
+def _stack_drawings(pictures: Sequence[Drawing], space: float) -> Drawing:
     """Return drawings one below another: the first aligned left, the rest centred."""
     drawing = Drawing()
-    width = max(part.width for part in parts)
+    width = max(picture.width for picture in pictures)
     y = 0.0
-    for number, part in enumerate(parts):
-        drawing.place(part, (width - part.width) / 2 if number else 0.0, y)
-        y += part.height + space
+    for number, picture in enumerate(pictures):
+        drawing.place(picture, (width - picture.width) / 2 if number else 0.0, y)
+        y += picture.height + space
     return drawing

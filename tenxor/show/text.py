@@ -13,7 +13,7 @@ from .shown import Array, Runs, ShownTensor, check_tensor, everything, header, r
 
 _SEPARATORS = "-=*#+~%@"
 _GAP = "…"
-_CONTINUED = "    "
+_CONTINUATION = "    "
 
 
 def to_string(
@@ -58,13 +58,13 @@ def to_string(
     '  0.0    1.0    2.0  \n'
     """
     check_tensor("show.to_string", t)
-    _check("edge", edge)
+    _check_count("edge", edge)
     for name, value in (("threshold", threshold), ("width", width)):
         if value is not None:
-            _check(name, value)
+            _check_count(name, value)
     if dims is not None:
-        t = t[_key(dims, t.shape)]
-    runs = _shown_runs(t.shape, edge, threshold)
+        t = t[_index_key(dims, t.shape)]
+    runs = _choose_runs(t.shape, edge, threshold)
     values = read_values(t, runs)
     if fmt is None:
         if not values.size:
@@ -90,17 +90,17 @@ def format_repr(t: ShownTensor) -> str:
 
 def separator(level: int) -> str:
     """Return the line between two blocks: level 0 separates matrices, 1 separates cubes, and so on without end."""
-    again, mark = divmod(level, len(_SEPARATORS))
-    return _SEPARATORS[mark] * (3 * (again + 1))
+    repeats, mark = divmod(level, len(_SEPARATORS))
+    return _SEPARATORS[mark] * (3 * (repeats + 1))
 
 
-def _check(name: str, value: object) -> None:
+def _check_count(name: str, value: object) -> None:
     """Raise ArgumentError unless an option is an integer of 0 or more."""
     if not isinstance(value, int) or value < 0:
         raise ArgumentError(f"to_string: {name} is a whole number of 0 or more, not {described(value)}")
 
 
-def _key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[int | slice, ...]:
+def _index_key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[int | slice, ...]:
     """Return the index key for `dims`. Raise ArgumentError or IndexOutOfRange if `dims` does not fit the shape."""
     if not isinstance(dims, Sequence) or isinstance(dims, str):
         raise ArgumentError(f"to_string: dims is a tuple with None, an integer or a slice for each axis, not {described(dims)}")
@@ -121,7 +121,7 @@ def _key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[in
     return tuple(slice(None) if entry is None else entry for entry in dims)
 
 
-def _shown_runs(shape: tuple[int, ...], edge: int, threshold: int | None) -> tuple[Runs, ...]:
+def _choose_runs(shape: tuple[int, ...], edge: int, threshold: int | None) -> tuple[Runs, ...]:
     """Return the positions to print: every position of a small tensor, else `edge` at either end of each axis, or fewer."""
     size = int(np.prod(shape, dtype=object)) if shape else 1
     if threshold is None or size <= threshold:
@@ -145,9 +145,9 @@ def _default_lines(values: Array, t: ShownTensor, runs: Sequence[Runs], width: i
     def row(cells: list[str]) -> list[str]:
         if width is None or len(cells) * column - 2 <= width:
             return ["  ".join(cells)]
-        step = max(1, (width - len(_CONTINUED) + 2) // column)
+        step = max(1, (width - len(_CONTINUATION) + 2) // column)
         return [
-            (_CONTINUED if start else "") + "  ".join(cells[start : start + step])
+            (_CONTINUATION if start else "") + "  ".join(cells[start : start + step])
             for start in range(0, len(cells), step)
         ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def page_source(heading: str, place: str, explanation: str, data: str) -> str:
+def page_source(heading: str, storage_text: str, explanation: str, data: str) -> str:
     """Return the page for escaped texts, and for data safe to put in a script element."""
     return f"""<!doctype html>
 <html lang="en">
@@ -16,7 +16,7 @@ def page_source(heading: str, place: str, explanation: str, data: str) -> str:
 <body>
 <main>
 <svg id="thread" aria-hidden="true"><path/></svg>
-<header><h1>{heading}</h1><p>{place}</p></header>
+<header><h1>{heading}</h1><p>{storage_text}</p></header>
 <section id="sliders" aria-label="index"></section>
 <section id="formula" aria-live="polite"></section>
 <section><h2>tensor</h2><div id="tensor"></div></section>

@@ -16,7 +16,7 @@ from .test_programs import check_batches, check_program
 
 
 def told(name: str, call: Callable[[], str | None]) -> bool:
-    """Whether something is wrong; what it is, is said."""
+    """Print the fault, if any, and return whether there is one."""
     try:
         found = call()
     except Exception:
@@ -27,7 +27,7 @@ def told(name: str, call: Callable[[], str | None]) -> bool:
 
 
 def cases() -> None:
-    """Everything about cases."""
+    """Check all cases."""
     differences.thorough = True
     wrong = count = 0
     for name, case in {**REDUCTIONS, **SCANS, **JOINING, **NUMBERS, **LARGER}.items():
@@ -42,7 +42,7 @@ def cases() -> None:
 
 
 def programs(first: int, count: int) -> None:
-    """Random programs, and the same of batches."""
+    """Check random programs, alone and in batches."""
 
     def check(seed: int) -> str | None:
         return check_program(seed) or check_batches(seed)

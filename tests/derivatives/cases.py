@@ -1,4 +1,4 @@
-"""What derivatives are taken of beside elementwise operations: reductions, views, indices, products and all that is made of them."""
+"""Test cases of derivatives besides elementwise operations: reductions, views, indices, products and combinations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .differences import Array
 
 
 class Case(NamedTuple):
-    """A function, and the numbers at which its derivatives are taken; `second` is False where there are no second ones."""
+    """A function and the inputs of its derivatives; `second` is False if it has no second derivatives."""
 
     function: Callable[..., Any]
     arrays: list[Array]
@@ -21,7 +21,7 @@ class Case(NamedTuple):
 
 
 def real(*shape: int, seed: int = 0) -> Array:
-    """Numbers between -2 and 2, all different, some tenths apart."""
+    """Return numbers between -2 and 2, all different, some tenths apart."""
     size = int(np.prod(shape))
     step = 4.0 / (size + 1)
     found: Array = (np.random.default_rng([seed, *shape]).permutation(size) * step - 2 + step * 0.8).reshape(shape)
@@ -29,7 +29,7 @@ def real(*shape: int, seed: int = 0) -> Array:
 
 
 def wide(*shape: int, seed: int = 0) -> Array:
-    """Complex numbers."""
+    """Return complex numbers."""
     return real(*shape, seed=seed) + 1j * real(*shape, seed=seed + 1)
 
 

@@ -1,7 +1,7 @@
-"""Derivatives as differences of values: all that tells whether those of the library are right, and it knows none of its rules.
+"""Derivatives by finite differences of values, without any of the library's rules.
 
-Numbers are real here: a complex one is two, its parts. So the Jacobian of any function is a matrix of real numbers, and that a cotangent
-of a complex number z is dL/d(re z) + 1j dL/d(im z) is what its parts say.
+Numbers are real here: a complex number is two, its parts. So the Jacobian of any function is a real matrix, and the definition of the
+cotangent of a complex number z as dL/d(re z) + 1j dL/d(im z) follows from its parts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ thorough = False  # whether every direction and every order of modes is looked a
 
 
 def numbers_of(arrays: Sequence[Any]) -> Array:
-    """The real numbers in arrays, in one axis."""
+    """Return the real numbers of arrays in one axis."""
     found = [np.zeros(0)]
     for a in arrays:
         a = np.ascontiguousarray(np.asarray(a))
@@ -31,7 +31,7 @@ def numbers_of(arrays: Sequence[Any]) -> Array:
 
 
 def arrays_of(numbers: Array, like: Sequence[Array]) -> list[Array]:
-    """Arrays of the shapes and dtypes of others, made of real numbers."""
+    """Return arrays with the shapes and dtypes of others, made of real numbers."""
     found, start = [], 0
     for a in like:
         stop = start + a.size * (2 if np.iscomplexobj(a) else 1)
@@ -46,17 +46,17 @@ def tensors_of(numbers: Array, like: Sequence[Array]) -> list[Any]:
 
 
 def listed(value: Any) -> list[Any]:
-    """The results of a function that gives one tensor, or several."""
+    """Return the results of a function as a list, whether it gives one tensor or several."""
     return list(value) if isinstance(value, (tuple, list)) else [value]
 
 
 def values_of(function: Function, arrays: Sequence[Array]) -> list[Array]:
-    """What a function gives for new tensors of these numbers."""
+    """Return the values of a function for new tensors of these numbers."""
     return [np.asarray(t.to_numpy()) for t in listed(function(*[tx.asarray(a.copy()) for a in arrays]))]
 
 
 def slope(function: Callable[[Array], Array], at: Array, direction: Array, step: float = STEP) -> Array:
-    """How real numbers change along a direction."""
+    """Return how real numbers change along a direction."""
     near = function(at + step * direction) - function(at - step * direction)
     far = function(at + 2 * step * direction) - function(at - 2 * step * direction)
     found: Array = (8 * near - far) / (12 * step)
@@ -64,7 +64,7 @@ def slope(function: Callable[[Array], Array], at: Array, direction: Array, step:
 
 
 def jacobian(function: Function, arrays: Sequence[Array], step: float = STEP) -> Array:
-    """The derivative of each real number that a function gives (rows) by each in the arrays."""
+    """Return the derivatives of the real numbers of the results (rows) by those of the arguments."""
     at = numbers_of(arrays)
 
     def value(numbers: Array) -> Array:
@@ -75,7 +75,7 @@ def jacobian(function: Function, arrays: Sequence[Array], step: float = STEP) ->
 
 
 def directions(size: int) -> Array:
-    """Rows by which a matrix of so many rows is looked at."""
+    """Return the rows with which a matrix of this many rows is multiplied."""
     every = np.eye(size)
     if thorough or size <= FEW:
         return every
@@ -84,7 +84,7 @@ def directions(size: int) -> Array:
 
 
 def by_reverse(function: Function, arrays: Sequence[Array]) -> Array:
-    """The same by cotangents, in some directions."""
+    """Return the same by cotangents, in some directions."""
     value, back = tx.vjp(function, *[tx.asarray(a) for a in arrays])
     results = listed(value)
     like = [t.to_numpy() for t in results]
@@ -99,7 +99,7 @@ def by_reverse(function: Function, arrays: Sequence[Array]) -> Array:
 
 
 def by_forward(function: Function, arrays: Sequence[Array]) -> Array:
-    """The same by tangents, in some directions."""
+    """Return the same by tangents, in some directions."""
     columns = []
     for direction in directions(numbers_of(arrays).size):
         value, change = tx.jvp(function, [tx.asarray(a) for a in arrays], tensors_of(direction, arrays))
@@ -112,7 +112,7 @@ def by_forward(function: Function, arrays: Sequence[Array]) -> Array:
 
 
 def by_backward(function: Function, arrays: Sequence[Array], weights: Sequence[Array]) -> Array:
-    """The gradient of the results, weighted and added up, by `backward` and `grad`."""
+    """Return the gradient of the weighted sum of the results by `backward` and `grad`."""
     leaves = [tx.asarray(a.copy()).requires_grad_() for a in arrays]
     results = listed(function(*leaves))
     for t, w in zip(results, weights, strict=True):
@@ -122,7 +122,7 @@ def by_backward(function: Function, arrays: Sequence[Array], weights: Sequence[A
 
 
 def weighted(function: Function, weights: Sequence[Array]) -> Function:
-    """One real number, to which each of the results adds, squares too: so even of what is linear second derivatives are not 0."""
+    """Return a real number that depends on each result, also by squares, so that linear functions have second derivatives too."""
 
     def loss(*args: Any) -> Any:
         total: Any = 0.0
@@ -135,7 +135,7 @@ def weighted(function: Function, weights: Sequence[Array]) -> Function:
 
 
 def dotted(xs: Sequence[Any], ys: Sequence[Any]) -> Any:
-    """The inner product of two lists of tensors as lists of real numbers."""
+    """Return the inner product of two lists of tensors as lists of real numbers."""
     total: Any = 0.0
     for x, y in zip(xs, ys, strict=True):
         total = total + (tx.real(tx.conj(x) * y) if x.dtype.is_complex else x * y).sum()
@@ -151,7 +151,7 @@ def check_close(found: Array, wanted: Array, what: str, close: float = CLOSE) ->
 
 
 def check_first(function: Function, arrays: Sequence[Array], *, close: float = CLOSE) -> None:
-    """The Jacobian by cotangents, by tangents and by `backward` is that by differences."""
+    """Check that the Jacobian by cotangents, by tangents and by `backward` equals that by differences."""
     wanted = jacobian(function, arrays)
     check_close(by_reverse(function, arrays), directions(wanted.shape[0]) @ wanted, "reverse", close)
     check_close(by_forward(function, arrays), wanted @ directions(wanted.shape[1]).T, "forward", close)
@@ -161,7 +161,7 @@ def check_first(function: Function, arrays: Sequence[Array], *, close: float = C
 
 
 def check_second(function: Function, arrays: Sequence[Array], *, close: float = 1e-7) -> None:
-    """Hessian times vector by every order of modes is that by differences of gradients, which `check_first` sees to."""
+    """Check Hessian-vector products in every order of modes against differences of gradients, which `check_first` checks."""
     like = values_of(function, arrays)
     rng = np.random.default_rng(2)
     loss = weighted(function, arrays_of(rng.standard_normal(numbers_of(like).size), like))
@@ -196,7 +196,7 @@ def check_second(function: Function, arrays: Sequence[Array], *, close: float = 
 
 
 def check(function: Function, arrays: Sequence[Array], *, second: bool = True, close: float = CLOSE) -> None:
-    """First and second derivatives, in every mode."""
+    """Check first and second derivatives in every mode."""
     check_first(function, arrays, close=close)
     if second:
         check_second(function, arrays, close=10 * close)

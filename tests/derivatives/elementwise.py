@@ -1,4 +1,4 @@
-"""Elementwise operations at places where they have derivatives, away from kinks and poles."""
+"""Elementwise operations at points where they have derivatives, away from kinks and poles."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PUBLIC = tuple(name for name in OPS if name not in INTERNAL and name != "where")
 
 
 def drawn(name: str, k: int, shape: tuple[int, ...], seed: int = 0) -> Array:
-    """Operand number `k` of an operation; none is within 0.05 of a whole number, or of another operand's number."""
+    """Return operand `k` of an operation; no number is within 0.05 of an integer or of a number of another operand."""
     low, high = REAL[name][k]
     rng = np.random.default_rng([seed, k, *name.encode()])
     x = np.asarray(rng.uniform(low, high, shape))
@@ -47,7 +47,7 @@ def drawn(name: str, k: int, shape: tuple[int, ...], seed: int = 0) -> Array:
 
 
 def complex_drawn(name: str, k: int, shape: tuple[int, ...]) -> Array:
-    """The same in the complex plane, off both axes, where branch cuts lie."""
+    """Return the same in the complex plane, off both axes, where branch cuts lie."""
     rng = np.random.default_rng([7, k, *name.encode()])
     size = rng.uniform(0.4, 1.3, shape) * np.exp(1j * rng.uniform(0.2, 1.3, shape)) * np.array(1j) ** rng.integers(0, 4, shape)
     found: Array = np.asarray(size)

@@ -1,4 +1,4 @@
-"""Random expressions that two libraries compute alike: each operation is written once, for either."""
+"""Random expressions for two libraries: each operation is written once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REDUCTIONS = ("sum", "mean", "amax", "amin", "prod", "cumsum", "cumprod", "softm
 
 
 class Expression:
-    """A random expression of a few inputs, many of whose numbers are whole or halves: so there are ties and kinks."""
+    """A random expression of some inputs; many of their numbers are integers or halves, so there are ties and kinks."""
 
     def __init__(self, seed: int, ties: bool) -> None:
         self.rng = random.Random(seed)
@@ -36,7 +36,7 @@ class Expression:
         self.seed = seed
 
     def value(self, library: Any, inputs: list[Any]) -> Any:
-        """The value, one number, by functions of `library`: a module, whose names are PyTorch's or ours."""
+        """Return the value, one number, with the functions of the module `library`, whose names are those of PyTorch or Tenxor."""
         rng = random.Random(self.seed + 1)
         known = list(inputs)
         said: list[str] = []
@@ -108,7 +108,7 @@ class Expression:
         return None
 
     def write(self, rng: random.Random, library: Any, x: Any, known: list[Any]) -> Any:
-        """A write in place to a copy, which both libraries allow."""
+        """Write in place to a copy, which both libraries allow."""
         if not x.shape or x.shape[0] < 2:
             return None
         y = x * 1.0

@@ -1,4 +1,4 @@
-"""What derivatives are taken of where tensors meet: indices, scatters, products, convolutions, pooling, attention."""
+"""Test cases of derivatives that combine tensors: indices, scatters, products, convolutions, pooling, attention."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ZEROS = [np.array([0.0, 1.5, 2.0, 0.0]), np.array([0.0, 0.0, 3.0, 2.0])]
 
 
 def added_in_place(x: Any, y: Any) -> Any:
-    """Values added at indices, some of which are the same."""
+    """Return a sum of values at indices, some of them equal."""
     t = x.copy()
     t.index_add_(0, TWICE, y)
     t.scatter_add_(1, index([0, 0], [1, 3], [3, 3]), y[:, :2])

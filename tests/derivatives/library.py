@@ -1,4 +1,4 @@
-"""The same world as `model.py`, by the library."""
+"""The world of `model.py`, computed by the library."""
 
 from __future__ import annotations
 

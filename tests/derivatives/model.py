@@ -1,6 +1,6 @@
-"""What programs on shared memory mean, by NumPy alone: a tensor is a cell of numbers and the numbers of its elements in that.
+"""The meaning of programs on shared memory, by NumPy alone: a tensor is a cell of numbers and the positions of its elements there.
 
-So a program is a function of its inputs in the plain sense, and its derivatives are differences.
+So a program is a plain function of its inputs, and its derivatives are differences.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class View:
 
 
 class Model:
-    """A world of views. `frozen` has the numbers that are the same whatever the inputs are: those that the first run met."""
+    """A world of views. `frozen` holds the numbers of the first run that do not depend on the inputs."""
 
     def __init__(self, frozen: list[Array] | None = None) -> None:
         self.known = frozen is not None
@@ -51,7 +51,7 @@ class Model:
         return View(Cell(values), np.arange(values.size).reshape(values.shape))
 
     def constant(self, values: Array) -> Array:
-        """These numbers, as they were in the first run."""
+        """Return these numbers as they were in the first run."""
         if not self.known:
             self.frozen.append(np.array(values))
         self.count += 1
@@ -130,7 +130,7 @@ class Model:
         return found, found
 
     def foreign(self, array: View, values: Array) -> None:
-        """Somebody else writes the memory of a tensor: derivatives by what was there before go on, as nobody sees that."""
+        """Write the memory of a tensor from outside: derivatives still use the old values, since the write is not seen."""
         before = array.read()
         array.cell.values[array.places] = values + (before - self.constant(before))
 

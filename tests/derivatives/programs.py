@@ -1,4 +1,4 @@
-"""Random programs with views of views and writes in place: written from a seed as they run in the model's world, run again in any."""
+"""Random programs with views of views and writes in place: recorded from a seed in the model's world, then run in any world."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEPS = 14
 
 
 class Step(NamedTuple):
-    """A method of a world; operands by name are in `Name`s. What it gives is known by `result`, if that is one."""
+    """A method of a world; operands by name are `Name`s. `result` is the name of the result, if any."""
 
     method: str
     operands: tuple[Any, ...]
@@ -28,13 +28,13 @@ class Step(NamedTuple):
 
 
 class Name(NamedTuple):
-    """What a step before this gave, or an input."""
+    """The name of an input or of an earlier result."""
 
     name: str
 
 
 class Program:
-    """The program of a seed, with its inputs. `steps` are run in any world by `play`."""
+    """The program of a seed, with its inputs. `play` runs its `steps` in any world."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -52,7 +52,7 @@ class Program:
         self.frozen = self.world.frozen
 
     def play(self, world: Any, inputs: list[Any]) -> Any:
-        """The loss in a world, of its own tensors."""
+        """Return the loss in a world, as a tensor of that world."""
         known: dict[str, Any] = {f"x{k}": t for k, t in enumerate(inputs)}
         for step in self.steps:
             given = [known[x.name] if isinstance(x, Name) else x for x in step.operands]
@@ -64,7 +64,7 @@ class Program:
         return world.loss([known[name] for name in self.ends], self.weights)
 
     def value(self, numbers: Array) -> Array:
-        """The loss as a function of real numbers, in the model's world."""
+        """Return the loss as a function of real numbers, in the model's world."""
         world, inputs, start = Model(self.frozen), [], 0
         for a in self.inputs:
             inputs.append(world.new(numbers[start : start + a.size].reshape(a.shape)))
@@ -102,7 +102,7 @@ class Program:
         return found
 
     def _key(self, shape: tuple[int, ...]) -> Any:
-        """A key of ints and slices that keeps something of each axis."""
+        """Return a key of ints and slices that keeps at least one element of each axis."""
         key: list[Any] = []
         for size in shape[: self.rng.randint(1, len(shape))] if shape else []:
             kind = self.rng.choice(["int", "slice", "slice", "all"])
@@ -118,7 +118,7 @@ class Program:
         return tuple(key) if key else ...
 
     def _value(self, shape: tuple[int, ...], *, single: bool = False) -> Any:
-        """A number, or a tensor that broadcasts to a shape."""
+        """Return a number, or a tensor that broadcasts to a shape."""
         if self.rng.random() < 0.2:
             return round(self.rng.uniform(-1, 1), 2)
 
@@ -137,7 +137,7 @@ class Program:
         return found
 
     def _made(self, shape: tuple[int, ...]) -> Name:
-        """A new tensor of some shape that depends on the others."""
+        """Return a new tensor of some shape that depends on the others."""
         source = self._tensor()
         assert source is not None
         self._do("along", "sum", self._flat(source), 0)

@@ -1,4 +1,4 @@
-"""The derivative of attention, in blocks that never have all weights in memory, beside a model that has."""
+"""The derivative of attention, computed in blocks without all weights in memory, compared with a model that has them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def summed_to(a: Array, shape: tuple[int, ...]) -> Array:
 
 
 def model(q: Array, k: Array, v: Array, g: Array, mask: Any = None, *, causal: bool = False) -> list[Array]:
-    """The result, and the cotangents of queries, keys and values."""
+    """Return the result, and the cotangents of queries, keys and values."""
     scale = 1 / sqrt(q.shape[-1])
     scores = q @ turned(k) * scale
     if mask is not None:
@@ -52,8 +52,8 @@ def model(q: Array, k: Array, v: Array, g: Array, mask: Any = None, *, causal: b
     return [w @ v, *[summed_to(a, x.shape) for a, x in found]]
 
 
-def asked(q: Any, k: Any, v: Any, g: Any, mask: Any = None, *, causal: bool = False) -> list[Any]:
-    """The same of Tenxor, by `backward`."""
+def by_backward(q: Any, k: Any, v: Any, g: Any, mask: Any = None, *, causal: bool = False) -> list[Any]:
+    """Return the same from Tenxor, by `backward`."""
     leaves = [tx.asarray(x).requires_grad_() for x in (q, k, v)]
     out = attend(*leaves, None if mask is None else tx.asarray(mask), is_causal=causal)
     (out * tx.asarray(g)).sum().backward()
@@ -73,7 +73,7 @@ def forgotten() -> None:
 
 @pytest.fixture(params=["together", "one block after the other"])
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Many blocks, however small the operands."""
+    """Use many blocks, however small the operands."""
     monkeypatch.setattr(attention, "BLOCK_BYTES", 1 << 14)
     monkeypatch.setattr(attention, "MIN_IMMEDIATE_BLOCKS", 2 if "after" in request.param else 1 << 10)
     forgotten()
@@ -93,7 +93,7 @@ SHAPES = {
 @pytest.mark.usefixtures("blocks")
 @pytest.mark.parametrize("masked", ["", "causal", "where", "numbers", "causal where"])
 @pytest.mark.parametrize("name", SHAPES)
-def test_beside_a_model(name: str, masked: str) -> None:
+def test_attention_gradients_match_a_model(name: str, masked: str) -> None:
     q, k, v = drawn(*SHAPES[name])
     causal = "causal" in masked
     batch = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
@@ -105,12 +105,12 @@ def test_beside_a_model(name: str, masked: str) -> None:
     elif "numbers" in masked:
         mask = rng.standard_normal((q.shape[-2], k.shape[-2]))
     g = rng.standard_normal((*batch, q.shape[-2], v.shape[-1]))
-    compare(asked(q, k, v, g, mask, causal=causal), model(q, k, v, g, mask, causal=causal))
+    compare(by_backward(q, k, v, g, mask, causal=causal), model(q, k, v, g, mask, causal=causal))
 
 
 @pytest.mark.usefixtures("blocks")
-def test_parts_of_one_tensor() -> None:
-    """Queries, keys and values as they come out of one projection, of whose content each takes a part."""
+def test_attention_gradients_of_views_of_one_projection() -> None:
+    """Queries, keys and values are parts of one projection, and each gradient reaches its part."""
     (x, g) = drawn((3, 50, 3, 2, 4), (3, 2, 50, 4))
     leaf = tx.asarray(x).requires_grad_()
     (attend(*leaf.permute(2, 0, 3, 1, 4).unbind(0), is_causal=True) * tx.asarray(g)).sum().backward()
@@ -123,7 +123,7 @@ def test_parts_of_one_tensor() -> None:
     np.testing.assert_allclose(same.grad.to_numpy(), sum(three), rtol=1e-12, atol=1e-12)
 
 
-def test_only_what_is_asked_for() -> None:
+def test_attention_gives_only_the_requested_gradients() -> None:
     arrays = drawn((2, 30, 4), (2, 30, 4), (2, 30, 4))
     wanted = model(*arrays, np.ones((2, 30, 4)))[1:]
     for k in range(3):
@@ -134,7 +134,7 @@ def test_only_what_is_asked_for() -> None:
         assert all(given[n].grad is None for n in range(3) if n != k)
 
 
-def test_grouped_queries() -> None:
+def test_attention_gradients_with_grouped_queries() -> None:
     q, k, v, g = drawn((2, 6, 21, 4), (2, 2, 33, 4), (2, 2, 33, 3), (2, 6, 21, 3))
     leaves = [tx.asarray(x).requires_grad_() for x in (q, k, v)]
     (attend(*leaves, enable_gqa=True) * tx.asarray(g)).sum().backward()
@@ -144,10 +144,10 @@ def test_grouped_queries() -> None:
 
 
 @pytest.mark.parametrize("dtype", [tx.float16, tx.bfloat16, tx.float32], ids=str)
-def test_narrow_floats(dtype: tx.DType) -> None:
+def test_attention_gradients_of_narrow_floats_are_accurate(dtype: tx.DType) -> None:
     arrays = drawn((40, 8), (50, 8), (50, 8), (40, 8))
     q, k, v, g = [tx.asarray(a).astype(dtype) for a in arrays]
-    found = asked(q, k, v, g, causal=True)
+    found = by_backward(q, k, v, g, causal=True)
     assert all(x.dtype is dtype for x in found)
     exact = [x.astype(tx.float64).to_numpy() for x in (q, k, v, g)]
     tolerance = max(2 * float(tx.finfo(dtype).eps), 1e-5)
@@ -167,7 +167,7 @@ def by_hand(q: Any, k: Any, v: Any, *, causal: bool) -> Any:
 
 @pytest.mark.usefixtures("blocks")
 @pytest.mark.parametrize("causal", [False, True])
-def test_second_and_forward_derivatives(causal: bool) -> None:
+def test_attention_has_second_and_forward_derivatives(causal: bool) -> None:
     arrays = drawn((2, 66, 3), (2, 70, 3), (2, 70, 2))
     q, k, v = [tx.asarray(a) for a in arrays]
     tangents = tuple([tx.asarray(a) for a in drawn(*[a.shape for a in arrays], (1,))[:3]])
@@ -190,7 +190,7 @@ def test_second_and_forward_derivatives(causal: bool) -> None:
     both(twice)
 
 
-def test_by_members_of_a_batch() -> None:
+def test_vmap_of_attention_gradients_matches_the_batch() -> None:
     q, k, v = [tx.asarray(a) for a in drawn((4, 12, 3), (4, 12, 3), (4, 12, 2))]
     loss = lambda q, k, v: (attend(q, k, v, is_causal=True) ** 2).sum()  # noqa: E731
     each = tx.vmap(tx.grad(loss, argnums=(0, 1, 2)))(q, k, v)
@@ -198,7 +198,7 @@ def test_by_members_of_a_batch() -> None:
     compare(list(each), [x.to_numpy() for x in whole])
 
 
-def test_what_is_kept_is_what_it_was_made_of() -> None:
+def test_attention_tape_keeps_only_the_operands() -> None:
     gc.collect()
     q, k, v = [tx.asarray(a).requires_grad_() for a in drawn((300, 8), (300, 8), (300, 8), dtype=np.float32)]
     tx.memory()
@@ -213,7 +213,7 @@ def test_what_is_kept_is_what_it_was_made_of() -> None:
 
 @pytest.mark.large
 @pytest.mark.parametrize("causal", [False, True])
-def test_the_weights_are_never_in_memory_together(causal: bool) -> None:
+def test_attention_backward_never_holds_all_weights(causal: bool) -> None:
     q, k, v = [tx.asarray(a).requires_grad_() for a in drawn(*[(4, 2000, 16)] * 3, dtype=np.float32)]  # of weights there are 64 MB
 
     def step() -> None:

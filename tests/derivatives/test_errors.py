@@ -1,4 +1,4 @@
-"""What has no derivative, or was asked for wrongly: the error names the operation and what would work."""
+"""Errors of missing derivatives and wrong requests name the operation and an alternative."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong(name: str) -> None:
+def test_derivative_errors_name_the_operation_and_the_remedy(name: str) -> None:
     wrong = WRONG[name]
     with pytest.raises(wrong.error) as raised:
         wrong.call()
@@ -101,8 +101,8 @@ def test_wrong(name: str) -> None:
         assert word in str(raised.value)
 
 
-def test_after_an_error_all_is_as_before() -> None:
-    """An error in the function leaves no state: values are tracked, or not, as they were."""
+def test_error_inside_a_transform_restores_tracking() -> None:
+    """An error in the function leaves no state: tracking is on or off as before."""
     with pytest.raises(ZeroDivisionError):
         tx.grad(lambda t: t.sum() / (1 // 0))(x())
     assert not (x() * 2).requires_grad
@@ -115,14 +115,14 @@ def test_after_an_error_all_is_as_before() -> None:
     assert (leaf() * 2).requires_grad
 
 
-def test_whole_numbers_beside_floats_are_constants() -> None:
+def test_integer_operands_are_constant_in_gradients() -> None:
     found = tx.grad(lambda t: (t * whole() + t**2).sum())(x())
     assert found.tolist() == [3.0, 6.0, 9.0]
     taken = tx.grad(lambda t, k: t[k].sum(), 0)(x(), whole() - 1)
     assert taken.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_python_numbers_as_arguments() -> None:
+def test_grad_accepts_python_numbers_and_arrays() -> None:
     assert tx.grad(lambda t: t * t)(3.0).item() == 6.0
     assert tx.grad(lambda t: t * t)(3).item() == 6.0
     assert tx.grad(lambda t: (t * t).sum())(np.array([1.0, 2.0])).tolist() == [2.0, 4.0]
@@ -156,18 +156,18 @@ KINKS: dict[str, tuple[Callable[[Any], Any], list[float], list[float]]] = {
 
 
 @pytest.mark.parametrize("name", KINKS)
-def test_kinks(name: str) -> None:
+def test_gradients_at_kinks(name: str) -> None:
     function, at, wanted = KINKS[name]
     assert tx.grad(lambda t: function(t).sum())(tx.asarray(at)).tolist() == wanted
 
 
-def test_an_argument_is_named_once() -> None:
+def test_duplicate_argnums_raise() -> None:
     for argnums in ((0, 0), (0, -2)):
         with pytest.raises(ArgumentError, match="twice"):
             tx.grad(lambda x, y: (x * y).sum(), argnums=argnums)(tx.ones(2), tx.ones(2))
 
 
-def test_hooks_are_functions_that_give_gradients() -> None:
+def test_invalid_hooks_raise() -> None:
     x = tx.ones(2).requires_grad_()
     with pytest.raises(ArgumentError, match="register_hook"):
         x.register_hook(3)
@@ -177,8 +177,8 @@ def test_hooks_are_functions_that_give_gradients() -> None:
 
 
 @pytest.mark.parametrize("count", [4, 8192])
-def test_a_gradient_alone_tells_of_an_index_that_is_out_of_range(count: int) -> None:
-    """Whatever way it is computed, and each time that it is asked for: what was written before it was met is no gradient."""
+def test_gradient_alone_reports_an_index_out_of_range(count: int) -> None:
+    """However the gradient is computed, each read raises: memory written before the error is no gradient."""
     rows = tx.ones((count, 3))
     for _ in range(8):
         places = tx.asarray([0, 1, 2, 3] * (count // 4)) + 0  # pending, so nobody has looked

@@ -1,4 +1,4 @@
-"""What is put together is one step for derivatives: each piece takes back what comes to its place."""
+"""Joining tensors is one backward step: each piece receives the cotangent of its slice."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ JOINS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", JOINS)
 @pytest.mark.parametrize("before", ["a leaf", "pending", "in memory"])
-def test_beside_the_matrix_that_it_is(name: str, before: str) -> None:
-    """All are linear: what comes back is the transpose of what goes there."""
+def test_join_derivatives_match_the_matrix_of_the_join(name: str, before: str) -> None:
+    """All joins are linear, so the VJP multiplies by the transposed matrix."""
     join = JOINS[name]
     make = {"a leaf": lambda x: x, "pending": lambda x: x * 2.0, "in memory": lambda x: (x * 2.0).realize()}[before]
     units = [tx.asarray(row) for row in np.eye(3)]
@@ -53,7 +53,7 @@ def test_beside_the_matrix_that_it_is(name: str, before: str) -> None:
 
 
 @pytest.mark.parametrize("join", [lambda pieces: tx.stack(pieces, 1), tx.concat, lambda pieces: tx.roll(tx.concat(pieces), 5)])
-def test_what_is_put_together_is_taken_apart_without_copies(join: Callable[[list[Any]], Any]) -> None:
+def test_backward_of_joins_does_not_copy_the_cotangent(join: Callable[[list[Any]], Any]) -> None:
     leaves = [tx.asarray(np.linspace(0.1, 1.0, SIZE // 8) * k).requires_grad_() for k in range(1, 9)]
     pieces = [(x * 2.0).realize() for x in leaves]
     weights = tx.asarray(np.linspace(0.1, 1.0, SIZE))
@@ -68,7 +68,7 @@ def test_what_is_put_together_is_taken_apart_without_copies(join: Callable[[list
         assert np.array_equal(leaves[3].grad.to_numpy(), 2.0 * values[3 * SIZE // 8 : SIZE // 2])
 
 
-def test_many_tracked_pieces_are_one_step() -> None:
+def test_stack_of_many_tracked_tensors_is_one_tape_node() -> None:
     x = tx.asarray([1.0, 2.0, 3.0]).requires_grad_()
     found = tx.stack([x * float(k) for k in range(50)])
     past = found.storage.node.past

@@ -1,4 +1,4 @@
-"""Derivatives of indexing, products, convolutions, pooling and attention, beside differences."""
+"""Derivatives of indexing, products, convolutions, pooling and attention, compared with differences."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from .larger import LARGER
 
 
 @pytest.mark.parametrize("name", LARGER)
-def test_beside_differences(name: str) -> None:
+def test_gradients_of_larger_operations_match_differences(name: str) -> None:
     case = LARGER[name]
     check(case.function, case.arrays, second=case.second)

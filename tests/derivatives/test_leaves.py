@@ -1,4 +1,4 @@
-"""Tensors that require gradients: what a leaf is, before and after writes, what hooks see, and what is let go of."""
+"""Tensors that require gradients: leaves before and after writes, hooks, and the memory that is freed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_gradients_add_up_until_they_are_cleared() -> None:
     assert x.grad.tolist() == [13.0, 23.0]
 
 
-def test_a_gradient_does_not_change_with_later_ones_in_other_hands() -> None:
+def test_copied_gradient_is_unchanged_by_a_later_backward() -> None:
     x = leaf(1.0, 2.0)
     (x * x).sum().backward()
     first = x.grad.copy()
@@ -41,7 +41,7 @@ def test_a_gradient_does_not_change_with_later_ones_in_other_hands() -> None:
     assert first.tolist() == [2.0, 4.0] and x.grad.tolist() == [4.0, 8.0]
 
 
-def test_a_write_is_a_step_of_the_computation() -> None:
+def test_write_to_a_leaf_is_recorded_on_the_tape() -> None:
     x = leaf(1.0, 2.0, 3.0)
     x[1] = 10.0
     x *= x
@@ -51,7 +51,7 @@ def test_a_write_is_a_step_of_the_computation() -> None:
 
 
 @pytest.mark.parametrize("write", ["number", "tensor", "fill", "slices"])
-def test_a_write_of_all_leaves_the_gradient_where_it_is(write: str) -> None:
+def test_write_of_all_elements_keeps_the_gradient_of_the_leaf(write: str) -> None:
     x = leaf(1.0, 2.0)
     loss = (x * x * x).sum()
     if write == "number":
@@ -67,7 +67,7 @@ def test_a_write_of_all_leaves_the_gradient_where_it_is(write: str) -> None:
     assert x.grad.tolist() == [3.0, 12.0]
 
 
-def test_what_was_written_may_require_a_gradient_again() -> None:
+def test_overwritten_leaf_may_require_a_gradient_again() -> None:
     x = leaf(1.0, 2.0)
     x[...] = 3.0
     x.requires_grad_()
@@ -76,7 +76,7 @@ def test_what_was_written_may_require_a_gradient_again() -> None:
     assert x.grad.tolist() == [6.0, 6.0]
 
 
-def test_without_grad_other_values_are_put_in() -> None:
+def test_updates_under_no_grad_keep_the_leaf() -> None:
     x = leaf(1.0, 2.0)
     for step in range(3):
         x.grad = None
@@ -114,7 +114,7 @@ def test_tracked_update_of_leaf_with_gradient_raises_at_the_write(update: str) -
     assert w.is_leaf and w.tolist() != [1.0, 2.0, 3.0] and w.grad.tolist() == (2.0 * w.detach()).tolist()
 
 
-def test_writes_through_which_derivatives_are_taken_need_no_gradient_or_one_that_is_followed() -> None:
+def test_tracked_update_needs_no_gradient_or_a_tracked_one() -> None:
     w = leaf(1.0, 2.0)
     (w * w).sum().backward()
     w.grad = None
@@ -139,7 +139,7 @@ def test_requires_grad_after_a_write_of_all_keeps_the_gradient() -> None:
 
 
 @pytest.mark.parametrize("write", ["all", "a slice", "one element", "indices", "a mask", "a view", "in place"])
-def test_every_write_without_grad(write: str) -> None:
+def test_every_kind_of_write_under_no_grad_keeps_the_leaf(write: str) -> None:
     x = leaf(1.0, 2.0, 3.0)
     loss = (x * x).sum()
     with tx.no_grad():
@@ -162,7 +162,7 @@ def test_every_write_without_grad(write: str) -> None:
     assert x.grad.tolist() == [2 * (a + b) for a, b in zip([1.0, 2.0, 3.0], x.tolist(), strict=True)]
 
 
-def test_what_is_computed_without_grad_is_constant() -> None:
+def test_values_computed_under_no_grad_are_constant() -> None:
     x = leaf(2.0)
     with tx.no_grad():
         y = x * x
@@ -173,7 +173,7 @@ def test_what_is_computed_without_grad_is_constant() -> None:
     assert x.grad.tolist() == [7.0]
 
 
-def test_no_grad_decorates_and_ends_with_an_error() -> None:
+def test_no_grad_is_a_decorator_and_ends_on_errors() -> None:
     @tx.no_grad()
     def step(x: Any) -> Any:
         return x * 2
@@ -185,7 +185,7 @@ def test_no_grad_decorates_and_ends_with_an_error() -> None:
     assert (x * 2).requires_grad
 
 
-def test_detached_tensors() -> None:
+def test_detached_tensors_are_constant_and_do_not_share_writes() -> None:
     x = leaf(1.0, 2.0)
     y = x.detach()
     assert not y.requires_grad and y.is_leaf and y.grad is None
@@ -212,7 +212,7 @@ def test_views_share_the_gradient_of_their_storage() -> None:
     assert part.grad.tolist() == [0.0, 4.0, 8.0] and base.grad.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
 
 
-def test_requiring_none_any_more() -> None:
+def test_requires_grad_false_stops_tracking() -> None:
     x = leaf(1.0, 2.0)
     loss = (x * x).sum()
     x.requires_grad = False
@@ -226,7 +226,7 @@ def test_requiring_none_any_more() -> None:
         (x * 2).requires_grad_(False)
 
 
-def test_retained_gradients() -> None:
+def test_retain_grad_keeps_the_gradient_of_a_result() -> None:
     x = leaf(1.0, 2.0)
     y = x * x
     y.retain_grad()
@@ -235,7 +235,7 @@ def test_retained_gradients() -> None:
     assert y.grad.tolist() == [3.0, 3.0] and z.grad is None and x.grad.tolist() == [6.0, 12.0]
 
 
-def test_retained_gradients_of_views_and_of_what_is_written_afterwards() -> None:
+def test_retained_gradient_is_seen_through_views_after_a_write() -> None:
     x = leaf(1.0, 2.0, 3.0)
     y = x * 2
     y.retain_grad()
@@ -245,7 +245,7 @@ def test_retained_gradients_of_views_and_of_what_is_written_afterwards() -> None
     assert y.grad.tolist() == [0.0, 8.0, 12.0] and y[::-1].grad.tolist() == [12.0, 8.0, 0.0]
 
 
-def test_a_retained_gradient_is_that_by_what_there_was_when_it_was_asked_for() -> None:
+def test_retained_gradient_is_that_of_the_value_at_the_request() -> None:
     x = leaf(1.0, 2.0)
     y = x * 2
     y.retain_grad()
@@ -305,7 +305,7 @@ def test_a_hook_of_a_view_sees_its_part() -> None:
 
 
 @pytest.mark.parametrize("write", ["none", "untracked", "a step"])
-def test_hooks_that_know_their_leaf_do_not_keep_it(write: str) -> None:
+def test_hooks_that_refer_to_their_leaf_do_not_keep_it_alive(write: str) -> None:
     def hooked() -> ref[Storage]:
         w = leaf(1.0, 2.0)
         w.register_hook(lambda g: g * w.detach())
@@ -322,7 +322,7 @@ def test_hooks_that_know_their_leaf_do_not_keep_it(write: str) -> None:
     assert its() is None
 
 
-def test_leaves_are_known_while_something_else_is_written() -> None:
+def test_leaf_keeps_its_gradient_across_tracked_writes() -> None:
     w = leaf(1.0, 2.0)
     w *= 3.0
     w *= 2.0
@@ -336,7 +336,7 @@ def test_leaves_are_known_while_something_else_is_written() -> None:
     assert w.grad.tolist() == [74.0, 146.0]
 
 
-def test_graphs_are_let_go_of() -> None:
+def test_backward_frees_the_graph() -> None:
     x = leaf(1.0, 2.0)
     y = x * x
     loss = y.sum()
@@ -353,7 +353,7 @@ def test_graphs_are_let_go_of() -> None:
     assert x.grad.tolist() == [8.0, 16.0]
 
 
-def test_a_graph_of_gradients() -> None:
+def test_create_graph_allows_second_derivatives() -> None:
     x = leaf(2.0, 3.0)
     (x**3).sum().backward(create_graph=True)
     g = x.grad
@@ -363,7 +363,7 @@ def test_a_graph_of_gradients() -> None:
     assert x.grad.tolist() == [2 * 12.0 * 12.0, 2 * 27.0 * 18.0]
 
 
-def test_weights_of_a_tensor_and_complex_ones() -> None:
+def test_backward_accepts_tensor_and_complex_cotangents() -> None:
     x = leaf(1.0, 2.0)
     (x * x).backward(tx.asarray([1.0, 10.0]))
     assert x.grad.tolist() == [2.0, 40.0]
@@ -375,8 +375,7 @@ def test_weights_of_a_tensor_and_complex_ones() -> None:
     assert np.allclose(z.grad.to_numpy(), np.conj(2 * z.detach().to_numpy()))
 
 
-def test_memory_that_others_write() -> None:
-    """What the derivative reads is what was there when it was read."""
+def test_gradient_uses_shared_memory_values_at_the_operation() -> None:
     array = np.array([1.0, 2.0, 3.0])
     c = tx.asarray(array, copy=False)
     x = leaf(1.0, 1.0, 1.0)
@@ -389,7 +388,7 @@ def test_memory_that_others_write() -> None:
     assert x.grad.tolist() == [101.0, 102.0, 103.0]
 
 
-def test_a_leaf_in_memory_that_others_write() -> None:
+def test_gradient_of_a_leaf_in_shared_memory_uses_values_at_the_operation() -> None:
     array = np.array([1.0, 2.0])
     x = tx.asarray(array, copy=False).requires_grad_()
     loss = (x * x).sum()
@@ -398,8 +397,8 @@ def test_a_leaf_in_memory_that_others_write() -> None:
     assert x.grad.tolist() == [2.0, 4.0]
 
 
-def test_what_has_been_exported() -> None:
-    """Exported before it required a gradient, its memory may change; what was read does not."""
+def test_gradient_of_an_exported_leaf_uses_values_at_the_operation() -> None:
+    """The memory is exported before the tensor requires a gradient, and may change afterwards."""
     x = tx.asarray([1.0, 2.0])
     seen = np.from_dlpack(x)
     x.requires_grad_()
@@ -410,7 +409,7 @@ def test_what_has_been_exported() -> None:
     assert x.grad.tolist() == [2.0, 4.0]
 
 
-def test_exports_of_what_requires_a_gradient_are_copies() -> None:
+def test_exports_of_tracked_tensors_are_copies() -> None:
     x = leaf(1.0, 2.0)
     y = (x * 2).realize()
     seen = np.array(y.to_numpy())
@@ -420,7 +419,7 @@ def test_exports_of_what_requires_a_gradient_are_copies() -> None:
         np.from_dlpack(y, copy=False)
 
 
-def test_constants_and_leaves_together() -> None:
+def test_backward_gives_constants_no_gradient() -> None:
     x, w = leaf(1.0, 2.0), tx.asarray([3.0, 4.0])
     loss = (x * w).sum() + (w * w).sum()
     loss.backward()
@@ -428,7 +427,7 @@ def test_constants_and_leaves_together() -> None:
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
-def test_realizing_changes_nothing(place: str) -> None:
+def test_realize_does_not_change_gradients(place: str) -> None:
     x = leaf(1.0, 2.0)
     y = x.exp()
     z = (y * x).cumsum(axis=0)
@@ -456,14 +455,14 @@ def test_realizing_changes_nothing(place: str) -> None:
         lambda x: tx.logsumexp(x, axis=2),
     ],
 )
-def test_what_has_no_elements_is_followed(function: Any) -> None:
+def test_empty_tensors_have_gradients(function: Any) -> None:
     """So an empty batch goes through a program like any other."""
     x = tx.ones((2, 0, 3)).requires_grad_()
     function(x).sum().backward()
     assert x.grad.shape == (2, 0, 3)
 
 
-def test_a_gradient_to_start_from_may_itself_have_been_computed() -> None:
+def test_backward_accepts_a_tracked_cotangent() -> None:
     x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
     (x + 0.0).backward(y * y)
     assert x.grad.tolist() == [9.0, 16.0] and not x.grad.requires_grad and y.grad is None
@@ -473,7 +472,7 @@ def test_a_gradient_to_start_from_may_itself_have_been_computed() -> None:
     assert y.grad.tolist() == [12.0, 16.0]
 
 
-def test_what_is_written_untracked_to_what_was_computed_makes_it_constant() -> None:
+def test_write_under_no_grad_makes_a_result_constant() -> None:
     x = tx.asarray([1.0, 2.0]).requires_grad_()
     y = x * 2.0
     total = y.sum()

@@ -1,4 +1,4 @@
-"""Ways back through many operations: in stretches that are made again, with hooks between, and computed now and then."""
+"""Backward through many operations: in segments that are repeated, with hooks between, and with intermediate computations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tenxor as tx
 
 
 def _recurrence(steps: int, hooked: int = -1) -> tuple[list[Any], list[Any]]:
-    """The gradients of a long recurrence by its weights and its first state, and that by hand."""
+    """Return the gradients of a long recurrence by its weights and its first state, and the same by hand."""
     rng = np.random.default_rng(5)
     w0, h0 = rng.uniform(-0.4, 0.4, (5, 5)), rng.uniform(-1, 1, (3, 5))
     w, h = tx.asarray(w0).requires_grad_(), tx.asarray(h0).requires_grad_()
@@ -36,8 +36,8 @@ def _recurrence(steps: int, hooked: int = -1) -> tuple[list[Any], list[Any]]:
 
 
 @pytest.mark.parametrize("steps", [1, 3, 63, 64, 65, 130, 700])
-def test_long_ways_back(steps: int) -> None:
-    """Of one stretch and of several, with all that waits computed now and then, and made again."""
+def test_long_backward_passes_are_correct(steps: int) -> None:
+    """The pass has one or several segments, and pending cotangents are computed now and then."""
     for _ in range(2):
         found, wanted = _recurrence(steps)
         for a, b in zip(found, wanted, strict=True):
@@ -45,14 +45,14 @@ def test_long_ways_back(steps: int) -> None:
 
 
 @pytest.mark.parametrize("hooked", [0, 40, 99])
-def test_hooks_in_the_midst_of_a_long_way(hooked: int) -> None:
+def test_hooks_inside_a_long_backward_pass(hooked: int) -> None:
     found, wanted = _recurrence(100, hooked)
     for a, b in zip(found, wanted, strict=True):
         assert np.allclose(a, b, 1e-9, 1e-12)
 
 
-def test_the_same_way_with_other_things_given() -> None:
-    """What was made of one stretch serves for others that only look alike: other numbers, and one tensor twice."""
+def test_recorded_segment_is_not_reused_for_different_operands() -> None:
+    """Segments that look alike differ in a number, or in one tensor that is used twice."""
     for exponent in (2.0, 3.0, 2.0):
         for twice in (False, True, False):
             x = tx.asarray([0.5, 1.5]).requires_grad_()
@@ -64,7 +64,7 @@ def test_the_same_way_with_other_things_given() -> None:
 
 
 def _most_of_a_step(layers: int, segment: int) -> tuple[float, list[Any]]:
-    """The most memory of the gradients of a deep net, in contents of one layer, and the gradients."""
+    """Return the peak memory of the gradients of a deep net, in units of one layer, and the gradients."""
     rows, width = 4096, 16
     x = tx.asarray(np.linspace(-1, 1, rows * width).reshape(rows, width)).realize()
     weights = [tx.asarray(np.eye(width) * 0.9 + 0.01).requires_grad_() for _ in range(layers)]
@@ -93,7 +93,7 @@ def _most_of_a_step(layers: int, segment: int) -> tuple[float, list[Any]]:
 
 
 @pytest.mark.parametrize("layers", [36, 200])
-def test_checkpoints_keep_what_is_between_them_and_one_part_at_a_time(layers: int) -> None:
+def test_checkpoints_bound_memory_to_their_inputs_and_one_segment(layers: int) -> None:
     segment = round(layers**0.5)
     whole, wanted = _most_of_a_step(layers, layers)
     parts, found = _most_of_a_step(layers, segment)

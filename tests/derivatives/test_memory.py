@@ -1,4 +1,4 @@
-"""What derivatives keep: the values that they read, for as long as somebody may ask, and nothing else."""
+"""Derivatives keep the values that backward reads, as long as it may run, and nothing else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZE = 1 << 18  # elements of two megabytes
 
 @pytest.fixture(autouse=True)
 def uncollected() -> Iterator[None]:
-    """What dies here dies at once, without the collector."""
+    """Turn the collector off: objects must be freed at once without it."""
     gc.collect()
     gc.disable()
     yield
@@ -35,7 +35,7 @@ def bytes_in_use() -> int:
     return int(tx.memory().in_use)
 
 
-def test_values_that_no_derivative_reads_die() -> None:
+def test_values_that_no_derivative_reads_are_freed() -> None:
     x = big().requires_grad_()
     y = (x + 1.0).realize()
     gone = weakref.ref(y.storage.node.buffer)
@@ -59,7 +59,7 @@ READING: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", READING)
-def test_values_that_it_reads_live_until_backward(name: str) -> None:
+def test_values_that_derivatives_read_live_until_backward(name: str) -> None:
     x = big().requires_grad_()
     y = (x + 1.0).realize()
     before = bytes_in_use()
@@ -96,7 +96,7 @@ def test_many_small_writes_keep_no_copies() -> None:
 
 
 @pytest.mark.parametrize("write", ["a slice", "an index", "a row", "in place"])
-def test_writes_into_what_is_read_by_nobody_copy_nothing(write: str) -> None:
+def test_writes_to_unread_tensors_make_no_copies(write: str) -> None:
     x = big().requires_grad_()
     y = (x + 0.0).realize()
     before = bytes_in_use()
@@ -136,7 +136,7 @@ def _written(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_nothing_is_kept_after_grad(name: str) -> None:
+def test_grad_keeps_no_nodes_alive(name: str) -> None:
     x = tx.asarray(np.linspace(0.5, 1.5, 64))
     function = FUNCTIONS[name]
     seen: list[Any] = []
@@ -155,8 +155,8 @@ def test_nothing_is_kept_after_grad(name: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["grad", "vjp", "jvp", "jacobian", "hessian", "vmap", "backward"])
-def test_there_are_no_cycles(way: str) -> None:
-    """With the collector switched off there are no more nodes and pasts after many turns than after some."""
+def test_derivatives_make_no_reference_cycles(way: str) -> None:
+    """With the collector off, the number of nodes and tape nodes does not grow."""
     x = tx.asarray(np.linspace(0.5, 1.5, 4))
 
     def function(x: Any) -> Any:
@@ -193,7 +193,7 @@ def test_there_are_no_cycles(way: str) -> None:
     assert gc.collect() < 6
 
 
-def test_a_loss_that_is_dropped_lets_go_of_all() -> None:
+def test_dropped_loss_frees_all_saved_values() -> None:
     x = big().requires_grad_()
     before = bytes_in_use()
     loss = tx.exp(tx.sin(x) * x).sum()
@@ -203,8 +203,8 @@ def test_a_loss_that_is_dropped_lets_go_of_all() -> None:
     assert bytes_in_use() <= before + 4096
 
 
-def test_peak_of_a_chain() -> None:
-    """Of what is inlined into one kernel nothing is kept: it is computed again."""
+def test_inlined_chain_saves_no_intermediates() -> None:
+    """Values that are inlined into one kernel are computed again."""
     x = big()
     tx.grad(lambda x: (tx.sin(x) * 2.0 + x).sum())(x).realize()
     tx.memory(reset_peak=True)

@@ -1,4 +1,4 @@
-"""Gradients of what is multiplied again and again: the products that they are made of become one."""
+"""Gradients of a factor of many products: the products that make up the gradient become one."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ USES: dict[str, tuple[tuple[int, ...], Callable[[Any, Any], Any], Callable[[Any,
 }
 
 
-def used(name: str, dtype: Any = np.float64) -> tuple[Any, list[Any], list[Any], Any]:
-    """A weight, what it is multiplied with at each step, what the results are multiplied with, and its gradient as NumPy has it."""
+def weight_and_factors(name: str, dtype: Any = np.float64) -> tuple[Any, list[Any], list[Any], Any]:
+    """Return a weight, its factor at each step, the factors of the results, and its gradient by NumPy."""
     shape, _, pulled = USES[name]
     rng = np.random.default_rng(5)
     w = rng.normal(size=shape).astype(dtype)
@@ -36,7 +36,7 @@ def used(name: str, dtype: Any = np.float64) -> tuple[Any, list[Any], list[Any],
 
 
 def gradient(name: str, w: Any, each: list[Any], weights: list[Any]) -> Any:
-    """The same as we have it."""
+    """Return the same gradient by Tenxor."""
     _, use, _ = USES[name]
     given = [tx.asarray(x) for x in each]
     others = [tx.asarray(g) for g in weights]
@@ -45,7 +45,7 @@ def gradient(name: str, w: Any, each: list[Any], weights: list[Any]) -> Any:
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """How many cotangents came, and how many were left to be added up, where these are not the same."""
+    """Record the numbers of cotangents before and after products were joined, where they differ."""
     found: list[tuple[int, int]] = []
 
     def counted(parts: Any) -> Any:
@@ -61,8 +61,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("name", list(USES))
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
-def test_of_a_weight_used_at_each_step(name: str, dtype: Any, seen: list[tuple[int, int]]) -> None:
-    w, each, weights, wanted = used(name)
+def test_gradient_of_a_weight_used_at_each_step_is_one_product(name: str, dtype: Any, seen: list[tuple[int, int]]) -> None:
+    w, each, weights, wanted = weight_and_factors(name)
     if dtype is np.complex128:
         w, each, weights = w + 0j, [x + 0j for x in each], [g + 0j for g in weights]
         _, use, _ = USES[name]
@@ -75,8 +75,8 @@ def test_of_a_weight_used_at_each_step(name: str, dtype: Any, seen: list[tuple[i
         assert (STEPS, 1) in seen
 
 
-def test_of_steps_that_depend_on_each_other() -> None:
-    """A recurrence of many stretches, its gradient beside differences along a line."""
+def test_gradient_of_a_long_recurrence_matches_differences() -> None:
+    """The tape of the recurrence has many segments."""
     rng = np.random.default_rng(1)
     w, x = rng.normal(size=(6, 6)) / 3.0, rng.normal(size=(4, 6))
 
@@ -91,8 +91,7 @@ def test_of_steps_that_depend_on_each_other() -> None:
     assert np.isclose((found * along).sum(), by_difference, rtol=1e-6)
 
 
-def test_to_second_order() -> None:
-    """The gradient that one product gave has a gradient, too."""
+def test_combined_products_have_second_derivatives() -> None:
     rng = np.random.default_rng(2)
     w, each = tx.asarray(rng.normal(size=(4, 4))), [tx.asarray(rng.normal(size=(2, 4))) for _ in range(2 * MAX_SEPARATE_PRODUCTS)]
 
@@ -105,7 +104,7 @@ def test_to_second_order() -> None:
     assert np.isclose((found.to_numpy() * along).sum(), (shifted[0] - shifted[1]) / (2 * eps), rtol=1e-6)
 
 
-def test_in_a_batch_and_forward() -> None:
+def test_combined_products_inside_vmap_and_jvp() -> None:
     rng = np.random.default_rng(3)
     ws, each = rng.normal(size=(3, 4, 2)), [tx.asarray(rng.normal(size=(2, 4))) for _ in range(2 * MAX_SEPARATE_PRODUCTS)]
 
@@ -119,7 +118,7 @@ def test_in_a_batch_and_forward() -> None:
     assert np.allclose(slope.to_numpy(), 2 * sum([x.to_numpy().T @ (x.to_numpy() @ along) for x in each]))
 
 
-def test_what_is_no_product_or_larger_than_its_result_is_added_up() -> None:
+def test_only_products_smaller_than_their_result_are_combined() -> None:
     rng = np.random.default_rng(4)
     parts: list[Any] = []
     for rows in (1, 100):
@@ -136,8 +135,8 @@ def test_what_is_no_product_or_larger_than_its_result_is_added_up() -> None:
     assert combined(few[:MAX_SEPARATE_PRODUCTS]) == few[:MAX_SEPARATE_PRODUCTS]
 
 
-def test_sums_of_another_shape_or_of_a_part_of_a_product_are_left_alone() -> None:
-    """Their axes are not those of the product."""
+def test_reshaped_or_sliced_sums_of_products_are_not_combined() -> None:
+    """The axes of such a sum are not those of the product."""
     rng = np.random.default_rng(6)
     n, kept, summed = 2 * MAX_SEPARATE_PRODUCTS, 8, 3
     pairs = [[tx.asarray(rng.normal(size=(1, 1, k, summed))).expand((5, 2, 7, summed)) for k in (7, 1)] for _ in range(n)]

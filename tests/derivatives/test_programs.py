@@ -1,4 +1,4 @@
-"""Random programs with views and writes in place: gradients beside differences of what the model's world says.
+"""Random programs with views and writes in place: gradients compared with differences in the model's world.
 
 `python -m tests.derivatives FIRST COUNT` runs more of them.
 """
@@ -22,7 +22,7 @@ CLOSE = 1e-7
 
 
 def check_program(seed: int) -> str | None:
-    """What is wrong with the derivatives of a program; None if nothing is."""
+    """Return the fault in the derivatives of a program, or None."""
     program = Program(seed)
     at = numbers_of(program.inputs)
     value = program.value(at)[0]
@@ -68,14 +68,14 @@ def check_program(seed: int) -> str | None:
 
 
 class Members(Library):
-    """The same of members of a batch, which have no values that could be asked for."""
+    """The same for members of a batch, whose values cannot be read."""
 
     def realize(self, x: Any) -> None:
         pass
 
 
 def check_batches(seed: int) -> str | None:
-    """What is wrong with a program of a batch, its derivatives, and those by the batch; None if nothing is."""
+    """Return the fault in a batched program, its derivatives, or the batch of its derivatives; None if there is none."""
     program = Program(seed)
     if any(step.method in ("pinned", "foreign") for step in program.steps):
         return None  # others write into memory, which is that of no member
@@ -113,14 +113,14 @@ def check_batches(seed: int) -> str | None:
 
 
 @pytest.mark.parametrize("first", range(1085, 1115, BATCH))
-def test_programs_of_batches(first: int) -> None:
+def test_random_programs_inside_vmap_match_single_calls(first: int) -> None:
     for seed in range(first, first + BATCH):
         wrong = check_batches(seed)
         assert wrong is None, f"python -m tests.derivatives {seed}\n{Program(seed)}\n{wrong}"
 
 
 @pytest.mark.parametrize("first", range(0, PROGRAMS, BATCH))
-def test_programs(first: int) -> None:
+def test_gradients_of_random_programs_match_differences(first: int) -> None:
     for seed in range(first, first + BATCH):
         wrong = check_program(seed)
         assert wrong is None, f"python -m tests.derivatives {seed}\n{Program(seed)}\n{wrong}"

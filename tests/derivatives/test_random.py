@@ -1,4 +1,4 @@
-"""Derivatives through random numbers: they are constants, so what is made of them and of parameters has derivatives by these."""
+"""Derivatives through random numbers, which are constants: results of random numbers and parameters have derivatives by the parameters."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ DRAWS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", DRAWS)
-def test_draws_by_their_parameters(name: str) -> None:
+def test_gradients_by_parameters_of_random_draws(name: str) -> None:
     function, at = DRAWS[name]
     check(function, at)
 
 
-def test_the_gradient_is_what_was_drawn() -> None:
-    """By both faces, from the generator that all share, too."""
+def test_gradient_by_a_scale_is_the_random_draw() -> None:
+    """This holds for `backward` and `grad`, and for the generator that all share."""
     tx.random.seed(11)
     mean, std = tx.zeros(3).requires_grad_(), tx.ones(3).requires_grad_()
     drawn: Any = mean + std * tx.random.normal(0.0, 1.0, (COUNT, 3))
@@ -60,14 +60,14 @@ def test_the_gradient_is_what_was_drawn() -> None:
     assert np.allclose(change.to_numpy(), normal(1, COUNT, 3).to_numpy() * [1.0, 10.0, 100.0])
 
 
-def test_members_of_a_batch_share_what_is_drawn() -> None:
+def test_vmap_elements_share_draws_of_a_seeded_generator() -> None:
     """A generator that the function seeds draws the same for each element, as in a loop."""
     stds = tx.asarray([1.0, 2.0, 3.0])
     found = tx.vmap(tx.grad(lambda std: (std * std * normal(1, COUNT)).sum()))(stds)
     assert np.allclose(found.to_numpy(), 2 * stds.to_numpy() * normal(1, COUNT).sum().item())
 
 
-def test_a_checkpoint_draws_again_what_its_generator_says() -> None:
+def test_checkpoint_repeats_the_draws_of_its_generator() -> None:
     x = tx.asarray(real(4, 3))
 
     def function(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Derivatives of reductions, running ones, what joins tensors, and what is made of numbers, beside differences."""
+"""Derivatives of reductions, cumulative reductions and joins, and of tensors made from numbers, compared with differences."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ CASES = {**REDUCTIONS, **SCANS, **JOINING, **NUMBERS}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_beside_differences(name: str) -> None:
+def test_gradients_of_reductions_match_differences(name: str) -> None:
     case = CASES[name]
     check(case.function, case.arrays, second=case.second)

@@ -1,4 +1,4 @@
-"""`scan` is a loop in Python: its values, and all its derivatives, are those of the loop written out."""
+"""`scan` gives the values and all derivatives of the loop written in Python."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def given(*shapes: tuple[int, ...], dtype: Any = np.float64) -> list[tx.Tensor]:
     return [tx.asarray(RNG.normal(size=shape).astype(dtype)) for shape in shapes]
 
 
-def written_out(step: Any, state: Any, xs: Any, axis: int = 0, reverse: bool = False) -> Any:
-    """The loop, for one sequence and one result."""
+def python_loop(step: Any, state: Any, xs: Any, axis: int = 0, reverse: bool = False) -> Any:
+    """Run the loop in Python, for one sequence and one result."""
     xs = xs.moveaxis(axis, 0)
     ys: list[Any] = [None] * xs.shape[0]
     for t in reversed(range(xs.shape[0])) if reverse else range(xs.shape[0]):
@@ -37,7 +37,7 @@ def gates(weight: Any, bias: Any) -> Any:
 
 
 def smooth(weight: Any, bias: Any) -> Any:
-    """A step in which one state is a sum of the other's, and a part is written in place."""
+    """A step in which one state is a sum of the other's, and a slice is written in place."""
 
     def step(state: dict[str, Any], x: Any) -> Any:
         z = tx.sin(state["a"] @ weight + bias) * x
@@ -70,14 +70,14 @@ def close(found: Any, wanted: Any, tolerance: float = 1e-11) -> None:
 @pytest.mark.values
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("axis", [0, 1, -2])
-def test_values(axis: int, reverse: bool) -> None:
+def test_scan_values_match_the_loop(axis: int, reverse: bool) -> None:
     weight, bias, h, c = given((12, 3), (12,), (2, 3), (2, 3))
     (xs,) = given((5, 2, 12)) if axis == 0 else given((2, 5, 12))
     found = tx.scan(gates(weight, bias), (h, c), xs, axis=axis, reverse=reverse)
-    close(found, written_out(gates(weight, bias), (h, c), xs, axis % 3, reverse))
+    close(found, python_loop(gates(weight, bias), (h, c), xs, axis % 3, reverse))
 
 
-def test_step_is_called_once() -> None:
+def test_scan_calls_its_step_once() -> None:
     calls = []
 
     def step(state: Any, x: Any) -> Any:
@@ -91,7 +91,7 @@ def test_step_is_called_once() -> None:
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
-def test_gradients_are_those_of_the_loop(dtype: Any, reverse: bool) -> None:
+def test_scan_gradients_match_the_loop(dtype: Any, reverse: bool) -> None:
     args = given((3, 3), (3,), (6, 2, 3), (2, 3), dtype=np.float64)
     args = [x.astype(tx.complex128) + 0.5j * x if dtype is np.complex128 else x.astype(dtype) for x in args]
 
@@ -99,10 +99,10 @@ def test_gradients_are_those_of_the_loop(dtype: Any, reverse: bool) -> None:
         value = of_smooth(loop, reverse)
         return tx.value_and_grad(lambda *a: tx.real(value(*a)), argnums=(0, 1, 2, 3))(*args)
 
-    close(of(tx.scan), of(written_out), 1e-4 if dtype is np.float32 else 1e-10)
+    close(of(tx.scan), of(python_loop), 1e-4 if dtype is np.float32 else 1e-10)
 
 
-def test_gradients_are_central_differences() -> None:
+def test_scan_gradients_match_central_differences() -> None:
     args = given((3, 3), (3,), (4, 2, 3), (2, 3))
     value = of_smooth(tx.scan)
     gradients = tx.grad(value, argnums=(0, 1, 2, 3))(*args)
@@ -114,7 +114,7 @@ def test_gradients_are_central_differences() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["h", "c", "ys", "one"])
-def test_gradients_of_parts_of_the_result(wanted: str) -> None:
+def test_scan_gradients_of_parts_of_the_result(wanted: str) -> None:
     args = given((12, 3), (12,), (5, 2, 12), (2, 3), (2, 3))
 
     def of(loop: Any) -> Any:
@@ -124,10 +124,10 @@ def test_gradients_of_parts_of_the_result(wanted: str) -> None:
 
         return tx.value_and_grad(value, argnums=(0, 1, 2, 3, 4))(*args)
 
-    close(of(tx.scan), of(written_out))
+    close(of(tx.scan), of(python_loop))
 
 
-def test_any_order_and_forward() -> None:
+def test_scan_has_derivatives_of_any_order_and_mode() -> None:
     args = given((2, 2), (2,), (3, 1, 2), (1, 2))
 
     def each(loop: Any) -> Any:
@@ -140,11 +140,11 @@ def test_any_order_and_forward() -> None:
         yield tx.jacobian(lambda a: loop(smooth(*args[:2]), {"a": a, "sum": tx.zeros(1)}, args[2])[1], mode="forward")(args[3])
         yield tx.grad(lambda w: tx.grad(lambda u: tx.grad(by_weight)(u).sum())(w).sum())(args[0])
 
-    for found, wanted in zip(each(tx.scan), each(written_out), strict=True):
+    for found, wanted in zip(each(tx.scan), each(python_loop), strict=True):
         close(found, wanted, 1e-9)
 
 
-def test_batches() -> None:
+def test_scan_inside_vmap_and_vmap_inside_scan() -> None:
     weight, bias, many, a = given((3, 3), (3,), (4, 6, 2, 3), (2, 3))
     weights, value = tx.stack([weight, weight * 0.5]), of_smooth(tx.scan)
     of_each = tx.vmap(lambda xs: value(weight, bias, xs, a))(many)
@@ -152,11 +152,11 @@ def test_batches() -> None:
     close(tx.vmap(lambda w: value(w, bias, many[0], a))(weights), tx.stack([value(w, bias, many[0], a) for w in weights]))
     close(tx.vmap(tx.grad(lambda w: value(w, bias, many[0], a)))(weights), tx.stack([tx.grad(value)(w, bias, many[0], a) for w in weights]))
     inner = lambda s, x: (s + tx.vmap(lambda r: (r * r).sum())(x), s)  # noqa: E731
-    close(tx.scan(inner, tx.zeros(2), many[0]), written_out(inner, tx.zeros(2), many[0]))
+    close(tx.scan(inner, tx.zeros(2), many[0]), python_loop(inner, tx.zeros(2), many[0]))
 
 
 @pytest.mark.parametrize("shape", [(0, 2, 3), (4, 0, 3), (4, 2, 0), (1, 2, 3)])
-def test_nothing_and_one(shape: tuple[int, int, int]) -> None:
+def test_scan_of_empty_sequences_and_of_one_element(shape: tuple[int, int, int]) -> None:
     xs, h = given(shape, shape[1:])
     step = lambda h, x: (tx.tanh(h * x), (h, x.sum()))  # noqa: E731
 
@@ -180,12 +180,12 @@ def test_nothing_and_one(shape: tuple[int, int, int]) -> None:
     assert state is h
 
 
-def test_zero_steps_along_another_axis() -> None:
+def test_scan_of_zero_steps_along_another_axis() -> None:
     last, ys = tx.scan(lambda s, x: (s, x * 2), tx.ones(2), tx.zeros((3, 0, 2)), axis=1)
     assert ys.shape == (3, 0, 2) and last.tolist() == [1.0, 1.0]
 
 
-def test_dtypes_that_have_no_derivatives() -> None:
+def test_scan_with_integer_and_boolean_values() -> None:
     state = {"count": tx.asarray(0), "low": tx.asarray(np.inf)}
     step = lambda s, x: ({"count": s["count"] + 1, "low": tx.minimum(s["low"], x)}, (s["count"], x < 0.0))  # noqa: E731
     (xs,) = given((7,))
@@ -196,7 +196,7 @@ def test_dtypes_that_have_no_derivatives() -> None:
     assert gradient.tolist() == [float(x == np.asarray(xs).min()) for x in np.asarray(xs)]
 
 
-def test_several_sequences_and_what_is_given_back_as_it_came() -> None:
+def test_scan_with_several_sequences_and_unchanged_outputs() -> None:
     xs, ws, h = given((5, 3), (5, 3), (3,))
     fixed = tx.asarray([1.0, 2.0, 3.0])
 
@@ -218,7 +218,7 @@ def test_several_sequences_and_what_is_given_back_as_it_came() -> None:
     close(*[tx.value_and_grad(f, argnums=(0, 1, 2, 3))(xs, ws, h, fixed) for f in (value, plain)])
 
 
-def test_sequences_as_they_lie() -> None:
+def test_scan_over_views_matches_the_loop() -> None:
     (base,) = given((6, 4, 10))
     views = {
         "strided": base[::2, :, 1::3],
@@ -231,7 +231,7 @@ def test_sequences_as_they_lie() -> None:
     step = lambda s, x: (tx.tanh(s + x.sum()), x * s)  # noqa: E731
     for name, xs in views.items():
         for reverse in (False, True):
-            found, wanted = (loop(step, tx.asarray(0.5), xs, reverse=reverse) for loop in (tx.scan, written_out))
+            found, wanted = (loop(step, tx.asarray(0.5), xs, reverse=reverse) for loop in (tx.scan, python_loop))
             assert np.allclose(found[1], wanted[1], 1e-12) and np.allclose(found[0], wanted[0], 1e-12), name
 
     def of(loop: Any) -> Any:
@@ -241,10 +241,10 @@ def test_sequences_as_they_lie() -> None:
 
         return tx.grad(value)(base)
 
-    close(of(tx.scan), of(written_out))
+    close(of(tx.scan), of(python_loop))
 
 
-def test_backward_hooks_and_optimisers() -> None:
+def test_scan_with_backward_hooks_and_updates() -> None:
     weight, bias, xs, h = given((3, 3), (3,), (8, 2, 3), (2, 3))
     other = [x.copy() for x in (weight, bias)]
     for p in (weight, bias, *other):
@@ -252,7 +252,7 @@ def test_backward_hooks_and_optimisers() -> None:
     told = []
     weight.register_hook(lambda g: told.append(g.shape))
     for _ in range(3):
-        for loop, (w, b) in ((tx.scan, (weight, bias)), (written_out, other)):
+        for loop, (w, b) in ((tx.scan, (weight, bias)), (python_loop, other)):
             loss = of_smooth(loop)(w, b, xs, h)
             loss.backward()
             with tx.no_grad():
@@ -263,7 +263,7 @@ def test_backward_hooks_and_optimisers() -> None:
     assert told == [(3, 3)] * 3
 
 
-def test_what_is_kept_is_let_go_of() -> None:
+def test_backward_frees_the_graph_of_scan() -> None:
     (weight,) = given((3, 3))
     weight.requires_grad_()
     loss = of_smooth(tx.scan)(weight, *given((3,), (4, 2, 3), (2, 3)))
@@ -275,24 +275,24 @@ def test_what_is_kept_is_let_go_of() -> None:
         loss.backward()
 
 
-def test_values_are_those_at_the_call() -> None:
-    """What is written to a tensor later is not seen by the derivative."""
+def test_scan_derivative_uses_captured_values_at_the_call() -> None:
+    """A later write to a captured tensor is not seen by the derivative."""
     weight, xs = given((3,), (4, 3))
     w = weight.copy().requires_grad_()
     last, _ = tx.scan(lambda s, x: (s * w + x, None), tx.zeros(3), xs)
     with tx.no_grad():
         w *= 5.0
     last.sum().backward()
-    close(w.grad, tx.grad(lambda w: written_out(lambda s, x: (s * w + x, s), tx.zeros(3), xs)[0].sum())(weight))
+    close(w.grad, tx.grad(lambda w: python_loop(lambda s, x: (s * w + x, s), tx.zeros(3), xs)[0].sum())(weight))
 
 
-def test_memory_that_others_may_write() -> None:
+def test_scan_on_shared_memory_uses_values_at_the_call() -> None:
     array, weights = RNG.normal(size=(5, 3)), RNG.normal(size=3)
     xs, w = tx.asarray(array, copy=False), tx.asarray(weights, copy=False)
     at = tx.asarray([1.0, 2.0, 3.0]).requires_grad_()
     last, ys = tx.scan(lambda s, x: (s * at * w + x, s * w), tx.ones(3), xs)
     values = last.copy()
-    wanted = tx.grad(lambda at: written_out(lambda s, x: (s * at * w + x, s), tx.ones(3), xs)[0].sum())(at.detach())
+    wanted = tx.grad(lambda at: python_loop(lambda s, x: (s * at * w + x, s), tx.ones(3), xs)[0].sum())(at.detach())
     array[:] = 0.0
     weights[:] = 0.0
     close(last.detach(), values.detach())
@@ -301,7 +301,7 @@ def test_memory_that_others_may_write() -> None:
     assert ys.shape == (5, 3)
 
 
-def test_nothing_is_followed_in_no_grad() -> None:
+def test_scan_under_no_grad_is_untracked() -> None:
     w, xs = given((3,), (4, 3))
     w.requires_grad_()
     step = lambda s, x: (s * w, x * w)  # noqa: E731
@@ -312,7 +312,7 @@ def test_nothing_is_followed_in_no_grad() -> None:
     assert not last.requires_grad and not ys.requires_grad
 
 
-def test_what_is_constant_in_a_step() -> None:
+def test_detached_values_in_a_scan_step_are_constant() -> None:
     w, xs = given((3,), (4, 3))
 
     def of(loop: Any) -> Any:
@@ -326,11 +326,11 @@ def test_what_is_constant_in_a_step() -> None:
 
         return tx.grad(lambda w: (tx.grad(lambda u: loop(step_of(u), tx.ones(3), xs)[0].sum())(w) ** 2).sum())(w)
 
-    close(of(tx.scan), of(written_out))
+    close(of(tx.scan), of(python_loop))
 
 
-def test_derivatives_within_a_step() -> None:
-    """A step of gradient descent is a step like any other, and so is a checkpoint."""
+def test_scan_step_may_take_derivatives() -> None:
+    """The step is one of gradient descent, with and without a checkpoint."""
     target, rates = given((3,), (6,))
 
     def of(loop: Any, wrap: Any) -> Any:
@@ -341,18 +341,18 @@ def test_derivatives_within_a_step() -> None:
 
         return tx.value_and_grad(value, argnums=(0, 1))(target, rates)
 
-    close(of(tx.scan, lambda f: f()), of(written_out, lambda f: f()))
-    close(of(tx.scan, tx.checkpoint), of(written_out, lambda f: f()))
+    close(of(tx.scan, lambda f: f()), of(python_loop, lambda f: f()))
+    close(of(tx.scan, tx.checkpoint), of(python_loop, lambda f: f()))
 
 
-def test_what_cannot_be_run_turn_by_turn() -> None:
-    """Look-ups of indices and what NumPy computes: step by step, with the same results."""
+def test_scan_steps_with_lookups_or_numpy_functions_match_the_loop() -> None:
+    """Such steps are called one by one."""
     table, xs = given((4, 3), (5, 3))
     indices = tx.asarray([0, 3, 1, 1, 2])
 
     def of(step: Any, sequence: Any) -> None:
         value = lambda loop: lambda table: (loop(step(table), tx.ones(3), sequence)[1] ** 2).sum()  # noqa: E731
-        close(*[tx.value_and_grad(value(loop))(table) for loop in (tx.scan, written_out)])
+        close(*[tx.value_and_grad(value(loop))(table) for loop in (tx.scan, python_loop)])
 
     of(lambda table: lambda s, k: (s * 0.5 + tx.take(table, k.reshape(1), axis=0)[0], s), indices)
     of(lambda table: lambda s, x: (tx.sort(s * x + table[0]), s), xs)
@@ -361,7 +361,7 @@ def test_what_cannot_be_run_turn_by_turn() -> None:
         tx.scan(lambda s, k: (s + tx.take(table, k.reshape(1), axis=0)[0], s), tx.ones(3), tx.asarray([0, 7]))[0].realize()
 
 
-def test_a_scan_within_a_scan() -> None:
+def test_nested_scans_match_nested_loops() -> None:
     xs, w = given((4, 3, 2), (2,))
 
     def value(loop: Any) -> Any:
@@ -370,18 +370,17 @@ def test_a_scan_within_a_scan() -> None:
 
         return lambda w: (loop(inner(w), tx.zeros(2), xs)[1] ** 2).sum()
 
-    close(*[tx.value_and_grad(value(loop))(w) for loop in (tx.scan, written_out)])
+    close(*[tx.value_and_grad(value(loop))(w) for loop in (tx.scan, python_loop)])
 
 
-def test_numbers_of_python_may_change() -> None:
-    """A loop like one before, with another number in it, is another."""
+def test_scan_with_another_python_number_is_not_replayed() -> None:
     (xs,) = given((4,))
     for rate in (0.5, 2.0, -0.0, 0.0, float("nan")):
         found = tx.grad(lambda s: tx.scan(lambda h, x: (h * rate + x, h), s, xs)[0])(tx.asarray(1.0))  # noqa: B023
         np.testing.assert_array_equal(np.asarray(found), np.float64(rate) ** 4)
 
 
-def test_nan_is_found_where_it_comes_from() -> None:
+def test_check_nan_names_the_operation_inside_scan() -> None:
     with tx.check_nan(), pytest.raises(tx.errors.NotANumber, match="log made the first NaN"):
         tx.scan(lambda s, x: (tx.log(s) - x, s), tx.asarray(0.5), tx.ones(3))
 
@@ -397,12 +396,12 @@ def test_nan_is_found_where_it_comes_from() -> None:
         (lambda s, x: (s, x if x > 0 else -x), TypeError, "tx.where"),
     ],
 )
-def test_errors(step: Any, error: type[Exception], words: str) -> None:
+def test_scan_step_errors_name_the_mismatch(step: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         tx.scan(step, {"h": tx.zeros(2), "c": (tx.zeros(3),)}, tx.arange(4.0))
 
 
-def test_errors_of_arguments() -> None:
+def test_scan_argument_errors_name_the_argument() -> None:
     with pytest.raises(ValueError, match="cannot be called"):
         tx.scan(3, tx.zeros(2), tx.zeros(2))
     with pytest.raises(ValueError, match=r"sizes \[3, 4\] along axis 0"):
@@ -413,8 +412,8 @@ def test_errors_of_arguments() -> None:
         tx.scan(lambda s, x: (s, None), tx.zeros(2), tx.zeros(3), axis=1)
 
 
-def test_threads_give_the_same() -> None:
-    """Large kernels of a turn are shared by threads, with the same bits."""
+def test_scan_gradients_do_not_depend_on_the_thread_count() -> None:
+    """Threads share the large kernels of a step, with the same bits."""
     weight, xs, h = given((512, 128), (20, 64, 512), (64, 128), dtype=np.float32)
 
     def value(weight: Any, xs: Any) -> Any:
@@ -431,8 +430,8 @@ def test_threads_give_the_same() -> None:
     assert found[0] == found[1] == found[2]
 
 
-def test_matrices_in_panels_give_the_same() -> None:
-    """A matrix that is the same in all turns is laid out anew for products; no bit depends on it."""
+def test_scan_with_packed_matrices_equals_the_loop() -> None:
+    """A matrix that is the same in all steps is packed for products, and no bit depends on the packing."""
     for shape, transposed in (((192, 5), True), ((5, 192), False), ((5, 640), False)):
         xs, h = given((4, 3, 5), (3, max(shape)))
         (matrix,) = given(shape)
@@ -441,12 +440,12 @@ def test_matrices_in_panels_give_the_same() -> None:
             step_of = lambda m: lambda h, x: (h * 0.5 + x @ (m.T if transposed else m), h)  # noqa: E731
             return tx.value_and_grad(lambda m: (loop(step_of(m), h, xs)[1] ** 2).sum())(matrix)
 
-        found, wanted = of(tx.scan), of(written_out)
+        found, wanted = of(tx.scan), of(python_loop)
         assert found[0].item() == wanted[0].item()
         close(found, wanted)
 
 
-def test_within_a_checkpoint_and_with_one_left_out() -> None:
+def test_scan_inside_a_checkpoint_and_by_single_arguments() -> None:
     args = given((3, 3), (3,), (6, 2, 3), (2, 3))
     value = of_smooth(tx.scan)
     plain, saving = (tx.value_and_grad(f, argnums=(0, 1, 2, 3))(*args) for f in (value, lambda *a: tx.checkpoint(value, *a)))
@@ -457,8 +456,8 @@ def test_within_a_checkpoint_and_with_one_left_out() -> None:
     close(twice(lambda *a: tx.checkpoint(value, *a)), twice(value))
 
 
-def test_parts_of_long_sequences_that_are_scanned_one_after_the_other() -> None:
-    """A loop goes on from the state of another, and both are followed."""
+def test_scans_of_consecutive_chunks_equal_one_scan() -> None:
+    """Each scan begins with the last state of the scan before."""
     weight, bias, xs, a = given((3, 3), (3,), (9, 2, 3), (2, 3))
 
     def value(parts: int) -> Any:

@@ -1,6 +1,4 @@
-"""Steps of `scan` that a program draws, against the loop written out; and steps in which something lies, or is computed, otherwise than
-it mostly is.
-"""
+"""Random steps of `scan` compared with the loop in Python; and steps with unusual layouts or operations."""
 
 from __future__ import annotations
 
@@ -18,8 +16,8 @@ import tenxor as tx
 RNG = np.random.default_rng(1)
 
 
-def written_out(step: Any, state: Any, xs: Any, reverse: bool = False) -> Any:
-    """The loop, for lists of states, sequences and results; a step writes to nothing but its own copies."""
+def python_loop(step: Any, state: Any, xs: Any, reverse: bool = False) -> Any:
+    """Run the loop in Python, for lists of states, sequences and results; a step writes only to its own copies."""
     count = xs[0].shape[0]
     ys: list[Any] = [None] * count
     for t in reversed(range(count)) if reverse else range(count):
@@ -113,8 +111,8 @@ def _written(rng: random.Random, pool: list[Any]) -> Any:
     return t
 
 
-def _given(rng: random.Random, pool: list[Any]) -> Any:
-    """What the step was given, written to in place."""
+def _first_argument(rng: random.Random, pool: list[Any]) -> Any:
+    """Return the first argument of the step, half of the time after a write in place."""
     if _smooth(pool[0]):
         pool[0] *= 0.5
     return pool[0]
@@ -142,8 +140,8 @@ def _derivative(rng: random.Random, pool: list[Any]) -> Any:
     return tx.grad(lambda t: (tx.sin(t) * t).sum())(rng.choice([t for t in pool if _floats(t)]))
 
 
-def _one_by_one(rng: random.Random, pool: list[Any]) -> Any:
-    """What is done by calling the step for each."""
+def _member_by_member(rng: random.Random, pool: list[Any]) -> Any:
+    """Return the result of an operation that batches run member by member."""
     t = rng.choice([t for t in pool if _floats(t)])
     if not t.ndim or rng.random() < 0.5:
         return tx.checkpoint(lambda t: tx.sin(t) * t, t)
@@ -151,11 +149,11 @@ def _one_by_one(rng: random.Random, pool: list[Any]) -> Any:
 
 
 USUAL: list[Callable[[random.Random, list[Any]], Any]] = [_of_one, _of_one, _of_two, _of_two, _sum, _product, _product, _view, _written]
-SELDOM = [(_given, 0.3), (_constant, 0.5), (_bits, 0.2), (_derivative, 0.2), (_one_by_one, 0.1)]
+SELDOM = [(_first_argument, 0.3), (_constant, 0.5), (_bits, 0.2), (_derivative, 0.2), (_member_by_member, 0.1)]
 
 
-class Drawn:
-    """A loop: states, sequences and what its steps capture, and a step that is the same each time it is called."""
+class RandomLoop:
+    """A random loop: states, sequences, captured tensors, and a step that is the same at each call."""
 
     def __init__(self, seed: int) -> None:
         rng, values = random.Random(seed), np.random.default_rng(seed)
@@ -215,18 +213,18 @@ class Drawn:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_drawn_steps(seed: int) -> None:
-    drawn = Drawn(seed)
-    close(drawn.run(tx.scan, drawn.given), drawn.run(written_out, drawn.given), drawn.tolerance)
+def test_random_scan_steps_match_the_loop(seed: int) -> None:
+    drawn = RandomLoop(seed)
+    close(drawn.run(tx.scan, drawn.given), drawn.run(python_loop, drawn.given), drawn.tolerance)
     own = [drawn.given[k] for k in drawn.by]
     by_all = tuple(range(len(own)))
-    found, wanted = (tx.grad(lambda *a, loop=loop: drawn.value(loop, *a), argnums=by_all)(*own) for loop in (tx.scan, written_out))
+    found, wanted = (tx.grad(lambda *a, loop=loop: drawn.value(loop, *a), argnums=by_all)(*own) for loop in (tx.scan, python_loop))
     close(found, wanted, drawn.tolerance)
 
 
 @pytest.mark.parametrize("seed", range(100, 106))
-def test_second_derivatives_of_drawn_steps(seed: int) -> None:
-    drawn = Drawn(seed)
+def test_second_derivatives_of_random_scan_steps_match_the_loop(seed: int) -> None:
+    drawn = RandomLoop(seed)
     own = [drawn.given[k] for k in drawn.by]
     by_all = tuple(range(len(own)))
 
@@ -234,14 +232,13 @@ def test_second_derivatives_of_drawn_steps(seed: int) -> None:
         first = tx.grad(lambda *a: drawn.value(loop, *a), argnums=by_all)
         return tx.grad(lambda *a: sum((tx.real(g) ** 2).sum() for g in first(*a)), argnums=by_all)(*own)
 
-    close(second(tx.scan), second(written_out), drawn.tolerance * 100)
+    close(second(tx.scan), second(python_loop), drawn.tolerance * 100)
 
 
 # --- single ones --------------------------------------------------------------------------------------------------------
 
 
-def test_a_number_that_others_compute_meanwhile() -> None:
-    """What a loop begins with may be made of the very node that its step captures."""
+def test_scan_state_may_be_computed_from_a_captured_node() -> None:
     for _ in range(2):
         half = tx.full((3,), 0.5)
         begin = half + 1.0
@@ -251,7 +248,7 @@ def test_a_number_that_others_compute_meanwhile() -> None:
         assert gradient.tolist() == [0.25] * 3
 
 
-def test_bits_are_read_before_they_are_written_over() -> None:
+def test_scan_step_reads_a_reinterpreted_view_before_the_write() -> None:
     xs = tx.asarray(RNG.normal(size=(3, 300)))
 
     def step(s: Any, x: Any) -> Any:
@@ -269,9 +266,7 @@ def test_bits_are_read_before_they_are_written_over() -> None:
         assert z[t].tolist() == own.tolist()
 
 
-def test_the_first_part_of_a_sequence_is_not_all_of_it() -> None:
-    """A step that writes to its part of a sequence, differentiated twice."""
-
+def test_hessian_of_a_scan_step_that_writes_to_its_slice() -> None:
     def step(s: Any, x: Any) -> Any:
         x[0] = s
         return (x**3).sum() * 0.1, x
@@ -292,8 +287,8 @@ def test_the_first_part_of_a_sequence_is_not_all_of_it() -> None:
     close([tx.hessian(scanned)(xs)], [tx.hessian(plain)(xs)], 1e-10)
 
 
-def test_many_turns() -> None:
-    """Arguments of a thousand turns are written down at a time."""
+def test_scan_of_thousands_of_steps_matches_numpy() -> None:
+    """Arguments are prepared for a thousand steps at a time."""
     xs = RNG.normal(size=2600)
     last, sums = tx.scan(lambda s, x: (s + x, s + x), tx.asarray(0.0), tx.asarray(xs))
     np.testing.assert_allclose(np.asarray(sums), np.cumsum(xs), rtol=1e-11, atol=1e-11)
@@ -309,7 +304,7 @@ def two_threads(threads: Callable[[int], None]) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers that send signals")
 @pytest.mark.usefixtures("two_threads")
-def test_signals_are_heard_within_a_long_turn() -> None:
+def test_signal_handlers_run_during_a_long_scan_step() -> None:
     big = tx.asarray(RNG.normal(size=(1200, 1200)))
     heard = []
 

@@ -1,4 +1,4 @@
-"""Steps of `scan` that write over what others read run turn by turn all the same, both ways."""
+"""`scan` steps that write over memory that others read run in order, forward and backward."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _written(s: Any, x: Any) -> Any:
 
 
 @pytest.mark.parametrize("step", [_stacked, _written])
-def test_writes_over_what_others_read_are_no_reason_to_go_step_by_step(step: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scan_steps_that_overwrite_their_operands_are_not_unrolled(step: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def all_steps(s: Any, x: Any) -> Any:
         last, ys = tx.scan(step, s, x)
         return (last * last).sum() + (ys * ys).sum()

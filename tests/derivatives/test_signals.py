@@ -1,4 +1,4 @@
-"""What a signal breaks off leaves derivatives as they were: later results are followed, or not, as they would be."""
+"""An interrupted derivative leaves the state unchanged: later results are tracked, or not, as before."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ node, differentiation = import_module("tenxor.node"), import_module("tenxor.func
 
 
 class Stop(Exception):
-    """What handles a signal raises it."""
+    """Raised by the signal handler."""
 
 
 class Heard:
-    """A variable, where a signal is heard as soon as it is set for the first time, as Python hears them after a call."""
+    """A context variable whose first assignment handles a signal, as Python does after a call."""
 
     def __init__(self, own: ContextVar[Any]) -> None:
         self.own, self.get, self.times = own, own.get, 0
@@ -33,14 +33,14 @@ class Heard:
         return found
 
 
-def test_what_was_to_be_constant(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_inside_no_grad_restores_tracking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "tracking", Heard(tracking))
     with pytest.raises(Stop), tx.no_grad():
         raise AssertionError("it was not heard")
     assert tracking.get() is True
 
 
-def test_what_was_to_be_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_inside_grad_restores_tracking(monkeypatch: pytest.MonkeyPatch) -> None:
     with tracked(False):
         scope = differentiation._Scope("grad", [tx.asarray([1.0])], [0])
         monkeypatch.setattr(differentiation, "tracking", Heard(tracking))
@@ -49,7 +49,7 @@ def test_what_was_to_be_followed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert tracking.get() is False
 
 
-def test_what_was_to_be_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_during_tracing_restores_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     own = again._tracing
     monkeypatch.setattr(again, "_tracing", Heard(own))
     with pytest.raises(Stop):

@@ -1,5 +1,6 @@
-"""Functions that are one step of a derivative - the user's own, checkpoints, and what NumPy computes - in both modes, in batches, and in
-batches of batches, beside the same without them, or member by member.
+"""Custom functions, checkpoints, and operations that NumPy computes, each of which is one step of a derivative.
+
+Both modes, batches, and nested batches are compared with the same function without them, or with its members one by one.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_derivatives_of_batches_and_by_what_all_members_share(name: str) -> None:
+def test_custom_steps_inside_vmap_match_plain_functions(name: str) -> None:
     steps, plain = PAIRS[name]
     xs, y, w = numbers(3, 4), numbers(4, seed=1), numbers(3, 4, seed=2)
 
@@ -108,7 +109,7 @@ HOSTED: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", HOSTED)
-def test_what_numpy_computes_of_members(name: str) -> None:
+def test_numpy_functions_inside_vmap_match_single_calls(name: str) -> None:
     f = HOSTED[name]
     ms, b = definite(3, 2, 2), numbers(2, 2)
     gradient = tx.grad(lambda m, b: f(m, b).sum(), (0, 1))
@@ -129,7 +130,7 @@ def test_what_numpy_computes_of_members(name: str) -> None:
     close(second, members(tx.grad(lambda m: gradient(m, b)[0].sum()), ms))
 
 
-def test_a_way_back_that_derivatives_do_not_see_has_no_way_forward() -> None:
+def test_backward_function_in_numpy_has_no_forward_derivative() -> None:
     by_numpy = tx.custom_derivative(
         lambda x: tx.asarray(np.sin(x.to_numpy())), lambda g, value, x: tx.asarray(g.to_numpy() * np.cos(x.to_numpy()))
     )
@@ -141,7 +142,7 @@ def test_a_way_back_that_derivatives_do_not_see_has_no_way_forward() -> None:
     assert tx.jvp(nothing, (x,), (x,))[1].tolist() == [0, 0, 0]
 
 
-def test_what_takes_long_is_asked_only_where_it_is_wanted() -> None:
+def test_cotangents_given_as_functions_are_computed_only_if_needed() -> None:
     asked = []
 
     def long(g: Any, y: Any) -> Any:
@@ -157,7 +158,7 @@ def test_what_takes_long_is_asked_only_where_it_is_wanted() -> None:
     assert len(asked) == 2
 
 
-def test_what_is_constant_is_so_for_whoever_asks_by_the_batch() -> None:
+def test_detached_values_inside_vmap_are_constant() -> None:
     xs = numbers(3, 4)
     close(tx.grad(lambda xs: tx.vmap(lambda x: (x.detach() * x).sum())(xs).sum())(xs), xs)
 
@@ -170,7 +171,7 @@ def test_what_is_constant_is_so_for_whoever_asks_by_the_batch() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in PAIRS if "checkpoint" in name])
-def test_checkpoints_outside_of_batches(name: str) -> None:
+def test_checkpoint_derivatives_match_plain_functions(name: str) -> None:
     steps, plain = PAIRS[name]
     x, y = numbers(4), numbers(4, seed=1)
     for derivative in (
@@ -187,7 +188,7 @@ def test_checkpoints_outside_of_batches(name: str) -> None:
     close(leaf.grad, tx.grad(lambda y: plain(x, y).sum())(y))
 
 
-def test_checkpoints_leave_what_they_give_back_as_it_was() -> None:
+def test_checkpoint_may_return_an_argument_or_a_captured_tensor() -> None:
     x = numbers(4)
     close(tx.grad(lambda x: sum(t.sum() for t in tx.checkpoint(lambda t: (t, t * t), x)))(x), 1 + 2 * x)
     leaf = x.copy().requires_grad_()
@@ -198,14 +199,14 @@ def test_checkpoints_leave_what_they_give_back_as_it_was() -> None:
     close(tx.grad(lambda x: (tx.checkpoint(lambda t: (x, t * 2), x * x)[0] * 3).sum())(x), tx.full((4,), 3.0))
 
 
-def test_jacobians_and_hessians_are_results_like_others() -> None:
+def test_jacobian_and_hessian_are_untracked_but_differentiable() -> None:
     x = numbers(3)
     assert not tx.jacobian(lambda x: x**2)(x).requires_grad and not tx.hessian(lambda x: (x**3).sum())(x).requires_grad
     outer = tx.grad(lambda x: tx.jacobian(lambda y: y**3)(x).sum())(x)
     close(outer, 6 * x)
 
 
-def test_memory_of_others_is_taken_as_it_was() -> None:
+def test_custom_steps_use_shared_memory_values_at_the_call() -> None:
     a = 2 * np.eye(2)
     matrix, b = tx.asarray(a, copy=False), tx.ones((2, 1)).requires_grad_()
     y = L.solve(matrix, b).sum()
@@ -218,7 +219,7 @@ def test_memory_of_others_is_taken_as_it_was() -> None:
     assert b.grad.tolist() == [[2.0], [2.0]]
 
 
-def test_batches_leave_no_recipes_behind() -> None:
+def test_repeated_vmap_leaves_no_recipes_behind() -> None:
     ms = definite(3, 2, 2)
     tx.vmap(L.inv)(ms).realize()
     before = len(_recipes)
@@ -230,7 +231,7 @@ def test_batches_leave_no_recipes_behind() -> None:
 X = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
 
 
-def test_an_inner_batch_leaves_what_does_not_depend_on_it() -> None:
+def test_inner_vmap_leaves_independent_values_alone() -> None:
     def outer(a: Any) -> Any:
         return tx.grad(lambda z: tx.vmap(lambda b: (b * z).sum())(X).sum())(a)
 
@@ -240,7 +241,7 @@ def test_an_inner_batch_leaves_what_does_not_depend_on_it() -> None:
     close(product, members(lambda m: tx.stack([L.inv(m) @ v for v in X]), definite(3, 2, 2)))
 
 
-def test_results_that_do_not_read_all_arguments() -> None:
+def test_custom_derivative_results_may_ignore_arguments() -> None:
     both = tx.custom_derivative(lambda p, q: (p * q, p * 2.0), lambda g, v, p, q: (g[0] * q + g[1] * 2.0, g[0] * p))
 
     def f(x: Any) -> Any:
@@ -252,20 +253,20 @@ def test_results_that_do_not_read_all_arguments() -> None:
     close(found, members(lambda a: tx.stack([18 * (a + b) ** 2 for b in X]).sum(0), X))
 
 
-def test_a_way_back_may_have_steps_of_its_own() -> None:
+def test_backward_function_may_call_a_custom_derivative() -> None:
     square = tx.custom_derivative(lambda x: x * x, lambda g, v, x: 2 * x * g)
     cube = tx.custom_derivative(lambda x: x * x * x, lambda g, v, x: 3 * square(x) * g)
     for derivative in (tx.grad(lambda y: cube(y).sum()), lambda y: tx.jacobian(cube)(y).sum(0)):
         close(tx.grad(lambda X, d=derivative: tx.vmap(d)(X).sum())(X), 6 * X)
 
 
-def test_the_value_given_to_a_way_back_has_derivatives() -> None:
+def test_value_given_to_a_backward_function_is_differentiable() -> None:
     power = tx.custom_derivative(tx.exp, lambda g, value, x: g * value)
     close(tx.hessian(lambda x: power(x).sum())(X[0]), tx.exp(X[0]) * tx.eye(2))
     close(tx.grad(lambda X: tx.vmap(tx.grad(lambda x: power(x).sum()))(X).sum())(X), tx.exp(X))
 
 
-def test_what_nobody_asks_about_knows_nothing() -> None:
+def test_vmap_without_gradients_gives_untracked_leaves() -> None:
     for function in (L.inv, lambda m: cubed(m)):
         found = tx.vmap(function)(definite(2, 2, 2))
         assert not found.requires_grad and found.is_leaf
@@ -274,7 +275,7 @@ def test_what_nobody_asks_about_knows_nothing() -> None:
     close(weights.grad, 2 * weights.detach())
 
 
-def test_what_is_called_on_members_is_not_learnt_for_others() -> None:
+def test_calls_inside_vmap_are_not_recorded_for_other_calls() -> None:
     from tenxor import shortcut
 
     shortcut.start()
@@ -284,7 +285,7 @@ def test_what_is_called_on_members_is_not_learnt_for_others() -> None:
         assert abs(L.norm(m[0].copy().realize(), 2).item() - np.linalg.norm(m[0].to_numpy(), 2)) < 1e-12
 
 
-def test_backward_among_members_leaves_what_the_batch_needs() -> None:
+def test_backward_inside_vmap_keeps_the_graph_of_the_batch() -> None:
     def f(row: Any) -> Any:
         y = row.copy().requires_grad_()
         value = cubed(y).sum()
@@ -294,14 +295,14 @@ def test_backward_among_members_leaves_what_the_batch_needs() -> None:
     close(tx.grad(lambda X: tx.vmap(f)(X).sum())(X), 3 * X * X)
 
 
-def test_functions_of_their_own_that_capture_members_of_an_outer_batch() -> None:
+def test_custom_derivative_may_capture_an_element_of_an_outer_vmap() -> None:
     def captures(a: Any) -> Any:
         return tx.vmap(tx.custom_derivative(lambda x: x * a, lambda g, v, x: g * a))(X).sum()
 
     assert tx.vmap(captures)(X).tolist() == [16, 36]
 
 
-def test_results_that_repeat_elements_or_are_no_tensors() -> None:
+def test_custom_derivative_may_return_a_broadcast_view_or_a_number() -> None:
     spread = tx.custom_derivative(lambda x: tx.broadcast_to(x, (3,)), lambda g, v, x: g.sum().reshape(1))
     w = tx.asarray([1.0, 2.0, 3.0])
     assert tx.grad(lambda x: (spread(x) * w).sum())(tx.ones(1)).tolist() == [6]
@@ -312,7 +313,7 @@ def test_results_that_repeat_elements_or_are_no_tensors() -> None:
 
 
 @pytest.mark.parametrize("tracked", [True, False])
-def test_a_checkpoint_may_write_into_its_arguments(tracked: bool) -> None:
+def test_checkpointed_function_may_write_to_its_argument(tracked: bool) -> None:
     def function(x: Any) -> Any:
         x[0] = x[1] * 3.0
         return (x * x).sum()
@@ -324,7 +325,7 @@ def test_a_checkpoint_may_write_into_its_arguments(tracked: bool) -> None:
     assert tx.grad(lambda x: tx.checkpoint(function, x * 1.0))(given).tolist() == [0.0, 40.0]
 
 
-def test_jacobians_of_complex_numbers_are_the_same_either_way() -> None:
+def test_complex_jacobians_agree_in_both_modes() -> None:
     z, x = tx.asarray([1 + 1j, 2 - 1j]), tx.asarray([1.0, 2.0])
     wanted = np.diag(2 * z.to_numpy())
     for mode in ("forward", "reverse", None):

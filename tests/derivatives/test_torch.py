@@ -1,4 +1,4 @@
-"""Gradients of random expressions beside PyTorch's, at ties and kinks too. PyTorch is an extra: `pip install torch==2.13.0`."""
+"""Gradients of random expressions compared with PyTorch, also at ties and kinks. PyTorch is an extra: `pip install torch==2.13.0`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BATCH = 50
 
 
 class Ours:
-    """The library, by the names that expressions use."""
+    """Tenxor, by the names that expressions use."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(tx, name)
@@ -65,7 +65,7 @@ class Torch:
         return getattr(torch.nn.functional, name)(x)
 
     def clip(self, x: Any, low: float | None = None, high: float | None = None) -> Any:
-        """By functions that have the derivative 0 at their bounds in every version; its `clamp` has from 2.14 on."""
+        """Clip by functions with derivative 0 at their bounds in every version; PyTorch's `clamp` has it from 2.14 on."""
         if high is None:
             return torch.nn.functional.threshold(x, low, low)
         if low is None:
@@ -74,7 +74,7 @@ class Torch:
 
 
 def differences(seed: int, ties: bool) -> str | None:
-    """Where the two say something else about an expression, its gradient or a product with its Hessian."""
+    """Return where the libraries differ in an expression, its gradient or a Hessian-vector product."""
     expression = Expression(seed, ties)
     theirs = [torch.tensor(a, requires_grad=True) for a in expression.inputs]
     value = expression.value(Torch(), theirs)
@@ -104,7 +104,7 @@ def differences(seed: int, ties: bool) -> str | None:
 
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("first", range(0, PROGRAMS, BATCH))
-def test_random_expressions(first: int, ties: bool) -> None:
+def test_gradients_of_random_expressions_match_pytorch(first: int, ties: bool) -> None:
     for seed in range(first, first + BATCH):
         found = differences(seed, ties)
         assert found is None, found
@@ -145,7 +145,7 @@ TIES = {
 
 
 @pytest.mark.parametrize("name", TIES)
-def test_ties(name: str) -> None:
+def test_gradients_at_ties_match_pytorch(name: str) -> None:
     at = np.array([0.0, -0.0, 1.0, -1.0, 2.0, 2.0, -1.0, 0.0])
     theirs = torch.tensor(at, requires_grad=True)
     TIES[name](Torch(), theirs).sum().backward()

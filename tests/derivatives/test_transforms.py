@@ -28,7 +28,7 @@ STATES = ("lazy", "in memory", "fast path")
 
 @contextmanager
 def state_of(state: str) -> Iterator[Callable[[Any], Any]]:
-    """A function that gives an array as a tensor in this state."""
+    """Return a function that makes a tensor in this state from an array."""
     if state == "fast path":
         shortcut.start()
     with nullcontext() if state == "fast path" else shortcut.aside():
@@ -39,7 +39,7 @@ def state_of(state: str) -> Iterator[Callable[[Any], Any]]:
 
 
 def wide(x: Any, source: Any) -> Any:
-    """More elements than those whose counters are kept in memory."""
+    """Draw for more elements than those whose counters are kept in memory."""
     return x * source.normal(shape=(100, N)).sum(axis=0)
 
 
@@ -83,7 +83,7 @@ WEIGHTS, TANGENT = np.arange(1.0, N + 1), np.linspace(0.5, 2.0, N)
 
 
 def source_of(name: str) -> tuple[Any, Callable[[], None]]:
-    """What draws, and what puts all generators back to the beginning."""
+    """Return a source of random numbers, and a function that resets all generators."""
     explicit = tx.random.Generator(SEED)
 
     def reset() -> None:
@@ -94,7 +94,7 @@ def source_of(name: str) -> tuple[Any, Callable[[], None]]:
 
 
 def plain_matrix(function: Callable[[Any], Any], reset: Callable[[], None]) -> Array:
-    """The matrix of a linear function, by plain calls."""
+    """Return the matrix of a linear function, by plain calls."""
     columns = []
     for unit in np.eye(N):
         reset()
@@ -146,8 +146,8 @@ def test_transforms_repeat_random_draws(name: str, kind: str) -> None:
                     np.testing.assert_allclose(found, wanted(matrix, at), 1e-12, 1e-12, err_msg=f"{transform}, {state}, call {call}")
 
 
-def looped_over(function: Any, xs: Any, scan: bool) -> tuple[Any, Any]:
-    """The last state and all results of a step that calls the function, by `tx.scan` or by a loop."""
+def run_loop(function: Any, xs: Any, scan: bool) -> tuple[Any, Any]:
+    """Return the last state and all results of a step that calls the function, by `tx.scan` or by a loop."""
 
     def step(total: Any, x: Any) -> tuple[Any, Any]:
         y = function(x)
@@ -163,7 +163,7 @@ def looped_over(function: Any, xs: Any, scan: bool) -> tuple[Any, Any]:
 
 
 def loss_over(function: Any, xs: Any, scan: bool) -> Any:
-    total, ys = looped_over(function, xs, scan)
+    total, ys = run_loop(function, xs, scan)
     return (total * tx.asarray(WEIGHTS)).sum() + (ys * ys).sum()
 
 
@@ -175,7 +175,7 @@ def test_scan_draws_for_each_step_what_a_loop_draws(name: str, kind: str) -> Non
 
     def results(xs: Any, scan: bool) -> list[Array]:
         reset()
-        total, ys = looped_over(lambda x: DRAWS[name](x, source), xs, scan)
+        total, ys = run_loop(lambda x: DRAWS[name](x, source), xs, scan)
         after = source.random()  # the generator goes on where a loop leaves it
         reset()
         slopes = tx.grad(lambda xs: loss_over(lambda x: DRAWS[name](x, source), xs, scan))(xs)
@@ -190,7 +190,7 @@ def test_scan_draws_for_each_step_what_a_loop_draws(name: str, kind: str) -> Non
 
 
 def test_scan_traces_a_step_that_draws_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """New seeds and streams are arguments of what was made ready for the first."""
+    """New seeds and streams are arguments of the loop that the first call prepared."""
     monkeypatch.setattr(scanning._Loop, "one_by_one", lambda self: pytest.fail("it was called for each step"))
     made: list[object] = []
     own = looped.CompiledIteration.__init__
@@ -260,7 +260,7 @@ def test_vmap_with_different_randomness_draws_parts_of_one_draw(in_axes: int, ba
 
 
 def test_seeds_inside_a_function_hold_as_in_a_loop() -> None:
-    """Also where it is called once for all, and generators are left as they were."""
+    """The function may be called once for all elements, and generators are left as they were."""
     shared = tx.random.Generator(1)
 
     def seeded(x: Any) -> Any:
@@ -282,7 +282,7 @@ def test_seeds_inside_a_function_hold_as_in_a_loop() -> None:
     assert shared.state_dict() == {"seed": 9, "draws": 0}
 
 
-def test_a_function_that_draws_more_when_called_again_is_told() -> None:
+def test_checkpoint_raises_if_its_function_draws_more_when_repeated() -> None:
     counts = iter([1, 2])
     with pytest.raises(DerivativeError, match="checkpoint: the function drew more random tensors"):
         tx.grad(lambda x: tx.checkpoint(lambda y: sum(y * tx.random.random() for _ in range(next(counts))), x))(tx.asarray(1.0))
@@ -307,7 +307,7 @@ def test_dropout_and_batches_follow_the_global_seed() -> None:
 
 
 def _write(statement: str) -> Callable[[Any, Any, Any], Any]:
-    """A function of a copy of X, an index of a row and a number, which writes as the statement says."""
+    """Return a function of a copy of X, a row index and a number, which writes as the statement says."""
 
     def function(a: Any, j: Any, v: Any) -> Any:
         a = a.copy()
@@ -346,7 +346,7 @@ INDICES, VALUES, MATRIX = np.array([1, 0, 2]), np.array([5.0, 2.0, 7.0]), np.ara
 
 
 def batches_of(write: Any, loss: Any, x: Any, exact: tuple[Array, Array, Array]) -> Iterator[tuple[Any, Array]]:
-    """What batches, scans and derivatives of a write give, and what loops have given."""
+    """Return the results of batches, scans and derivatives of a write, and those of loops."""
     wanted, of_values, of_matrix = exact
     js, vs = tx.asarray(INDICES), tx.asarray(VALUES)
     every = lambda j, v: write(x, j, v)  # noqa: E731

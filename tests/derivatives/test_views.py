@@ -1,4 +1,4 @@
-"""Derivatives through every sort of view, of a few functions."""
+"""Derivatives of some functions through every kind of view."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .differences import check, check_close, numbers_of, values_of
 
 @pytest.mark.parametrize("function", TO_ROWS)
 @pytest.mark.parametrize("move", MOVES)
-def test_a_function_of_a_view(move: str, function: str) -> None:
+def test_gradients_of_functions_of_views_match_differences(move: str, function: str) -> None:
     if function == "max" and move in ("oindex", "oindex and slice", "broadcast", "expanded row"):
-        pytest.skip("the largest is there several times: see test_ties")
+        pytest.skip("the largest is there several times: see test_gradients_at_ties_match_pytorch")
     check(lambda x: TO_ROWS[function](MOVES[move](x)), [real(3, 4)], second=function == "elementwise")
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_a_view_as_what_derivatives_are_taken_by(move: str) -> None:
-    """The argument itself is a view: its gradient has its shape, and each of its elements is an element of its own."""
+def test_gradient_by_a_view_has_the_shape_of_the_view(move: str) -> None:
+    """The argument itself is a view, and each of its elements is varied separately."""
     base = tx.asarray(real(3, 4))
     x = MOVES[move](base)
     y = tx.asarray(np.array(x.to_numpy()))
@@ -35,8 +35,8 @@ def test_a_view_as_what_derivatives_are_taken_by(move: str) -> None:
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_views_of_what_requires_a_gradient(move: str) -> None:
-    """`backward` adds up for the whole storage; a view sees its part of that."""
+def test_backward_through_views_adds_gradients_in_the_storage(move: str) -> None:
+    """The gradient of a view is its part of the gradient of the storage."""
     x = tx.asarray(real(3, 4)).requires_grad_()
     seen = MOVES[move](x)
     (seen * seen).sum().backward()
@@ -50,8 +50,8 @@ def test_views_of_what_requires_a_gradient(move: str) -> None:
 
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("given", ["transposed", "broadcast", "reversed", "windows"])
-def test_cotangents_of_every_layout(move: str, given: str) -> None:
-    """What the cotangent is a view of changes nothing. Its sums are exact: in which order they are added, its steps decide."""
+def test_vjp_accepts_cotangents_of_every_layout(move: str, given: str) -> None:
+    """The cotangent's layout changes nothing. Sums are exact here, since strides decide in which order elements are added."""
     value, back = tx.vjp(MOVES[move], tx.asarray(real(3, 4)))
     shape = value.shape
 
@@ -74,8 +74,8 @@ def test_cotangents_of_every_layout(move: str, given: str) -> None:
 
 
 @pytest.mark.parametrize("size", [6, 200])
-def test_a_cotangent_that_is_added_to_itself_elsewhere(size: int) -> None:
-    """The same cotangent goes to all elements as they are and to some of them once more, over its own memory."""
+def test_cotangent_is_added_to_a_scatter_of_itself(size: int) -> None:
+    """The same cotangent goes to all elements, and to some of them once more, in the same memory."""
     places = [int(k) for k in np.random.default_rng(0).integers(0, size, size)]
     weights = np.arange(1.0, size + 1)
     found = tx.grad(lambda x: ((x + x.oindex[places]) * tx.asarray(weights)).sum())(tx.ones(size))
@@ -84,7 +84,7 @@ def test_a_cotangent_that_is_added_to_itself_elsewhere(size: int) -> None:
     assert found.tolist() == wanted.tolist()
 
 
-def test_a_tangent_that_is_written_to_itself_elsewhere() -> None:
+def test_derivatives_of_a_write_from_other_elements_of_the_tensor() -> None:
     def function(x: Any) -> Any:
         y = x.sin()
         y[[1, 2, 1]] = y[:, 3:2:-2]
@@ -93,7 +93,7 @@ def test_a_tangent_that_is_written_to_itself_elsewhere() -> None:
     check(function, [real(3, 4)])
 
 
-def test_a_tangent_that_is_written_over_itself_backwards() -> None:
+def test_derivatives_of_a_write_of_a_tensor_to_its_reverse() -> None:
     def function(x: Any) -> Any:
         y = x.reshape(12)[[1, 0, 3, 5, 4, 7]]
         y[::-1] = y
@@ -103,8 +103,8 @@ def test_a_tangent_that_is_written_over_itself_backwards() -> None:
 
 
 @pytest.mark.parametrize("stride", [1, 2, (1, 3), 4])
-def test_the_gradient_of_a_convolution_is_a_convolution(stride: Any) -> None:
-    """One sum of products, whose results are stored where they belong; not one addition for each place of a window."""
+def test_gradient_of_a_convolution_is_one_sum_of_products(stride: Any) -> None:
+    """There is no addition for each position of a window."""
     weight = tx.ones((3, 2, 5, 5)).realize()
     value, back = tx.vjp(lambda x: tx.conv2d(x, weight, stride=stride), tx.ones((1, 2, 17, 17)).realize())
     (gradient,) = back(tx.ones(value.shape).realize())

@@ -1,4 +1,4 @@
-"""Functions of batches: the same as of their members one by one; and derivatives of them, and them of derivatives."""
+"""Batched functions equal their members one by one; derivatives of batches, and batches of derivatives."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ GRADIENTS = [name for k, name in enumerate(CASES) if k % 4 == 0]
 
 
 def batches(case: Case) -> list[Array]:
-    """Some members for each argument."""
+    """Return some members for each argument."""
     found = []
     for a in case.arrays:
         shifts = np.arange(MEMBERS).reshape(MEMBERS, *[1] * a.ndim)
@@ -70,7 +70,7 @@ def check_same(found: list[Any], wanted: list[Array]) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_of_a_batch(name: str) -> None:
+def test_vmap_matches_single_calls(name: str) -> None:
     case = CASES[name]
     if name.endswith(BY_VALUES):
         with pytest.raises(TraceError):
@@ -96,14 +96,14 @@ def behind(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if not name.endswith(BY_VALUES)])
-def test_of_members_side_by_side(name: str, behind: list[bool]) -> None:
+def test_vmap_over_the_last_axis_matches_single_calls(name: str, behind: list[bool]) -> None:
     function, given = CASES[name].function, batches(CASES[name])
     last = [tx.asarray(np.moveaxis(a, 0, -1).copy()) for a in given]
     check_same([t.moveaxis(-1, 0) for t in listed(tx.vmap(function, in_axes=-1, out_axes=-1)(*last))], one_by_one(function, given))
 
 
 @pytest.mark.parametrize("name", SIDE_BY_SIDE)
-def test_which_go_side_by_side(name: str, behind: list[bool]) -> None:
+def test_vmap_keeps_the_batch_axis_last_where_possible(name: str, behind: list[bool]) -> None:
     x = tx.asarray(real(3, 4, MEMBERS, seed=0))
     found = tx.vmap(SIDE_BY_SIDE[name], in_axes=-1, out_axes=-1)(x).realize()
     assert behind == [not name.startswith("not ")] * len(behind)
@@ -115,7 +115,7 @@ def test_which_go_side_by_side(name: str, behind: list[bool]) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in PUBLIC if name in REAL])
-def test_elementwise_operations_to_the_bit(name: str) -> None:
+def test_vmap_of_elementwise_operations_is_exact(name: str) -> None:
     function = getattr(tx, name)
     given = [np.stack([drawn(name, k, (4,), seed) for seed in range(MEMBERS)]) for k in range(len(REAL[name]))]
     found = tx.vmap(function)(*map(tx.asarray, given))
@@ -125,7 +125,7 @@ def test_elementwise_operations_to_the_bit(name: str) -> None:
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_views_to_the_bit(move: str) -> None:
+def test_vmap_of_views_is_exact(move: str) -> None:
     given = [np.stack([real(3, 4, seed=k) for k in range(MEMBERS)])]
     found = tx.vmap(MOVES[move])(tx.asarray(given[0]))
     assert found.to_numpy().tolist() == one_by_one(MOVES[move], given)[0].tolist()
@@ -142,7 +142,7 @@ def loss_of(function: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
-def test_of_gradients_and_gradients_of_it(name: str) -> None:
+def test_vmap_of_gradients_equals_gradients_of_vmap(name: str) -> None:
     case = CASES[name]
     if name.endswith(BY_VALUES):
         return
@@ -157,7 +157,7 @@ def test_of_gradients_and_gradients_of_it(name: str) -> None:
 
 
 def written(x: Any, y: Any) -> Any:
-    """Writes of every sort to what stands for a member, and to a tensor that is the same for all."""
+    """Write in every way to a member of a batch, and to a tensor that all members share."""
     a = x * 1.0
     a[1:, ::2] = y
     a[0] += a[1]
@@ -170,7 +170,7 @@ def written(x: Any, y: Any) -> Any:
     return a * b.T.reshape(3, 4)
 
 
-def test_writes() -> None:
+def test_vmap_of_writes_matches_single_calls() -> None:
     xs, ys = np.stack([real(3, 4, seed=k) for k in range(MEMBERS)]), np.stack([real(1, 2, seed=k) for k in range(MEMBERS)])
     ys = np.broadcast_to(ys, (MEMBERS, 1, 2)).copy()
 
@@ -195,8 +195,8 @@ KEYS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_an_index_may_be_a_member(name: str) -> None:
-    """What it selects is a new tensor, so that what is written is told where it is written to."""
+def test_elements_of_a_batch_may_be_indices(name: str) -> None:
+    """A selection by such an index is a new tensor, so writes must be made through the index."""
     x, of = real(2, 3, 4, 2), KEYS[name]
     pairs = np.array([[0, 1], [1, 1], [-1, 0], [1, -1], [0, 0]])
 
@@ -216,7 +216,7 @@ def test_an_index_may_be_a_member(name: str) -> None:
     assert found.tolist() == np.stack([x[of(i, i)] for i in pairs[:, 0].tolist()]).tolist()
 
 
-def test_losses_by_a_class_that_is_a_member() -> None:
+def test_elements_of_a_batch_may_be_classes_of_a_loss() -> None:
     logits, classes = tx.asarray(real(5, 3)), tx.asarray([0, 2, 1, 1, -1])
     found = tx.vmap(tx.grad(lambda row, k: -tx.log_softmax(row)[k]))(logits, classes)
     assert np.allclose(found.to_numpy(), tx.softmax(logits).to_numpy() - np.eye(3)[classes.to_numpy()], rtol=1e-14, atol=1e-15)
@@ -224,8 +224,8 @@ def test_losses_by_a_class_that_is_a_member() -> None:
         tx.vmap(lambda row, k: row[k])(logits, classes + 1).realize()
 
 
-def test_what_is_captured_is_not_written() -> None:
-    """A write inside to what is outside would be one of each member's own."""
+def test_vmap_does_not_write_a_captured_tensor() -> None:
+    """The function writes to a copy of the captured tensor."""
     outside = tx.zeros(4)
 
     def function(x: Any) -> Any:
@@ -238,7 +238,7 @@ def test_what_is_captured_is_not_written() -> None:
     assert found[:, 1:].tolist() == xs.tolist() and outside.tolist() == [0.0] * 4
 
 
-def test_nested() -> None:
+def test_nested_vmap_matches_nested_loops() -> None:
     x, y = tx.asarray(real(2, 3)), tx.asarray(real(4, 3))
     found = tx.vmap(lambda a: tx.vmap(lambda b: (a * b).sum() + tx.max(a - b))(y))(x)
     wanted = [[(a * b).sum() + (a - b).max() for b in y.to_numpy()] for a in x.to_numpy()]
@@ -247,7 +247,7 @@ def test_nested() -> None:
     assert both.tolist() == (x.expand_dims(1) * y).tolist()
 
 
-def test_axes() -> None:
+def test_vmap_respects_in_axes_and_out_axes() -> None:
     x, w = real(2, 4, 3), real(3)
     found = tx.vmap(lambda a, b: a @ b, in_axes=(1, None), out_axes=1)(tx.asarray(x), tx.asarray(w))
     assert np.allclose(found.to_numpy(), (x @ w))
@@ -257,19 +257,18 @@ def test_axes() -> None:
     assert outs[0].shape == (2, 4, 3) and outs[1].shape == (3, 4, 2)
 
 
-def test_what_does_not_depend_on_members() -> None:
+def test_vmap_broadcasts_results_that_no_element_influences() -> None:
     found = tx.vmap(lambda a: (tx.arange(3), 2.0, a))(tx.ones((4, 2)))
     assert found[0].tolist() == [[0, 1, 2]] * 4 and found[1].tolist() == [2.0] * 4
 
 
 @pytest.mark.parametrize("size", [0, 1])
-def test_few_members(size: int) -> None:
+def test_vmap_of_no_or_one_element(size: int) -> None:
     assert tx.vmap(lambda a: a.cumsum(axis=0) + a.sum())(tx.ones((size, 3))).shape == (size, 3)
     assert tx.vmap(tx.grad(lambda a: (a * a).sum()))(tx.ones((size, 3))).tolist() == [[2.0] * 3] * size
 
 
-def test_derivatives_by_cotangents_and_tangents() -> None:
-    """What they are given for depends on nothing else: both ways are linear in them."""
+def test_vjp_and_jvp_are_linear_in_cotangents_and_tangents() -> None:
     x, v = tx.asarray([1.0, 2.0, 3.0]), tx.asarray([0.5, -1.0, 2.0])
 
     def cubes(x: Any) -> Any:
@@ -283,8 +282,8 @@ def test_derivatives_by_cotangents_and_tangents() -> None:
 
 
 @pytest.mark.parametrize("captures", [False, True])
-def test_forward_through_steps_of_their_own(captures: bool) -> None:
-    """Checkpoints, of several results and of what they capture; functions with derivatives of the user's own."""
+def test_jvp_through_checkpoints_and_custom_derivatives(captures: bool) -> None:
+    """The checkpoint has several results, and captures an argument or not."""
     x, v = tx.asarray([[0.5, 1.0], [1.5, -2.0]]), tx.asarray([[1.0, 0.25], [-1.0, 2.0]])
 
     def plain(x: Any, y: Any) -> Any:
@@ -302,7 +301,7 @@ def test_forward_through_steps_of_their_own(captures: bool) -> None:
     assert tx.jvp(nothing, (x,), (v,))[1].tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
-def test_jacobians_forward_and_reverse() -> None:
+def test_jacobians_agree_in_both_modes() -> None:
     def function(x: Any) -> Any:
         y = x @ x.T
         y[0, 1:] = tx.sin(x[1, 1:2])
@@ -315,7 +314,7 @@ def test_jacobians_forward_and_reverse() -> None:
     assert np.allclose(tx.jacobian(function)(x).to_numpy(), reverse.to_numpy(), rtol=1e-13, atol=1e-14)
 
 
-def test_jacobians_of_several_arguments_and_results() -> None:
+def test_jacobians_of_nested_arguments_and_results() -> None:
     def function(a: Any, b: Any) -> Any:
         return {"product": a["x"] * b, "sum": (a["x"].sum() + b).reshape(1, -1)}
 
@@ -329,7 +328,7 @@ def test_jacobians_of_several_arguments_and_results() -> None:
 
 
 @pytest.mark.parametrize("dtypes", [("float32", "float64"), ("float64", "float32"), ("float16", "float32"), ("complex64", "complex128")])
-def test_jacobians_have_the_dtype_that_both_promote_to_whichever_way_they_are_found(dtypes: tuple[str, str]) -> None:
+def test_jacobians_have_the_promoted_dtype_in_both_modes(dtypes: tuple[str, str]) -> None:
     by, of = [getattr(tx, name) for name in dtypes]
     x = tx.asarray(real(3)).astype(by)
     found = [tx.jacobian(lambda x: (x * x).astype(of), mode=mode)(x) for mode in ("forward", "reverse")]
@@ -350,7 +349,7 @@ def test_hessians_are_symmetric() -> None:
     assert np.allclose(found, np.stack(columns, axis=1), rtol=1e-12, atol=1e-12)
 
 
-def test_hessians_of_batches_and_third_derivatives() -> None:
+def test_vmap_of_hessians_and_third_derivatives() -> None:
     cube = tx.vmap(tx.hessian(lambda x: (x**3).sum()))(tx.asarray([[1.0, 2.0], [3.0, 4.0]]))
     assert cube.tolist() == [[[6.0, 0.0], [0.0, 12.0]], [[18.0, 0.0], [0.0, 24.0]]]
     third = tx.grad(tx.grad(tx.grad(lambda x: x**5)))
@@ -373,13 +372,13 @@ REFUSED: dict[str, tuple[Any, type[TenxorError], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name: str) -> None:
+def test_invalid_calls_of_transforms_raise(name: str) -> None:
     call, error, word = REFUSED[name]
     with pytest.raises(error, match=word):
         call()
 
 
-def test_what_is_tracked_in_a_function_is_tracked_in_the_batch() -> None:
+def test_enable_grad_inside_vmap_tracks_the_batch() -> None:
     rows = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
     weight = tx.asarray([1.0, 2.0]).requires_grad_()
 
@@ -397,8 +396,8 @@ def test_what_is_tracked_in_a_function_is_tracked_in_the_batch() -> None:
 
 
 @pytest.mark.parametrize("ways", [1, 2])
-def test_the_exponential_of_members(ways: int) -> None:
-    """Of which some are squared more often than others."""
+def test_vmap_of_expm_equals_expm_of_the_batch(ways: int) -> None:
+    """One of the matrices is squared more often than the other."""
     matrices = tx.asarray(real(2, 3, 3)) * tx.asarray([0.5, 9.0]).reshape(2, 1, 1)
     if ways == 2:
         found = tx.vmap(tx.vmap(tx.linalg.expm))(matrices.expand_dims(1)).squeeze(1)
@@ -407,14 +406,14 @@ def test_the_exponential_of_members(ways: int) -> None:
     assert found.tolist() == tx.linalg.expm(matrices).tolist()
 
 
-def test_an_error_in_a_batch_names_the_operation_and_the_member() -> None:
+def test_error_inside_vmap_names_the_operation_and_the_element() -> None:
     matrices = tx.asarray([[[1.0, 2.0], [0.0, 3.0]], [[1.0, 2.0], [0.0, 0.0]]])
     with pytest.raises(LinearAlgebraError, match=r"^solve_triangular: the matrix at \(1,\) has 0 on its diagonal"):
         tx.vmap(lambda m: tx.linalg.solve_triangular(m, tx.ones(2), upper=True))(matrices).realize()
 
 
-def test_numbers_that_are_written_several_times_to_elements() -> None:
-    """One for each member of a batch, and of a batch of batches."""
+def test_gradients_of_values_written_repeatedly_inside_vmap() -> None:
+    """Each element of a batch, or of a batch of batches, writes its own value."""
 
     def loss(x: Any, v: Any) -> Any:
         y, z = x * 1.0, x * 2.0
@@ -438,7 +437,7 @@ def test_numbers_that_are_written_several_times_to_elements() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 0), (2, 3, 0), (2, 0, 3), (3, 4)], ids=str)
-def test_nothing_is_selected(shape: tuple[int, ...]) -> None:
+def test_vmap_of_selections_from_empty_tensors(shape: tuple[int, ...]) -> None:
     x = tx.zeros(shape)
     functions = (
         lambda t: tx.sort(t, axis=0),
@@ -452,7 +451,7 @@ def test_nothing_is_selected(shape: tuple[int, ...]) -> None:
         assert found.shape == wanted.shape and found.tolist() == wanted.tolist()
 
 
-def test_writes_into_parts_of_complex_numbers() -> None:
+def test_vmap_and_scan_of_writes_to_real_and_imaginary_parts() -> None:
     def function(x: Any) -> Any:
         z = x * (1 + 2j)
         z.real[1:] = z.real[:-1] * 2
@@ -474,7 +473,7 @@ def test_writes_into_parts_of_complex_numbers() -> None:
     assert last.tolist() == levels[-1].tolist()
 
 
-def test_what_was_written_from_within_is_told_where_its_value_is_asked_for() -> None:
+def test_tensor_written_inside_vmap_raises_when_read_outside() -> None:
     outside = tx.zeros(3)
 
     def written(row: Any) -> Any:

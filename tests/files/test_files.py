@@ -192,7 +192,7 @@ def test_unsupported_safetensors_dtype_raises(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     path.write_bytes(with_header({"x": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}}, bytes(4)))
     for mapped in (False, True):
-        with pytest.raises(FileError, match=r"'x' in .* has elements of kind F8_E4M3, which no dtype of Tenxor represents"):
+        with pytest.raises(FileError, match=r"'x' in .* has elements of kind F8_E4M3, which no dtype represents"):
             tx.files.load(path, mapped=mapped)
 
 

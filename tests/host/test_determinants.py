@@ -1,4 +1,4 @@
-"""Determinants of large matrices, which LAPACK factors while Python's lock is free."""
+"""Determinants of large matrices, which LAPACK factors while the GIL is released."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tenxor.host import determinants
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have matrices be large from one row on."""
+    """Treat matrices of one row and more as large."""
     monkeypatch.setattr(determinants, "LARGE", 1)
 
 
 @pytest.mark.parametrize("char", "fdFD")
-def test_they_are_numpys(char: str, small: None) -> None:
+def test_determinants_of_large_matrices_equal_numpy(char: str, small: None) -> None:
     numbers = np.random.default_rng(7)
     assert determinants._find_factor(char) is not None, "NumPy's LAPACK goes by another name here; say which in _NAMES"
     for n in (1, 2, 3, 5, 8, 33):
@@ -39,15 +39,15 @@ def test_they_are_numpys(char: str, small: None) -> None:
             np.testing.assert_allclose(det, dets, rtol=eps * n, atol=eps)
 
 
-def test_without_lapack_numpy_does_it(monkeypatch: pytest.MonkeyPatch, small: None) -> None:
+def test_det_without_lapack_uses_numpy(monkeypatch: pytest.MonkeyPatch, small: None) -> None:
     monkeypatch.setattr(determinants, "_find_factor", lambda char: None)
     x = np.array([[1.0, 2.0], [3.0, 4.0]])
     assert determinants.det(x) == np.linalg.det(x)
 
 
 @pytest.mark.large
-def test_others_run_meanwhile() -> None:
-    """While NumPy's own factors a matrix, no other thread does anything."""
+def test_other_threads_run_during_a_large_determinant() -> None:
+    """NumPy's own function holds the GIL."""
     x = np.random.default_rng(3).normal(size=(1800, 1800))
     determinants.det(x[:300, :300])
     times = []

@@ -1,4 +1,4 @@
-"""What `qr` calls of NumPy's parts gives NumPy's own bits; where they are not there, NumPy is asked."""
+"""`qr` calls the C loops of NumPy with NumPy's bits; if they are missing, it calls NumPy's function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def drawn(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("mode", ["reduced", "complete"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_bits_are_numpys(shape: tuple[int, ...], mode: str, dtype: str) -> None:
+def test_qr_equals_numpy_bit_for_bit(shape: tuple[int, ...], mode: str, dtype: str) -> None:
     whole = drawn((*shape[:-1], 2 * shape[-1]), dtype)
     for x in (whole[..., : shape[-1]], whole[..., ::-2], drawn(shape, dtype)):
         before = x.copy()
@@ -31,8 +31,7 @@ def test_bits_are_numpys(shape: tuple[int, ...], mode: str, dtype: str) -> None:
         assert x.tobytes() == before.tobytes()
 
 
-def test_what_is_no_number_is_no_error() -> None:
-    """Nor a warning, as NumPy gives none."""
+def test_qr_of_nan_gives_neither_error_nor_warning() -> None:
     x = drawn((4, 3), "float64")
     x[1, 2], x[0, 0] = np.nan, np.inf
     with warnings.catch_warnings():
@@ -42,7 +41,7 @@ def test_what_is_no_number_is_no_error() -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_numpy_without_these_parts_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_qr_without_c_loops_uses_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     x = drawn((5, 3), "float64")
     wanted = np.linalg.qr(x)
     for missing in ("qr_r_raw", "qr_reduced"):
@@ -54,7 +53,7 @@ def test_a_numpy_without_these_parts_is_asked(monkeypatch: pytest.MonkeyPatch) -
         assert [a.tobytes() for a in found] == [b.tobytes() for b in wanted]
 
 
-def test_little_is_python_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_qr_does_not_call_the_python_function_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*given: object, **named: object) -> None:
         raise AssertionError("NumPy's own is asked")
 
@@ -63,8 +62,8 @@ def test_little_is_python_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_triangles_are_copied_by_bits(dtype: str) -> None:
-    """What is below is 0, whatever lay there: a product with a mask would have NaN."""
+def test_upper_triangle_is_copied_bit_for_bit(dtype: str) -> None:
+    """Elements below the diagonal are 0 whatever stood there; a product with a mask would give NaN."""
     below = np.array([[1.5, -0.0, 2.0], [np.nan, np.inf, -3.0], [-np.inf, 5.0, np.nan]]).astype(dtype)
     x, out = np.stack([below, -below]), np.full((2, 3, 3), 7.0).astype(dtype)
     factors._copy_upper(out, x)

@@ -1,4 +1,4 @@
-"""What NumPy computes of few elements, on copies, is what it computes on our memory."""
+"""NumPy computes the same for a few elements, on copies, as on the memory of tensors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def seen(call: Callable[[Any], Any], x: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", CALLS)
-def test_is_the_same_to_the_bit(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_and_large_paths_are_bit_equal(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(3).integers(-9, 9, (4, 4)) * 0.75
     values[1, 2] = np.nan if name in ("sort", "argsort", "median") and dtype.is_float else 2
     x = tx.asarray(values).astype(dtype)
@@ -56,8 +56,7 @@ def test_is_the_same_to_the_bit(name: str, dtype: Any, monkeypatch: pytest.Monke
             assert seen(CALLS[name], view) == found
 
 
-def test_nothing_is_shared() -> None:
-    """What few elements are, is theirs: results can be written, and operands stay as they are."""
+def test_small_results_share_no_memory_with_operands() -> None:
     x = tx.asarray([3.0, 1.0, 2.0])
     found = tx.sort(x)
     found[0] = 9.0

@@ -1,4 +1,4 @@
-"""Functions of NumPy's are called in place only where it is made as is believed, and they give what NumPy gives; it is told where not."""
+"""Loops of NumPy are called directly only if NumPy has the expected structures, with NumPy's results; otherwise a message says why."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def forget() -> None:
 
 @pytest.fixture
 def afresh() -> Iterator[None]:
-    """Nothing is known of NumPy yet, nor after the test."""
+    """Forget everything about NumPy before and after the test."""
     forget()
     yield
     forget()
 
 
-def refused() -> set[str]:
-    """What this NumPy is to have and has not."""
+def missing_in_numpy() -> set[str]:
+    """Return what this NumPy unexpectedly lacks."""
     assert inplace.state().startswith("on, but for " if interface.refused else "on")
     return set(interface.refused) - LATER
 
@@ -43,29 +43,31 @@ def found(name: str, dtype: DType = tx.float64, **options: Any) -> bool:
     return loops.loop_of(HOST[name], [dtype] * len(HOST[name].operands), options) is not None
 
 
-def test_this_numpy_is_as_is_believed(afresh: None) -> None:
-    assert not refused()
+def test_direct_loops_are_found_in_this_numpy(afresh: None) -> None:
+    assert not missing_in_numpy()
     assert all([found(name, d) for name in OF_DOUBLES for d in (tx.float64, tx.complex128)])
 
 
-def test_single_precision_is_computed_in_double_precision_as_numpy_does(afresh: None) -> None:
+def test_single_precision_loops_compute_in_double_precision(afresh: None) -> None:
     for dtype in (tx.float32, tx.complex64):
         for name in OF_DOUBLES:
             loop = loops.loop_of(HOST[name], [dtype] * len(HOST[name].operands), {})
             assert loop is not None and loop.wider
     signals = {norm: loops.loop_of(HOST["ifft"], [tx.complex64], {"n": 4, "norm": norm}) for norm in (None, "ortho", "forward")}
     assert {norm: loop is not None and loop.wider for norm, loop in signals.items()} == {None: False, "ortho": False, "forward": True}
-    assert not refused()
+    assert not missing_in_numpy()
 
 
 @pytest.mark.parametrize("dtype", [tx.float16, tx.int64, tx.uint8, tx.bool], ids=str)
-def test_there_are_none_of_other_dtypes(dtype: DType, afresh: None) -> None:
+def test_other_dtypes_have_no_direct_loops(dtype: DType, afresh: None) -> None:
     assert not any([found(name, dtype) for name in OF_DOUBLES])
     assert not any([found(name, dtype, n=4, norm=None) for name in ("fft", "ifft", "rfft", "irfft")])
-    assert not refused()  # that is no failure
+    assert not missing_in_numpy()  # that is no failure
 
 
-def test_another_interface_is_not_looked_into(afresh: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_numpy_interface_is_not_inspected(
+    afresh: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(interface, "INTERFACE", 0x01000009)
     monkeypatch.setattr(loops, "_make_loop", lambda *_, **__: pytest.fail("it was looked into"))
     assert not any([found(name) for name in OF_DOUBLES])
@@ -75,7 +77,7 @@ def test_another_interface_is_not_looked_into(afresh: None, monkeypatch: pytest.
     assert "C of NumPy off: NumPy's binary interface" in capsys.readouterr().out
 
 
-def test_a_struct_with_other_parts_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_ufunc_struct_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     class Other(ctypes.Structure):
         _fields_ = (("more", ctypes.c_int), *loops._UFunc._fields_)
 
@@ -87,7 +89,7 @@ def test_a_struct_with_other_parts_is_refused(afresh: None, monkeypatch: pytest.
         assert np.array_equal(tx.linalg.inv(tx.asarray(x).realize()).numpy(), np.linalg.inv(x))
 
 
-def test_what_numpy_has_no_more_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_numpy_loops_are_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(loops._FINDERS, "inv", loops._make_matrix_finder("inverse", {"d": "d->d"}))
     monkeypatch.setitem(loops._FINDERS, "det", loops._make_matrix_finder("det", {"d": "d->D"}))
     assert not found("inv") and not found("det")
@@ -95,20 +97,20 @@ def test_what_numpy_has_no_more_is_refused(afresh: None, monkeypatch: pytest.Mon
     assert inplace.state().startswith("on, but for det (det has no d->D), inv (")
 
 
-def test_a_function_that_gives_something_else_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loop_with_wrong_results_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(loops._FINDERS, "inv", loops._make_matrix_finder("cholesky_lo", {"d": "d->d"}))
     assert not found("inv")
-    assert refused() == {"inv"} and "inv (it does not give what NumPy gives)" in inplace.state()
+    assert missing_in_numpy() == {"inv"} and "inv (it does not give what NumPy gives)" in inplace.state()
 
 
-def test_even_and_odd_lengths_are_tried_each(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fft_loops_are_checked_for_even_and_odd_lengths(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     own = loops._FINDERS["rfft"]
     monkeypatch.setitem(loops._FINDERS, "rfft", lambda dtype, n, norm: own(dtype, n=n | 1, norm=norm))
     assert found("rfft", n=7, norm=None)
     assert not found("rfft", n=8, norm=None)
 
 
-def test_sizes_that_do_not_fit_are_refused(afresh: None) -> None:
+def test_geometry_refuses_shapes_that_do_not_fit(afresh: None) -> None:
     loop = loops.loop_of(HOST["inv"], [tx.float64], {})
     assert loop is not None
     fits = ((4, 3, 3), (72, 24, 8))
@@ -119,7 +121,7 @@ def test_sizes_that_do_not_fit_are_refused(afresh: None) -> None:
 
 
 @pytest.mark.parametrize("name", ["sort", "argsort"])
-def test_a_function_that_does_not_sort_is_refused(name: str, afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sort_function_with_wrong_results_is_refused(name: str, afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"kind": "stable"}
     assert orders.order_of(HOST[name], [tx.float64], options) is not None
     forget()
@@ -130,17 +132,17 @@ def test_a_function_that_does_not_sort_is_refused(name: str, afresh: None, monke
     assert f"{name} (what NumPy has for" in inplace.state()
 
 
-def test_nothing_that_sorts_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_sort_function_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = (ctypes.c_void_p * 64)()
     monkeypatch.setattr(orders, "functions_of", lambda dtype: ctypes.addressof(nothing))
     assert orders.order_of(HOST["sort"], [tx.int64], {"kind": "stable"}) is None
     assert orders.order_of(HOST["searchsorted"], [tx.int64] * 2, {"side": "left"}) is not None  # which is not NumPy's
-    assert refused() == {"sort", "argsort"}
+    assert missing_in_numpy() == {"sort", "argsort"}
 
 
 @pytest.mark.parametrize("name", ["inv", "cholesky", "eigh", "svdvals", "det"])
-def test_large_matrices_are_computed_in_place(name: str, afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a copy of what NumPy would make; what fails is told as by NumPy."""
+def test_large_matrices_use_direct_loops(name: str, afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy's copies are avoided, and failures raise the error that NumPy raises."""
     done = []
 
     def noted(*given: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Of few elements as of many, infinities and NaN are results like others: nobody is warned, also where NumPy is not told to be quiet."""
+"""Infinities and NaN give no warnings, for few elements as for many, also if NumPy is set to warn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CALLS: dict[str, Callable[[tx.Tensor], object]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_nobody_is_warned(name: str) -> None:
+def test_infinities_and_nan_emit_no_warnings(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for numbers in MATRICES:

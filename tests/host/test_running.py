@@ -1,4 +1,4 @@
-"""NumPy on our memory: what is read where it lies, what is new, and what is left behind."""
+"""NumPy on the memory of tensors: operands are read in place, and results are new."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def three_threads(threads: Callable[[int], None]) -> None:
 
 
 def spy(signature: str, into: bool = False, cost: int = 0, most: float = float("inf")) -> tuple[HostOp, list[Array]]:
-    """An operation that doubles its last operand, and what it was given."""
+    """Return an operation that doubles its last operand, and the list of arrays that it received."""
     met: list[Array] = []
 
     def call(*arrays: Array, out: Array | None = None) -> Array:
@@ -41,7 +41,7 @@ def spy(signature: str, into: bool = False, cost: int = 0, most: float = float("
 
 
 @pytest.mark.parametrize("move", [lambda t: t, lambda t: t.T, lambda t: t[::-1, ::2], lambda t: t[1], lambda t: t[:0]])
-def test_strided_views_are_read_where_they_lie(move: Any) -> None:
+def test_strided_views_are_read_without_a_copy(move: Any) -> None:
     t = tx.arange(24, dtype=tx.float64).reshape(4, 6).realize()
     view = move(t)
     op, met = spy("n -> n")
@@ -62,13 +62,13 @@ def test_views_without_strides_are_copied_by_a_kernel() -> None:
         assert node is not t.node and array.flags.c_contiguous
 
 
-def test_what_is_pending_is_computed_once() -> None:
+def test_pending_operand_is_computed_once() -> None:
     t = tx.ones(8) * 3
     node, array = seen(operand(t))
     assert node is t.storage.node and node.buffer is not None and array.tolist() == [3.0] * 8
 
 
-def test_a_write_after_does_not_reach_what_was_seen() -> None:
+def test_later_write_does_not_change_an_operand_array() -> None:
     t = tx.ones(100_000).realize()
     node, array = seen(operand(t))
     t[...] = 5.0
@@ -77,7 +77,7 @@ def test_a_write_after_does_not_reach_what_was_seen() -> None:
     assert node.buffer is not None and (array == 1.0).all() and t[4].item() == 6.0
 
 
-def test_results_count_against_the_limit() -> None:
+def test_host_results_count_toward_the_memory_limit() -> None:
     t = tx.ones((1000, 1000)).realize()
     tx.set_memory_limit(tx.memory().in_use + 1_000_000)
     try:
@@ -90,7 +90,7 @@ def test_results_count_against_the_limit() -> None:
 
 
 @pytest.mark.parametrize("into", [False, True])
-def test_batches_are_shared_out(into: bool, three_threads: None) -> None:
+def test_batches_are_shared_by_threads(into: bool, three_threads: None) -> None:
     op, met = spy("n -> n", into=into, cost=10_000)
     x = tx.arange(6000, dtype=tx.float64).reshape(2, 300, 10)
     (found,) = run(op, [operand(x)], {}, {})
@@ -99,13 +99,13 @@ def test_batches_are_shared_out(into: bool, three_threads: None) -> None:
     np.testing.assert_array_equal(found.buffer.typed(tx.float64)[:6000], np.arange(6000) * 2.0)
 
 
-def test_what_is_large_in_itself_is_left_to_numpys_threads(three_threads: None) -> None:
+def test_large_matrices_are_left_to_numpy_threads(three_threads: None) -> None:
     op, met = spy("n -> n", cost=1_000_000, most=1e6)
     run(op, [operand(tx.ones((20, 10)))], {}, {})
     assert len(met) == 1
 
 
-def test_batches_broadcast_and_whole_operands_do_not() -> None:
+def test_batch_axes_broadcast_and_whole_operands_do_not() -> None:
     op, met = spy("=n m -> m")
     (found,) = run(op, [operand(tx.ones(4)), operand(tx.ones((3, 1, 2)))], {}, {})
     assert [a.shape for a in met] == [(4,), (3, 1, 2)] and found.shape == (3, 1, 2)
@@ -116,7 +116,7 @@ def test_batches_broadcast_and_whole_operands_do_not() -> None:
         run(op, [operand(tx.ones((5, 4))), operand(tx.ones((3, 2)))], {}, {})
 
 
-def test_the_first_matrix_that_is_wrong_is_named() -> None:
+def test_error_names_the_first_singular_matrix() -> None:
     matrices = np.zeros((3, 2, 2, 2)) + np.eye(2)
     matrices[1, 1] = matrices[2, 0] = 1.0
     with pytest.raises(LinearAlgebraError, match=r"inv: the matrix at \(1, 1\) is singular and has no inverse; tx.linalg.pinv"):
@@ -125,7 +125,7 @@ def test_the_first_matrix_that_is_wrong_is_named() -> None:
         run(HOST["inv"], [operand(tx.asarray(matrices[1, 1]))], {}, {})
 
 
-def test_parts_are_all_and_each_once(three_threads: None) -> None:
+def test_share_covers_every_index_once(three_threads: None) -> None:
     for extent in (1, 2, 7, 100):
         for work in (1, 10**8, 10**10):
             done: list[int] = []
@@ -133,7 +133,7 @@ def test_parts_are_all_and_each_once(three_threads: None) -> None:
             assert sorted(done) == list(range(extent))
 
 
-def test_an_error_in_any_thread_is_raised(three_threads: None) -> None:
+def test_share_raises_the_error_of_any_thread(three_threads: None) -> None:
     def part(begin: int, end: int) -> None:
         if threading.current_thread() is not threading.main_thread() or begin > 90:
             raise ValueError("wrong")
@@ -143,14 +143,14 @@ def test_an_error_in_any_thread_is_raised(three_threads: None) -> None:
     assert not [t for t in threading.enumerate() if t.name.startswith("tenxor-host")]
 
 
-def test_every_entry_says_which_dtypes_it_gives() -> None:
+def test_every_host_operation_declares_its_dtypes() -> None:
     for op in HOST.values():
         assert len(op.dtypes) == len(op.results) and op.dtypes_of(tx.float32)
         assert op.in_place + op.into <= 1 and op.in_place <= (len(op.results) == 1)
 
 
-def test_what_is_over_begins_with_no_further_matrix() -> None:
-    """Each takes long, so whoever waits may be gone between two of them."""
+def test_stopped_batch_begins_no_further_matrix() -> None:
+    """Each matrix takes long, and the waiting caller may be gone between two of them."""
     over, met = Event(), list[float]()
 
     def call(x: Array) -> Array:
@@ -167,8 +167,8 @@ def test_what_is_over_begins_with_no_further_matrix() -> None:
     assert found.tolist() == [0.0, 3.0, 6.0, 9.0, 12.0]
 
 
-def test_large_matrices_run_apart_from_a_tenth_of_a_second_on() -> None:
-    """A new thread has its memory from the system page by page."""
+def test_only_work_of_a_tenth_of_a_second_runs_in_a_new_thread() -> None:
+    """The system maps the memory of a new thread page by page."""
     apart = list[bool]()
     for rows in (500, 2000):
         op, _ = spy("nn -> nn", cost=12, most=3e4)

@@ -1,4 +1,4 @@
-"""SciPy asks at its import whether it is to take other arrays than NumPy's."""
+"""SciPy reads at its import whether to accept arrays of other libraries."""
 
 import os
 

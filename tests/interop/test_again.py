@@ -1,4 +1,4 @@
-"""NumPy's functions and ufuncs on tensors, called again: how a call became one of ours is remembered, and what it gives is the same."""
+"""Repeated calls of NumPy functions and ufuncs on tensors: the translated call is cached, and gives the same results."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def agree(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_function_that_is_called_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_numpy_function_call_uses_the_recorded_way(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     call, x = FUNCTIONS[name], tx.asarray(A)
     expected = call(A)
     for_numpy._dispatches.clear()
@@ -76,7 +76,7 @@ def test_a_function_that_is_called_again(name: str, monkeypatch: pytest.MonkeyPa
         agree(call(other), expected)
 
 
-def test_what_depends_on_values_is_found_out_each_time() -> None:
+def test_numpy_function_arguments_are_distinguished_at_each_call() -> None:
     x = tx.asarray(A)
     for dtype in (None, np.float32, None):
         agree(np.sum(x, axis=0, dtype=dtype), np.sum(A, axis=0, dtype=dtype))
@@ -96,7 +96,7 @@ def test_what_depends_on_values_is_found_out_each_time() -> None:
 
 
 @pytest.mark.parametrize("name", UFUNCS)
-def test_a_ufunc_that_is_called_again(name: str, machine_code: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_ufunc_call_uses_the_recorded_way(name: str, machine_code: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     call, x = UFUNCS[name], tx.asarray(A)
     expected = call(A)
     agree(call(x), expected)
@@ -108,14 +108,14 @@ def test_a_ufunc_that_is_called_again(name: str, machine_code: bool, monkeypatch
 
 
 @pytest.mark.parametrize("name", WITH_ARRAYS)
-def test_beside_arrays(name: str, machine_code: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_ufunc_call_with_arrays_uses_the_recorded_way(name: str, machine_code: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     call, x = WITH_ARRAYS[name], tx.asarray(A)
     agree(call(x), call(A))
     monkeypatch.setattr(ufuncs, "applied", None)
     agree(call(x), call(A))
 
 
-def test_ufuncs_told_more_are_as_before(machine_code: bool) -> None:
+def test_ufuncs_with_options_and_methods_match_numpy(machine_code: bool) -> None:
     x = tx.asarray(A)
     np.add(x, x)
     out = tx.zeros((3, 4))
@@ -131,7 +131,7 @@ def test_ufuncs_told_more_are_as_before(machine_code: bool) -> None:
     assert type(np.add(x, [1.0, 2.0, 3.0, 4.0])) is tx.Tensor
 
 
-def test_other_classes_decide(machine_code: bool) -> None:
+def test_other_classes_override_ufuncs(machine_code: bool) -> None:
     class Theirs:
         def __array_ufunc__(self, *args: Any, **options: Any) -> str:
             return "theirs"

@@ -1,4 +1,4 @@
-"""NumPy's functions on tensors: each optional argument, by its place as by its name, gives what NumPy gives for arrays."""
+"""NumPy functions on tensors: each optional argument, by position or keyword, gives what NumPy gives for arrays."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def assert_same(found: Any, wanted: Any) -> None:
     np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-12, atol=1e-12)
 
 
-def numpys(function: Callable[..., Any], *args: Any) -> Any:
-    """What NumPy gives for arrays; None where it takes no such arguments."""
+def numpy_result(function: Callable[..., Any], *args: Any) -> Any:
+    """Return NumPy's result for arrays, or None if it refuses such arguments."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -87,11 +87,11 @@ def numpys(function: Callable[..., Any], *args: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", list(functions()))
-def test_arguments_by_place_and_by_name(function: Any) -> None:
+def test_numpy_function_arguments_by_position_and_name(function: Any) -> None:
     every = inspect.signature(function).parameters.values()
     needed = [p for p in every if p.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD) and p.default is P.empty]
     others = [p for p in every if p.kind is P.POSITIONAL_OR_KEYWORD and p.default is not P.empty]
-    given = next((args for args in GIVEN if len(args) == len(needed) and numpys(function, *args) is not None), None)
+    given = next((args for args in GIVEN if len(args) == len(needed) and numpy_result(function, *args) is not None), None)
     if function.__name__ in OTHERWISE or not others:
         return
     assert given is not None
@@ -100,20 +100,20 @@ def test_arguments_by_place_and_by_name(function: Any) -> None:
     values: list[Any] = []
     for p in others:
         value = ANOTHER.get(function.__name__, VALUES).get(p.name, VALUES.get(p.name, p.default))
-        wanted = numpys(function, *given, *values, value)
+        wanted = numpy_result(function, *given, *values, value)
         if wanted is None:  # which does not go with these others
             value = p.default
-            wanted = numpys(function, *given, *values, value)
+            wanted = numpy_result(function, *given, *values, value)
         values.append(value)
         if wanted is None:
             return
         assert_same(function(*as_tensors(given), *values), wanted)
         assert_same(function(*as_tensors(given), **dict(zip([q.name for q in others], values, strict=False))), wanted)
         if p.default is np._NoValue:  # given explicitly it is no argument
-            assert_same(function(*as_tensors(given), *values[:-1], np._NoValue), numpys(function, *given, *values[:-1]))
+            assert_same(function(*as_tensors(given), *values[:-1], np._NoValue), numpy_result(function, *given, *values[:-1]))
 
 
-def test_standard_deviations_by_place() -> None:
+def test_std_and_var_accept_positional_options() -> None:
     t = tx.asarray(M)
     assert_same(np.std(t, 0, None, None, 1), np.std(M, 0, None, None, 1))
     out = tx.zeros(4)
@@ -122,7 +122,7 @@ def test_standard_deviations_by_place() -> None:
     assert_same(np.var(t, 1, mean=np.mean(t, 1, keepdims=True)), np.var(M, 1))
 
 
-def test_results_go_into_out_by_place() -> None:
+def test_positional_out_is_written() -> None:
     t, out, row = tx.asarray(M), tx.zeros((3, 4)), tx.zeros(4)
     assert np.round(t / 3, 1, out) is out and out.tolist() == np.round(M / 3, 1).tolist()
     assert np.ptp(t, 0, row) is row and row.tolist() == np.ptp(M, 0).tolist()
@@ -134,7 +134,7 @@ def test_results_go_into_out_by_place() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's own
-def test_some_numbers_that_are_none() -> None:
+def test_nan_functions_match_numpy() -> None:
     x = np.where(M % 5 == 0, np.nan, M)
     t, even = tx.asarray(x), M % 2 == 0
     for name in ("nansum", "nanprod", "nanmean", "nanvar", "nanstd"):
@@ -145,7 +145,7 @@ def test_some_numbers_that_are_none() -> None:
     assert isinstance(np.nanpercentile(t, 30), tx.Tensor)
 
 
-def test_steps_between_tensors_and_fillings() -> None:
+def test_linspace_full_like_and_cross_of_tensors() -> None:
     low, high = np.asarray([0.0, 1.0]), np.asarray([[2.0], [5.0]])
     for options in ({}, {"endpoint": False}, {"axis": -1}, {"retstep": True}):
         assert_same(np.linspace(tx.asarray(low), tx.asarray(high), 4, **options), np.linspace(low, high, 4, **options))
@@ -157,7 +157,7 @@ def test_steps_between_tensors_and_fillings() -> None:
 
 @pytest.mark.parametrize("axis", [None, 0, 1, 2, -1])
 @pytest.mark.parametrize("dtype", [np.float64, np.int16, np.bool_])
-def test_unique_parts(axis: int | None, dtype: Any) -> None:
+def test_unique_along_an_axis_matches_numpy(axis: int | None, dtype: Any) -> None:
     for seed, shape in enumerate([(6, 2, 2), (0, 2, 1), (5, 0, 2), (1, 1, 3), (9, 1, 1)]):
         x = np.random.default_rng(seed).integers(0, 2, shape).astype(dtype)
         found, wanted = np.unique(tx.asarray(x), True, True, True, axis), np.unique(x, True, True, True, axis)
@@ -166,7 +166,7 @@ def test_unique_parts(axis: int | None, dtype: Any) -> None:
     assert np.unique(tx.asarray([[2, 1], [2, 1]]), axis=0, sorted=False).tolist() == [[2, 1]]
 
 
-def test_covariances_of_weighted_observations() -> None:
+def test_cov_of_weighted_observations_matches_numpy() -> None:
     times, sizes = np.asarray([1, 4, 0, 2]), np.asarray([0.5, 1.0, 2.0, 0.25])
     for options in (
         *({"fweights": times}, {"aweights": sizes}, {"fweights": times, "aweights": sizes}, {"aweights": sizes, "ddof": 0}),
@@ -186,7 +186,7 @@ def test_covariances_of_weighted_observations() -> None:
         np.cov(tx.asarray(M), aweights=sizes[:3])
 
 
-def test_axes_that_there_are_not_are_numpys_error_too() -> None:
+def test_missing_axis_raises_the_axis_error_of_numpy() -> None:
     for call in (lambda t: np.rot90(t, axes=(1, 1)), lambda t: np.flip(t, 2), lambda t: np.diff(t, axis=3), lambda t: tx.sum(t, axis=5)):
         with pytest.raises(np.exceptions.AxisError, match="ax"):
             call(tx.asarray(M))
@@ -197,7 +197,7 @@ def test_axes_that_there_are_not_are_numpys_error_too() -> None:
     assert str(sent) == str(error)
 
 
-def test_indices_are_those_of_matrices() -> None:
+def test_indices_from_requires_square_or_2d_shapes() -> None:
     for shape in ((3,), (2, 3), (2, 2, 3)):
         with pytest.raises(ShapeError, match=r"np\.diag_indices_from: shape .* has no one diagonal"):
             np.diag_indices_from(tx.zeros(shape))
@@ -207,7 +207,7 @@ def test_indices_are_those_of_matrices() -> None:
     assert_same(np.diag_indices_from(tx.zeros((2, 2, 2))), np.diag_indices_from(np.zeros((2, 2, 2))))
 
 
-def test_derivatives_go_through_unique_parts() -> None:
+def test_gradients_pass_through_unique() -> None:
     x = tx.asarray([[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]).requires_grad_()
     (np.unique(x, axis=0) * tx.asarray([[1.0], [10.0]])).sum().backward()
     assert x.grad.tolist() == [[10.0, 10.0], [1.0, 1.0], [0.0, 0.0]]
@@ -215,7 +215,7 @@ def test_derivatives_go_through_unique_parts() -> None:
 
 @pytest.mark.parametrize("weights_dtype", ["i1", "i4", "u8", "?", "f4", "c8"])
 @pytest.mark.parametrize("dtype", ["i1", "i4", "u8", "?", "f4", "f8"])
-def test_weighted_means_of_integers_have_room_for_the_products(dtype: str, weights_dtype: str) -> None:
+def test_weighted_average_of_integers_does_not_overflow(dtype: str, weights_dtype: str) -> None:
     values, weights = np.ones(3, dtype), np.ones(3, weights_dtype)
     for array in (values, weights):
         if array.dtype.kind in "iu":

@@ -1,4 +1,4 @@
-"""Dask's arrays with tensors for chunks. Dask is an extra: `pip install '.[dask]'`."""
+"""Dask arrays whose chunks are tensors. Dask is an extra: `pip install '.[dask]'`."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 @pytest.mark.filterwarnings("ignore::dask.array.PerformanceWarning")
-def test_results_are_tensors_with_the_values_of_numpys_chunks(operation: Callable[[Any], Any]) -> None:
+def test_results_are_tensors_with_the_values_of_numpy_chunks(operation: Callable[[Any], Any]) -> None:
     ours, theirs = [operation(d) for d in both()]
     found, wanted = ours.compute(), theirs.compute()
     assert type(found) is tx.Tensor and found.shape == wanted.shape and found.dtype == wanted.dtype == ours.dtype
@@ -150,11 +150,11 @@ def in_memory(t: tx.Tensor) -> bool:
 
 
 class TestTheEndOfATask:
-    def test_chunks_are_computed(self) -> None:
+    def test_task_computes_its_chunk(self) -> None:
         kept = ((both()[0] + 1) * 2).persist()
         assert len(chunks_of(kept)) == 12 and all(map(in_memory, chunks_of(kept)))
 
-    def test_also_where_tasks_are_not_fused_and_notes_are_kept(self) -> None:
+    def test_unfused_task_computes_its_chunk_and_keeps_annotations(self) -> None:
         with dask.config.set({"optimization.fuse.active": False}), dask.annotate(priority=3):
             d = both()[0] + 1
             optimized = d.__dask_optimize__(d.dask, d.__dask_keys__())
@@ -162,7 +162,7 @@ class TestTheEndOfATask:
         assert {layer.annotations["priority"] for layer in optimized.layers.values() if layer.annotations} == {3}
         assert all(map(in_memory, chunks_of(kept)))
 
-    def test_in_containers(self) -> None:
+    def test_task_computes_tensors_in_containers(self) -> None:
         class Pair(tuple):  # type: ignore[type-arg]
             _fields = ("a", "b")
 
@@ -178,13 +178,13 @@ class TestTheEndOfATask:
             assert in_memory(found) and found.tolist() == (X + 1).tolist()
         assert computed("text") == "text" and not in_memory(t + 1)
 
-    def test_delayed_calls(self) -> None:
+    def test_delayed_call_computes_its_result(self) -> None:
         kept = dask.delayed(lambda a: a * 2)(tx.asarray(X)).persist()
         assert all(map(in_memory, kept.dask.values())) and kept.compute().tolist() == (X * 2).tolist()
         assert dask.delayed(lambda a: a * 2)(both()[0]).compute().tolist() == (X * 2).tolist()
 
-    def test_a_chain_on_a_chunk_is_one_expression(self) -> None:
-        """No result in between is in memory when the next one is made of it."""
+    def test_chain_of_operations_on_a_chunk_is_one_expression(self) -> None:
+        """No intermediate result is in memory when the next operation reads it."""
         seen: list[bool] = []
 
         def look(t: tx.Tensor) -> tx.Tensor:
@@ -196,8 +196,8 @@ class TestTheEndOfATask:
         found = ((big - 1.5) ** 2).map_blocks(look, dtype=float, meta=big._meta).sum().compute()
         assert seen == [False] * 4 and found.item() == 100_000.0
 
-    def test_a_little_constant_is_part_of_the_tasks_that_read_it(self) -> None:
-        """Of a chunk there is what makes it, one task for the chain across the constants, and one for each of two that read that."""
+    def test_small_constant_is_moved_into_the_tasks_that_read_it(self) -> None:
+        """A chunk has a task that makes it, one for the chain across the constants, and one for each of two readers."""
         for n, large in ((4, 0), (9000, 1)):  # in bytes, less and more than a task carries along
 
             def blocks(make: Callable[[Any], Any], d: Any, n: int = n) -> tuple[Any, Any]:
@@ -216,40 +216,40 @@ class TestTheEndOfATask:
             for ours, theirs in zip(dask.compute(sums, counts), wanted, strict=True):
                 np.testing.assert_array_equal(np.asarray(ours), theirs)
 
-    def test_what_was_asked_for_keeps_its_name(self) -> None:
-        """Also where it is made by a fused task, and read by another."""
+    def test_requested_array_keeps_its_key(self) -> None:
+        """A fused task makes the array, and another task reads it."""
         first = tenxor.dask.from_array(X, ROWS) * tx.asarray(X[0])
         second = (first - tx.asarray(X[1])).sum(axis=1)
         a, b = dask.persist(first, second)
         np.testing.assert_array_equal(np.asarray(a.compute()), X * X[0])
         np.testing.assert_allclose(np.asarray(b.compute()), (X * X[0] - X[1]).sum(1), rtol=1e-12)
 
-    def test_a_constant_in_a_task_is_memory_that_nobody_writes(self) -> None:
+    def test_constant_in_a_task_is_in_unshared_memory(self) -> None:
         pinned = tx.asarray(np.arange(3.0), copy=False)  # as what came over a wire is
         assert in_memory(pinned + 1)
         graph = {"c": DataNode("c", pinned), "waits": Task("waits", lambda x: not in_memory(x + 1), TaskRef("c"))}
         (task,) = fused(graph, ["waits"]).values()
         assert task() is True
 
-    def test_an_error_is_the_tasks(self) -> None:
+    def test_error_is_raised_by_its_task(self) -> None:
         wrong = both(ROWS)[0].map_blocks(lambda t: tx.take(t, (tx.asarray([7]) * t.shape[0]), axis=0), dtype=float, meta=tx.ones((0, 0)))
         with pytest.raises(IndexOutOfRange):
             dask.compute(*[block.to_delayed().ravel()[0] for block in wrong.blocks])
 
-    def test_a_small_part_keeps_no_large_memory(self) -> None:
+    def test_small_slice_keeps_no_large_memory(self) -> None:
         kept = chunks_of(both((40, 30))[0][:2].persist())
         assert [t.storage.nbytes for t in kept] == [t.nbytes for t in kept] == [2 * 30 * 8]
         whole = chunks_of(both((40, 30))[0].T.persist())[0]
         assert whole.storage.nbytes == 40 * 30 * 8
 
-    def test_graphs_without_tensors_are_daskss_own(self) -> None:
+    def test_graphs_without_tensors_are_left_to_dask(self) -> None:
         for array, kinds in zip(both(), ({Computed}, {Computed} - {Computed}), strict=True):
             graph = (array + 1).__dask_optimize__((array + 1).dask, (array + 1).__dask_keys__())
             assert {type(node) for node in graph.values()} & {Computed} == kinds
         once = (both()[0] + 1).__dask_optimize__((both()[0] + 1).dask, (both()[0] + 1).__dask_keys__())
         assert all(type(node) is not Computed or type(node.args[0]) is not Computed for node in once.values())
 
-    def test_an_optimisation_of_somebody_elses_stays(self) -> None:
+    def test_user_optimisation_is_kept(self) -> None:
         for own in (False, len):
             with dask.config.set(array_optimize=own):
                 tenxor.dask.register()
@@ -259,7 +259,7 @@ class TestTheEndOfATask:
 
 
 class TestMemory:
-    def test_chunks_see_the_memory_of_arrays(self) -> None:
+    def test_chunks_share_memory_with_arrays_until_a_write(self) -> None:
         block = np.ones((5, 6))
         made = tenxor.dask.asarray(da.from_delayed(dask.delayed(lambda: block, pure=False)(), (5, 6), float))
         (t,) = chunks_of(made.persist())
@@ -267,14 +267,14 @@ class TestMemory:
         t += 1
         assert block.sum() == 30 and t.sum().item() == 60
 
-    def test_what_cannot_be_seen_is_copied(self) -> None:
+    def test_unaligned_and_byte_swapped_arrays_are_copied(self) -> None:
         at_odds = np.frombuffer(bytearray(81), np.uint8)[1:].view(np.float64)
         for array in (at_odds, np.arange(3, dtype=">i4"), np.ones(3, "c16")[::2]):
             assert tenxor.dask.backend.tensor(array).tolist() == array.tolist()
             found = (tenxor.dask.from_array(array) + 1).compute()
             assert found.tolist() == (array + 1).tolist() and found.dtype == array.dtype.newbyteorder("=")
 
-    def test_a_task_trusts_memory_that_came_over_a_wire(self) -> None:
+    def test_task_treats_received_memory_as_constant(self) -> None:
         t = tx.asarray(np.arange(1000.0), copy=False)  # pinned: what reads it is computed at once
         assert in_memory(t + 1)
         seen = lent(t)
@@ -285,7 +285,7 @@ class TestMemory:
         past = tx.asarray(np.arange(3.0), copy=False).requires_grad_()
         assert lent(past).requires_grad
 
-    def test_sizes(self) -> None:
+    def test_sizeof_counts_the_storage(self) -> None:
         class Plain:
             __slots__ = ("__weakref__",)
 
@@ -299,7 +299,7 @@ class TestMemory:
         assert sizeof(waiting) == t.nbytes + extra and in_memory(waiting)
         assert sizeof([t, t]) > 2 * t.nbytes
 
-    def test_tokens(self) -> None:
+    def test_tokens_identify_shape_dtype_and_content(self) -> None:
         t = tx.asarray(X)
         first = dask.base.tokenize(t)
         assert first == dask.base.tokenize(tx.asarray(X)) == dask.base.tokenize((t * 2) / 2)
@@ -308,7 +308,7 @@ class TestMemory:
 
 
 class TestMaking:
-    def test_of_what_there_is(self) -> None:
+    def test_arrays_are_made_from_tensors_and_lists(self) -> None:
         t = tx.asarray(X).astype(tx.float32)
         for made in (tenxor.dask.from_array(t, 10), tenxor.dask.asarray(t.T, 10).T, tenxor.dask.asarray(tenxor.dask.asarray(t, 10))):
             assert type(made._meta) is tx.Tensor and made.chunks == ((10,) * 4, (10,) * 3)
@@ -319,13 +319,13 @@ class TestMaking:
         assert made.compute().tolist() == X.tolist()
         assert tenxor.dask.asarray([1, 2]).compute().tolist() == [1, 2]
 
-    def test_from_nothing(self) -> None:
+    def test_backend_creates_arrays_of_tensors(self) -> None:
         with dask.config.set({"array.backend": "tenxor"}):
             made = [da.ones(4, chunks=2), da.zeros(4), da.full(4, 7, chunks=2), da.arange(4, chunks=2), da.empty((4, 0))]
         assert [type(m._meta) for m in made] == [tx.Tensor] * 5
         assert [m.compute().tolist() for m in made[:4]] == [[1.0] * 4, [0.0] * 4, [7] * 4, [0, 1, 2, 3]]
 
-    def test_from_one_kind_to_the_other(self) -> None:
+    def test_arrays_convert_between_backends(self) -> None:
         ours, theirs = both()
         assert type(theirs.to_backend("tenxor").compute()) is tx.Tensor
         places = tenxor.dask.asarray(da.arange(0, 40, 7, chunks=3))  # Dask asks for the letter of an index's dtype
@@ -334,7 +334,7 @@ class TestMaking:
         assert type(back._meta) is np.ndarray and type(back.compute()) is np.ndarray
         np.testing.assert_array_equal(back.compute(), X)
 
-    def test_written_elsewhere(self, tmp_path: Path) -> None:
+    def test_arrays_are_stored_to_files_and_targets(self, tmp_path: Path) -> None:
         ours, _ = both()
         da.to_npy_stack(tmp_path / "stack", ours * 2)
         assert da.from_npy_stack(tmp_path / "stack").compute().tolist() == (X * 2).tolist()
@@ -342,7 +342,7 @@ class TestMaking:
             da.store(ours + 1, target)
             assert target.tolist() == (X + 1).tolist()
 
-    def test_wrong_dtypes(self) -> None:
+    def test_unsupported_dtypes_raise(self) -> None:
         with pytest.raises(DTypeError, match=r"from_array: .*bfloat16.*float32"):
             tenxor.dask.from_array(tx.ones(3, dtype=tx.bfloat16))
         for wrong in ("O", "U3", "M8[s]", "g"):
@@ -350,8 +350,8 @@ class TestMaking:
                 tenxor.dask.asarray(da.from_array(np.zeros(3, wrong), 3))
 
 
-def test_to_ask_whether_there_is_an_attribute_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Dask does all the time: what may have been meant is not looked for, as Python does so where nobody catches the error."""
+def test_failed_attribute_lookup_searches_no_similar_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask asks for attributes all the time. Python looks for similar names only for an uncaught error."""
     monkeypatch.setattr("difflib.get_close_matches", None)
     with pytest.raises(AttributeError, match="no attribute 'owndata_of_flags'"):
         tx.ones(3).owndata_of_flags

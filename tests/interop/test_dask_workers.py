@@ -51,13 +51,13 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
             yield found
 
 
-def held(dask_worker: Any) -> list[tuple[str, bool, bool]]:
-    """What a worker holds: of which type, whether it is computed, whether others may write it."""
+def tensors_on_worker(dask_worker: Any) -> list[tuple[str, bool, bool]]:
+    """Return for each tensor on a worker its type, whether it is computed, and whether others may write it."""
     buffers = [(type(x).__name__, x.storage.node.buffer) for x in dask_worker.data.values() if isinstance(x, tx.Tensor)]
     return [(name, buffer is not None, bool(buffer is not None and buffer.pins)) for name, buffer in buffers]
 
 
-def test_standardise_multiply_reduce(client: Client) -> None:
+def test_standardised_product_on_workers_matches_numpy(client: Client) -> None:
     x = tenxor.dask.from_array(X, (250, 300))
     z = (x - x.mean(axis=0)) / x.std(axis=0)
     found = (z.T @ z).compute()
@@ -66,18 +66,18 @@ def test_standardise_multiply_reduce(client: Client) -> None:
     np.testing.assert_allclose(np.asarray(found), wanted.T @ wanted, rtol=1e-9, atol=1e-9)
 
 
-def test_chunks_wait_for_nothing_and_workers_have_a_thread_each(client: Client) -> None:
+def test_chunks_on_workers_are_computed_with_one_thread(client: Client) -> None:
     kept = (tenxor.dask.from_array(X, (250, 300)) * 2).persist()
     wait(kept)
-    every = [entry for entries in client.run(held).values() for entry in entries]
+    every = [entry for entries in client.run(tensors_on_worker).values() for entry in entries]
     assert len(every) >= 8 and {entry[:2] for entry in every} == {("Tensor", True)}
     assert set(client.run(tx.num_threads).values()) == {1}
     sizes = sum(client.run(lambda dask_worker: dask_worker.data.fast.total_weight).values())
     assert sizes >= X.nbytes
 
 
-def test_workers_keep_little_memory_beside_what_they_hold(client: Client) -> None:
-    """For an array that comes and goes, 200 MB in a worker of 1 GB."""
+def test_workers_pool_little_memory(client: Client) -> None:
+    """Each worker has 1 GB, and an array with 200 MB in a worker is freed."""
     x = tenxor.dask.asarray(da.ones((50, 1_000_000), chunks=(2, 1_000_000)))
     wait(kept := (x + 1).persist())
     del kept
@@ -95,16 +95,16 @@ def test_workers_keep_little_memory_beside_what_they_hold(client: Client) -> Non
     assert pool.free_limit == UNLIMITED  # here
 
 
-def test_results_of_other_calls_are_computed_too(client: Client) -> None:
+def test_results_of_submitted_calls_are_computed(client: Client) -> None:
     future = client.submit(lambda n: tx.ones(n) * 2, 50_000)
     wait(future)
-    assert ("Tensor", True) in [entry[:2] for entries in client.run(held).values() for entry in entries]
+    assert ("Tensor", True) in [entry[:2] for entries in client.run(tensors_on_worker).values() for entry in entries]
     assert future.result().sum().item() == 100_000
     sent = client.scatter(tx.arange(10), broadcast=True)
     assert client.submit(lambda t: t * 2, sent).result().tolist() == list(range(0, 20, 2))
 
 
-def test_chunks_go_from_worker_to_worker(client: Client) -> None:
+def test_chunks_are_sent_between_workers(client: Client) -> None:
     first, second = client.scheduler_info()["workers"]
     x = tenxor.dask.from_array(X, (1000, 300))
     with dask.annotate(workers=[first]), dask.config.set({"optimization.fuse.active": False}):
@@ -122,19 +122,19 @@ def test_chunks_go_from_worker_to_worker(client: Client) -> None:
 
 
 @pytest.mark.parametrize("method", ["p2p", "tasks"])
-def test_rechunked(client: Client, method: str) -> None:
+def test_rechunking_on_workers_matches_numpy(client: Client, method: str) -> None:
     x = tenxor.dask.from_array(X, (250, 300)) + 1
     with dask.config.set({"array.rechunk.method": method}):
         turned = x.rechunk((2000, 50))
         found = (turned.sum(axis=0) * 2)[50:].compute()
         whole = turned.persist()
     wait(whole)
-    assert {entry[:2] for entries in client.run(held).values() for entry in entries} == {("Tensor", True)}
+    assert {entry[:2] for entries in client.run(tensors_on_worker).values() for entry in entries} == {("Tensor", True)}
     np.testing.assert_allclose(np.asarray(found), ((X + 1).sum(0) * 2)[50:], rtol=1e-12)
     np.testing.assert_array_equal(np.asarray(whole.compute()), X + 1)
 
 
-def test_they_are_sent_without_a_copy() -> None:
+def test_tensors_are_serialised_without_a_copy() -> None:
     t = tx.arange(100_000)
     _header, frames = serialize(t)
     address = np.asarray(t).ctypes.data
@@ -143,8 +143,7 @@ def test_they_are_sent_without_a_copy() -> None:
         assert deserialize_bytes(serialize_bytes(view)).tolist() == view.tolist()
 
 
-def test_what_has_no_place_goes_to_the_disk_and_comes_back(tmp_path: Path) -> None:
-    """More than the workers may hold."""
+def test_chunks_spill_to_disk_and_return(tmp_path: Path) -> None:
     with workers(tmp_path, "400MB") as client:
         x = tenxor.dask.asarray(da.arange(8e7, chunks=2_000_000))  # 640 MB of float64
         kept = (x + 1).persist()
@@ -157,12 +156,12 @@ def test_what_has_no_place_goes_to_the_disk_and_comes_back(tmp_path: Path) -> No
     assert found.tolist() == [1 + 1e7 * k for k in range(8)]
 
 
-def test_nothing_is_lost_when_a_worker_is_killed(tmp_path: Path) -> None:
-    """Half of the chunks die with it; Dask makes them again."""
+def test_killed_worker_loses_no_results(tmp_path: Path) -> None:
+    """Half of the chunks are lost with the worker, and Dask computes them again."""
     mark = tmp_path / "killed"
 
-    def killing(t: tx.Tensor, block_info: Any = None) -> tx.Tensor:
-        """A chunk as it is; but the first who comes to the sixth ends his process."""
+    def end_process_once(t: tx.Tensor, block_info: Any = None) -> tx.Tensor:
+        """Return the chunk unchanged; the first call for the sixth chunk ends its process."""
         if block_info and block_info[None]["chunk-location"][0] == 5 and not mark.exists():
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -172,7 +171,7 @@ def test_nothing_is_lost_when_a_worker_is_killed(tmp_path: Path) -> None:
         before = set(client.run(os.getpid).values())
         x = (tenxor.dask.from_array(X, (200, 300)) + 1).persist()
         wait(x)
-        y = x.map_blocks(killing, dtype=x.dtype, meta=x._meta)
+        y = x.map_blocks(end_process_once, dtype=x.dtype, meta=x._meta)
         found, total = dask.compute(y.T @ y, y.sum())
         client.wait_for_workers(2, timeout=60)
         after = set(client.run(os.getpid).values())

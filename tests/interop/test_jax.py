@@ -16,7 +16,7 @@ DTYPES = ["bool", "uint8", "uint32", "int8", "int32", "float16", "bfloat16", "fl
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_it_takes_our_memory_without_a_copy(dtype: str) -> None:
+def test_jax_takes_tensor_memory_without_a_copy(dtype: str) -> None:
     t = tx.asarray([[1, 0, 1], [0, 1, 1]], dtype=dtype)
     theirs = jnp.from_dlpack(t)
     bits = t if t.dtype is not tx.bfloat16 else t.view(tx.uint16)
@@ -25,7 +25,7 @@ def test_it_takes_our_memory_without_a_copy(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_we_take_its_memory_without_a_copy_and_never_write_it(dtype: str) -> None:
+def test_tensor_takes_jax_memory_without_a_copy_and_never_writes_it(dtype: str) -> None:
     theirs = jnp.asarray([[1, 0, 1], [0, 1, 1]], dtype)
     t = tx.from_dlpack(theirs)
     bits = t if t.dtype is not tx.bfloat16 else t.view(tx.uint16)
@@ -34,8 +34,8 @@ def test_we_take_its_memory_without_a_copy_and_never_write_it(dtype: str) -> Non
     assert not t.any() and theirs.tolist() == [[1, 0, 1], [0, 1, 1]]
 
 
-def test_every_view_goes_out() -> None:
-    """But for those with gaps along an axis, such as `t[:, 1:]`: `jnp.from_dlpack` refuses them, `jnp.asarray` copies them."""
+def test_jax_accepts_every_view() -> None:
+    """For views with gaps along an axis, such as `t[:, 1:]`, `jnp.from_dlpack` raises, and `jnp.asarray` copies."""
     t = tx.arange(6, dtype=tx.float32).reshape(2, 3)
     for view in (t.T, t[::-1], t[1:], t.expand((2, 2, 3)), t.T.reshape(6), t[1, 2, ...], t[2:]):
         assert jnp.from_dlpack(view).tolist() == view.tolist()

@@ -1,4 +1,4 @@
-"""The programs of `benchmarks/larger.py`, on little: their values beside NumPy's of all in one piece, and that they run at all."""
+"""The programs of `benchmarks/larger.py` at small sizes: they run, and give the values of a NumPy computation in one piece."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ W = np.random.default_rng(2).normal(size=(larger.COLUMNS, larger.PROJECTED)).ast
 
 
 def in_one_piece(name: str) -> dict[str, Any]:
-    """What each program gives, computed in float64 by other formulas where there are some."""
+    """Return the result of each program in float64, computed by other formulas where possible."""
     x, w = X.astype(np.float64), W.astype(np.float64)
     if name in ("standardise, multiply, reduce", "the same in one graph"):
         z = (x - x.mean(0)) / x.std(0)
@@ -41,7 +41,7 @@ def in_one_piece(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", larger.PROGRAMS)
 @pytest.mark.parametrize("kind", larger.CHUNKS)
-def test_programs_give_what_one_piece_gives(name: str, kind: str) -> None:
+def test_chunked_programs_match_numpy_on_all_of_the_data(name: str, kind: str) -> None:
     with dask.config.set(scheduler="synchronous"):
         x = larger.CHUNKS[kind](da.from_array(X, (100, larger.COLUMNS)))
         found = larger.PROGRAMS[name](x, W)
@@ -52,7 +52,7 @@ def test_programs_give_what_one_piece_gives(name: str, kind: str) -> None:
         np.testing.assert_allclose(np.asarray(value), wanted[key], rtol=2e-3, atol=2e-3, err_msg=key)
 
 
-def test_a_program_is_measured_on_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_is_measured_on_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(larger, "CHUNK", 1 << 18)
     with dask.config.set(scheduler="synchronous"):
         folder = larger.written(tmp_path / "new", 0.001)

@@ -1,4 +1,4 @@
-"""Bars of rich and tqdm for long loops."""
+"""Progress bars of rich and tqdm for long loops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Terminal(StringIO):
 
 
 @pytest.mark.parametrize("name", ["rich", "tqdm"])
-def test_bars(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_uses_bars_of_rich_or_tqdm(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip(name, reason=f"{name} is not installed: pip install '.[interop]' to see its bars")
     monkeypatch.setenv("COLUMNS", "120")
     if name == "tqdm":

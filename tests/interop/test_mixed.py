@@ -1,4 +1,4 @@
-"""NumPy's functions on arrays and tensors together, and what single ones of them asked for."""
+"""NumPy functions on arrays and tensors together, arrays of other libraries, and array subclasses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tenxor as tx
 from tenxor.errors import DTypeError, ShapeError
 
 
-def test_into_arrays_of_numpys_is_written() -> None:
+def test_numpy_functions_write_tensors_into_arrays() -> None:
     t, there = tx.asarray([7.0, 8.0]), tx.asarray([0, 2])
     a = np.zeros(3)
     np.put(a, there, t)
@@ -26,7 +26,7 @@ def test_into_arrays_of_numpys_is_written() -> None:
     assert a.tolist() == [8.0, 7.0, 8.0]
 
 
-def test_products_choices_and_steps_of_tensors() -> None:
+def test_matmul_choose_and_linspace_accept_tensors() -> None:
     t = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
     assert np.linalg.matmul(t, t[0]).tolist() == [5.0, 11.0] and isinstance(np.linalg.matmul(np.eye(2), t), tx.Tensor)
     chosen = np.choose(tx.asarray([[True, False], [False, False]]), t)  # False and True are the first and the second choice
@@ -34,7 +34,7 @@ def test_products_choices_and_steps_of_tensors() -> None:
     assert np.linspace(t, 5.0, 0).shape == (0, 2, 2)
 
 
-def test_clip_where() -> None:
+def test_clip_with_where_and_out() -> None:
     t, some = tx.asarray([-1.0, 5.0, 9.0]), np.array([True, False, True])
     out = tx.zeros(3)
     assert np.clip(t, 0, 4, out=out, where=some) is out and out.tolist() == [0.0, 0.0, 4.0]
@@ -50,7 +50,7 @@ def jaxs(values: Any) -> Any:
 
 
 @pytest.mark.parametrize("made", [pytorchs, jaxs])
-def test_other_libraries_arrays_are_indices(made: Callable[[Any], Any]) -> None:
+def test_arrays_of_other_libraries_are_indices(made: Callable[[Any], Any]) -> None:
     t, model = tx.arange(12).reshape(3, 4), np.arange(12).reshape(3, 4)
     rows, mask = made([2, 0]), made([True, False, True])
     assert t[rows].tolist() == model[[2, 0]].tolist() and t[rows, 1].tolist() == model[[2, 0], 1].tolist()
@@ -66,7 +66,7 @@ def test_other_libraries_arrays_are_indices(made: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.parametrize("made", [pytorchs, jaxs])
-def test_lists_of_other_libraries_arrays(made: Callable[[Any], Any]) -> None:
+def test_lists_of_arrays_of_other_libraries_become_tensors(made: Callable[[Any], Any]) -> None:
     one, other = made([1, 2]), made([3, 4])
     found = tx.asarray([one, other])
     assert found.tolist() == [[1, 2], [3, 4]] and found.dtype == np.asarray(one).dtype
@@ -76,14 +76,14 @@ def test_lists_of_other_libraries_arrays(made: Callable[[Any], Any]) -> None:
         tx.asarray([one, made([1, 2, 3])])
 
 
-def test_lists_of_what_does_not_show_its_elements() -> None:
+def test_lists_of_pytorch_tensors_that_require_grad_raise() -> None:
     one = pytorchs([1.0, 2.0]).requires_grad_()
     with pytest.raises(DTypeError, match=r"asarray: Tensor of torch\.float32 does not show its elements to NumPy"):
         tx.asarray([one, one])
 
 
 @pytest.mark.parametrize("made", [pytorchs, jaxs])
-def test_other_libraries_arrays_are_no_operands(made: Callable[[Any], Any]) -> None:
+def test_arrays_of_other_libraries_are_no_operands(made: Callable[[Any], Any]) -> None:
     t, other = tx.asarray([1.0, 2.0]), made([1.0, 2.0])
     calls: list[Callable[[], Any]] = [
         *(lambda: t + other, lambda: other + t, lambda: t == other, lambda: t != other, lambda: t < other, lambda: t @ other),
@@ -128,7 +128,7 @@ SUBCLASSES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("kind", SUBCLASSES)
 @pytest.mark.parametrize("function", BINARY, ids=lambda f: f.__name__)
 def test_array_subclasses_decide_about_operators_in_either_order(function: Any, kind: str) -> None:
-    """A tensor beside one is what an array beside it is. Repeated so that the fast path has recorded the operation with plain arrays."""
+    """A tensor acts as an array would. Calls repeat, so that the fast path has recorded the operation with plain arrays."""
     values = [1.5, 2.0, 4.0]
     t, plain, special = tx.asarray(values), np.array(values), SUBCLASSES[kind]([3.0, 2.0, 1.0])
     for _ in range(3):

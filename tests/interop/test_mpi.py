@@ -1,4 +1,4 @@
-"""The programs of `docs/larger.md` that speak MPI, each in two processes. mpi4py and an MPI: `pip install '.[interop]'`."""
+"""The MPI programs of `docs/larger.md`, each in two processes. They need mpi4py and an MPI: `pip install '.[interop]'`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENVIRONMENT = {
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Two processes of Python's with these arguments."""
+    """Run two Python processes with these arguments."""
     beside = Path(sys.executable).with_name("mpiexec")  # as pip puts it
     starter = str(beside) if beside.exists() else "mpiexec"
     command = [starter, "-n", "2", sys.executable, *arguments]
@@ -34,8 +34,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @lru_cache
-def why_not() -> str | None:
-    """Why there is no MPI here, if there is none."""
+def reason_without_mpi() -> str | None:
+    """Return why MPI is unavailable, or None."""
     if importlib.util.find_spec("mpi4py") is None:
         return "mpi4py is not installed"
     if not Path(sys.executable).with_name("mpiexec").exists() and shutil.which("mpiexec") is None:
@@ -46,19 +46,19 @@ def why_not() -> str | None:
 
 @pytest.fixture(autouse=True)
 def two_processes() -> None:
-    if (reason := why_not()) is not None:
+    if (reason := reason_without_mpi()) is not None:
         pytest.skip(f"{reason}: pip install '.[interop]' to exchange tensors between processes")
 
 
 def program(name: str) -> str:
-    """The text of a program in the page."""
+    """Return the source of a program in the page."""
     found = re.search(rf"```python\n# {name}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
     return found[1]
 
 
 def output(tmp_path: Path, text: str) -> str:
-    """What both processes print, in whatever order."""
+    """Return the output of both processes, in any order."""
     file = tmp_path / "program.py"
     file.write_text(text, encoding="utf-8")
     done = run(str(file))
@@ -66,8 +66,8 @@ def output(tmp_path: Path, text: str) -> str:
     return done.stdout
 
 
-def test_heat_goes_from_process_to_process(tmp_path: Path) -> None:
-    """Beside the same rod in one piece, in Python's own numbers."""
+def test_heat_program_matches_one_process(tmp_path: Path) -> None:
+    """The same rod is computed in Python floats."""
     whole = [100.0] * 10 + [0.0] * 1990
     for _ in range(2000):
         whole = [x + 0.25 * (whole[k - 1] - 2 * x + whole[(k + 1) % 2000]) for k, x in enumerate(whole)]
@@ -75,8 +75,8 @@ def test_heat_goes_from_process_to_process(tmp_path: Path) -> None:
     assert output(tmp_path, program("rod.py")) == f"1000.000000 {hottest}\n"
 
 
-def test_processes_fit_together(tmp_path: Path) -> None:
-    """What was fitted is in both processes the same, and what the rows were made with."""
+def test_fitting_in_two_processes_gives_equal_models(tmp_path: Path) -> None:
+    """The fitted model has the parameters that the rows were made with."""
     text = program("fit.py") + '\nprint(model.weight.detach().view(tx.uint32).tolist(), file=open(f"{__file__}.{world.rank}", "w"))\n'
     assert output(tmp_path, text).count("0.000") == 2
     first, second = [(tmp_path / f"program.py.{rank}").read_text() for rank in (0, 1)]
@@ -114,5 +114,5 @@ except BufferError as error:
 """
 
 
-def test_memory_is_sent_and_received_as_it_lies(tmp_path: Path) -> None:
+def test_mpi_sends_and_receives_tensor_memory(tmp_path: Path) -> None:
     assert output(tmp_path, EXCHANGES).count("[2.0, 2.0, 2.0, 2.0] dlpack: buffer is not contiguous") == 2

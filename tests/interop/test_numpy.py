@@ -1,4 +1,4 @@
-"""NumPy's own functions and ufuncs on tensors: tensors come of them, with NumPy's values."""
+"""NumPy functions and ufuncs on tensors return tensors with NumPy's values."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def parts(x: Any) -> list[Any]:
 @pytest.mark.parametrize("call", every_call())
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value", "ignore:Mean of empty", "ignore:All-NaN")
 @pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")
-def test_tensors_come_of_it_with_numpys_values(call: str) -> None:
+def test_numpy_functions_return_tensors_with_the_values_of_numpy(call: str) -> None:
     wanted = parts(eval(call, {"np": np, **NAMES}))
     found = parts(eval(call, {"np": np, **{name: tx.asarray(a) for name, a in NAMES.items()}}))
     assert len(found) == len(wanted)
@@ -124,13 +124,13 @@ def test_tensors_come_of_it_with_numpys_values(call: str) -> None:
         np.testing.assert_allclose(np.asarray(ours), its, rtol=1e-12, atol=1e-14)
 
 
-def test_what_numpy_computes_has_no_derivative() -> None:
+def test_functions_computed_by_numpy_have_no_derivative() -> None:
     with pytest.raises(DerivativeError, match=r"np\.polyfit: .*detach"):
         np.polyfit(tx.asarray(V).requires_grad_(), V, 1)
     assert not np.empty_like(tx.asarray(V), shape=(2, 0)).size
 
 
-def test_what_asks_or_prints_is_answered() -> None:
+def test_numpy_queries_and_printing_accept_tensors() -> None:
     t = tx.asarray(M)
     assert (np.shape(t), np.ndim(t), np.size(t), np.size(t, 1)) == ((2, 3), 2, 6, 3)
     assert np.array_equal(t, t) and np.allclose(t, t) and not np.array_equiv(t, t + 1) and not np.iscomplexobj(t)
@@ -139,7 +139,7 @@ def test_what_asks_or_prints_is_answered() -> None:
     np.testing.assert_allclose(t, M)
 
 
-def test_it_writes_in_place() -> None:
+def test_numpy_put_functions_write_in_place() -> None:
     t = tx.asarray(V)
     np.put(t, [0, -1], [7.0, 8.0])
     np.putmask(t, t > 7, 0.0)
@@ -156,7 +156,7 @@ def test_it_writes_in_place() -> None:
 @pytest.mark.parametrize("shape", [(3, 3), (2, 5), (7, 3), (3, 3, 3), (2, 2, 2, 2), (0, 3)])
 @pytest.mark.parametrize("value", [7.0, [1.0, 2.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])
 @pytest.mark.parametrize("wrap", [False, True])
-def test_fill_diagonal(shape: tuple[int, ...], value: Any, wrap: bool) -> None:
+def test_fill_diagonal_matches_numpy(shape: tuple[int, ...], value: Any, wrap: bool) -> None:
     ours, its = tx.zeros(shape), np.zeros(shape)
     np.fill_diagonal(ours, value, wrap=wrap)
     np.fill_diagonal(its, value, wrap=wrap)
@@ -164,7 +164,7 @@ def test_fill_diagonal(shape: tuple[int, ...], value: Any, wrap: bool) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:divide by zero", "ignore:invalid value", "ignore:Mean of empty")
-def test_covariances_at_their_edges() -> None:
+def test_cov_and_corrcoef_of_degenerate_inputs() -> None:
     for values, ddof in (([[1.0, 2.0], [3.0, 5.0]], 5), ([[1.0, 2.0], [3.0, 5.0]], 2), ([1.0, 2.0], 0), ([], None)):
         wanted = np.cov(np.array(values), ddof=ddof)
         np.testing.assert_array_equal(np.asarray(np.cov(tx.asarray(values), ddof=ddof)), wanted)
@@ -180,7 +180,7 @@ def test_nan_to_num_in_place() -> None:
     assert np.nan_to_num(t, copy=False, posinf=5.0) is t and t.tolist() == [1.0, 0.0, 5.0]
 
 
-def test_it_writes_by_places_of_the_whole() -> None:
+def test_numpy_put_functions_accept_flat_positions() -> None:
     square = tx.asarray([[3.0, 4.0], [4.0, 3.0]])
     np.put_along_axis(square, tx.asarray([1, 2]), 0.0, axis=None)
     assert square.tolist() == [[3.0, 0.0], [0.0, 3.0]]
@@ -188,7 +188,7 @@ def test_it_writes_by_places_of_the_whole() -> None:
     assert square.tolist() == [[1.0, 0.0], [0.0, 2.0]]
 
 
-def test_indices_along_an_axis_broadcast_when_they_are_written() -> None:
+def test_put_along_axis_broadcasts_indices() -> None:
     ours, its = tx.ones((3, 4, 1)), np.ones((3, 4, 1))
     indices = np.arange(10).reshape(1, 2, 5) % 4
     np.put_along_axis(ours, tx.asarray(indices), 20.0, axis=1)
@@ -236,7 +236,7 @@ def test_what_they_refuse_they_explain(call: Any, words: str) -> None:
 
 
 
-def test_results_go_where_they_are_asked_to() -> None:
+def test_numpy_functions_write_into_out() -> None:
     t, out = tx.asarray(M), tx.zeros((2, 3))
     assert np.sum(t, axis=0, out=out[0]).tolist() == M.sum(0).tolist() == out[0].tolist()
     assert np.add(t, 1, out=out) is out and out.tolist() == (M + 1).tolist()
@@ -275,7 +275,7 @@ def test_results_go_where_they_are_asked_to() -> None:
         np.add(t, 1, where=t > 0)
 
 
-def test_copies_are_cast_as_they_are_told() -> None:
+def test_copyto_obeys_casting() -> None:
     whole = tx.zeros(2, dtype=tx.int64)
     np.copyto(whole, tx.asarray([1.75, -2.5]), casting="unsafe")
     assert whole.tolist() == [1, -2]
@@ -287,7 +287,7 @@ def test_copies_are_cast_as_they_are_told() -> None:
             np.copyto(whole, tx.asarray(values), casting=casting)  # type: ignore[arg-type]
 
 
-def test_a_result_is_repeated_over_a_larger_out() -> None:
+def test_result_broadcasts_into_a_larger_out() -> None:
     t, out = tx.asarray(M), tx.zeros((2, 2, 3))
     assert np.add(t, 1, out=out) is out and out.tolist() == np.add(M, 1, out=np.zeros((2, 2, 3))).tolist()
     assert tx.exp(t[0], out=out) is out and np.allclose(out, np.broadcast_to(np.exp(M[0]), (2, 2, 3)))
@@ -297,7 +297,7 @@ def test_a_result_is_repeated_over_a_larger_out() -> None:
             call()
 
 
-def test_reductions_by_ufuncs_have_the_dtype_that_was_asked_for() -> None:
+def test_ufunc_reductions_have_the_requested_dtype() -> None:
     values = np.array([0, 1, 2] * 60, dtype=np.int8)
     t = tx.asarray(values)
     for dtype in (np.int8, np.uint16, np.float32, bool):
@@ -321,7 +321,7 @@ def test_reductions_by_ufuncs_have_the_dtype_that_was_asked_for() -> None:
     ],
     ids=str,
 )
-def test_covariances_of_weighted_observations(options: dict[str, Any]) -> None:
+def test_cov_of_weighted_observations_matches_numpy(options: dict[str, Any]) -> None:
     data = np.array([[1.0, -2.0, 4.0, 0.5], [0.0, 3.0, 1.0, 7.0]])
     given = {k: tx.asarray(v) if isinstance(v, list) else v for k, v in options.items()}
     for values in (data, data + 1j * data[::-1]):
@@ -333,7 +333,7 @@ def test_covariances_of_weighted_observations(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "complex64", "int8"])
-def test_covariances_are_computed_in_float64_at_least(dtype: str) -> None:
+def test_cov_and_corrcoef_compute_in_float64(dtype: str) -> None:
     x, y = np.array([[1, 2, 4], [300, 100, 900]]).astype(dtype), np.array([2000.0, 1.0, -7.0], np.float32)
     for function in (np.cov, np.corrcoef):
         for given in ((x,), (x, y), (y, x)):
@@ -343,7 +343,7 @@ def test_covariances_are_computed_in_float64_at_least(dtype: str) -> None:
 
 
 @pytest.mark.parametrize(("axis", "shape"), [((0, 1), (2, 3)), ((1, 0), (3, 2)), ((2, 0), (4, 2)), (-1, (4,)), (None, (2, 3, 4))])
-def test_means_weighted_along_some_axes(axis: Any, shape: tuple[int, ...]) -> None:
+def test_average_with_weights_along_some_axes(axis: Any, shape: tuple[int, ...]) -> None:
     data, weights = np.arange(24.0).reshape(2, 3, 4) ** 2, 1.0 + np.arange(math.prod(shape)).reshape(shape)
     found = np.average(tx.asarray(data), axis=axis, weights=tx.asarray(weights), returned=True)
     wanted = np.average(data, axis=axis, weights=weights, returned=True)
@@ -351,7 +351,7 @@ def test_means_weighted_along_some_axes(axis: Any, shape: tuple[int, ...]) -> No
         assert f.shape == w.shape and np.allclose(f, w)
 
 
-def test_medians_of_numbers_alone_have_room_for_the_sum_of_two() -> None:
+def test_nanmedian_of_narrow_dtypes_does_not_overflow() -> None:
     for values in (np.array([[44525, 32768]], dtype=np.uint16), np.array([[100, 120, 127, 126]], dtype=np.int8)):
         assert np.array_equal(np.nanmedian(tx.asarray(values), axis=1), np.nanmedian(values, axis=1))
     half = np.array([[60000.0, np.nan, 60000.0], [np.nan] * 3], dtype=np.float16)
@@ -366,7 +366,7 @@ def test_medians_of_numbers_alone_have_room_for_the_sum_of_two() -> None:
         np.nanmedian(tx.zeros((2, 2)), axis=5)
 
 
-def test_sets_of_two_have_the_dtype_of_both_and_one_nan() -> None:
+def test_set_functions_promote_dtypes_and_keep_one_nan() -> None:
     for a, b in ((np.array([3, 1], np.uint32), np.array([3, -1], np.int32)), (np.array([3, 1]), np.array([1 + 0j, 2j]))):
         for call in (np.intersect1d, np.union1d, np.setxor1d):
             found, wanted = call(tx.asarray(a), tx.asarray(b)), call(a, b)
@@ -379,20 +379,20 @@ def test_sets_of_two_have_the_dtype_of_both_and_one_nan() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "float32", "complex64"])
-def test_polynomials_have_the_dtype_of_their_parts(dtype: str) -> None:
+def test_polyval_has_the_promoted_dtype(dtype: str) -> None:
     p, x = np.array([37, 2, 9]).astype(dtype), np.array([[1, 2], [11, 0]]).astype(dtype)
     found, wanted = np.polyval(tx.asarray(p), tx.asarray(x)), np.polyval(p, x)
     assert found.dtype == tx.dtype(wanted.dtype) and found.tolist() == wanted.tolist()
 
 
-def test_the_largest_of_many_digits_is_found_among_them() -> None:
+def test_nanargmax_distinguishes_large_integers() -> None:
     values = np.array([[2**53, 2**53 + 1, 2**53 - 1]])
     t = tx.asarray(values)
     assert np.nanargmax(t) == 1 and np.nanargmin(t, axis=1).tolist() == [2]
     assert np.nanargmax(t, axis=1, keepdims=True).shape == (1, 1)
 
 
-def test_sparse_grids_and_sizes() -> None:
+def test_sparse_meshgrid_and_size_match_numpy() -> None:
     lines = [np.arange(3.0), np.arange(2.0), np.arange(4.0)]
     for indexing in ("xy", "ij"):
         for n in (1, 2, 3):
@@ -403,13 +403,13 @@ def test_sparse_grids_and_sizes() -> None:
     assert (np.size(t), np.size(t, 1), np.size(t, axis=(0, -1))) == (24, 3, 8)
 
 
-def test_axes_that_there_are_not_are_numpys_errors() -> None:
+def test_missing_axis_raises_the_axis_error_of_numpy() -> None:
     for call in (lambda: tx.flip(tx.zeros(3), axis=1), lambda: np.rot90(tx.zeros((2, 2)), axes=(1, -1)), lambda: tx.zeros(3).sum(axis=-2)):
         with pytest.raises(np.exceptions.AxisError, match="ax"):
             call()
 
 
-def test_rounding_to_places() -> None:
+def test_round_to_decimals_matches_numpy() -> None:
     values = np.array([0.125, 2.675, -1234.5, 15.0, np.nan, np.inf])
     x = tx.asarray(values)
     for _ in range(3):
@@ -434,7 +434,7 @@ def test_rounding_to_places() -> None:
         x.round(1.5)
 
 
-def test_at_takes_every_value() -> None:
+def test_ufunc_at_applies_every_value() -> None:
     for ufunc in (np.add, np.subtract, np.multiply, np.maximum, np.minimum, np.divide, np.power):
         t, model = tx.asarray(V), V.copy()
         ufunc.at(t, [0, 0, 2], [2.0, 3.0, 0.5])
@@ -447,13 +447,13 @@ def test_at_takes_every_value() -> None:
         np.divide.at(t.astype(tx.float64).T.reshape(6), [0], 2.0)
 
 
-def test_like_makes_tensors() -> None:
+def test_creation_with_like_returns_tensors() -> None:
     t = tx.asarray(M)
     for found in (np.asarray([1, 2], like=t), np.zeros(3, like=t), np.arange(3, like=t), np.full((2,), 5, like=t), np.eye(2, like=t)):
         assert type(found) is tx.Tensor
 
 
-def test_gradients_go_through() -> None:
+def test_gradients_pass_through_numpy_functions() -> None:
     def loss(x: Any) -> Any:
         return np.sum(np.exp(np.concatenate([x, np.flip(x)])) * np.mean(x))
 
@@ -465,7 +465,7 @@ def test_gradients_go_through() -> None:
         np.cbrt(tx.asarray(V).requires_grad_())
 
 
-def test_what_we_have_not_is_named() -> None:
+def test_unsupported_functions_and_arguments_are_named() -> None:
     t = tx.asarray(V)
     for name, call in {
         "numpy.busday_count": lambda: np.busday_count(t, t),
@@ -479,14 +479,14 @@ def test_what_we_have_not_is_named() -> None:
     assert math.isclose(float(np.polyfit(np.asarray(t), V, 1)[0]), 1.0)
 
 
-def test_what_holds_objects_is_numpys() -> None:
+def test_results_with_texts_or_objects_are_numpy_arrays() -> None:
     t, labels = tx.asarray(V), np.array(["a", "b", "c", "d"])
     assert np.concatenate([labels, t]).dtype.kind == "U"
     assert np.where(t > 1, labels, "-").tolist() == ["a", "-", "c", "-"]
     assert np.broadcast_arrays(t, None)[1].tolist() == [None] * 4
 
 
-def test_other_libraries_have_their_word() -> None:
+def test_other_classes_override_numpy_functions() -> None:
     class Theirs:
         def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> str:
             return f"theirs: {ufunc.__name__}"

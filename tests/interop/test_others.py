@@ -20,19 +20,19 @@ METHODS = ("sum", "mean", "std", "var", "prod", "min", "max", "any", "all", "cou
 
 
 class TestXarray:
-    """Not `where`, `shift`, `pad` and `rolling`: they want a dtype of NumPy's, whatever the array (array-api-strict fails likewise)."""
+    """Without `where`, `shift`, `pad` and `rolling`: they require a NumPy dtype for every array (array-api-strict fails likewise)."""
 
     def both(self) -> tuple[Any, Any]:
         xr = library("xarray")
         return xr.DataArray(tx.asarray(MODEL), dims=["a", "b"]), xr.DataArray(MODEL, dims=["a", "b"])
 
     @pytest.mark.parametrize("method", METHODS)
-    def test_reductions(self, method: str) -> None:
+    def test_xarray_reductions_return_tensors(self, method: str) -> None:
         ours, its = [getattr(array, method)("a") for array in self.both()]
         assert type(ours.data) is tx.Tensor
         np.testing.assert_allclose(np.asarray(ours.data), its.data, rtol=1e-6)
 
-    def test_labels(self) -> None:
+    def test_xarray_operations_return_tensors(self) -> None:
         xr = library("xarray")
         ours, its = self.both()
         for how in (

@@ -1,4 +1,4 @@
-"""einops, opt_einsum and jaxtyping: they know our type by themselves."""
+"""einops, opt_einsum and jaxtyping accept tensors without any registration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def library(name: str) -> Any:
 
 class TestEinops:
     @pytest.mark.parametrize("first, then", [("tenxor as tx", "einops"), ("einops", "tenxor as tx")])
-    def test_knows_tensors_whichever_is_loaded_first(self, first: str, then: str) -> None:
+    def test_einops_accepts_tensors_whichever_is_loaded_first(self, first: str, then: str) -> None:
         program = (
             f"import {first}, sys; before = len(sys.meta_path); import {then}; import gc; gc.collect()\n"
             "print(einops.rearrange(tx.ones((2, 3)), 'a b -> b a').shape, any('tenxor' in type(f).__module__ for f in sys.meta_path))"
@@ -31,7 +31,7 @@ class TestEinops:
         done = python("-c", program, env=environ)
         assert done.stdout.split("\n")[0] == "(3, 2) False"
 
-    def test_its_functions(self) -> None:
+    def test_einops_functions_return_tensors(self) -> None:
         e = library("einops")
         view = e.rearrange(X, "a b -> b a")
         view[0, 1] = 9
@@ -53,14 +53,14 @@ class TestEinops:
 
 
 class TestOptEinsum:
-    def test_contractions_and_out(self) -> None:
+    def test_opt_einsum_contractions_return_tensors(self) -> None:
         oe = library("opt_einsum")
         found = oe.contract("ij,kj,kl->il", X, X, X)
         assert type(found) is tx.Tensor and np.allclose(found, MODEL @ MODEL.T @ MODEL)
         out = tx.zeros((2, 2), dtype=tx.float32)
         assert oe.contract("ij,kj->ik", X, X, out=out) is out and np.allclose(out, MODEL @ MODEL.T)
 
-    def test_expressions_and_constants(self) -> None:
+    def test_opt_einsum_expressions_and_constants(self) -> None:
         oe = library("opt_einsum")
         expression = oe.contract_expression("ij,kj,kl->il", (2, 3), (2, 3), (2, 3))
         assert type(expression(X, X, X)) is tx.Tensor and np.allclose(expression(X, X, X), MODEL @ MODEL.T @ MODEL)
@@ -73,7 +73,7 @@ class TestOptEinsum:
             assert np.allclose(oe.contract(subscripts, *operands), np.einsum(subscripts, *map(np.asarray, operands)))
 
 
-def test_jaxtyping() -> None:
+def test_jaxtyping_checks_dtype_and_shape_of_tensors() -> None:
     jt = library("jaxtyping")
     assert isinstance(X, jt.Float[tx.Tensor, "a b"]) and isinstance(X, jt.Float32[tx.Tensor, "2 3"])
     assert isinstance(X.astype(tx.bfloat16), jt.BFloat16[tx.Tensor, "a b"]) and isinstance(X > 1, jt.Bool[tx.Tensor, "..."])

@@ -1,4 +1,4 @@
-"""SciPy on tensors, `SCIPY_ARRAY_API=1`: what comes of tensors are tensors, with the values that NumPy's arrays give."""
+"""SciPy on tensors with `SCIPY_ARRAY_API=1`: results are tensors with the values that NumPy arrays give."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def parts(x: Any) -> list[Any]:
 
 @pytest.mark.parametrize(("module", "call"), [(module, call) for module, calls in CALLS.items() for call in calls.split()])
 @pytest.mark.filterwarnings("ignore")
-def test_what_comes_of_tensors_is_tensors(module: str, call: str) -> None:
+def test_scipy_functions_return_tensors(module: str, call: str) -> None:
     def called(make: Any) -> list[Any]:
         arrays = {"x": X, "p": P, "v": V, "q": Q, "a": FILTER[1], "b": FILTER[0], "k": np.arange(40.0)}
         given = {name: make(array) for name, array in arrays.items()}
@@ -66,6 +66,6 @@ def test_what_comes_of_tensors_is_tensors(module: str, call: str) -> None:
         np.testing.assert_allclose(np.asarray(ours), its, rtol=1e-6, atol=1e-8)
 
 
-def test_ufuncs_of_its_own_give_tensors() -> None:
+def test_scipy_ufuncs_return_tensors() -> None:
     found = scipy.special.loggamma(tx.asarray(Q))
     assert type(found) is tx.Tensor and np.array_equal(found, scipy.special.loggamma(Q))

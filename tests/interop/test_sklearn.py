@@ -1,4 +1,4 @@
-"""scikit-learn on tensors, `array_api_dispatch=True`: what is fitted and predicted are tensors, with the values that NumPy gives."""
+"""scikit-learn on tensors with `array_api_dispatch=True`: results are tensors with the values that NumPy arrays give."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Data = tuple[Any, Any, Any]  # features, labels, targets
 
 
 def attributes(model: Any, x: Any, *names: str) -> dict[str, Any]:
-    """Fitted attributes, and what methods give, by name."""
+    """Return the fitted attributes and the results of methods, by name."""
     return {name: getattr(model, name) if name.endswith("_") else getattr(model, name)(x) for name in names}
 
 
@@ -101,7 +101,7 @@ def _dispatched() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_comes_of_tensors_is_tensors(name: str) -> None:
+def test_sklearn_models_return_tensors(name: str) -> None:
     wanted, found = (MODELS[name](*[make(a) for a in (X, LABELS, TARGET)]) for make in (np.asarray, tx.asarray))
     for key, its in wanted.items():
         if np.ndim(its):
@@ -115,7 +115,7 @@ OF_NUMBERS = "mean_absolute_error mean_squared_error r2_score max_error median_a
 
 
 @pytest.mark.parametrize("name", f"{OF_LABELS} {OF_CHANCES} {OF_NUMBERS}".split())
-def test_metrics_agree(name: str) -> None:
+def test_sklearn_metrics_of_tensors_match_arrays(name: str) -> None:
     truth, estimate = TARGET, TARGET + X[:, 0]
     if name in OF_LABELS:
         truth, estimate = LABELS, (X[:, 0] < 0.7).astype(int)

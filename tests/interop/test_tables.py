@@ -1,4 +1,4 @@
-"""Columns of pandas, polars and Arrow, in and out."""
+"""Columns of pandas, polars and Arrow, as input and output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def library(name: str) -> Any:
     return pytest.importorskip(name, reason=f"{name} is not installed: pip install '.[interop]' to exchange columns with it")
 
 
-def test_pandas() -> None:
+def test_pandas_exchanges_columns_with_tensors() -> None:
     pd = library("pandas")
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     assert frame["b"].tolist() == [1.0, 4.0] and tx.asarray(frame).tolist() == X.tolist()
@@ -32,7 +32,7 @@ def test_pandas() -> None:
 
 
 @pytest.mark.parametrize("dtype", [tx.int8, tx.uint16, tx.int64, tx.float32, tx.float64, tx.bool], ids=str)
-def test_pandas_knows_dtypes(dtype: tx.DType) -> None:
+def test_pandas_accepts_dtypes_of_tensors(dtype: tx.DType) -> None:
     pd = library("pandas")
     t = tx.asarray([0, 1, 1], dtype=dtype)
     for series in (pd.Series(t), pd.Series([0, 1, 1], dtype=dtype), pd.Series([0, 1, 1]).astype(dtype), pd.DataFrame({"a": t})["a"]):
@@ -44,7 +44,7 @@ def test_pandas_knows_dtypes(dtype: tx.DType) -> None:
         assert (t + pd.Series([1.0, 2.0, 3.0])).tolist() == [1.0, 3.0, 4.0]
 
 
-def test_polars() -> None:
+def test_polars_exchanges_columns_with_tensors() -> None:
     pl, _ = library("polars"), library("pyarrow")
     assert pl.Series(X[1]).to_list() == [3.0, 4.0, 5.0] and pl.Series("m", X).to_list() == X.tolist()
     frame = pl.DataFrame({"a": X[0], "b": X[1]})
@@ -52,7 +52,7 @@ def test_polars() -> None:
     assert tx.asarray(pl.Series([True, False])).dtype is tx.bool
 
 
-def test_arrow() -> None:
+def test_arrow_exchanges_columns_with_tensors() -> None:
     pa = library("pyarrow")
     numbers = tx.arange(1000)
     column = pa.array(numbers)

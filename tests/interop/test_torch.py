@@ -14,7 +14,7 @@ DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_memory_is_shared_both_ways(dtype: str) -> None:
+def test_pytorch_and_tensors_share_memory_both_ways(dtype: str) -> None:
     t = tx.asarray([[1, 0, 1], [0, 1, 1]], dtype=dtype)
     theirs = torch.from_dlpack(t.T)
     assert str(theirs.dtype) == f"torch.{dtype}" and theirs.shape == (3, 2)
@@ -26,13 +26,13 @@ def test_memory_is_shared_both_ways(dtype: str) -> None:
     assert (back.dtype, back.shape, back.tolist()) == (t.dtype, (3, 2), [[1, 1]] * 3)
 
 
-def test_memory_lives_as_long_as_either_side() -> None:
+def test_shared_memory_lives_as_long_as_either_side() -> None:
     theirs = torch.from_dlpack(tx.arange(100_000) * 2)
     ours = tx.from_dlpack(torch.arange(100_000) * 3)
     assert int(theirs.sum()) * 3 == ours.sum().item() * 2
 
 
-def test_views_that_it_would_not_survive_are_copied() -> None:
+def test_views_that_pytorch_cannot_represent_are_copied() -> None:
     t = tx.arange(6).reshape(2, 3)
     for view in (t[::-1], t.T.reshape(6), t.oindex[[1, 0, 0]]):
         assert torch.from_dlpack(view).tolist() == view.tolist()
@@ -43,7 +43,7 @@ def test_views_that_it_would_not_survive_are_copied() -> None:
     assert t[0, 0].item() == 0
 
 
-def test_its_tensors_are_taken_for_values() -> None:
+def test_pytorch_tensors_are_converted_by_value() -> None:
     assert tx.asarray(torch.tensor([1.5, 2.5], dtype=torch.bfloat16)).dtype is tx.bfloat16
     assert tx.asarray(torch.arange(3)).tolist() == [0, 1, 2]
     assert torch.as_tensor(tx.arange(3)).tolist() == torch.tensor(tx.arange(3)).tolist() == [0, 1, 2]
@@ -54,13 +54,13 @@ def test_its_tensors_are_taken_for_values() -> None:
         tx.from_dlpack(torch.ones(2, device="meta"))
 
 
-def test_numbers_agree() -> None:
+def test_softmax_matches_pytorch() -> None:
     x = np.linspace(-3, 3, 101)
     np.testing.assert_allclose(np.asarray(tx.softmax(tx.asarray(x), axis=0)), torch.softmax(torch.from_numpy(x), 0), rtol=1e-14)
 
 
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
-def test_recurrent_layers_load_its_states_and_give_the_same(kind: str) -> None:
+def test_recurrent_layers_load_pytorch_states_and_match(kind: str) -> None:
     for layers, bidirectional, batch_first in ((1, False, False), (2, True, True)):
         named = {"num_layers": layers, "bidirectional": bidirectional, "batch_first": batch_first}
         theirs = getattr(torch.nn, kind)(3, 4, **named)
@@ -72,7 +72,7 @@ def test_recurrent_layers_load_its_states_and_give_the_same(kind: str) -> None:
             np.testing.assert_allclose(a.to_numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_losses_and_scatters_agree() -> None:
+def test_losses_and_scatter_functions_match_pytorch() -> None:
     rng = np.random.default_rng(1)
     x, target, weight = rng.normal(size=(3, 5, 5)), rng.integers(0, 5, (3, 5)), rng.random(5)
     for how in ({}, {"ignore_index": 2, "label_smoothing": 0.1}, {"reduction": "none"}):

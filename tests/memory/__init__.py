@@ -1,1 +1,1 @@
-"""Buffers, the pool that keeps them, and the limit on both."""
+"""Tests of buffers, the pool that keeps them, and the limit on both."""

@@ -1,4 +1,4 @@
-"""What tests of memory share."""
+"""Fixtures and helpers of the memory tests."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tenxor.pool import Pool, pool
 
 
 def used() -> int:
-    """The bytes in use, once what is unreachable is gone."""
+    """Return the bytes in use after a garbage collection."""
     gc.collect()
     return memory().in_use
 
 
 def free_bytes(pool: Pool) -> int:
-    """Pooled, as far as somebody has looked."""
+    """Return the free bytes in the pool's lists."""
     return sum([size * len(free) for size, free in pool.free.copy().items()])
 
 

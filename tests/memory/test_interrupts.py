@@ -1,4 +1,4 @@
-"""Signals that are heard while memory is taken or given back: the counts stay those of what there is, and nothing is lost."""
+"""Signals while memory is allocated or freed: the counts stay exact, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MODULES = ("tenxor.pool", "tenxor.memory")
 SIZES = (64, 100_000, 64, 5000, HUGE_PAGE, 100_000, 300)
 
 
-class BrokenOff:
-    """Raises KeyboardInterrupt at one of the instructions of those modules that are run."""
+class Interrupter:
+    """Raises KeyboardInterrupt at one of the executed instructions of the memory modules."""
 
     def __init__(self, at: int) -> None:
         self.left, self.raised = at, False
@@ -43,11 +43,11 @@ class BrokenOff:
         return self.each
 
 
-def broken_off_everywhere(program: Callable[[], None], check: Callable[[], None]) -> int:
-    """Run a program again and again, broken off one instruction later each time; how often that was."""
+def interrupt_everywhere(program: Callable[[], None], check: Callable[[], None]) -> int:
+    """Interrupt a program at each of its instructions in turn, and return how often."""
     at = 0
     while True:
-        breaking, before = BrokenOff(at), sys.gettrace()
+        breaking, before = Interrupter(at), sys.gettrace()
         sys.settrace(breaking)
         try:
             program()
@@ -62,8 +62,8 @@ def broken_off_everywhere(program: Callable[[], None], check: Callable[[], None]
 
 
 @pytest.mark.parametrize("impatient", [False, True])
-def test_counts_are_those_of_what_lives(impatient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where memory is short in time: all that was needed is forgotten at once, so blocks go back to the system."""
+def test_interrupts_keep_memory_counts_exact(impatient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the second case the pool forgets blocks at once, so they go back to the system."""
     if impatient:
         monkeypatch.setattr(sys.modules["tenxor.pool"], "DECAY_S", 1e-9)
         monkeypatch.setattr(sys.modules["tenxor.pool"], "SPARE", 0)
@@ -89,16 +89,16 @@ def test_counts_are_those_of_what_lives(impatient: bool, monkeypatch: pytest.Mon
         assert tx.memory().in_use == start and tx.memory().pooled == free_bytes(pool)
         assert pool._sums[0] == pool._latest, "whoever comes next need not count again"
 
-    assert broken_off_everywhere(program, check) > 500
+    assert interrupt_everywhere(program, check) > 500
     assert len(pool.loans) < 200
 
 
-def test_blocks_are_somebodys_or_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each array that was made for a block is one that is lent, or free, or it is no more."""
+def test_interrupts_lose_no_memory_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The array of each block is lent, or free, or deallocated."""
     real, made = Pool.new, set[int]()
 
-    class Noted:
-        """Stands for the bytes of a block, and knows when they are gone."""
+    class RecordedBytes:
+        """Stands for the bytes of a block, and records when they are freed."""
 
         def __init__(self, array: Any) -> None:
             self.array = array
@@ -115,7 +115,7 @@ def test_blocks_are_somebodys_or_the_systems(monkeypatch: pytest.MonkeyPatch) ->
 
     def new(self: Pool, nbytes: int) -> Any:
         array, address, nbytes = real(self, nbytes)  # type: ignore[misc]
-        return Noted(array), address, nbytes
+        return RecordedBytes(array), address, nbytes
 
     monkeypatch.setattr(Pool, "new", new)
     held = list[Buffer]()
@@ -129,20 +129,20 @@ def test_blocks_are_somebodys_or_the_systems(monkeypatch: pytest.MonkeyPatch) ->
         held.clear()
         used = tx.memory().in_use
         assert tx.memory().pooled == free_bytes(pool) and used == tx.memory().in_use
-        assert len(made) == sum(isinstance(b[0], Noted) for blocks in pool.free.values() for b in blocks)
+        assert len(made) == sum(isinstance(b[0], RecordedBytes) for blocks in pool.free.values() for b in blocks)
 
-    broken_off_everywhere(program, check)
+    interrupt_everywhere(program, check)
     pool.release(pool.pooled)
     assert not made
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="a trace function that runs the code it traces is told of no more opcodes there")
-def test_what_a_signal_does_in_between_counts() -> None:
-    """A handler that takes memory, and looks at the counts, in the middle of a taking."""
+def test_allocation_inside_a_signal_handler_is_counted() -> None:
+    """The handler allocates, and reads the counts, during another allocation."""
     start = tx.memory().in_use
     kept: list[Buffer] = []
 
-    class Heard(BrokenOff):
+    class Heard(Interrupter):
         def each(self, frame: FrameType, event: str, arg: Any) -> Any:
             if event == "opcode" and self.left >= 0:
                 self.left -= 1
@@ -179,7 +179,7 @@ def test_what_a_signal_does_in_between_counts() -> None:
     assert pool._sums[0] == pool._latest
 
 
-def test_threads_lose_no_count() -> None:
+def test_concurrent_allocations_keep_memory_counts_exact() -> None:
     start, interval = tx.memory().in_use, sys.getswitchinterval()
 
     def take(seed: int) -> None:
@@ -231,7 +231,7 @@ print(tx.memory().in_use - start)
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="a timer rings where there is setitimer")
 @pytest.mark.parametrize(("size", "times", "soon"), [(100, 1500, 5e-6), (1 << 19, 1000, 7e-5)])
-def test_thousands_of_signals_lose_nothing(size: int, times: int, soon: float) -> None:
-    """Nor are they lost, whatever dies meanwhile: blocks of machine code's, or large ones of the system's, which are given back."""
+def test_thousands_of_signals_lose_no_memory(size: int, times: int, soon: float) -> None:
+    """No signal is lost, either. Freed blocks are those of the fast path, or large ones that go back to the system."""
     program = PROGRAM.replace("SIZE", str(size)).replace("TIMES", str(times)).replace("SOON", str(soon))
     assert int(python("-W", "error", "-c", program).stdout) == 0

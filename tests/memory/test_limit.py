@@ -1,4 +1,4 @@
-"""A limit on memory: never passed, refused by name, and what is refused leaves all as it was."""
+"""A limit on memory is never exceeded; a refused request raises an error with the figures and changes nothing."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def _no_limit_after() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_no_limit_after")
 class TestLimit:
-    """Tensors never use more than they may, and what is refused leaves all as it was."""
+    """Tensors never use more memory than allowed, and a refused request changes nothing."""
 
-    def test_is_told(self) -> None:
+    def test_limit_is_reported(self) -> None:
         assert tx.memory().limit is None
         tx.set_memory_limit(np.int64(1 << 40))  # type: ignore[arg-type]  # an integer of any kind
         assert tx.memory().limit == 1 << 40 and repr(tx.memory()).endswith(f"limit={1 << 40})")
         tx.set_memory_limit(None)
         assert tx.memory().limit is None
 
-    def test_that_makes_no_sense_is_refused(self) -> None:
+    def test_invalid_limit_raises(self) -> None:
         t = tx.ones(1000).realize()
         for limit, message in {
             0: "positive",
@@ -52,7 +52,7 @@ class TestLimit:
                 tx.set_memory_limit(limit)  # type: ignore[arg-type]
         assert tx.memory().limit is None and t.sum().item() == 1000
 
-    def test_refuses_by_name_and_can_be_raised(self) -> None:
+    def test_limit_error_names_the_operation_until_the_limit_is_raised(self) -> None:
         x = tx.ones((512, 512)).realize()
         start = used()
         tx.set_memory_limit(start + MiB)
@@ -68,7 +68,7 @@ class TestLimit:
         tx.set_memory_limit(start + 2 * MiB)
         assert y.realize()[3, 3].item() == 1.0
 
-    def test_is_met_once_others_are_gone(self) -> None:
+    def test_allocation_succeeds_after_other_tensors_are_freed(self) -> None:
         x = tx.ones((512, 512), dtype=tx.float32).realize()
         tx.set_memory_limit(used() + MiB)
         kept = (x + 1).realize()
@@ -78,7 +78,7 @@ class TestLimit:
         del kept
         assert y.realize()[0, 0].item() == 3.0
 
-    def test_counts_what_is_pooled_but_that_makes_way(self) -> None:
+    def test_limit_includes_the_pool_which_makes_way(self) -> None:
         start = used()
         pooled = [allocate(MiB) for _ in range(4)]
         del pooled
@@ -88,7 +88,7 @@ class TestLimit:
         assert memory().in_use + memory().pooled <= start + 3 * MiB
         del block
 
-    def test_is_never_passed(self) -> None:
+    def test_limit_is_never_exceeded(self) -> None:
         limit = used() + 40 * 1000
         tx.set_memory_limit(limit)
         random = np.random.default_rng(5)
@@ -104,7 +104,7 @@ class TestLimit:
             assert memory().in_use <= memory().in_use + memory().pooled <= limit
         assert 100 < refused < 1900
 
-    def test_is_not_met_by_memory_of_others(self) -> None:
+    def test_limit_excludes_foreign_memory(self) -> None:
         array = np.ones(1 << 20)
         tx.set_memory_limit(used() + MiB)
         assert tx.asarray(array, copy=False).sum().item() == 1 << 20
@@ -114,8 +114,8 @@ class TestLimit:
             tx.asarray(array)
 
     @pytest.mark.parametrize("pending", [False, True])
-    def test_leaves_what_is_written_as_it_was(self, pending: bool) -> None:
-        """What raised was not done, so that it can be done again: `+=` would count twice."""
+    def test_refused_write_leaves_the_tensor_unchanged(self, pending: bool) -> None:
+        """A refused write may be repeated, so nothing of it may be done: `+=` would count twice."""
         x = tx.ones(1 << 17)
         if not pending:
             x.realize()
@@ -137,7 +137,7 @@ class TestLimit:
         x[:2] += 1
         assert x[1].item() == 2.0 + pending
 
-    def test_leaves_a_long_recipe_as_it_was(self) -> None:
+    def test_refused_update_of_a_long_graph_leaves_the_tensor_unchanged(self) -> None:
         x, count = tx.ones(1 << 17), 0
         tx.set_memory_limit(used() + MiB // 2)
         with pytest.raises(MemoryError):
@@ -147,7 +147,7 @@ class TestLimit:
         tx.set_memory_limit(None)
         assert x[0].item() == 1.0 + count
 
-    def test_comes_from_the_environment(self) -> None:
+    def test_limit_comes_from_the_environment(self) -> None:
         program = """
 import tenxor as tx
 assert tx.memory().limit == 3000000, tx.memory()

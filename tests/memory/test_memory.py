@@ -1,4 +1,4 @@
-"""Memory: aligned, reused, counted, given back when tensors die; and an error that says how much was wanted."""
+"""Memory is aligned, reused, counted, and freed with its tensors; the error for too little memory tells the requested size."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TestBuffers:
     @pytest.mark.parametrize(
         "nbytes", [0, 1, 7, 63, 64, 65, 100, 4095, 4096, 4097, 5000, 70_000, 1_000_003, 9 * MiB + 1]
     )
-    def test_are_aligned_and_large_enough(self, nbytes: int) -> None:
+    def test_buffers_are_aligned_and_large_enough(self, nbytes: int) -> None:
         for buffer in (allocate(nbytes), allocate(nbytes)):
             assert buffer.address % ALIGNMENT == 0 and ALIGNMENT == 64
             assert buffer.nbytes == nbytes <= buffer.array.nbytes
@@ -49,18 +49,18 @@ class TestBuffers:
             buffer.array[:] = 1  # all of it is ours
 
     @pytest.mark.parametrize("nbytes", [100, 4097, 70_000, 1_000_003, 64 * MiB + 1])
-    def test_waste_an_eighth_at_the_most(self, nbytes: int) -> None:
+    def test_buffers_waste_at_most_an_eighth(self, nbytes: int) -> None:
         before = memory().in_use
         buffer = allocate(nbytes)
         assert nbytes <= memory().in_use - before <= max(nbytes * 9 // 8, nbytes + 63)
         assert buffer.pins == 0 and not buffer.frozen
 
-    def test_that_live_never_overlap(self) -> None:
+    def test_live_buffers_never_overlap(self) -> None:
         buffers = [allocate(n) for n in (0, 1, 64, 100, 5000, 5001, 100_000) * 5]
         spans = sorted((b.address, b.address + b.array.nbytes) for b in buffers)
         assert all(end <= start for (_, end), (start, _) in pairwise(spans))
 
-    def test_are_seen_as_elements_of_any_dtype(self) -> None:
+    def test_buffers_have_typed_arrays_of_any_dtype(self) -> None:
         buffer = allocate(64)
         buffer.typed(int64)[:] = -1
         assert buffer.typed(int64).shape == (8,) and buffer.typed(float32).shape == (16,)
@@ -69,7 +69,7 @@ class TestBuffers:
         assert buffer.typed(int64).dtype == np.int64 and buffer.typed(tx.float64).dtype == np.float64
         assert allocate(20).typed(int64).shape == (2,) and allocate(20).typed(tx.uint16).shape == (10,)
 
-    def test_of_others_are_theirs(self) -> None:
+    def test_foreign_buffers_stay_with_their_owner(self) -> None:
         array = np.arange(10)
         before = used()
         buffer = foreign(array.ctypes.data, array.nbytes, array, frozen=False)
@@ -84,7 +84,7 @@ class TestBuffers:
 
 
 class TestPool:
-    def test_hands_out_again_what_was_given_back(self) -> None:
+    def test_pool_reuses_freed_blocks(self) -> None:
         buffer = allocate(3 * MiB)
         place, pooled = buffer.address, memory().pooled
         del buffer
@@ -92,27 +92,27 @@ class TestPool:
         again = allocate(3 * MiB - 100)  # a near size will do
         assert again.address == place and memory().pooled == pooled
 
-    def test_never_hands_out_one_block_twice(self) -> None:
+    def test_pool_never_lends_one_block_twice(self) -> None:
         for _ in range(3):
             buffers = [allocate(12_345) for _ in range(20)]
             assert len({b.address for b in buffers}) == 20
 
-    def test_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_pool_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         pool.release(pool.pooled)
         monkeypatch.setattr(module, "MAX_POOLED", 4 * MiB)
         buffers = [allocate(MiB) for _ in range(10)]
         del buffers
         assert memory().pooled <= 4 * MiB
 
-    def test_is_given_back_on_demand(self) -> None:
+    def test_pool_is_released_on_demand(self) -> None:
         allocate(MiB)
         assert memory().pooled >= MiB
         pool.release(pool.pooled)
         assert memory().pooled == 0
         assert allocate(MiB).address % 64 == 0
 
-    def test_makes_way_when_memory_is_short(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Before an allocation fails, what is only kept for reuse is given back, by machine code too, if it keeps something."""
+    def test_pool_is_released_before_an_allocation_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The fast path releases the blocks that it keeps, too."""
         for k in range(3):
             (tx.ones(8) + k).realize()
         allocate(MiB)
@@ -133,7 +133,7 @@ class TestPool:
             assert buffer.address % ALIGNMENT == 0 and buffer.array.nbytes >= buffer.nbytes == 3 * MiB // 2
 
     @pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="large blocks are mapped for huge pages, on Linux")
-    def test_makes_way_for_large_blocks_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_pool_is_released_before_a_large_mapping_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
         allocate(MiB)
         real, failed = mmap.mmap, []
 
@@ -148,7 +148,7 @@ class TestPool:
         assert len(failed) == 2, "with room to grow, and without"
         assert memory().pooled == 0 and buffer.address % ALIGNMENT == 0
 
-    def test_large_blocks_are_as_small_ones_where_the_system_has_no_word_for_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_large_blocks_work_on_systems_without_huge_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(system, "mmap", SimpleNamespace(mmap=mmap.mmap))
         tx.release_memory()
         buffers = [allocate(5 * MiB) for _ in range(3)]
@@ -156,8 +156,8 @@ class TestPool:
             buffer.array[:] = 7
             assert buffer.address % ALIGNMENT == 0 and buffer.array.nbytes >= buffer.nbytes == 5 * MiB
 
-    def test_lets_old_sizes_go_for_new_ones(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What was pooled by an earlier part of a program must not keep out what the present part needs again and again."""
+    def test_pool_drops_old_sizes_for_new_ones(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Blocks of an earlier part of a program must not keep out sizes that are needed repeatedly now."""
         pool.release(pool.pooled)
         monkeypatch.setattr(module, "MAX_POOLED", 8 * MiB)
         old = [allocate(MiB) for _ in range(8)]
@@ -172,7 +172,7 @@ class TestPool:
 
 
 class TestCounts:
-    def test_follow_tensors(self) -> None:
+    def test_counts_follow_tensors(self) -> None:
         before = used()
         t = tx.zeros(MiB, dtype=tx.uint8)
         assert memory().in_use == before  # it is not in memory yet
@@ -190,7 +190,7 @@ class TestCounts:
         del copy
         assert memory().in_use == before
 
-    def test_the_peak_is_the_most_since_it_was_reset(self) -> None:
+    def test_peak_is_the_maximum_since_its_reset(self) -> None:
         start = memory(reset_peak=True).in_use
         a = allocate(MiB)
         b = allocate(MiB)
@@ -201,12 +201,12 @@ class TestCounts:
         del b
         assert memory().peak == start + MiB
 
-    def test_show_themselves(self) -> None:
+    def test_counts_have_a_readable_repr(self) -> None:
         found = memory()
         assert repr(found) == f"Memory(in_use={found.in_use}, peak={found.peak}, waiting=0, pooled={found.pooled}, limit=None)"
         assert tx.memory is memory
 
-    def test_temporaries_are_given_back_while_more_is_computed(self) -> None:
+    def test_temporaries_are_freed_during_a_computation(self) -> None:
         x = tx.ones((1024, 1024), dtype=tx.uint8).realize()
         for _ in range(3):
             start = memory(reset_peak=True).in_use
@@ -218,7 +218,7 @@ class TestCounts:
             del y
             assert memory().in_use == start
 
-    def test_distances_take_no_memory_but_their_own(self) -> None:
+    def test_pairwise_distances_need_memory_for_the_result_only(self) -> None:
         n, m, d = 300, 200, 64
         a, b = (tx.asarray(np.ones((k, d), np.float32)) for k in (n, m))
         before = memory(reset_peak=True).in_use
@@ -227,7 +227,7 @@ class TestCounts:
         packed = 2 * 4 * (n + m) * d * tx.num_threads()
         assert memory().peak - before <= 1.2 * 4 * n * m + packed < 4 * n * m * d / 10
 
-    def test_softmax_takes_its_result_and_no_more(self) -> None:
+    def test_softmax_needs_memory_for_the_result_only(self) -> None:
         x = tx.asarray(np.ones((256, 1024), np.float32))
         before = memory(reset_peak=True).in_use
         e = tx.exp(x - x.max(axis=1, keepdims=True))
@@ -235,7 +235,7 @@ class TestCounts:
         assert memory().peak - before <= 1.1 * x.nbytes
         assert s.shape == x.shape
 
-    def test_nothing_leaks(self) -> None:
+    def test_repeated_work_leaks_no_memory(self) -> None:
         def work() -> None:
             x = tx.asarray(np.arange(2000.0)).reshape(40, 50)
             y = (x - x.mean(axis=1, keepdims=True)) / x.std()
@@ -254,7 +254,7 @@ class TestCounts:
         gc.collect()
         assert memory().in_use == before
 
-    def test_and_needs_no_garbage_collector(self) -> None:
+    def test_memory_is_freed_without_the_collector(self) -> None:
         gc.disable()
         try:
             before = memory().in_use
@@ -279,12 +279,12 @@ class TestExhaustion:
             ("cumulative_sum", lambda n: tx.cumulative_sum(tx.broadcast_to(tx.ones(1, dtype=tx.float32), n), axis=0)),
         ],
     )
-    def test_names_the_operation_and_the_bytes(self, name: str, make: Callable[[tuple[int, ...]], Tensor]) -> None:
+    def test_out_of_memory_error_names_the_operation_and_the_bytes(self, name: str, make: Callable[[tuple[int, ...]], Tensor]) -> None:
         message = f"{name}: no memory for ({1 << 50},) float32, {1 << 52} bytes; "
         with pytest.raises(MemoryError, match=re.escape(message) + r"\d+ bytes are in use$"):
             make((1 << 50,)).realize()
 
-    def test_of_more_than_any_machine_can_count(self) -> None:
+    def test_out_of_memory_error_of_sizes_beyond_64_bits(self) -> None:
         with pytest.raises(
             MemoryError, match=re.escape(f"empty: no memory for ({1 << 59},) float64, {8 << 59} bytes;")
         ):
@@ -297,7 +297,7 @@ class TestExhaustion:
         with pytest.raises(MemoryError, match=r"multiply: .* elements"):
             tx.ones((1 << 40, 1)) * tx.ones((1, 1 << 40))
 
-    def test_leaves_all_as_it_was(self) -> None:
+    def test_out_of_memory_error_leaves_tensors_unchanged(self) -> None:
         x = tx.arange(10)
         before = used()
         y = tx.broadcast_to(x, (1 << 47, 10)) + 1
@@ -309,7 +309,7 @@ class TestExhaustion:
         del y
         assert memory().in_use <= before + 128
 
-    def test_within_a_limit_is_survived(self) -> None:
+    def test_process_survives_a_limit_on_its_address_space(self) -> None:
         program = """
 import os
 os.environ["TENXOR_CACHE_DIR"] = ""  # so that LLVM is loaded before there is too little for it
@@ -337,7 +337,7 @@ THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     not THP.exists() or "[never]" in THP.read_text(encoding="ascii"),
     reason=f"needs Linux with transparent huge pages: {THP} says madvise or always",
 )
-def test_large_buffers_lie_in_huge_pages() -> None:
+def test_large_buffers_use_huge_pages() -> None:
     def huge() -> int:
         lines = Path("/proc/self/smaps").read_text(encoding="ascii").splitlines()
         return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("AnonHugePages"))
@@ -377,10 +377,10 @@ def test_large_results_page_fault_in_the_first_rounds_only(
 
 
 class TestNothing:
-    """Tensors of no elements have memory like others, of no bytes."""
+    """Empty tensors have memory of 0 bytes."""
 
     @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 4)])
-    def test_works(self, shape: tuple[int, ...]) -> None:
+    def test_operations_on_empty_tensors(self, shape: tuple[int, ...]) -> None:
         t = tx.zeros(shape).realize()
         assert address(t) % 64 == 0 and t.size == 0
         assert (t + 1).tolist() == np.zeros(shape).tolist()
@@ -391,11 +391,11 @@ class TestNothing:
         assert tx.concat([t, t]).shape == (2 * shape[0], *shape[1:])
         assert tx.cumulative_sum(t, axis=0).to_numpy().shape == shape
 
-    def test_of_foreign_memory(self) -> None:
+    def test_empty_foreign_arrays_are_accepted(self) -> None:
         t = tx.asarray(np.empty((0, 5)), copy=False)
         assert (t * 2).tolist() == [] and t.sum().item() == 0.0
 
-    def test_a_buffer_of_no_bytes_is_given_back_too(self) -> None:
+    def test_empty_buffer_is_returned_to_the_pool(self) -> None:
         before = used()
         buffer: Buffer = allocate(0)
         assert buffer.nbytes == 0 and memory().in_use > before
@@ -403,8 +403,8 @@ class TestNothing:
         assert memory().in_use == before
 
 
-def test_what_is_told_of_memory_is_of_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though something dies while it is found out."""
+def test_memory_counts_are_a_consistent_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tensor is freed while the counts are read."""
     held = [tx.ones(1 << 20).realize()]
     inspection = sys.modules["tenxor.functions.inspection"]
     own = inspection.waiting_bytes

@@ -1,4 +1,4 @@
-"""The pool keeps what was needed a short while ago, and gives the rest back."""
+"""The pool keeps recently used memory, and frees the rest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ memory, module = sys.modules["tenxor.memory"], sys.modules["tenxor.pool"]
 
 
 class Blocks:
-    """A pool of blocks that take no memory, and a clock."""
+    """A pool of blocks without memory, and a clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.made, self.pool = 0.0, 0, Pool()
@@ -50,7 +50,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Blocks]:
 
 
 def within_seconds(condition: Callable[[], bool]) -> bool:
-    """Whether something is so within ten seconds."""
+    """Return whether a condition becomes true within ten seconds."""
     end = time.monotonic() + 10
     while not condition() and time.monotonic() < end:
         time.sleep(0.005)
@@ -58,65 +58,65 @@ def within_seconds(condition: Callable[[], bool]) -> bool:
 
 
 @pytest.fixture
-def mine(monkeypatch: pytest.MonkeyPatch) -> Pool:
-    """A pool of blocks that take no memory, with a thread."""
+def own_pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
+    """A pool of blocks without memory, with its thread."""
     own = Pool()
     monkeypatch.setattr(memory, "pool", own)
     monkeypatch.setattr(Pool, "new", lambda pool, nbytes: (np.empty(0, np.uint8), 1, nbytes))
     return own
 
 
-def test_a_process_that_does_nothing_gives_memory_back(mine: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_process_gives_memory_back(own_pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DECAY_S", 0.01)
-    mine.due = 0.0
+    own_pool.due = 0.0
     for _ in range(2):  # the thread ends when there is nothing to forget, and is there again when there is
         taken = [allocate(64 * MiB) for _ in range(20)]
         del taken
-        assert mine.pooled > SPARE and mine.watched
-        assert within_seconds(lambda: not mine.watched)
-        assert free_bytes(mine) <= SPARE
+        assert own_pool.pooled > SPARE and own_pool.watched
+        assert within_seconds(lambda: not own_pool.watched)
+        assert free_bytes(own_pool) <= SPARE
 
 
-def test_what_is_more_than_is_ever_kept_goes_at_once(mine: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though nobody computes, and long before anything is forgotten."""
+def test_blocks_above_the_pool_limit_are_released_at_once(own_pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No allocation follows, and blocks would be forgotten only much later."""
     monkeypatch.setattr(module, "DECAY_S", 1e6)
     monkeypatch.setattr(module, "MAX_POOLED", 3 * SPARE)
     taken = [allocate(SPARE) for _ in range(20)]
-    assert not mine.free
+    assert not own_pool.free
     del taken
-    assert within_seconds(lambda: free_bytes(mine) == 3 * SPARE and not mine.returned_loans and not mine.awaited)
-    mine.release(mine.pooled)
-    mine.get_bell().put(None)  # type: ignore[arg-type]  # that thread has nothing to forget any more
-    assert within_seconds(lambda: not mine.watched)
+    assert within_seconds(lambda: free_bytes(own_pool) == 3 * SPARE and not own_pool.returned_loans and not own_pool.awaited)
+    own_pool.release(own_pool.pooled)
+    own_pool.get_bell().put(None)  # type: ignore[arg-type]  # that thread has nothing to forget any more
+    assert within_seconds(lambda: not own_pool.watched)
 
 
-def test_where_there_is_little_room_memory_goes_at_once(mine: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a process that somebody judges by the memory that it has: also of blocks that are not so large."""
+def test_keep_at_most_releases_blocks_at_once(own_pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process may be judged by its memory, so this includes blocks that are not large."""
     monkeypatch.setattr(module, "DECAY_S", 1e6)
-    mine.keep_at_most(20 * MiB)
+    own_pool.keep_at_most(20 * MiB)
     taken = [allocate(4 * MiB) for _ in range(40)]
     del taken
-    assert within_seconds(lambda: free_bytes(mine) == 20 * MiB and not mine.returned_loans)
-    mine.keep_at_most(8 * MiB)
-    assert free_bytes(mine) == 8 * MiB
+    assert within_seconds(lambda: free_bytes(own_pool) == 20 * MiB and not own_pool.returned_loans)
+    own_pool.keep_at_most(8 * MiB)
+    assert free_bytes(own_pool) == 8 * MiB
     taken = [allocate(16 * MiB)]
     del taken
-    assert within_seconds(lambda: not mine.returned_loans and not mine.watched and free_bytes(mine) <= 8 * MiB)
+    assert within_seconds(lambda: not own_pool.returned_loans and not own_pool.watched and free_bytes(own_pool) <= 8 * MiB)
 
 
-def test_where_there_are_no_threads_memory_goes_back_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pool_works_if_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*given: object) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(module, "start_new_thread", none)
-    monkeypatch.setattr(memory, "pool", mine := Pool())
+    monkeypatch.setattr(memory, "pool", own_pool := Pool())
     for _ in range(2):
         taken = [allocate(2 * SPARE)]
         taken.clear()
-        assert mine.pooled >= 2 * SPARE and not mine.watched
+        assert own_pool.pooled >= 2 * SPARE and not own_pool.watched
 
 
-def test_what_is_needed_again_and_again_is_made_once(blocks: Blocks) -> None:
+def test_repeated_sizes_are_allocated_once(blocks: Blocks) -> None:
     for _ in range(50):
         taken = [allocate(n * MiB) for n in (300, 20, 1, 20, 500)]
         blocks.now += 0.3
@@ -124,7 +124,7 @@ def test_what_is_needed_again_and_again_is_made_once(blocks: Blocks) -> None:
     assert blocks.made == 5
 
 
-def test_blocks_of_ever_other_sizes_are_bounded_by_what_is_in_use(blocks: Blocks) -> None:
+def test_pool_of_changing_sizes_is_bounded_by_memory_in_use(blocks: Blocks) -> None:
     numbers = random.Random(0)
     taken: list[Buffer] = []
     for _ in range(3000):
@@ -148,7 +148,7 @@ def test_new_sizes_are_served_by_larger_blocks(blocks: Blocks) -> None:
     assert blocks.made == 2
 
 
-def test_no_more_is_in_use_by_larger_blocks_than_was_lately(blocks: Blocks) -> None:
+def test_larger_blocks_are_lent_only_up_to_the_recent_use(blocks: Blocks) -> None:
     held = [allocate(n * MiB) for n in (10, 6)]
     del held[0]
     assert blocks.pool.recent == 16 * MiB
@@ -162,7 +162,7 @@ def test_no_more_is_in_use_by_larger_blocks_than_was_lately(blocks: Blocks) -> N
     assert blocks.made == 4 and blocks.pool.in_use == 20 * MiB
 
 
-def test_where_memory_is_limited_none_is_larger_than_it_must_be(blocks: Blocks) -> None:
+def test_blocks_have_exact_sizes_under_a_memory_limit(blocks: Blocks) -> None:
     allocate(10 * MiB)
     blocks.pool.limit = 100 * MiB
     held = allocate(9 * MiB)
@@ -170,7 +170,7 @@ def test_where_memory_is_limited_none_is_larger_than_it_must_be(blocks: Blocks) 
 
 
 @pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="large blocks are mapped for huge pages, on Linux")
-def test_large_blocks_grow_where_they_are() -> None:
+def test_large_blocks_grow_in_place() -> None:
     own = Pool()
     own.watched = True
 
@@ -193,7 +193,7 @@ def test_large_blocks_grow_where_they_are() -> None:
     assert again.address == address
 
 
-def test_blocks_have_no_room_to_grow_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_block_is_mapped_without_room_to_grow_if_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     own, asked = Pool(), list[int]()
     own.watched = True
 
@@ -208,7 +208,7 @@ def test_blocks_have_no_room_to_grow_where_there_is_none(monkeypatch: pytest.Mon
     assert own.lend(buffer, 4 * MiB) and asked[0] > 6 * MiB > asked[1] > 4 * MiB and len(asked) == 2
 
 
-def test_the_oldest_go_first(blocks: Blocks) -> None:
+def test_release_frees_the_oldest_blocks_first(blocks: Blocks) -> None:
     taken = [allocate(n * MiB) for n in (100, 200, 300)]
     while taken:
         del taken[0]
@@ -219,7 +219,7 @@ def test_the_oldest_go_first(blocks: Blocks) -> None:
     assert [size // MiB for size, free in blocks.pool.free.items() if free] == [208]
 
 
-def test_what_is_needed_no_more_is_forgotten_by_and_by(blocks: Blocks) -> None:
+def test_unused_blocks_are_released_gradually(blocks: Blocks) -> None:
     large = [allocate(1024 * MiB) for _ in range(4)]
     del large
     held = [blocks.pool.pooled]
@@ -231,14 +231,14 @@ def test_what_is_needed_no_more_is_forgotten_by_and_by(blocks: Blocks) -> None:
     assert held[1:] == sorted(held[1:], reverse=True) and held[-1] <= SPARE
 
 
-def test_a_pause_of_a_moment_costs_nothing(blocks: Blocks) -> None:
+def test_short_pause_keeps_pooled_blocks(blocks: Blocks) -> None:
     allocate(1024 * MiB)
     blocks.now += 0.9 * module.DECAY_S
     allocate(1024 * MiB)
     assert blocks.made == 1
 
 
-def test_a_program_that_has_become_small_gives_back(blocks: Blocks) -> None:
+def test_small_allocations_let_unused_large_blocks_go(blocks: Blocks) -> None:
     taken = [allocate(1024 * MiB) for _ in range(4)]
     del taken
     assert blocks.pool.pooled == 4096 * MiB
@@ -284,7 +284,7 @@ def count_plans(work: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_machine_code_lends_again_after_its_allowance_was_used_up(name: str) -> None:
+def test_fast_path_allocates_again_after_its_allowance_is_used_up(name: str) -> None:
     x = tx.ones((10, 3), dtype=tx.float32).realize()
 
     def work(count: int) -> None:
@@ -298,7 +298,7 @@ def test_machine_code_lends_again_after_its_allowance_was_used_up(name: str) -> 
     assert count_plans(lambda: work(40)) == 0
 
 
-def test_machine_code_computes_any_number_of_writes_in_place() -> None:
+def test_fast_path_computes_any_number_of_in_place_writes() -> None:
     x = tx.zeros(100, dtype=tx.float32).realize()
 
     def work(count: int) -> None:
@@ -310,8 +310,8 @@ def test_machine_code_computes_any_number_of_writes_in_place() -> None:
     assert x.tolist() == [701.0] * 100
 
 
-def test_blocks_of_ever_other_sizes_go_where_too_many_are_kept() -> None:
-    """Machine code keeps some MiB of them, and then starts again: what is wanted now is kept, too."""
+def test_fast_path_blocks_of_changing_sizes_are_bounded() -> None:
+    """The fast path keeps some MiB of blocks, then drops them and keeps the present sizes."""
     if not isinstance(pool.small, ctypes.Array):
         pytest.skip(f"there is no short way: {shortcut.state}")
     for size in range(100_000, 130_000, 1_000):
@@ -321,7 +321,7 @@ def test_blocks_of_ever_other_sizes_go_where_too_many_are_kept() -> None:
         assert 4 * size <= pool.small[module.POOLED] <= KEPT
 
 
-def test_results_of_some_mib_have_nobody_look_at_what_waits() -> None:
+def test_results_of_a_few_mib_cause_no_memory_pressure() -> None:
     x = tx.ones(350_000, dtype=tx.float32).realize()
     pool.relieved()
     for _ in range(5):
@@ -329,44 +329,44 @@ def test_results_of_some_mib_have_nobody_look_at_what_waits() -> None:
         assert not pool.pressed
 
 
-def test_where_a_frame_is_gone_somebody_may_still_be_at_it(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CPython 3.11 has been seen to give what is no frame for one that went while it was looked for."""
-    mine = blocks.pool
+def test_settle_counts_anew_if_the_interrupted_frame_is_gone(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython 3.11 may return another object for a frame that ends during the query."""
+    own_pool = blocks.pool
     held = Buffer(1 << 12)
-    assert mine.lend(held, 1 << 12)
-    mine._latest += 1  # somebody had begun, and was broken off
+    assert own_pool.lend(held, 1 << 12)
+    own_pool._latest += 1  # somebody had begun, and was broken off
     monkeypatch.setattr(sys, "_current_frames", lambda: {-1: object()})
-    assert mine.settle() == (1 << 12, 0)
-    assert mine._sums[0] == module.NO_OPERATION  # so whoever comes next counts anew
+    assert own_pool.settle() == (1 << 12, 0)
+    assert own_pool._sums[0] == module.NO_OPERATION  # so whoever comes next counts anew
 
 
-def test_a_finalizer_in_the_midst_of_looking_for_frames_does_not_look_again(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter has a lock meanwhile, for which it would wait for good; and so it would if a thread were begun."""
-    mine, frames, asked = blocks.pool, sys._current_frames, list[object]()
+def test_finalizer_during_a_frame_query_does_not_query_again(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter holds a lock meanwhile, so a second query, or the start of a thread, would wait forever."""
+    own_pool, frames, asked = blocks.pool, sys._current_frames, list[object]()
     held, other = Buffer(1 << 12), Buffer(module.MIN_TIMED_BYTES)
-    assert mine.lend(held, 1 << 12)
+    assert own_pool.lend(held, 1 << 12)
 
     def look() -> object:
         asked.append(None)
         if len(asked) == 1:  # as a collection in the midst of it would
-            mine._latest += 1
-            assert mine.lend(other, module.MIN_TIMED_BYTES)
-            assert mine.settle() == ((1 << 12) + module.MIN_TIMED_BYTES, 0)
-            mine.watched = False
-            mine._watch()
-            assert not mine.watched
+            own_pool._latest += 1
+            assert own_pool.lend(other, module.MIN_TIMED_BYTES)
+            assert own_pool.settle() == ((1 << 12) + module.MIN_TIMED_BYTES, 0)
+            own_pool.watched = False
+            own_pool._watch()
+            assert not own_pool.watched
         return frames()
 
-    mine._latest += 1
+    own_pool._latest += 1
     monkeypatch.setattr(sys, "_current_frames", look)
     monkeypatch.setattr(module, "start_new_thread", lambda *_: pytest.fail("a thread was begun"))
-    assert mine.settle() == ((1 << 12) + module.MIN_TIMED_BYTES, 0)
+    assert own_pool.settle() == ((1 << 12) + module.MIN_TIMED_BYTES, 0)
     assert len(asked) == 2 and not module._is_examining  # both by who looked first
 
 
 @pytest.mark.parametrize("nbytes", [300 << 10, 3 << 19, 5 << 20], ids=["of machine code", "of the system", "in huge pages"])
 @pytest.mark.parametrize("short", [True, False])
-def test_large_blocks_begin_at_different_places_of_their_pages(nbytes: int, short: bool) -> None:
+def test_large_blocks_begin_at_different_page_offsets(nbytes: int, short: bool) -> None:
     """A load whose address ends in the twelve bits of a recent store would wait for that store."""
     pool.release(1 << 62)  # blocks that other tests used begin anywhere
     with contextlib.nullcontext() if short else shortcut.aside():
@@ -394,7 +394,7 @@ assert pool._find_larger(1 << 20, 1 << 22) == (1 << 20) + (1 << 17)
 """
 
 
-def test_no_memory_to_look_for_a_larger_block_is_an_error() -> None:
-    """And not the end of the process."""
+def test_out_of_memory_during_the_search_for_a_block_raises() -> None:
+    """The process does not end."""
     pytest.importorskip("_testcapi", reason="CPython comes without what has allocations fail")
     python("-c", WITHOUT_MEMORY)

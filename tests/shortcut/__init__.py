@@ -1,1 +1,1 @@
-"""The short way against Python's own methods, which are the oracle."""
+"""Tests of the fast path against the Python methods, which are the oracle."""

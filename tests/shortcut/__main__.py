@@ -1,5 +1,6 @@
-"""`python -m tests.shortcut FIRST [COUNT]` runs random programs and sums from a seed on, and says which see something else without the
-short way, or when they are computed in parts.
+"""`python -m tests.shortcut FIRST [COUNT]` runs random programs and sums from a seed on.
+
+It prints the programs whose results differ without the fast path, or when they are computed in parts.
 """
 
 import sys

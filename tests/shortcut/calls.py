@@ -1,4 +1,4 @@
-"""Calls of every method and function that has a short way: such as it does, such as it leaves to Python, and such as raise."""
+"""Calls of every method and function on the fast path: calls that it handles, calls that it leaves to Python, and calls that raise."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ Call = Callable[[dict[str, Any]], Any]
 
 
 def operands(dtype: Any) -> dict[str, Any]:
-    """What calls are of: a tensor, and what may stand beside it, by name."""
+    """Return the operands of the calls by name: a tensor, and values that may be combined with it."""
     values = np.arange(6).reshape(2, 3)
     x = tx.asarray(values).astype(dtype).realize()
     found = {"x": x, "same": x, "other": (x + x).realize(), "turned": x.T, "row": x[0], "known": x[1, 1], "pending": x + x}
@@ -139,7 +139,7 @@ def operands(dtype: Any) -> dict[str, Any]:
 
 
 def functions() -> dict[str, Callable[..., Any]]:
-    """All functions of which is remembered what they make."""
+    """Return all functions whose calls are recorded."""
     public = [getattr(room, name) for room in (tx, tx.linalg, tx.fft, functional) for name in dir(room)]
     found = [contraction._einsum, attention._attend_recorded, *public]
     functions = [f for f in found if hasattr(f, "__code__")]
@@ -151,7 +151,7 @@ def functions() -> dict[str, Callable[..., Any]]:
 
 
 def calls_of_functions() -> Iterator[tuple[str, Call]]:
-    """Each call of them, as below."""
+    """Return the calls of each function, as `calls` does."""
     for name, function in functions().items():
         for case in FUNCTIONS.get(name, (("x",), ("back",), ("known",))):
             *given, last = case
@@ -164,7 +164,7 @@ def calls_of_functions() -> Iterator[tuple[str, Call]]:
 
 
 def calls() -> Iterator[tuple[str, Call]]:
-    """Each call by what it says; it takes the operands."""
+    """Return the calls by their source text; each takes the operands."""
     yield from calls_of_functions()
 
     def one(name: str, subject: str, given: tuple[Any, ...], named: dict[str, Any] | None = None) -> tuple[str, Call]:

@@ -1,4 +1,4 @@
-"""What tests of the short way share."""
+"""Fixtures of the fast path tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tenxor.shortcut import likewise, wholes
 
 @pytest.fixture
 def on() -> None:
-    """It is on."""
+    """Turn the fast path on."""
     if shortcut.state != "on":
         shortcut.start()
     assert shortcut.state == "on"
@@ -22,13 +22,13 @@ def on() -> None:
 
 @pytest.fixture
 def one_thread(threads: Callable[[int], None]) -> None:
-    """With more, Python sees to what threads may share."""
+    """Use one thread. With more threads, Python runs the work that threads may share."""
     threads(1)
 
 
 @pytest.fixture
 def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing was learnt before, and nothing is forgotten on the way, as there is no room: recipes have other numbers then."""
+    """Forget all that was learnt. The tables have room, so nothing is evicted during the test."""
     monkeypatch.setattr(likewise, "_traces", 0)
     form._forms.clear()
     spec.forget()
@@ -38,7 +38,7 @@ def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What Python runs by a plan."""
+    """Record the computations that Python runs by a plan."""
     found: list[object] = []
     module = import_module("tenxor.realize")  # which the function of that name hides
     own = module._find_plan

@@ -1,4 +1,4 @@
-"""What calls of some operands give, or raise, and that they neither keep nor lose a reference to any."""
+"""Results and errors of calls, and checks that the calls neither keep nor lose references."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Calling = Callable[[Operands], Any]
 
 
 def seen(call: Calling, its: Operands) -> object:
-    """What a call gives, to the bit, or raises."""
+    """Return the bits of the result of a call, or its error."""
     try:
         found = call(its)
         return (found.dtype, found.shape, found.tobytes()) if isinstance(found, Tensor) else repr(found)
@@ -23,7 +23,7 @@ def seen(call: Calling, its: Operands) -> object:
 
 
 def lose_no_reference(calls: Iterable[Calling], its: Operands, *others: object) -> None:
-    """Check that after many calls there are as many references to the operands, to what these are made of, and to others."""
+    """Check that many calls leave the reference counts of operands, their parts and other objects unchanged."""
     calls = list(calls)
 
     def all_of_it() -> None:

@@ -1,4 +1,4 @@
-"""Random programs that update parts, for `test_updating.py`: each line is done to an array of NumPy's and to a tensor alike."""
+"""Random programs that update slices, for `test_updating.py`: each line is applied to a NumPy array and to a tensor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _part(rng: random.Random, size: tuple[int, int]) -> tuple[slice, slice]:
 
 
 def _beside(rng: random.Random, size: tuple[int, int]) -> Callable[[Any, Any], Any]:
-    """What stands on the right side, of the memory that is written and of another."""
+    """Return a right operand, from the memory that is written or from other memory."""
     r, c, s = rng.randrange(N), rng.randrange(N), rng.choice((1, -1))
     rows, columns = _part(rng, size)
     number = rng.choice((0.5, -1.0, 2.0))
@@ -47,7 +47,7 @@ def _beside(rng: random.Random, size: tuple[int, int]) -> Callable[[Any, Any], A
 
 
 def run(seed: int) -> None:
-    """Run the program of a seed: after each line both are the same, to the bit, and so is at last all that was made on the way."""
+    """Run the program of a seed: array and tensor agree to the bit after each line, as do all intermediate results at the end."""
     rng = random.Random(seed)
     numbers = np.random.default_rng(seed)
     a, b = (numbers.integers(-8, 9, (N, N)) / 8 for _ in range(2))

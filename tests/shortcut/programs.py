@@ -1,7 +1,7 @@
-"""Random programs, which say what they saw: run with the short way and without, they have to say the same.
+"""Random programs that record their results: the records must be equal with and without the fast path.
 
-A program is drawn while it runs, from two streams: what it does, and of which values. So it runs again with other values, as what is
-met for the first time takes the long way.
+A program is drawn while it runs, from two random streams: one for its operations, one for its values. So it runs again with other values,
+since the first run of each operation does not use the fast path.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STEPS = 14
 
 
 class Program:
-    """One program and what it has seen."""
+    """A random program and the record of its results."""
 
     def __init__(self, seed: int, values: int) -> None:
         self.rng = random.Random(seed)
@@ -73,7 +73,7 @@ class Program:
     # What it sees
 
     def described(self, x: Any) -> object:
-        """All that can be said of something a program made."""
+        """Return a comparable description of an object that the program made."""
         if not isinstance(x, tx.Tensor):
             return (type(x).__name__, repr(x))
         try:
@@ -82,7 +82,7 @@ class Program:
             return (type(error).__name__, str(error))
 
     def keep(self, x: Any) -> object:
-        """Have a tensor in the program from now on; of anything else, what it is."""
+        """Add a tensor to the program; describe any other object."""
         if not isinstance(x, tx.Tensor):
             return self.described(x)
         if len(self.tensors) >= MOST_TENSORS:
@@ -96,7 +96,7 @@ class Program:
         return self.rng.choice(self.tensors)
 
     def other(self, x: Any) -> Any:
-        """What stands beside a tensor: itself, another, one of its shape and dtype, or a number."""
+        """Return a second operand: the tensor itself, another one, one of its shape and dtype, or a number."""
         kind = self.rng.random()
         if kind < 0.1:
             return x
@@ -118,7 +118,7 @@ class Program:
         return self.rng.choice([True, False, 1j, complex(1, math.nan), np.float32(1.5), np.int64(3), "x", None])
 
     def fresh(self, shape: Any = None, dtype: Any = None) -> Any:
-        """A new tensor, in memory or pending."""
+        """Return a new tensor, in memory or pending."""
         if shape is None:
             shape = self.rng.choice(self.shapes)
         if dtype is None:
@@ -160,7 +160,7 @@ class Program:
         return parts[0] if len(parts) == 1 and self.rng.random() < 0.7 else tuple(parts)
 
     def array_key(self, x: Any) -> Any:
-        """A mask, indices or a list along the first axes of a tensor, or a tuple of such, which may be wrong."""
+        """Return a mask, indices or a list along the first axes of a tensor, or a tuple of these; it may be invalid."""
         kind = self.rng.random()
         axes = self.rng.randint(0, x.ndim)
         if kind < 0.4:
@@ -171,7 +171,7 @@ class Program:
         return self.indices(max(x.shape[0], 1) if x.ndim else 1, self.rng.choice([(1,), (2,), (2, 2), (70,)]), kind < 0.75)
 
     def several_arrays(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """Indices along some axes, with whatever else may stand in a key."""
+        """Return indices along some axes, with other entries of a key."""
         lengths = self.rng.choice([[(3,)], [(3,), (1,)], [(2, 1), (3,)], [(1,)], [(70,)]])
         parts: list[Any] = []
         for size in shape:
@@ -189,7 +189,7 @@ class Program:
         return tuple(parts)
 
     def indices(self, size: int, shape: tuple[int, ...], as_list: bool) -> Any:
-        """Indices along an axis, as a list or a tensor, some of which may be wrong."""
+        """Return indices along an axis, as a list or a tensor; some may be invalid."""
         wrong = self.rng.random() < 0.1
         found = self.values.integers(-size, size + wrong, shape)
         if as_list:
@@ -200,7 +200,7 @@ class Program:
 
 
 def bits(values: np.ndarray[Any, Any]) -> object:
-    """The bytes of an array, all NaNs as one, and all that is true: other memory seen as bool has other bytes for that."""
+    """Return the bytes of an array, with one NaN and one true value: memory reinterpreted as bool has several true values."""
     if values.dtype.kind == "b":
         values = values.view(np.uint8) != 0
     if values.dtype.kind == "c":
@@ -211,7 +211,7 @@ def bits(values: np.ndarray[Any, Any]) -> object:
 
 
 def content(x: Any) -> object:
-    """The elements, to the bit."""
+    """Return the bits of the elements."""
     if x.dtype.name == "bfloat16":
         return repr(x.tolist())
     return bits(np.array(x.to_numpy(), copy=True))
@@ -225,7 +225,7 @@ def make(p: Program) -> object:
 
 
 def applied(op: Any, x: Any, y: Any) -> Any:
-    """Return `op(x, y)`, of powers with exponents from 0 on where they are integers: negative ones are found when they are computed."""
+    """Return `op(x, y)`; integer powers get exponents of at least 0, since a negative one raises only when it is computed."""
     is_exponent = op.__name__ in ("pow", "ipow") and isinstance(y, tx.Tensor) and y.dtype.kind == "int"
     return op(x, y & 7 if is_exponent else y)
 
@@ -422,7 +422,7 @@ def convert(p: Program) -> object:
 
 
 def export(p: Program) -> object:
-    """An array of the same memory, which is written while it lives."""
+    """Write to an array that shares the memory while the array lives."""
     x = p.any()
     if p.exports and p.rng.random() < 0.4:
         p.exports.pop(p.rng.randrange(len(p.exports)))

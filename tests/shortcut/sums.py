@@ -1,7 +1,7 @@
-"""Random sums and products of matrices, rows and columns: in which order one adds is its own matter. Whether it stands in another's loops
-or alone, and whether what it adds waits or was computed, it gives the same bits.
+"""Random sums and products of matrices, rows and columns, whose bits must not depend on how they are computed.
 
-The matrices that matrices are multiplied by are in memory, as it is from where the factors of an element lie that a product is told.
+The order of additions belongs to the operation: the bits are the same whether it is fused or alone, and whether its operands are pending or
+computed. The right factors of matrix products are in memory, since a product is planned by the location of its factors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Made = tuple[str, tx.Tensor]  # how an expression is written, and its value
 
 
 class Sums:
-    """One expression, drawn from a seed, of the same values whenever it is made."""
+    """One random expression of a seed, with the same values each time it is made."""
 
     def __init__(self, seed: int, given: Callable[[tx.Tensor], tx.Tensor] = lambda t: t) -> None:
         self.rng, self.given = random.Random(seed), given
@@ -39,14 +39,14 @@ class Sums:
         return self.values.normal(size=shape).astype(self.dtype)
 
     def made(self) -> Made:
-        """The expression: a number, a row, a column or a matrix."""
+        """Return the expression: a number, a row, a column or a matrix."""
         return self.rng.choice([self.matrix, self.row, self.column, self.number])(DEPTH)
 
     def reduced(self, text: str, value: tx.Tensor) -> Made:
         return text, self.given(value)
 
     def summed(self, one: Made, extreme: str, *axes: int, **named: bool) -> Made:
-        """The sum of an expression along some axes, its mean or its extreme."""
+        """Return a sum, mean or extreme of an expression along some axes."""
         name = self.rng.choice(["sum", "mean", extreme])
         given = ", ".join([*map(str, axes), *[f"{key}={value}" for key, value in named.items()]])
         return self.reduced(f"{one[0]}.{name}({given})", getattr(one[1], name)(*axes, **named))
@@ -60,7 +60,7 @@ class Sums:
         return f"{name}({one[0]})", op(one[1])
 
     def matrix(self, depth: int) -> Made:
-        """m × n."""
+        """Return an m × n matrix."""
         if depth == 0 or self.rng.random() < 0.2:
             pieces = [("x", self.x), ("y", self.y), ("z.T", self.z.T), ("wide[::2, :-1:2]", self.wide[::2, :-1:2])]
             pieces += [("wide[:m, 1:n+1]", self.wide[: self.m, 1 : self.n + 1]), ("x[::-1]", self.x[::-1]), ("y[:, ::-1]", self.y[:, ::-1])]
@@ -80,7 +80,7 @@ class Sums:
         return self.changed(self.matrix(depth - 1))
 
     def row(self, depth: int) -> Made:
-        """Of n."""
+        """Return a row of n elements."""
         if depth == 0 or self.rng.random() < 0.2:
             pieces = [("r", self.r), ("s", self.s), ("x[0]", self.x[0]), ("z[:, 0]", self.z[:, 0]), ("r[::-1]", self.r[::-1])]
             ones, counted = tx.ones(self.n, dtype=self.dtype), tx.arange(self.n, dtype=self.dtype)
@@ -99,7 +99,7 @@ class Sums:
         return self.changed(self.row(depth - 1))
 
     def column(self, depth: int) -> Made:
-        """m × 1."""
+        """Return an m × 1 column."""
         if depth == 0 or self.rng.random() < 0.2:
             pieces = [("c", self.c), ("d", self.d), ("x[:, :1]", self.x[:, :1]), ("z[0][:, None]", self.z[0][:, None])]
             return self.rng.choice(pieces)
@@ -115,7 +115,7 @@ class Sums:
         return self.changed(self.column(depth - 1))
 
     def number(self, depth: int) -> Made:
-        """Of no axes."""
+        """Return a zero-dimensional expression."""
         if depth == 0 or self.rng.random() < 0.1:
             return self.rng.choice([("r[0]", self.r[0]), ("0.5", tx.asarray(0.5, dtype=self.dtype)), ("x[-1, 0]", self.x[-1, 0])])
         kind = self.rng.randrange(3)
@@ -126,7 +126,7 @@ class Sums:
 
 
 def differences(seed: int) -> list[str]:
-    """In what the bits of one expression differ, if they do."""
+    """Return the differences in the bits of one expression, if any."""
     with np.errstate(all="ignore"):
         text, short = Sums(seed).made()
         bits = short.numpy().tobytes()

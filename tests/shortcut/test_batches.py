@@ -1,4 +1,4 @@
-"""What machine code finds of a batch: what Python's own finds, of any function."""
+"""The fast path finds the same batches of a `vmap` as Python, for any function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("on")
 
 
 class Function:
-    """A random function of two members, which reads tensors of its own, too."""
+    """A random function of two batched arguments, which also captures tensors."""
 
     def __init__(self, seed: int) -> None:
         rng = self.rng = random.Random(seed)
@@ -61,7 +61,7 @@ class Function:
         return made[-1], made[-2], x
 
 
-def test_it_is_the_same_as_one_by_one_and_as_pythons(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vmap_matches_single_calls_and_python_batching(monkeypatch: pytest.MonkeyPatch) -> None:
     own_of, keys_of = defaultdict(set), defaultdict(set)
     asked = []
     batched = batching.batched

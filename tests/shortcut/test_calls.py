@@ -1,4 +1,4 @@
-"""Functions that are called again make what they made before: the same values, gradients and errors as without."""
+"""Repeated calls of functions give the values, gradients and errors of the first call."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.usefixtures("on")
 DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "uint8", "bool", "complex64")
 
 
-def seen(call: Call, its: dict[str, Any]) -> str:
-    """What comes of a call, or what it raises."""
+def outcome_of(call: Call, its: dict[str, Any]) -> str:
+    """Return the result of a call, or its error."""
     try:
         found = call(its)
         return f"{found.shape} {found.dtype} {found.tolist()}"
@@ -33,25 +33,25 @@ def seen(call: Call, its: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_values_and_errors_are_the_same(dtype: str) -> None:
-    """Of other tensors like those that it was learnt from, too."""
+def test_recorded_functions_match_python_values_and_errors(dtype: str) -> None:
+    """Each round has new tensors like those of the recorded calls."""
     with shortcut.aside():
-        wanted = [[seen(call, operands(dtype)) for said, call in calls_of_functions()]]
+        wanted = [[outcome_of(call, operands(dtype)) for said, call in calls_of_functions()]]
     for _ in range(3):
-        wanted.append([seen(call, operands(dtype)) for said, call in calls_of_functions()])
+        wanted.append([outcome_of(call, operands(dtype)) for said, call in calls_of_functions()])
     names = [said for said, _ in calls_of_functions()]
     for name, *found in zip(names, *wanted, strict=True):
         assert len(set(found)) == 1, name
 
 
-def test_each_function_is_tried() -> None:
+def test_every_function_has_a_tested_call() -> None:
     assert set(FUNCTIONS) <= set(functions())
     assert len(functions()) > 45
 
 
 @pytest.fixture
-def missed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of functions that Python's own was called for."""
+def calls_left_to_python(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record the names of functions whose calls are left to Python."""
     found = list[str]()
     (caller,) = module.callers
 
@@ -63,8 +63,7 @@ def missed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_the_second_time_python_does_nothing(missed: list[str]) -> None:
-    """So it is for what is usual."""
+def test_repeated_calls_run_no_python(calls_left_to_python: list[str]) -> None:
     forget()
     x, y, w = (tx.asarray(np.random.default_rng(k).normal(size=(4, 6))).realize() for k in range(3))
     functional, classes = tx.nn.functional, tx.asarray([1, 2, 3, 0])
@@ -80,13 +79,13 @@ def test_the_second_time_python_does_nothing(missed: list[str]) -> None:
         tx.sort(x), tx.topk(x, 2), tx.median(x, axis=1), tx.quantile(x, 0.3), tx.histogram(x, 5), tx.cummax(x)
 
     program()
-    assert len(missed) > 20
-    missed.clear()
+    assert len(calls_left_to_python) > 20
+    calls_left_to_python.clear()
     program()
-    assert not missed
+    assert not calls_left_to_python
 
 
-def test_tuples_in_tuples_are_told_apart() -> None:
+def test_calls_with_different_nested_tuples_are_distinguished() -> None:
     x = tx.asarray([[1.0, 2.0], [3.0, 4.0]]).realize()
     for _ in range(4):
         assert tx.pad(x, ((1, 0), (0, 1))).tolist() == [[0.0, 0.0, 0.0], [1.0, 2.0, 0.0], [3.0, 4.0, 0.0]]
@@ -99,7 +98,7 @@ def test_tuples_in_tuples_are_told_apart() -> None:
     assert learn.key_of(((1, True), 2)) is None and learn.key_of(((((1,),),),)) == ((((1,),),),) and learn.key_of((((((1,),),),),)) is None
 
 
-def test_gradients_are_the_same() -> None:
+def test_gradients_of_recorded_calls_match_python() -> None:
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=(4, 6)) for _ in range(3)]
 
@@ -123,7 +122,7 @@ def test_gradients_are_the_same() -> None:
             np.testing.assert_allclose(mine, others, rtol=1e-12, atol=1e-14)
 
 
-def test_functions_of_batches() -> None:
+def test_recorded_calls_inside_vmap_match_single_rows() -> None:
     x = tx.asarray(np.arange(24.0).reshape(2, 3, 4))
     for _ in range(4):
         found = tx.vmap(lambda row: tx.softmax(row) + tx.clip(row, 1.0, 5.0) + tx.triu(row))(x)
@@ -131,8 +130,8 @@ def test_functions_of_batches() -> None:
         assert np.allclose(found.to_numpy(), wanted.to_numpy())
 
 
-def test_numbers_are_told_apart() -> None:
-    """Those of other signs or kinds, those that two functions have in common, and more than are remembered."""
+def test_recorded_calls_distinguish_scalar_arguments() -> None:
+    """The numbers differ in sign or type, are shared by two functions, or are more than the cache holds."""
     rng, array = random.Random(1), np.random.default_rng(1).normal(size=40)
     x, y = tx.asarray(array), tx.asarray(array[::-1].copy())
     assert [str(tx.clip(tx.asarray([-1.0]), low, None).item()) for low in (0.0, -0.0, 0.0, -0.0)] == ["0.0", "-0.0"] * 2
@@ -146,7 +145,7 @@ def test_numbers_are_told_apart() -> None:
     assert max(len(found) for name, found in x.spec.called.items() if "clip" in str(name)) <= MOST_FLOATS + 2
 
 
-def test_one_tensor_twice_is_not_two() -> None:
+def test_call_with_one_tensor_twice_is_not_reused_for_two_tensors() -> None:
     x, y = (tx.asarray(np.random.default_rng(k).normal(size=(5, 5))).realize() for k in range(2))
     for function in (tx.matmul, tx.linalg.outer, tx.isclose, lambda a, b: tx.tensordot(a, b, 1), tx.nn.functional.mse_loss):
         with shortcut.aside():
@@ -156,8 +155,8 @@ def test_one_tensor_twice_is_not_two() -> None:
             assert [function(a, b).tolist() for a, b in ((x, x), (x, y), (y, x), (x, x.T), (x.T, y))] == wanted
 
 
-def test_what_was_there_before_is_no_part_of_it() -> None:
-    """A function that reads something pending beside its arguments has that read each time."""
+def test_recorded_call_reads_captured_pending_tensors_anew() -> None:
+    """The function reads a pending tensor that is not an argument."""
     others = [tx.full((3,), 1.0), tx.full((3,), 2.0)]
 
     @module.called_again
@@ -184,7 +183,7 @@ INTO: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 @pytest.mark.parametrize("name", INTO)
-def test_what_is_written_into_a_tensor_is_written_each_time(name: str) -> None:
+def test_out_argument_is_written_at_every_call(name: str) -> None:
     into, plain = INTO[name]
     for k in range(5):
         x, out = tx.asarray(np.arange(4.0) + k).realize(), tx.zeros(4).realize()
@@ -195,7 +194,7 @@ def test_what_is_written_into_a_tensor_is_written_each_time(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["clip, by place", "clip, by name"])
-def test_what_is_written_into_a_tensor_is_not_learnt(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_with_out_are_not_recorded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     learnt: list[str] = []
     monkeypatch.setattr(learn, "learn", lambda name, *given: learnt.append(name))
     x = tx.asarray(np.arange(37.0)).realize()
@@ -222,18 +221,18 @@ OF_VALUES: dict[str, Callable[[Any, float], Any]] = {  # what a function makes o
 
 
 @pytest.mark.parametrize("name", list(OF_VALUES))
-def test_values_of_arguments_are_no_part_of_what_is_learnt(name: str) -> None:
+def test_recorded_calls_do_not_depend_on_argument_values(name: str) -> None:
     def found() -> list[Any]:
         x = tx.asarray([1.0, 2.0, 3.0, 4.0])
-        return [seen(lambda its, v=v: OF_VALUES[name](x, v), {}) for v in VALUES]  # type: ignore[misc]
+        return [outcome_of(lambda its, v=v: OF_VALUES[name](x, v), {}) for v in VALUES]  # type: ignore[misc]
 
     with shortcut.aside():
         wanted = found()
     assert found() == wanted and len(set(map(str, wanted))) > 1
 
 
-def test_integers_of_any_number_of_digits() -> None:
-    """Machine code reads those of one digit itself, and of others asks Python; an index below 0, and beyond all bounds, is one."""
+def test_integers_of_any_digit_count_are_read_correctly() -> None:
+    """The fast path reads integers of one digit itself, and asks Python for longer ones."""
     x = tx.asarray([1, -2, 3])
     for power in (0, 1, 29, 30, 31, 32, 59, 60, 61):
         for n in ((1 << power) + d for d in (-1, 0, 1)):
@@ -248,7 +247,7 @@ def test_integers_of_any_number_of_digits() -> None:
                 x[k]
 
 
-def test_how_integers_are_made_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_integer_digit_size_fails_the_layout_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     proof.prove_layout()
     monkeypatch.setattr(proof, "DIGIT", 31)
     with pytest.raises(LookupError, match=r"not true: an integer holds digits of 30 bits$"):

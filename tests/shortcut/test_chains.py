@@ -1,4 +1,4 @@
-"""Views of views, and views by tables, are made again by machine code: what Python makes, wherever the tensor begins."""
+"""The fast path repeats views of views and views by index tables as Python makes them, at any offset."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def deep(x: Any, count: int) -> Any:
     return x
 
 
-def beginnings() -> dict[str, tuple[Any, Any]]:
-    """Arrays and tensors of 4 by 5, all alike but for where they begin, and of different values."""
+def operands_at_offsets() -> dict[str, tuple[Any, Any]]:
+    """Return arrays and tensors of shape (4, 5) that differ in offset and values."""
     array = np.arange(120.0).reshape(24, 5)
     x = tx.asarray(array.copy())
     found = {f"from row {k}": (array[k : k + 4], x[k : k + 4]) for k in (0, 3, 20)}
@@ -45,17 +45,17 @@ def beginnings() -> dict[str, tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_elements_are_those_that_numpy_finds(view: str) -> None:
+def test_view_chains_have_numpy_elements_at_any_offset(view: str) -> None:
     make = VIEWS[view]
     for _ in range(3):
-        for name, (array, x) in beginnings().items():
+        for name, (array, x) in operands_at_offsets().items():
             found = make(x)
             assert np.array_equal(found.to_numpy(), make(array)), name
             assert (found + 1).tolist() == (make(array) + 1).tolist(), name
 
 
 @pytest.mark.parametrize("view", ["a chain", "of another shape", "a chain's way back", "so many that they become a table"])
-def test_they_are_views_of_the_same_storage(view: str) -> None:
+def test_view_chains_share_storage_layout_and_spec_with_python(view: str) -> None:
     for _ in range(4):
         x = tx.asarray(np.arange(20.0).reshape(4, 5))
         seen = VIEWS[view](x)
@@ -75,7 +75,7 @@ def wanted_after(view: str) -> list[Any]:
     return found
 
 
-def test_python_makes_it_but_once() -> None:
+def test_repeated_view_chain_runs_no_python() -> None:
     x = tx.asarray(np.arange(20.0).reshape(4, 5))
     met: list[str] = []
 

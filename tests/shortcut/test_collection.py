@@ -1,4 +1,4 @@
-"""Whatever allocates may have the garbage collector run, and with it any Python: this may use, write and delete the very same tensors."""
+"""Each allocation may run the garbage collector, whose finalizers may use, write and delete the tensors of the call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_DONE = 2_000  # times that a finalizer does something
 
 @contextmanager
 def collecting_often(threshold: int = 1) -> Iterator[None]:
-    """The collector runs at nearly every allocation of a container, on what is young."""
+    """Run the collector on young objects at nearly every allocation of a container."""
     before = gc.get_threshold()
     gc.set_threshold(threshold)
     try:
@@ -39,7 +39,7 @@ def collecting_often(threshold: int = 1) -> Iterator[None]:
 
 
 class Trap:
-    """Garbage in a cycle; when it is collected, it does something and leaves the next."""
+    """A cycle of garbage that acts when it is collected, and leaves another."""
 
     acts: Callable[[], object] | None = None
     done = 0
@@ -60,8 +60,8 @@ class Trap:
 
 
 @contextmanager
-def trapped(act: Callable[[], object]) -> Iterator[None]:
-    """Meanwhile collections do this."""
+def run_at_collections(act: Callable[[], object]) -> Iterator[None]:
+    """Run an action at each collection."""
     Trap.acts, Trap.done = act, 0
     with collecting_often():
         Trap()
@@ -72,7 +72,7 @@ def trapped(act: Callable[[], object]) -> Iterator[None]:
 
 
 def acts(its: dict[str, Any], rng: random.Random) -> dict[str, Callable[[], object]]:
-    """What finalizers do."""
+    """Return the actions of finalizers."""
 
     def change() -> None:
         x, known = its["x"], its["known"]
@@ -102,14 +102,14 @@ def acts(its: dict[str, Any], rng: random.Random) -> dict[str, Callable[[], obje
 
 
 @pytest.mark.parametrize("act", ["change", "use", "renew", "export", "forget", "every"])
-def test_finalizers(act: str) -> None:
-    """Every call does what it does, or raises what it raises, and nobody crashes."""
+def test_calls_survive_finalizers_that_use_the_same_tensors(act: str) -> None:
+    """Each call gives its result or raises its error, and the process does not crash."""
     its = operands(tx.float64)
     whole, rng = list(calls()), random.Random(7)
     for _, call in rng.sample(whole, 150):
         for _ in range(3):
             _quietly(call, its)
-    with trapped(acts(its, rng)[act]):
+    with run_at_collections(acts(its, rng)[act]):
         for _, call in rng.sample(whole, 150):
             for _ in range(ROUNDS):
                 _quietly(call, its)
@@ -120,7 +120,7 @@ def test_finalizers(act: str) -> None:
 
 
 def _forget() -> None:
-    """What is remembered refers to some of the objects that are counted."""
+    """Clear caches, which refer to some of the counted objects."""
     spec.forget()
     wholes.forget_at_once()
     gc.collect()
@@ -135,8 +135,8 @@ def _quietly(call: Callable[[dict[str, Any]], Any], its: dict[str, Any]) -> None
         pass
 
 
-def test_elements_changed_from_within() -> None:
-    """A number that is replaced while it is computed with is let go of once."""
+def test_number_replaced_by_a_finalizer_is_released_once() -> None:
+    """The finalizer replaces the number of an element while an operation reads that number."""
     x = tx.asarray(np.arange(5.0) + 1000.5).realize()
     its = {"e": x[3]}
 
@@ -146,7 +146,7 @@ def test_elements_changed_from_within() -> None:
 
     for _ in range(3):
         its["e"] += 1.0
-    with trapped(act):
+    with run_at_collections(act):
         for _ in range(300):
             its["e"] = e = x[3]
             e += 1.0
@@ -155,8 +155,8 @@ def test_elements_changed_from_within() -> None:
             assert sys.getrefcount(number) <= 3
 
 
-def test_pins_made_from_within() -> None:
-    """What is exported while an operation is recorded is written by others: the operation has read it before."""
+def test_export_by_a_finalizer_does_not_change_a_recorded_operation() -> None:
+    """NumPy writes to the exported memory, which the operation has read before."""
     for _ in range(30):
         x = tx.asarray(np.arange(6.0)).realize()
         kept: list[Any] = []
@@ -165,15 +165,14 @@ def test_pins_made_from_within() -> None:
             if not kept:
                 kept.append(np.asarray(x))
 
-        with trapped(act):
+        with run_at_collections(act):
             y = x + 1.0
         if kept:
             kept[0][:] = 100.0
         assert y.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 
 
-def test_callbacks_of_weak_references() -> None:
-    """Storages that die have others used."""
+def test_weak_reference_callbacks_may_use_other_tensors() -> None:
     x = tx.asarray(np.arange(6.0).reshape(2, 3)).realize()
     heard: list[float] = []
     kept = []
@@ -188,8 +187,8 @@ def test_callbacks_of_weak_references() -> None:
     assert len(heard) == 200 and set(heard) == {15.0}
 
 
-def test_programs_while_all_is_collected() -> None:
-    """Random programs, with the collector at every allocation and all that is remembered forgotten at any moment."""
+def test_random_programs_survive_collection_and_cleared_caches() -> None:
+    """The collector runs at every allocation, and caches are cleared at any moment."""
 
     def forget() -> None:
         spec.forget()
@@ -199,6 +198,6 @@ def test_programs_while_all_is_collected() -> None:
         with shortcut.aside():
             own = Program(seed, 0).run()
         Program(seed, 0).run()
-        with trapped(forget):
+        with run_at_collections(forget):
             short = Program(seed, 0).run()
         assert [(a, b) for a, b in zip(short, own, strict=True) if a != b][:1] == []

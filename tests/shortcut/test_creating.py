@@ -1,4 +1,4 @@
-"""New tensors that machine code makes: like those that Python makes, from the same arguments, or the same errors."""
+"""Tensors created by the fast path equal those of Python for the same arguments, or the errors are equal."""
 
 from __future__ import annotations
 
@@ -107,14 +107,14 @@ def outcome(call: Callable[[], Any]) -> object:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_same_as_pythons_own(name: str) -> None:
+def test_created_tensors_match_python(name: str) -> None:
     with shortcut.aside():
         assert not makers
         expected = outcome(CALLS[name])
     assert [outcome(CALLS[name]) for _ in range(4)] == [expected] * 4
 
 
-def test_every_dtype_of_numpy() -> None:
+def test_asarray_keeps_every_numpy_dtype() -> None:
     for dtype in "?bhilqBHILQefdFD":
         values = np.arange(-3, 9).astype(dtype)
         for _ in range(3):
@@ -122,7 +122,7 @@ def test_every_dtype_of_numpy() -> None:
             assert t.dtype == values.dtype and t.to_numpy().tobytes() == values.tobytes()
 
 
-def test_a_copy_is_ones_own() -> None:
+def test_created_tensors_do_not_share_memory() -> None:
     values, numbers = np.arange(4.0), [1.0, 2.0]
     for _ in range(3):
         a, b = tx.asarray(values), tx.asarray(values)
@@ -134,8 +134,8 @@ def test_a_copy_is_ones_own() -> None:
         assert (numbers, tx.zeros(2).tolist(), d.tolist()) == ([1.0, 2.0], [0, 0], [1, 1])
 
 
-def test_numbers_of_two_tensors_are_two() -> None:
-    """If two of them shared a number, a plan would read one for both, and give what is wrong for others of the same shape."""
+def test_fill_values_of_two_tensors_are_separate_scalars() -> None:
+    """A plan with one scalar for both tensors would be wrong for other tensors of the same shape."""
     for n in (50_000, 5):
         for _ in range(3):
             assert (tx.zeros(n) + tx.zeros(n)).max().item() == 0
@@ -143,7 +143,7 @@ def test_numbers_of_two_tensors_are_two() -> None:
             assert (tx.zeros(n) - tx.full(n, 2, dtype=tx.float64)).max().item() == -2
 
 
-def test_no_reference_is_left_or_lost() -> None:
+def test_creation_keeps_reference_counts_and_memory() -> None:
     array, numbers = np.arange(6.0), [1234.5, 2345.5]
     things = [array, numbers, numbers[0], array.dtype, tx.float64]
     makes: list[Callable[[], tx.Tensor]] = [lambda: tx.asarray(array), lambda: tx.asarray(numbers), lambda: tx.asarray([1, "a"])]
@@ -171,7 +171,7 @@ def test_no_reference_is_left_or_lost() -> None:
     assert tx.memory().in_use == used
 
 
-def test_arrays_and_lists_of_new_sizes_are_as_python_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_and_lists_of_new_sizes_match_python(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(40):
         tx.asarray([1.0, 2.0]).realize()
     for table in (makers[0].arrays, makers[0].lists):  # which may know older recipes than are known
@@ -199,7 +199,7 @@ def test_arrays_and_lists_of_new_sizes_are_as_python_makes_them(monkeypatch: pyt
 
 
 @pytest.mark.usefixtures("afresh")
-def test_calls_with_floats_are_learnt_from_when_their_kind_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_with_floats_are_recorded_when_their_signature_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shortcut.made is not None
     maker, asked = shortcut.made.maker, list[Any]()
     own = maker.learn
@@ -221,7 +221,7 @@ def test_calls_with_floats_are_learnt_from_when_their_kind_comes_again(monkeypat
 
 
 @pytest.mark.usefixtures("afresh")
-def test_where_no_rule_is_found_the_very_same_call_is_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_without_a_rule_is_recorded_for_exact_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shortcut.made is not None
     maker, asked = shortcut.made.maker, list[Any]()
     for n in range(20, 40):
@@ -235,7 +235,7 @@ def test_where_no_rule_is_found_the_very_same_call_is_learnt(monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("afresh")
-def test_what_has_no_content_is_memory_at_once_where_it_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_empty_tensors_get_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(30, 50):
         for _ in range(2):
             tx.empty((n, 3), dtype=tx.float32)
@@ -254,7 +254,7 @@ def test_what_has_no_content_is_memory_at_once_where_it_is_small(monkeypatch: py
     assert large[-1].item() == (1 << 18) - 1
 
 
-def test_what_is_written_row_by_row_into_memory_without_content() -> None:
+def test_rows_written_into_an_empty_tensor_have_their_values() -> None:
     rng = np.random.default_rng(3)
     for n in (1, 2, 5, 40):
         a, made = rng.random((n, 4)), tx.empty((n, 4))
@@ -263,7 +263,7 @@ def test_what_is_written_row_by_row_into_memory_without_content() -> None:
         assert np.array_equal(made.numpy(), a * 2)
 
 
-def test_where_forms_are_forgotten_new_tensors_are_of_the_forms_found_then() -> None:
+def test_new_tensors_use_new_layout_keys_after_the_table_is_cleared() -> None:
     makes: list[Callable[[], tx.Tensor]] = [
         *(lambda: tx.asarray(np.ones(6)), lambda: tx.asarray([1.0] * 6), lambda: tx.asarray([[1, 2], [3, 4]])),
         *(lambda: tx.zeros((2, 3)), lambda: tx.empty(5), lambda: tx.asarray(np.float32(2)), lambda: tx.asarray(1.5)),

@@ -1,4 +1,4 @@
-"""What derivatives follow takes the short way as other tensors do, and nothing of its past is lost on it."""
+"""Tensors with gradients use the fast path, and their tape nodes equal those of Python."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _untracked_between(x: Any, y: Any) -> Any:
 
 
 def values(program: Callable[[Any, Any], Any]) -> list[bytes]:
-    """The result and both gradients, to the bit."""
+    """Return the bits of the result and both gradients."""
     rng = np.random.default_rng(7)
     x, y = (tx.asarray(rng.uniform(0.5, 1.5, (3, 4))).requires_grad_() for _ in range(2))
     found = program(x, y)
@@ -74,13 +74,13 @@ def values(program: Callable[[Any, Any], Any]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", list(PROGRAMS))
-def test_values_and_gradients_are_those_of_the_long_way(name: str) -> None:
+def test_values_and_gradients_match_python(name: str) -> None:
     found = [values(PROGRAMS[name]) for _ in range(TIMES)]
     with shortcut.aside():
         assert found == [values(PROGRAMS[name])] * TIMES
 
 
-def test_operations_on_what_requires_a_gradient_run_no_method_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operations_that_require_grad_run_no_python_method(monkeypatch: pytest.MonkeyPatch) -> None:
     if shortcut.state != "on":
         shortcut.start()
     assert shortcut.state == "on"
@@ -101,8 +101,8 @@ def test_operations_on_what_requires_a_gradient_run_no_method_of_python(monkeypa
     assert x.grad is not None
 
 
-def test_an_operation_on_many() -> None:
-    """With any number of tensors and numbers beside it, in any order and of any kind, each time as the first time."""
+def test_operation_with_many_operands_matches_numpy() -> None:
+    """Operands are tensors and numbers of any kind, in any order; each call runs several times."""
     formula = Arg(0, float64) * Arg(1, float64) + Arg(2, float64) * Arg(3, float64) - Arg(4, float64)
     op = custom("many", formula, (float64,) * 5)
     t = tx.asarray(np.arange(1.0, 7.0).reshape(2, 3))
@@ -117,8 +117,8 @@ def test_an_operation_on_many() -> None:
             assert np.array_equal(found.to_numpy(), t.to_numpy() * a + b * c - d)
 
 
-def test_placeholders_have_no_value_on_it() -> None:
-    """What is traced declines, whatever else is tracked."""
+def test_tracers_have_no_value_on_the_fast_path() -> None:
+    """Tracers raise even if another operand requires a gradient."""
     x = tx.asarray(np.linspace(0.0, 1.0, 6).reshape(2, 3)).requires_grad_()
     for _ in range(TIMES):
         found = tx.vmap(lambda row: (row * x[0]).sum())(tx.ones((4, 3)))
@@ -127,12 +127,12 @@ def test_placeholders_have_no_value_on_it() -> None:
             tx.vmap(lambda row: row * x[0] if (row * x[0]).sum() > 0 else row)(tx.ones((4, 3)))
 
 
-def described(kept: Any) -> Any:
-    """A past, and all that it keeps, as it can be compared: what was made in order, with the values that derivatives read."""
+def describe_node(kept: Any) -> Any:
+    """Return a comparable description of a tape node: the operations in order, with the values that backward reads."""
     past = past_of(kept)
     if past is None:
         return kept and (kept.shape, kept.dtype) if isinstance(kept, Node) else kept and (kept.value, kept.dtype)
-    sources = [(number_before(source, past), described(source)) for source in past.sources]
+    sources = [(number_before(source, past), describe_node(source)) for source in past.sources]
     recipe = past.recipe  # an equal one may be another, made by a rule
     layouts = [None if form is None else form.layout for form in (*recipe.forms, recipe.target)]
     parts = recipe.op, recipe.shape, recipe.dtype, recipe.dtypes, layouts
@@ -140,31 +140,31 @@ def described(kept: Any) -> Any:
 
 
 def number_before(kept: Any, past: Past) -> bool:
-    """Whether what a past was made of has a smaller number."""
+    """Return whether a source of a tape node has a smaller number."""
     own = past_of(kept)
     return own is None or own.number < past.number
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "a known element"])
-def test_pasts_are_those_of_the_long_way(name: str) -> None:
+def test_tape_nodes_match_python(name: str) -> None:
     rng = np.random.default_rng(7)
     x, y = (tx.asarray(rng.uniform(0.5, 1.5, (3, 4))).requires_grad_() for _ in range(2))
-    found = [described(PROGRAMS[name](x, y).node) for _ in range(TIMES)]
+    found = [describe_node(PROGRAMS[name](x, y).node) for _ in range(TIMES)]
     with shortcut.aside():
-        assert found == [described(PROGRAMS[name](x, y).node)] * TIMES
+        assert found == [describe_node(PROGRAMS[name](x, y).node)] * TIMES
 
 
 @called_again
-def weighed(x: Any, y: Any) -> Any:
-    """A product, of which derivatives see one side each."""
+def weighted_product(x: Any, y: Any) -> Any:
+    """Return a sum of products with constant weights."""
     with tx.no_grad():
         weights = x * 2.0 + y.exp()
     return weights.sin() * x + (y * weights if y.requires_grad else weights * y)
 
 
 HELD_CONSTANT: dict[str, Callable[[Any, Any], Any]] = {
-    "weighed": weighed,
-    "of itself": lambda x, y: weighed(x, x),
+    "weighed": weighted_product,
+    "of itself": lambda x, y: weighted_product(x, x),
     "logsumexp": lambda x, y: tx.logsumexp(x, axis=1, keepdims=True) * y,
     "softmax": lambda x, y: tx.softmax(x, -1) * tx.log_softmax(y, dim=0),
     "cross_entropy": lambda x, y: tx.nn.functional.cross_entropy(x, tx.softmax(y)),
@@ -172,19 +172,19 @@ HELD_CONSTANT: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", list(HELD_CONSTANT))
-def test_what_a_function_holds_constant_has_no_past_whatever_it_was_learnt_from(on: None, name: str) -> None:
-    """Of tensors without a past, and then of such with one: of the first, of the second, and of both."""
+def test_values_under_no_grad_in_a_recorded_function_have_no_tape_node(on: None, name: str) -> None:
+    """No operand has a tape node at first; then the first has one, then the second, then both."""
     program, rng = HELD_CONSTANT[name], np.random.default_rng(7)
     forget()
     plain = [tx.asarray(rng.uniform(0.5, 1.5, (3, 4))) for _ in range(2)]
     followed = [x.copy().requires_grad_() for x in plain]
 
     def outcome(x: Any, y: Any) -> list[Any]:
-        """The past of the result, its elements, and the gradients."""
+        """Return the tape node of the result, its elements, and the gradients."""
         for t in followed:
             t.grad = None
         found = program(x, y)
-        past = described(found.node)
+        past = describe_node(found.node)
         if found.requires_grad:
             found.sum().backward()
         return [past, *[t if t is None else t.detach().to_numpy().tobytes() for t in (found, *[t.grad for t in followed])]]
@@ -196,18 +196,21 @@ def test_what_a_function_holds_constant_has_no_past_whatever_it_was_learnt_from(
         assert [outcome(x, y) for _ in range(TIMES)] == [wanted] * TIMES
 
 
-def test_what_is_constant_in_a_function_is_to_functions_of_derivatives(on: None) -> None:
+def test_grad_and_hessian_treat_values_under_no_grad_as_constant(on: None) -> None:
     x, y = (tx.asarray(np.linspace(a, 1.0, 12).reshape(3, 4)) for a in (0.0, 0.5))
     with shortcut.aside():
-        by_x, by_y = tx.grad(lambda x, y: weighed(x, y).sum(), argnums=(0, 1))(x, y)
-        hessian = tx.hessian(lambda x: (weighed(x, y) * x).sum())(x)
+        by_x, by_y = tx.grad(lambda x, y: weighted_product(x, y).sum(), argnums=(0, 1))(x, y)
+        hessian = tx.hessian(lambda x: (weighted_product(x, y) * x).sum())(x)
     for _ in range(TIMES):
-        weighed(x, y), weighed(x.copy().requires_grad_(), y)
-        assert [g.tolist() for g in tx.grad(lambda x, y: weighed(x, y).sum(), argnums=(0, 1))(x, y)] == [by_x.tolist(), by_y.tolist()]
-        assert tx.hessian(lambda x: (weighed(x, y) * x).sum())(x).tolist() == hessian.tolist()
+        weighted_product(x, y), weighted_product(x.copy().requires_grad_(), y)
+        assert [g.tolist() for g in tx.grad(lambda x, y: weighted_product(x, y).sum(), argnums=(0, 1))(x, y)] == [
+            by_x.tolist(),
+            by_y.tolist(),
+        ]
+        assert tx.hessian(lambda x: (weighted_product(x, y) * x).sum())(x).tolist() == hessian.tolist()
 
 
-def test_python_is_not_asked_for_pasts_that_follow_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_tape_nodes_are_made_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
     x = tx.asarray(np.linspace(0.1, 1.0, 12).reshape(3, 4)).requires_grad_()
 
     def program() -> Any:
@@ -223,7 +226,7 @@ def test_python_is_not_asked_for_pasts_that_follow_as_before(monkeypatch: pytest
         assert program().node.past is not None and asked != []
 
 
-def test_what_is_not_tracked_has_no_past() -> None:
+def test_untracked_results_have_no_tape_node() -> None:
     x = tx.asarray([1.0, 2.0]).requires_grad_()
     for _ in range(TIMES):
         with tx.no_grad():
@@ -233,7 +236,7 @@ def test_what_is_not_tracked_has_no_past() -> None:
         assert (x * 2.0).node.past is not None
 
 
-def test_a_past_keeps_what_others_may_write_as_it_is_now() -> None:
+def test_tape_keeps_present_values_of_externally_shared_memory() -> None:
     memory = np.asarray([1.0, 2.0])
     for _ in range(TIMES):
         memory[:] = 1.0, 2.0
@@ -244,7 +247,7 @@ def test_a_past_keeps_what_others_may_write_as_it_is_now() -> None:
         assert x.grad.tolist() == [1.0, 2.0]
 
 
-def test_a_long_chain_of_pasts_dies_without_going_deep() -> None:
+def test_long_tape_is_freed_without_deep_recursion() -> None:
     x = tx.asarray([1.0]).requires_grad_()
     y = x
     for _ in range(20_000):

@@ -1,4 +1,4 @@
-"""Tables that are full: what is forgotten is found out again, and nothing wrong is found meanwhile."""
+"""Full tables: evicted entries are learnt again, and no lookup gives a wrong entry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .programs import Program
 
 
 @pytest.mark.parametrize("most", [1, 7, 40])
-def test_few_are_remembered(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_result_caches_give_python_results(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spec, "MAX_MADE", most)
     for seed in range(5000, 5030):
         short = [Program(seed, 0).run() for _ in range(2)]
@@ -30,8 +30,8 @@ def test_few_are_remembered(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
             assert short == [Program(seed, 0).run()] * 2
 
 
-def test_many_views_share_the_table() -> None:
-    """Thousands of slices, more than the table of views has rows."""
+def test_more_views_than_table_rows_are_correct() -> None:
+    """There are thousands of slices, more than the table of views has rows."""
     values = np.arange(48.0 * 40).reshape(48, 40)
     x, rng = tx.asarray(values).realize(), random.Random(3)
     ends = lambda n: slice(rng.randint(-n, n), rng.randint(-n, n), rng.choice([1, 2, 3, -1, -2]))  # noqa: E731
@@ -45,8 +45,8 @@ def test_many_views_share_the_table() -> None:
         rng.shuffle(keys)
 
 
-def test_forms_that_come_and_go() -> None:
-    """Many shapes, each of which is forgotten with its tensors."""
+def test_short_lived_shapes_compute_correctly() -> None:
+    """Each of many shapes is forgotten with its tensors."""
     for n in range(2000):
         shape = (n % 71 + 1, n % 7 + 1)
         x = tx.asarray(np.full(shape, n))
@@ -67,15 +67,15 @@ X = tx.asarray(np.linspace(0, 1, 9000)).realize()
 
 
 @pytest.fixture
-def by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rules are looked for, however many were before."""
+def with_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make rules by calls of 80 sizes."""
     monkeypatch.setattr(likewise, "_traces", 0)
     for n in range(40, 120):
         sized(n)
 
 
-@pytest.mark.usefixtures("on", "by_rule")
-def test_the_collector_does_not_look_at_what_is_known_of_other_sizes() -> None:
+@pytest.mark.usefixtures("on", "with_rules")
+def test_cache_entries_of_other_sizes_are_untracked_by_the_collector() -> None:
     def seen() -> Counter[str]:
         gc.collect()
         return Counter([type(x).__name__ for x in gc.get_objects()])
@@ -87,8 +87,8 @@ def test_the_collector_does_not_look_at_what_is_known_of_other_sizes() -> None:
     assert more.total() < 4500, more.most_common(9)  # a size has dozens of objects; one is of data, which refers to itself
 
 
-@pytest.mark.usefixtures("on", "by_rule")
-def test_what_the_collector_does_not_look_at_goes_when_it_is_forgotten() -> None:
+@pytest.mark.usefixtures("on", "with_rules")
+def test_untracked_cache_entries_are_freed_when_caches_are_cleared() -> None:
     left = []
     for many in (300, 300, 300, 300, 1200, 1200, 1200):
         for n in range(40, 40 + many):

@@ -1,4 +1,4 @@
-"""QR by two loops of NumPy's in memory apart: known the second time, and NumPy's own bits."""
+"""QR by two C loops of NumPy on separate memory: recorded at the second call, with NumPy's bits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHAPES = [(5, 3), (3, 5), (4, 4), (1, 1), (7, 1), (1, 7), (2, 5, 3), (2, 2, 3, 4
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "complex64"])
 @pytest.mark.parametrize("mode", ["reduced", "complete"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_bits_are_numpys(shape: tuple[int, ...], mode: str, dtype: str) -> None:
+def test_qr_equals_numpy_bit_for_bit(shape: tuple[int, ...], mode: str, dtype: str) -> None:
     rng = np.random.default_rng(4)
     wide = (*shape[:-1], 2 * shape[-1])
     a = (rng.normal(size=wide) + 1j * rng.normal(size=wide)).astype(dtype) if "c" in dtype else rng.normal(size=wide).astype(dtype)
@@ -36,7 +36,7 @@ def test_bits_are_numpys(shape: tuple[int, ...], mode: str, dtype: str) -> None:
         assert whole.numpy().tobytes() == a.tobytes()
 
 
-def test_what_is_no_number_goes_through() -> None:
+def test_qr_of_nan_and_infinity_equals_numpy() -> None:
     a = np.array([[1.0, np.nan], [np.inf, 2.0], [0.0, 1.0]])
     x = tx.asarray(a).realize()
     for _ in range(3):
@@ -44,8 +44,8 @@ def test_what_is_no_number_goes_through() -> None:
             np.testing.assert_array_equal(found.numpy(), wanted)
 
 
-def test_another_numpy_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One whose parts have other names, or give other numbers."""
+def test_direct_qr_is_refused_for_an_unknown_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The C loops of the unknown NumPy have other names, or give other numbers."""
     monkeypatch.setattr(factoring, "_find_factors", factoring._find_factors.__wrapped__)
     given = (HOST["qr"], [float64], {"mode": "reduced"})
     assert factoring.factors_of(*given) is not None

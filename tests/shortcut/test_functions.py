@@ -1,4 +1,4 @@
-"""Functions of the module are called as machine code, with no frame of Python's, and give what they give otherwise."""
+"""Module functions run in machine code without a Python frame, and give the same results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNARY, BINARY = ("exp", "sqrt", "abs", "negative", "isnan", "round"), ("add", "s
 
 
 class Own(Tensor):
-    """Of a subclass."""
+    """A subclass of Tensor."""
 
     __slots__ = ()
 
@@ -40,7 +40,7 @@ def operands() -> dict[str, Any]:
 
 
 def calls() -> dict[str, Callable[[dict[str, Any]], Any]]:
-    """Each call by what it says; it takes the operands."""
+    """Return the calls by their source text; each takes the operands."""
     found: dict[str, Callable[[dict[str, Any]], Any]] = {}
 
     def call(name: str, *given: str, **named: Any) -> None:
@@ -75,7 +75,7 @@ def calls() -> dict[str, Callable[[dict[str, Any]], Any]]:
 CALLS = calls()
 
 
-def test_values_and_errors_are_the_same() -> None:
+def test_functions_match_python_values_and_errors() -> None:
     with shortcut.aside():
         wanted = [seen(call, operands()) for call in CALLS.values()]
     for _ in range(3):
@@ -84,12 +84,12 @@ def test_values_and_errors_are_the_same() -> None:
             assert seen(call, its) == expected, said
 
 
-def test_every_reference_is_kept() -> None:
+def test_functions_keep_reference_counts() -> None:
     lose_no_reference(CALLS.values(), operands(), tx.exp, tx.exp.subject, tx.exp.func)  # type: ignore[attr-defined]
 
 
 def frames(call: Callable[[], object]) -> list[str]:
-    """The functions of Python's that are called on the way."""
+    """Return the Python functions that run during a call."""
     found: list[str] = []
     sys.setprofile(lambda frame, event, _: found.append(frame.f_code.co_name) if event == "call" else None)
     try:
@@ -113,7 +113,7 @@ def quick_methods(x: Tensor, indices: Tensor) -> None:
     x.take(indices), x.take(indices, 0), x.windows(0, 1), x.unstack(), x.broadcast_to((3, 2, 2)), x.index_add(0, indices, x), x.fill_(2)
 
 
-def test_there_is_no_frame_of_pythons() -> None:
+def test_functions_and_methods_run_no_python_frame() -> None:
     x, y = tx.asarray([[1.0, 2.0], [3.0, 4.0]]), tx.asarray([[1.0, 0.0], [0.0, 1.0]])
     mask = (x > 2).realize()
     for _ in range(3):
@@ -127,7 +127,7 @@ def test_there_is_no_frame_of_pythons() -> None:
         assert len(frames(lambda: quick(x, y, mask))) > 30 < len(frames(lambda: quick_methods(x, indices)))
 
 
-def test_those_who_took_hold_of_a_function_before_it_woke_have_the_same() -> None:
+def test_functions_imported_before_the_fast_path_is_built_use_it() -> None:
     python("-c", """
 import sys
 from tenxor import arange, exp, sum
@@ -145,7 +145,7 @@ assert met == [], met
 """, env={**os.environ, "TENXOR_SHORT_WAY": ""})
 
 
-def test_one_that_is_made_later_is_called_so_at_once() -> None:
+def test_function_registered_later_uses_the_fast_path_at_once() -> None:
     asked: list[Any] = []
     made = frameless(lambda x: asked.append(x), "unary", OPS["negative"])
     try:
@@ -160,7 +160,7 @@ def test_one_that_is_made_later_is_called_so_at_once() -> None:
         functions.remove(made)
 
 
-def test_what_is_aside_leaves_nothing_behind() -> None:
+def test_aside_removes_and_restores_entries_of_functions() -> None:
     def standing() -> list[int]:
         return [ctypes.c_ssize_t.from_address(id(function) + module._place()).value for function in functions]
 
@@ -170,9 +170,9 @@ def test_what_is_aside_leaves_nothing_behind() -> None:
     assert standing() == ours and len(functions) > 100 and all(type(function) is Frameless for function in functions)
 
 
-def test_errors_from_python_on_the_way_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_raised_by_argument_attributes_propagate(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing:
-        """Of no kind that machine code knows."""
+        """A type that the fast path does not know."""
 
         def __getattr__(self, name: str) -> Any:
             raise KeyboardInterrupt
@@ -183,7 +183,7 @@ def test_errors_from_python_on_the_way_are_told(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("word", ["_CALLED_BY", "TP_FLAGS_OFFSET"])
-def test_an_interpreter_of_another_make_is_noticed(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_function_layout_is_refused(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, word, 32)
     with pytest.raises(LookupError, match="what calls a function"):
         module._place()

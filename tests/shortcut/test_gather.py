@@ -1,4 +1,4 @@
-"""What several arrays of indices select is made again by machine code, once they have been looked at: NumPy is the oracle."""
+"""The fast path repeats selections by several index arrays once they were checked: NumPy is the oracle."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ KEYS: list[Callable[[Any], tuple[Any, ...]]] = [
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What Python's own was asked for."""
+def python_selections(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Record the keys of selections that Python handles."""
     asked: list[object] = []
     own = Indexing._selection
 
@@ -51,7 +51,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 @pytest.mark.parametrize("number", range(len(KEYS)))
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.int8])
-def test_the_second_time_it_is_made_by_machine_code(number: int, dtype: Any, counted: list[object]) -> None:
+def test_repeated_gather_runs_no_python_selection(number: int, dtype: Any, python_selections: list[object]) -> None:
     def made(numbers: Any) -> Any:
         kept = np.asarray(numbers)
         return (np.where(kept < 0, 0, kept) if dtype is np.uint8 else kept).astype(dtype)
@@ -59,13 +59,13 @@ def test_the_second_time_it_is_made_by_machine_code(number: int, dtype: Any, cou
     for x in (tx.asarray(ARRAY).realize(), tx.asarray(ARRAY) + 0.0, tx.asarray(ARRAY[::-1].copy())[::-1]):
         key = KEYS[number](made)
         x[KEYS[number](lambda numbers: tx.asarray(made(numbers)))]
-        counted.clear()
+        python_selections.clear()
         found = x[KEYS[number](lambda numbers: tx.asarray(made(numbers)))]
-        assert found.tolist() == ARRAY[key].tolist() and not counted
+        assert found.tolist() == ARRAY[key].tolist() and not python_selections
 
 
-def test_keys_with_slices_are_as_numpys() -> None:
-    """Also where lists, masks and arrays stand among them, and an Ellipsis, which parts arrays even where it stands for no axis."""
+def test_keys_with_slices_and_arrays_match_numpy() -> None:
+    """Lists, masks and arrays stand among the slices. An Ellipsis separates arrays even if it stands for no axis."""
     chance, rng = random.Random(3), np.random.default_rng(3)
 
     def part(size: int) -> Any:
@@ -94,7 +94,7 @@ def test_keys_with_slices_are_as_numpys() -> None:
         assert np.array_equal(x.numpy(), array), parts
 
 
-def test_what_is_out_of_range_is_told_at_the_call_or_if_it_waits_at_its_use(counted: list[object]) -> None:
+def test_index_out_of_range_raises_at_the_call_or_at_use_if_pending(python_selections: list[object]) -> None:
     x, fits = tx.asarray(ARRAY).realize(), tx.asarray([0, 1])
     for size, axis in ((4, 0), (5, 1)):
         for wrong in (size, -size - 1):
@@ -108,7 +108,7 @@ def test_what_is_out_of_range_is_told_at_the_call_or_if_it_waits_at_its_use(coun
                     later.realize()
 
 
-def test_of_many_indices_none_is_looked_at_before() -> None:
+def test_many_indices_are_checked_only_when_used() -> None:
     x = tx.asarray(ARRAY[:, :, 0].copy()).realize()
     rows = tx.asarray(np.full(FEW + 1, 4)).realize()
     for _ in range(3):
@@ -117,18 +117,17 @@ def test_of_many_indices_none_is_looked_at_before() -> None:
             later.realize()
 
 
-def test_one_tensor_for_several_axes(counted: list[object]) -> None:
+def test_one_index_tensor_may_index_several_axes(python_selections: list[object]) -> None:
     x, i = tx.arange(9).reshape(3, 3).realize(), tx.asarray([2, 0, 1])
     for indices in (i, i + 0):
         for _ in range(3):
             assert x[indices, indices].tolist() == [8, 0, 4]
     x[i, i]
-    counted.clear()
+    python_selections.clear()
     assert x[i, tx.asarray([0, 0, 1])].tolist() == [6, 0, 4] and x[tx.asarray([0, 0, 1]), i].tolist() == [2, 0, 4]
 
 
-def test_it_is_written_into_and_followed() -> None:
-    """What is selected is a new tensor, sees no later write, and has the derivatives that it had."""
+def test_gather_result_is_a_new_tensor_with_derivatives() -> None:
     x, i, j = tx.asarray(ARRAY[0]).realize(), tx.asarray([0, 4, 0]), tx.asarray([1, 1, 1])
     for _ in range(3):
         before = x[i, j]
@@ -139,7 +138,7 @@ def test_it_is_written_into_and_followed() -> None:
         assert gradient[0, 1].item() == 4.0 and gradient[4, 1].item() == 2.0 and gradient.sum().item() == 6.0
 
 
-def test_what_is_nowhere_in_memory_has_no_value() -> None:
+def test_gather_works_on_tracers_inside_vmap() -> None:
     i = tx.asarray([0, 1])
     x = tx.asarray(ARRAY[0]).realize()
     x[i, i]
@@ -149,7 +148,7 @@ def test_what_is_nowhere_in_memory_has_no_value() -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_other_sizes_are_not_learnt_from(counted: list[object]) -> None:
+def test_gather_of_new_sizes_is_not_recorded_again(python_selections: list[object]) -> None:
     rng = np.random.default_rng(7)
 
     def look(n: int) -> None:
@@ -167,6 +166,6 @@ def test_other_sizes_are_not_learnt_from(counted: list[object]) -> None:
 
     for n in range(3, 20):
         look(n)
-    counted.clear()
+    python_selections.clear()
     look(25)
-    assert len(counted) == 2, "for what is out of range"
+    assert len(python_selections) == 2, "for what is out of range"

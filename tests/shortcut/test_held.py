@@ -1,4 +1,4 @@
-"""What others have, too, of what is computed as a whole: it is computed before, or beside it, and the bits are the same."""
+"""Held intermediate results of a graph that is computed as a whole are computed before or with it, with the same bits."""
 
 from __future__ import annotations
 
@@ -36,13 +36,12 @@ def _both(held: Any, made: Callable[[Any], Any]) -> tuple[Any, Any]:
 
 
 def _less_its_mean(x: Any) -> Any:
-    """Nobody has what that is made of."""
+    """Nobody holds the intermediate results."""
     return x - x.mean(axis=0)
 
 
 @pytest.mark.parametrize("name", list(HELD))
-def test_values_are_those_of_the_long_way(name: str) -> None:
-    """Whichever of both is asked for first."""
+def test_values_match_python_whichever_result_is_read_first(name: str) -> None:
     for first in (0, 1):
 
         def outcome(first: int = first) -> list[bytes]:
@@ -55,7 +54,7 @@ def test_values_are_those_of_the_long_way(name: str) -> None:
         assert [outcome() for _ in range(TIMES)] == [wanted] * TIMES
 
 
-def test_python_makes_no_plan_for_a_loop_whose_running_extremes_are_kept(planned: list[object]) -> None:
+def test_loop_with_held_cumulative_minima_is_not_planned_again(planned: list[object]) -> None:
     place, letters = tx.arange(51), tx.asarray(RNG.integers(0, 4, 50))
 
     def rows(times: int) -> list[int]:
@@ -77,10 +76,10 @@ def test_python_makes_no_plan_for_a_loop_whose_running_extremes_are_kept(planned
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(
-    ("shape", "make"), [((260, 300), lambda x: x.exp()), ((5, 7), lambda x: x.sin().exp().sin().exp())], ids=["many", "dear"]
+    ("shape", "make"), [((260, 300), lambda x: x.exp()), ((5, 7), lambda x: x.sin().exp().sin().exp())], ids=["large", "expensive"]
 )
-def test_what_is_inlined_and_much_is_not_made_twice(shape: tuple[int, int], make: Callable[[tx.Tensor], tx.Tensor]) -> None:
-    """Others have it, and it takes long: it is computed with the first that reads it, not when it is read again."""
+def test_expensive_inlined_node_is_not_computed_twice(shape: tuple[int, int], make: Callable[[tx.Tensor], tx.Tensor]) -> None:
+    """The node is held by another tensor, so it is stored when its first reader is computed."""
     x = tx.asarray(RNG.normal(size=shape)).realize()
     for k in range(TIMES):
         held = make(x * float(k + 1))
@@ -95,7 +94,7 @@ W, B, LARGE_ROWS = (tx.asarray(RNG.normal(size=shape)).realize() for shape in ((
 
 
 def _layers() -> Any:
-    """The loss of some layers: more than some nodes, in which sums come out otherwise alone, while what it is made of is at hand."""
+    """Return the loss of some layers: several nodes, whose sums differ if computed alone while their operands are cached."""
     h = X
     for _ in range(4):
         h = tx.tanh(h @ W + B)
@@ -103,7 +102,7 @@ def _layers() -> Any:
 
 
 def _walk() -> Any:
-    """A step for each of many rows: a part of much that is in memory, but not little."""
+    """Return a chain with one step for each of many rows, which are large slices of a tensor in memory."""
     x = LARGE_ROWS[0]
     for row in LARGE_ROWS[1:]:
         x = tx.where(row < x, x + row, x)
@@ -111,8 +110,7 @@ def _walk() -> Any:
 
 
 @pytest.mark.parametrize("make", [_layers, _walk])
-def test_no_plan_is_made_for_a_part_that_would_not_be_computed_as_a_whole(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Much waits for it, so it would be computed at once."""
+def test_part_of_a_large_pending_graph_is_not_planned_as_a_whole(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(TIMES):
         make()
     asked: list[object] = []

@@ -1,4 +1,4 @@
-"""What NumPy computes of few elements is asked of it at once, once it is known that it does."""
+"""Operations that NumPy computes for few elements are called at once, when the fast path knows them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def matrix(seed: int) -> Array:
-    """A matrix whose first row ascends."""
+    """Return a matrix whose first row ascends."""
     found = np.random.default_rng(seed).normal(size=(5, 5))
     found[0] = np.sort(found[0])
     return found
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_is_known_the_second_time(name: str) -> None:
+def test_numpy_functions_are_recorded_and_equal_numpy(name: str) -> None:
     ours, theirs = CASES[name]
     for seed in range(4):
         a = matrix(seed)
@@ -50,7 +50,7 @@ def test_it_is_known_the_second_time(name: str) -> None:
         assert type(found) is type(ours(x))
 
 
-def test_it_was_met_with_one_tensor_twice() -> None:
+def test_searchsorted_with_one_tensor_twice_is_distinguished() -> None:
     for seed in range(3):
         a, b = matrix(seed)[0], matrix(seed + 9)[1]
         x, y = tx.asarray(a).realize(), tx.asarray(b).realize()
@@ -58,15 +58,15 @@ def test_it_was_met_with_one_tensor_twice() -> None:
         assert tx.searchsorted(x, y).tolist() == np.searchsorted(a, b).tolist()
 
 
-def test_what_it_calls_was_learnt_meanwhile() -> None:
-    """With one point `interp` asks `searchsorted`, which is known when it is called again to tell the others apart."""
+def test_function_that_calls_a_recorded_function_stays_correct() -> None:
+    """With one point, `interp` calls `searchsorted`, which is recorded by then."""
     forget()
     x, point = tx.asarray(matrix(4)[0]).realize(), tx.asarray([0.5]).realize()
     for _ in range(3):
         assert tx.interp(x, point, x[:1]).tolist() == [x[0].item()] * 5
 
 
-def test_an_error_is_told_however_often() -> None:
+def test_singular_matrix_raises_at_every_call() -> None:
     good, bad = tx.asarray(matrix(0)).realize(), tx.zeros((5, 5)).realize()
     for _ in range(3):
         tx.linalg.inv(good)
@@ -74,7 +74,7 @@ def test_an_error_is_told_however_often() -> None:
             tx.linalg.inv(bad)
 
 
-def test_derivatives_and_batches_go_their_own_way() -> None:
+def test_grad_and_vmap_of_a_recorded_sort_are_correct() -> None:
     x = tx.asarray(matrix(1)[1]).realize()
     for _ in range(3):
         tx.sort(x)
@@ -85,7 +85,7 @@ def test_derivatives_and_batches_go_their_own_way() -> None:
     assert np.array_equal(tx.vmap(tx.sort)(rows).numpy(), np.sort(rows.numpy()))
 
 
-def test_each_result_has_memory_of_its_own() -> None:
+def test_each_sort_result_has_its_own_memory() -> None:
     x = tx.asarray(matrix(3)[1]).realize()
     found = [tx.sort(x) for _ in range(4)]
     found[-1][0] = 99.0

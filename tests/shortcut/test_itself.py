@@ -1,4 +1,4 @@
-"""Methods and functions that give the tensor itself do so by machine code, too, also those of sizes that nobody has met."""
+"""Methods and functions that return the tensor itself do so on the fast path, also for new sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def as_it_is(x: tx.Tensor) -> tx.Tensor:
 
 
 @pytest.mark.parametrize("seen", [lambda x: x, lambda x: x[1:], lambda x: x[::-2], lambda x: x.reshape(1, -1).T])
-def test_a_cast_to_its_own_dtype_is_the_tensor(seen: Callable[[tx.Tensor], tx.Tensor]) -> None:
+def test_astype_without_copy_to_the_same_dtype_returns_the_tensor(seen: Callable[[tx.Tensor], tx.Tensor]) -> None:
     for n in MET:
         x = seen(tx.asarray(np.arange(float(n))))
         assert as_it_is(x) is x and as_it_is(x) is x
@@ -32,7 +32,7 @@ def test_a_cast_to_its_own_dtype_is_the_tensor(seen: Callable[[tx.Tensor], tx.Te
         assert as_it_is(x)[0].item() == 5.0
 
 
-def test_sizes_that_nobody_has_met_are_known_by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_astype_of_new_sizes_is_not_recorded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(34, 60):
         as_it_is(tx.asarray(np.ones(n)))
     learnt = list[Any]()
@@ -43,7 +43,7 @@ def test_sizes_that_nobody_has_met_are_known_by_rule(monkeypatch: pytest.MonkeyP
     assert not learnt
 
 
-def test_another_dtype_or_a_copy_is_none() -> None:
+def test_astype_with_another_dtype_or_a_copy_is_a_new_tensor() -> None:
     for n in MET:
         x = tx.asarray(np.arange(n, dtype=np.float32))
         assert as_it_is(x) is not x and as_it_is(x).dtype is tx.float64
@@ -53,7 +53,7 @@ def test_another_dtype_or_a_copy_is_none() -> None:
         assert x[0].item() == 0
 
 
-def test_a_tensor_that_others_may_write_is_itself_too() -> None:
+def test_astype_returns_an_externally_shared_tensor_itself() -> None:
     for n in MET:
         array = np.arange(float(n))
         x = tx.asarray(array, copy=False)
@@ -62,14 +62,14 @@ def test_a_tensor_that_others_may_write_is_itself_too() -> None:
         assert as_it_is(x)[0].item() == 9
 
 
-def test_what_derivatives_follow_is_itself_too() -> None:
+def test_gradient_passes_through_a_tensor_returned_itself() -> None:
     for n in MET:
         x = tx.asarray(np.arange(float(n)))
         g = tx.grad(lambda y: (as_it_is(y) * as_it_is(y)).sum())(x)
         assert np.array_equal(g.to_numpy(), 2 * np.arange(float(n)))
 
 
-def test_a_part_of_a_tuple_may_be_the_tensor() -> None:
+def test_tuple_result_may_contain_the_argument_itself() -> None:
     @called_again
     def both(x: tx.Tensor) -> tuple[tx.Tensor, tx.Tensor]:
         return x, x[::-1]
@@ -82,7 +82,7 @@ def test_a_part_of_a_tuple_may_be_the_tensor() -> None:
 
 
 @pytest.mark.parametrize("name", ["astype", "to"])
-def test_a_copy_of_its_own_dtype_shares_memory_until_one_is_written(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_to_the_same_dtype_shares_memory_until_a_write(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     called = list[object]()
     x = tx.asarray(np.arange(1.0, 13.0).reshape(3, 4))
     for seen in (x, x.T, x[1:], x[0, 0], x + 1, tx.asarray([True, False])):

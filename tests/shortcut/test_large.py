@@ -1,4 +1,4 @@
-"""Results of more than a block of machine code's, which lie in memory of the pool: they are computed by frames, too, up to some bytes."""
+"""Results larger than a block of the fast path use memory of the pool: they are computed by frames too, up to a limit in bytes."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ MUCH: Program = lambda x, y, n: tx.sin(tx.exp(tx.tanh(x[:n]) * y[:n]) + tx.log(a
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
-    """The frames that Python is asked for."""
+def python_frames(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
+    """Record the frames that Python makes."""
     found: list[bytes] = []
     keep = wholes._keep
     monkeypatch.setattr(wholes, "_keep", lambda *args: (found.append(args[3]), keep(*args))[1])
@@ -54,19 +54,19 @@ def bits(found: Any) -> tuple[str, tuple[int, ...], bytes]:
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("name", GRAPHS)
-def test_other_sizes_are_computed_without_python(name: str, planned: list[object], asked: list[bytes]) -> None:
+def test_large_graphs_of_other_sizes_are_computed_without_python(name: str, planned: list[object], python_frames: list[bytes]) -> None:
     program, (x, y) = GRAPHS[name], operands()
     for n in SIZES:
         assert program(x, y, n).realize().spec.nbytes > LARGEST
-    planned.clear(), asked.clear()
+    planned.clear(), python_frames.clear()
     found = [program(x, y, n).realize() for n in OTHERS]
-    assert len(planned) + len(asked) <= 4  # of 20: some are planned otherwise
+    assert len(planned) + len(python_frames) <= 4  # of 20: some are planned otherwise
     with shortcut.aside():
         assert [bits(program(x, y, n)) for n in OTHERS] == list(map(bits, found))
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_beyond_some_bytes_python_plans_at_once(planned: list[object]) -> None:
+def test_tensors_above_the_byte_limit_are_planned_by_python(planned: list[object]) -> None:
     x, _ = operands()
     planned.clear()
     for n in (MOST + 1, MOST + 2, MOST + 1):
@@ -75,20 +75,20 @@ def test_beyond_some_bytes_python_plans_at_once(planned: list[object]) -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_what_is_too_much_for_a_frame_is_known_in_other_sizes(planned: list[object], asked: list[bytes]) -> None:
+def test_graphs_too_large_for_a_launch_record_are_known_in_other_sizes(planned: list[object], python_frames: list[bytes]) -> None:
     x, y = operands()
     sizes = [300_001 + 1031 * k for k in range(60)]
     for n in sizes[:40]:
         MUCH(x, y, n).realize()
-    planned.clear(), asked.clear()
+    planned.clear(), python_frames.clear()
     found = [MUCH(x, y, n).realize() for n in sizes[40:]]
-    assert len(asked) <= 2 and len(planned) == 20
+    assert len(python_frames) <= 2 and len(planned) == 20
     with shortcut.aside():
         assert [bits(MUCH(x, y, n)) for n in sizes[40:]] == list(map(bits, found))
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_memory_that_nobody_else_has_is_written_over() -> None:
+def test_memory_without_other_owners_is_reused_for_the_result() -> None:
     x, _ = operands()
     for n in (*SIZES, *OTHERS):
         old = (x[:n] * 2.0).realize()
@@ -102,7 +102,7 @@ def test_memory_that_nobody_else_has_is_written_over() -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_where_there_is_no_memory_that_is_said_of_the_operation() -> None:
+def test_out_of_memory_error_names_the_operation() -> None:
     x, _ = operands()
     n = 200_000
     for _ in range(3):
@@ -118,7 +118,7 @@ def test_where_there_is_no_memory_that_is_said_of_the_operation() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_random_graphs(count: int, threads: Callable[[int], None]) -> None:
+def test_random_large_graphs_match_python(count: int, threads: Callable[[int], None]) -> None:
     threads(count)
     x, y = operands()
     rng = random.Random(count)
@@ -128,7 +128,7 @@ def test_random_graphs(count: int, threads: Callable[[int], None]) -> None:
     ]
 
     def graph(shape: int, n: int) -> Any:
-        """Of one shape for one seed, whatever the size."""
+        """Return a graph that is the same for one seed, at any size."""
         own = random.Random(shape)
         known = [x[:n], y[own.randrange(4) :][:n], x[n : 0 : -1], y[:n].mean()]
         for _ in range(own.randrange(1, 6)):

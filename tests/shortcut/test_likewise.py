@@ -1,4 +1,4 @@
-"""What was made of tensors of other sizes by rule, beside what is made when each is learnt from for itself."""
+"""Entries that rules make for tensors of other sizes equal entries that each size learns for itself."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def forget() -> None:
 
 
 def known() -> dict[tuple[int, object, object], spec.Made | None]:
-    """All that is known to be made."""
+    """Return all entries of the tables of made tensors."""
     for each in spec._tables[:]:
         if isinstance(each, spec.Spec):
             assert each.made is each._made  # from now on it is in a table
@@ -133,19 +133,19 @@ def known() -> dict[tuple[int, object, object], spec.Made | None]:
     return {(id(table), op, key): made for table in tables for op, every in table.items() for key, made in every.items()}
 
 
-def parts_of(recipe: Recipe) -> tuple[object, ...]:
-    """What equal recipes have in common."""
+def recipe_key(recipe: Recipe) -> tuple[object, ...]:
+    """Return the values that equal recipes share."""
     return recipe.op, recipe.shape, recipe.dtype, recipe.dtypes, recipe.forms, recipe.target
 
 
 def recipes_in(known: dict[tuple[int, object, object], spec.Made | None]) -> list[Recipe]:
-    """Those by which something is made."""
+    """Return the recipes of entries."""
     made = [each for each in known.values() if each is not None]
     return [*[each.recipe for each in made if each.recipe is not None], *[recipe for each in made for recipe, *_ in each.steps]]
 
 
-def with_sizes(frame: bytes, recipe: Recipe) -> list[int]:
-    """The words of a frame, with the numbers that its recipe tells."""
+def words_with_sizes(frame: bytes, recipe: Recipe) -> list[int]:
+    """Return the words of a frame, with the sizes from its recipe filled in."""
     words = list(struct.unpack(f"={len(frame) // 8}q", frame))
     sizes = [recipe.size, *[0 if form is None else form.layout.size for form in recipe.forms]]
     if words[1] < 0:
@@ -158,7 +158,7 @@ def with_sizes(frame: bytes, recipe: Recipe) -> list[int]:
 
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("name", LINES)
-def test_what_a_rule_makes_is_what_is_learnt(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rule_makes_the_same_templates_as_recording(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     line, asked, of = LINES[name], list[object](), Call.of
 
     def noted(*given: Any, **more: Any) -> Call | None:
@@ -168,7 +168,7 @@ def test_what_a_rule_makes_is_what_is_learnt(name: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(Call, "of", noted)
     found = {size: bits(line, *size) for size in SIZES + OTHERS}
     with_rules = known()
-    packed = {parts_of(x): with_sizes(x.frame, x) for x in recipes_in(with_rules) if x.frame}
+    packed = {recipe_key(x): words_with_sizes(x.frame, x) for x in recipes_in(with_rules) if x.frame}
     calls = len(asked)
     forget()
     monkeypatch.setattr(likewise, "MOST_TRACES", 0)
@@ -181,13 +181,13 @@ def test_what_a_rule_makes_is_what_is_learnt(name: str, monkeypatch: pytest.Monk
             assert made is not None and is_alike(before, made), (name, before.spec, made.spec)
             compared += 1
     for recipe in recipes_in(known()):
-        if recipe.frame and packed.get(parts_of(recipe)):
-            assert packed[parts_of(recipe)] == with_sizes(recipe.frame, recipe), (name, recipe)
+        if recipe.frame and packed.get(recipe_key(recipe)):
+            assert packed[recipe_key(recipe)] == words_with_sizes(recipe.frame, recipe), (name, recipe)
     assert compared or name in NO_RULES
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_values_are_those_of_pythons_own_methods(name: str) -> None:
+def test_values_of_other_sizes_match_python_methods(name: str) -> None:
     line = LINES[name]
     found = [bits(line, *size) for size in SIZES + OTHERS]
     with shortcut.aside():
@@ -195,7 +195,7 @@ def test_values_are_those_of_pythons_own_methods(name: str) -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_what_is_known_for_other_sizes_is_not_asked_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sizes_covered_by_a_rule_run_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
     def all_of_it(n: int) -> list[Any]:
         x, y = matrices(n, n + 1)
         row = x[:, 0].copy()
@@ -216,7 +216,7 @@ def test_what_is_known_for_other_sizes_is_not_asked_of_python(monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("afresh")
-def test_a_program_of_random_lines_and_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_lines_and_sizes_match_python(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(7)
     drawn = [(rng.choice(list(LINES)), rng.randrange(2, 50), rng.randrange(2, 50)) for _ in range(600)]
     found = [bits(LINES[name], n, m) for name, n, m in drawn]
@@ -228,7 +228,7 @@ def test_a_program_of_random_lines_and_sizes(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "bool", "complex128"])
-def test_of_every_dtype(dtype: str) -> None:
+def test_rules_hold_for_every_dtype(dtype: str) -> None:
     def line(n: int, m: int) -> list[Any]:
         x, y = matrices(n, m, dtype)
         return [(x == y).tolist(), x.T.tolist(), x.sum(axis=0).tolist(), tx.where(x == y, x, y).tolist(), (x * y).tolist()]
@@ -239,7 +239,7 @@ def test_of_every_dtype(dtype: str) -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_an_error_at_another_size_is_pythons_own() -> None:
+def test_errors_at_other_sizes_match_python() -> None:
     for n in range(5, 30):
         x, y = matrices(n, n + 1)
         assert (x + y).shape == (n, n + 1) and (x.reshape(n + 1, n)).shape == (n + 1, n)
@@ -257,7 +257,7 @@ def test_an_error_at_another_size_is_pythons_own() -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_what_has_a_past_and_what_is_traced_is_right() -> None:
+def test_rules_are_correct_inside_grad_and_vmap() -> None:
     def slope(x: Any) -> Any:
         return (tx.softmax(x * 2.0) * x).sum() + x.mean()
 
@@ -273,7 +273,7 @@ def test_what_has_a_past_and_what_is_traced_is_right() -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_a_look_at_other_sizes_that_fails_leaves_all_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_trace_with_symbolic_sizes_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*given: object) -> None:
         raise TypeError("no")
 
@@ -285,7 +285,7 @@ def test_a_look_at_other_sizes_that_fails_leaves_all_as_it_was(monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("afresh")
-def test_looks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_traces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = likewise._traces
     monkeypatch.setattr(likewise, "MOST_TRACES", looks + 2)
     for n in range(5, 40):
@@ -295,7 +295,7 @@ def test_looks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_while_another_thread_computes_it_is_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracing_is_deferred_while_another_thread_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = True
     monkeypatch.setattr(likewise, "taken_at_once", lambda its: not busy and taken_at_once(its))
     for n in range(5, 20):
@@ -307,7 +307,7 @@ def test_while_another_thread_computes_it_is_put_off(monkeypatch: pytest.MonkeyP
     assert any(known.general for known in likewise._known.values())
 
 
-def test_pythons_own_are_there_until_the_last_has_left() -> None:
+def test_python_methods_stay_until_the_last_aside_ends() -> None:
     def own() -> bool:
         return type(vars(tx.Tensor)["__add__"]).__name__ == "function" if "__add__" in vars(tx.Tensor) else True
 
@@ -322,7 +322,7 @@ def test_pythons_own_are_there_until_the_last_has_left() -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_where_forms_were_forgotten_rules_are_found_again() -> None:
+def test_rules_are_found_again_after_layout_keys_are_cleared() -> None:
     from tenxor.layout import form
     from tenxor.node import _recipes
 
@@ -335,7 +335,7 @@ def test_where_forms_were_forgotten_rules_are_found_again() -> None:
     assert sum(len(known.general) for known in likewise._known.values()) >= 2
 
 
-def test_order_is_kept_where_forms_were_forgotten() -> None:
+def test_keeps_order_is_correct_after_layout_keys_are_cleared() -> None:
     from tenxor.layout import form, layout
 
     x = tx.ones((3, 5)).realize()
@@ -347,7 +347,7 @@ def test_order_is_kept_where_forms_were_forgotten() -> None:
     assert not (x[:, ::-1] + 1).storage.node.recipe.keeps_order
 
 
-def test_forms_are_found_by_their_numbers_after_all_were_forgotten() -> None:
+def test_layout_keys_are_unique_after_the_table_is_cleared() -> None:
     from tenxor.layout import form
 
     x, point = tx.zeros((12, 9)).realize(), tx.asarray(1.0).spec
@@ -360,8 +360,8 @@ def test_forms_are_found_by_their_numbers_after_all_were_forgotten() -> None:
     assert tx.asarray(1.0).spec is point is x[3, ..., 4].spec
 
 
-def test_an_update_of_a_part_is_known_after_forms_were_forgotten() -> None:
-    """`x[4:] += y` writes once: machine code knows that the part is there, whoever made its spec."""
+def test_slice_update_is_recorded_after_layout_keys_are_cleared() -> None:
+    """`x[4:] += y` writes once, because the spec of the slice is marked as writable."""
     from tenxor.layout import form
 
     x = tx.zeros((12, 9)).realize()
@@ -400,7 +400,7 @@ def made(found: Any) -> tuple[str, tuple[int, ...], bytes]:
 
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("name", CREATED)
-def test_what_is_created_by_a_rule_is_what_is_learnt(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_creation_rule_makes_the_same_templates_as_recording(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shortcut.made is not None
     rules, create, asked = shortcut.made.maker.rules, CREATED[name], list[str]()
     own = shortcut.made.maker.learn
@@ -425,7 +425,7 @@ def test_what_is_created_by_a_rule_is_what_is_learnt(name: str, monkeypatch: pyt
         assert [made(create(*size)) for size in others] == found
 
 
-def test_wrong_sizes_are_told_whatever_is_known_of_others() -> None:
+def test_invalid_sizes_raise_despite_creation_rules() -> None:
     for n in range(16, 40):
         tx.zeros(n), tx.arange(n)
         assert tx.arange(n, dtype=tx.int8).tolist() == list(range(n))
@@ -442,8 +442,8 @@ def test_wrong_sizes_are_told_whatever_is_known_of_others() -> None:
 
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("line", (lambda x: x * 2, lambda x: (x * 2).sum(), lambda x: tx.exp(x).max()))
-def test_what_was_always_part_of_more_has_a_frame_when_it_is_alone(line: Callable[[Any], Any]) -> None:
-    """A rule is made when its kind was met a few times: by then nothing may have been computed by the kernels of its steps."""
+def test_node_seen_only_in_larger_graphs_gets_a_launch_record(line: Callable[[Any], Any]) -> None:
+    """A rule is made after a few calls of its signature; the kernels of its steps may never have run by then."""
     x, y = (tx.asarray(np.arange(2000.0) % (7 + k)) for k in range(2))
     for n in range(40, 60):
         (line(x[:n]) + y[:n] * 0.5).realize()

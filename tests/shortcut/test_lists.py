@@ -1,4 +1,4 @@
-"""Elements in nested lists: machine code makes the numbers of a few, and NumPy of many, of complex ones and of 16 bits."""
+"""Elements in nested lists: machine code converts a few numbers, and NumPy many numbers, complex ones and those of 16 bits."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ def values(dtype: str) -> Any:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("how", SEEN)
-def test_they_are_numpys(dtype: str, how: str) -> None:
+def test_tolist_equals_numpy(dtype: str, how: str) -> None:
     array = values(dtype)
     found, wanted = SEEN[how](tx.asarray(array)).tolist(), SEEN[how](array).tolist()
     assert repr(found) == repr(wanted)  # which tells zeros, kinds and NaN apart
 
 
 @pytest.mark.parametrize("size", [1, MOST_LISTED, MOST_LISTED + 1, 100_000])
-def test_few_and_many(size: int) -> None:
+def test_tolist_of_any_size_equals_numpy(size: int) -> None:
     array = np.random.default_rng(0).normal(size=size)
     assert tx.asarray(array).tolist() == array.tolist()
     assert (tx.asarray(array) * 2).tolist() == (array * 2).tolist()
 
 
-def test_there_is_no_frame_of_pythons_and_no_array() -> None:
+def test_tolist_runs_no_python_frame_and_makes_no_array() -> None:
     x, met = tx.asarray(values("float64")), list[str]()
     x.tolist()
     sys.setprofile(lambda frame, event, what: met.append(event if event == "call" else what.__name__ if event == "c_call" else ""))
@@ -59,6 +59,6 @@ def test_there_is_no_frame_of_pythons_and_no_array() -> None:
     assert [m for m in met if m] == ["tolist", "setprofile"]
 
 
-def test_every_reference_is_kept() -> None:
+def test_tolist_keeps_reference_counts() -> None:
     its = {"x": tx.asarray(values("int64")), "bits": tx.asarray(values("float16"))}
     lose_no_reference([lambda its: its["x"].tolist(), lambda its: its["bits"].tolist(), lambda its: its["x"][::-1].tolist()], its)

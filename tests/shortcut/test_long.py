@@ -1,4 +1,4 @@
-"""Sums of products that take long are computed by machine code on one thread: other threads run meanwhile, and compute nothing."""
+"""Long sums of products run in machine code on one thread, without the GIL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(5)
 A, V = tx.asarray(RNG.normal(size=(1100, 1000))).realize(), tx.asarray(RNG.normal(size=1000)).realize()
 
 
-def test_python_is_not_asked_and_the_bits_are_the_same(planned: list[object]) -> None:
+def test_long_products_equal_python_and_are_not_planned_again(planned: list[object]) -> None:
     for _ in range(3):
         A @ V + 0.0
         (A @ V).realize()
@@ -31,8 +31,8 @@ def test_python_is_not_asked_and_the_bits_are_the_same(planned: list[object]) ->
     assert not lock._is_owned()  # type: ignore[attr-defined]
 
 
-def test_many_threads_at_once() -> None:
-    """All compute, and write over what others read; each finds what it would find alone."""
+def test_long_products_in_many_threads_are_independent() -> None:
+    """Each thread overwrites the vector that its pending product reads."""
     (A @ V).realize()
     wanted = [(A @ (V * float(k))).to_numpy().tobytes() for k in range(4)]
     wrong: list[int] = []
@@ -54,7 +54,7 @@ def test_many_threads_at_once() -> None:
     assert not wrong
 
 
-def test_one_node_asked_for_by_many_threads() -> None:
+def test_one_pending_product_may_be_read_by_many_threads() -> None:
     wanted = (A @ V).to_numpy().tobytes()
     for _ in range(10):
         pending, found = A @ V, list[bytes]()
@@ -66,7 +66,7 @@ def test_one_node_asked_for_by_many_threads() -> None:
         assert found == [wanted] * 4
 
 
-def test_with_more_threads_it_is_left_to_those(planned: list[object]) -> None:
+def test_long_products_on_several_threads_are_left_to_python(planned: list[object]) -> None:
     for _ in range(3):
         (A @ V).realize()
     wanted = (A @ V).to_numpy().tobytes()

@@ -1,4 +1,4 @@
-"""Looks at many nodes at once: machine code sees what Python's own do."""
+"""Reference count queries of many nodes at once: machine code gives the results of the Python functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("on")
 
 
 def graph(rng: np.random.Generator) -> tuple[list[Any], list[Node]]:
-    """Tensors, some pending and some not, and all nodes that they are made of, in a list of its own."""
+    """Return tensors, some pending, and a list of all nodes that they are made of."""
     made: list[Any] = [tx.asarray(rng.random((3, 4))).realize() for _ in range(2)]
     while len(made) < 20:
         x, y = (made[k] for k in rng.integers(0, len(made), 2))
@@ -30,7 +30,7 @@ def graph(rng: np.random.Generator) -> tuple[list[Any], list[Node]]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_who_else_has_nodes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_nodes_match_python(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     made, nodes = graph(rng)
     numbers = [k for k in range(len(nodes)) if rng.integers(3)]
@@ -46,7 +46,7 @@ def test_who_else_has_nodes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_waits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_nodes_match_python(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     made, nodes = graph(rng)
     if seed % 2 and nodes:
@@ -65,7 +65,7 @@ def test_what_waits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert waiting == alive
 
 
-def test_they_are_put_aside() -> None:
+def test_aside_disables_node_queries() -> None:
     assert short_looks
     with shortcut.aside():
         assert not short_looks

@@ -1,4 +1,4 @@
-"""What NumPy's functions of C compute where elements lie is what NumPy gives, to the bit."""
+"""NumPy's C loops, called on the memory of tensors, give NumPy's bits."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def definite(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
 
 @pytest.mark.parametrize("shape", [(3, 3), (4, 3, 3), (2, 1, 5, 5)], ids=str)
 @pytest.mark.parametrize("name, dtype", [*product(CASES, ["float64", "float32"]), *product(COMPLEX, ["complex128", "complex64"])])
-def test_is_numpys_to_the_bit(name: str, dtype: str, shape: tuple[int, ...]) -> None:
+def test_direct_loops_equal_numpy_bit_for_bit(name: str, dtype: str, shape: tuple[int, ...]) -> None:
     ours, theirs = (COMPLEX if dtype.startswith("complex") else CASES)[name]
     for seed in range(4):
         a = definite(shape, dtype, seed)
@@ -65,14 +65,14 @@ def known(x: tx.Tensor, name: str) -> bool:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_it_is_known_the_second_time(dtype: str) -> None:
+def test_direct_loops_are_recorded_at_the_first_call(dtype: str) -> None:
     x = tx.asarray(definite((3, 3), dtype, 1)).realize()
     for function, name in ((tx.linalg.inv, "linalg.solving.inv"), (tx.fft.rfft, "fft.rfft"), (tx.linalg.eig, "linalg.decompositions.eig")):
         function(x)
         assert known(x, name)
 
 
-def test_what_is_singular_is_told_and_which() -> None:
+def test_singular_matrix_error_names_its_position() -> None:
     good = definite((4, 3, 3), "float64", 1)
     bad = good.copy()
     bad[2] = 1.0
@@ -82,7 +82,7 @@ def test_what_is_singular_is_told_and_which() -> None:
             tx.linalg.inv(tx.asarray(bad).realize())
 
 
-def test_nan_is_a_result_and_no_failure() -> None:
+def test_inverse_of_nan_is_a_result_and_no_error() -> None:
     a = definite((3, 3), "float64", 1)
     beside = a.copy()
     beside[0, 0] = np.nan
@@ -92,7 +92,7 @@ def test_nan_is_a_result_and_no_failure() -> None:
         assert np.array_equal(tx.linalg.inv(tx.asarray(values).realize()).numpy(), wanted, equal_nan=True)
 
 
-def test_eigenvalues_of_what_is_not_finite_are_told() -> None:
+def test_eigvals_of_infinity_raises() -> None:
     a = definite((3, 3), "float64", 1)
     infinite = a.copy()
     infinite[1, 2] = np.inf
@@ -102,7 +102,7 @@ def test_eigenvalues_of_what_is_not_finite_are_told() -> None:
             tx.linalg.eigvals(tx.asarray(infinite).realize())
 
 
-def test_parts_of_one_tensor_and_what_is_pending() -> None:
+def test_views_and_pending_matrices_equal_numpy() -> None:
     a = definite((4, 3, 3), "float64", 2)
     x = tx.asarray(a).realize()
     for k in range(4):
@@ -134,8 +134,8 @@ VIEWS: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
 }
 
 
-def said(make: Callable[[], Any]) -> Any:
-    """The elements of what is made, as bytes, or the error."""
+def bytes_or_error(make: Callable[[], Any]) -> Any:
+    """Return the elements of a result as bytes, or the error."""
     try:
         found = make()
     except (tx.errors.TenxorError, ValueError) as error:
@@ -145,18 +145,18 @@ def said(make: Callable[[], Any]) -> Any:
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128", "float32", "complex64", "float16", "bfloat16", "int64", "uint8", "bool"])
 @pytest.mark.parametrize("name", WHATEVER)
-def test_whatever_it_is_given_it_gives_what_python_does(name: str, dtype: str) -> None:
+def test_direct_loops_match_python_for_any_dtype_and_view(name: str, dtype: str) -> None:
     draw, compute = np.random.default_rng(7), WHATEVER[name]
     for view in VIEWS.values():
         a = draw.integers(-9, 9, (6, 12)) + np.eye(6, 12) * 20
         x = view(tx.asarray(a).astype(getattr(tx, dtype)).realize())
-        found = [said(lambda x=x: compute(x)) for _ in range(3)]  # the second time it is known
+        found = [bytes_or_error(lambda x=x: compute(x)) for _ in range(3)]  # the second time it is known
         with shortcut.aside():
-            assert found == [said(lambda x=x: compute(x))] * 3
+            assert found == [bytes_or_error(lambda x=x: compute(x))] * 3
 
 
-def test_it_is_known_for_one_view_and_given_another_storage() -> None:
-    """Tensors of one form may be parts of storages of other dtypes, of other offsets, or read-only."""
+def test_recorded_loop_is_valid_for_other_storages() -> None:
+    """Tensors of one layout may be parts of storages of other dtypes or offsets, or read-only."""
     a = definite((3, 3), "float64", 3)
     tx.linalg.inv(tx.asarray(a).realize())
     bits = tx.asarray(a.view(np.int64)).realize()
@@ -171,7 +171,7 @@ def test_it_is_known_for_one_view_and_given_another_storage() -> None:
     assert np.array_equal(bits.numpy(), a.view(np.int64))
 
 
-def test_a_subclass_and_what_is_followed_go_pythons_way() -> None:
+def test_subclasses_and_gradients_bypass_direct_loops() -> None:
     class Named(tx.Tensor):
         pass
 
@@ -185,7 +185,7 @@ def test_a_subclass_and_what_is_followed_go_pythons_way() -> None:
         np.testing.assert_allclose(gradient.numpy(), np.linalg.det(a) * np.linalg.inv(a).T, rtol=1e-10)
 
 
-def test_what_is_not_definite_is_told_and_numpy_hears_nothing_of_it() -> None:
+def test_linear_algebra_errors_leave_no_floating_point_flags() -> None:
     good = definite((3, 3), "float64", 5)
     bad = -good
     for _ in range(3):
@@ -198,7 +198,7 @@ def test_what_is_not_definite_is_told_and_numpy_hears_nothing_of_it() -> None:
             assert np.linalg.inv(good).shape == np.sqrt(np.abs(good)).shape
 
 
-def test_threads_do_not_come_into_each_others_way() -> None:
+def test_direct_loops_in_several_threads_are_independent() -> None:
     given = [definite((6, 6), "float64", seed) for seed in range(8)]
     wanted = [np.linalg.inv(a) for a in given]
     tx.linalg.inv(tx.asarray(given[0]).realize())
@@ -226,8 +226,7 @@ def equations(shape: tuple[int, int], dtype: str, seed: int) -> tuple[Array, Arr
 
 @pytest.mark.parametrize("shape", [(3, 3), (9, 3), (2, 5), (40, 30), (1, 1)], ids=str)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
-def test_least_squares(dtype: str, shape: tuple[int, int]) -> None:
-    """Of full rank and of less, one after the other."""
+def test_least_squares_equals_numpy_for_any_rank(dtype: str, shape: tuple[int, int]) -> None:
     for seed in range(3):
         a, b = equations(shape, dtype, seed)
         less = a.copy()
@@ -247,12 +246,12 @@ def test_least_squares(dtype: str, shape: tuple[int, int]) -> None:
                     assert found.rank.dtype == tx.int64 and found.rank.item() == rank and type(found).__name__ == "LeastSquares"
                 if left.size and dtype != "float32":
                     assert found.residuals.numpy().tobytes() == left.reshape(found.residuals.shape).tobytes()
-                again = [said(lambda x=x, y=y: tx.linalg.lstsq(x, y)) for _ in range(2)]
+                again = [bytes_or_error(lambda x=x, y=y: tx.linalg.lstsq(x, y)) for _ in range(2)]
                 with shortcut.aside():
-                    assert again == [said(lambda x=x, y=y: tx.linalg.lstsq(x, y))] * 2
+                    assert again == [bytes_or_error(lambda x=x, y=y: tx.linalg.lstsq(x, y))] * 2
 
 
-def test_least_squares_go_the_short_way_and_by_numpys_own_where_there_is_no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_least_squares_and_qr_use_numpy_without_a_direct_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = equations((9, 3), "float64", 7)
     x, y = tx.asarray(a).realize(), tx.asarray(b).realize()
     wanted = tx.linalg.lstsq(x, y)
@@ -266,7 +265,7 @@ def test_least_squares_go_the_short_way_and_by_numpys_own_where_there_is_no_loop
     assert np.array_equal(tx.linalg.qr(x.copy() + 0.0, mode="complete").Q.numpy(), q.numpy()) and r.shape == (9, 3)
 
 
-def test_least_squares_of_what_is_not_finite_are_told() -> None:
+def test_least_squares_of_nan_raises() -> None:
     a, b = equations((9, 3), "float64", 8)
     tx.linalg.lstsq(tx.asarray(a).realize(), tx.asarray(b).realize())
     a[4, 1] = np.nan
@@ -277,7 +276,7 @@ def test_least_squares_of_what_is_not_finite_are_told() -> None:
     assert gradient.shape == (9, 3) and bool(gradient.isfinite().all())
 
 
-def test_one_matrix_of_some_rows_and_batches_on_one_thread_go_the_short_way(threads: Callable[[int], None]) -> None:
+def test_matrices_and_batches_on_one_thread_use_direct_loops(threads: Callable[[int], None]) -> None:
     one, many = definite((100, 100), "float64", 1), definite((1000, 10, 10), "float64", 2)
     threads(1)
     for a, function, name in ((one, tx.linalg.eigvalsh, "decompositions.eigvalsh"), (many, tx.linalg.cholesky, "decompositions.cholesky")):
@@ -290,8 +289,8 @@ def test_one_matrix_of_some_rows_and_batches_on_one_thread_go_the_short_way(thre
     assert not any(made and made.loop for made in x.spec.called.get("tenxor.linalg.decompositions.cholesky", {}).values())
 
 
-def test_large_matrices_and_long_signals_go_the_short_way_into_memory_of_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looking for Python's way among cold caches took a tenth of their time."""
+def test_large_matrices_and_signals_use_direct_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search for Python's implementation, with cold caches, took a tenth of the time."""
     matrices, signal = definite((400, 400), "float64", 3), np.random.default_rng(4).normal(size=300_000)
     cases: list[tuple[Array, Any, Any]] = [
         (matrices, tx.linalg.cholesky, np.linalg.cholesky),
@@ -307,7 +306,7 @@ def test_large_matrices_and_long_signals_go_the_short_way_into_memory_of_the_poo
         assert np.array_equal(found.numpy(), theirs(a))
 
 
-def test_large_determinants_in_single_precision_are_factored_as_they_are() -> None:
+def test_large_float32_slogdet_uses_no_direct_loop() -> None:
     x = tx.asarray(definite((300, 300), "float32", 5)).realize()
     tx.linalg.slogdet(x)
     assert not any(made and made.loop for made in x.spec.called.get("tenxor.linalg.matrices.slogdet", {}).values())
@@ -342,8 +341,8 @@ def test_other_threads_run_while_a_large_matrix_is_decomposed() -> None:
     assert after > before
 
 
-def test_what_wants_much_memory_apart_is_left_to_python() -> None:
-    """More than so much comes from the system each time, page by page: a transform took half as long again."""
+def test_transforms_with_a_large_workspace_are_left_to_python() -> None:
+    """The system maps a large workspace page by page at each call; a transform took half as long again."""
     for size, is_short in ((100_000, True), (1_000_000, False)):
         a = np.random.default_rng(7).normal(size=size).astype(np.float32)
         x = tx.asarray(a).realize()
@@ -351,7 +350,7 @@ def test_what_wants_much_memory_apart_is_left_to_python() -> None:
         assert any(made and made.loop for made in x.spec.called.get("tenxor.fft.rfft", {}).values()) is is_short
 
 
-def test_no_memory_for_a_large_result_is_told_and_the_next_call_goes_on() -> None:
+def test_call_after_an_out_of_memory_error_succeeds() -> None:
     a = definite((400, 400), "float64", 8)
     x = tx.asarray(a).realize()
     tx.linalg.cholesky(x)
@@ -365,7 +364,7 @@ def test_no_memory_for_a_large_result_is_told_and_the_next_call_goes_on() -> Non
     assert np.array_equal(tx.linalg.cholesky(x).numpy(), np.linalg.cholesky(a))
 
 
-def test_what_another_thread_writes_meanwhile_is_read_before_or_after() -> None:
+def test_concurrent_write_is_seen_completely_or_not_at_all() -> None:
     a = definite((300, 300), "float64", 9)
     other = a.copy()
     other[0, 0] = 1e9

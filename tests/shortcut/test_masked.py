@@ -1,6 +1,6 @@
-"""What a mask selects waits, and what is made of it is written in place where the same mask says so: nobody can tell.
+"""Selections by a mask stay pending, and results are written in place through the same mask, without visible effects.
 
-Random programs of selections and masked writes, on views and with aliases, are run by NumPy line by line: that is the oracle, to the bit.
+Random programs of selections and masked writes, on views and with aliases, are run by NumPy line by line, which is the oracle, to the bit.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ OF_ROWS = ("m5", "m6")  # masks
 VIEWS = ("whole", "turned", "reversed", "inner")
 
 
-def _seen(whole: Any, how: str) -> Any:
-    """A view of as many rows and columns."""
+def _view_of_same_shape(whole: Any, how: str) -> Any:
+    """Return a view with the same numbers of rows and columns."""
     if how == "turned":
         return whole[:COLUMNS, :ROWS].T
     if how == "reversed":
@@ -34,7 +34,7 @@ def _seen(whole: Any, how: str) -> Any:
 
 
 class _Writer:
-    """Writes a random program: lines that mean the same to NumPy and to Tenxor."""
+    """Writes a random program whose lines mean the same to NumPy and to Tenxor."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -48,7 +48,7 @@ class _Writer:
         return self.rng.choice(("1", "2", "-3")) if "int" in self.dtype else self.rng.choice(("0.5", "-2.0", "3"))
 
     def value(self, mask: str, depth: int = 2) -> str:
-        """An expression of what a mask selects."""
+        """Return an expression of the elements that a mask selects."""
         rng = self.rng
         kept = [name for name, by in self.kept if by == mask]
         if depth == 0 or rng.random() < 0.2:
@@ -103,7 +103,7 @@ class _Writer:
 
 
 def _run(program: _Writer, xp: Any) -> dict[str, Any]:
-    """All that there is after a program."""
+    """Return all variables after a program."""
     rng = np.random.default_rng(7)
     size = COLUMNS + 8
     own = np.asarray if xp is np else tx.asarray
@@ -111,7 +111,7 @@ def _run(program: _Writer, xp: Any) -> dict[str, Any]:
     for name, how in zip("xyz", program.views, strict=True):
         content = rng.integers(-9, 9, (size, size)).astype(program.dtype)
         names[f"all of {name}"] = own(content) if xp is not np else content
-        names[name] = _seen(names[f"all of {name}"], how)
+        names[name] = _view_of_same_shape(names[f"all of {name}"], how)
     names["z"] = names["x"][::-1] if program.rng.random() < 0.2 else names["z"]  # another view of the same
     runs = np.zeros((ROWS, COLUMNS), bool)
     runs[20:90, 30:] = True
@@ -123,7 +123,7 @@ def _run(program: _Writer, xp: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))
-def test_random_programs_come_out_as_numpys(seed: int) -> None:
+def test_random_mask_programs_equal_numpy(seed: int) -> None:
     with np.errstate(all="ignore"):
         program = _Writer(seed)
         state = program.rng.getstate()
@@ -151,7 +151,7 @@ def _waits(x: Tensor) -> bool:
     return x.storage.node.op is UNFINISHED and x.storage.node.buffer is None
 
 
-def test_what_is_written_back_by_the_same_mask_is_never_selected() -> None:
+def test_write_back_by_the_same_mask_gathers_nothing() -> None:
     for _ in range(TIMES):
         x, y, mask, (a, b, m) = _picture()
         before = _place(x)
@@ -166,7 +166,7 @@ def test_what_is_written_back_by_the_same_mask_is_never_selected() -> None:
     np.testing.assert_array_equal(other.numpy(), a[m])
 
 
-def test_what_somebody_has_is_what_it_was() -> None:
+def test_held_selections_keep_their_values_after_masked_writes() -> None:
     for _ in range(TIMES):
         x, _, mask, (a, _, m) = _picture()
         some, doubled = x[mask], x[mask] * 2.0
@@ -179,7 +179,7 @@ def test_what_somebody_has_is_what_it_was() -> None:
     np.testing.assert_array_equal(x.numpy(), expected)
 
 
-def test_a_value_goes_on_being_what_was_written() -> None:
+def test_written_value_is_unchanged_by_later_writes() -> None:
     for _ in range(TIMES):
         x, _, mask, (a, _, m) = _picture()
         value = x[mask] + 1.0
@@ -190,7 +190,7 @@ def test_a_value_goes_on_being_what_was_written() -> None:
 
 
 @pytest.mark.parametrize("how", ["none", "all", "one"])
-def test_masks_of_nothing_and_of_all(how: str) -> None:
+def test_masks_of_no_one_or_all_elements_equal_numpy(how: str) -> None:
     for _ in range(TIMES):
         x, y, _, (a, b, m) = _picture()
         m = np.full_like(m, how == "all")
@@ -202,13 +202,13 @@ def test_masks_of_nothing_and_of_all(how: str) -> None:
         np.testing.assert_array_equal(x.numpy(), a)
 
 
-def test_a_value_of_another_shape_is_an_error_as_ever() -> None:
+def test_masked_write_of_another_shape_raises() -> None:
     x, y, mask, _ = _picture()
     with pytest.raises(tx.errors.TenxorError):
         x[mask] = y[~mask] * 2.0
 
 
-def test_what_waits_is_selected_where_it_is_needed() -> None:
+def test_pending_selection_is_computed_when_read() -> None:
     for _ in range(TIMES):
         x, y, mask, (a, b, m) = _picture()
         assert (x[mask] + y[mask]).max().item() == (a[m] + b[m]).max()
@@ -219,7 +219,7 @@ def test_what_waits_is_selected_where_it_is_needed() -> None:
         assert (x[tx.asarray(few)] * 2).tolist() == (a[few] * 2).tolist()
 
 
-def test_neither_later_masks_nor_exports_are_seen() -> None:
+def test_pending_selection_ignores_later_writes_to_mask_and_tensor() -> None:
     for _ in range(TIMES):
         x, _, mask, (a, _, m) = _picture()
         some, written = x[mask], x[mask] + 1.0
@@ -233,7 +233,7 @@ def test_neither_later_masks_nor_exports_are_seen() -> None:
         np.testing.assert_array_equal(written.numpy(), a[m] + 1.0)
 
 
-def test_views_of_a_value_are_written_apart_from_where_it_went() -> None:
+def test_write_to_a_view_of_the_value_leaves_the_target_unchanged() -> None:
     for _ in range(TIMES):
         x, _, mask, (a, _, m) = _picture()
         value = x[mask] + 1.0
@@ -247,7 +247,7 @@ def test_views_of_a_value_are_written_apart_from_where_it_went() -> None:
         np.testing.assert_array_equal(x.numpy(), a)
 
 
-def test_what_waits_keeps_no_more_memory_than_other_results() -> None:
+def test_pending_selections_hold_bounded_memory() -> None:
     kept, most = [], 0
     for k in range(40):
         x = tx.ones(1 << 19) * float(k)

@@ -1,4 +1,4 @@
-"""What is picked, put together and written there and then: NumPy is the oracle, of sizes and layouts at their borders."""
+"""Gathers, concatenations and writes in machine code: NumPy is the oracle, for sizes and layouts at their limits."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ DTYPES = (np.uint8, np.int16, np.float32, np.float64, np.complex128)
 SIZES = (1, 63, 64, 65, 130)
 
 
-def both(array: Any, work: Callable[[Any, Any], Any]) -> None:
-    """The same of an array and of a tensor; what it does to it is the same, too."""
+def array_and_tensor(array: Any, work: Callable[[Any, Any], Any]) -> None:
+    """Return an array and a tensor with the same elements, which receive the same operations."""
     assert shortcut.state == "on"
     for _ in range(TIMES):
         own, x = array.copy(), tx.asarray(array.copy()).realize()
@@ -32,7 +32,7 @@ def both(array: Any, work: Callable[[Any, Any], Any]) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_masks_of_all_sizes(dtype: Any) -> None:
+def test_masks_of_all_sizes_match_numpy(dtype: Any) -> None:
     rng = np.random.default_rng(0)
     for size in SIZES:
         for row in ((), (1,), (2,), (3, 5)):
@@ -46,12 +46,12 @@ def test_masks_of_all_sizes(dtype: Any) -> None:
                     x[key] = found[::-1] + x[key]
                     return found
 
-                both(array, work)
+                array_and_tensor(array, work)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_masks_of_long_runs(dtype: Any) -> None:
-    """Rows that are neighbours move together: within a word of 64, up to its end, from its beginning, or all of it."""
+def test_masks_with_long_runs_match_numpy(dtype: Any) -> None:
+    """Neighbouring rows move together: within a word of 64 rows, up to its end, from its beginning, or as the whole word."""
     rng = np.random.default_rng(1)
     for _ in range(6):
         ends = np.sort(rng.choice(np.arange(1, 400), 9, replace=False))
@@ -67,11 +67,11 @@ def test_masks_of_long_runs(dtype: Any) -> None:
                     part[key] = found[::-1] + part[key]
                     return found
 
-                both(array, work)
+                array_and_tensor(array, work)
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32])
-def test_indices_of_all_dtypes(kind: Any) -> None:
+def test_indices_of_all_dtypes_are_read_and_checked(kind: Any) -> None:
     array = np.arange(60.0).reshape(20, 3)
     indices = np.array([[3, 19], [0, 3]], kind)
 
@@ -80,7 +80,7 @@ def test_indices_of_all_dtypes(kind: Any) -> None:
         x[key] = x[key] + 1.0
         return x[key]
 
-    both(array, work)
+    array_and_tensor(array, work)
     wrong = tx.asarray(np.array([0, 20], kind)).realize()
     x = tx.asarray(array)
     x[wrong % 20]
@@ -94,8 +94,8 @@ def test_indices_of_all_dtypes(kind: Any) -> None:
     assert np.array_equal(np.asarray(x), array)
 
 
-def test_writes_that_others_see_or_do_not() -> None:
-    """Views see what is written; copies that share memory until then, and pending readers, do not."""
+def test_indexed_writes_are_seen_by_views_but_not_by_copies() -> None:
+    """Copies that share memory until the write, and pending readers, keep the old values."""
     for _ in range(TIMES):
         x = tx.asarray(np.arange(12.0).reshape(4, 3)).realize()
         view, copied, pending = x[1:], x.copy(), x * 2.0
@@ -111,7 +111,7 @@ def test_writes_that_others_see_or_do_not() -> None:
         assert mask.tolist() == [False, False, True]
 
 
-def test_memory_of_others() -> None:
+def test_externally_shared_memory_is_read_and_written_by_index() -> None:
     for _ in range(TIMES):
         array = np.arange(6.0)
         x = tx.asarray(array, copy=False)
@@ -123,19 +123,21 @@ def test_memory_of_others() -> None:
         assert array.tolist() == [0.0, 5.0, 6.0, 3.0, 4.0, 5.0]
 
 
-def test_rolled_and_joined() -> None:
+def test_roll_stack_and_concatenate_match_numpy() -> None:
     rng = np.random.default_rng(0)
     for shape in ((7,), (5, 6), (3, 1, 4), (2, 3, 4, 5)):
         array = rng.integers(0, 99, shape).astype(np.int32)
         for view in (lambda x: x, lambda x: x.T, lambda x: x[::-1], lambda x: x[..., ::2]):
-            both(array, lambda x, made, view=view: (np if made is np.asarray else tx).roll(view(x), 2, 0))
-            both(array, lambda x, made, view=view: (np if made is np.asarray else tx).stack([view(x), view(x)[::-1]], -1))
-            both(array, lambda x, made, view=view: (np if made is np.asarray else tx).concatenate((view(x), view(x)[:1], view(x)), 0))
-    both(np.arange(30.0).reshape(5, 6), lambda x, made: (np if made is np.asarray else tx).roll(x, (1, -2), (0, 1)))
+            array_and_tensor(array, lambda x, made, view=view: (np if made is np.asarray else tx).roll(view(x), 2, 0))
+            array_and_tensor(array, lambda x, made, view=view: (np if made is np.asarray else tx).stack([view(x), view(x)[::-1]], -1))
+            array_and_tensor(
+                array, lambda x, made, view=view: (np if made is np.asarray else tx).concatenate((view(x), view(x)[:1], view(x)), 0)
+            )
+    array_and_tensor(np.arange(30.0).reshape(5, 6), lambda x, made: (np if made is np.asarray else tx).roll(x, (1, -2), (0, 1)))
 
 
-def test_two_names_of_an_axis() -> None:
-    """A default is told apart from the same number, though their results are known alike."""
+def test_axis_given_by_both_names_raises() -> None:
+    """A default is distinguished from the same number given by the caller, although both have one recorded result."""
     x = tx.asarray(np.arange(6.0).reshape(2, 3))
     for _ in range(TIMES):
         assert tx.stack([x, x], dim=1).shape == (2, 2, 3)
@@ -148,18 +150,18 @@ def test_two_names_of_an_axis() -> None:
             tx.roll(x, 1.0, 0)
 
 
-def test_nothing_to_write() -> None:
+def test_assignment_of_zero_elements_writes_nothing() -> None:
     def work(x: Any, made: Any) -> Any:
         for k in range(4):
             x[:, k + 1 :] -= x[:, k][:, None] * x[k, k + 1 :]
             x[:, 4:] = x[:, :0]
         return x
 
-    both(np.arange(16.0).reshape(4, 4) / 8, work)
+    array_and_tensor(np.arange(16.0).reshape(4, 4) / 8, work)
 
 
-def test_elements_in_memory() -> None:
-    """Tensors without axes that are in memory are computed with as numbers, and written to like any other."""
+def test_0d_tensors_in_memory_are_operands_and_targets() -> None:
+    """They act as numbers in operations, and are written to like any tensor."""
     for _ in range(TIMES):
         x, y = tx.asarray(np.array(2.5)).realize(), tx.asarray(np.arange(4.0))[2, ...]
         assert [(x + y).item(), (1.0 - x).item(), (x / 0.0).item(), abs(-x).item(), (x < y).item()] == [4.5, -1.5, np.inf, 2.5, False]
@@ -188,7 +190,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_masks_and_indices_that_are_views(view: str) -> None:
+def test_masks_and_indices_may_be_views(view: str) -> None:
     first = np.zeros((7, 14), dtype=bool)
     first[:, 1:] = True  # what is beside the first is not like it
     first[3, 2] = False
@@ -216,8 +218,8 @@ def test_masks_and_indices_that_are_views(view: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
 @pytest.mark.parametrize("step", [1, 2, -1])
-def test_each_index_is_looked_at(dtype: str, step: int) -> None:
-    """Also those that are looked at side by side: the wrong one may be any, and then nothing is written."""
+def test_every_index_is_checked_before_a_write(dtype: str, step: int) -> None:
+    """Indices are checked several at a time: the wrong one may stand anywhere, and then nothing is written."""
     n = 100
     values = np.arange(float(n))
     for count in (1, 7, 8, 9, 24, 27):
@@ -247,7 +249,7 @@ def test_each_index_is_looked_at(dtype: str, step: int) -> None:
                 assert mine.tolist() == values.tolist()
 
 
-def test_what_is_rolled_in_pieces_that_no_threads_share_is_joined_by_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fftshift_on_one_thread_is_joined_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
     a = np.arange(200_000.0)
     x = tx.asarray(a).realize()
     tx.fft.fftshift(x)
@@ -256,7 +258,7 @@ def test_what_is_rolled_in_pieces_that_no_threads_share_is_joined_by_machine_cod
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_large_pieces_that_are_moved_by_one_thread_are_copied_at_once(count: int, threads: Callable[[int], None]) -> None:
+def test_large_fftshift_is_eager_only_on_one_thread(count: int, threads: Callable[[int], None]) -> None:
     threads(count)
     a = np.arange(1_000_000.0)
     x = tx.asarray(a).realize()
@@ -265,8 +267,8 @@ def test_large_pieces_that_are_moved_by_one_thread_are_copied_at_once(count: int
     assert np.array_equal(found.numpy(), np.fft.fftshift(a))
 
 
-def test_what_is_large_is_copied_at_once_by_the_only_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of some megabytes it is known how, too; while somebody computes it is left to Python, who waits."""
+def test_large_concat_on_one_thread_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results of some megabytes are recorded, too. While another thread computes, Python takes over and waits."""
     monkeypatch.setattr(joining, "_concat", counted := Counted(joining._concat))
     before = tx.num_threads()
     tx.set_num_threads(1)
@@ -299,7 +301,7 @@ def test_what_is_large_is_copied_at_once_by_the_only_thread(monkeypatch: pytest.
 
 
 class Counted:
-    """A function, and how often it was called."""
+    """A function that counts its calls."""
 
     def __init__(self, own: Callable[..., Any]) -> None:
         self.own, self.times = own, 0

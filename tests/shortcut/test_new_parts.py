@@ -1,6 +1,4 @@
-"""Parts of sizes that were not met before are written over as those that were: machine code asks nothing of Python, and gives what NumPy
-does, to the bit.
-"""
+"""Updates of slices of new sizes run like those of known sizes: without Python, and with NumPy's bits."""
 
 from __future__ import annotations
 
@@ -96,8 +94,8 @@ def bits(x: Any) -> bytes:
     return bytes((x.to_numpy() if isinstance(x, tx.Tensor) else x).tobytes())
 
 
-def python_called(run: Callable[[], object]) -> list[str]:
-    """Which functions of ours Python runs."""
+def python_functions_in(run: Callable[[], object]) -> list[str]:
+    """Return the Tenxor functions that run in Python."""
     found = []
 
     def see(frame: FrameType, event: str, arg: object) -> None:
@@ -121,12 +119,12 @@ def python_called(run: Callable[[], object]) -> list[str]:
         *[(name, 700, 2) for name in WITHOUT_PYTHON if name not in ("column_beside", "block")],  # which are more than a block there
     ],
 )
-def test_python_is_not_asked(name: str, side: int, first: int) -> None:
-    """Of small parts, and of such as no block holds. Some on the way are of a kind of their own, so nothing is asked of most sizes."""
+def test_slice_updates_of_new_sizes_run_no_python(name: str, side: int, first: int) -> None:
+    """Slices are small, or larger than a memory block. A few sizes have a signature of their own and may run Python."""
     step, t = STEPS[name], tx.asarray(numbers(side)).realize()
     for k in range(first, first + 22):
         step(t, k)
-    asked = [bool(python_called(lambda k=k: step(t, k))) for k in range(first + 22, first + 36)]  # type: ignore[misc]
+    asked = [bool(python_functions_in(lambda k=k: step(t, k))) for k in range(first + 22, first + 36)]  # type: ignore[misc]
     assert sum(asked) <= 2, asked
 
 
@@ -139,7 +137,7 @@ def test_python_is_not_asked(name: str, side: int, first: int) -> None:
         if dtype != "int64" or name not in ("column", "column_written", "number", "from_the_front")  # which make floats
     ],
 )
-def test_values_are_numpys(side: int, dtype: str, name: str) -> None:
+def test_slice_updates_of_new_sizes_equal_numpy(side: int, dtype: str, name: str) -> None:
     begin, a = numbers(side, dtype), numbers(side, dtype)
     t = tx.asarray(a).realize()
     for k in range(1, min(side - 3, 60)):
@@ -152,7 +150,7 @@ def test_values_are_numpys(side: int, dtype: str, name: str) -> None:
             assert bits(t) == bits(a), k
 
 
-def test_what_is_beside_has_its_value_and_so_has_what_was_made_before() -> None:
+def test_slice_update_leaves_operands_and_earlier_results_unchanged() -> None:
     a = numbers(120) * 1e-2
     t = tx.asarray(a.copy()).realize()
     for k in range(2, 60):
@@ -163,8 +161,7 @@ def test_what_is_beside_has_its_value_and_so_has_what_was_made_before() -> None:
         assert [bits(t), bits(y), bits(held)] == [bits(a), bits(right), bits(wanted)]
 
 
-def test_a_view_of_repeated_elements_is_not_written_over() -> None:
-    """Neither by an operation, nor when that is assigned to the part that it was."""
+def test_view_of_repeated_elements_is_read_only() -> None:
     for k in range(3, 30):
         x = tx.asarray(numbers(40)).realize()
         part = x[:1, :k].expand(2, k)
@@ -177,8 +174,8 @@ def test_a_view_of_repeated_elements_is_not_written_over() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int16", "uint8", "bool", "complex64"])
-def test_elements_as_operands(dtype: str) -> None:
-    """On either side, and among three: as the numbers that they are, of their own dtype."""
+def test_elements_as_operands_equal_numpy(dtype: str) -> None:
+    """Elements are the first, the second, or two of three operands, and keep their dtype."""
     a = numbers(70, "int64") if dtype in ("bool", "int64", "int16", "uint8") else numbers(70)
     a = a.astype(dtype)
     t = tx.asarray(a.copy()).realize()
@@ -192,8 +189,8 @@ def test_elements_as_operands(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "uint8", "bool", "complex64"])
-def test_elements_that_are_written_over_parts(dtype: str) -> None:
-    """As the numbers that they are: over parts of all sizes, of their own dtype and of others."""
+def test_elements_assigned_to_slices_equal_numpy(dtype: str) -> None:
+    """Slices have all sizes, and the dtype of the element or another one."""
     a = (numbers(60, "int64") if dtype in ("bool", "int64", "uint8") else numbers(60)).astype(dtype)
     w = np.zeros((60, 60), dtype=complex if dtype == "complex64" else float)
     t, other = tx.asarray(a.copy()).realize(), tx.asarray(w.copy()).realize()
@@ -206,8 +203,7 @@ def test_elements_that_are_written_over_parts(dtype: str) -> None:
         assert bits(t) == bits(a) and bits(other) == bits(w)
 
 
-def test_elements_with_axes_are_no_numbers() -> None:
-    """One that is seen as a row of itself has the size of that."""
+def test_expanded_elements_keep_their_shape_as_operands() -> None:
     a = numbers(40)
     t = tx.asarray(a.copy()).realize()
     for k in range(2, 35):
@@ -225,8 +221,7 @@ def test_elements_with_axes_are_no_numbers() -> None:
         assert bits(t) == bits(a)
 
 
-def test_an_element_that_somebody_writes_is_no_number() -> None:
-    """Nor one that derivatives follow."""
+def test_written_or_tracked_elements_are_not_taken_for_constants() -> None:
     a = numbers(60)
     t = tx.asarray(a.copy()).realize()
     w = tx.asarray(a.copy()).requires_grad_()
@@ -241,8 +236,7 @@ def test_an_element_that_somebody_writes_is_no_number() -> None:
         w.grad = None
 
 
-def test_nothing_is_lost_or_kept() -> None:
-    """Objects and memory: the same sizes, again and again."""
+def test_repeated_slice_updates_keep_memory_and_reference_counts() -> None:
     t = tx.asarray(numbers(150) * 1e-3).realize()
 
     def every() -> None:

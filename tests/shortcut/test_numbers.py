@@ -1,4 +1,4 @@
-"""Python's integers beside tensors, up to those that only 64 bits without a sign hold."""
+"""Python integers as operands of tensors, up to those that only uint64 holds."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ VALUES = np.array([0, 1, 5, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
 
 
 def computed_by_python(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Operations that machine code leaves to Python from now on."""
+    """Record the operations that machine code leaves to Python."""
     found, own = list[Any](), Tensor._compute.__func__  # type: ignore[attr-defined]
     monkeypatch.setattr(Tensor, "_compute", classmethod(lambda cls, op, *given: found.append(op) or own(cls, op, *given)))
     return found
 
 
 @pytest.mark.parametrize("number", LARGE)
-def test_unsigned_integers_of_64_bits_take_all_numbers_that_they_hold(number: int) -> None:
+def test_uint64_operands_accept_every_number_in_range(number: int) -> None:
     x, beside = tx.asarray(VALUES.copy()), np.uint64(number)
     for _ in range(4):
         assert np.array_equal((x + number).to_numpy(), VALUES + beside)
@@ -37,7 +37,7 @@ def test_unsigned_integers_of_64_bits_take_all_numbers_that_they_hold(number: in
             assert np.array_equal(x._with(OPS[op], number).to_numpy(), wanted)
 
 
-def test_machine_code_does_that(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uint64_operands_with_large_numbers_run_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
     x = tx.asarray(VALUES.copy())
     x._with(OPS["add"], 3).realize()
     asked = computed_by_python(monkeypatch)
@@ -46,7 +46,7 @@ def test_machine_code_does_that(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not asked
 
 
-def test_what_they_do_not_hold_is_told() -> None:
+def test_number_out_of_the_range_of_uint64_raises() -> None:
     x = tx.asarray(VALUES.copy())
     for _ in range(3):
         assert (x + 7).tolist()[0] == 7
@@ -58,7 +58,7 @@ def test_what_they_do_not_hold_is_told() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int64", "float64", "int8"])
-def test_others_take_those_that_they_hold(dtype: str) -> None:
+def test_large_numbers_with_other_dtypes_match_python(dtype: str) -> None:
     x = tx.asarray(np.arange(4, dtype=dtype))
     for _ in range(3):
         for number in (5, -7, 2**31, 2**53, 2**53 + 1, 2**62, -(2**63), 2**63, 2**64):
@@ -74,8 +74,8 @@ def test_others_take_those_that_they_hold(dtype: str) -> None:
             assert found == wanted
 
 
-def test_powers_of_and_to_any_number_are_made_by_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To what is below 0 only where the base is no integer."""
+def test_powers_with_any_number_run_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A negative exponent needs a base that is no integer."""
     values = np.array([0.5, -2.0, 3.0, 1e3])
     x, power = tx.asarray(values), OPS["pow"]
     for number in (-1, -3, -2.5, 4):

@@ -1,4 +1,4 @@
-"""What machine code makes by rule of many sizes is one object for all of them, where sizes are nothing of it, and leaves little."""
+"""Rules share one object among all sizes where the sizes do not matter, and leave little memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def doubled(n: int) -> spec.Made:
     return made_of(x.spec.made)
 
 
-def test_a_frame_that_knows_no_size_is_that_of_all() -> None:
+def test_launch_record_without_sizes_is_shared_by_all_sizes() -> None:
     for n in range(34, 60):
         doubled(n)
     first, *others = [doubled(n).recipe for n in SEVERAL]
@@ -49,7 +49,7 @@ def test_a_frame_that_knows_no_size_is_that_of_all() -> None:
     assert all(recipe is not None and recipe.frame is first.frame for recipe in others)
 
 
-def test_a_frame_with_sizes_of_its_own_is_made_for_each() -> None:
+def test_launch_records_with_sizes_are_separate() -> None:
     found = []
     for n in (*range(34, 60), *SEVERAL):
         x, array = numbers(n, 3 + n % 7)
@@ -60,13 +60,13 @@ def test_a_frame_with_sizes_of_its_own_is_made_for_each() -> None:
 
 
 @pytest.mark.parametrize("line", [lambda x: x.sum(), lambda x: x.max(), lambda x: x @ x, lambda x: (x * x).sum(), lambda x: x.mean()])
-def test_a_reduction_reads_as_many_elements_as_there_are(line: Any) -> None:
+def test_reductions_of_new_sizes_read_every_element(line: Any) -> None:
     for n in (*range(34, 60), 1, 2, *SEVERAL, 1000, 2047, 3, 5):
         x, array = numbers(n)
         assert np.allclose(line(x).item(), line(array), rtol=1e-14)
 
 
-def test_what_steps_read_is_one_for_all_sizes() -> None:
+def test_operands_of_steps_are_shared_by_all_sizes() -> None:
     def made(n: int) -> spec.Made:
         x, array = numbers(n)
         assert x.sum(axis=0).item() == pytest.approx(array.sum())
@@ -79,7 +79,7 @@ def test_what_steps_read_is_one_for_all_sizes() -> None:
     assert first.steps == ((first.recipes[0], *first.reads[0]),)
 
 
-def test_a_recipe_reads_through_the_spec_of_what_it_is_given() -> None:
+def test_recipe_refers_to_the_spec_of_its_operand() -> None:
     for n in range(34, 60):
         doubled(n)
     x, _ = numbers(SEVERAL[0])
@@ -89,7 +89,7 @@ def test_a_recipe_reads_through_the_spec_of_what_it_is_given() -> None:
     assert recipe.specs == (x.spec, None, None) and recipe.forms == (x.spec.form, None) and recipe.target is None
 
 
-def test_what_reads_several_specs_knows_each() -> None:
+def test_recipe_with_two_operands_refers_to_both_specs() -> None:
     for n in range(34, 60):
         (x, a), (y, b) = numbers(n, 3), numbers(3)
         assert np.array_equal((x + y).to_numpy(), a + b)
@@ -100,7 +100,7 @@ def test_what_reads_several_specs_knows_each() -> None:
     assert [None if form is None else form.layout.strides for form in (*recipe.forms, recipe.target)] == [(3, 1), (0, 1), None]
 
 
-def test_a_product_that_is_summed_otherwise_has_a_frame_for_each_sum() -> None:
+def test_product_has_one_launch_record_for_each_of_its_sums() -> None:
     def sums(n: int) -> tuple[Recipe, list[Recipe]]:
         (x, a), (y, b) = numbers(n, 3), numbers(n, 3)
         found = [(x * y).sum(axis=axis) for axis in (0, 1, None)]
@@ -120,7 +120,7 @@ def test_a_product_that_is_summed_otherwise_has_a_frame_for_each_sum() -> None:
     frames.forget()
 
 
-def test_recipes_are_numbered_when_somebody_asks() -> None:
+def test_recipe_numbers_are_assigned_on_demand() -> None:
     for n in range(34, 60):
         doubled(n)
     recipes = [doubled(n).recipe for n in SEVERAL]
@@ -137,13 +137,13 @@ def has_number(recipe: Recipe) -> bool:
     return True
 
 
-def test_what_is_in_memory_has_a_recipe_that_dies() -> None:
+def test_recipe_of_data_is_in_no_reference_cycle() -> None:
     x, _ = numbers(SEVERAL[0])
     for recipe in (x.storage.node.recipe, Recipe(DATA, (3,), tx.float64, (), (), None)):
         assert recipe.done is recipe and recipe not in gc.get_referents(recipe)
 
 
-def test_new_sizes_leave_nothing_for_the_collector() -> None:
+def test_cache_entries_of_new_sizes_are_untracked_and_small() -> None:
     for n in range(34, 60):
         doubled(n), numbers(n)[0].sum()
     likewise_known = len(likewise._known)
@@ -158,8 +158,8 @@ def test_new_sizes_leave_nothing_for_the_collector() -> None:
     assert sum(sys.getsizeof(x) for x in (made[0], made[0].recipe, made[0].spec)) < 600
 
 
-def in_python(monkeypatch: pytest.MonkeyPatch, where: Any, name: str) -> list[Any]:
-    """What Python's own function of this name is asked for, from now on."""
+def record_calls(monkeypatch: pytest.MonkeyPatch, where: Any, name: str) -> list[Any]:
+    """Record the arguments of a Python function of this name."""
     asked, own = list[Any](), getattr(where, name)
 
     def noted(*given: Any, **named: Any) -> Any:
@@ -170,20 +170,20 @@ def in_python(monkeypatch: pytest.MonkeyPatch, where: Any, name: str) -> list[An
     return asked
 
 
-def test_what_is_written_over_what_was_made_for_it_is_run_by_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pad_of_new_sizes_is_not_planned_by_python(monkeypatch: pytest.MonkeyPatch) -> None:
     def padded(n: int) -> None:
         x, array = numbers(n)
         assert np.array_equal(tx.pad(x, (2, 3)).realize().to_numpy(), np.pad(array, (2, 3)))
 
     for n in range(34, 60):
         padded(n)
-    planned = in_python(monkeypatch, sys.modules["tenxor.realize"], "_find_plan")
+    planned = record_calls(monkeypatch, sys.modules["tenxor.realize"], "_find_plan")
     for n in (*SEVERAL, 73, 75):
         padded(n)
     assert not planned
 
 
-def test_where_a_graph_writes_over_what_it_made() -> None:
+def test_where_written_maps_steps_to_the_last_overwriting_step() -> None:
     def where(*steps: tuple[int, int | None, bool, int]) -> dict[int, int] | None:
         made = [SimpleNamespace(number=k, over=over, donors=[(over, ())] * last, nbytes=n) for k, over, last, n in steps]
         return wholes._where_written(SimpleNamespace(steps=made))  # type: ignore[arg-type]
@@ -195,7 +195,7 @@ def test_where_a_graph_writes_over_what_it_made() -> None:
     assert where((3, None, False, 8), (4, 3, True, 1 << 21)) is None
 
 
-def test_what_somebody_has_is_not_written_over() -> None:
+def test_held_copies_are_not_overwritten() -> None:
     for n in (*range(34, 60), *SEVERAL):
         x, array = numbers(n)
         first = x * 2
@@ -213,7 +213,7 @@ def test_what_somebody_has_is_not_written_over() -> None:
         assert np.array_equal(second.to_numpy(), wanted) and np.array_equal(first.to_numpy(), array * 2)
 
 
-def test_counts_of_other_sizes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_functions_of_new_sizes_run_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
     def counted(n: int, least: int | None = None) -> None:
         array = np.random.default_rng(n).integers(0, 9, n)
         x, weights = tx.asarray(array.copy()).realize(), numbers(n)
@@ -230,7 +230,7 @@ def test_counts_of_other_sizes_are_known(monkeypatch: pytest.MonkeyPatch) -> Non
         counted(n)
         counted(n, n)
     of_python = (counting, "_bincount"), (sets, "_unique_all_small"), (sets, "at_once")
-    by_python = [in_python(monkeypatch, where, name) for where, name in of_python]
+    by_python = [record_calls(monkeypatch, where, name) for where, name in of_python]
     for n in SEVERAL:
         counted(n)
     assert not any(by_python)
@@ -239,7 +239,7 @@ def test_counts_of_other_sizes_are_known(monkeypatch: pytest.MonkeyPatch) -> Non
             counted(n, least)
 
 
-def test_matrices_of_other_sizes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_solve_and_det_of_new_sizes_run_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
     def solved(n: int) -> None:
         x, array = numbers(n, n)
         y, right = numbers(n)
@@ -248,7 +248,7 @@ def test_matrices_of_other_sizes_are_known(monkeypatch: pytest.MonkeyPatch) -> N
 
     for n in range(34, 60):
         solved(n)
-    by_python = in_python(monkeypatch, hosted, "_large_direct_call")
+    by_python = record_calls(monkeypatch, hosted, "_large_direct_call")
     for n in (60, 61, 62, 57):
         solved(n)
     assert not by_python

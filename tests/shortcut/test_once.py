@@ -1,4 +1,4 @@
-"""What another sum may read once waits for that with the short way, too, however small it is itself."""
+"""The operand of a single-pass product waits for the product on the fast path, too, however small it is."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ LEAST, (SHORTEST, LONGEST) = Passes().least, Passes().short
 
 
 def matrix(row: int, nbytes: int) -> tuple[Tensor, Tensor]:
-    """A matrix of so many bytes in rows of so many, and a vector along them."""
+    """Return a matrix of this size with rows of this size (both in bytes), and a vector along them."""
     random = np.random.default_rng(row)
     made = random.normal(size=(nbytes // row, row // 8)), random.normal(size=row // 8)
     x, v = (tx.asarray(values) for values in made)
     return x.realize(), v.realize()
 
 
-def waits(x: Tensor, v: Tensor) -> bool:
-    """Whether a product of both is computed no sooner than it is asked for, the last time of several."""
+def stays_pending(x: Tensor, v: Tensor) -> bool:
+    """Return whether the product is still pending before it is read, at the last of several times."""
     for _ in range(TIMES):
         u = x @ v
         found = u.storage.node.buffer is None
@@ -35,7 +35,7 @@ def waits(x: Tensor, v: Tensor) -> bool:
 
 
 @pytest.mark.parametrize("row", [SHORTEST, LONGEST])
-def test_the_bits_are_the_same(row: int) -> None:
+def test_single_pass_products_equal_python_bit_for_bit(row: int) -> None:
     x, v = matrix(row, LEAST)
     with shortcut.aside():
         u = (x @ v).realize()
@@ -47,21 +47,21 @@ def test_the_bits_are_the_same(row: int) -> None:
 
 
 @pytest.mark.parametrize("row", [SHORTEST, LONGEST])
-def test_a_product_with_much_in_short_rows_waits(row: int) -> None:
-    assert waits(*matrix(row, LEAST))
+def test_product_of_a_large_matrix_with_short_rows_stays_pending(row: int) -> None:
+    assert stays_pending(*matrix(row, LEAST))
 
 
 @pytest.mark.parametrize(("row", "nbytes"), [(SHORTEST, LEAST // 2), (2 * LONGEST, LEAST)])
-def test_others_do_not(row: int, nbytes: int) -> None:
-    assert not waits(*matrix(row, nbytes))
+def test_product_of_a_small_or_long_row_matrix_is_computed_at_once(row: int, nbytes: int) -> None:
+    assert not stays_pending(*matrix(row, nbytes))
 
 
-def steps_as_long_as(rows: int) -> list[object]:
-    """The steps of what is computed as a whole that store something of each row."""
+def steps_with_rows(rows: int) -> list[object]:
+    """Return the steps of whole plans whose result has one element per row."""
     return [step for plan in wholes.plans for step in plan.steps if step.shape == (rows,)]
 
 
-def test_what_takes_another_on_is_computed_when_it_is_read() -> None:
+def test_single_pass_product_is_computed_when_it_is_read() -> None:
     x, v = matrix(SHORTEST, LEAST)
     wholes.forget_at_once()
     for _ in range(TIMES):
@@ -69,7 +69,7 @@ def test_what_takes_another_on_is_computed_when_it_is_read() -> None:
         has_waited = u.storage.node.buffer is None
         twice = u * 2
     assert has_waited and u.storage.node.buffer is not None
-    assert not steps_as_long_as(len(x))
+    assert not steps_with_rows(len(x))
     with shortcut.aside():
         expected = np.asarray(x.T @ (x @ v)).tobytes()
     assert np.asarray(u).tobytes() == expected
@@ -77,7 +77,7 @@ def test_what_takes_another_on_is_computed_when_it_is_read() -> None:
 
 
 def iterated(x: Tensor, v: Tensor, other: Tensor) -> Tensor:
-    """Steps of power iteration, freed of another direction."""
+    """Return some steps of power iteration, orthogonal to another direction."""
     for _ in range(TIMES):
         v = x.T @ (x @ v)
         for _ in range(3):
@@ -86,7 +86,7 @@ def iterated(x: Tensor, v: Tensor, other: Tensor) -> Tensor:
     return v
 
 
-def test_nor_is_it_taken_apart_in_the_midst_of_a_loop() -> None:
+def test_power_iteration_keeps_products_in_a_single_pass() -> None:
     x, v = matrix(SHORTEST, LEAST)
     other = (tx.ones_like(v) / v.size**0.5).realize()
     with shortcut.aside():
@@ -94,4 +94,4 @@ def test_nor_is_it_taken_apart_in_the_midst_of_a_loop() -> None:
     wholes.forget_at_once()
     for _ in range(TIMES):
         assert np.asarray(iterated(x, v, other)).tobytes() == expected
-    assert not steps_as_long_as(len(x))
+    assert not steps_with_rows(len(x))

@@ -1,4 +1,4 @@
-"""What machine code sorts and finds where it lies is what NumPy gives, with NaN, zeros of both signs, and whatever lies apart."""
+"""Machine code sorts and searches in place with NumPy's results, for NaN, signed zeros, and non-contiguous elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VIEWS = (lambda x: x[::2, ::3], lambda x: x[::-1, 1:], lambda x: x.T, lambda x: 
 
 
 def drawn(shape: tuple[int, ...], dtype: str, seed: int, *, odd: bool = False) -> Array:
-    """Numbers many of which are equal; `odd` ones are also zeros of both signs, infinities and NaN."""
+    """Return numbers with many equal ones; with `odd`, also signed zeros, infinities and NaN."""
     draw = np.random.default_rng(seed)
     found = draw.integers(0 if dtype.startswith("u") else -50, 60, shape).astype(dtype)
     if odd and np.dtype(dtype).kind in "fc":
@@ -38,7 +38,7 @@ def is_learnt(x: tx.Tensor, name: str) -> bool:
 
 @pytest.mark.parametrize("odd", [False, True])
 @pytest.mark.parametrize("dtype", [*REAL, "complex64", "complex128"])
-def test_rows_are_sorted_as_numpy_sorts_them(dtype: str, odd: bool) -> None:
+def test_sort_and_argsort_equal_numpy(dtype: str, odd: bool) -> None:
     for seed, shape in enumerate(SHAPES):
         a = drawn(shape, dtype, seed, odd=odd)
         for axis in range(len(shape)):
@@ -54,7 +54,7 @@ def test_rows_are_sorted_as_numpy_sorts_them(dtype: str, odd: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["sort", "argsort"])
-def test_they_are_sorted_in_place(name: str) -> None:
+def test_sort_and_argsort_are_recorded_as_direct_loops(name: str) -> None:
     for a in (drawn((12,), "float64", 1), drawn((100, 12), "float32", 2), drawn((12, 8), "int64", 3).T):
         x = tx.asarray(a).realize()
         getattr(tx, name)(x)
@@ -63,15 +63,15 @@ def test_they_are_sorted_in_place(name: str) -> None:
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("dtype", ["float64", "int32", "int8", "complex128"])
-def test_whatever_lies_apart_is_sorted(dtype: str, view: Callable[[Any], Any]) -> None:
+def test_sort_of_noncontiguous_views_equals_numpy(dtype: str, view: Callable[[Any], Any]) -> None:
     x = view(tx.asarray(drawn((6, 9), dtype, 4, odd=True)).realize())
     for _ in range(3):
         assert tx.sort(x).numpy().tobytes() == np.sort(x.numpy(), kind="stable").tobytes()
         assert np.array_equal(tx.argsort(x).numpy(), np.argsort(x.numpy(), kind="stable"))
 
 
-def test_many_with_zeros_of_both_signs_or_nan_after_many_without() -> None:
-    """What is known of a form was met without them."""
+def test_sort_handles_nan_and_negative_zero_after_plain_values() -> None:
+    """The call is recorded with a tensor that has no such values."""
     plain = drawn((5000,), "float64", 5) + 100
     tx.sort(tx.asarray(plain).realize())
     for strange in (np.nan, -0.0):
@@ -87,7 +87,7 @@ def test_many_with_zeros_of_both_signs_or_nan_after_many_without() -> None:
 
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("dtype", [*REAL, "bool"])
-def test_places_are_found_as_numpy_finds_them(dtype: str, side: Any) -> None:
+def test_searchsorted_equals_numpy(dtype: str, side: Any) -> None:
     for size, count in product((1, 2, 3, 8, 61), (1, 3, 4, 9)):
         ordered, wanted = np.sort(drawn((size,), dtype, size, odd=True)), drawn((count,), dtype, count, odd=True)
         x, y = tx.asarray(ordered).realize(), tx.asarray(wanted).realize()
@@ -97,7 +97,7 @@ def test_places_are_found_as_numpy_finds_them(dtype: str, side: Any) -> None:
             assert is_learnt(x, "searching.searchsorted")
 
 
-def test_places_among_what_lies_apart() -> None:
+def test_searchsorted_of_noncontiguous_views_equals_numpy() -> None:
     ordered, wanted = np.sort(drawn((40,), "float64", 6, odd=True)), drawn((6, 9), "float64", 7, odd=True)
     x, y = tx.asarray(ordered).realize(), tx.asarray(wanted).realize()
     for _ in range(3):
@@ -109,7 +109,7 @@ def test_places_among_what_lies_apart() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int8"])
-def test_a_number_is_found(dtype: str) -> None:
+def test_searchsorted_of_a_number_equals_numpy(dtype: str) -> None:
     ordered = np.sort(drawn((9,), dtype, 8))
     x = tx.asarray(ordered).realize()
     for number in (3, -2, 0, True) + ((2.5, float("nan"), float("inf")) if dtype.startswith("f") else ()):
@@ -118,7 +118,7 @@ def test_a_number_is_found(dtype: str) -> None:
             assert found.shape == () and found.item() == ordered.searchsorted(number, "right")
 
 
-def test_derivatives_of_what_is_sorted_are_as_they_were() -> None:
+def test_gradient_of_a_recorded_sort_is_correct() -> None:
     a = drawn((4, 9), "float64", 9)
     x = tx.asarray(a).realize()
     tx.sort(x)
@@ -131,7 +131,7 @@ def test_derivatives_of_what_is_sorted_are_as_they_were() -> None:
 
 
 def best_of(a: Array, count: int, axis: int, largest: bool) -> tuple[Array, Array]:
-    """The best by Python's own sorting, stable also when reversed: NaN is larger than all, and zeros of both signs are one."""
+    """Return the best elements by Python's sort, stable also when reversed: NaN is the largest, and signed zeros are equal."""
     rows = np.moveaxis(a, axis, -1)
     places = np.empty((*rows.shape[:-1], count), np.int64)
     for key in np.ndindex(rows.shape[:-1]):
@@ -142,7 +142,7 @@ def best_of(a: Array, count: int, axis: int, largest: bool) -> tuple[Array, Arra
 
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("dtype", [*REAL, "bool"])
-def test_the_best_are_the_first_of_equal_ones(dtype: str, largest: bool) -> None:
+def test_topk_returns_first_of_equal_values(dtype: str, largest: bool) -> None:
     for seed, shape in enumerate([(1,), (7,), (300,), (5, 40), (3, 4, 5), (2, 150)]):
         a = drawn(shape, dtype, seed, odd=True)
         x = tx.asarray(a).realize()
@@ -158,7 +158,7 @@ def test_the_best_are_the_first_of_equal_ones(dtype: str, largest: bool) -> None
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint32"])
-def test_the_best_of_what_lies_apart_and_in_order(dtype: str) -> None:
+def test_topk_of_views_and_ascending_values(dtype: str) -> None:
     a = drawn((40, 60), dtype, 11, odd=True)
     x = tx.asarray(a).realize()
     views: tuple[Callable[[Any], Any], ...] = (lambda t: t[::2, ::3], lambda t: t[::-1, ::-1], lambda t: t.T, lambda t: t[3:4])
@@ -176,8 +176,8 @@ def test_the_best_of_what_lies_apart_and_in_order(dtype: str) -> None:
             assert np.array_equal(tx.topk(y, count, largest=False).values.numpy(), np.sort(a)[:count])
 
 
-def test_the_best_of_many_equal_ones() -> None:
-    """Where NumPy's partition would take any of them."""
+def test_topk_of_many_equal_values_returns_the_first() -> None:
+    """NumPy's partition would return any of the equal values."""
     for a in (np.zeros(5000), np.repeat([1.0, np.nan, 2.0], 700), np.full(3000, np.nan), np.tile([1.0, 2.0, 3.0], 900).reshape(9, 300)):
         x = tx.asarray(a).realize()
         for largest in (True, False):
@@ -188,7 +188,7 @@ def test_the_best_of_many_equal_ones() -> None:
                 assert np.array_equal(tx.topk(x, 6, largest=largest).indices.numpy(), places)
 
 
-def test_the_best_of_what_is_traced_or_followed() -> None:
+def test_topk_inside_vmap_and_grad() -> None:
     a = drawn((5, 9), "float64", 12) + np.arange(45).reshape(5, 9) / 64
     x = tx.asarray(a).realize()
     tx.topk(x, 3)

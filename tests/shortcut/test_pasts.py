@@ -1,4 +1,4 @@
-"""What machine code finds of pasts: what Python's own finds, of any graph; and keys that are equal where Python's own are."""
+"""Machine code finds the same tape nodes as Python, for any graph, with equal cache keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("on")
 
 
 def graph(rng: random.Random) -> list[Tensor]:
-    """A few results of what was made of three leaves, some computed by then, some written in place."""
+    """Return some results of three leaves, some computed, some written in place."""
     made: list[Any] = [tx.asarray(np.ones((3, 4)) * k).requires_grad_() for k in (1.0, 2.0, 3.0)]
     made.append(tx.asarray(np.ones((3, 4))))
     for _ in range(rng.randrange(1, 14)):
@@ -52,8 +52,8 @@ def graph(rng: random.Random) -> list[Tensor]:
     return [rng.choice(made[4:] or made[:3]) for _ in range(rng.randrange(1, 3))]
 
 
-def in_both_ways(rng: random.Random) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """What is known, and the outline of all of it, as Python's own says and as machine code does."""
+def by_python_and_machine_code(rng: random.Random) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the tape nodes and their outline, as Python and as machine code find them."""
     results = graph(rng)
     nodes = [t.storage.node for t in results]
     with aside():
@@ -75,11 +75,11 @@ def outlined(known: TapeSlice, given: list[Any], asked: frozenset[Any]) -> Outli
     return Outline("back", stretch, [(past, g) for past, g in given if past in stretch], Graph(known.order, known.nodes, depends), asked)
 
 
-def test_what_is_known_is_the_same() -> None:
+def test_tape_slices_match_python() -> None:
     numbers: dict[object, set[object]] = defaultdict(set)
     keys: dict[object, set[object]] = defaultdict(set)
     for seed in range(400):
-        (own, own_outline), (short, outline) = in_both_ways(random.Random(seed))
+        (own, own_outline), (short, outline) = by_python_and_machine_code(random.Random(seed))
         assert short.order == own.order and short.nodes == own.nodes and short.goes_on is own.goes_on
         assert [id(x) for x in outline.given] == [id(x) for x in own_outline.given]
         assert outline.outer == own_outline.outer
@@ -91,7 +91,7 @@ def test_what_is_known_is_the_same() -> None:
     assert sum([len(those) > 1 for those in numbers.values()]) < len(numbers) / 4, "what is alike should be found again"
 
 
-def test_what_was_let_go_of_is_an_error() -> None:
+def test_second_backward_without_retain_graph_raises() -> None:
     x = tx.asarray([1.0, 2.0]).requires_grad_()
     y = (x * x).sum()
     y.backward()
@@ -101,7 +101,7 @@ def test_what_was_let_go_of_is_an_error() -> None:
         y.backward()
 
 
-def test_of_thousands_python_tells() -> None:
+def test_long_tapes_are_left_to_python() -> None:
     x = tx.asarray([1.0, 2.0]).requires_grad_()
     y = x
     for _ in range(2500):

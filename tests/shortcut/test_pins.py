@@ -1,5 +1,6 @@
-"""What reads memory that others may write is computed there and then, by machine code as by Python: what they write afterwards it does not
-see. NumPy computes the same of what was there at the call.
+"""Operations on memory that others may write are computed at once, by machine code as by Python.
+
+Later writes by others do not change the result. NumPy computes the expected values at the call.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ READS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = 
 
 
 def exported() -> tuple[tx.Tensor, Any]:
-    """A tensor, and its memory as another sees it."""
+    """Return a tensor, and an array that shares its memory."""
     x = tx.asarray(A)
     return x, np.asarray(x)
 
@@ -57,7 +58,7 @@ def shared() -> tuple[tx.Tensor, Any]:
 
 @pytest.mark.parametrize("given", [exported, shared])
 @pytest.mark.parametrize("name", READS)
-def test_it_has_the_values_of_the_call(name: str, given: Callable[[], tuple[tx.Tensor, Any]]) -> None:
+def test_operation_on_shared_memory_uses_values_at_the_call(name: str, given: Callable[[], tuple[tx.Tensor, Any]]) -> None:
     mine, right = READS[name]
     y = tx.asarray(B)
     for _ in range(TIMES):
@@ -71,7 +72,7 @@ def test_it_has_the_values_of_the_call(name: str, given: Callable[[], tuple[tx.T
 
 
 @pytest.mark.parametrize("name", READS)
-def test_bits_are_those_of_the_long_way(name: str) -> None:
+def test_operations_on_shared_memory_match_python_bit_for_bit(name: str) -> None:
     mine, _ = READS[name]
     y = tx.asarray(B)
 
@@ -87,8 +88,8 @@ def test_bits_are_those_of_the_long_way(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in READS if n not in ("a copy", "a running sum")])
-def test_python_writes_nothing_down(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where nothing else was learnt from than such memory."""
+def test_operations_on_shared_memory_make_no_node_in_python(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The calls are recorded with externally shared memory only."""
     mine, _ = READS[name]
     a = RNG.normal(size=(N + len(READS), N + list(READS).index(name) + 1))  # as nobody had before
     a = a if "product" not in name and name != "turned about" else a[: len(a[0])]
@@ -109,7 +110,7 @@ def test_python_writes_nothing_down(name: str, monkeypatch: pytest.MonkeyPatch) 
     del seen
 
 
-def test_derivatives_read_what_was_there() -> None:
+def test_gradient_uses_shared_memory_values_at_the_call() -> None:
     for _ in range(TIMES):
         x, seen = exported()
         w = tx.asarray(B).requires_grad_()
@@ -119,8 +120,7 @@ def test_derivatives_read_what_was_there() -> None:
         np.testing.assert_allclose(w.grad.to_numpy(), A + A.sum(1)[None], rtol=1e-12)
 
 
-def test_writes_go_to_that_memory() -> None:
-    """At once, and once."""
+def test_writes_reach_externally_shared_memory_at_once() -> None:
     for _ in range(TIMES):
         x, seen = exported()
         right = A.copy()
@@ -132,7 +132,7 @@ def test_writes_go_to_that_memory() -> None:
         assert seen.tobytes() == right.tobytes() == x.to_numpy().tobytes()
 
 
-def test_what_others_let_go_of_waits_again() -> None:
+def test_operations_are_lazy_again_after_an_export_is_released() -> None:
     x, seen = exported()
     assert (x + 1.0).node.buffer is not None
     del seen

@@ -1,4 +1,4 @@
-"""What is written at masks and indices - rows, one row or a number for each - and NumPy's arrays as keys, values and operands."""
+"""Writes of rows, one row or a number through masks and indices, with NumPy arrays as keys, values and operands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEEN: dict[str, Callable[[Any], Any]] = {
 
 
 def keys(rng: np.random.Generator, shape: tuple[int, ...]) -> list[Any]:
-    """Such as select along the first axis, or the first two: lists, indices of two dtypes, also in two axes, and masks."""
+    """Return keys of the first one or two axes: lists, indices of two dtypes, also for two axes, and masks."""
     n = shape[0]
     indices = rng.integers(-n, n, 5)
     two = rng.random(shape[:2]) < 0.5
@@ -40,7 +40,7 @@ def tensor_of(key: Any) -> Any:
 
 @pytest.mark.parametrize("seen", SEEN)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_each_row_gets_rows_one_row_or_a_number(dtype: Any, seen: str) -> None:
+def test_indexed_rows_accept_rows_one_row_or_a_number(dtype: Any, seen: str) -> None:
     rng = np.random.default_rng(4)
     for shape in ((6, 4), (6, 1), (3, 2, 5), (7,)):
         start, look = (rng.normal(size=shape) * 40).astype(dtype), SEEN[seen]
@@ -61,8 +61,8 @@ def test_each_row_gets_rows_one_row_or_a_number(dtype: Any, seen: str) -> None:
                     assert np.array_equal(x.numpy(), array), (shape, key, value)
 
 
-def test_rows_of_its_own_are_what_they_were_before() -> None:
-    """Wherever they lie among those that are written, and though indices repeat."""
+def test_indexed_write_of_own_rows_uses_their_old_values() -> None:
+    """The rows read stand anywhere among the rows written, and indices repeat."""
     rng, chance = np.random.default_rng(5), random.Random(5)
     for _ in range(200):
         start, key, begin = rng.random((6, 4)), rng.integers(-6, 6, 7), chance.randrange(20)
@@ -77,7 +77,7 @@ def test_rows_of_its_own_are_what_they_were_before() -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_a_number_or_a_row_is_written_by_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_indexed_write_of_a_number_or_row_runs_no_python(monkeypatch: pytest.MonkeyPatch) -> None:
     x, row, key = tx.asarray(np.ones((6, 4))), tx.asarray(np.arange(4.0)), tx.asarray([1, -1])
     for mask in (key, tx.asarray([True, False] * 3)):
         for _ in range(TIMES):
@@ -123,7 +123,7 @@ SEVERAL: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize("dtype", [np.float64, np.uint8])
 @pytest.mark.parametrize("seen", ["as it lies", "backwards", "transposed"])
 @pytest.mark.parametrize("name", SEVERAL)
-def test_several_arrays_of_indices_are_one(name: str, seen: str, dtype: Any) -> None:
+def test_write_at_several_index_arrays_equals_numpy(name: str, seen: str, dtype: Any) -> None:
     start = np.arange(60).reshape(3, 4, 5)[:, :, ::-1].swapaxes(0, 2).copy().astype(dtype)
     look, key = SEEN[seen], SEVERAL[name]
     own = start.copy()
@@ -154,7 +154,7 @@ def test_several_arrays_of_indices_are_one(name: str, seen: str, dtype: Any) -> 
             assert np.array_equal(x.numpy(), wanted)
 
 
-def test_indices_that_wait_or_have_no_value_are_written_at_too() -> None:
+def test_write_at_pending_or_traced_indices() -> None:
     start = np.arange(12.0).reshape(3, 4)
     for _ in range(TIMES):
         x, array = tx.asarray(start), start.copy()
@@ -179,7 +179,7 @@ def test_indices_that_wait_or_have_no_value_are_written_at_too() -> None:
 
 
 @pytest.mark.parametrize("dtype", sorted({d.name for d in OF_NUMPY.values() if not d.is_complex}))
-def test_arrays_of_numpy_are_keys_as_pythons_own_way_has_them(dtype: str) -> None:
+def test_numpy_arrays_as_keys_match_python(dtype: str) -> None:
     start = np.arange(24.0).reshape(6, 4)
 
     def done(key: Any) -> object:
@@ -199,7 +199,7 @@ def test_arrays_of_numpy_are_keys_as_pythons_own_way_has_them(dtype: str) -> Non
             assert wanted[0] == start[key].tolist()
 
 
-def test_integers_of_numpy_are_keys_and_values() -> None:
+def test_numpy_scalars_as_keys_and_values_equal_numpy() -> None:
     start = np.arange(24.0).reshape(6, 4)
     parts = [np.int64(2), np.int8(-1), np.uint16(3), slice(1, 3), None, ..., np.array([0, 2])]
     chance = random.Random(6)
@@ -231,7 +231,7 @@ def test_integers_of_numpy_are_keys_and_values() -> None:
 OPERATIONS = (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.lt, operator.eq, operator.and_)
 
 
-def test_arrays_and_numbers_of_numpy_are_operands_as_pythons_own_way_has_them() -> None:
+def test_numpy_arrays_and_scalars_as_operands_match_python() -> None:
     rng = np.random.default_rng(7)
     arrays = [rng.random(6), rng.integers(0, 9, (2, 6)), rng.random(6) > 0.5, rng.random(6) + 1j, np.arange(6, dtype=">f8"), np.array(2.5)]
     numbers = [np.float64(2), np.float32(0.5), np.int32(3), np.bool_(True), np.complex64(1j), np.str_("a")]
@@ -260,7 +260,7 @@ def test_arrays_and_numbers_of_numpy_are_operands_as_pythons_own_way_has_them() 
 
 
 @pytest.mark.usefixtures("afresh")
-def test_operands_of_numpy_are_learnt_from_no_more_than_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numpy_operands_are_not_recorded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, own = tx.asarray(np.ones(6)), np.arange(6.0), list[object]()
     for _ in range(TIMES):
         x + y, y * x, np.float64(2) * x, tx.maximum(x, y)

@@ -1,4 +1,4 @@
-"""Random programs say the same with the short way and without. `python -m tests.shortcut FIRST COUNT` runs more of them."""
+"""Random programs give the same with and without the fast path. `python -m tests.shortcut FIRST COUNT` runs more of them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ VALUES = 3  # times that each is run, with other values
 
 
 def differences(seed: int) -> list[tuple[object, object]]:
-    """What a program saw with the short way, and without, where these are not the same."""
+    """Return the differences between the records of a program with and without the fast path."""
     found = []
     for values in range(VALUES):
         short = Program(seed, values).run()
@@ -30,7 +30,7 @@ def differences(seed: int) -> list[tuple[object, object]]:
 
 
 @pytest.mark.parametrize("first", range(0, PROGRAMS, BATCH))
-def test_programs(first: int) -> None:
+def test_random_programs_match_python(first: int) -> None:
     assert shortcut.state == "on"
     for seed in range(first, first + BATCH):
         assert differences(seed) == [], f"python -m tests.shortcut {seed}"
@@ -70,7 +70,7 @@ SUMS: list[Callable[..., tx.Tensor]] = [
 
 @pytest.mark.parametrize("size", [3, 5, 13, 20, 33])
 def test_sums_add_in_the_order_of_the_fused_kernel(size: int) -> None:
-    """Whatever they are sums of: what is computed before lies otherwise than what it is made of."""
+    """An operand that is stored before the sum may have another memory order than its own operands."""
     rng = np.random.default_rng(size)
     for make in SUMS:
         for _ in range(20):  # the bits may be the same by chance
@@ -81,13 +81,13 @@ def test_sums_add_in_the_order_of_the_fused_kernel(size: int) -> None:
 
 
 @pytest.mark.parametrize("first", range(0, EXPRESSIONS, BATCH))
-def test_sums_add_in_one_order(first: int) -> None:
+def test_sums_in_random_expressions_add_in_one_order(first: int) -> None:
     for seed in range(first, first + BATCH):
         assert differences_of_sums(seed) == [], f"python -m tests.shortcut {seed}"
 
 
-def test_what_is_read_again_and_again_is_not_looked_at_as_often() -> None:
-    """Each step reads the one before twice: as a tree that would be 2**40 nodes."""
+def test_nodes_with_many_readers_are_visited_once() -> None:
+    """Each step reads the step before twice; as a tree, the graph would have 2**40 nodes."""
     x = tx.asarray(np.ones(50)).realize()
     for _ in range(3):
         y = x
@@ -96,8 +96,8 @@ def test_what_is_read_again_and_again_is_not_looked_at_as_often() -> None:
         assert y.sum().item() == pytest.approx(50 * 1.5**40) and (y / y.sum()).sum().item() == pytest.approx(1.0)
 
 
-def test_what_waits_is_told_from_what_is_in_memory() -> None:
-    """With the operands changed round, the graph is another: once it was given the other's plan, and read at the address 0."""
+def test_pending_and_stored_operands_are_distinguished() -> None:
+    """With swapped operands the graph is another one; it once ran the plan of the first, and read at address 0."""
     n = 4000
     down = tx.asarray(list(range(n, 0, -1))).realize()
     for _ in range(3):
@@ -105,8 +105,8 @@ def test_what_waits_is_told_from_what_is_in_memory() -> None:
         assert (tx.arange(n) - down)[:2].tolist() == [-n, 2 - n]
 
 
-def test_an_element_that_is_repeated_is_many() -> None:
-    """What operations made of two elements that are known was once one number, whatever the shape."""
+def test_expanded_element_is_not_taken_for_one_number() -> None:
+    """The result of an operation on two known elements was once one number, whatever the shape."""
     for _ in range(3):  # the first time it is learnt
         t = tx.asarray([[0, 1, 2], [3, 4, 5]]).realize()
         wide = t[1, 1].expand((2, 3))
@@ -116,8 +116,8 @@ def test_an_element_that_is_repeated_is_many() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float32", "complex64"])
-def test_whatever_is_written_over_a_view(dtype: str) -> None:
-    """Arrays, lists and NumPy's numbers are written as by Python's own, or refused in its words."""
+def test_assignments_to_views_match_python(dtype: str) -> None:
+    """Arrays, lists and NumPy numbers are written, or refused with the same message."""
     arrays = [np.array([True, False, True]), np.arange(3), np.ones(3) * 0.5]
     lists = [[1, 0, 1], [True, False, True]]
     values: list[Any] = [*arrays, *map(tx.asarray, arrays), *lists, np.float32(2.0), np.bool_(True), 1, 0.5, True, 2j]
@@ -160,8 +160,8 @@ SHARED: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
 
 @pytest.mark.parametrize("view", SEEN)
 @pytest.mark.parametrize("name", SHARED)
-def test_what_sums_are_made_of_is_read_beside_them(name: str, view: str) -> None:
-    """It is computed once for both where it lies as memory does, and else sums add as in the fused kernel: from its end on."""
+def test_operands_read_beside_their_sums_match_python(name: str, view: str) -> None:
+    """The operand is computed once for both if it keeps the memory order; otherwise sums add as in the fused kernel."""
     rng = np.random.default_rng(5)
     for n in range(2, 14):
         for m in (2, 4, 9):
@@ -183,8 +183,8 @@ OTHER_FACTORS: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {  # what becomes c
 
 
 @pytest.mark.parametrize("name", OTHER_FACTORS)
-def test_products_have_the_same_bits_whatever_waits(name: str) -> None:
-    """The first time and later, by machine code and not, and whether a factor was made complex, or at all, before or by the product."""
+def test_products_have_the_same_bits_for_pending_and_stored_factors(name: str) -> None:
+    """A factor is computed, or made complex, before the product or by it; the product runs in Python or in the fast path."""
     for n in (2, 3, 4, 5, 8, 13):
         rng = np.random.default_rng(n)
         values = rng.normal(size=(n, n)) + 1j * rng.normal(size=(n, n))
@@ -225,8 +225,8 @@ SUMS_OF_NUMBERS: dict[str, Callable[[tx.Tensor, tx.Tensor], tx.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", OF_NUMBERS)
-def test_sums_of_what_is_made_of_numbers_alone(name: str) -> None:
-    """No memory says in which order a kernel goes through that: it is the same however it is computed."""
+def test_sums_of_constants_add_in_one_order(name: str) -> None:
+    """No memory layout determines the loop order of a kernel over constants, so the order must be fixed otherwise."""
     y = tx.asarray(np.random.default_rng(1).normal(size=(20, 20))).realize()
     for n in (1, 2, 5, 8, 17):
         for m in (1, 3, 9, 16):
@@ -238,8 +238,8 @@ def test_sums_of_what_is_made_of_numbers_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("size", [3, 350])
-def test_what_others_have_is_stored_when_python_would(size: int) -> None:
-    """What a sum inlines waits, as sums of it would else add otherwise: where the short way declines the graph, and where it is much."""
+def test_held_operands_of_sums_are_stored_when_python_stores_them(size: int) -> None:
+    """A node inlined into a sum stays pending, since later sums of the stored node would add in another order."""
     for seed in range(10):
         rng = np.random.default_rng(seed)
         x, y = [tx.asarray(rng.normal(size=(size, size))).realize() for _ in range(2)]
@@ -256,8 +256,9 @@ def test_what_others_have_is_stored_when_python_would(size: int) -> None:
 
 @pytest.mark.parametrize("shape", [(9,), (1000,), (5, 7), (9, 4), (33, 20), (100, 70)])
 def test_sums_of_reversed_views_add_from_their_beginning(shape: tuple[int, ...]) -> None:
-    """Whether what is seen so waits or was computed, and whether the view itself was; but of a copy of rows in another order, and of every
-    other one, axes become one loop, and their partial sums are others.
+    """The operand of the view, or the view, is pending or computed.
+
+    Copies of reversed rows and of every other row are excluded: their axes become one loop, with other partial sums.
     """
     values = np.random.default_rng(3).normal(size=shape)
     x = tx.asarray(values).realize()

@@ -1,4 +1,4 @@
-"""Whatever a method does or raises, every object is referred to as often afterwards as before, and nothing is left over."""
+"""Each method leaves every reference count unchanged, whatever it does or raises, and leaves no garbage."""
 
 from __future__ import annotations
 
@@ -37,40 +37,40 @@ def _few_are_older() -> Iterator[None]:
     some = [(tx.asarray([1.0, 2.0]) + 1.0, tx.asarray([1.0, 2.0])[1]) for _ in range(2 * KEPT)]
     del some  # as many as are kept for reuse, which are more each time until then
     gc.collect()
-    set_aside()
+    freeze_present_objects()
     yield
     OLDER.clear()
 
 
-def set_aside() -> None:
-    """Only what is new from here on is looked for, again and again; of what is older it is known what there is of ours."""
-    OLDER.extend(ours(writes=True))
+def freeze_present_objects() -> None:
+    """Freeze the present objects of Tenxor, so that later searches find new objects only."""
+    OLDER.extend(own_objects(writes=True))
     gc.freeze()
 
 
 def named() -> dict[str, Any]:
-    """The objects that machine code knows by name."""
+    """Return the objects that machine code knows by name."""
     assert shortcut.made is not None
     return shortcut.made.named
 
 
-def ours(writes: bool = False) -> list[Any]:
-    """Objects of ours, among those that are not frozen."""
+def own_objects(writes: bool = False) -> list[Any]:
+    """Return the objects of Tenxor that are not frozen."""
     kinds = set(OWN) - ({"Node", "Buffer"} if writes else set())
     is_class = lambda x: issubclass(type(x), type) and f"{getattr(x, '__module__', None)}".startswith("tenxor")  # noqa: E731
     return [x for x in gc.get_objects() if type(x).__name__ in kinds or is_class(x)]
 
 
-def watched(its: dict[str, Any], writes: bool) -> list[Any]:
-    """What may be referred to too often, or not often enough. Who keeps a node here has a write copy it: so not where there are writes."""
-    own = ours(writes)
+def counted_objects(its: dict[str, Any], writes: bool) -> list[Any]:
+    """Return the objects whose references are counted. Nodes are excluded for writes, since a held node makes a write copy it."""
+    own = own_objects(writes)
     frames = [x.frame for x in own if type(x).__name__ == "Recipe" and x.frame is not None]
     parts = [part for x in its.values() for part in (x, x.spec, x.offset)]
     return [*ALWAYS, *OLDER, *own, *frames, *parts, *named().values()]
 
 
 def counts(things: list[Any]) -> array[int]:
-    """How often each is referred to: in an array, as a list would refer to small integers itself."""
+    """Return the reference counts in an array: a list would itself refer to small integers."""
     return array("q", [sys.getrefcount(x) for x in things])
 
 
@@ -85,17 +85,17 @@ def repeat(call: Call, its: dict[str, Any], times: int) -> None:
 
 
 def collect() -> None:
-    """Let go of what is gone: of weak references to what waited, too, which are else looked through only when there may be many."""
+    """Free garbage, and the weak references to pending nodes, which are otherwise cleared only when there may be many."""
     gc.collect()
     pending._cleanup_length = 0
     pending.forget_gone()
 
 
 def change(call: Call, its: dict[str, Any], writes: bool) -> list[str]:
-    """What is otherwise after some calls than before them."""
+    """Return the differences in reference counts after some calls."""
     repeat(call, its, 4)
     collect()
-    things = watched(its, writes)
+    things = counted_objects(its, writes)
     blocks, memory = len(gc.get_objects()), tx.memory().in_use
     before = counts(things)
     allocated = sys.getallocatedblocks()
@@ -113,11 +113,11 @@ def change(call: Call, its: dict[str, Any], writes: bool) -> list[str]:
 
 
 def changes(dtype: str, chosen: Callable[[int], bool]) -> list[str]:
-    """The same for all calls that are chosen."""
+    """Return the differences for all selected calls."""
     forget()
     wrong = []
     gc.collect()
-    set_aside()
+    freeze_present_objects()
     gc.disable()
     try:
         for k, (said, call) in enumerate(calls()):
@@ -133,14 +133,13 @@ def changes(dtype: str, chosen: Callable[[int], bool]) -> list[str]:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_references(dtype: str) -> None:
+def test_calls_keep_reference_counts(dtype: str) -> None:
     assert shortcut.state == "on"
     at = DTYPES.index(dtype)
     assert changes(dtype, lambda k: k % EVERY == at) == []
 
 
-def test_what_is_lost_is_seen() -> None:
-    """The test of the tests: one reference more each time."""
+def test_leak_check_detects_one_lost_reference_per_call() -> None:
     lost: list[Any] = []
     its = operands(tx.float64)
     assert change(lambda its: lost.append(its["x"].spec), its, False)
@@ -172,7 +171,7 @@ WIDE: tuple[Call, ...] = (
 
 
 @pytest.mark.parametrize("number", range(len(WIDE)))
-def test_references_of_large_graphs(number: int) -> None:
+def test_large_graphs_keep_reference_counts(number: int) -> None:
     x = tx.asarray(np.arange(3000.0).reshape(50, 60)).realize()
     its = {"x": x, "other": (x + x).realize(), "row": x[:, 3], "known": x[1, 1], "pending": x + x}
     its["indices"] = tx.asarray(np.arange(50)).realize()

@@ -1,4 +1,4 @@
-"""Objects that die by machine code: weak references hear of it, subclasses and cycles go as ever, and nothing of the dead is seen again."""
+"""Objects that machine code frees: weak references are notified, subclasses and cycles work as usual, and no freed object is seen again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ said: list[str] = []
 
 
 class Kept(Tensor):
-    """A subclass with a dictionary, and with last words."""
+    """A subclass with a dictionary and a finalizer."""
 
     def __del__(self) -> None:
         said.append(getattr(self, "name", ""))  # results have none
@@ -31,7 +31,7 @@ def apart(x: Tensor) -> Any:
     return found
 
 
-def test_more_than_are_kept_live_and_die() -> None:
+def test_more_objects_than_are_kept_for_reuse_are_freed() -> None:
     assert shortcut.state == "on"
     x = tx.asarray(np.arange(12.0).reshape(3, 4)).realize()
     for _ in range(3):
@@ -42,8 +42,8 @@ def test_more_than_are_kept_live_and_die() -> None:
         assert [r() for r in refs] == [None] * 3 * MANY
 
 
-def test_numbers_are_made_of_what_numbers_were() -> None:
-    """The collector does not see them, and their memory is used again, with other numbers in it."""
+def test_freed_scalars_are_reused_for_new_numbers() -> None:
+    """The collector does not track scalars."""
     x = tx.asarray(np.arange(4.0)).realize()
     x + 0.25, x + 0.75  # Python makes the first
     for _ in range(3):
@@ -59,7 +59,7 @@ def test_numbers_are_made_of_what_numbers_were() -> None:
     assert abs(sys.getrefcount(float) - kept) < 10
 
 
-def test_callbacks_make_what_is_used_again() -> None:
+def test_weak_reference_callbacks_may_create_tensors() -> None:
     x = tx.asarray(np.arange(4.0)).realize()
     made: list[Any] = []
     refs = []
@@ -72,7 +72,7 @@ def test_callbacks_make_what_is_used_again() -> None:
     assert all([t.tolist() in ([0.0, k, 2.0 * k, 3.0 * k], 1.0) for k, t in made])
 
 
-def test_subclasses() -> None:
+def test_subclass_finalizers_run_once_for_each_instance() -> None:
     x = tx.asarray(np.arange(12.0).reshape(3, 4)).realize()
     for _ in range(MANY):
         y = apart(x[1])
@@ -87,15 +87,15 @@ def test_subclasses() -> None:
     said.clear()
 
 
-def test_parameters_and_watched_elements() -> None:
-    """Subclasses of ours, which have the same memory."""
+def test_gradients_of_a_leaf_and_its_elements_are_added() -> None:
+    """Both are subclasses of ours, with the same memory layout."""
     for _ in range(MANY):
         w = tx.asarray(np.arange(3.0)).requires_grad_()
         (w * w[1]).sum().backward()
         assert w.grad.tolist() == [1.0, 4.0, 1.0]  # type: ignore[union-attr]
 
 
-def test_long_chains_die_without_a_deep_stack() -> None:
+def test_long_chains_are_freed_without_deep_recursion() -> None:
     x = tx.asarray(np.arange(3.0)).requires_grad_()
     y = x * 1.0
     for _ in range(20_000):
@@ -109,8 +109,7 @@ def test_long_chains_die_without_a_deep_stack() -> None:
     assert (x + 1.0).tolist() == [1.0, 2.0, 3.0]
 
 
-def test_cycles_are_collected() -> None:
-    """The collector empties slots of what refers to itself by a way of ours."""
+def test_cycles_through_subclass_attributes_are_collected() -> None:
     x = tx.asarray(np.arange(3.0)).realize()
     refs = []
     for _ in range(MANY):
@@ -124,8 +123,8 @@ def test_cycles_are_collected() -> None:
     assert x[:2].tolist() == [0.0, 1.0]
 
 
-def test_blocks_of_near_sizes_are_one() -> None:
-    """So what a loop makes of ever other sizes stays in a near cache."""
+def test_blocks_of_similar_sizes_reuse_the_same_memory() -> None:
+    """So the results of a loop over changing sizes stay in a near cache."""
     places = set()
     for n in (*range(15_000, 15_060, 3), *range(15_000, 15_060, 3)):
         x = tx.zeros(n) + 1.0

@@ -1,4 +1,4 @@
-"""What machine code does by rules: it works numbers out, knows the kinds of calls, and makes recipes as Python does."""
+"""Rules in machine code: they evaluate sizes, know the kinds of calls, and make the recipes that Python makes."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from tenxor.shortcut import frames, likewise
 from tenxor.shortcut.likewise import Call
 from tenxor.shortcut.rule import Rule
 from tenxor.sizes import Trace
-from tests.test_sizes import a_program
+from tests.test_sizes import random_program
 
 pytestmark = pytest.mark.usefixtures("on")
 
 
-def worked_out(trace: Trace, results: Any, *numbers: int) -> tuple[int, ...] | None:
+def evaluate_traced(trace: Trace, results: Any, *numbers: int) -> tuple[int, ...] | None:
     words = trace.words(results)
     return Rule.worked_out(struct.pack(f"={len(words)}q", *words), numbers)
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_numbers_are_worked_out_as_python_does(seed: int) -> None:
-    program, rng, trace = a_program(seed), random.Random(seed), Trace()
+def test_size_programs_evaluate_as_in_python(seed: int) -> None:
+    program, rng, trace = random_program(seed), random.Random(seed), Trace()
     given = [rng.choice((0, 1, 2, 3, 5, 8, 12, 30, -1, -4)) for _ in range(3)]
     results = program([trace.size(n) for n in given])
     python = trace.written(results)
     for other in (tuple(given), *product((0, 1, 3, 4, 7, 24, -2), repeat=3)):
-        assert worked_out(trace, results, *other) == python(*other), other
+        assert evaluate_traced(trace, results, *other) == python(*other), other
 
 
-def test_numbers_that_are_too_large_are_left_to_python() -> None:
+def test_size_programs_with_large_numbers_are_left_to_python() -> None:
     trace = Trace()
     n, m = trace.size(6), trace.size(7)
     results = (n * n * n, n * m + 2, n - m)
     large = 1 << 21
-    assert worked_out(trace, results, 6, 7) == (216, 44, -1)
-    assert worked_out(trace, results, large - 1, -5) == ((large - 1) ** 3, (large - 1) * -5 + 2, large + 4)
-    assert worked_out(trace, results, large, 7) is None and worked_out(trace, results, 3, 1 << 62) is None
-    assert worked_out(trace, results, 1) is None and worked_out(trace, results, 1, 2, 3) is None
+    assert evaluate_traced(trace, results, 6, 7) == (216, 44, -1)
+    assert evaluate_traced(trace, results, large - 1, -5) == ((large - 1) ** 3, (large - 1) * -5 + 2, large + 4)
+    assert evaluate_traced(trace, results, large, 7) is None and evaluate_traced(trace, results, 3, 1 << 62) is None
+    assert evaluate_traced(trace, results, 1) is None and evaluate_traced(trace, results, 1, 2, 3) is None
 
 
 def kind(name: object, *given: Any, names: tuple[str, ...] = (), more: tuple[Any, ...] = ()) -> tuple[bytes, tuple[int, ...]] | None:
@@ -64,7 +64,7 @@ def realized(*shape: int, dtype: Any = tx.float64) -> tx.Tensor:
     return found
 
 
-def test_calls_are_of_one_kind_if_the_same_numbers_are_equal() -> None:
+def test_calls_share_a_signature_if_the_same_sizes_are_equal() -> None:
     def of(*shapes: tuple[int, ...], more: tuple[Any, ...] = ()) -> tuple[bytes, tuple[int, ...]]:
         found = kind("f", *[realized(*shape) for shape in shapes], *more)
         assert found is not None
@@ -97,7 +97,7 @@ def test_calls_are_of_one_kind_if_the_same_numbers_are_equal() -> None:
     assert of((5, 7), more=(-0.0,)) != of((5, 7), more=(0.0,)) and of((5, 7), more=(1,)) != of((5, 7), more=(True,))
 
 
-def test_kinds_tell_dtypes_names_and_more_numbers() -> None:
+def test_signatures_distinguish_dtypes_names_and_extra_numbers() -> None:
     x, y, z = realized(5, 7), realized(5, 7, dtype=tx.float32), realized(6, 8)
     assert kind("f", x) != kind("g", x) and kind("f", x) != kind("f", y)
     assert kind("f", x, 2, names=("axis",)) != kind("f", x, 2) != kind("f", x, 2, names=("other",))
@@ -107,7 +107,7 @@ def test_kinds_tell_dtypes_names_and_more_numbers() -> None:
     assert kind("f", x.T) != kind("f", x) and kind("f", x.T)[0] == kind("f", z.T)[0]  # type: ignore[index]
 
 
-def test_what_has_more_to_it_than_numbers_is_of_no_kind() -> None:
+def test_calls_with_tables_chains_or_objects_have_no_signature() -> None:
     x = realized(5, 7)
     table, chain, many = x.oindex[[0, 3, 1]], x.T.reshape(35), realized(1, 2, 3, 4, 5)
     assert table.spec and chain.spec
@@ -118,7 +118,7 @@ def test_what_has_more_to_it_than_numbers_is_of_no_kind() -> None:
 
 
 def by_rule(n: int) -> spec.Made:
-    """What is known of `x * 2` of so many elements."""
+    """Return the entry of `x * 2` for this number of elements."""
     x = realized(n)
     x * 2
     found = x.spec.made[tx.ops.OPS["multiply"]][int]
@@ -127,7 +127,7 @@ def by_rule(n: int) -> spec.Made:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_recipes_are_those_that_python_makes() -> None:
+def test_recipes_made_by_rule_equal_python_recipes() -> None:
     for n in range(20, 40):
         by_rule(n)
     assert any(known.general for known in likewise._known.values())
@@ -145,7 +145,7 @@ def test_recipes_are_those_that_python_makes() -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_what_rules_make_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_templates_made_by_rule_count_toward_the_cache_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(20, 40):
         by_rule(n)
     first = realized(20).spec
@@ -156,7 +156,7 @@ def test_what_rules_make_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not first.made and spec._count < spec.MAX_MADE
 
 
-def test_views_are_those_of_python() -> None:
+def test_views_made_by_rule_equal_python_views() -> None:
     rng, a = random.Random(5), np.arange(3 * 4 * 5.0).reshape(3, 4, 5)
     x = tx.asarray(a).realize()
 
@@ -185,14 +185,14 @@ def test_views_are_those_of_python() -> None:
     assert seen > 1000
 
 
-def test_views_of_more_bytes_than_there_are_integers_of_c() -> None:
+def test_views_of_more_bytes_than_64_bits_have_exact_sizes() -> None:
     x = tx.broadcast_to(realized(1, 1, dtype=tx.complex128), (1 << 31, 1 << 31))
     for n, m in ((1 << 30, 1 << 30), (1 << 30, 1 << 29), (1 << 20, 1 << 10), (1 << 20, (1 << 10) + 1), (1 << 30, 0)):
         assert (x[:n, :m].spec.size, x[:n, :m].spec.nbytes) == (n * m, n * m * 16)
 
 
 @pytest.mark.usefixtures("afresh")
-def test_what_is_made_first_of_many_sizes_stands_in_the_spec_until_python_looks() -> None:
+def test_first_templates_stay_inline_in_the_spec_until_python_reads_tables() -> None:
     for n in range(20, 40):
         (realized(n) * 2, realized(n) + 1, realized(n).sum(), 2 - realized(n))
     x, near = realized(41), spec.NEAR
@@ -217,8 +217,8 @@ def test_what_is_made_first_of_many_sizes_stands_in_the_spec_until_python_looks(
 
 
 @pytest.mark.usefixtures("afresh")
-def test_entries_of_specs_are_forgotten_whole_whoever_else_is_at_it() -> None:
-    """One that was half gone was found, and read."""
+def test_spec_entries_are_cleared_whole_while_other_threads_use_them() -> None:
+    """A half cleared entry was once found, and read."""
     sizes = [realized(n) for n in range(20, 90)]
     for x in sizes:
         -x, x.sum(), x * 2
@@ -254,7 +254,7 @@ def test_entries_of_specs_are_forgotten_whole_whoever_else_is_at_it() -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_kinds_that_are_forgotten_are_not_kept_by_machine_code() -> None:
+def test_forgotten_signatures_are_released_by_the_fast_path() -> None:
     for n in range(20, 60):
         realized(n) * 2, realized(n).sum()
     known, (alone,) = list(likewise._known.values()), [sys.getrefcount(kind) for kind in [likewise.Kind(None)]]
@@ -266,7 +266,7 @@ def test_kinds_that_are_forgotten_are_not_kept_by_machine_code() -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_an_entry_of_a_spec_is_found_by_equal_keys() -> None:
+def test_inline_spec_entry_is_found_by_an_equal_key() -> None:
     for n in range(20, 40):
         realized(n, n + 1).sum(axis=(0, 1)), realized(n, 3).reshape(n * 3), realized(n, n + 1).sum(axis=0)
     x, y = realized(50, 51), realized(50, 3)
@@ -280,13 +280,13 @@ def test_an_entry_of_a_spec_is_found_by_equal_keys() -> None:
 
 
 def columns(n: int) -> tx.Tensor:
-    """All but the first column of some: frames of what is made of it have sizes of their own."""
+    """Return all columns but the first: frames of its results contain sizes."""
     return realized(n, 3 + n % 5)[:, 1:]
 
 
 @pytest.mark.usefixtures("afresh")
-def test_frames_are_not_forgotten_while_another_thread_computes() -> None:
-    """By a kernel that nothing else may have."""
+def test_launch_records_are_kept_while_another_thread_computes() -> None:
+    """The other thread may run a kernel that only the record refers to."""
     for n in range(20, 40):
         (columns(n) * 2).tolist()
     taken, over = threading.Event(), threading.Event()
@@ -314,8 +314,8 @@ def test_frames_are_not_forgotten_while_another_thread_computes() -> None:
 
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_the_frame_of_a_sum_of_products_stays_with_its_kernel(is_shared: bool) -> None:
-    """Another thread may be running that."""
+def test_launch_record_of_a_dot_product_stays_with_its_kernel(is_shared: bool) -> None:
+    """Another thread may be running the kernel."""
 
     def frame_and_key(n: int) -> tuple[Any, Any]:
         x = realized(n) if is_shared else columns(n)

@@ -1,4 +1,4 @@
-"""Steps of plans that machine code runs: the same as Python's own, whatever stands between."""
+"""Machine code runs the steps of plans like Python, whatever happens between them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEW = 1 << 9
 
 
 def parts(seed: int) -> list[Any]:
-    """Pending tensors that are computed together, by several kernels: small and large ones, sums, products, indices, and a write."""
+    """Return pending tensors that several kernels compute together: small and large ones, sums, products, indices, and a write."""
     rng = np.random.default_rng(seed)
     x, w = tx.asarray(rng.normal(size=(ROWS, 8))), tx.asarray(rng.normal(size=(8, 8)))
     h = tx.tanh(x @ w)
@@ -35,8 +35,8 @@ def parts(seed: int) -> list[Any]:
     return [centred @ w, picked, written, (large * 2.0).sum(axis=0) + 1.0, h.max(axis=0), share.sum(axis=1)]
 
 
-def test_what_is_left_of_a_write_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few elements of much work, broken off: machine code of the short way does not take what goes on with it for a number."""
+def test_interrupted_in_place_write_is_completed_by_the_next_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The write has few elements and much work. The fast path must not take the unfinished node for a number."""
     met = helpers._run_range
 
     def stopped(*args: Any, **named: Any) -> None:
@@ -60,7 +60,7 @@ def values(seed: int) -> list[bytes]:
     return [t.to_numpy().tobytes() for t in made]
 
 
-def test_the_same_as_pythons_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_steps_match_python(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [values(seed) for seed in range(4)]
     ran: list[tuple[int, int]] = []
     (run, short_of), *_ = steps.short_runs
@@ -78,7 +78,7 @@ def test_the_same_as_pythons_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def gradients(seed: int, kept: bool) -> list[Any]:
-    """Gradients by way of parts of a tensor, which are written side by side; those of the whole are looked at, too, if they are `kept`."""
+    """Return gradients through adjacent slices of a tensor; with `kept`, also the gradients of the whole tensor."""
     rng = np.random.default_rng(seed)
     x, w = tx.asarray(rng.uniform(-0.1, 0.1, (64, 64))), tx.asarray(rng.uniform(-0.1, 0.1, (16, 64)))
     w.requires_grad = True
@@ -95,8 +95,8 @@ def gradients(seed: int, kept: bool) -> list[Any]:
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_what_is_written_over(kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Machine code writes over a cell as Python does: where nobody else can read that any more."""
+def test_plan_steps_overwrite_the_same_buffers_as_in_python(kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A buffer is overwritten if nothing else can read it any more."""
     with shortcut.aside():
         wanted = [gradients(seed, kept) for seed in range(3)]
     own, (run, short_of) = Step.run, steps.short_runs[0]
@@ -124,7 +124,7 @@ def test_what_is_written_over(kept: bool, monkeypatch: pytest.MonkeyPatch) -> No
     assert len(written) == 3 * 160 and not [step for step in by_python if step.over is not None]
 
 
-def test_where_there_is_no_small_memory_left_python_goes_on() -> None:
+def test_plan_steps_without_small_memory_continue_in_python() -> None:
     values(0)
     wanted, allowed = values(1), shortcut.made.counts[3]  # type: ignore[union-attr]
     try:
@@ -134,7 +134,7 @@ def test_where_there_is_no_small_memory_left_python_goes_on() -> None:
         shortcut.made.counts[3] = allowed  # type: ignore[union-attr]
 
 
-def test_an_error_in_the_midst_leaves_the_rest_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_plan_step_leaves_every_result_correct(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = values(2)
     own = Step.run
     for failing in range(6):
@@ -155,7 +155,7 @@ def test_an_error_in_the_midst_leaves_the_rest_as_it_was(monkeypatch: pytest.Mon
         assert [t.to_numpy().tobytes() for t in made] == wanted
 
 
-def test_nothing_is_left_over() -> None:
+def test_repeated_plans_use_constant_memory() -> None:
     values(3)
     values(3)
     before = tx.memory().in_use
@@ -165,7 +165,7 @@ def test_nothing_is_left_over() -> None:
 
 
 def looked_up(seed: int, worst: int, place: int = 0) -> list[Any]:
-    """The gradient of a loss by classes, and what is made of rows that indices choose, of which the `worst` is one."""
+    """Return the gradient of a classification loss, and results of rows chosen by indices, one of which is `worst`."""
     rng = np.random.default_rng(seed)
     scores = tx.asarray(rng.normal(size=(FEW, 8))).requires_grad_()
     classes, rows = rng.integers(0, 8, FEW), rng.integers(-FEW, FEW, 500)
@@ -177,8 +177,7 @@ def looked_up(seed: int, worst: int, place: int = 0) -> list[Any]:
 
 
 @pytest.mark.parametrize("worst", [-FEW, FEW - 1])
-def test_what_indices_choose_and_where_they_put_it(worst: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By machine code, though the kernels could tell of an index that is out of range."""
+def test_plan_steps_that_check_indices_run_without_python(worst: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with shortcut.aside():
         wanted = [[t.tolist() for t in looked_up(seed, worst)] for seed in range(3)]
     own, by_python = Step.run, list[Step]()
@@ -197,8 +196,8 @@ def test_what_indices_choose_and_where_they_put_it(worst: int, monkeypatch: pyte
 
 @pytest.mark.parametrize("worst", [-FEW - 1, FEW, 1 << 62])
 @pytest.mark.parametrize("place", [0, 499])
-def test_an_index_that_is_out_of_range_is_told_of(worst: int, place: int) -> None:
-    """By Python, and all that does not read it is as it would be."""
+def test_plan_step_with_an_index_out_of_range_raises(worst: int, place: int) -> None:
+    """Python raises the error, and results that do not read the index are correct."""
     with shortcut.aside():
         wanted = looked_up(7, 0)[0].tolist()
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Kernels that machine code has threads share, where helpers poll for work; what is much is Python's where they do not."""
+"""Kernels that machine code shares among threads while helpers poll for work; otherwise Python runs large kernels."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def two_threads(threads: Callable[[int], None]) -> None:
 
 
 class Place:
-    """Where one helper meets who calls it, as machine code is told: a piece of each loop is run by that helper, who never is late."""
+    """The data structure through which a caller meets one helper, which runs a piece of each loop and is never late."""
 
     def __init__(self) -> None:
         self.memory = ctypes.create_string_buffer(MEETING_PLACE)
@@ -75,7 +75,7 @@ def by_python(make: Callable[[], Tensor]) -> bytes:
 
 
 @pytest.mark.parametrize("name", MUCH)
-def test_threads_share_what_is_much(name: str, place: Place, planned: list[object]) -> None:
+def test_large_kernels_are_shared_with_polling_helpers(name: str, place: Place, planned: list[object]) -> None:
     wanted = by_python(MUCH[name])
     bits(MUCH[name])
     planned.clear()
@@ -88,8 +88,8 @@ def test_threads_share_what_is_much(name: str, place: Place, planned: list[objec
 
 
 @pytest.mark.parametrize("why", ["one sleeps", "they are at work", "there are none"])
-def test_or_python_does(why: str, place: Place, planned: list[object]) -> None:
-    """Who sleeps is woken by Python, and who is at work for another thread is waited for without Python's lock."""
+def test_python_shares_kernels_with_helpers_that_do_not_poll(why: str, place: Place, planned: list[object]) -> None:
+    """Python wakes a sleeping helper, and waits without the GIL for a helper at work for another thread."""
     make = MUCH["a function"]
     wanted = bits(make)
     place.sent.clear()
@@ -101,7 +101,7 @@ def test_or_python_does(why: str, place: Place, planned: list[object]) -> None:
     assert bits(make) == wanted and planned and not place.sent
 
 
-def test_what_is_less_is_shared_by_those_who_are_awake(place: Place, planned: list[object]) -> None:
+def test_medium_kernels_are_shared_only_with_awake_helpers(place: Place, planned: list[object]) -> None:
     wanted = bits(LESS)
     planned.clear()
     place.sent.clear()
@@ -110,14 +110,14 @@ def test_what_is_less_is_shared_by_those_who_are_awake(place: Place, planned: li
     assert bits(LESS) == wanted and len(place.sent) == 1 and not planned
 
 
-def test_what_is_little_is_not(place: Place) -> None:
+def test_small_kernels_are_not_shared(place: Place) -> None:
     (X + 1).realize()
     (X + 1).realize()
     assert not place.sent
 
 
-def test_nobody_is_called_when_helpers_went_home() -> None:
-    """Nor any more by frames for another number of threads."""
+def test_no_helper_is_called_after_a_change_of_thread_count() -> None:
+    """Launch records for another number of threads call no helper, either."""
     make = MUCH["a function"]
     wanted = by_python(make)
     assert bits(make) == wanted and meeting[MANY] == 1

@@ -1,4 +1,4 @@
-"""New sizes of what was done with others: nothing is planned or bound for them, and the values are the same."""
+"""New sizes of known operations need no planning and no binding, and the values are the same."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_new_sizes_are_neither_planned_nor_bound(name: str, monkeypatch: pytest.
         assert mismatch(name, n, x, y, m) < 1e-11
 
 
-def test_a_new_write_that_is_wrong_says_so_and_writes_nothing() -> None:
+def test_invalid_write_of_a_new_size_raises_and_writes_nothing() -> None:
     x, m = tx.asarray(X).realize(), tx.asarray(M).realize()
     for n in range(4, 20):
         with pytest.raises(ShapeError, match="assignment"):
@@ -79,14 +79,14 @@ def test_a_new_write_that_is_wrong_says_so_and_writes_nothing() -> None:
     assert m.tolist() == M.tolist()
 
 
-def test_large_sizes_have_no_frame_and_their_neighbours_do() -> None:
+def test_values_are_correct_for_large_and_small_sizes_in_turn() -> None:
     x = tx.asarray(np.arange(20_000.0)).realize()
     for n in (5, 11, 40, 3_000, 19_999, 41, 12_345, 42):
         assert (x[:n] * 3).sum().item() == 3 * n * (n - 1) / 2
         assert (x[:n] + 1).tolist() == [k + 1.0 for k in range(n)]
 
 
-def test_rows_of_much_memory_go_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_operations_on_a_large_matrix_make_no_node_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     values = rng.normal(size=(600, 400))  # two megabytes
     weights = rng.normal(size=(400, 5))
@@ -111,8 +111,8 @@ def test_rows_of_much_memory_go_the_same_way(monkeypatch: pytest.MonkeyPatch) ->
         check(k)
 
 
-def test_what_waits_with_much_memory_is_known() -> None:
-    """Of results that machine code writes down, too, it is noted how much memory waits for them."""
+def test_memory_held_by_pending_results_is_counted() -> None:
+    """Results recorded by the fast path are counted, too."""
     for _ in range(4):
         x = tx.ones((512, 1024)).realize()
         tx.realize(x + 1, x.sum())
@@ -133,7 +133,7 @@ BRIEF: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", BRIEF)
-def test_what_is_done_in_microseconds_is_machine_codes_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_programs_are_not_planned_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, z = (tx.asarray(np.linspace(-2, 3, n, dtype=np.float32)).realize() for n in (256_000, 150 * 130, 130 * 140))
     y, z = y.reshape(150, 130), z.reshape(130, 140)
     wanted = [BRIEF[name](x, y, z).tolist() for _ in range(3)]
@@ -148,10 +148,8 @@ def test_what_is_done_in_microseconds_is_machine_codes_own(name: str, monkeypatc
 
 
 @pytest.mark.parametrize("size", [50_000, 3_000, 7])
-def test_one_number_read_twice_is_two_the_next_time(size: int) -> None:
-    """What was made again by machine code read the very same numbers each time; a plan made then took one of two for both, and gave what is
-    wrong where they are not equal.
-    """
+def test_equal_scalars_of_one_call_may_differ_in_the_next(size: int) -> None:
+    """Replayed calls once read the very same scalar twice. A plan made then used it for both operands, which is wrong where they differ."""
     a, b = np.linspace(-3, 8, size), np.linspace(9, -4, size)
     x, y = tx.asarray(a).realize(), tx.asarray(b).realize()
     ends = [(0, 1), (0, 5), (0, 1.5), (-1, 5)]
@@ -164,8 +162,8 @@ def test_one_number_read_twice_is_two_the_next_time(size: int) -> None:
                 assert abs(found - (a.clip(*one) + b.clip(*other))).max() < 1e-14
 
 
-def test_thousands_of_views_are_known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few of them are made by Python when they are met again: two that belong in one place are both there."""
+def test_thousands_of_views_are_kept_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python makes few of them again: two views that belong in one row of the table are both there."""
     x = tx.zeros((500, 500)).realize()
     after = [(k, slice(k + 1, None)) for k in range(499)]
     keys = [key for k, rest in after for key in ((rest, rest), (rest, k), (rest, k, None), (k, rest))]

@@ -1,4 +1,4 @@
-"""Operators, which the interpreter has machine code do: as methods do them, for whatever stands beside, and with every reference kept."""
+"""Operators that machine code implements in the slots of the type: like the methods, for all operands, and without lost references."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMPARED = ("lt", "le", "eq", "ne", "gt", "ge")
 
 
 class Other:
-    """Whatever stands before or after."""
+    """An operand of another type."""
 
     def __add__(self, other: Any) -> str:
         return "before"
@@ -81,7 +81,7 @@ def written(x: Any, key: Any, value: Any) -> Any:
     return x
 
 
-def test_values_and_errors_are_the_same() -> None:
+def test_operators_match_python_values_and_errors() -> None:
     with shortcut.aside():
         wanted = [seen(call, operands()) for _, call in calls()]
     for _ in range(3):
@@ -90,11 +90,11 @@ def test_values_and_errors_are_the_same() -> None:
             assert seen(call, its) == expected, said
 
 
-def test_every_reference_is_kept() -> None:
+def test_operators_keep_reference_counts() -> None:
     lose_no_reference([call for _, call in calls()], operands())
 
 
-def test_subclasses_have_their_own() -> None:
+def test_subclasses_use_their_own_operators() -> None:
     class Plain(Tensor):
         __slots__ = ()
 
@@ -130,8 +130,8 @@ def test_subclasses_have_their_own() -> None:
     assert x.tolist() == [1, 2]
 
 
-def test_who_is_asked_first() -> None:
-    """The first operand; but the second where its class is made of that of the first, and has a method of its own for that."""
+def test_reflected_operator_of_a_subclass_goes_first() -> None:
+    """The first operand's method is called, unless the class of the second derives from that class and overrides the reflected method."""
 
     class Plain(Tensor):
         __slots__ = ()
@@ -162,7 +162,7 @@ def test_who_is_asked_first() -> None:
         assert _place(cls, TP_AS_NUMBER_OFFSET, _BINARY["add"]).value == shortcut.made.library["number_add"]  # type: ignore[union-attr]
 
 
-def test_who_puts_another_method_in_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_methods_assigned_to_tensor_replace_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     x = tx.asarray([1.0, 2.0])
     with monkeypatch.context() as m:
         m.setattr(Tensor, "__add__", lambda x, y: "another")
@@ -172,7 +172,7 @@ def test_who_puts_another_method_in_is_heard(monkeypatch: pytest.MonkeyPatch) ->
     shortcut.made.install()  # type: ignore[union-attr]  # which that has undone in part
 
 
-def test_what_is_aside_leaves_nothing_behind() -> None:
+def test_aside_removes_and_restores_operator_slots() -> None:
     def standing() -> list[int | None]:
         numbers = [("", TP_AS_NUMBER_OFFSET, entry) for entry in _BINARY.values()]
         return [_place(Tensor, table, entry).value for _, table, entry in (*ENTRIES.values(), *numbers)]
@@ -184,7 +184,7 @@ def test_what_is_aside_leaves_nothing_behind() -> None:
     assert standing() == ours
 
 
-def test_going_through_ends() -> None:
+def test_iteration_ends_and_sees_writes() -> None:
     for _ in range(3):
         x = tx.asarray([1.0, 2.0, 3.0])
         met = []
@@ -202,7 +202,7 @@ def test_going_through_ends() -> None:
             get(x, k)
 
 
-def test_squares_are_made_without_python() -> None:
+def test_squares_run_no_python() -> None:
     x = tx.asarray([[6, 1, 2], [3, 4, 5]]).realize()
     squared = (lambda: x**2, lambda: (x * 0.5)[1] ** 2, lambda: x[1, 1] ** 2)
     for make in squared:

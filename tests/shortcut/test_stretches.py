@@ -1,4 +1,4 @@
-"""What derivatives make of tensors of other sizes, by rule, beside what is found when each is gone through for itself."""
+"""Backward steps that rules make for tensors of other sizes equal those that each size records for itself."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def operands(n: int) -> tuple[Any, ...]:
 
 
 def bits_back(loss: Loss, n: int) -> list[bytes]:
-    """Of a loss, and of its gradients by all that has any."""
+    """Return the bits of a loss and of all its gradients."""
     *given, c = operands(n)
     given = [x.requires_grad_() for x in given]
     found = loss(*given, c)
@@ -69,8 +69,8 @@ def bits_forward(loss: Loss, n: int) -> list[bytes]:
 
 
 @pytest.fixture
-def gone_through(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """The stretches that are not made by rule."""
+def recorded_stretches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """Record the backward steps that are not made by rule."""
     found: list[Any] = []
     own = stretches.steps_for
     monkeypatch.setattr(stretches, "steps_for", lambda *args: (found.append(args), own(*args))[1])
@@ -79,14 +79,14 @@ def gone_through(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
 @pytest.mark.parametrize("bits", [bits_back, bits_forward])
 @pytest.mark.parametrize("name", LOSSES)
-def test_derivatives_of_other_sizes_are_those_that_are_found(name: str, bits: Any, gone_through: list[Any]) -> None:
+def test_derivatives_of_other_sizes_match_those_without_rules(name: str, bits: Any, recorded_stretches: list[Any]) -> None:
     loss = LOSSES[name]
     again._steps_cache.clear()
     for n in SIZES:
         bits(loss, n)
-    gone_through.clear()
+    recorded_stretches.clear()
     found = {n: bits(loss, n) for n in OTHERS}
-    by_rule = len(OTHERS) - len(gone_through)
+    by_rule = len(OTHERS) - len(recorded_stretches)
     with shortcut.aside():
         again._steps_cache.clear()
         assert {n: bits(loss, n) for n in OTHERS} == found
@@ -94,8 +94,8 @@ def test_derivatives_of_other_sizes_are_those_that_are_found(name: str, bits: An
 
 
 @pytest.mark.parametrize("name", ["layers", "norms", "a softmax", "selected"])
-def test_steps_by_rule_are_those_that_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same recipes, of the same sources, and the same views of what comes of them."""
+def test_backward_steps_by_rule_equal_those_of_a_full_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recipes, their sources and the views of their results are equal."""
     again._steps_cache.clear()
     for n in SIZES:
         bits_back(LOSSES[name], n)
@@ -120,7 +120,7 @@ def test_steps_by_rule_are_those_that_are_found(name: str, monkeypatch: pytest.M
     assert compared >= len(OTHERS)
 
 
-def test_a_rule_that_says_something_else_is_not_believed(monkeypatch: pytest.MonkeyPatch, gone_through: list[Any]) -> None:
+def test_rule_with_wrong_backward_steps_is_rejected(monkeypatch: pytest.MonkeyPatch, recorded_stretches: list[Any]) -> None:
     again._steps_cache.clear()
     monkeypatch.setattr(stretches.StretchRule, "made", lambda self, numbers: again.Steps([], [], []))
     monkeypatch.setattr(stretches.Call, "rules", lambda self: ())
@@ -129,11 +129,11 @@ def test_a_rule_that_says_something_else_is_not_believed(monkeypatch: pytest.Mon
     monkeypatch.setattr(likewise.Kind, "take", lambda self, made, numbers: (learnt.append(made), take(self, None, numbers))[1])
     for n in SIZES:
         bits_back(LOSSES["layers"], n)
-    assert len(gone_through) >= len(SIZES) and not any(isinstance(made, stretches.StretchRule) for made in learnt)
+    assert len(recorded_stretches) >= len(SIZES) and not any(isinstance(made, stretches.StretchRule) for made in learnt)
 
 
-def test_random_losses_of_random_sizes() -> None:
-    """What is made of rows and columns, in whatever order, beside the long way."""
+def test_random_losses_of_random_sizes_match_python() -> None:
+    """Losses are made of rows and columns in any order."""
     unary: list[Callable[[Any], Any]] = [tx.tanh, tx.exp, lambda t: t * 0.5, lambda t: t - t.mean(axis=0), lambda t: t[::-1], tx.sigmoid]
     binary: list[Callable[[Any, Any], Any]] = [lambda s, t: s * t, lambda s, t: s - t, tx.maximum, lambda s, t: tx.where(s > t, s, t * 2.0)]
 

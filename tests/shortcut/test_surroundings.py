@@ -1,4 +1,4 @@
-"""What programs do around methods: subclasses, functions that are traced, copies, processes, signals, and limits of memory."""
+"""The surroundings of methods: subclasses, traced functions, copies, processes, signals, and memory limits."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from tests.processes import python
 TIMES = 3  # what is met for the first time takes the long way
 
 
-def alike(make: Callable[[], Any]) -> Any:
-    """What a function gives, or the error that it raises, which is the same each time and without the short way."""
+def outcome_of(make: Callable[[], Any]) -> Any:
+    """Return the result of a function or its error; it is the same each time, and without the fast path."""
 
     def seen() -> Any:
         try:
@@ -45,7 +45,7 @@ def alike(make: Callable[[], Any]) -> Any:
 
 
 class Named(Tensor):
-    """A subclass with methods of its own."""
+    """A subclass with its own methods."""
 
     __slots__ = ("name",)
 
@@ -59,7 +59,7 @@ class Named(Tensor):
         return "sum", super().sum(*args, **named).item()
 
 
-def test_subclasses() -> None:
+def test_subclasses_behave_as_in_python() -> None:
     def program() -> Any:
         x = tx.asarray(np.arange(6.0).reshape(2, 3))
         y = Named(x.storage, x.layout, x.dtype)
@@ -68,11 +68,11 @@ def test_subclasses() -> None:
         y *= 2.0
         return kinds, y + 1, y[0], y.sum(), (x - y).tolist(), len(y), [type(t).__name__ for t in iter(x)], type(y).__name__
 
-    alike(program)
+    outcome_of(program)
 
 
-def test_traced_functions() -> None:
-    """A function that is traced computes with what has no value yet."""
+def test_functions_traced_by_map_behave_as_in_python() -> None:
+    """A traced function computes with tracers, which have no value."""
 
     def program() -> Any:
         x = tx.asarray(np.arange(6.0).reshape(2, 3)).realize()
@@ -80,19 +80,19 @@ def test_traced_functions() -> None:
         both = tx.map(lambda a, b: tx.where(a > b, abs(a * 2.0 - b), (b + 1) ** 2), x, row)
         return both.tolist(), (both + row).tolist(), tx.map(lambda a: -a.exp(), both[0]).tolist()
 
-    assert isinstance(alike(program)[0], list)
+    assert isinstance(outcome_of(program)[0], list)
 
     def wrong() -> Any:
         return tx.map(lambda a: a * 2.0 if a > 0.5 else a, tx.asarray(np.arange(6.0).reshape(2, 3))).tolist()
 
-    alike(wrong)
+    outcome_of(wrong)
 
 
 COPIES = (copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), lambda x: x.copy(), lambda x: x.clone())
 
 
 @pytest.mark.parametrize("copied", COPIES)
-def test_copies(copied: Callable[[Any], Any]) -> None:
+def test_copies_are_independent_of_their_source(copied: Callable[[Any], Any]) -> None:
     def program() -> Any:
         x = tx.asarray(np.arange(6.0).reshape(2, 3)) + 1.0
         seen: list[Any] = []
@@ -102,10 +102,10 @@ def test_copies(copied: Callable[[Any], Any]) -> None:
             seen.append((own.tolist(), t.tolist(), own.storage is t.storage, own.strides))
         return seen
 
-    alike(program)
+    outcome_of(program)
 
 
-def test_weak_references() -> None:
+def test_weak_references_are_cleared_when_a_tensor_dies() -> None:
     x = tx.asarray(np.arange(3.0))
     for _ in range(TIMES):
         y = x + 1.0
@@ -115,25 +115,25 @@ def test_weak_references() -> None:
         assert [r() for r in refs] == [None] * 3
 
 
-def test_what_is_bound_and_pickled() -> None:
+def test_methods_can_be_pickled() -> None:
     x = tx.asarray(np.arange(3.0))
     assert pickle.loads(pickle.dumps(x.sum))().item() == 3.0
     assert pickle.loads(pickle.dumps(Tensor.sum))(x).item() == 3.0
 
 
-def test_signatures() -> None:
+def test_replaced_methods_keep_signature_and_docstring() -> None:
     assert list(inspect.signature(Tensor.sum).parameters) == list(inspect.signature(shortcut.made.replaced["sum"]).parameters)  # type: ignore[union-attr]
     for name in shortcut.made.methods:  # type: ignore[union-attr]
         assert getattr(Tensor, name).__doc__ == inspect.getattr_static(Tensor, name).__doc__
 
 
-def test_objects_to_ship_are_those_of_the_machine_code_that_runs() -> None:
+def test_objects_to_ship_are_those_of_the_running_code() -> None:
     objects = shortcut.objects_to_ship()
     assert objects is not None and shortcut.made is not None
     assert objects.identity == shortcut.made.objects.identity
 
 
-def test_indices_are_asked_once() -> None:
+def test_index_method_of_a_key_is_called_once() -> None:
     asked: list[int] = []
 
     class One:
@@ -147,41 +147,42 @@ def test_indices_are_asked_once() -> None:
         assert len(asked) == k + 1
 
 
-def test_too_many_indices() -> None:
+def test_too_many_indices_raise() -> None:
     x = tx.asarray(np.arange(3.0))
     for key in ((..., 2, 0), (0, ..., 0), (..., 0, slice(None)), (None, 0, ..., 0, 1), (0, 0)):
-        assert alike(lambda key=key: x[key])[0] is IndexOutOfRange
-        assert alike(lambda key=key: x.__setitem__(key, 1.0))[0] is IndexOutOfRange
-    assert alike(lambda: x[0][..., 0])[0] is IndexOutOfRange
-    assert alike(lambda: tx.asarray(np.ones((2, 3))).item((1, 2)))[0] is IndexOutOfRange
+        assert outcome_of(lambda key=key: x[key])[0] is IndexOutOfRange
+        assert outcome_of(lambda key=key: x.__setitem__(key, 1.0))[0] is IndexOutOfRange
+    assert outcome_of(lambda: x[0][..., 0])[0] is IndexOutOfRange
+    assert outcome_of(lambda: tx.asarray(np.ones((2, 3))).item((1, 2)))[0] is IndexOutOfRange
 
 
-def test_parts_of_a_product_are_summed() -> None:
+def test_slices_of_a_pending_product_are_summed() -> None:
     a, b = tx.asarray(np.arange(1.0, 9.0)).realize(), tx.asarray(np.arange(8.0) + 0.5).realize()
     for start in (0, 3, 5, 0):
-        assert alike(lambda start=start: (a * b)[start : start + 2].sum().item()) == sum((n + 1) * (n + 0.5) for n in (start, start + 1))
+        assert outcome_of(lambda start=start: (a * b)[start : start + 2].sum().item()) == sum(
+            (n + 1) * (n + 0.5) for n in (start, start + 1)
+        )
 
 
-def test_bytes_of_another_dtype() -> None:
-    """What is learned of bits seen otherwise says nothing about other tensors of that dtype."""
+def test_view_with_another_dtype_does_not_affect_other_tensors() -> None:
     for _ in range(TIMES):
         tx.arange(4, dtype=tx.int32).view(tx.float32).sum().item()
     assert tx.asarray(np.array([1, 2, 3, 4], np.float32)).sum().item() == 10.0
 
 
-def test_pending_indices_are_looked_at_when_used() -> None:
+def test_pending_indices_are_checked_when_used() -> None:
     def program(key: Any) -> Any:
         y = tx.asarray(np.arange(5.0))[tx.asarray(np.array([1, 9])) + 0]
         y[key] = 1.0
         return y.tolist()
 
-    assert alike(lambda: program(...)) == [1.0, 1.0]
-    assert alike(lambda: program(0))[0] is IndexOutOfRange
+    assert outcome_of(lambda: program(...)) == [1.0, 1.0]
+    assert outcome_of(lambda: program(0))[0] is IndexOutOfRange
 
 
 @pytest.mark.usefixtures("unobserved")
-def test_signals_are_heard() -> None:
-    """What a signal's handler raises is raised, wherever it was heard."""
+def test_exceptions_of_signal_handlers_propagate() -> None:
+    """This holds wherever the signal arrives."""
 
     class Heard(Exception):
         pass
@@ -212,8 +213,7 @@ def test_signals_are_heard() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork")
-def test_fork() -> None:
-    """A child goes on as its parent would."""
+def test_forked_child_computes_like_its_parent() -> None:
     x = tx.asarray(np.arange(4.0)).realize()
     for _ in range(TIMES):
         ((x + 1.0)[1:] * 2.0).sum().item()
@@ -230,8 +230,8 @@ def test_fork() -> None:
     assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
-def test_memory_limit() -> None:
-    """Many small tensors never take more than there may be; then there is an error, and afterwards all is as before."""
+def test_small_tensors_respect_the_memory_limit() -> None:
+    """At the limit an error is raised; afterwards everything works as before."""
     gc.collect()
     x = tx.asarray(np.arange(64.0)).realize()
     for _ in range(TIMES):
@@ -255,14 +255,13 @@ def test_memory_limit() -> None:
         tx.set_memory_limit(before)
 
 
-def test_two_tensors_one_of_them_by_name() -> None:
-    """An argument is a tensor or not, wherever it stands."""
+def test_tensor_may_be_a_keyword_argument() -> None:
     x, keep = tx.asarray(np.ones((2, 3))), tx.asarray(True)
     for _ in range(3):
         assert x.sum(1, keepdims=keep).tolist() == [[3.0], [3.0]]
 
 
-def test_where_it_is_not_proved_it_is_off_and_nothing_of_it_is_needed_any_more() -> None:
+def test_failed_proof_turns_the_fast_path_off_completely() -> None:
     program = """
 import gc
 import numpy as np
@@ -288,7 +287,7 @@ print(shortcut.state)
     assert python("-c", program).stdout.strip() == "off: made to fail"
 
 
-def test_garbage_that_goes_meanwhile_proves_nothing() -> None:
+def test_garbage_freed_during_the_proof_does_not_fail_it() -> None:
     program = """
 import gc
 import tenxor as tx
@@ -317,8 +316,8 @@ print(shortcut.state, gc.isenabled(), times > 30)
     assert python("-c", program).stdout.strip() == "on True True"
 
 
-def test_a_part_read_through_a_chain_of_views() -> None:
-    """It has no strides, so it is not known whether it lies apart from what is written."""
+def test_slice_is_written_from_a_view_chain_of_its_tensor() -> None:
+    """A view chain has no strides, so its overlap with the slice is unknown."""
 
     def program() -> Any:
         x = tx.asarray(np.arange(12.0).reshape(3, 4)).realize()
@@ -327,11 +326,11 @@ def test_a_part_read_through_a_chain_of_views() -> None:
             x[1:, 1:] += x.T.reshape(12)[:6].reshape(2, 3)
         return x.tolist()
 
-    alike(program)
+    outcome_of(program)
 
 
-def python_in(make: Callable[[], Any]) -> list[str]:
-    """The functions of Python that run in a call, but for it."""
+def python_functions_in(make: Callable[[], Any]) -> list[str]:
+    """Return the Python functions that run during a call, without the call itself."""
     seen: list[str] = []
 
     def listen(frame: Any, event: str, _: Any) -> None:
@@ -347,8 +346,8 @@ def python_in(make: Callable[[], Any]) -> list[str]:
     return seen
 
 
-def test_parts_are_written_without_python() -> None:
-    """What is written is pending, or of the same storage, or small with much that it is made of."""
+def test_slice_writes_run_no_python() -> None:
+    """The value is pending, or of the same storage, or small with large operands."""
     x, y = (tx.asarray(np.arange(1200.0).reshape(30, 40)).realize() for _ in range(2))
 
     def program() -> None:
@@ -359,11 +358,11 @@ def test_parts_are_written_without_python() -> None:
 
     for _ in range(4):
         program()
-    assert python_in(program) == []
+    assert python_functions_in(program) == []
 
 
-def test_small_work_without_python() -> None:
-    """What has a short way, one by one; and it gives what NumPy gives."""
+def test_small_operations_run_no_python() -> None:
+    """Each operation runs alone, and equals NumPy."""
     values = np.random.default_rng(0).normal(size=(64, 60))
     flags = values > 0.5
 
@@ -393,7 +392,7 @@ def test_small_work_without_python() -> None:
         for _ in range(5):
             program(twin)
         inner = [constant.co_qualname for constant in program.__code__.co_consts if hasattr(constant, "co_qualname")]
-        ran = [python_in(lambda program=program, x=x: program(x)) for _ in range(4)]  # type: ignore[misc]
+        ran = [python_functions_in(lambda program=program, x=x: program(x)) for _ in range(4)]  # type: ignore[misc]
         note = ("remember", "_is_small", "Node.size", "Node.dtype")  # is taken of what keeps memory waiting
         ran = [[name for name in each if name not in note] for each in ran]
         assert [program.__qualname__, *inner] in ran  # now and then memory is looked after
@@ -409,11 +408,11 @@ def test_small_work_without_python() -> None:
 
     for _ in range(4):
         truths()
-    assert python_in(truths) == []
+    assert python_functions_in(truths) == []
 
 
-def test_what_others_have_of_a_large_graph_is_kept() -> None:
-    """One that is needed on the way is computed for itself; one that is inlined is computed once more at the most."""
+def test_held_nodes_of_a_large_graph_have_their_values() -> None:
+    """A node needed as an operand is computed for itself; an inlined node is computed at most once more."""
 
     def program() -> Any:
         x = tx.asarray(np.arange(6000.0).reshape(60, 100))
@@ -422,11 +421,11 @@ def test_what_others_have_of_a_large_graph_is_kept() -> None:
         found = [(centred @ centred[k]).sum().item() for k in range(3)] + [(costly[:, k:] * 2).sum().item() for k in range(3)]
         return found, centred[3].tolist(), costly[5].tolist()
 
-    alike(program)
+    outcome_of(program)
 
 
-def test_large_graphs_have_errors_too() -> None:
-    """An index that is out of range is found where a kernel meets it; the graph is as it was."""
+def test_index_error_in_a_large_graph_is_raised() -> None:
+    """A kernel finds the index out of range, and the graph stays as it was."""
 
     def program() -> Any:
         x = tx.asarray(np.arange(6000.0))
@@ -436,11 +435,11 @@ def test_large_graphs_have_errors_too() -> None:
             bad.realize()
         return good.sum().item()
 
-    alike(program)
+    outcome_of(program)
 
 
-def test_an_error_where_a_frame_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Python met in the midst of a call is told, nothing is written, and the next call does it."""
+def test_error_while_making_a_launch_record_propagates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an error nothing is written, and the next call succeeds."""
     for name in ("exp", "sin", "cos"):
         x, y = (tx.asarray(np.arange(6.0).reshape(2, 3)).realize() for _ in range(2))
         for error, told in ((KeyboardInterrupt, True), (MemoryError, False), (ZeroDivisionError, True)):
@@ -462,7 +461,7 @@ def test_an_error_where_a_frame_is_made(monkeypatch: pytest.MonkeyPatch) -> None
             assert x[0].tolist() == getattr(y[1].copy(), name)().tolist()
 
 
-def test_the_interpreter_ends_while_there_is_something_of_it() -> None:
-    """Tests that were collected hold tensors to the very end, when modules have been cleared."""
+def test_interpreter_exits_while_tensors_are_alive() -> None:
+    """Collected tests hold tensors until modules have been cleared."""
     held = Path(__file__).resolve().parents[1] / "tensor" / "test_indexing.py"
     python("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", str(held))

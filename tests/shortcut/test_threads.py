@@ -1,4 +1,4 @@
-"""Threads that switch at any moment, with and without a thread that lets go of Python's lock for long."""
+"""Threads that switch at any moment, with and without a thread that releases the GIL for long."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ ROUNDS = 60
 
 @pytest.fixture(autouse=True)
 def switching() -> Iterator[None]:
-    """Threads switch as often as they can."""
+    """Switch threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
 
 
-def together(*work: Callable[[], object]) -> None:
-    """Do all of it at once; the first error is raised."""
+def run_together(*work: Callable[[], object]) -> None:
+    """Run all functions at once, and raise the first error."""
     errors: list[BaseException] = []
 
     def guarded(one: Callable[[], object]) -> None:
@@ -51,8 +51,7 @@ def together(*work: Callable[[], object]) -> None:
         raise errors[0]
 
 
-def test_views_of_each_thread() -> None:
-    """What one thread asks for is never what another gets."""
+def test_views_in_several_threads_are_independent() -> None:
     values = np.arange(4000.0).reshape(50, 80)
 
     def look(seed: int) -> None:
@@ -64,11 +63,11 @@ def test_views_of_each_thread() -> None:
             assert x[key].sum().item() == values[key].sum()
             x[key] = x[key] + 0.0
 
-    together(*[lambda k=k: look(k) for k in range(THREADS)])  # type: ignore[misc]
+    run_together(*[lambda k=k: look(k) for k in range(THREADS)])  # type: ignore[misc]
 
 
-def test_shared_tensors() -> None:
-    """Reads, writes of other parts, and operations in place, of one tensor and one element."""
+def test_threads_may_share_a_tensor_and_an_element() -> None:
+    """Threads read all of the tensor, write their own row, and operate in place on one element."""
     shared = tx.zeros((THREADS, 8)).realize()
     element = tx.asarray([1000.5, 2000.5])[0]
     element += 1.0
@@ -86,14 +85,14 @@ def test_shared_tensors() -> None:
             held += 1.0
             held.item()
 
-    together(*[lambda k=k: work(k) for k in range(THREADS)])  # type: ignore[misc]
+    run_together(*[lambda k=k: work(k) for k in range(THREADS)])  # type: ignore[misc]
     assert shared[:, 1:].tolist() == [[float(ROUNDS * 2)] * 7] * THREADS
     assert shared[:, 0].tolist() == [float(ROUNDS * 2 - 1)] * THREADS
     assert sys.getrefcount(element.item()) <= 3
 
 
-def test_beside_large_work() -> None:
-    """A thread that computes much holds the lock of those who compute, and not Python's."""
+def test_small_work_runs_beside_large_work() -> None:
+    """The thread with large work holds the lock for computing, and not the GIL."""
     big = tx.ones((1 << 20,)).realize()
     done = threading.Event()
 
@@ -114,11 +113,10 @@ def test_beside_large_work() -> None:
             n += 1
         assert x.tolist() == [[-1.0, 4.0 + n, 5.0 + n], [3.0 + n, 4.0 + n, 5.0 + n]]
 
-    together(much, little, little)
+    run_together(much, little, little)
 
 
-def test_programs_of_threads() -> None:
-    """Random programs, each thread its own, with a thread that has all forgotten."""
+def test_random_programs_in_several_threads_match_python() -> None:
     seeds = range(3000, 3000 + 4 * THREADS)
     with shortcut.aside():
         wanted = {seed: Program(seed, 0).run() for seed in seeds}
@@ -129,12 +127,12 @@ def test_programs_of_threads() -> None:
             found = Program(seed, 0).run()
             wrong.extend([(seed, a, b) for a, b in zip(found, wanted[seed], strict=True) if a != b][:1])
 
-    together(*[lambda k=k: run(k) for k in range(THREADS)])  # type: ignore[misc]
+    run_together(*[lambda k=k: run(k) for k in range(THREADS)])  # type: ignore[misc]
     assert wrong == []
 
 
-def test_those_who_look_may_come_and_go_in_any_order() -> None:
-    """The last to go leaves nobody looking: else nothing would be computed at once any more."""
+def test_patient_contexts_may_end_in_any_order() -> None:
+    """The last one restores the count; otherwise nothing would be computed eagerly any more."""
     first, second = patient(), patient()
     before = patience.value
     first.__enter__()
@@ -145,8 +143,8 @@ def test_those_who_look_may_come_and_go_in_any_order() -> None:
     assert patience.value == before
 
 
-class TakenOut(list[Any]):
-    """A list of hooks that another thread empties just after somebody has asked whether it is empty."""
+class ListEmptiedByThread(list[Any]):
+    """A list of hooks that another thread empties just after a check whether it is empty."""
 
     def __bool__(self) -> bool:
         return True
@@ -158,13 +156,13 @@ HOOKS += [(core, "watchers"), (writing, "watchers"), (walk, "watchers"), (forwar
 
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize(("module", "name"), HOOKS, ids=lambda x: x if isinstance(x, str) else x.__name__)
-def test_hooks_may_be_taken_out_by_another_thread_at_any_moment(module: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hooks_may_be_removed_by_another_thread_at_any_moment(module: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.arange(30.0)
 
     def f(x: tx.Tensor) -> tx.Tensor:
         return (x * x * 2.0).sum()
 
-    monkeypatch.setattr(module, name, TakenOut())
+    monkeypatch.setattr(module, name, ListEmptiedByThread())
     x = tx.asarray(values).copy()
     for _ in range(3):
         y = x.sum() * x

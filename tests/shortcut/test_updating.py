@@ -1,5 +1,6 @@
-"""What is computed over the part that it is made of: nobody who had it, or what was made of it before, can tell. NumPy's own are the
-oracle, to the bit, as each operation rounds once.
+"""Updates that write over their own operands do not change other holders of the memory, or earlier results.
+
+NumPy is the oracle, to the bit, as each operation rounds once.
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ def bits(x: Any) -> bytes:
     return (x.to_numpy() if isinstance(x, tx.Tensor) else x).tobytes()
 
 
-def test_little_is_left_as_it_was() -> None:
-    """To find out how would take longer than to do it."""
+def test_small_updates_are_not_done_in_place() -> None:
+    """The analysis would take longer than the update."""
     wholes.forget_at_once()
     for _ in range(TIMES):
         t = tx.zeros((20, 20)) + 1.0
@@ -89,14 +90,14 @@ def test_little_is_left_as_it_was() -> None:
     assert not wholes.updates
 
 
-def framed() -> int:
-    """How many updates are known to be done in place."""
+def count_in_place_updates() -> int:
+    """Return how many updates are recorded as in place."""
     return sum(map(bool, wholes.updates.values()))
 
 
 @pytest.mark.parametrize("name", list(CHANGES))
-def test_values_are_numpys(name: str) -> None:
-    """Over and over, on memory of its own each time, and on the same."""
+def test_updates_equal_numpy(name: str) -> None:
+    """Updates repeat on fresh memory, and on the same memory."""
     mine, right = tx.asarray(A), A.copy()
     for _ in range(TIMES):
         other, wanted = tx.asarray(A), A.copy()
@@ -107,21 +108,21 @@ def test_values_are_numpys(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", IN_PLACE)
-def test_it_is_one_kernel_in_place(name: str) -> None:
+def test_update_is_one_kernel_in_place(name: str) -> None:
     wholes.forget_at_once()
     for _ in range(TIMES):
         t = tx.asarray(A)
         CHANGES[name](t)
-    assert framed() == 1, wholes.updates
-    before = framed(), len(wholes.graphs)
+    assert count_in_place_updates() == 1, wholes.updates
+    before = count_in_place_updates(), len(wholes.graphs)
     where = t.node.buffer.address
     CHANGES[name](t)
-    assert (framed(), len(wholes.graphs)) == before
+    assert (count_in_place_updates(), len(wholes.graphs)) == before
     assert t.node.buffer.address == where
 
 
-def test_what_was_beside_has_its_value() -> None:
-    """It waits, and what it is made of was written over."""
+def test_pending_operand_of_an_update_keeps_its_value() -> None:
+    """The operand is pending while its own operands are overwritten."""
     for _ in range(TIMES):
         t, a = tx.asarray(A), A.copy()
         y, right = t[1:, 0, None] * t[0, 1:], a[1:, 0, None] * a[0, 1:]
@@ -132,8 +133,8 @@ def test_what_was_beside_has_its_value() -> None:
         assert bits(y) == bits(right)
 
 
-def test_what_was_made_before_has_its_value() -> None:
-    """Of what is beside, of the part, and of all."""
+def test_results_from_before_an_update_keep_their_values() -> None:
+    """The results read the operand, the slice, or the whole tensor."""
     for _ in range(TIMES):
         t, a = tx.asarray(A), A.copy()
         y, right = t[1:, 0, None] * t[0, 1:], a[1:, 0, None] * a[0, 1:]
@@ -146,7 +147,7 @@ def test_what_was_made_before_has_its_value() -> None:
         np.testing.assert_allclose(held[-1].to_numpy(), wanted[-1], rtol=1e-12)
 
 
-def test_every_view_sees_it() -> None:
+def test_every_view_sees_an_update() -> None:
     for _ in range(TIMES):
         t, a = tx.asarray(A), A.copy()
         views, right = (t.T, t[::-1], t.reshape(-1)), (a.T, a[::-1], a.reshape(-1))
@@ -155,8 +156,8 @@ def test_every_view_sees_it() -> None:
         assert [bits(x) for x in views] == [bits(x) for x in right]
 
 
-def test_parts_alike_of_tensors_of_many_sizes() -> None:
-    """The write is of the whole memory, whose size a part does not tell."""
+def test_equal_slices_of_tensors_of_many_sizes_are_updated() -> None:
+    """The write covers the whole memory, whose size is not part of the slice's layout."""
     for n in (3_000, 3_010, 3_000, 3_100, 3_010, 3_000):
         for _ in range(TIMES):
             t, a = tx.zeros(n) + 1.0, np.ones(n)
@@ -165,8 +166,8 @@ def test_parts_alike_of_tensors_of_many_sizes() -> None:
             assert bits(t) == bits(a)
 
 
-def test_each_row_is_a_part_like_the_last() -> None:
-    """Where a part begins is no part of what is known."""
+def test_updates_at_different_offsets_are_correct() -> None:
+    """The offset of a slice is not part of the cache key."""
     t, a = tx.asarray(A), A.copy()
     for k in range(N - 3):
         for x in (t, a):
@@ -177,7 +178,7 @@ def test_each_row_is_a_part_like_the_last() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "float32", "complex128", "bool"])
-def test_dtypes(dtype: str) -> None:
+def test_updates_of_every_dtype_equal_numpy(dtype: str) -> None:
     for _ in range(TIMES):
         a = np.arange(N * N).reshape(N, N).astype(dtype)
         t = tx.asarray(a)
@@ -190,8 +191,8 @@ def test_dtypes(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("side", [30, 60, 300, 600])
-def test_large_parts(side: int) -> None:
-    """Beyond what blocks are made of, too."""
+def test_updates_of_large_slices_equal_numpy(side: int) -> None:
+    """Some slices are larger than a memory block."""
     a = np.random.default_rng(1).normal(size=(side, side))
     t = tx.asarray(a)
     for _ in range(TIMES):
@@ -201,8 +202,7 @@ def test_large_parts(side: int) -> None:
         assert bits(t) == bits(a)
 
 
-def test_memory_that_others_may_write() -> None:
-    """What they have is what is written."""
+def test_updates_write_externally_shared_memory() -> None:
     for _ in range(TIMES):
         a = A.copy()
         t = tx.asarray(a, copy=False)
@@ -216,7 +216,7 @@ def test_memory_that_others_may_write() -> None:
         assert bits(seen) == bits(right)
 
 
-def test_numbers_that_are_read_beside() -> None:
+def test_updates_may_read_elements_of_the_same_tensor() -> None:
     t, a = tx.asarray(A), A.copy()
     for k in range(1, 6):
         t[k:, k] /= t[k - 1, k]
@@ -226,7 +226,7 @@ def test_numbers_that_are_read_beside() -> None:
         assert bits(t) == bits(a)
 
 
-def test_derivatives_follow() -> None:
+def test_gradients_pass_through_updates() -> None:
     x = tx.asarray(V).requires_grad_()
     for _ in range(TIMES):
         y = x * 1.0
@@ -242,8 +242,7 @@ def test_derivatives_follow() -> None:
     np.testing.assert_allclose(x.grad.to_numpy()[1:], -2 * V[1:].sum() * np.ones(N - 1))
 
 
-def test_nothing_is_lost_or_kept() -> None:
-    """References and memory."""
+def test_repeated_updates_use_constant_memory() -> None:
     t = tx.asarray(np.random.default_rng(2).normal(size=(100, 100)) * 1e-2)
     for _ in range(TIMES):
         _outer(t)
@@ -256,8 +255,8 @@ def test_nothing_is_lost_or_kept() -> None:
     assert tx.memory().in_use <= before
 
 
-def test_a_signal_that_asks_for_it_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python may run while copies are made: what is beside is not what it was then."""
+def test_operand_read_by_python_during_an_update_keeps_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python may run while copies are made, and may compute the pending operand."""
     t, a = tx.asarray(A), A.copy()
     y, right = t[1:, 0, None] * t[0, 1:], a[1:, 0, None] * a[0, 1:]
     wholes.forget_at_once()
@@ -288,8 +287,8 @@ def test_a_signal_that_asks_for_it_meanwhile(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("first", range(0, 200, 25))
-def test_random_programs(first: int) -> None:
-    """Parts, and what is beside them, of one memory and of two, with much that others hold."""
+def test_random_update_programs_equal_numpy(first: int) -> None:
+    """Programs update slices with operands of one or two storages, and hold many of the results."""
     for seed in range(first, first + 25):
         run(seed)
 
@@ -298,4 +297,4 @@ def test_most_random_programs_have_updates_in_place() -> None:
     wholes.forget_at_once()
     for seed in range(300, 320):
         run(seed)
-    assert framed() >= 10
+    assert count_in_place_updates() >= 10

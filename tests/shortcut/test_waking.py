@@ -1,4 +1,4 @@
-"""When the short way in machine code is made, and when it is not."""
+"""When the machine code of the fast path is made, and when it is not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ print(x.tolist(), shortcut.state)
         (30, {"TENXOR_BACKEND": "interpreter"}, "off: the back end is interpreter"),
     ],
 )
-def test_environment(count: int, environment: dict[str, str], state: str) -> None:
+def test_environment_decides_whether_the_fast_path_is_built(count: int, environment: dict[str, str], state: str) -> None:
     assert printed(STATE.format(count), **environment).endswith(f"[{count + 1}.0, {count + 1}.0, {count + 1}.0] {state}")
 
 
@@ -49,7 +49,7 @@ print(shortcut.state)
 
 
 @pytest.mark.parametrize("line", ["x.T", "x[1]", "x[0, 1].item()", "x[0, 1] = 5.0", "x.reshape(4)"])
-def test_what_computes_nothing_wakes_it_too(line: str) -> None:
+def test_views_and_element_reads_build_the_fast_path(line: str) -> None:
     assert printed(VIEWS.format(10, line)) == "not made yet"
     assert printed(VIEWS.format(300, line)) == "on"
     assert printed(VIEWS.format(300, line), TENXOR_SHORT_WAY="0") == "off: TENXOR_SHORT_WAY is 0"
@@ -65,19 +65,19 @@ print(shortcut.state)
 """
 
 
-def test_much_that_waits_wakes_it_too() -> None:
+def test_many_pending_operations_build_the_fast_path() -> None:
     assert printed(WAITING.format(100)) == "not made yet"
     assert printed(WAITING.format(200)) == "on"
     assert printed(WAITING.format(200), TENXOR_SHORT_WAY="0") == "off: TENXOR_SHORT_WAY is 0"
 
 
-def test_it_is_not_made_while_it_is_to_stay_aside() -> None:
+def test_fast_path_is_not_built_inside_aside() -> None:
     inside = "\n".join("    " + line for line in WAITING.format(200).splitlines())
     text = f"from tenxor import shortcut\nwith shortcut.aside():\n{inside}\n{STATE.format(30)}"
     assert printed(text).splitlines() == ["not made yet", "[31.0, 31.0, 31.0] on"]
 
 
-def test_it_is_made_when_the_last_who_wants_it_aside_has_left() -> None:
+def test_fast_path_is_built_after_the_last_aside_ends() -> None:
     text = """
 from tenxor import shortcut
 one, other = shortcut.aside(), shortcut.aside()
@@ -87,5 +87,5 @@ one.__enter__(), other.__enter__(), one.__exit__(None, None, None)
     assert printed(text + "other.__exit__(None, None, None)\n" + STATE.format(30)) == "[31.0, 31.0, 31.0] on"
 
 
-def test_debugging_shows_all() -> None:
+def test_debug_mode_turns_the_fast_path_off() -> None:
     assert printed(STATE.format(30), TENXOR_DEBUG="1").endswith("off: TENXOR_DEBUG is set")

@@ -1,4 +1,4 @@
-"""Patterns that machine code takes: what Python's own has in them, and keys that tell apart just what Python's keys tell apart."""
+"""Machine code takes the same patterns from graphs as Python, and its keys distinguish exactly what Python's keys distinguish."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHERS = [tx.asarray(np.arange(6, dtype=np.float32).reshape(2, 3)).realize(), tx
 
 
 def graph(seed: int, most: int = 12) -> list[Any]:
-    """A few pending tensors that have much in common, made of few things, so that two seeds often make what is alike."""
+    """Return some pending tensors with common operands, so that two seeds often give equal graphs."""
     rng = np.random.default_rng(seed)
     made = [*MEMORY, *OTHERS[:1]]
     while len(made) < most:
@@ -71,7 +71,7 @@ def by_machine_code(roots: list[Node]) -> Pattern:
     return Pattern(*found)
 
 
-def test_all_parts_are_those_of_pythons_own() -> None:
+def test_graph_signatures_match_python() -> None:
     several = 0
     for seed in range(400):
         roots = pending_nodes(graph(seed))
@@ -81,8 +81,8 @@ def test_all_parts_are_those_of_pythons_own() -> None:
     assert several > 100
 
 
-def test_keys_are_equal_where_the_structure_is() -> None:
-    """Nodes in memory but for their dtype, which what reads them knows, are alike in both."""
+def test_signature_keys_are_equal_if_and_only_if_structures_are() -> None:
+    """Of nodes in memory both keys have only the dtype, which their readers determine."""
     structures: dict[object, object] = {}
     words: dict[object, object] = {}
     kept, again = [], 0
@@ -98,13 +98,13 @@ def test_keys_are_equal_where_the_structure_is() -> None:
     assert again > 100 < len(structures)
 
 
-def test_a_recipe_that_is_forgotten_is_not_taken_for_another() -> None:
+def test_recipe_numbers_are_not_reused() -> None:
     old = (MEMORY[0] * 2.0).node.recipe
     numbers = [Recipe(old.op, old.shape, old.dtype, old.dtypes, old.forms, old.target).number for _ in range(100)]
     assert len(set(numbers)) == 100 and old.number not in numbers
 
 
-def test_nothing_is_owned_afterwards() -> None:
+def test_taking_a_signature_keeps_reference_counts() -> None:
     tensors = graph(3, 14)
     roots = pending_nodes(tensors)
     found = structured(roots)
@@ -119,7 +119,7 @@ def test_nothing_is_owned_afterwards() -> None:
 
 
 def chain(length: int) -> Any:
-    """So many nodes above each other, whatever would be computed of them before."""
+    """Return a chain of this many nodes, however long, without early computation."""
     node = MEMORY[0].node
     one = (MEMORY[0] + 1.0).node
     for _ in range(length):
@@ -128,12 +128,12 @@ def chain(length: int) -> Any:
 
 
 def wide() -> Any:
-    """A node that reads as many."""
+    """Return a node with many operands."""
     parts = tuple([(MEMORY[0] * float(k)).node for k in range(2100)])
     return Node((MEMORY[0] + MEMORY[1]).node.recipe, parts, (0,) * len(parts))
 
 
-class TestItLeavesToPython:
+class TestSignaturesLeftToPython:
     @pytest.mark.parametrize(
         "make",
         [
@@ -143,16 +143,16 @@ class TestItLeavesToPython:
         ],
         ids=["what is deep", "what is in memory", "what is many"],
     )
-    def test_what_is_not_for_it(self, make: Callable[[], Node]) -> None:
+    def test_deep_stored_or_wide_graphs(self, make: Callable[[], Node]) -> None:
         assert shortcut.made is not None
         assert shortcut.made.take_pattern(make()) is None
 
-    def test_what_was_begun(self) -> None:
+    def test_unfinished_nodes(self) -> None:
         assert shortcut.made is not None
         begun = Node(recipe_of(UNFINISHED, (2, 3), tx.float64))
         assert shortcut.made.take_pattern(Node((MEMORY[0] + MEMORY[1]).node.recipe, (begun, MEMORY[1].node), (0, 0))) is None
 
-    def test_what_is_traced(self) -> None:
+    def test_tracers(self) -> None:
         assert shortcut.made is not None
         seen: list[object] = []
 
@@ -164,13 +164,13 @@ class TestItLeavesToPython:
         tx.vmap(looked)(MEMORY[0])
         assert seen == [None]
 
-    def test_and_that_finds_the_pattern(self) -> None:
+    def test_python_takes_the_signature(self) -> None:
         roots = [chain(1100)]
         assert parts(taken(roots)) == parts(pattern_of(roots))
 
 
-def test_what_was_planned_before_is_found() -> None:
-    """A plan of Python's own is taken over by the key of machine code."""
+def test_plan_made_by_python_is_found_by_the_fast_path() -> None:
+    """The plan is reused under the key that the fast path computes."""
     x = tx.asarray(np.arange(300.0).reshape(100, 3)).realize()
     make = lambda: tx.cumulative_sum(x * 3.25, axis=0) @ x.T[:, :7]  # noqa: E731
     with shortcut.aside():
@@ -184,8 +184,8 @@ def test_what_was_planned_before_is_found() -> None:
 
 
 @pytest.mark.parametrize("walks", [True, False])
-def test_a_loop_that_nobody_reads_is_computed_in_parts(monkeypatch: pytest.MonkeyPatch, walks: bool) -> None:
-    """Whoever takes patterns, and whether they were met before: as many wait, and the same comes out."""
+def test_unread_loop_is_computed_in_parts(monkeypatch: pytest.MonkeyPatch, walks: bool) -> None:
+    """The number of pending nodes is bounded, with and without signatures taken by the fast path."""
     if not walks:
         monkeypatch.setattr(pattern, "short_walks", [])
     x = tx.asarray(np.linspace(0.0, 1.0, 90_000).reshape(300, 300)).realize()

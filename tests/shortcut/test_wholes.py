@@ -1,4 +1,4 @@
-"""Graphs that are computed as a whole, in sizes that are like others before: machine code makes the frames that Python would make."""
+"""Graphs computed as a whole, in sizes similar to earlier ones: machine code makes the frames that Python would make."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ OTHERS = sorted([2720, 4096, 8192, 65_536, 131_072, *[int(2048 * 64**p) for p in
 
 
 @pytest.fixture
-def framed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
-    """The frames that Python makes, but for those of graphs that have none."""
+def python_frames(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
+    """Record the frames that Python makes, without those of graphs that have none."""
     found: list[bytes] = []
     own = wholes._keep
 
@@ -78,26 +78,26 @@ def bits(found: Any) -> tuple[str, tuple[int, ...], bytes]:
 
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("name", GRAPHS)
-def test_frames_of_other_sizes_are_those_that_python_makes(name: str, framed: list[bytes]) -> None:
+def test_launch_records_of_other_sizes_equal_python_records(name: str, python_frames: list[bytes]) -> None:
     program, given = GRAPHS[name], operands()
     for n in SIZES:
         program(*given, n).realize()
-    framed.clear()
+    python_frames.clear()
     found = [bits(program(*given, n)) for n in OTHERS]
-    asked, by_rule = len(framed), dict(wholes.graphs)
+    asked, by_rule = len(python_frames), dict(wholes.graphs)
     wholes.forget_at_once()
     likewise.forget()
-    framed.clear()
+    python_frames.clear()
     assert [bits(program(*given, n)) for n in OTHERS] == found
     compared = [by_rule[key] == frame for key, frame in wholes.graphs.items() if frame and key in by_rule]
     assert len(compared) >= 4 and all(compared)
-    assert asked <= len(framed) / 3 or name in SPECIFIC, "rules make most"
+    assert asked <= len(python_frames) / 3 or name in SPECIFIC, "rules make most"
     with shortcut.aside():
         assert [bits(program(*given, n)) for n in OTHERS] == found
 
 
 @pytest.mark.usefixtures("afresh")
-def test_updates_of_other_sizes_are_not_asked_of_python(framed: list[bytes]) -> None:
+def test_updates_of_other_sizes_run_no_python(python_frames: list[bytes]) -> None:
     def step(n: int) -> list[bytes]:
         x, y = X[: n + 7].copy(), tx.asarray(Y[:n]).realize()
         t = tx.asarray(x.copy()).realize()
@@ -112,15 +112,15 @@ def test_updates_of_other_sizes_are_not_asked_of_python(framed: list[bytes]) -> 
 
     for n in SIZES:
         step(n)
-    framed.clear()
+    python_frames.clear()
     found = [step(n) for n in OTHERS]
-    assert len(framed) <= len(OTHERS) and wholes.updates  # three are done for each
+    assert len(python_frames) <= len(OTHERS) and wholes.updates  # three are done for each
     with shortcut.aside():
         assert found == [step(n) for n in OTHERS]
 
 
 @pytest.mark.usefixtures("afresh")
-def test_graphs_of_random_operations_and_sizes() -> None:
+def test_graphs_of_random_operations_and_sizes_match_python() -> None:
     rng = random.Random(11)
     x, y, _, i = operands()
     operations: list[Callable[[Any, Any], Any]] = [
@@ -129,7 +129,7 @@ def test_graphs_of_random_operations_and_sizes() -> None:
     ]
 
     def graph(shape: int, n: int) -> Any:
-        """Of one shape for one seed, whatever the size."""
+        """Return a graph that is the same for one seed, at any size."""
         own = random.Random(shape)
         begin, step = own.randrange(4), own.randrange(1, 3)
         known = [x[:n], y[begin : begin + n], x[step * n : 0 : -step][:n], i[:n], y[:n].mean()]
@@ -146,7 +146,7 @@ def test_graphs_of_random_operations_and_sizes() -> None:
 
 
 @pytest.mark.usefixtures("afresh")
-def test_what_is_inlined_is_stored_if_others_have_it_in_other_sizes_too() -> None:
+def test_held_inlined_nodes_of_other_sizes_have_their_values() -> None:
     x = operands()[0]
     for n in (*SIZES, *OTHERS):
         y = x[:n] * 2.0
@@ -158,7 +158,7 @@ def test_what_is_inlined_is_stored_if_others_have_it_in_other_sizes_too() -> Non
 
 
 @pytest.mark.usefixtures("afresh")
-def test_rules_go_with_the_number_of_threads(threads: Callable[[int], None]) -> None:
+def test_rules_are_cleared_when_the_thread_count_changes(threads: Callable[[int], None]) -> None:
     x = operands()[0]
     for n in SIZES:
         (x[:n] * 2.0).realize()
@@ -170,13 +170,13 @@ def test_rules_go_with_the_number_of_threads(threads: Callable[[int], None]) -> 
 
 
 @pytest.mark.usefixtures("afresh")
-def test_no_rule_is_left_by_which_another_thread_makes_a_frame_meanwhile(
+def test_launch_records_made_during_a_thread_count_change_are_replaced(
     threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = operands()[0]
 
     def compute(n: int = 130_000) -> None:
-        """Enough for two threads to share."""
+        """Compute enough for two threads to share."""
         tx.exp(x[:n]).realize()
 
     for n in range(120_000, 120_100, 5):
@@ -189,21 +189,21 @@ def test_no_rule_is_left_by_which_another_thread_makes_a_frame_meanwhile(
 
 
 @pytest.mark.usefixtures("afresh")
-def test_a_rule_that_says_something_else_is_not_believed(monkeypatch: pytest.MonkeyPatch, framed: list[bytes]) -> None:
+def test_rule_with_a_wrong_launch_record_is_rejected(monkeypatch: pytest.MonkeyPatch, python_frames: list[bytes]) -> None:
     monkeypatch.setattr(likewise.FrameRule, "made", lambda self, numbers: b"another")
     x = operands()[0]
     for n in (*SIZES, *OTHERS):
         (x[:n] * 2.0).realize()
-    assert len(framed) == len({*SIZES, *OTHERS})
+    assert len(python_frames) == len({*SIZES, *OTHERS})
 
 
 @pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("shape", [(8, 3), (90, 40), (300, 300)])
-@pytest.mark.parametrize("make", [lambda x: x * 1.7, lambda x: x.sin().exp().sin().exp()], ids=["little", "dear"])
-def test_what_others_have_is_not_stored_before_sums_that_would_come_out_otherwise(
+@pytest.mark.parametrize("make", [lambda x: x * 1.7, lambda x: x.sin().exp().sin().exp()], ids=["cheap", "expensive"])
+def test_held_nodes_are_not_stored_if_later_sums_would_change(
     shape: tuple[int, int], make: Callable[[tx.Tensor], tx.Tensor]
 ) -> None:
-    """It is made of much, or by much, so it would be, else; but then the sum goes through it the other way."""
+    """The node is large or expensive, so it would be stored; but sums of the stored node would add in another order."""
     m, (rows, columns) = operands()[2], shape
 
     def step() -> list[Any]:
@@ -217,11 +217,11 @@ def test_what_others_have_is_not_stored_before_sums_that_would_come_out_otherwis
         assert found == [step()] * 3
 
 
-def test_numbers_of_a_kind_stay_though_a_collection_has_others_written_down() -> None:
+def test_signature_numbers_survive_a_collection_during_the_call() -> None:
     x, sizes = operands()[0], count(3001)
 
     class Left:
-        """What computes something of a new size when it is collected."""
+        """An object that computes with a new size when it is collected."""
 
         def __init__(self) -> None:
             self.me = self
@@ -246,7 +246,7 @@ def test_numbers_of_a_kind_stay_though_a_collection_has_others_written_down() ->
 
 
 @pytest.mark.usefixtures("afresh")
-def test_a_frame_for_which_there_is_no_memory_is_left_to_python() -> None:
+def test_launch_record_without_memory_is_left_to_python() -> None:
     memory = pytest.importorskip("_testcapi", reason="CPython comes without what has allocations fail")
     x = operands()[0]
     for n in SIZES:

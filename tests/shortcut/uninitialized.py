@@ -89,7 +89,7 @@ def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def called(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
-    """What a call raises, if anything."""
+    """Return the error of a call, if any."""
     try:
         function(*args)
     except Exception as error:

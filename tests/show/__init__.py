@@ -1,1 +1,1 @@
-"""Showing, tested on the text and the marks that come out, with the least that counts as a tensor."""
+"""Tests of printing and figures, on their text and marks, with a minimal tensor."""

@@ -1,4 +1,4 @@
-"""The least that counts as a tensor: a flat NumPy array seen through a layout, which counts what is read."""
+"""A minimal tensor: a flat NumPy array seen through a layout, which counts the elements read."""
 
 from __future__ import annotations
 

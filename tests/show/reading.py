@@ -1,4 +1,4 @@
-"""Figures read back as XML, with every mark at its place on the page."""
+"""Figures read as XML, with the position of every mark on the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Mark(NamedTuple):
-    """An XML element, and how far its groups move it."""
+    """An XML element, and the offset of its groups."""
 
     node: ET.Element
     dx: float
@@ -33,19 +33,19 @@ class Mark(NamedTuple):
         return [float(self.node.attrib[name]) for name in names]
 
     def box(self) -> tuple[float, float, float, float]:
-        """Left, top, right and bottom of a rectangle on the page."""
+        """Return left, top, right and bottom of a rectangle on the page."""
         x, y, width, height = self.numbers("x", "y", "width", "height")
         return x + self.dx, y + self.dy, x + self.dx + width, y + self.dy + height
 
     def ends(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """First and last point of a path on the page."""
+        """Return the first and last point of a path on the page."""
         numbers = [float(n) for n in re.findall(r"-?[\d.]+", self.node.attrib["d"])]
         (x0, y0), (x1, y1) = numbers[:2], numbers[-2:]
         return (x0 + self.dx, y0 + self.dy), (x1 + self.dx, y1 + self.dy)
 
 
 def marks(svg: str) -> list[Mark]:
-    """All marks of a figure, in the order in which they are drawn."""
+    """Return all marks of a figure, in drawing order."""
     return list(_walk(ET.fromstring(svg), 0.0, 0.0))
 
 
@@ -66,7 +66,7 @@ def texts(svg: str) -> list[str]:
 
 
 def text_boxes(svg: str, letter: float = 0.62) -> list[tuple[str, float, float, float, float]]:
-    """Every text with its left, top, right and bottom; `letter` is the width of one, in sizes of the font."""
+    """Return every text with its left, top, right and bottom; `letter` is the width of a letter in font sizes."""
     result = []
     for mark in marks(svg):
         if mark.node.tag != f"{_SVG}text":

@@ -1,4 +1,4 @@
-"""The walk through a layout and the notebook's view, read back from their HTML."""
+"""The slider of a layout and the view of a tensor in a notebook, read from their HTML."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def data_of(t: Fake) -> dict[str, Any]:
     return data
 
 
-def walked(data: dict[str, Any], index: tuple[int, ...]) -> int:
-    """The sum that the page writes down for an index."""
+def formula_value(data: dict[str, Any], index: tuple[int, ...]) -> int:
+    """Return the sum that the page writes for an index."""
     terms = zip(data["terms"], index, strict=True)
     return int(data["offset"] + sum(t[p] if isinstance(t, list) else t * p for t, p in terms))
 
@@ -80,27 +80,27 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_the_formula_of_the_page_gives_the_cell_of_every_index(name: str) -> None:
+def test_formula_of_the_page_gives_the_cell_of_every_index(name: str) -> None:
     t = T.seen(LAYOUTS[name])
     data = data_of(t)
     assert data["base"] is None
     for number, index in enumerate(product(*map(range, t.shape))):
-        assert walked(data, index) == data["cells"][number] == t.layout.ravel(index)
+        assert formula_value(data, index) == data["cells"][number] == t.layout.ravel(index)
         assert data["labels"][number] == str(t.storage.data[data["cells"][number]])
     assert data["storage"] == 12
 
 
-def test_a_chain_is_walked_through_the_number_in_its_base() -> None:
+def test_formula_of_chained_layouts_goes_through_the_base_index() -> None:
     inner = T.layout.permute((1, 0))
     t = T.seen(inner.reshape((6, 2)))
     data = data_of(t)
     assert data["base"] == [4, 3]
     for number, index in enumerate(product(range(6), range(2))):
-        place = np.unravel_index(walked(data, index), (4, 3))
+        place = np.unravel_index(formula_value(data, index), (4, 3))
         assert inner.ravel([int(p) for p in place]) == data["cells"][number]
 
 
-def test_the_page_is_one_document_that_needs_nothing_else() -> None:
+def test_page_is_one_document_without_external_resources() -> None:
     source = slider(counting(2, 3)).html
     read = Reader(source)
     assert read.text["h1"] == ["Tensor (2, 3) int64"]
@@ -109,27 +109,27 @@ def test_the_page_is_one_document_that_needs_nothing_else() -> None:
     assert not re.search(r"https?:|@import|url\(|fetch\(|import\(", source)
 
 
-def test_text_cannot_break_out_of_the_page() -> None:
+def test_text_in_the_page_is_escaped() -> None:
     source = slider(counting(2), title="</script><script>alert(1)</script>").html
     read = Reader(source)
     assert read.text["h1"] == ["</script><script>alert(1)</script>"]
     assert len(read.text["script"]) == 2
 
 
-def test_a_notebook_shows_the_page_in_a_frame() -> None:
+def test_notebook_shows_the_page_in_a_frame() -> None:
     page = slider(counting(2))
     found = re.fullmatch(r'<iframe srcdoc="([^"]*)" style="[^"]*"></iframe>', page._repr_html_())
     assert found
     assert html.unescape(found[1]) == page.html
 
 
-def test_the_page_is_saved(tmp_path: Path) -> None:
+def test_page_is_saved_to_a_file(tmp_path: Path) -> None:
     page = slider(counting(2))
     page.save(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == page.html
 
 
-def test_what_a_slider_refuses() -> None:
+def test_slider_refuses_invalid_arguments() -> None:
     with pytest.raises(ArgumentError, match=r"shape \(0, 3\) has 0 elements"):
         slider(counting(0, 3))
     with pytest.raises(ArgumentError, match=r"has 90,000 elements, .* show a slice"):
@@ -140,7 +140,7 @@ def cells_of(source: str) -> list[str]:
     return [text.strip() for text in Reader(source).text["td"]]
 
 
-def test_a_notebook_shows_header_numbers_and_strip() -> None:
+def test_notebook_shows_header_numbers_and_storage_strip() -> None:
     source = repr_html(counting(2, 2, 3))
     assert "Tensor (2, 2, 3) int64" in source
     assert cells_of(source) == [str(number) for number in range(12)]
@@ -152,7 +152,7 @@ def test_a_notebook_shows_header_numbers_and_strip() -> None:
     assert [mark.cell for mark in of_kind(found[0], "link")] == list(range(12))
 
 
-def test_a_notebook_shows_tensors_of_every_size() -> None:
+def test_notebook_shows_tensors_of_every_size() -> None:
     assert cells_of(repr_html(fake(2.5))) == ["2.5"]
     assert cells_of(repr_html(counting(3))) == ["0", "1", "2"]
     assert "no elements" in repr_html(counting(0, 3))
@@ -163,7 +163,7 @@ def test_a_notebook_shows_tensors_of_every_size() -> None:
     assert sum(large.storage.reads) < 250
 
 
-def test_importing_the_package_draws_nothing_yet() -> None:
+def test_importing_show_loads_no_drawing_module() -> None:
     code = (
         "import numpy, sys; before = set(sys.modules); import tenxor.layout, tenxor.show;"
         "new = {name for name in set(sys.modules) - before if name.startswith('tenxor.show.')};"
@@ -172,7 +172,7 @@ def test_importing_the_package_draws_nothing_yet() -> None:
     python("-c", code)
 
 
-def test_the_package_names_what_it_shows() -> None:
+def test_show_exports_its_functions() -> None:
     assert set(tenxor.show.__all__) <= set(dir(tenxor.show))
     assert all(callable(getattr(tenxor.show, name)) for name in tenxor.show.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'plot'"):

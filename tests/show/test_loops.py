@@ -1,4 +1,4 @@
-"""Long loops: lines where nobody watches, a picture that grows in a notebook. Bars of other libraries are in tests/interop."""
+"""Progress of long loops: lines in a file, growing curves in a notebook. Bars of other libraries are in tests/interop."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tenxor.errors import ArgumentError
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
-    """The time in seconds, which passes only as told."""
+    """The time in seconds, which the test sets."""
     now = [100.0]
     monkeypatch.setattr("tenxor.show.loops.perf_counter", lambda: now[0])
     yield now
 
 
-def walked(clock: list[float], steps: Any, seconds: float, **numbers: float) -> list[Any]:
+def run_loop(clock: list[float], steps: Any, seconds: float, **numbers: float) -> list[Any]:
     found = []
     for step in steps:
         clock[0] += seconds
@@ -31,10 +31,10 @@ def walked(clock: list[float], steps: Any, seconds: float, **numbers: float) -> 
     return found
 
 
-def test_lines_are_few_and_the_last_is_there(clock: list[float]) -> None:
+def test_progress_prints_few_lines_and_the_last_step(clock: list[float]) -> None:
     file = StringIO()
     steps = tx.show.progress(range(5), "learning", file=file)
-    assert walked(clock, steps, 6.0, loss=0.25, accuracy=0.5) == [0, 1, 2, 3, 4]
+    assert run_loop(clock, steps, 6.0, loss=0.25, accuracy=0.5) == [0, 1, 2, 3, 4]
     assert file.getvalue().splitlines() == [
         "learning 2/5, loss 0.25, accuracy 0.5, 12 s, 18 s left",
         "learning 4/5, loss 0.25, accuracy 0.5, 24 s, 6.0 s left",
@@ -43,12 +43,12 @@ def test_lines_are_few_and_the_last_is_there(clock: list[float]) -> None:
     assert steps.curves == {"loss": [0.25] * 5, "accuracy": [0.5] * 5}
 
 
-def test_of_how_many_is_told_or_not_known(clock: list[float]) -> None:
+def test_progress_prints_the_total_if_it_is_known(clock: list[float]) -> None:
     file = StringIO()
-    assert walked(clock, tx.show.progress(iter("ab"), file=file), 4000.0) == ["a", "b"]
+    assert run_loop(clock, tx.show.progress(iter("ab"), file=file), 4000.0) == ["a", "b"]
     assert file.getvalue().splitlines() == ["1, 1 h 06 min", "2, 2 h 13 min", "2, 2 h 13 min"]
     file = StringIO()
-    walked(clock, tx.show.progress(iter([8, 9]), "again", total=10, start=8, file=file), 100.0)
+    run_loop(clock, tx.show.progress(iter([8, 9]), "again", total=10, start=8, file=file), 100.0)
     assert file.getvalue().splitlines() == [
         "again 9/10, 1 min 40 s, 1 min 40 s left",
         "again 10/10, 3 min 20 s",
@@ -57,7 +57,7 @@ def test_of_how_many_is_told_or_not_known(clock: list[float]) -> None:
 
 
 @pytest.mark.parametrize("how", ["break", "error"])
-def test_a_loop_that_is_left_early_is_closed(how: str, clock: list[float]) -> None:
+def test_progress_of_an_abandoned_loop_is_closed(how: str, clock: list[float]) -> None:
     file = StringIO()
     try:
         for step in tx.show.progress(range(5), file=file):
@@ -69,7 +69,7 @@ def test_a_loop_that_is_left_early_is_closed(how: str, clock: list[float]) -> No
     assert file.getvalue() == "2/5, 0.0 s, 0.0 s left\n"
 
 
-def test_tensors_are_read_when_they_are_told(clock: list[float]) -> None:
+def test_progress_reads_tensors_when_they_are_reported(clock: list[float]) -> None:
     steps = tx.show.progress(range(1), file=StringIO())
     loss = tx.asarray([3.0])
     for _ in steps:
@@ -79,7 +79,7 @@ def test_tensors_are_read_when_they_are_told(clock: list[float]) -> None:
 
 
 class Display:
-    """Where a notebook shows something, and all that it showed."""
+    """The display of a notebook, and all that it showed."""
 
     def __init__(self, first: Any) -> None:
         self.shown = [first]
@@ -88,7 +88,7 @@ class Display:
         self.shown.append(thing)
 
 
-def test_a_notebook_sees_the_curves_grow(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_updates_the_curves_in_a_notebook(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     displays: list[Display] = []
 
     def display(thing: Any, display_id: bool) -> Display:
@@ -104,7 +104,7 @@ def test_a_notebook_sees_the_curves_grow(clock: list[float], monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "IPython", interactive)
     monkeypatch.setitem(sys.modules, "IPython.display", its)
     file = StringIO()
-    walked(clock, tx.show.progress(range(4), "digits", file=file), 0.6, loss=0.5)
+    run_loop(clock, tx.show.progress(range(4), "digits", file=file), 0.6, loss=0.5)
     (only,) = displays
     assert file.getvalue() == ""
     assert only.shown[0] == "digits 0/4, 0.0 s"
@@ -112,15 +112,15 @@ def test_a_notebook_sees_the_curves_grow(clock: list[float], monkeypatch: pytest
     assert "digits 4/4, loss 0.5, 2.4 s" in only.shown[-1].svg
 
 
-def test_a_terminal_without_bars_has_lines(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_prints_lines_in_a_terminal_without_bars(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("rich.progress", "tqdm"):
         monkeypatch.setitem(sys.modules, name, None)
     file = StringIO()
     monkeypatch.setattr(file, "isatty", lambda: True, raising=False)
-    walked(clock, tx.show.progress(range(2), file=file), 1.0)
+    run_loop(clock, tx.show.progress(range(2), file=file), 1.0)
     assert file.getvalue() == "2/2, 2.0 s\n"
 
 
-def test_what_cannot_be_walked_through() -> None:
+def test_progress_refuses_objects_that_are_not_iterable() -> None:
     with pytest.raises(ArgumentError, match=r"show.progress: items is 10, which .*; give range\(10\)"):
         tx.show.progress(10)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Figures, read back as XML: what is lit, where lines end, what fits, and what is escaped."""
+"""Figures read as XML: highlights, lines, positions, and escaping."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .reading import of_kind, text_boxes, texts
 
 
 def views_of(t: Fake) -> dict[str, Fake]:
-    """Views of every kind over the storage of a (3, 4) tensor."""
+    """Return views of every kind over the storage of a (3, 4) tensor."""
     layout = t.layout
     return {
         "itself": t,
@@ -39,7 +39,7 @@ VIEWS = views_of(counting(3, 4))
 
 
 @pytest.mark.parametrize("index", list(product(range(2), range(3), range(3))))
-def test_the_lit_box_of_a_cube_is_the_index_in_the_title(index: tuple[int, ...]) -> None:
+def test_highlighted_box_of_a_cube_is_the_index_in_the_title(index: tuple[int, ...]) -> None:
     svg = tensor(counting(2, 3, 3), index=index).svg
     (title,) = [text for text in texts(svg) if text.startswith("Tensor Index: ")]
     (lit,) = of_kind(svg, "lit")
@@ -51,7 +51,7 @@ def test_the_lit_box_of_a_cube_is_the_index_in_the_title(index: tuple[int, ...])
     assert [place for place, fill in fills.items() if fill == LIT] == [index]
 
 
-def test_the_lit_box_lies_where_its_index_says() -> None:
+def test_highlighted_box_is_at_the_position_of_its_index() -> None:
     corners = {}
     for index in product(range(2), range(3), range(3)):
         (lit,) = of_kind(tensor(counting(2, 3, 3), index=index).svg, "lit")
@@ -66,7 +66,7 @@ def test_the_lit_box_lies_where_its_index_says() -> None:
         assert top == pytest.approx(y + (k + j) * step / 2 + i * layer, abs=0.05)
 
 
-def test_an_index_may_count_from_the_end_and_the_title_counts_from_the_front() -> None:
+def test_negative_index_is_shown_as_nonnegative_in_the_title() -> None:
     svg = tensor(counting(3, 4), index=(-1, -2)).svg
     assert "Tensor Index: (2, 2)" in texts(svg)
     assert [mark.index for mark in of_kind(svg, "lit")] == [(2, 2)]
@@ -81,7 +81,7 @@ def test_every_element_of_a_small_tensor_is_drawn_once(shape: tuple[int, ...]) -
         assert all(np.ravel_multi_index(mark.index, shape) == mark.cell for mark in found)
 
 
-def test_a_matrix_is_a_grid_of_rows_and_columns() -> None:
+def test_matrix_is_drawn_as_a_grid_of_rows_and_columns() -> None:
     boxes = {mark.index: mark.box() for mark in of_kind(tensor(counting(3, 4)).svg, "element")}
     for (i, j), (left, top, _, _) in boxes.items():
         assert left == boxes[0, j][0]
@@ -91,7 +91,7 @@ def test_a_matrix_is_a_grid_of_rows_and_columns() -> None:
 
 
 @pytest.mark.parametrize("shape", [(10_000,), (300, 400), (50, 60, 70), (9, 9, 9, 9, 9)])
-def test_long_axes_are_shortened_at_the_cost_of_what_is_shown(shape: tuple[int, ...]) -> None:
+def test_long_axes_are_shortened_and_only_shown_elements_are_read(shape: tuple[int, ...]) -> None:
     t = counting(*shape)
     middle = tuple(size // 2 for size in shape)
     svg = tensor(t, index=middle).svg
@@ -102,7 +102,7 @@ def test_long_axes_are_shortened_at_the_cost_of_what_is_shown(shape: tuple[int, 
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_each_line_joins_an_element_to_the_cell_of_its_offset(name: str) -> None:
+def test_each_line_joins_an_element_to_its_storage_cell(name: str) -> None:
     t = VIEWS[name]
     svg = storage(t).svg
     cells = {mark.cell: mark.box() for mark in of_kind(svg, "cell")}
@@ -117,7 +117,7 @@ def test_each_line_joins_an_element_to_the_cell_of_its_offset(name: str) -> None
         assert end == pytest.approx(((cell[0] + cell[2]) / 2, cell[1]), abs=0.05)
 
 
-def test_an_element_and_its_cell_have_one_colour_and_other_cells_are_grey() -> None:
+def test_element_and_its_cell_have_one_colour_and_unused_cells_are_grey() -> None:
     svg = storage(counting(3, 4)[:, ::2]).svg
     fills = {mark.cell: mark.node.get("fill") for mark in of_kind(svg, "cell")}
     used = {0, 2, 4, 6, 8, 10}
@@ -128,7 +128,7 @@ def test_an_element_and_its_cell_have_one_colour_and_other_cells_are_grey() -> N
     assert len({fill for cell, fill in fills.items() if cell not in used}) == 1
 
 
-def test_a_long_storage_is_shortened_to_the_cells_that_are_used() -> None:
+def test_long_storage_is_shortened_to_the_used_cells() -> None:
     t = counting(20, 20)[::3, 4]
     svg = storage(t).svg
     assert [mark.cell for mark in of_kind(svg, "cell")] == [0, 4, 64, 124, 184, 244, 304, 364, 399]
@@ -136,7 +136,7 @@ def test_a_long_storage_is_shortened_to_the_cells_that_are_used() -> None:
     assert "400 cells" in texts(svg)
 
 
-def test_two_views_stand_over_and_under_the_strip_of_one_storage() -> None:
+def test_two_views_are_drawn_above_and_below_their_storage() -> None:
     t = counting(2, 2, 2)
     permuted = t.seen(t.layout.permute((1, 2, 0)))
     svg = views(t, permuted, titles=("t", "permuted")).svg
@@ -169,7 +169,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_everything_lies_inside_the_figure(name: str) -> None:
+def test_all_marks_lie_inside_the_figure(name: str) -> None:
     svg = FIGURES[name]().svg
     x, y, width, height = map(float, ET.fromstring(svg).attrib["viewBox"].split())
     for text, left, top, right, bottom in text_boxes(svg):
@@ -178,7 +178,7 @@ def test_everything_lies_inside_the_figure(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_no_text_lies_over_another(name: str) -> None:
+def test_texts_do_not_overlap(name: str) -> None:
     for one, other in combinations(text_boxes(FIGURES[name]().svg, letter=0.6), 2):
         apart = one[3] <= other[1] or other[3] <= one[1] or one[4] <= other[2] or other[4] <= one[2]
         assert apart, (one, other)
@@ -195,14 +195,14 @@ def test_values_fit_their_boxes(name: str) -> None:
                 assert box[0] < left < right < box[2], text
 
 
-def test_a_figure_needs_nothing_outside_itself_and_has_no_names_that_could_clash() -> None:
+def test_figure_has_no_external_resources_and_no_clashing_names() -> None:
     for make in FIGURES.values():
         svg = make().svg
         assert not re.search(r"\b(href|src|url\(|id=|<style)", svg)
         assert re.findall(r"https?://[^\"]*", svg) == ["http://www.w3.org/2000/svg"]
 
 
-def test_text_is_escaped() -> None:
+def test_text_in_figures_is_escaped() -> None:
     title = "<b>&\"'\x00\ud800"
     svg = tensor(counting(2), title=title).svg
     assert "<b>&\"'\ufffd\ufffd" in texts(svg)
@@ -210,7 +210,7 @@ def test_text_is_escaped() -> None:
     assert "</text><script>" in texts(views(t, t, titles=("</text><script>", "b")).svg)
 
 
-def test_the_default_title_names_shape_and_dtype_and_another_replaces_it() -> None:
+def test_default_title_names_shape_and_dtype_and_can_be_replaced() -> None:
     assert texts(tensor(fake(np.zeros((2, 2), np.float32))).svg)[:2] == [
         *("Tensor (2, 2) float32", "strides (2, 1) · offset 0")
     ]
@@ -219,7 +219,7 @@ def test_the_default_title_names_shape_and_dtype_and_another_replaces_it() -> No
     assert texts(storage(VIEWS["chained"]).svg)[1] == "a chain of 2 views"
 
 
-def test_what_figures_refuse() -> None:
+def test_figures_refuse_invalid_arguments() -> None:
     t = counting(2, 3)
     with pytest.raises(IndexOutOfRange, match=r"index 3 is out of range for axis 1 of shape \(2, 3\)"):
         tensor(t, index=(0, 3))
@@ -231,7 +231,7 @@ def test_what_figures_refuse() -> None:
         views(t, t, titles=("one",))
 
 
-def test_saving_replaces_a_file_whole(tmp_path: Path) -> None:
+def test_saving_replaces_a_file_atomically(tmp_path: Path) -> None:
     path = tmp_path / "figure.svg"
     path.write_text("old")
     figure = tensor(counting(3))
@@ -240,7 +240,7 @@ def test_saving_replaces_a_file_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_saving_leaves_nothing_behind_when_it_fails(tmp_path: Path) -> None:
+def test_failed_saving_leaves_no_files(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(OSError):
         tensor(counting(3)).save(tmp_path / "taken")

@@ -1,4 +1,4 @@
-"""Tensors as text: exact outputs, how little is read, and what is refused."""
+"""Tensors as text: exact outputs, the number of elements read, and refused arguments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_dims_take_slices_and_may_be_fewer_than_the_axes() -> None:
     assert to_string(counting(3, 4), dims=(2,)) == "8  9  10  11".replace("8  9", " 8   9")
 
 
-def test_blocks_of_any_rank_are_apart_by_their_own_line() -> None:
+def test_blocks_of_each_axis_have_their_own_separator() -> None:
     assert [separator(level) for level in range(10)] == [
         *("---", "===", "***", "###", "+++", "~~~", "%%%", "@@@", "------", "======")
     ]
@@ -47,7 +47,7 @@ def test_repr_has_a_header_with_shape_and_dtype() -> None:
     assert format_repr(t) == "Tensor (2, 2, 2) float64\n0.  1.\n2.  3.\n---\n4.  5.\n6.  7."
 
 
-def test_no_axes_and_no_elements() -> None:
+def test_repr_of_scalars_and_empty_tensors() -> None:
     assert format_repr(fake(np.float32(2.5))) == "Tensor () float32\n2.5"
     assert format_repr(fake(np.zeros((0, 3)))) == "Tensor (0, 3) float64\n(no elements)"
     assert to_string(fake(2.5), fmt="%.1f") == "2.5  \n"
@@ -74,23 +74,23 @@ def test_numbers_of_one_array_share_their_precision(values: object, expected: st
     assert to_string(fake(values)) == expected
 
 
-def test_bfloat16_needs_the_digits_of_its_eight_bits_only() -> None:
+def test_bfloat16_prints_only_the_digits_of_its_eight_bits() -> None:
     pi, tenth = np.array([0x40490000, 0x3DCD0000], np.uint32).view(np.float32)
     values = np.array([pi, tenth, 1.0, np.inf], np.float32)
     assert to_string(fake(values, "bfloat16")) == "3.14  0.1   1.     inf"
 
 
 @pytest.mark.parametrize("fmt", [".1f", "{:.1f}", "%.1f", lambda value: f"{value:.1f}"])
-def test_all_kinds_of_format_say_the_same(fmt: object) -> None:
+def test_all_kinds_of_format_give_the_same_text(fmt: object) -> None:
     assert to_string(fake([1.0, 2.25]), fmt=fmt) == "1.0  2.2  \n"  # type: ignore[arg-type]
 
 
-def test_percent_signs_close_a_spec_or_a_printf_format() -> None:
+def test_percent_sign_ends_a_spec_or_a_printf_format() -> None:
     assert to_string(fake([0.5]), fmt=".0%") == "50%  \n"
     assert to_string(fake([5]), fmt="%d%%") == "5%  \n"
 
 
-def test_a_large_matrix_is_shortened_and_only_its_corners_are_read() -> None:
+def test_large_matrix_is_shortened_and_only_its_corners_are_read() -> None:
     t = counting(1000, 1000)
     assert to_string(t, edge=2).splitlines() == [
         *("     0       1  …     998     999", "  1000    1001  …    1998    1999", "…"),
@@ -99,7 +99,7 @@ def test_a_large_matrix_is_shortened_and_only_its_corners_are_read() -> None:
     assert sum(t.storage.reads) == 16
 
 
-def test_a_large_cube_is_shortened_on_every_axis() -> None:
+def test_large_cube_is_shortened_on_every_axis() -> None:
     lines = to_string(counting(20, 20, 20), edge=1).splitlines()
     assert lines == [
         *("   0  …    19", "…", " 380  …   399", "---", "…", "---"),
@@ -116,7 +116,7 @@ def test_high_ranks_never_read_more_than_the_threshold() -> None:
     assert sum(whole.storage.reads) == 2**11
 
 
-def test_an_edge_that_is_asked_for_is_kept() -> None:
+def test_requested_edge_size_is_used() -> None:
     t = counting(300, 300)
     to_string(t, edge=50)
     assert sum(t.storage.reads) == 100 * 100
@@ -128,7 +128,7 @@ def test_long_rows_continue_on_indented_lines() -> None:
     assert max(map(len, to_string(counting(999)).splitlines())) <= 80
 
 
-def test_what_dims_and_fmt_refuse() -> None:
+def test_dims_and_fmt_refuse_invalid_arguments() -> None:
     t = counting(2, 3)
     with pytest.raises(IndexOutOfRange, match=r"dims has 3 entries, but shape \(2, 3\) has 2 axes"):
         to_string(t, dims=(None, None, None))

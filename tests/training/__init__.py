@@ -1,1 +1,1 @@
-"""Networks, optimisers and data."""
+"""Tests of networks, optimisers and data."""

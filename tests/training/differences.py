@@ -1,4 +1,4 @@
-"""Gradients beside central differences."""
+"""Gradients compared with central differences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tenxor as tx
 
 
 def gradients_agree(function: Any, *args: Any, step: float = 1e-6, rtol: float = 2e-5, atol: float = 2e-7) -> None:
-    """Whether `tx.grad` gives what the differences of a function of float64 tensors tell."""
+    """Return whether `tx.grad` agrees with finite differences of a function of float64 tensors."""
     found = tx.grad(function, tuple(range(len(args))))(*args)
     for k, (x, gradient) in enumerate(zip(args, found, strict=True)):
         values = x.to_numpy()

@@ -1,4 +1,4 @@
-"""Names and order of arguments beside PyTorch's signatures, which stand here as data; and what modules do with states and dtypes."""
+"""Names and order of arguments compared with PyTorch's signatures, given here as data; states and dtypes of modules."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def positional(function: Any) -> list[inspect.Parameter]:
 
 
 def check_order(name: str, function: Any, theirs: str) -> None:
-    """Our positional parameters are PyTorch's first ones, without those that are deprecated there."""
+    """Check that our positional parameters are PyTorch's first ones, without the deprecated ones."""
     wanted = [p for p in theirs.split(", ") if p and p not in DEPRECATED]
     for k, p in enumerate(positional(function)):
         assert k < len(wanted), f"{name}: {p.name} is positional, PyTorch has {wanted}"
@@ -171,13 +171,13 @@ def test_arguments_are_named_and_ordered_as_in_pytorch(place: str) -> None:
         check_order(name, thing.__init__ if isinstance(thing, type) else thing, theirs)
 
 
-def test_methods_of_modules_have_the_arguments_of_pytorch() -> None:
+def test_module_methods_have_the_arguments_of_pytorch() -> None:
     for name, theirs in METHODS.items():
         check_order(name, getattr(nn.Module, name), theirs)
 
 
-def test_a_deprecated_argument_by_place_is_an_error() -> None:
-    """PyTorch's `size_average=False` means a sum."""
+def test_deprecated_positional_arguments_of_losses_raise() -> None:
+    """In PyTorch, `size_average=False` means a sum."""
     x, t = tx.zeros((2, 3)), tx.asarray([0, 1])
     losses: list[Callable[[], Any]] = [
         lambda: F.mse_loss(x, x, False),  # type: ignore[arg-type]
@@ -206,7 +206,7 @@ _THEIRS = (
 )
 
 
-def test_functions_of_the_package_are_in_functional_where_pytorch_has_them() -> None:
+def test_functional_exports_package_functions_as_pytorch_does() -> None:
     missing = [name for name in _THEIRS.split() if name in tx.__all__ and name not in F.__all__]
     assert not missing and F.relu is tx.relu and F.softmax is tx.softmax
 
@@ -232,8 +232,8 @@ INPUTS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_an_input_of_another_dtype_than_the_parameters_is_an_error(name: str) -> None:
-    """The default dtype of `tx.asarray` is float64, that of parameters float32: nothing may turn into float64 in silence."""
+def test_input_of_another_dtype_than_the_parameters_raises(name: str) -> None:
+    """The default dtype of `tx.asarray` is float64, and of parameters float32: nothing may become float64 silently."""
     make, shape = INPUTS[name]
     layer, x = make(), np.ones(shape)
     for dtype in (tx.float64, tx.int64):
@@ -244,7 +244,7 @@ def test_an_input_of_another_dtype_than_the_parameters_is_an_error(name: str) ->
     assert (found[0] if isinstance(found, tuple) else found).dtype is tx.float32
 
 
-def test_a_state_of_another_dtype_than_the_input_is_an_error() -> None:
+def test_state_of_another_dtype_than_the_input_raises() -> None:
     x = tx.ones((5, 2, 4), dtype=tx.float32)
     with pytest.raises(tx.errors.DTypeError, match="LSTM: x is float32 and state float64"):
         nn.LSTM(4, 3)(x, (tx.zeros((1, 2, 3)), tx.zeros((1, 2, 3))))
@@ -264,7 +264,7 @@ def test_loading_a_state_returns_the_names_that_do_not_fit() -> None:
     assert layer.load_state_dict(state_dict=layer.state_dict()) == ([], [])
 
 
-def test_a_state_of_which_no_name_fits_is_warned_of() -> None:
+def test_loading_a_state_without_a_fitting_name_warns() -> None:
     layer = nn.Sequential(nn.Linear(2, 1))
     state = {f"module.{name}": t for name, t in layer.state_dict().items()}
     with pytest.warns(UserWarning, match="Sequential: nothing was loaded, .*'module.layers.0.weight'.*'layers.0.weight'"):
@@ -280,7 +280,7 @@ def test_a_state_of_which_no_name_fits_is_warned_of() -> None:
 
 @pytest.mark.parametrize("space", [1, 2, 3])
 @pytest.mark.parametrize("unbatched", [False, True])
-def test_unpooling_puts_the_largest_back_where_they_were(space: int, unbatched: bool) -> None:
+def test_max_unpool_puts_maxima_back_at_their_positions(space: int, unbatched: bool) -> None:
     rng = np.random.default_rng(space)
     x = rng.permutation(3 * 4**space * 2).reshape((2, 3, *[4] * space)).astype(float)
     x = x[0] if unbatched else x
@@ -296,7 +296,7 @@ def test_unpooling_puts_the_largest_back_where_they_were(space: int, unbatched: 
     np.testing.assert_array_equal(gradient.to_numpy(), 2 * values.to_numpy())
 
 
-def test_unpooling_takes_sizes_within_a_stride_and_says_what_is_wrong() -> None:
+def test_max_unpool_checks_output_size_and_indices() -> None:
     values, indices = tx.max_pool2d(tx.arange(25.0).reshape(1, 5, 5), 2, return_indices=True)
     found = F.max_unpool2d(values, indices, 2, output_size=(5, 5))
     assert found.shape == (1, 5, 5) and sorted(found.ravel().tolist())[-4:] == sorted(values.ravel().tolist())
@@ -310,7 +310,7 @@ def test_unpooling_takes_sizes_within_a_stride_and_says_what_is_wrong() -> None:
         F.max_unpool2d(values, values, 2)
 
 
-def test_pad_takes_pairs_from_the_last_axis_on() -> None:
+def test_functional_pad_takes_pairs_from_the_last_axis_on() -> None:
     x = np.arange(24.0).reshape(2, 3, 4)
     t = tx.asarray(x)
     for ours, theirs in (({}, {}), ({"value": 2.5}, {"constant_values": 2.5})):
@@ -323,7 +323,7 @@ def test_pad_takes_pairs_from_the_last_axis_on() -> None:
             F.pad(t, wrong)
 
 
-def test_activations_by_their_formulas() -> None:
+def test_activations_follow_their_formulas() -> None:
     x = np.linspace(-8.0, 8.0, 41)
     t = tx.asarray(x)
     expected = {
@@ -350,7 +350,7 @@ def test_activations_by_their_formulas() -> None:
     assert F.gelu(t, "tanh").tolist() == tx.gelu_tanh(t).tolist() and F.gelu(t).tolist() == tx.gelu(t).tolist()
 
 
-def test_normalisations_without_parameters() -> None:
+def test_normalisations_without_parameters_follow_their_formulas() -> None:
     x = np.random.default_rng(0).normal(size=(4, 6))
     t = tx.asarray(x)
     wanted = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
@@ -366,7 +366,7 @@ def test_normalisations_without_parameters() -> None:
 @pytest.mark.parametrize(
     ("a", "mode", "nonlinearity"), [(0.0, "fan_in", "leaky_relu"), (5**0.5, "fan_out", "leaky_relu"), (0, "fan_in", "tanh")]
 )
-def test_kaiming_scales_by_the_gain_of_a_nonlinearity(a: float, mode: str, nonlinearity: str) -> None:
+def test_kaiming_initialisation_scales_by_the_gain(a: float, mode: str, nonlinearity: str) -> None:
     gain = 5 / 3 if nonlinearity == "tanh" else (2 / (1 + a * a)) ** 0.5
     deviation = gain / (100 if mode == "fan_in" else 400) ** 0.5
     weight = tx.zeros((400, 100))
@@ -377,7 +377,7 @@ def test_kaiming_scales_by_the_gain_of_a_nonlinearity(a: float, mode: str, nonli
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
-def test_dampening_slows_all_velocities_but_the_first(decay: float) -> None:
+def test_sgd_dampening_scales_all_velocities_but_the_first(decay: float) -> None:
     x, start = tx.nn.Parameter([1.0, -2.0]), np.array([1.0, -2.0])
     optimizer, velocity = tx.optim.SGD([x], 0.05, 0.9, 0.3, decay), None
     for _ in range(5):

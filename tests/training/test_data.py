@@ -1,4 +1,4 @@
-"""Batches and the sets of data."""
+"""Batches and datasets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tenxor as tx
 from tenxor.data import Batches, Dataset
 
 
-def test_an_epoch_has_each_row_once() -> None:
+def test_epoch_has_each_row_once() -> None:
     rows = Dataset(tx.arange(10), tx.arange(10) * 2)
     batches = Batches(rows, 3, shuffle=True, generator=tx.random.Generator(1))
     epochs = [[(a.tolist(), b.tolist()) for a, b in batches] for _ in range(2)]
@@ -28,7 +28,7 @@ def test_an_epoch_has_each_row_once() -> None:
 
 
 class Slow:
-    """Rows that take a while, later ones less."""
+    """Rows that take a while to read, later ones less."""
 
     def __init__(self, fails: int | None = None) -> None:
         self.fails = fails
@@ -44,7 +44,7 @@ class Slow:
         return rows
 
 
-def test_workers_keep_the_order_and_tell_errors_where_they_belong() -> None:
+def test_workers_keep_the_order_and_raise_errors_at_their_batch() -> None:
     assert list(Batches(Slow(), 2, workers=3)) == [[k, k + 1] for k in range(0, 12, 2)]
     seen = []
     with pytest.raises(ValueError, match="row 7"):
@@ -53,13 +53,13 @@ def test_workers_keep_the_order_and_tell_errors_where_they_belong() -> None:
     assert seen == [[0, 1], [2, 3], [4, 5]]
 
 
-def test_a_walk_may_stop_early() -> None:
+def test_iteration_over_batches_may_stop_early() -> None:
     walk = iter(Batches(Slow(), 2, workers=2))
     assert next(walk) == [0, 1]
     del walk
 
 
-def test_rows_must_fit() -> None:
+def test_dataset_and_batch_size_are_validated() -> None:
     with pytest.raises(tx.errors.ShapeError, match="first axes must be equal"):
         Dataset(tx.ones(3), tx.ones(4))
     with pytest.raises(tx.errors.ArgumentError, match="size is a whole number of 1 or more"):
@@ -67,7 +67,7 @@ def test_rows_must_fit() -> None:
 
 
 @pytest.mark.parametrize("name", tx.data.TOYS)
-def test_toys_have_two_classes_that_follow_from_where_points_are(name: str) -> None:
+def test_toy_classes_follow_from_the_position_of_points(name: str) -> None:
     points, classes = tx.data.toy(name, 200, seed=3)
     x, y = points.to_numpy().T
     assert points.dtype is tx.float32 and classes.dtype is tx.int64
@@ -84,19 +84,19 @@ def test_toys_have_two_classes_that_follow_from_where_points_are(name: str) -> N
     assert 20 < expected.sum() < 180
 
 
-def test_a_toy_that_there_is_not() -> None:
+def test_unknown_toy_name_raises() -> None:
     with pytest.raises(tx.errors.ArgumentError, match="there are simple, diag"):
         tx.data.toy("moon")
 
 
-def test_the_digits() -> None:
+def test_digits_have_documented_shapes_ranges_and_counts() -> None:
     images, labels = tx.data.digits()
     assert images.shape == (1797, 64) and (images.min().item(), images.max().item()) == (0.0, 16.0)
     counts = np.bincount(labels.to_numpy())
     assert len(counts) == 10 and counts.min() == 174 and counts.max() == 183
 
 
-def test_the_club() -> None:
+def test_karate_club_has_documented_edges_and_classes() -> None:
     club = tx.data.karate_club()
     pairs = set(map(tuple, club.edges.to_numpy().T.tolist()))
     assert len(pairs) == 156 and all((b, a) in pairs and a != b for a, b in pairs)
@@ -107,7 +107,7 @@ def test_the_club() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 51])
 @pytest.mark.parametrize("name", tx.data.TOYS)
-def test_as_many_points_as_are_asked_for(name: str, count: int) -> None:
+def test_toy_returns_the_requested_number_of_points(name: str, count: int) -> None:
     points, classes = tx.data.toy(name, count, seed=0)
     assert points.shape == (count, 2) and classes.shape == (count,)
     assert points.dtype is tx.float32 and classes.dtype is tx.int64

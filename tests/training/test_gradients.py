@@ -1,4 +1,4 @@
-"""Layers over images beside loops of NumPy; and gradients of every layer, by what it is given and by its parameters, beside differences."""
+"""Image layers compared with NumPy loops, and gradients of every layer by inputs and parameters compared with finite differences."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Array = np.ndarray[Any, Any]
 
 
 def numbers(*shape: int, seed: int = 0) -> Any:
-    """Numbers that are all different, so that the largest of some is one."""
+    """Return numbers that all differ, so that every maximum is unique."""
     size = int(np.prod(shape))
     return tx.asarray((np.random.default_rng([seed, *shape]).permutation(size) / size * 4.0 - 2.0).reshape(shape))
 
 
 def windows(x: Array, size: tuple[int, ...], step: int, padding: int, dilation: int = 1, fill: float = 0.0) -> Array:
-    """(N, C, places..., size...): what each window over the last axes sees."""
+    """Return the windows over the last axes, with shape (N, C, places..., size...)."""
     axes = range(2, x.ndim)
     wide = np.pad(x, ((0, 0), (0, 0), *[(padding, padding)] * len(axes)), constant_values=fill)
     places = [(wide.shape[a] - dilation * (n - 1) - 1) // step + 1 for a, n in zip(axes, size, strict=True)]
@@ -39,7 +39,7 @@ def windows(x: Array, size: tuple[int, ...], step: int, padding: int, dilation: 
     ("step", "padding", "dilation", "groups"), [(1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 2), (3, 0, 1, 2)]
 )
 @pytest.mark.parametrize("space", [1, 2])
-def test_convolutions(space: int, step: int, padding: int, dilation: int, groups: int) -> None:
+def test_convolution_layers_match_numpy_loops(space: int, step: int, padding: int, dilation: int, groups: int) -> None:
     kind: Any = {1: nn.Conv1d, 2: nn.Conv2d}[space]
     layer = kind(4, 6, 3, step, padding, dilation, groups, dtype=tx.float64, generator=tx.random.Generator(0))
     assert layer.weight.shape == (6, 4 // groups, *(3,) * space) and layer.num_parameters == layer.weight.size + 6
@@ -57,7 +57,7 @@ def test_convolutions(space: int, step: int, padding: int, dilation: int, groups
 
 
 @pytest.mark.parametrize(("size", "step", "padding"), [(2, None, 0), (3, 2, 1), ((2, 3), 1, 1)])
-def test_pooling(size: Any, step: int | None, padding: int) -> None:
+def test_pooling_layers_match_numpy_loops(size: Any, step: int | None, padding: int) -> None:
     x = numbers(2, 3, 7, 8)
     both = (size, size) if isinstance(size, int) else size
     for kind, how, fill in ((nn.MaxPool2d, np.max, -np.inf), (nn.AvgPool2d, np.mean, 0.0)):
@@ -91,7 +91,7 @@ LAYERS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
 
 
 class Edges(nn.Module):
-    """A layer over one graph."""
+    """A graph layer with one fixed graph."""
 
     def __init__(self, layer: Any) -> None:
         self.layer = layer
@@ -101,7 +101,7 @@ class Edges(nn.Module):
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_gradients_of_layers(name: str) -> None:
+def test_gradients_of_every_layer_match_differences(name: str) -> None:
     make, shape = LAYERS[name]
     layer = make()
     names = [own for own, _ in layer.named_parameters()]

@@ -1,4 +1,4 @@
-"""Layers beside NumPy versions of them, written from their papers, with nothing of ours."""
+"""Layers compared with NumPy versions written from their papers, without Tenxor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def of(module: nn.Module, name: str) -> Any:
     return dict(module.named_parameters())[name].to_numpy()
 
 
-def test_linear() -> None:
+def test_linear_layer_matches_numpy() -> None:
     layer = nn.Linear(4, 3, dtype=tx.float64)
     x = drawn(2, 5, 4)
     np.testing.assert_allclose(layer(x).to_numpy(), x.to_numpy() @ of(layer, "weight").T + of(layer, "bias"), rtol=1e-12)
@@ -51,13 +51,13 @@ def test_linear() -> None:
         ("selu", lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * (np.exp(np.minimum(x, 0)) - 1))),
     ],
 )
-def test_activations(name: str, expected: Any) -> None:
+def test_activations_and_their_gradients_match_formulas(name: str, expected: Any) -> None:
     x = drawn(30) * 3.0
     np.testing.assert_allclose(getattr(F, name)(x).to_numpy(), expected(x.to_numpy()), rtol=1e-12, atol=1e-14)
     gradients_agree(lambda x: (getattr(F, name)(x) ** 2).sum(), x)
 
 
-def test_normalisations() -> None:
+def test_normalisations_and_their_gradients_match_formulas() -> None:
     x = drawn(3, 4, 5)
     a = x.to_numpy()
     weight, bias = drawn(5), drawn(5)
@@ -75,7 +75,7 @@ def test_normalisations() -> None:
         F.layer_norm(x, 4)
 
 
-def test_normalisations_far_from_0_are_corrected_for_the_rounding_of_the_mean() -> None:
+def test_normalisations_far_from_zero_stay_accurate() -> None:
     x = (np.random.default_rng(5).normal(size=(3000, 4)) + 1e6).astype(np.float32)
     exact, t = x.astype(np.float64), tx.asarray(x)
 
@@ -91,8 +91,8 @@ def test_normalisations_far_from_0_are_corrected_for_the_rounding_of_the_mean() 
 
 
 @pytest.mark.parametrize("dtype", [tx.float16, tx.bfloat16], ids=str)
-def test_normalisations_of_narrow_floats(dtype: Any) -> None:
-    """Of numbers whose squares float16 has not: they are those of float32, rounded."""
+def test_normalisations_of_narrow_floats_are_rounded_float32_results(dtype: Any) -> None:
+    """The squares of the numbers overflow in float16."""
     x = tx.asarray(np.random.default_rng(3).normal(size=(4, 6)) * 5000.0).astype(dtype)
     weight, bias = [tx.asarray(np.linspace(low, 2.0, 6)).astype(dtype) for low in (0.5, -1.0)]
     wide = [t.astype(tx.float32) for t in (x, weight, bias)]
@@ -121,7 +121,7 @@ NARROW: dict[str, Any] = {
 
 @pytest.mark.parametrize("dtype", [tx.float16, tx.bfloat16], ids=str)
 @pytest.mark.parametrize("name", NARROW)
-def test_layers_of_narrow_floats(name: str, dtype: Any) -> None:
+def test_layers_of_narrow_floats_have_finite_gradients(name: str, dtype: Any) -> None:
     layer = NARROW[name](dtype)
     x = drawn(2, 4, 4).astype(dtype).requires_grad_()
     found = layer(x)
@@ -133,13 +133,13 @@ def test_layers_of_narrow_floats(name: str, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("fill", [nn.init.uniform_, nn.init.normal_, nn.init.xavier_normal_, nn.init.kaiming_uniform_, nn.init.orthogonal_])
-def test_narrow_weights_begin_as_those_of_float32_rounded(fill: Any) -> None:
+def test_narrow_initial_weights_are_rounded_float32_weights(fill: Any) -> None:
     wide = fill(tx.zeros((3, 5), dtype=tx.float32), generator=tx.random.Generator(4))
     narrow = fill(tx.zeros((3, 5), dtype=tx.bfloat16), generator=tx.random.Generator(4))
     assert narrow.tolist() == wide.astype(tx.bfloat16).tolist()
 
 
-def test_batch_normalisation_in_training_and_in_use() -> None:
+def test_batch_norm_in_training_and_evaluation_matches_numpy() -> None:
     layer = nn.BatchNorm2d(3, dtype=tx.float64)
     x = drawn(4, 3, 2, 5)
     a = x.to_numpy()
@@ -181,7 +181,7 @@ def gru(x: Any, p: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("steps", [6, 21])
 @pytest.mark.parametrize(("layer", "expected"), [(nn.LSTM, lstm), (nn.GRU, gru)])
-def test_recurrent_layers(layer: Any, expected: Any, steps: int) -> None:
+def test_recurrent_layers_match_numpy_loops(layer: Any, expected: Any, steps: int) -> None:
     own = layer(3, 4, batch_first=True, dtype=tx.float64)
     x = drawn(2, steps, 3)
     found, _ = own(x)
@@ -194,8 +194,8 @@ def test_recurrent_layers(layer: Any, expected: Any, steps: int) -> None:
 
 @pytest.mark.parametrize("steps", [3, 20])
 @pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU])
-def test_states_to_begin_with(layer: Any, steps: int) -> None:
-    """One for all sequences, or several for one."""
+def test_recurrent_initial_states_broadcast_over_sequences(layer: Any, steps: int) -> None:
+    """There is one state for all sequences, or several states for one sequence."""
     own = layer(3, 4, batch_first=True, dtype=tx.float64)
     begun = lambda h: (h, h) if layer is nn.LSTM else h  # noqa: E731
     x, h = drawn(2, steps, 3), drawn(1, 1, 4)
@@ -208,8 +208,8 @@ def test_states_to_begin_with(layer: Any, steps: int) -> None:
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU])
-def test_gradients_of_recurrent_layers(layer: Any, bias: bool) -> None:
-    """By all parameters, with columns of the weights in panels, many steps and few."""
+def test_gradients_of_recurrent_layers_match_differences(layer: Any, bias: bool) -> None:
+    """Differences are taken by every parameter; the layer is wide enough for packed weights."""
     own, x = layer(5, 64, bias=bias, batch_first=True, dtype=tx.float64), drawn(3, 17, 5)
     weigh = drawn(3, 17, 64)
     (own(x)[0] * weigh).sum().backward()
@@ -240,7 +240,7 @@ def attention(q: Any, k: Any, v: Any, heads: int, causal: bool) -> Any:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention_of_several_heads(causal: bool) -> None:
+def test_multi_head_attention_matches_numpy(causal: bool) -> None:
     layer = nn.MultiHeadAttention(6, 2, dtype=tx.float64)
     x = drawn(2, 5, 6)
     a = x.to_numpy()
@@ -250,7 +250,7 @@ def test_attention_of_several_heads(causal: bool) -> None:
     gradients_agree(lambda x: (layer(x, is_causal=causal) ** 2).sum(), x)
 
 
-def test_a_cache_gives_step_by_step_what_all_steps_give_together() -> None:
+def test_key_value_cache_gives_the_same_result_step_by_step() -> None:
     layer = nn.MultiHeadAttention(6, 3, dtype=tx.float64)
     x = drawn(2, 5, 6)
     cache = nn.KeyValueCache(2, 3, 5, 2, dtype=tx.float64)
@@ -263,7 +263,7 @@ def test_a_cache_gives_step_by_step_what_all_steps_give_together() -> None:
 
 
 def gatv2(x: Any, adjacency: Any, p: dict[str, Any], heads: int) -> Any:
-    """S. Brody et al., equation 7, with each node hearing itself."""
+    """S. Brody et al., equation 7, with a self-loop at each node."""
     source = (x @ p["from_source.weight"].T + p["from_source.bias"]).reshape(len(x), heads, -1)
     target = (x @ p["from_target.weight"].T + p["from_target.bias"]).reshape(len(x), heads, -1)
     found = np.zeros_like(source)
@@ -278,7 +278,7 @@ def gatv2(x: Any, adjacency: Any, p: dict[str, Any], heads: int) -> Any:
 
 
 @pytest.mark.parametrize("heads", [1, 3])
-def test_graph_attention(heads: int) -> None:
+def test_gatv2_matches_numpy(heads: int) -> None:
     adjacency = RNG.random((7, 7)) < 0.4
     np.fill_diagonal(adjacency, False)
     edges = tx.asarray(np.stack(np.nonzero(adjacency.T)))  # row i has what node i hears of
@@ -305,7 +305,7 @@ def test_graph_attention(heads: int) -> None:
     np.testing.assert_allclose(tx.vmap(layer)(batch, tx.asarray(ends)).to_numpy(), wanted, rtol=1e-10)
 
 
-def test_graph_convolution() -> None:
+def test_gcn_matches_numpy() -> None:
     adjacency = RNG.random((6, 6)) < 0.5
     adjacency = np.triu(adjacency, 1) | np.triu(adjacency, 1).T
     layer = nn.GCN(4, 3, dtype=tx.float64)
@@ -317,7 +317,7 @@ def test_graph_convolution() -> None:
     np.testing.assert_allclose(layer(x, adjacency=adjacency).to_numpy(), expected, rtol=1e-10)
 
 
-def test_edges_must_be_pairs_of_integers() -> None:
+def test_graph_layer_edges_must_be_pairs_of_integers() -> None:
     layer = nn.GCN(2, 2)
     with pytest.raises(tx.errors.ShapeError, match="sources and targets"):
         layer(tx.ones((3, 2), dtype=tx.float32), tx.asarray([[0, 1, 2]]))
@@ -325,7 +325,7 @@ def test_edges_must_be_pairs_of_integers() -> None:
         layer(tx.ones((3, 2), dtype=tx.float32), tx.ones((2, 2)))
 
 
-def test_dropout_leaves_out_as_many_as_it_says_and_keeps_the_mean() -> None:
+def test_dropout_drops_the_given_share_and_keeps_the_mean() -> None:
     x = tx.ones(20_000)
     found = F.dropout(x, 0.3, generator=tx.random.Generator(1))
     kept = (found != 0).astype(tx.float64).mean().item()

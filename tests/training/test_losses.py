@@ -1,4 +1,4 @@
-"""Losses beside loops of NumPy that follow PyTorch's documentation: classes on axis 1, weights, what is ignored, smoothing, reductions."""
+"""Losses compared with NumPy loops after PyTorch's documentation: classes on axis 1, weights, ignored classes, smoothing, reductions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def log_softmax(x: Any, axis: int) -> Any:
 
 
 def classified(x: Any, target: Any, weight: Any, ignore: int, smoothing: float, reduction: str, normalise: bool) -> Any:
-    """The documented loss, place by place: l = -w[y] log p[y], its mean over the sum of w[y]."""
+    """Return the documented loss, computed per position: l = -w[y] log p[y], its mean over the sum of w[y]."""
     axis = min(x.ndim - 1, 1)
     logs, losses, weights = log_softmax(x, axis) if normalise else x, np.zeros(target.shape), np.zeros(target.shape)
     for at in np.ndindex(*target.shape):
@@ -37,7 +37,7 @@ def classified(x: Any, target: Any, weight: Any, ignore: int, smoothing: float, 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-def test_classes_on_axis_1_with_weights_smoothing_and_ignored_ones(shape: tuple[int, ...], reduction: str) -> None:
+def test_class_losses_with_weights_smoothing_and_ignore_index(shape: tuple[int, ...], reduction: str) -> None:
     axis = min(len(shape) - 1, 1)
     x, target = RNG.normal(size=shape), RNG.integers(0, 5, shape[:axis] + shape[axis + 1 :])
     target = np.array(4) if len(shape) == 1 else target
@@ -54,7 +54,7 @@ def test_classes_on_axis_1_with_weights_smoothing_and_ignored_ones(shape: tuple[
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_probabilities_on_axis_1_with_weights_and_smoothing(shape: tuple[int, ...]) -> None:
+def test_cross_entropy_of_probabilities_with_weights_and_smoothing(shape: tuple[int, ...]) -> None:
     axis = min(len(shape) - 1, 1)
     x, target, weight = RNG.normal(size=shape), RNG.random(shape), RNG.random(5)
     beside = weight.reshape((-1, *(1,) * (len(shape) - 1 - axis)))
@@ -65,7 +65,7 @@ def test_probabilities_on_axis_1_with_weights_and_smoothing(shape: tuple[int, ..
         np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-11)
 
 
-def test_gradients_of_weighted_losses_beside_differences() -> None:
+def test_gradients_of_weighted_losses_match_differences() -> None:
     x, target, weight = RNG.normal(size=(3, 5, 2)), RNG.integers(0, 5, (3, 2)), tx.asarray(RNG.random(5) + 0.1)
     losses: list[Any] = [
         lambda a: F.cross_entropy(a, target, weight, label_smoothing=0.1, ignore_index=1),
@@ -87,7 +87,7 @@ def reduced(losses: Any, reduction: str) -> Any:
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-def test_weights_of_elements(reduction: str) -> None:
+def test_losses_with_element_weights_match_numpy(reduction: str) -> None:
     x, t, w = RNG.normal(size=(4, 3)), RNG.random(size=(4, 3)), RNG.random(size=(4, 3))
     p, positive = RNG.random((4, 3)) * 0.9 + 0.05, RNG.random(3) + 0.5
     a, b, c, q = (tx.asarray(each) for each in (x, t, w, p))
@@ -109,7 +109,7 @@ def test_weights_of_elements(reduction: str) -> None:
     np.testing.assert_allclose(F.kl_div(a, b, "batchmean").item(), (t * (np.log(t) - x)).sum() / 4, rtol=1e-12)
 
 
-def test_logits_far_from_0_have_finite_losses() -> None:
+def test_logits_far_from_zero_have_finite_losses() -> None:
     x, t = tx.asarray([1e4, -1e4]), tx.asarray([0.0, 1.0])
     found = F.binary_cross_entropy_with_logits(x, t, reduction="none", pos_weight=tx.asarray(2.0))
     assert found.tolist() == [1e4, 2e4]
@@ -129,7 +129,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_errors_state_what_is_required(name: str) -> None:
+def test_loss_errors_state_what_is_required(name: str) -> None:
     call, error, message = WRONG[name]
     with pytest.raises(error, match=message):
         call()

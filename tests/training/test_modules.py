@@ -1,4 +1,4 @@
-"""Modules: what they are made of, what is kept of them, and losses."""
+"""Modules: their parts, their states, and losses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Net(nn.Module):
         return last["last"](tx.relu(self.rest[0](self.first(x)))) * self.scale.astype(tx.float32)  # type: ignore[operator]
 
 
-def test_parameters_and_buffers_by_name() -> None:
+def test_modules_list_parameters_and_buffers_by_name() -> None:
     net = Net()
     names = [name for name, _ in net.named_parameters()]
     assert names == ["scale", "first.weight", "first.bias", "rest.0.weight", "rest.1.last.weight", "rest.1.last.bias"]
@@ -39,7 +39,7 @@ def test_parameters_and_buffers_by_name() -> None:
     assert "rest.1.last: Linear(4, 2)  # 10 parameters" in repr(net)
 
 
-def test_one_tensor_in_two_places_is_one_parameter() -> None:
+def test_shared_tensor_is_one_parameter() -> None:
     net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     net.layers[1].weight = net.layers[0].weight  # type: ignore[attr-defined]
     assert len(list(net.parameters())) == 3
@@ -48,7 +48,7 @@ def test_one_tensor_in_two_places_is_one_parameter() -> None:
     assert all(p.grad is None for p in net.parameters())
 
 
-def test_training_and_use_reach_all_parts() -> None:
+def test_train_eval_and_apply_reach_all_submodules() -> None:
     net = nn.Sequential(nn.Dropout(0.9), nn.ModuleList([nn.Dropout(0.9)]))
     net.eval()
     assert [m.training for m in net.modules()] == [False] * 4
@@ -57,7 +57,7 @@ def test_training_and_use_reach_all_parts() -> None:
     assert seen[-1] == "Sequential" and sorted(seen[:3]) == ["Dropout", "Dropout", "ModuleList"]
 
 
-def test_a_state_is_what_was_and_is_not_changed_by_training() -> None:
+def test_state_dict_is_a_copy_unchanged_by_training() -> None:
     net = Net()
     state = net.state_dict()
     before = {name: t.to_numpy() for name, t in state.items()}
@@ -71,7 +71,7 @@ def test_a_state_is_what_was_and_is_not_changed_by_training() -> None:
     assert all(p.requires_grad and p.is_leaf for p in net.parameters())
 
 
-def test_a_state_that_does_not_fit_changes_nothing() -> None:
+def test_loading_an_invalid_state_changes_nothing() -> None:
     net = Net()
     before = net.first.weight.to_numpy()
     with pytest.raises(tx.errors.ArgumentError, match="missing are"):
@@ -82,7 +82,7 @@ def test_a_state_that_does_not_fit_changes_nothing() -> None:
     assert (net.first.weight.to_numpy() == before).all()
 
 
-def test_a_module_as_a_function_of_its_tensors() -> None:
+def test_functional_call_is_differentiable_by_parameters() -> None:
     net = nn.Linear(3, 2, dtype=tx.float64)
     x = tx.asarray(RNG.normal(size=(4, 3)))
     own = {name: t.detach() for name, t in net.named_parameters()}
@@ -101,7 +101,7 @@ class Pair(NamedTuple):
 
 
 class Tied(nn.Module):
-    """One weight in three places, and others in a dict, a list and tuples."""
+    """A module with one weight in three attributes, and others in a dict, a list and tuples."""
 
     def __init__(self) -> None:
         self.first, self.second = nn.Linear(2, 2, bias=False, dtype=tx.float64), nn.Linear(2, 2, bias=False, dtype=tx.float64)
@@ -114,7 +114,7 @@ class Tied(nn.Module):
         return self.second(self.first(x)) * self.scales[0] * self.scales[1][0] + (x * pair.left) @ pair.right
 
 
-def test_tensors_in_several_places_and_in_tuples_are_exchanged() -> None:
+def test_functional_call_exchanges_shared_and_nested_tensors() -> None:
     net, x = Tied(), tx.asarray([[1.0, 2.0]])
     own = {name: t.detach() for name, t in net.named_parameters()}
     assert len(own) == 4
@@ -137,7 +137,7 @@ def log_softmax(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-def test_losses(reduction: str) -> None:
+def test_losses_match_numpy(reduction: str) -> None:
     end: Any = {"mean": np.mean, "sum": np.sum, "none": lambda x: x}[reduction]
     x, t = RNG.normal(size=(4, 3)), RNG.random(size=(4, 3))
     p = RNG.random(size=(4, 3)) * 0.9 + 0.05
@@ -164,7 +164,7 @@ def test_losses(reduction: str) -> None:
     np.testing.assert_allclose(found.to_numpy(), end(-(share * logs).sum(-1)), rtol=1e-12)
 
 
-def test_gradients_of_losses() -> None:
+def test_gradients_of_losses_match_differences() -> None:
     x, t = tx.asarray(RNG.normal(size=(4, 3))), tx.asarray(RNG.random(size=(4, 3)))
     for loss in (F.mse_loss, F.huber_loss, F.binary_cross_entropy_with_logits):
         gradients_agree(lambda x, loss=loss: loss(x, t), x)
@@ -172,7 +172,7 @@ def test_gradients_of_losses() -> None:
 
 
 @pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.huber_loss])
-def test_losses_of_complex_numbers_are_real(loss: Any) -> None:
+def test_losses_of_complex_tensors_are_real(loss: Any) -> None:
     x, t = (RNG.normal(size=4) + 1j * RNG.normal(size=4) for _ in range(2))
     found = loss(tx.asarray(x), tx.asarray(t), "none")
     sizes = np.abs(x - t)
@@ -182,20 +182,20 @@ def test_losses_of_complex_numbers_are_real(loss: Any) -> None:
     gradients_agree(lambda x: loss(x * (1 + 0.5j), tx.asarray(t)), tx.asarray(x.real))
 
 
-def test_logarithms_that_are_held_have_derivatives_of_0() -> None:
-    """Of probabilities of 0 and 1: right and wrong ones."""
+def test_clamped_logarithms_have_derivative_zero() -> None:
+    """The probabilities are 0 and 1, right and wrong ones."""
     p, t = tx.asarray([0.0, 1.0, 0.0, 1.0, 0.25]), tx.asarray([0.0, 1.0, 1.0, 0.0, 0.0])
     assert F.binary_cross_entropy(p, t, reduction="none")[:4].tolist() == [0.0, 0.0, 100.0, 100.0]
     assert tx.grad(lambda p: F.binary_cross_entropy(p, t, reduction="sum"))(p).tolist() == [1.0, -1.0, 0.0, 0.0, 1 / 0.75]
 
 
 @pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.huber_loss, F.binary_cross_entropy, F.kl_div])
-def test_losses_insist_on_equal_shapes(loss: Any) -> None:
+def test_losses_require_equal_shapes(loss: Any) -> None:
     with pytest.raises(tx.errors.ShapeError, match="they must be equal"):
         loss(tx.ones((4, 1)), tx.ones(4))
 
 
-def test_a_sequence_tells_of_its_functions() -> None:
+def test_sequential_repr_lists_its_functions() -> None:
     class Own(nn.Sequential):
         def __init__(self) -> None:
             super().__init__(nn.Linear(2, 3), tx.relu, nn.Sequential(tx.tanh), lambda x: x)
@@ -209,7 +209,7 @@ def test_a_sequence_tells_of_its_functions() -> None:
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("ignored", [-100, 1])
-def test_what_is_to_be_ignored_does_not_count(ignored: int, smoothing: float) -> None:
+def test_ignored_classes_do_not_count_in_losses(ignored: int, smoothing: float) -> None:
     x, classes = RNG.normal(size=(5, 3)), np.array([0, ignored, 2, ignored, 2])
     kept = classes != ignored
     given = {"label_smoothing": smoothing, "ignore_index": ignored}
@@ -229,8 +229,8 @@ def test_what_is_to_be_ignored_does_not_count(ignored: int, smoothing: float) ->
 
 @pytest.mark.parametrize("dtype", [tx.int8, tx.int64, tx.uint8])
 @pytest.mark.parametrize("wrong", [-1, -3, -4, 3])
-def test_what_is_no_class_is_an_error(wrong: int, dtype: Any) -> None:
-    """Also where the gradient alone is asked for, and by the short way."""
+def test_class_out_of_range_raises(wrong: int, dtype: Any) -> None:
+    """The gradient alone raises, too, and so does the fast path."""
     x = tx.asarray(RNG.normal(size=(4, 3)))
     told = wrong % 256 if dtype is tx.uint8 else wrong
     classes = tx.asarray([0, 2, told, 1], dtype=dtype)
@@ -241,7 +241,7 @@ def test_what_is_no_class_is_an_error(wrong: int, dtype: Any) -> None:
                     make(x, classes).realize()
 
 
-def test_classes_must_fit_the_logits() -> None:
+def test_class_targets_must_fit_the_logits() -> None:
     with pytest.raises(tx.errors.DTypeError, match="nll_loss: the target is classes, integers"):
         F.nll_loss(tx.zeros((4, 3)), tx.zeros(4))
     with pytest.raises(tx.errors.ShapeError, match=r"target must have shape \(4,\)"):
@@ -250,7 +250,7 @@ def test_classes_must_fit_the_logits() -> None:
         F.cross_entropy(tx.zeros((4, 3)), tx.ones((4, 3), dtype=tx.bool))
 
 
-def test_embedding_and_one_hot() -> None:
+def test_embedding_and_one_hot_match_indexing() -> None:
     table = nn.Embedding(5, 3, dtype=tx.float64)
     indices = tx.asarray([[0, 4], [4, 4]])
     assert table(indices).tolist() == table.weight.to_numpy()[indices.to_numpy()].tolist()
@@ -262,7 +262,7 @@ def test_embedding_and_one_hot() -> None:
         table(tx.ones(2))
 
 
-def test_initial_weights() -> None:
+def test_initial_weights_have_documented_distributions() -> None:
     generator = tx.random.Generator(3)
     weight = tx.zeros((200, 100))
     assert nn.init.kaiming_normal_(weight, generator=generator) is weight
@@ -279,13 +279,13 @@ def test_initial_weights() -> None:
 @pytest.mark.parametrize(
     ("name", "meant"), [("ReLU", "tx.relu"), ("LeakyReLU", "tx.nn.functional.leaky_relu"), ("LogSoftmax", "tx.log_softmax")]
 )
-def test_who_looks_for_an_activation_as_a_class_is_told_the_function(name: str, meant: str) -> None:
+def test_missing_activation_class_names_the_function(name: str, meant: str) -> None:
     with pytest.raises(UnknownAttribute, match=f"no class {name}; {meant} is a function"):
         getattr(tx.nn, name)
     assert not hasattr(tx.nn, "Nothing") and not hasattr(tx.nn, "relu")
 
 
-def test_one_hot_knows_its_classes() -> None:
+def test_one_hot_checks_the_range_of_classes() -> None:
     assert F.one_hot(tx.asarray([[1], [0]]), 3).tolist() == [[[0.0, 1.0, 0.0]], [[1.0, 0.0, 0.0]]]
     assert tx.vmap(lambda k: F.one_hot(k, 2))(tx.asarray([0, 1])).tolist() == [[1.0, 0.0], [0.0, 1.0]]
     for indices, count, wrong in (([0, 3], 3, 3), ([-1, 1], -1, -1), ([1, -2], 4, -2)):
@@ -293,7 +293,7 @@ def test_one_hot_knows_its_classes() -> None:
             F.one_hot(tx.asarray(indices), count)
 
 
-def test_a_state_of_complex_numbers_changes_nothing() -> None:
+def test_loading_a_complex_state_into_a_real_layer_changes_nothing() -> None:
     layer = nn.Linear(2, 2)
     before = layer.weight.tolist()
     state = {"weight": tx.zeros((2, 2)), "bias": tx.zeros(2, dtype=tx.complex64)}
@@ -303,7 +303,7 @@ def test_a_state_of_complex_numbers_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("layer", [nn.GCN(3, 2), nn.GATv2(3, 2)])
-def test_graphs_have_edges(layer: Any) -> None:
+def test_graph_layers_require_edges(layer: Any) -> None:
     with pytest.raises(tx.errors.ArgumentError, match=f"{type(layer).__name__}: no edges are given"):
         layer(tx.ones((4, 3), dtype=tx.float32))
     with pytest.raises(tx.errors.ShapeError, match=f"{type(layer).__name__}: x has shape .* tx.vmap"):
@@ -311,8 +311,8 @@ def test_graphs_have_edges(layer: Any) -> None:
 
 
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), lambda x: pickle.loads(pickle.dumps(x, 2))])
-def test_copies_of_modules_learn_on_their_own(again: Any) -> None:
-    """Their parameters are leaves: no gradient goes back to those that were copied, and a step moves these alone."""
+def test_copies_of_modules_train_independently(again: Any) -> None:
+    """The copied parameters are leaves: gradients and steps do not reach the original."""
     layer = nn.Linear(2, 2)
     layer.tied, layer.buffer = layer.weight, tx.zeros(2)
     other = again(layer)

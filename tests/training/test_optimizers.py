@@ -1,4 +1,4 @@
-"""Optimisers beside NumPy versions of them, written from their papers; schedules; gradients held in bounds."""
+"""Optimisers compared with NumPy versions written from their papers; schedules; gradient clipping."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCALE = RNG.random(size=(3, 4)) + 0.5
 
 
 def gradient(x: Any) -> Any:
-    """Of sum(scale * x**4 / 4 + x * x)."""
+    """Return the gradient of sum(scale * x**4 / 4 + x * x)."""
     return SCALE * x**3 + 2 * x
 
 
@@ -39,7 +39,7 @@ def sgd(count: int, lr: float, momentum: float, nesterov: bool, decay: float) ->
 
 @pytest.mark.parametrize("momentum", [0.0, 0.8])
 @pytest.mark.parametrize("nesterov", [False, True])
-def test_gradient_descent(momentum: float, nesterov: bool) -> None:
+def test_sgd_matches_numpy(momentum: float, nesterov: bool) -> None:
     x = tx.nn.Parameter(START)
     optimizer = tx.optim.SGD([x], lr=0.05, momentum=momentum, nesterov=nesterov, weight_decay=0.1)
     np.testing.assert_allclose(walked(optimizer, x, 7), sgd(7, 0.05, momentum, nesterov, 0.1), rtol=1e-12)
@@ -56,13 +56,13 @@ def adam(count: int, lr: float, decay: float, decoupled: bool) -> Any:
 
 
 @pytest.mark.parametrize(("kind", "decoupled"), [(tx.optim.Adam, False), (tx.optim.AdamW, True)])
-def test_adam(kind: Any, decoupled: bool) -> None:
+def test_adam_and_adamw_match_numpy(kind: Any, decoupled: bool) -> None:
     x = tx.nn.Parameter(START)
     np.testing.assert_allclose(walked(kind([x], lr=0.01, weight_decay=0.1), x, 9), adam(9, 0.01, 0.1, decoupled), rtol=1e-10)
 
 
 def _seen(how: str) -> tuple[Any, Any]:
-    """A parameter that begins as START, and its gradient's scale, seen in some way."""
+    """Return a parameter that begins as START, and the scale of its gradient, in some layout."""
     if how == "transposed":
         return tx.asarray(START.T.copy()).requires_grad_().T, SCALE
     if how == "a part":
@@ -78,8 +78,8 @@ def _seen(how: str) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("how", ["as it is", "transposed", "a part", "backwards", "shared with NumPy"])
-def test_parameters_that_lie_otherwise(how: str) -> None:
-    """Also where the rate is 0 at times, and some have no gradient at times: what a step computes is found by all that it depends on."""
+def test_adamw_updates_parameters_of_any_layout(how: str) -> None:
+    """The rate is 0 at times, and some parameters lack a gradient at times, so no recorded step may be reused wrongly."""
     (x, scale), other = _seen(how), tx.nn.Parameter(START[:1])
     optimizer = tx.optim.AdamW([x, other], lr=0.0, weight_decay=0.1)
     mine, m, v = START.copy(), np.zeros_like(START), np.zeros_like(START)
@@ -95,7 +95,7 @@ def test_parameters_that_lie_otherwise(how: str) -> None:
         np.testing.assert_allclose(x.to_numpy(), mine, rtol=1e-9)
 
 
-def test_parameters_that_share_memory_move_one_after_the_other() -> None:
+def test_parameters_that_share_memory_are_updated_in_turn() -> None:
     whole = tx.asarray(START).requires_grad_()
     optimizer = tx.optim.SGD([whole[:2], whole[1:]], lr=0.1)
     (whole * whole).sum().backward()
@@ -106,8 +106,8 @@ def test_parameters_that_share_memory_move_one_after_the_other() -> None:
     np.testing.assert_allclose(whole.to_numpy(), wanted, rtol=1e-12)
 
 
-def late(optimizer: Any, first: Any, second: Any, count: int, since: int) -> Any:
-    """Steps of which `second` has a gradient in those from `since` on."""
+def steps_with_late_gradient(optimizer: Any, first: Any, second: Any, count: int, since: int) -> Any:
+    """Return the steps of an optimiser whose parameter `second` has a gradient from step `since` on."""
     for k in range(count):
         optimizer.zero_grad()
         loss = (first * first).sum()
@@ -119,19 +119,19 @@ def late(optimizer: Any, first: Any, second: Any, count: int, since: int) -> Any
 
 
 @pytest.mark.parametrize(("kind", "decoupled"), [(tx.optim.Adam, False), (tx.optim.AdamW, True)])
-def test_means_are_corrected_by_the_steps_of_each_parameter(kind: Any, decoupled: bool) -> None:
+def test_bias_correction_counts_steps_of_each_parameter(kind: Any, decoupled: bool) -> None:
     first, second = tx.nn.Parameter(START), tx.nn.Parameter(START)
     optimizer = kind([first, second], lr=0.01, weight_decay=0.1)
-    np.testing.assert_allclose(late(optimizer, first, second, 1004, 1000), adam(4, 0.01, 0.1, decoupled), rtol=1e-10)
+    np.testing.assert_allclose(steps_with_late_gradient(optimizer, first, second, 1004, 1000), adam(4, 0.01, 0.1, decoupled), rtol=1e-10)
     assert (optimizer.steps, optimizer.counts) == (1004, [1004, 4])
 
 
-def test_a_state_says_the_steps_of_each_parameter() -> None:
+def test_optimizer_state_has_the_steps_of_each_parameter() -> None:
     first, second = tx.nn.Parameter(START), tx.nn.Parameter(START)
     optimizer = tx.optim.Adam([first, second], lr=0.01)
-    late(optimizer, first, second, 20, 18)
+    steps_with_late_gradient(optimizer, first, second, 20, 18)
     state, values = optimizer.state_dict(), (first.to_numpy().copy(), second.to_numpy().copy())
-    expected = late(optimizer, first, second, 2, 0)
+    expected = steps_with_late_gradient(optimizer, first, second, 2, 0)
     again = [tx.nn.Parameter(x) for x in values]
     other = tx.optim.Adam(again)
     with pytest.raises(tx.errors.ArgumentError, match="counts of 1 parameters, and here are 2"):
@@ -142,14 +142,14 @@ def test_a_state_says_the_steps_of_each_parameter() -> None:
         other.load_state_dict({**state, "counts": [20, -1]})
     assert (other.steps, other.counts) == (0, [0, 0])
     other.load_state_dict(state)
-    assert (late(other, *again, 2, 0) == expected).all()
+    assert (steps_with_late_gradient(other, *again, 2, 0) == expected).all()
     assert other.counts == [22, 4]
 
 
-def test_a_state_without_counts_has_the_steps_of_all() -> None:
+def test_optimizer_state_without_counts_uses_the_total_steps() -> None:
     first, second, third = (tx.nn.Parameter(START) for _ in range(3))
     optimizer = tx.optim.Adam([first, second, third], lr=0.01)
-    late(optimizer, first, second, 5, 0)
+    steps_with_late_gradient(optimizer, first, second, 5, 0)
     state = optimizer.state_dict()
     del state["counts"]
     other = tx.optim.Adam([tx.nn.Parameter(START) for _ in range(3)])
@@ -157,7 +157,7 @@ def test_a_state_without_counts_has_the_steps_of_all() -> None:
     assert (other.steps, other.counts) == (5, [5, 5, 0])  # the last has not moved
 
 
-def test_lion() -> None:
+def test_lion_matches_numpy() -> None:
     x, m = START.copy(), np.zeros_like(START)
     for _ in range(6):
         g = gradient(x)
@@ -176,8 +176,8 @@ def test_lbfgs_finds_the_minimum_of_a_quadratic_form() -> None:
     np.testing.assert_allclose(x.to_numpy(), np.linalg.solve(form, line), rtol=1e-6, atol=1e-8)
 
 
-def test_lbfgs_takes_complex_numbers_as_two_each() -> None:
-    """It goes as with the parts as parameters; beside real ones of another dtype."""
+def test_lbfgs_treats_complex_parameters_as_pairs_of_real_ones() -> None:
+    """A real parameter of another dtype stands beside them."""
     far = tx.asarray([3 - 1j, 0.5j])
 
     def loss(z: Any, x: Any) -> Any:
@@ -195,7 +195,7 @@ def test_lbfgs_takes_complex_numbers_as_two_each() -> None:
     assert found[-1] < 1e-6 * found[0] and np.allclose(z.to_numpy(), far.to_numpy(), atol=1e-3)
 
 
-def test_lbfgs_does_not_end_where_the_loss_is_larger() -> None:
+def test_lbfgs_never_increases_the_loss() -> None:
     x = tx.nn.Parameter([1.0])
     optimizer = tx.optim.LBFGS([x], lr=50.0, searches=1)
     losses = [optimizer.step(lambda: (x**4).sum()).item() for _ in range(3)]
@@ -204,8 +204,8 @@ def test_lbfgs_does_not_end_where_the_loss_is_larger() -> None:
 
 @pytest.mark.parametrize("dtype", [tx.float16, tx.bfloat16], ids=str)
 @pytest.mark.parametrize("kind", [tx.optim.SGD, tx.optim.Adam, tx.optim.AdamW, tx.optim.Lion])
-def test_narrow_floats_are_moved_as_float32_and_rounded(kind: Any, dtype: Any) -> None:
-    """Gradients of 0 and of 600 among them, whose squares are too small and too large for float16."""
+def test_narrow_parameters_are_updated_in_float32_and_rounded(kind: Any, dtype: Any) -> None:
+    """Some gradients are 0, some 600: their squares underflow or overflow in float16."""
     start, scale = tx.asarray([1.0, -2.0, 0.5, 3.0]), tx.asarray([1.0, 0.01, 0.0, 100.0])
     numbers = {"momentum": 0.9} if kind is tx.optim.SGD else {}
     x = tx.nn.Parameter(start.astype(dtype))
@@ -228,14 +228,14 @@ def test_narrow_floats_are_moved_as_float32_and_rounded(kind: Any, dtype: Any) -
     assert all(t.dtype is tx.float64 for t in again.state[0].values())
 
 
-def test_bounds_of_gradients_in_narrow_floats() -> None:
+def test_clip_grad_norm_of_narrow_floats_is_accurate() -> None:
     x = tx.nn.Parameter(tx.asarray([1.0, 2.0], dtype=tx.float16))
     (x * 600.0).sum().backward()
     assert tx.optim.clip_grad_norm([x], 1.0).item() == pytest.approx(600 * np.sqrt(2), rel=1e-6)
     assert x.grad is not None and np.allclose(x.grad.to_numpy(), np.sqrt(0.5), rtol=1e-3)
 
 
-def test_groups_have_numbers_of_their_own_and_what_has_no_gradient_stays() -> None:
+def test_groups_have_their_own_rate_and_parameters_without_gradient_stay() -> None:
     a, b, c = (tx.nn.Parameter([1.0]) for _ in range(3))
     optimizer = tx.optim.SGD([{"params": [a], "lr": 0.5}, {"params": [b, c]}], lr=0.1)
     (a + b).sum().backward()
@@ -243,7 +243,7 @@ def test_groups_have_numbers_of_their_own_and_what_has_no_gradient_stays() -> No
     assert (a.tolist(), b.tolist(), c.tolist()) == ([0.5], [0.9], [1.0])
 
 
-def test_what_was_frozen_later_stays_and_is_no_error() -> None:
+def test_parameter_frozen_later_stays_unchanged() -> None:
     first, second = (tx.nn.Parameter(tx.ones(2)) for _ in range(2))
     optimizer = tx.optim.SGD([first, second], lr=0.5)
     first.requires_grad_(False)
@@ -257,7 +257,7 @@ def test_what_was_frozen_later_stays_and_is_no_error() -> None:
     assert first.grad is None and second.grad is None
 
 
-def test_lbfgs_goes_on_from_a_state_to_the_same_bits() -> None:
+def test_lbfgs_resumes_from_its_state_bit_for_bit() -> None:
     def walked(optimizer: Any, x: Any) -> list[Any]:
         losses = [optimizer.step(lambda: ((1.0 - x) ** 2).sum() + 100.0 * ((x[1:] - x[:-1] ** 2) ** 2).sum()).item() for _ in range(4)]
         return [losses, x.tolist()]
@@ -273,7 +273,7 @@ def test_lbfgs_goes_on_from_a_state_to_the_same_bits() -> None:
 
 
 @pytest.mark.parametrize("kind", [tx.optim.SGD, tx.optim.AdamW, tx.optim.Lion])
-def test_it_goes_on_from_a_state_to_the_same_bits(kind: Any) -> None:
+def test_optimizer_resumes_from_its_state_bit_for_bit(kind: Any) -> None:
     numbers = {"momentum": 0.9} if kind is tx.optim.SGD else {}
     x = tx.nn.Parameter(START)
     optimizer = kind([x], lr=0.01, **numbers)
@@ -286,7 +286,7 @@ def test_it_goes_on_from_a_state_to_the_same_bits(kind: Any) -> None:
     assert (walked(other, again, 3) == expected).all()
 
 
-def test_parameters_are_leaves_after_a_step_and_views_of_them_see_it() -> None:
+def test_parameters_stay_leaves_and_their_views_see_a_step() -> None:
     x = tx.nn.Parameter(START)
     row = x[1]
     walked(tx.optim.AdamW([x]), x, 2)
@@ -294,7 +294,7 @@ def test_parameters_are_leaves_after_a_step_and_views_of_them_see_it() -> None:
     assert (row.to_numpy() == x.to_numpy()[1]).all()
 
 
-def test_what_cannot_be_optimised_is_refused() -> None:
+def test_invalid_parameters_and_states_raise() -> None:
     with pytest.raises(tx.errors.ArgumentError, match="requires no gradient"):
         tx.optim.SGD([tx.ones(3)])
     with pytest.raises(tx.errors.ArgumentError, match="no parameters"):
@@ -308,7 +308,7 @@ def test_what_cannot_be_optimised_is_refused() -> None:
         tx.optim.SGD([x]).load_state_dict({"steps": 1, "groups": [{}], "state": []})
 
 
-def test_gradients_are_held_in_bounds() -> None:
+def test_clip_grad_norm_and_value_bound_gradients() -> None:
     x, y = tx.nn.Parameter([3.0, 0.0]), tx.nn.Parameter([4.0])
     (x * x / 2).sum().backward()
     (y * y / 2).sum().backward()
@@ -329,7 +329,7 @@ def test_gradients_are_held_in_bounds() -> None:
         (lambda o: tx.optim.constant_with_warmup(o, 4), lambda k: min(1, (k + 1) / 5)),
     ],
 )
-def test_schedules(schedule: Any, expected: Any) -> None:
+def test_schedules_follow_their_formulas(schedule: Any, expected: Any) -> None:
     optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=2.0)
     own = schedule(optimizer)
     rates = []
@@ -340,8 +340,8 @@ def test_schedules(schedule: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize(("total", "rise"), [(10, 0.3), (7, 0.5), (50, 0.1), (4, 1.0), (1, 0.3)])
-def test_one_cycle_has_the_rates_of_pytorch_step_by_step(total: int, rise: float) -> None:
-    """By the closed form of `OneCycleLR`: its first phase ends at step `rise * total - 1`, its second at `total - 1`."""
+def test_one_cycle_has_the_rates_of_pytorch(total: int, rise: float) -> None:
+    """In the closed form of `OneCycleLR`, the first phase ends at step `rise * total - 1`, the second at `total - 1`."""
     optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=2.0)
     schedule, peak = tx.optim.one_cycle(optimizer, total, rise=rise), rise * total - 1
     for step in range(total + 2):
@@ -354,13 +354,13 @@ def test_one_cycle_has_the_rates_of_pytorch_step_by_step(total: int, rise: float
         schedule.step()
 
 
-def test_one_cycle_refuses_more_steps_than_floats_count() -> None:
+def test_one_cycle_refuses_totals_beyond_exact_floats() -> None:
     for total in (10**20, 10**400):
         with pytest.raises(tx.errors.ArgumentError, match=r"one_cycle: total is .* at most 9007199254740992"):
             tx.optim.one_cycle(tx.optim.SGD([tx.nn.Parameter([1.0])]), total)
 
 
-def test_parameters_are_a_list_and_rates_are_not_below_0() -> None:
+def test_parameters_must_be_a_list_and_rates_nonnegative() -> None:
     x = tx.nn.Parameter([1.0, 2.0])
     with pytest.raises(tx.errors.ArgumentError, match="list of tensors"):
         tx.optim.SGD(x)
@@ -372,8 +372,8 @@ def test_parameters_are_a_list_and_rates_are_not_below_0() -> None:
 
 
 @pytest.mark.parametrize("kind", [tx.optim.SGD, tx.optim.Adam, tx.optim.AdamW, tx.optim.Lion])
-def test_complex_parameters_go_the_same_way_whichever_way_they_are_turned(kind: Any) -> None:
-    """On the real axis they go as real numbers do."""
+def test_updates_of_complex_parameters_commute_with_rotation(kind: Any) -> None:
+    """On the real axis they equal the updates of real parameters."""
 
     def trained(x: Any) -> Any:
         optimizer = kind([x], lr=0.1)
@@ -388,6 +388,6 @@ def test_complex_parameters_go_the_same_way_whichever_way_they_are_turned(kind: 
     np.testing.assert_allclose(found / turn, wanted, rtol=1e-7, atol=1e-12)
 
 
-def test_what_was_computed_is_no_parameter() -> None:
+def test_computed_tensor_is_no_parameter() -> None:
     with pytest.raises(tx.errors.ArgumentError, match="computed from others"):
         tx.optim.SGD([tx.nn.Parameter([1.0]) * 2.0])

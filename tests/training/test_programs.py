@@ -1,4 +1,4 @@
-"""The example programs learn what they say they learn, at small sizes."""
+"""The example programs reach the accuracy that they state, at small sizes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def program(name: str) -> ModuleType:
     return module
 
 
-def test_the_perceptron_learns_the_digits(tmp_path: Path) -> None:
+def test_digits_perceptron_reaches_97_percent(tmp_path: Path) -> None:
     history = program("digits_network").main(epochs=15, picture=str(tmp_path / "loss.svg"))
     assert history.accuracies[-1] >= 0.97
     assert (tmp_path / "loss.svg").read_text().startswith("<svg")
 
 
-def test_lenet_learns_some_digits_in_two_epochs() -> None:
+def test_lenet_reaches_80_percent_in_two_epochs() -> None:
     digits = program("digits_network")
     generator = tx.random.Generator(0)
     seen, unseen = digits.split()
@@ -39,13 +39,13 @@ def test_lenet_learns_some_digits_in_two_epochs() -> None:
     assert history.losses[1] < 0.7 * history.losses[0]
 
 
-def test_the_club_is_told_apart() -> None:
+def test_karate_club_example_classifies_all_but_one() -> None:
     losses, right = program("karate_club").train()
     assert right >= 33 / 34 - 1e-6
     assert losses[-1] < 0.01 * losses[0]
 
 
-def test_newton_reaches_the_minimum_in_a_few_steps() -> None:
+def test_newton_example_converges_quadratically() -> None:
     fit = program("newton").fit
     points = tx.random.Generator(0).normal(shape=(60, 3))
     classes = ((points @ tx.asarray([1.0, -2.0, 0.5])) + tx.random.Generator(1).normal(shape=(60,)) > 0).astype(tx.float64)
@@ -54,15 +54,15 @@ def test_newton_reaches_the_minimum_in_a_few_steps() -> None:
     assert gradients[-2] < gradients[-3] ** 1.5  # twice as many digits, at the end
 
 
-def test_the_pendulum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pendulum_example_finds_length_and_friction(monkeypatch: pytest.MonkeyPatch) -> None:
     pendulum = program("pendulum")
     monkeypatch.setattr(pendulum, "COUNT", 60)
     length, friction = pendulum.main(steps=8)
     assert abs(length - 0.8) < 0.01 and abs(friction - 0.35) < 0.02
 
 
-def test_a_gaussian_process_finds_its_scale() -> None:
-    """Beside NumPy: no numbers nearby are more likely, and what is foretold is what they say."""
+def test_gaussian_process_example_finds_the_likeliest_scale() -> None:
+    """In NumPy, no numbers nearby are more likely, and the predictions are the same."""
     process = program("gaussian_process")
     x, y = process.draw(60)
     found = process.fit(x[::2].copy(), y[::2].copy(), steps=10)
@@ -91,7 +91,7 @@ def test_a_gaussian_process_finds_its_scale() -> None:
     assert np.allclose(deviation.to_numpy() ** 2, variance, rtol=1e-8)
 
 
-def test_a_text_is_learnt_and_gone_on_with() -> None:
+def test_characters_example_learns_and_continues_a_text() -> None:
     characters = program("characters")
     generator = tx.random.Generator(0)
     model = characters.Writer(5, width=16, heads=2, layers=1, generator=generator)

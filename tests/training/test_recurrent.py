@@ -1,4 +1,4 @@
-"""Recurrent layers beside loops of NumPy over the equations in PyTorch's documentation."""
+"""Recurrent layers compared with NumPy loops over the equations in PyTorch's documentation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sigmoid(x: Any) -> Any:
 
 
 def step(kind: str, p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
-    """One step of one layer in one direction, with parameters `p(name)`."""
+    """Return one step of one layer in one direction, with parameters `p(name)`."""
     a, b = p("weight_ih") @ x + p("bias_ih"), p("weight_hh") @ h + p("bias_hh")
     if kind.startswith("RNN"):
         return (np.maximum(a + b, 0) if kind.endswith("relu") else np.tanh(a + b)), c
@@ -38,7 +38,7 @@ def step(kind: str, p: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any]:
 
 
 def reference(kind: str, layer: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any, Any]:
-    """All hidden states (L, N, ...) of the last layer, and the last states of all, for x (L, N, input_size)."""
+    """Return all hidden states (L, N, ...) of the last layer, and the last states of all, for x (L, N, input_size)."""
     parameters = {name: t.to_numpy() for name, t in layer.named_parameters()}
     directions = 2 if layer.bidirectional else 1
     h, c = h.copy(), c.copy()
@@ -60,7 +60,9 @@ def reference(kind: str, layer: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any, 
     ("layers", "bidirectional", "batch_first"), [(1, False, False), (1, True, True), (3, False, True), (2, True, False)]
 )
 @pytest.mark.parametrize("kind", KINDS)
-def test_layers_and_directions_follow_the_equations(kind: str, layers: int, bidirectional: bool, batch_first: bool, length: int) -> None:
+def test_recurrent_layers_and_directions_follow_the_equations(
+    kind: str, layers: int, bidirectional: bool, batch_first: bool, length: int
+) -> None:
     make = getattr(nn, kind[:4].split(" ")[0])
     layer = make(3, 4, layers, batch_first=batch_first, bidirectional=bidirectional, dtype=tx.float64, **KINDS[kind])
     x, states = RNG.normal(size=(length, 2, 3)), layers * (2 if bidirectional else 1)
@@ -82,8 +84,8 @@ def test_layers_and_directions_follow_the_equations(kind: str, layers: int, bidi
         np.testing.assert_allclose((ends[0] if "LSTM" in kind else ends).to_numpy(), last[:, 1], rtol=1e-10, atol=1e-12)
 
 
-def test_parameters_have_the_names_order_and_shapes_of_pytorch() -> None:
-    """As `torch.nn.LSTM(3, 4, 2, bidirectional=True, proj_size=2).state_dict()` lists them, and those of the others."""
+def test_recurrent_parameters_have_names_order_and_shapes_of_pytorch() -> None:
+    """The first list is that of `torch.nn.LSTM(3, 4, 2, bidirectional=True, proj_size=2).state_dict()`."""
     wanted = {
         **{"weight_ih_l0": (16, 3), "weight_hh_l0": (16, 2), "bias_ih_l0": (16,), "bias_hh_l0": (16,), "weight_hr_l0": (2, 4)},
         **{"weight_ih_l0_reverse": (16, 3), "weight_hh_l0_reverse": (16, 2), "bias_ih_l0_reverse": (16,), "bias_hh_l0_reverse": (16,)},
@@ -100,7 +102,7 @@ def test_parameters_have_the_names_order_and_shapes_of_pytorch() -> None:
     assert repr(nn.LSTM(3, 4, 2, batch_first=True)).startswith("LSTM(3, 4, num_layers=2, batch_first=True)")
 
 
-def test_dropout_leaves_out_what_goes_from_layer_to_layer() -> None:
+def test_recurrent_dropout_acts_between_layers_only() -> None:
     layer = nn.GRU(3, 4, 2, dropout=0.5, dtype=tx.float64, generator=tx.random.Generator(3))
     whole = nn.GRU(3, 4, 2, dtype=tx.float64)
     whole.load_state_dict(layer.state_dict())
@@ -120,7 +122,7 @@ def test_dropout_leaves_out_what_goes_from_layer_to_layer() -> None:
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
-def test_gradients_through_layers_and_directions(kind: Any) -> None:
+def test_gradients_of_stacked_bidirectional_layers_match_differences(kind: Any) -> None:
     layer = kind(2, 3, 2, bidirectional=True, dtype=tx.float64, generator=tx.random.Generator(1))
     name, x = "weight_ih_l1_reverse", tx.asarray(RNG.normal(size=(3, 2, 2)))
     gradients_agree(lambda x: (layer(x)[0] ** 2).sum(), x)
@@ -151,7 +153,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_errors_state_the_shapes_that_are_required(name: str) -> None:
+def test_recurrent_errors_state_the_required_shapes(name: str) -> None:
     call, error, message = WRONG[name]
     with pytest.raises(error, match=message):
         call()

@@ -1,4 +1,4 @@
-"""Tensors in files, and trainings that stop and go on."""
+"""Tensors in files, and trainings that stop and continue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DTYPES = (tx.bool, tx.int8, tx.uint16, tx.int64, tx.uint64, tx.float16, tx.bfloa
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_tensors_come_back_as_they_were(dtype: Any, tmp_path: Path) -> None:
+def test_saved_tensors_load_unchanged(dtype: Any, tmp_path: Path) -> None:
     whole = tx.arange(24).reshape(4, 6).astype(dtype)
     given = {"whole": whole, "view": whole.T[1:, ::-2], "chain": whole.T.reshape(24), "one": whole[0, 1], "nothing": whole[:0]}
     tx.files.save(tmp_path / "x.safetensors", given, {"why": "a test"})
@@ -29,14 +29,14 @@ def test_tensors_come_back_as_they_were(dtype: Any, tmp_path: Path) -> None:
         assert (found[name].dtype, found[name].shape, found[name].tolist()) == (dtype, t.shape, t.tolist())
 
 
-def test_others_read_what_we_write_and_we_what_they_write(tmp_path: Path) -> None:
+def test_safetensors_files_are_exchanged_with_the_package(tmp_path: Path) -> None:
     tx.files.save(tmp_path / "ours", {"x": tx.arange(6).reshape(2, 3).T})
     assert safetensors.numpy.load_file(tmp_path / "ours")["x"].tolist() == [[0, 3], [1, 4], [2, 5]]
     safetensors.numpy.save_file({"y": np.eye(2)}, tmp_path / "theirs")
     assert tx.files.load(tmp_path / "theirs")[0]["y"].tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x"
     tx.files.save(path, {"x": tx.zeros(3)})
     with pytest.raises(tx.errors.DTypeError, match="complex128"):
@@ -63,7 +63,7 @@ def damaged(good: bytes) -> Iterator[bytes]:
     yield good.replace(b"[3]", b"[9]")
 
 
-def test_what_is_damaged_is_an_error(tmp_path: Path) -> None:
+def test_damaged_safetensors_file_raises(tmp_path: Path) -> None:
     path = tmp_path / "x"
     tx.files.save(path, {"x": tx.zeros(3)})
     for k, data in enumerate(damaged(path.read_bytes())):
@@ -77,7 +77,7 @@ def test_what_is_damaged_is_an_error(tmp_path: Path) -> None:
         tx.files.load_state(path)
 
 
-def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_saved_state_loads_unchanged(tmp_path: Path) -> None:
     state = {"a": [tx.arange(3), (1, 2.5, "x", None, True)], "b/c": {"": tx.ones(2)}, "n": 2**64 - 1}
     tx.files.save_state(tmp_path / "s", state)
     found = tx.files.load_state(tmp_path / "s")
@@ -88,14 +88,14 @@ def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mapped", [False, True])
-def test_a_file_of_nothing(mapped: bool, tmp_path: Path) -> None:
+def test_file_without_tensors_is_saved_and_loaded(mapped: bool, tmp_path: Path) -> None:
     for metadata in (None, {}, {"why": "a test"}):
         tx.files.save(tmp_path / "x", nn.Dropout().state_dict(), metadata)
         assert tx.files.load(tmp_path / "x", mapped=mapped) == ({}, metadata or {})
 
 
 @pytest.mark.parametrize("dtype", [tx.complex64, tx.complex128], ids=str)
-def test_complex_numbers_are_in_states_by_their_parts(dtype: Any, tmp_path: Path) -> None:
+def test_complex_tensors_in_states_load_unchanged(dtype: Any, tmp_path: Path) -> None:
     x = tx.asarray(np.array([[1 - 2j, complex(-0.0, np.inf)], [complex(np.nan, -0.0), 0.1j]])).astype(dtype)
     tx.files.save_state(tmp_path / "s", {"x": x.T, "one": x[0, 0]})
     found = tx.files.load_state(tmp_path / "s")
@@ -113,7 +113,7 @@ def test_complex_numbers_are_in_states_by_their_parts(dtype: Any, tmp_path: Path
 
 
 class Training:
-    """A small training whose every part draws or remembers something."""
+    """A small training whose every part draws random numbers or has state."""
 
     def __init__(self, path: Path) -> None:
         generator = tx.random.Generator(5)
@@ -140,7 +140,7 @@ class Training:
         return losses
 
 
-def test_a_training_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+def test_interrupted_training_resumes_bit_for_bit(tmp_path: Path) -> None:
     whole = Training(tmp_path / "whole").steps()
     assert len(whole) == 20
     before_it = signal.getsignal(signal.SIGINT)
@@ -154,7 +154,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path) ->
     assert Training(tmp_path / "parts").steps() == []  # it is done
 
 
-def test_a_second_interrupt_stops_at_once(tmp_path: Path) -> None:
+def test_second_interrupt_stops_at_once(tmp_path: Path) -> None:
     run = tx.optim.Run(tmp_path / "x", model=nn.Linear(1, 1))
     with pytest.raises(KeyboardInterrupt), run:
         for _ in run.steps(3):
@@ -162,7 +162,7 @@ def test_a_second_interrupt_stops_at_once(tmp_path: Path) -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_tensors_may_stay_in_the_file(tmp_path: Path) -> None:
+def test_mapped_tensors_stay_in_the_file(tmp_path: Path) -> None:
     names = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64"]
     given = {name: tx.arange(6).reshape(2, 3).astype(getattr(tx, name)) for name in names}
     given |= {"empty": tx.zeros((0, 3)), "0-d": tx.asarray(1.5), "large": tx.arange(100_000)}
@@ -181,7 +181,7 @@ def test_tensors_may_stay_in_the_file(tmp_path: Path) -> None:
         tx.files.load(path, mapped=True)
 
 
-def test_where_nothing_can_be_written_the_system_says_so(tmp_path: Path) -> None:
+def test_save_to_a_missing_folder_raises_the_system_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         tx.files.save(tmp_path / "nowhere" / "x", {"x": tx.ones(3)})
 
@@ -193,7 +193,7 @@ def test_gcn_refuses_an_adjacency_that_is_not_square_over_its_nodes() -> None:
 
 
 @pytest.mark.parametrize(("keys", "values"), [((2, 3, 1, 4), (2, 3, 2, 4)), ((2, 1, 2, 4), (2, 3, 2, 4)), ((2, 3, 2, 1), (2, 3, 2, 1))])
-def test_key_value_cache_takes_only_shapes_of_its_own(keys: tuple[int, ...], values: tuple[int, ...]) -> None:
+def test_key_value_cache_refuses_other_shapes(keys: tuple[int, ...], values: tuple[int, ...]) -> None:
     cache = tx.nn.KeyValueCache(2, 3, 5, 4)
     with pytest.raises(tx.errors.ShapeError, match=r"both must be \(2, 3, steps, 4\)"):
         cache.append(tx.ones(keys, dtype=tx.float32), tx.ones(values, dtype=tx.float32))
@@ -211,7 +211,7 @@ def test_lbfgs_refuses_a_history_of_other_parameters() -> None:
     assert len(optimizer.state_dict()["history"]) == 1
 
 
-def test_optimizer_says_which_groups_a_state_lacks() -> None:
+def test_optimizer_refuses_a_state_with_other_groups() -> None:
     optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=0.1)
     state = optimizer.state_dict()
     with pytest.raises(tx.errors.ArgumentError, match="the state has 2 groups; the optimizer has 1"):
