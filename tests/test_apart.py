@@ -161,7 +161,7 @@ class TestInterrupts:
         def handler(number: int, frame: object) -> None:
             handler_results.append((x @ x).sum().item() + tx.arange(1 << 20).argmax().item())
 
-        handler(0, None)  # modules that are half loaded are of no use to what a signal calls
+        handler(0, None)  # the handler needs its modules loaded
         before = signal.signal(signal.SIGALRM, handler)
         try:
             for _ in range(8):
@@ -176,7 +176,7 @@ class TestInterrupts:
     def test_memory_of_dropped_work_is_reused_only_after_the_work_ends(self, interrupt: Callable[[float], None]) -> None:
         """When the dropped work has ended, all of its memory is free again."""
         x = tx.asarray(np.random.default_rng(0).normal(size=1 << 22)).realize()
-        tx.argsort(x[:99])  # what Python leaves when an import is broken off is not ours
+        tx.argsort(x[:99])  # so that no import is interrupted, which would leave memory behind
         expected, before = x.to_numpy(), tx.memory().in_use
         for after in (0.02, 0.1, 0.2):
             interrupt(after)
@@ -185,7 +185,7 @@ class TestInterrupts:
                 while time.monotonic() < end:
                     tx.argsort(x)
             later_tensors = [tx.full(1 << 22, float(k)).realize() for k in range(3)]
-            x += 1.0  # elsewhere, as who is at work reads it
+            x += 1.0  # in new memory, as the dropped work reads the old
             x -= 1.0
             x.realize()
             assert [set(tensor[:: 1 << 12].tolist()) for tensor in later_tensors] == [{0.0}, {1.0}, {2.0}]

@@ -9,7 +9,7 @@ import tenxor as tx
 from tenxor.tensor import Tensor
 from tests.test_plans import is_pending, kernels, matrix
 
-pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+pytestmark = pytest.mark.usefixtures("plain")  # without the fast path, so that plans compute small tensors, too
 
 
 def test_fused_intermediate_is_stored_when_a_second_result_uses_it() -> None:

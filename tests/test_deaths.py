@@ -50,14 +50,14 @@ MAKERS: dict[str, Callable[[], object]] = {
     "a tensor": lambda: tx.ones(5).realize(),
     "a number": lambda: tx.asarray(5.0),
     "a large tensor": lambda: tx.ones(1 << 24).realize(),
-    "what is pending": lambda: tx.ones(5) + tx.ones(5) * 2,
+    "a pending tensor": lambda: tx.ones(5) + tx.ones(5) * 2,
     "a view": lambda: tx.arange(12).reshape(3, 4).T[1:],
-    "what is exported": exported,
+    "an exported tensor": exported,
     "a tensor of NumPy's memory": lambda: tx.asarray(np.ones(5)),
     "a leaf with its gradient": with_gradient,
-    "what a gradient needs": lambda: (with_gradient() * 3).sum(),
+    "a pending sum over a leaf": lambda: (with_gradient() * 3).sum(),
     "a kernel": make_kernel,
-    "what LLVM linked": link_by_llvm,
+    "code linked by LLVM": link_by_llvm,
 }
 
 

@@ -16,7 +16,7 @@ from tenxor.plans.call import Call
 from tenxor.plans.pattern import Pattern
 from tenxor.plans.steps import Plan
 
-pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+pytestmark = pytest.mark.usefixtures("plain")  # without the fast path, so that plans compute small tensors, too
 
 Array = np.ndarray[Any, Any]
 

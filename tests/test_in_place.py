@@ -15,7 +15,7 @@ from tenxor.tensor import Tensor
 from .fuzz.running import check_seed
 from .machines import tune
 
-pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+pytestmark = pytest.mark.usefixtures("plain")  # without the fast path, so that plans compute small tensors, too
 
 N = 600
 

@@ -91,15 +91,15 @@ def test_ranges_take_end_and_steps() -> None:
 
 
 ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
-    "near": (lambda: tx.sum(t, axes=0), "sum: there is no argument 'axes'; did you mean axis?"),
-    "near another name": (lambda: t.sum(keep_dim=True), "sum: there is no argument 'keep_dim'; did you mean keepdims?"),
-    "of pieces": (lambda: tx.concat([t], axes=0), "concat: there is no argument 'axes'; did you mean axis?"),
-    "by its place": (lambda: tx.take(t, indices=[0]), "take: there is no argument 'indices'; indices is given by its place alone"),
+    "a misspelt argument": (lambda: tx.sum(t, axes=0), "sum: there is no argument 'axes'; did you mean axis?"),
+    "a misspelt alternative name": (lambda: t.sum(keep_dim=True), "sum: there is no argument 'keep_dim'; did you mean keepdims?"),
+    "a misspelt argument of concat": (lambda: tx.concat([t], axes=0), "concat: there is no argument 'axes'; did you mean axis?"),
+    "positional by name": (lambda: tx.take(t, indices=[0]), "take: there is no argument 'indices'; indices is given by its place alone"),
     "PyTorch's first": (lambda: tx.sum(input=t), "sum: there is no argument 'input'; use its place: it comes first"),
     "PyTorch's correction": (lambda: t.var(unbiased=True), "no argument 'unbiased'; use correction=1 for unbiased=True, and correction=0"),
     "PyTorch's derivatives": (lambda: tx.ones(3, requires_grad=True), "ones: there is no argument 'requires_grad'; use x.requires_grad_()"),
-    "of no likeness, to a method": (lambda: t.squeeze(what=0), "squeeze: there is no argument 'what'; there are axis"),
-    "of no likeness": (lambda: tx.flip(t, what=0), "flip: there is no argument 'what'; there are axis"),
+    "an unknown argument of a method": (lambda: t.squeeze(what=0), "squeeze: there is no argument 'what'; there are axis"),
+    "an unknown argument": (lambda: tx.flip(t, what=0), "flip: there is no argument 'what'; there are axis"),
 }
 
 

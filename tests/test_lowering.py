@@ -13,7 +13,7 @@ from tenxor.node import Node
 from tenxor.plans import general, lowering, plan
 from tenxor.tensor import Tensor
 
-pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+pytestmark = pytest.mark.usefixtures("plain")  # without the fast path, so that plans compute small tensors, too
 
 
 @pytest.fixture

@@ -29,14 +29,14 @@ def realize_by_parts(node: Node) -> int:
 
 GRAPHS: dict[str, tuple[int, Callable[..., tx.Tensor]]] = {  # with the least number of nodes computed
     "elementwise": (4, lambda a, b, v: tx.exp(a - b) * 2 + v),
-    "of numbers": (3, lambda a, b, v: (tx.arange(100.0) * 0.3 + tx.full(100, 0.1)).sum()),
+    "scalars and ranges": (3, lambda a, b, v: (tx.arange(100.0) * 0.3 + tx.full(100, 0.1)).sum()),
     "sum": (2, lambda a, b, v: (a * a + b).sum()),
     "sum of a product": (1, lambda a, b, v: (a * b).sum()),
     "sums of rows": (3, lambda a, b, v: tx.sqrt(((a - b) ** 2).sum(axis=1))),
     "sums of columns": (2, lambda a, b, v: tx.exp(a).sum(axis=0)),
     "product": (2, lambda a, b, v: (a * 2) @ tx.exp(b).T),
-    "what is done with a product": (3, lambda a, b, v: tx.maximum(a @ v, 0.0).sum()),
-    "largest": (3, lambda a, b, v: (a - b).max(axis=1) + 1),
+    "function of a product": (3, lambda a, b, v: tx.maximum(a @ v, 0.0).sum()),
+    "row maxima": (3, lambda a, b, v: (a - b).max(axis=1) + 1),
 }
 
 

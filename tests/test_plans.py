@@ -14,7 +14,7 @@ from tenxor.kernel.ir import Kernel
 from tenxor.plans.plan import planned
 from tenxor.tensor import Tensor
 
-pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+pytestmark = pytest.mark.usefixtures("plain")  # without the fast path, so that plans compute small tensors, too
 
 realize_module = sys.modules["tenxor.realize"]
 

@@ -17,7 +17,7 @@ from tenxor.node import Recipe
 from tenxor.ops import OPS
 from tenxor.realize import _plans
 
-pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+pytestmark = pytest.mark.usefixtures("plain")  # without the fast path, so that plans compute small tensors, too
 
 
 def recipe(t: tx.Tensor) -> Recipe:
