@@ -1,4 +1,4 @@
-"""Work apart: who waits for it hears signals, and what cannot be stopped is let go."""
+"""Test long work in worker threads: signals interrupt the wait, and work that cannot be stopped is dropped."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ from tenxor.apart import droppable, stoppable
 from .processes import python
 
 
-def nothing() -> None:
-    """Is to be stopped where nothing needs to be."""
+def do_nothing() -> None:
+    """Stop work that needs no stopping."""
 
 
 @pytest.fixture
 def interrupt() -> Iterator[Callable[[float], None]]:
-    """Sends SIGINT so many seconds later; in the background it may be ignored."""
+    """Return a function that sends SIGINT after some seconds. A process in the background may start with SIGINT ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timers = []
 
-    def later(seconds: float) -> None:
+    def send_after(seconds: float) -> None:
         timers.append(threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)))
         timers[-1].start()
 
-    yield later
+    yield send_after
     for timer in timers:
         timer.join()
     signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("run", [stoppable, droppable])
-def test_results_and_errors_are_those_of_the_work(run: Callable[..., object]) -> None:
+def test_work_in_a_thread_returns_its_result_and_raises_its_error(run: Callable[..., object]) -> None:
     def fail() -> None:
         raise KeyError("3")
 
-    assert run(lambda: threading.get_ident(), nothing) != threading.get_ident()
-    assert run(lambda: 3, nothing) == 3
+    assert run(lambda: threading.get_ident(), do_nothing) != threading.get_ident()
+    assert run(lambda: 3, do_nothing) == 3
     with pytest.raises(KeyError, match="3"):
-        run(fail, nothing)
+        run(fail, do_nothing)
 
 
 @pytest.mark.parametrize("run", [stoppable, droppable])
-def test_without_threads_it_is_done_here(run: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*args: object) -> None:
+def test_work_runs_in_the_calling_thread_if_no_thread_can_start(run: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(apart, "start_new_thread", none)
-    assert run(threading.get_ident, nothing) == threading.get_ident()
+    monkeypatch.setattr(apart, "start_new_thread", refuse)
+    assert run(threading.get_ident, do_nothing) == threading.get_ident()
 
 
 class Garbage:
-    """What only the collector lets go of; then it calls something."""
+    """An object that refers to itself, so that only the collector frees it; its finalizer calls `then`."""
 
     def __init__(self, then: Callable[[], object]) -> None:
         self.itself, self.then = self, then
@@ -70,64 +70,64 @@ class Garbage:
 
 
 @pytest.mark.parametrize("run", [stoppable, droppable])
-def test_nobodys_finalizers_run_there(run: Callable[..., object]) -> None:
-    """They may want a lock that the main thread has."""
-    where: list[int] = []
+def test_finalizers_of_garbage_do_not_run_in_the_worker_thread(run: Callable[..., object]) -> None:
+    """A finalizer may need a lock that the main thread holds."""
+    finalizer_threads: list[int] = []
 
     def work() -> int:
         for _ in range(100):
-            Garbage(lambda: where.append(threading.get_ident()))
+            Garbage(lambda: finalizer_threads.append(threading.get_ident()))
         return threading.get_ident()
 
     before = gc.get_threshold()
     gc.set_threshold(1)
     try:
-        there = run(work, nothing)
+        worker = run(work, do_nothing)
         gc.collect()
     finally:
         gc.set_threshold(*before)
-    assert len(where) == 100 and there not in where
+    assert len(finalizer_threads) == 100 and worker not in finalizer_threads
 
 
-def test_garbage_is_collected_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_garbage_is_collected_while_work_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apart, "GC_INTERVAL_S", 0.01)
-    gone = threading.Event()
+    collected = threading.Event()
 
     def work() -> bool:
-        Garbage(gone.set)
-        return gone.wait(30)
+        Garbage(collected.set)
+        return collected.wait(30)
 
-    assert stoppable(work, nothing)
+    assert stoppable(work, do_nothing)
 
 
 @pytest.mark.parametrize("collects", [True, False])
-def test_garbage_is_collected_afterwards_as_before(collects: bool) -> None:
+def test_collector_is_enabled_after_work_only_if_it_was_before(collects: bool) -> None:
     def fail() -> None:
         raise KeyError
 
     if not collects:
         gc.disable()
     try:
-        stoppable(nothing, nothing)
+        stoppable(do_nothing, do_nothing)
         assert gc.isenabled() is collects
         with pytest.raises(KeyError):
-            droppable(fail, nothing)
+            droppable(fail, do_nothing)
         assert gc.isenabled() is collects
     finally:
         gc.enable()
 
 
-def test_another_thread_does_its_work_itself() -> None:
-    found: list[bool] = []
-    thread = threading.Thread(target=lambda: found.append(stoppable(threading.get_ident, nothing) == threading.get_ident()))
+def test_work_asked_for_outside_the_main_thread_runs_in_that_thread() -> None:
+    ran_in_same_thread: list[bool] = []
+    thread = threading.Thread(target=lambda: ran_in_same_thread.append(stoppable(threading.get_ident, do_nothing) == threading.get_ident()))
     thread.start()
     thread.join()
-    assert found == [True]
+    assert ran_in_same_thread == [True]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent as POSIX has them")
 class TestInterrupts:
-    def test_what_is_stopped_is_waited_for(self, interrupt: Callable[[float], None]) -> None:
+    def test_stoppable_work_is_waited_for_after_ctrl_c(self, interrupt: Callable[[float], None]) -> None:
         stop, ended = threading.Event(), []
 
         def work() -> None:
@@ -140,7 +140,7 @@ class TestInterrupts:
             stoppable(work, stop.set)
         assert ended
 
-    def test_what_is_dropped_goes_on(self, interrupt: Callable[[float], None]) -> None:
+    def test_droppable_work_goes_on_after_ctrl_c(self, interrupt: Callable[[float], None]) -> None:
         go_on, ended = threading.Event(), threading.Event()
 
         def work() -> None:
@@ -149,19 +149,19 @@ class TestInterrupts:
 
         interrupt(0.05)
         with pytest.raises(KeyboardInterrupt):
-            droppable(work, nothing)
+            droppable(work, do_nothing)
         assert not ended.is_set()
         go_on.set()
         assert ended.wait(30)
 
-    def test_what_a_signal_calls_may_compute(self) -> None:
-        """While a large product is at work, and as much itself: both are right."""
-        x, found = tx.ones((1500, 1500)).realize(), []
+    def test_signal_handler_may_compute_tensors_while_a_product_runs(self) -> None:
+        """The handler computes a product as large as the one it interrupts. Both results are right."""
+        x, handler_results = tx.ones((1500, 1500)).realize(), []
 
         def handler(number: int, frame: object) -> None:
-            found.append((x @ x).sum().item() + tx.arange(1 << 20).argmax().item())
+            handler_results.append((x @ x).sum().item() + tx.arange(1 << 20).argmax().item())
 
-        handler(0, None)  # modules that are half loaded are of no use to what a signal calls
+        handler(0, None)  # the handler needs its modules loaded
         before = signal.signal(signal.SIGALRM, handler)
         try:
             for _ in range(8):
@@ -170,33 +170,33 @@ class TestInterrupts:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
-        assert len(found) > 1
-        assert set(found) == {1500**3 + (1 << 20) - 1}
+        assert len(handler_results) > 1
+        assert set(handler_results) == {1500**3 + (1 << 20) - 1}
 
-    def test_memory_of_what_is_dropped_is_nobody_elses(self, interrupt: Callable[[float], None]) -> None:
-        """Until it has ended: then all of it is back."""
+    def test_memory_of_dropped_work_is_reused_only_after_the_work_ends(self, interrupt: Callable[[float], None]) -> None:
+        """When the dropped work has ended, all of its memory is free again."""
         x = tx.asarray(np.random.default_rng(0).normal(size=1 << 22)).realize()
-        tx.argsort(x[:99])  # what Python leaves when an import is broken off is not ours
-        wanted, before = x.to_numpy(), tx.memory().in_use
+        tx.argsort(x[:99])  # so that no import is interrupted, which would leave memory behind
+        expected, before = x.to_numpy(), tx.memory().in_use
         for after in (0.02, 0.1, 0.2):
             interrupt(after)
             end = time.monotonic() + 60
             with pytest.raises(KeyboardInterrupt):
                 while time.monotonic() < end:
                     tx.argsort(x)
-            others = [tx.full(1 << 22, float(k)).realize() for k in range(3)]
-            x += 1.0  # elsewhere, as who is at work reads it
+            later_tensors = [tx.full(1 << 22, float(k)).realize() for k in range(3)]
+            x += 1.0  # in new memory, as the dropped work reads the old
             x -= 1.0
             x.realize()
-            assert [set(other[:: 1 << 12].tolist()) for other in others] == [{0.0}, {1.0}, {2.0}]
-            del others
+            assert [set(tensor[:: 1 << 12].tolist()) for tensor in later_tensors] == [{0.0}, {1.0}, {2.0}]
+            del later_tensors
         for _ in range(600):
             gc.collect()
             if tx.memory().in_use <= before:
                 break
             time.sleep(0.1)
         assert tx.memory().in_use <= before
-        np.testing.assert_allclose(x.to_numpy(), wanted)
+        np.testing.assert_allclose(x.to_numpy(), expected)
 
 
 DROPPED = """
@@ -214,24 +214,24 @@ except KeyboardInterrupt:
 """
 
 
-class TestAThreadThatFindsNoMemory:
-    """For its first step: Python says so to nobody but the user."""
+class TestThreadWithoutMemory:
+    """A thread that raises MemoryError at its first step. Python reports this error to `sys.unraisablehook` alone."""
 
     @pytest.mark.parametrize("way", [stoppable, droppable])
-    def test_is_not_waited_for(self, way: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
-        told: list[object] = []
+    def test_caller_gets_memory_error_and_does_not_wait(self, way: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+        unraisable_errors: list[object] = []
 
-        def fails(work: object, *given: object) -> None:
+        def fails(work: object, *args: object) -> None:
             raise MemoryError
 
         monkeypatch.setattr(apart._WorkerCall, "execute", fails)
         monkeypatch.setattr(apart, "GC_INTERVAL_S", 0.1)
-        monkeypatch.setattr("sys.unraisablehook", lambda seen: told.append(seen.exc_type))
+        monkeypatch.setattr("sys.unraisablehook", lambda unraisable: unraisable_errors.append(unraisable.exc_type))
         with pytest.raises(MemoryError, match="no memory to begin with"):
-            way(lambda: 1, nothing)
-        assert told == [MemoryError] and not apart._abandoned
+            way(lambda: 1, do_nothing)
+        assert unraisable_errors == [MemoryError] and not apart._abandoned
 
-    def test_is_not_waited_for_where_it_was_dropped(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_exit_does_not_wait_for_a_dropped_thread_that_has_ended(self, monkeypatch: pytest.MonkeyPatch) -> None:
         work = apart._WorkerCall(lambda: 1)
         token = work.make_token()
         monkeypatch.setattr(apart, "_abandoned", {work})
@@ -245,10 +245,10 @@ class TestAThreadThatFindsNoMemory:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
-class TestWhileWorkGoesOn:
-    """LAPACK's, with OpenBLAS's own threads: these are no threads that anybody may end, or wait for."""
+class TestDroppedWork:
+    """Calls of LAPACK go on in threads of OpenBLAS. Such a thread can be neither ended nor waited for."""
 
-    def test_a_process_ends_with_its_status(self) -> None:
+    def test_process_exits_with_its_status_while_dropped_work_runs(self) -> None:
         for k in range(12):
             program = DROPPED.replace("AFTER", str(0.02 + 0.013 * k)).replace("THEN", "print('said'); sys.exit(3)")
             done = python("-c", program, well=False, within=60)
@@ -256,7 +256,7 @@ class TestWhileWorkGoesOn:
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
     @pytest.mark.filterwarnings("ignore:.*fork")
-    def test_a_process_forks(self) -> None:
+    def test_process_can_fork_while_dropped_work_runs(self) -> None:
         then = """
     child = os.fork()
     assert tx.linalg.svd(x[:100, :100])[1][0].item() > 10

@@ -21,7 +21,7 @@ LONGEST_FILE = 500  # lines
 
 
 class Room(NamedTuple):
-    """Some modules (with all that is inside them) that stand at one height."""
+    """A group of modules and packages at one height."""
 
     modules: tuple[str, ...]
     why: str
@@ -159,26 +159,26 @@ def executed(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def imports_of(
-    source: str, module: str, is_package: bool, known: set[str], walk: Callable[[ast.AST], Iterator[ast.AST]] = executed
+    source: str, module: str, is_package: bool, modules: set[str], walk: Callable[[ast.AST], Iterator[ast.AST]] = executed
 ) -> list[Import]:
-    """Every module that `source`, the text of `module`, imports; `known` are the modules of the package."""
-    found = []
+    """Every module that `source`, the text of `module`, imports; `modules` are the modules of the package."""
+    imports = []
     for node in walk(ast.parse(source)):
         match node:
             case ast.Import(names=names):
-                found += [Import(node.lineno, name.name) for name in names]
+                imports += [Import(node.lineno, name.name) for name in names]
             case ast.ImportFrom(module=name, names=names, level=level):
                 origin = absolute(name, level, module, is_package)
                 for alias in names:
                     member = f"{origin}.{alias.name}"
-                    found.append(Import(node.lineno, member if member in known else origin))
+                    imports.append(Import(node.lineno, member if member in modules else origin))
             case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]) if ast.unparse(func).split(".")[-1] in {
                 "import_module",
                 "__import__",
                 "Late",
             }:
-                found.append(Import(node.lineno, name))
-    return found
+                imports.append(Import(node.lineno, name))
+    return imports
 
 
 def absolute(name: str | None, level: int, module: str, is_package: bool) -> str:
@@ -199,25 +199,25 @@ def complaint(importer: str, imported: str) -> str | None:
         if top in sys.stdlib_module_names or any(is_inside(importer, home) for home in homes):
             return None
         return f"only {', '.join(homes)} may" if homes else "it is no dependency of the package"
-    here, there = height_of(importer), height_of(imported)
-    only = ROOMS[here].only
-    if there > here:
-        return f"that stands above it ({ROOMS[there].why})"
-    if there < here and only is not None and not any(is_inside(imported, name) for name in only):
-        return f"its room imports only {', '.join(only) or 'nothing'} ({ROOMS[here].why})"
+    height, imported_height = height_of(importer), height_of(imported)
+    only = ROOMS[height].only
+    if imported_height > height:
+        return f"that stands above it ({ROOMS[imported_height].why})"
+    if imported_height < height and only is not None and not any(is_inside(imported, name) for name in only):
+        return f"its room imports only {', '.join(only) or 'nothing'} ({ROOMS[height].why})"
     return None
 
 
-def complaints_about(module: str, source: str, is_package: bool, known: set[str]) -> list[str]:
+def complaints_about(module: str, source: str, is_package: bool, modules: set[str]) -> list[str]:
     return [
         f"line {line}: {module} imports {imported}: {reason}"
-        for line, imported in imports_of(source, module, is_package, known)
+        for line, imported in imports_of(source, module, is_package, modules)
         if (reason := complaint(module, imported)) is not None
     ]
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_arrows_point_downwards_only(module: str) -> None:
+def test_module_imports_only_packages_below_it(module: str) -> None:
     path = MODULES[module]
     source = path.read_text(encoding="utf-8")
     assert complaints_about(module, source, path.name == "__init__.py", set(MODULES)) == []
@@ -227,36 +227,36 @@ def test_arrows_point_downwards_only(module: str) -> None:
 
 
 def circles(imports: Mapping[str, Iterable[str]]) -> list[set[str]]:
-    """Modules that import each other, directly or by way of others: those that reach themselves, by all that they share."""
+    """Return the groups of modules that import each other, directly or through other modules."""
 
-    def reached(start: str) -> set[str]:
-        found: set[str] = set()
+    def reachable_from(start: str) -> set[str]:
+        reachable: set[str] = set()
         stack = [start]
         while stack:
-            new = set(imports[stack.pop()]) - found
-            found |= new
+            new = set(imports[stack.pop()]) - reachable
+            reachable |= new
             stack += new
-        return found
+        return reachable
 
-    reach = {module: reached(module) for module in imports}
-    found: list[set[str]] = []
+    reach = {module: reachable_from(module) for module in imports}
+    cycles: list[set[str]] = []
     for module in imports:
-        if module in reach[module] and not any(module in circle for circle in found):
-            found.append({other for other in reach[module] if module in reach[other]})
-    return found
+        if module in reach[module] and not any(module in circle for circle in cycles):
+            cycles.append({other for other in reach[module] if module in reach[other]})
+    return cycles
 
 
 def all_imports(sources: Mapping[str, tuple[str, bool]]) -> dict[str, set[str]]:
-    """What each of some modules imports of the others, wherever it says so: also in a function, and for type checkers."""
-    known = set(sources)
+    """Return for each module the other modules that it imports, also inside functions and for type checkers."""
+    modules = set(sources)
     return {
-        module: {i.module for i in imports_of(source, module, is_package, known, ast.walk)} & known - {module}
+        module: {i.module for i in imports_of(source, module, is_package, modules, ast.walk)} & modules - {module}
         for module, (source, is_package) in sources.items()
     }
 
 
-def test_no_modules_import_each_other() -> None:
-    """Within a room there are no circles either: what two modules need of each other stands in a third, below both."""
+def test_imports_of_modules_have_no_cycles() -> None:
+    """What two modules need of each other stands in a third module, below both."""
     sources = {m: (path.read_text(encoding="utf-8"), path.name == "__init__.py") for m, path in MODULES.items()}
     assert [sorted(circle) for circle in circles(all_imports(sources))] == []
 
@@ -273,7 +273,7 @@ def at_the_top(node: ast.AST) -> Iterator[ast.AST]:
             yield from at_the_top(child)
 
 
-def test_late_packages_that_load_modules_of_theirs_are_the_only_way_to_these() -> None:
+def test_modules_that_a_late_package_loads_are_imported_through_it() -> None:
     """The import system takes the lock of a module before that of its package. So a thread that imports a module of a package, and one that
     imports the package, which imports that module, would wait for each other: the import system raises a deadlock error.
     """
@@ -296,8 +296,8 @@ def test_late_packages_that_load_modules_of_theirs_are_the_only_way_to_these() -
 
 # Who knows more of back ends than their interface: the public face has the number of threads, and plans are made for it, as are
 # parts of a batch; the command line shows what is on disk, and compiles what is shipped for each level.
-ENTRANCES = ("tenxor.backend", "tenxor.backend.interface")
-BEHIND = {
+INTERFACE_MODULES = ("tenxor.backend", "tenxor.backend.interface")
+DIRECT_IMPORTS = {
     *((name, "tenxor.backend.threads") for name in ("tenxor", "tenxor.functions.inspection", "tenxor.realize", "tenxor.threadpool")),
     *((f"tenxor.shortcut.{name}", "tenxor.backend.threads") for name in ("frames", "code.graph", "install")),
     ("tenxor.host.share", "tenxor.backend.threads"),
@@ -307,18 +307,18 @@ BEHIND = {
 EMITTING = {f"tenxor.backend.llvm.{name}" for name in ("builder", "cache", "compiler", "sharing", "types")}  # for the short way, too
 
 
-def test_back_ends_are_known_by_their_interface() -> None:
-    found = {
+def test_back_ends_are_imported_through_their_interface() -> None:
+    imports = {
         (module, i.module)
         for module, path in MODULES.items()
         if not is_inside(module, "tenxor.backend")
         for i in imports_of(
             path.read_text(encoding="utf-8"), module, path.name == "__init__.py", set(MODULES), ast.walk
         )
-        if is_inside(i.module, "tenxor.backend") and i.module not in ENTRANCES
+        if is_inside(i.module, "tenxor.backend") and i.module not in INTERFACE_MODULES
         if not (is_inside(module, "tenxor.shortcut") and i.module in EMITTING)
     }
-    assert found == BEHIND
+    assert imports == DIRECT_IMPORTS
 
 
 # An address in the host's memory means something to whoever hands memory out, and to back ends that run there; and an export
@@ -326,20 +326,20 @@ def test_back_ends_are_known_by_their_interface() -> None:
 ADDRESSES = ("tenxor.memory", "tenxor.pool", "tenxor.kernel", "tenxor.backend", "tenxor.shortcut")
 
 
-def test_nobody_else_looks_at_addresses() -> None:
-    found = {
+def test_only_memory_and_back_end_packages_read_addresses() -> None:
+    readers = {
         module
         for module, path in MODULES.items()
         if not any(is_inside(module, room) for room in ADDRESSES)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and node.attr == "address"
     }
-    assert found == {"tenxor.tensor.exchange"}
+    assert readers == {"tenxor.tensor.exchange"}
 
 
-def test_every_room_is_lived_in() -> None:
-    lived_in = {height_of(module) for module in MODULES}
-    empty = [room.modules for height, room in enumerate(ROOMS) if height not in lived_in]
+def test_every_package_in_the_table_has_modules() -> None:
+    used_heights = {height_of(module) for module in MODULES}
+    empty = [room.modules for height, room in enumerate(ROOMS) if height not in used_heights]
     assert not empty, f"no module stands in {empty}: the table describes another house"
 
 
@@ -351,14 +351,14 @@ PYTHON_FILES = sorted(
 
 
 @pytest.mark.parametrize("file", PYTHON_FILES)
-def test_no_file_is_two_rooms(file: str) -> None:
+def test_file_is_not_longer_than_the_limit(file: str) -> None:
     lines = len((ROOT / file).read_text(encoding="utf-8").splitlines())
     assert lines <= LONGEST_FILE, f"{file} has {lines} lines; a file over {LONGEST_FILE} is two rooms"
 
 
 # The rules are held to their word on small sources, so that a rule which no longer bites is noticed.
 
-HOUSE = {"tenxor.layout", "tenxor.layout.core", "tenxor.memory", "tenxor.ops", "tenxor.backend.threads"}
+KNOWN_MODULES = {"tenxor.layout", "tenxor.layout.core", "tenxor.memory", "tenxor.ops", "tenxor.backend.threads"}
 
 
 @pytest.mark.parametrize(
@@ -381,9 +381,9 @@ HOUSE = {"tenxor.layout", "tenxor.layout.core", "tenxor.memory", "tenxor.ops", "
         ("tenxor.backend.host", "import scipy"),
     ],
 )
-def test_a_forbidden_import_is_found(module: str, source: str) -> None:
+def test_forbidden_import_is_reported(module: str, source: str) -> None:
     is_package = module == "tenxor.layout" and ".." not in source
-    assert len(complaints_about(module, source, is_package, HOUSE)) == 1
+    assert len(complaints_about(module, source, is_package, KNOWN_MODULES)) == 1
 
 
 @pytest.mark.parametrize(
@@ -397,11 +397,11 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
         ("tenxor.__main__", "import tenxor as tx"),
     ],
 )
-def test_an_allowed_import_passes(module: str, source: str) -> None:
-    assert complaints_about(module, source, False, HOUSE) == []
+def test_allowed_import_is_not_reported(module: str, source: str) -> None:
+    assert complaints_about(module, source, False, KNOWN_MODULES) == []
 
 
-def test_a_circle_is_found_wherever_its_imports_stand() -> None:
+def test_import_cycle_through_functions_and_type_checking_is_reported() -> None:
     sources = {
         "tenxor.emit": "from . import loops\nfrom .values import Value",
         "tenxor.loops": "def late():\n    from .reductions import start",
@@ -414,6 +414,6 @@ def test_a_circle_is_found_wherever_its_imports_stand() -> None:
     assert circles({**imports, "tenxor.reductions": {"tenxor.values"}}) == []
 
 
-def test_a_module_without_a_room_is_an_error() -> None:
+def test_module_outside_the_table_raises_an_error() -> None:
     with pytest.raises(LookupError, match="stands in no room"):
         height_of("tenxor.attic")

@@ -1,4 +1,4 @@
-"""What is computed in passing, as part of something else, and asked for again: it is kept the second time, or at once if it takes long."""
+"""Test when a fused intermediate is stored: at its second use, or at its first if it is expensive."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import tenxor as tx
 from tenxor.tensor import Tensor
 from tests.test_plans import is_pending, kernels, matrix
 
-pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+pytestmark = pytest.mark.usefixtures("plain")  # without the fast path, so that plans compute small tensors, too
 
 
-def test_the_second_use_of_what_was_computed_in_passing_keeps_it() -> None:
+def test_fused_intermediate_is_stored_when_a_second_result_uses_it() -> None:
     e = tx.exp(matrix())
     first, second, third = e + 1, e * 2, e - 3
     first.realize()
@@ -23,15 +23,15 @@ def test_the_second_use_of_what_was_computed_in_passing_keeps_it() -> None:
     assert np.allclose(third.to_numpy(), expected - 3) and np.allclose(first.to_numpy(), expected + 1)
 
 
-def test_a_name_alone_is_enough_to_ask_again() -> None:
+def test_named_intermediate_of_a_dropped_result_is_stored_at_its_next_use() -> None:
     e = tx.exp(matrix())
     (e + 1).realize()
     assert is_pending(e) and len(kernels(e * 2)) == 2
 
 
-def test_what_takes_long_is_kept_at_once_if_it_has_a_name() -> None:
-    """To store it takes little beside making it: random numbers, or some functions one after the other; but not before a sum of it
-    that would be added up in another order.
+def test_expensive_named_intermediate_is_stored_at_its_first_use() -> None:
+    """Storing random numbers, or a chain of functions, costs little beside computing them. The intermediate is not stored if a sum would
+    then add in another order.
     """
     x = matrix()
     makes = (lambda: tx.random.Generator(0).normal(shape=(6, 8)), lambda: tx.exp(tx.sin(tx.exp(tx.sin(x)))))
@@ -47,14 +47,14 @@ def test_what_takes_long_is_kept_at_once_if_it_has_a_name() -> None:
     assert is_pending(three) and is_pending(backwards)
 
 
-def test_the_same_use_again_keeps_it_too() -> None:
+def test_fused_intermediate_is_stored_when_the_same_expression_repeats() -> None:
     e = tx.exp(matrix())
     (e + 1).realize()
     (e + 1).realize()
     assert not is_pending(e)
 
 
-def test_what_only_a_named_one_reads_is_not_kept_beside_it() -> None:
+def test_unnamed_operand_of_a_stored_intermediate_is_not_stored() -> None:
     def squared(e: Tensor) -> Tensor:
         return e * e
 
@@ -63,7 +63,7 @@ def test_what_only_a_named_one_reads_is_not_kept_beside_it() -> None:
     assert is_pending(s) and len(kernels(s - 1)) == 2  # the square, and not its exponential
 
 
-def test_what_nobody_can_ask_for_again_is_not_kept() -> None:
+def test_unreferenced_intermediate_is_not_stored() -> None:
     x = matrix()
     y = tx.exp(x) + 1
     y.realize()

@@ -1,4 +1,4 @@
-"""Attributes that tensors do not have, and those that are found out when they are first asked for; with machine code, and without."""
+"""Test attributes that tensors do not have, and lazily computed ones, with and without machine code."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from tenxor.errors import UnknownAttribute
 from tenxor.layout import Layout
 
 pytestmark = pytest.mark.usefixtures("machine_code")
-TOLD = {"roll": "tx.roll(x, ...)", "absolute": "tx.absolute(x, ...)", "masked_fill": "tx.where(mask, value, x)"}
+ADVICE = {"roll": "tx.roll(x, ...)", "absolute": "tx.absolute(x, ...)", "masked_fill": "tx.where(mask, value, x)"}
 
 
-@pytest.mark.parametrize("name", TOLD)
-def test_who_asks_for_what_is_elsewhere_is_told(name: str) -> None:
+@pytest.mark.parametrize("name", ADVICE)
+def test_name_that_is_no_tensor_method_raises_an_error_naming_the_replacement(name: str) -> None:
     x = tx.zeros(2)
-    with pytest.raises(UnknownAttribute, match=re.escape(f"a Tensor has no attribute {name!r}; use") + ".*" + re.escape(TOLD[name])):
+    with pytest.raises(UnknownAttribute, match=re.escape(f"a Tensor has no attribute {name!r}; use") + ".*" + re.escape(ADVICE[name])):
         getattr(x, name)
     assert not hasattr(x, name) and name not in dir(x)
 
 
-def test_whoever_goes_through_all_of_a_class_meets_no_error(machine_code: bool) -> None:
+def test_every_name_in_dir_of_the_class_can_be_read_without_error(machine_code: bool) -> None:
     members = {name: getattr(tx.Tensor, name) for name in dir(tx.Tensor)}
     assert "roll" in members or not machine_code
-    for name in TOLD.keys() & members.keys():
-        assert not callable(members[name]) and TOLD[name] in repr(members[name])
+    for name in ADVICE.keys() & members.keys():
+        assert not callable(members[name]) and ADVICE[name] in repr(members[name])
 
 
-def test_of_all_others_python_says_what_it_says() -> None:
+def test_unknown_attribute_raises_pythons_own_attribute_error() -> None:
     x = tx.zeros(2)
     with pytest.raises(AttributeError, match=re.escape("'Tensor' object has no attribute 'unsqueezee'")) as caught:
         x.unsqueezee
@@ -41,11 +41,11 @@ def test_of_all_others_python_says_what_it_says() -> None:
     assert getattr(x, "float32", 3) == 3 and getattr(x, "__cuda_array_interface__", None) is None
 
 
-def test_methods_are_listed() -> None:
+def test_dir_of_a_tensor_lists_methods_and_properties() -> None:
     assert {"reshape", "sum", "T", "layout", "spec", "storage"} <= set(dir(tx.zeros(2)))
 
 
-def test_a_class_has_attributes_of_its_own() -> None:
+def test_subclass_may_define_names_that_tensors_lack() -> None:
     class Rolling(tx.Tensor):
         def roll(self, by: int) -> tx.Tensor:
             return tx.roll(self, by)
@@ -61,7 +61,7 @@ def test_a_class_has_attributes_of_its_own() -> None:
     assert (asking.quux, asking.roll) == ("no quux", "no roll")  # type: ignore[attr-defined]
 
 
-def test_what_is_found_out_when_it_is_asked_for() -> None:
+def test_layout_spec_and_offset_are_cached_and_cannot_be_set() -> None:
     for x in (tx.ones((3, 4))[1:, ::2], (tx.ones((3, 4)) + 1).realize()[1:, ::2]):
         expected = Layout((2, 2), (4, 2), 4)
         assert x.layout == expected and x.layout is x.layout
@@ -72,16 +72,16 @@ def test_what_is_found_out_when_it_is_asked_for() -> None:
             setattr(tx.ones(2), name, None)
 
 
-def test_the_interpreter_finds_attributes_by_itself(machine_code: bool) -> None:
+def test_tensor_class_has_no_getattr_with_machine_code(machine_code: bool) -> None:
     assert any("__getattr__" in vars(cls) for cls in tx.Tensor.__mro__) is not machine_code
 
 
 @pytest.mark.parametrize("short_way", ["0", "1"])
-def test_python_says_what_may_be_meant(short_way: str) -> None:
+def test_pythons_error_message_suggests_the_nearest_attribute(short_way: str) -> None:
     for meant, written in (("unsqueeze", "unsqueezee"), (None, "rolls")):
         program = f"import tenxor as tx\n(tx.ones(2) + 1).realize().{written}"
-        given = {**os.environ, "TENXOR_SHORT_WAY": short_way}
-        run = subprocess.run([sys.executable, "-c", program], env=given, capture_output=True, text=True, check=False)
-        said = run.stderr.splitlines()[-1]
+        environment = {**os.environ, "TENXOR_SHORT_WAY": short_way}
+        process = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+        message = process.stderr.splitlines()[-1]
         suggested = rf"\. Did you mean.*\b{meant}\b.*" if meant else ""  # in words that change between versions of CPython
-        assert re.fullmatch(f"AttributeError: 'Tensor' object has no attribute '{written}'{suggested}", said)
+        assert re.fullmatch(f"AttributeError: 'Tensor' object has no attribute '{written}'{suggested}", message)

@@ -34,7 +34,7 @@ def test_ravel_unravel_and_next_index() -> None:
     assert tx.layout.ravel_index is ravel_index
 
 
-def test_past_the_end_there_is_no_next_index() -> None:
+def test_next_index_after_the_last_is_none() -> None:
     assert next_index((4, 5, 6), (5, 6, 7)) is None
 
 
@@ -63,20 +63,20 @@ def test_ravel_includes_the_offset_and_is_linear() -> None:
     assert layout.ravel(both) - layout.offset == (layout.ravel(a) - layout.offset) + (layout.ravel(b) - layout.offset)
 
 
-def test_what_a_tensor_says_of_itself() -> None:
+def test_tensor_reports_shape_strides_and_offset() -> None:
     t = tx.arange(24).reshape((2, 3, 4))
     assert (t.shape, t.ndim, t.size, t.strides, t.offset) == ((2, 3, 4), 3, 24, (12, 4, 1), 0)
     assert t.layout.shape == t.shape
     assert not t.permute(2, 1, 0).is_contiguous()
 
 
-def test_the_storage_is_one_dimensional_whatever_the_rank() -> None:
+def test_views_of_every_rank_share_one_flat_storage() -> None:
     t = tx.arange(24).reshape((2, 3, 4))
     assert t.storage.size == 24
     assert t[1].storage is t.permute(2, 0, 1).storage is t.ravel().storage is t.storage
 
 
-def test_construction() -> None:
+def test_creation_functions_give_the_expected_elements() -> None:
     assert tx.asarray([[1, 2, 3], [4, 5, 6]]).tolist() == [[1, 2, 3], [4, 5, 6]]
     assert tx.asarray(list(range(6))).reshape((2, 3)).tolist() == [[0, 1, 2], [3, 4, 5]]
     assert (tx.asarray([]).shape, tx.asarray([]).size, tx.asarray([]).tolist()) == ((0,), 0, [])
@@ -89,7 +89,7 @@ def test_construction() -> None:
     assert tx.asarray(5).item() == 5
 
 
-def test_flat_data_whose_size_is_not_the_shape_is_an_error() -> None:
+def test_flat_data_of_another_size_than_the_shape_is_an_error() -> None:
     with pytest.raises(tx.errors.ShapeError):
         tx.asarray(list(range(5))).reshape((2, 3))
     with pytest.raises(tx.errors.ShapeError):
@@ -223,7 +223,7 @@ def test_rearrange_gives_views() -> None:
 # Indexing
 
 
-def test_every_slice_of_python() -> None:
+def test_slices_take_bounds_and_steps() -> None:
     assert table(5, 6)[2:5, 1:-1].shape == (3, 4)
     assert table(5, 6)[2:5, 1:-1].tolist()[0] == [13, 14, 15, 16]
     assert table(4, 4)[:2, :3].tolist() == [[0, 1, 2], [4, 5, 6]]
@@ -377,7 +377,7 @@ def test_matmul_in_batches_that_broadcast() -> None:
     assert (a @ b).shape == (2, 5, 3, 2)
 
 
-def test_the_finale() -> None:
+def test_product_of_two_oindex_selections() -> None:
     t = table(4, 5)
     a, b = t.oindex[[1, 3], 0:5:2], t.oindex[[1, 1], :4]
     product = a.T @ b.swapaxes(0, 1).reshape(2, 4)
@@ -419,7 +419,7 @@ def test_a_slice_prints_as_blocks() -> None:
     assert numbers == list(range(192, 256))
 
 
-def test_the_cube_prints_to_the_letter() -> None:
+def test_cube_prints_exactly() -> None:
     text = tx.arange(8).reshape((2, 2, 2)).to_string(fmt="%7.2f")
     assert text == "   0.00     1.00  \n   2.00     3.00  \n---\n   4.00     5.00  \n   6.00     7.00  \n"
 

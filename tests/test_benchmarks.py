@@ -1,4 +1,4 @@
-"""The benchmark itself: its workloads give right results at small sizes, and its figures are put together rightly."""
+"""Test the benchmark: its workloads give right results at small sizes, and its figures are summarized correctly."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ WORKLOADS = {w.name: w for w in workloads(TINY)}
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_results_are_right(name: str) -> None:
+def test_workload_gives_the_reference_result(name: str) -> None:
     workload = WORKLOADS[name]
     arrays = workload.inputs(np.random.default_rng(0))
-    right = Reference().result(workload, arrays)
+    reference = Reference().result(workload, arrays)
     for peer in (Tenxor(), NumPy()):
         for run in peer.runs(workload, [peer.array(a) for a in arrays]):
-            found = run()
-            alike = found if isinstance(found, tuple) else (found,)
-            expected = right if isinstance(right, tuple) else (right,)
-            check(workload, peer.title, [peer.numpy(part) for part in alike], expected, arrays)
+            result = run()
+            results = result if isinstance(result, tuple) else (result,)
+            expected = reference if isinstance(reference, tuple) else (reference,)
+            check(workload, peer.title, [peer.numpy(array) for array in results], expected, arrays)
 
 
 @pytest.mark.parametrize("line", list(sized_lines.lines()), ids=lambda line: f"{line.name}-{line.dtypes[0]}")
-def test_lines_at_several_sizes_give_what_numpy_gives(line: sized_lines.Sized) -> None:
+def test_sized_line_gives_the_result_of_numpy(line: sized_lines.Sized) -> None:
     for dtype in line.dtypes:
         for size in line.sizes[:2]:
             runs, (ours, theirs) = sized.contenders(line, size, dtype, [Tenxor(), NumPy()])
@@ -51,22 +51,22 @@ def test_lines_at_several_sizes_give_what_numpy_gives(line: sized_lines.Sized) -
             assert list(runs) == ["tenxor", "numpy"]
 
 
-def test_other_numbers_are_told_before_anybody_is_timed() -> None:
+def test_unequal_results_of_a_sized_line_raise_an_error() -> None:
     x = np.array([1.0, 2.0])
     sized.check("these", True, "float64", [x], [x + 1e-12])
     sized.check("signs", False, "float64", [x], [-x])
-    for other in (x + 1e-6, x[:1]):
+    for unequal in (x + 1e-6, x[:1]):
         with pytest.raises(AssertionError, match="those"):
-            sized.check("those", True, "float64", [x], [other])
+            sized.check("those", True, "float64", [x], [unequal])
 
 
-def test_what_is_asked_for_is_measured_at_every_size() -> None:
+def test_selected_lines_are_measured_at_every_size() -> None:
     rows = sized.measured([Tenxor(), NumPy()], "^norm, float32", Pace(0.0, 1, 1))
     (row,) = rows.values()
     assert list(row) == ["3×3", "10×10", "100×100", "500×500"] and all(seconds > 0 for times in row.values() for seconds in times.values())
 
 
-def test_no_peer_is_slowed_down_by_the_environment() -> None:
+def test_environment_variables_that_slow_openblas_are_removed() -> None:
     program = """
 import json
 import os
@@ -79,23 +79,23 @@ assert os.environ["OPENBLAS_NUM_THREADS"] == "1" and not {"OPENBLAS_CORETYPE", "
     python("-c", program, env=environment, cwd=ROOT)
 
 
-def test_tenxor_takes_part_in_all() -> None:
+def test_tenxor_is_absent_from_no_workload() -> None:
     assert all("tenxor" not in w.absent for w in WORKLOADS.values())
     lacks = {w.absent.get("numpy", "") for w in WORKLOADS.values()}
     assert lacks == {"", "has no erf", "has no convolution", "has no attention"}
 
 
-def test_every_family_that_is_asked_for_is_there() -> None:
+def test_workloads_cover_every_required_family() -> None:
     text = " ".join([*WORKLOADS, *(w.family for w in WORKLOADS.values())])
-    asked = (
+    required = (
         "float32 float64 small cache memory exp log sin tanh erf pow sigmoid gelu sum mean max argmax var softmax log-softmax"
         " log-sum-exp cross-entropy cumulative copied outer distances bool int32 comparison where clip Black–Scholes n-body"
         " products convolutions attention max-plus"
     )
-    assert [word for word in asked.split() if word not in text] == []
+    assert [word for word in required.split() if word not in text] == []
 
 
-def test_a_wrong_result_is_noticed() -> None:
+def test_wrong_result_of_a_workload_raises_unequal() -> None:
     workload = WORKLOADS["a + b, float32 small"]
     right = np.array([1.0, 2.0, 3.0])
     inputs = (right.astype(np.float32),)
@@ -110,8 +110,8 @@ def test_a_wrong_result_is_noticed() -> None:
         check(workload, "one", [right[:2].astype(np.float32)], [right], inputs)
 
 
-def test_contenders_take_turns() -> None:
-    """Each is called as often as the others, and each is the first of a round in its turn."""
+def test_contenders_are_timed_in_rotating_order() -> None:
+    """Every contender is called equally often, and is the first of a round in turn."""
     order: list[str] = []
     names = ("a", "b", "c")
 
@@ -119,17 +119,17 @@ def test_contenders_take_turns() -> None:
         order.append(name)
         time.sleep(TURN)  # so one call fills a turn
 
-    found = side_by_side({name: partial(run, name) for name in names}, Pace(0.0, 6, 6))
-    assert [found[name].rounds for name in names] == [6, 6, 6]
+    timings = side_by_side({name: partial(run, name) for name in names}, Pace(0.0, 6, 6))
+    assert [timings[name].rounds for name in names] == [6, 6, 6]
     assert {order.count(name) for name in names} == {
         3 + 6 * 2
-    }  # warm, and then one that does not count before each that does
+    }  # a warm-up, then an uncounted call before each counted one
     turns = order[9::2]
     assert turns == order[10::2]
     assert [turns[k] for k in range(0, 18, 3)] == ["a", "b", "c"] * 2
 
 
-def test_a_limit_is_what_takes_longest() -> None:
+def test_limit_is_the_slowest_resource() -> None:
     limits = {
         "read in memory": 10.0,
         "triad in memory": 5.0,
@@ -144,7 +144,7 @@ def test_a_limit_is_what_takes_longest() -> None:
     assert limit_seconds(limits, 100, 50, big, 40.0, "float32") == (40.0, "fma float32")
 
 
-def test_time_is_told_apart() -> None:
+def test_time_is_split_into_kernel_and_python() -> None:
     workload: Workload = WORKLOADS["(a*b + c)**2, float32 small"]
     peer = Tenxor()
     (run,) = peer.runs(workload, [peer.array(a) for a in workload.inputs(np.random.default_rng(0))])
@@ -154,18 +154,18 @@ def test_time_is_told_apart() -> None:
     assert 0.0 < python < 1.0
 
 
-def taking(**seconds: float) -> dict[str, Any]:
+def timed(**seconds: float) -> dict[str, Any]:
     return {"seconds": {name: {"median": s, "low": s, "high": s, "rounds": 5} for name, s in seconds.items()}}
 
 
 def row(family: str, **seconds: float) -> dict[str, Any]:
-    return taking(**seconds) | {
+    return timed(**seconds) | {
         "family": family,
         "absent": {"numpy": "has no erf"} if "numpy" not in seconds else {},
         "kernel": 0.001,
         "python": 0.002,
         "first": {"tenxor": {"first": 0.03, "warm": 0.01, "compiles": 1}},
-        "limit": 0.005,  # half of what it takes on two threads
+        "limit": 0.005,  # half of the time on two threads
         "limited by": "triad in memory",
         "compute bound": family == "outer",
     }
@@ -193,17 +193,17 @@ def results() -> dict[str, Any]:
     counts["1"]["training"] = {
         name: {"family": family, "learnt": learnt, "memory": {"tenxor": 2**20, "torch": torch_bytes}} | seconds
         for name, family, learnt, torch_bytes, seconds in (
-            ("one", "training steps", None, 2**21, taking(tenxor=1e-3, torch=2e-3, jax=1e-3)),
-            ("two", "training steps", None, 2**19, taking(tenxor=1e-3, torch=1e-3)),
-            ("three", "training steps", None, 2**21, taking(tenxor=1e-3, torch=4e-3)),
-            ("split: an epoch", "toys", (0.25, 0.98), 2**21, taking(tenxor=2.5e-3, torch=4e-3)),
+            ("one", "training steps", None, 2**21, timed(tenxor=1e-3, torch=2e-3, jax=1e-3)),
+            ("two", "training steps", None, 2**19, timed(tenxor=1e-3, torch=1e-3)),
+            ("three", "training steps", None, 2**21, timed(tenxor=1e-3, torch=4e-3)),
+            ("split: an epoch", "toys", (0.25, 0.98), 2**21, timed(tenxor=2.5e-3, torch=4e-3)),
         )
     }
     machine = {"processor": "a machine", "cpus": 2, "python": "3", "load": [0.0, 0.0, 0.0]}
     return {"date": "2026-01-01", "quick": True, "machine": machine, "threads": counts}
 
 
-def test_goals_are_judged_by_the_worst() -> None:
+def test_goal_is_judged_by_its_worst_line() -> None:
     rows = {line[0]: line[1:] for line in goals.table(results()["threads"])}
     assert rows["fused chains in memory: × NumPy"] == [
         "2.50×",
@@ -227,7 +227,7 @@ def test_goals_are_judged_by_the_worst() -> None:
     assert rows["2 threads against one, compute-bound"] == ["1.8×", "–", "–", "2.00× (cross)", "2.00×", "yes: 1 of 1"]
 
 
-def test_the_report_says_what_was_measured() -> None:
+def test_report_has_a_row_for_each_measurement() -> None:
     text = report.markdown(results())
     assert "A quick run" in text
     assert "Not installed: jax." in text
@@ -263,34 +263,34 @@ def test_table_of_the_readme_has_the_chosen_rows() -> None:
     assert report.families_table(latest, report.README_ROWS).count("\n|") == 2 + len(report.README_ROWS)
 
 
-def test_first_results_are_put_together_by_line_and_contender(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[set[str]] = []
+def test_first_results_are_medians_by_line_and_contender(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache_dirs: list[set[str]] = []
     wheels = set[str]()
 
     def figures(codes: dict[str, Any], rounds: int) -> dict[str, list[float]]:
-        asked.append({env.get("TENXOR_CACHE_DIR", "") for _, env in codes.values()})
+        cache_dirs.append({env.get("TENXOR_CACHE_DIR", "") for _, env in codes.values()})
         wheels.update(env["PYTHONPATH"] for name, (_, env) in codes.items() if name.endswith("wheel") and env["PYTHONSAFEPATH"])
         warm, cold, shipped = [[9.0, 0.125, first] for first in (2e-3, 3e-2, 4e-3)]
-        each = {"numpy": [9.0, 0.1, 1e-5], "tenxor": warm, "tenxor, cold": cold, "tenxor, wheel": shipped}
-        slow = 100.0 if len(asked) == 1 else 1.0  # the first round, which does not count
-        return {name: [slow * figure for figure in each[name.partition("|")[2]]] for name in codes}
+        times = {"numpy": [9.0, 0.1, 1e-5], "tenxor": warm, "tenxor, cold": cold, "tenxor, wheel": shipped}
+        slow = 100.0 if len(cache_dirs) == 1 else 1.0  # the first round, which does not count
+        return {name: [slow * figure for figure in times[name.partition("|")[2]]] for name in codes}
 
     monkeypatch.setattr(overhead, "process_figures", figures)
     installed: list[str] = []
     monkeypatch.setattr(overhead, "install_wheel", installed.append)
-    found = overhead.first_results(3)
-    assert found["import"] == {"numpy": 0.1, "tenxor": 0.125, "tenxor, cold": 0.125, "tenxor, wheel": 0.125}
-    wanted = {"numpy": 1e-5, "tenxor": 2e-3, "tenxor, cold": 3e-2, "tenxor, wheel": 4e-3}
-    assert all(row == wanted for line, row in found.items() if line != "import")
+    first_results = overhead.first_results(3)
+    assert first_results["import"] == {"numpy": 0.1, "tenxor": 0.125, "tenxor, cold": 0.125, "tenxor, wheel": 0.125}
+    expected = {"numpy": 1e-5, "tenxor": 2e-3, "tenxor, cold": 3e-2, "tenxor, wheel": 4e-3}
+    assert all(row == expected for line, row in first_results.items() if line != "import")
     assert len(installed) == 1 and wheels == set(installed)
-    assert len(asked) == 4 and len(set.intersection(*asked)) == 2  # none, and the one that is kept
-    text = report._first({"first results": found})
+    assert len(cache_dirs) == 4 and len(set.intersection(*cache_dirs)) == 2  # none, and the one that is kept
+    text = report._first({"first results": first_results})
     assert "| import | 100 ms | 125 ms | 125 ms | 125 ms | 1.25 |" in text and "| 2 ms | 30 ms | 4 ms |" in text
-    del found["import"]["tenxor, wheel"]
-    assert "| import | 100 ms | 125 ms | 125 ms | – | 1.25 |" in report._first({"first results": found}), "of an earlier run"
+    del first_results["import"]["tenxor, wheel"]
+    assert "| import | 100 ms | 125 ms | 125 ms | – | 1.25 |" in report._first({"first results": first_results}), "of an earlier run"
 
 
-def test_first_results_are_those_of_programs_that_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_programs_of_first_results_run(capsys: pytest.CaptureFixture[str]) -> None:
     for ready, theirs, ours in overhead._FIRST.values():
         for library, call in (("numpy", theirs), ("tenxor", ours)):
             exec(overhead._FIRST_PROGRAM.format(library=library, ready=ready, call=call), {})

@@ -1,4 +1,4 @@
-"""`python -m tenxor cache` tells of the machine code on disk, and keeps it in order."""
+"""Test `python -m tenxor cache`, which shows, checks and clears the machine code on disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEYS = ("a" * 64, "b" * 64, "c" * 64)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of this test's own, with three entries."""
+    """Return a new cache folder with three kernels."""
     path = tmp_path / "cache"
     monkeypatch.setenv("TENXOR_CACHE_DIR", str(path))
     monkeypatch.setattr(backend, "NAME", "llvm")
@@ -29,13 +29,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str]]:
-    """The status and the lines that `python -m tenxor cache …` ends with."""
+    """Return the exit status and the output lines of `python -m tenxor cache`."""
     capsys.readouterr()
     status = main(["cache", *arguments])
     return status, capsys.readouterr().out.splitlines()
 
 
-def test_the_folder_is_told_with_how_much_is_in_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cache_command_prints_the_folder_and_its_size(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bytes_ = sum(path.stat().st_size for path in folder.iterdir())
     (folder / "letter.txt").write_text("dear")
     lines = [str(folder), f"3 files, {bytes_} bytes; at most 8,192 files, 64.0 MiB, are kept.", "Used."]
@@ -52,52 +52,52 @@ def writable(folder: Path) -> None:
     folder.chmod(0o770)
 
 
-def a_file(folder: Path) -> None:
+def replaced_by_a_file(folder: Path) -> None:
     folder.rename(folder.with_name("moved"))
     folder.write_text("in the way")
 
 
 def below_a_file(folder: Path) -> None:
-    a_file(folder)
+    replaced_by_a_file(folder)
     os.environ["TENXOR_CACHE_DIR"] = str(folder / "below")
 
 
-def in_no_home(folder: Path) -> None:
+def in_a_missing_home(folder: Path) -> None:
     os.environ["HOME"] = str(folder / "home")
     os.environ["TENXOR_CACHE_DIR"] = str(folder / "home" / "kept")
 
 
-def named_by_nothing(folder: Path) -> None:
+def with_an_empty_variable(folder: Path) -> None:
     os.environ["TENXOR_CACHE_DIR"] = ""
 
 
 @pytest.mark.parametrize(
-    ("become", "why"),
+    ("change_folder", "reason"),
     [
         (symlinked, "Not used: it is a symbolic link."),
         (writable, "Not used: it may be written by others (mode 0770)."),
-        (a_file, "Not used: Not a directory."),
+        (replaced_by_a_file, "Not used: Not a directory."),
         (below_a_file, "Not used: Not a directory."),
-        (in_no_home, "Not used: it is not there, and the home {0}/home is missing."),
-        (named_by_nothing, "Not used: TENXOR_CACHE_DIR is empty."),
+        (in_a_missing_home, "Not used: it is not there, and the home {0}/home is missing."),
+        (with_an_empty_variable, "Not used: TENXOR_CACHE_DIR is empty."),
     ],
 )
 @pytest.mark.parametrize("arguments", [(), ("check",), ("clear",)])
-def test_a_folder_that_is_not_used_is_told_with_the_reason_and_left(
-    become: object, why: str, arguments: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str],
+def test_unused_folder_is_reported_with_the_reason_and_left_alone(
+    change_folder: object, reason: str, arguments: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    assert callable(become)
+    assert callable(change_folder)
     monkeypatch.setenv("HOME", os.environ.get("HOME", "/"))  # what is changed is put back
-    become(folder)
+    change_folder(folder)
     status, lines = printed(capsys, *arguments)
     assert status == 1
-    assert lines[-1] == why.format(folder)
+    assert lines[-1] == reason.format(folder)
     assert {path.name for path in folder.parent.rglob("?" * 64)} == set(KEYS)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="a system without users")
-def test_another_users_folder_is_named_as_such(
+def test_folder_of_another_user_is_reported(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner = folder.stat().st_uid
@@ -105,7 +105,7 @@ def test_another_users_folder_is_named_as_such(
     assert printed(capsys) == (1, [str(folder), f"Not used: it belongs to another user (number {owner})."])
 
 
-def test_one_that_is_not_there_yet_is_not_made(
+def test_missing_folder_is_not_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "cache"
@@ -117,41 +117,41 @@ def test_one_that_is_not_there_yet_is_not_made(
     assert printed(capsys) == (1, [str(path), f"Not used: it is not there, and {tmp_path} cannot be written."])
 
 
-def test_one_that_can_only_be_read_is_told(
+def test_read_only_folder_is_reported(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda where, mode: False)
     assert printed(capsys)[1][-1] == "Used, but nothing is added: it cannot be written."
 
 
-def test_a_back_end_that_does_not_compile_is_told(
+def test_back_end_without_a_compiler_is_reported(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backend, "NAME", "interpreter")
     assert printed(capsys)[1][-1] == "Not used: TENXOR_BACKEND is interpreter, which compiles nothing."
 
 
-def test_a_relative_xdg_cache_home_is_told(
+def test_relative_xdg_cache_home_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TENXOR_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
     monkeypatch.setenv("HOME", str(tmp_path))
-    told = ["XDG_CACHE_HOME is ignored: it is not absolute.", str(tmp_path / ".cache" / "tenxor")]
-    assert printed(capsys)[1][:2] == told
+    expected = ["XDG_CACHE_HOME is ignored: it is not absolute.", str(tmp_path / ".cache" / "tenxor")]
+    assert printed(capsys)[1][:2] == expected
 
 
 class TestCheck:
-    def test_all_is_sound(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_valid_kernels_are_counted(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert printed(capsys, "check") == (0, [str(folder), "3 of 3 files are kernels, and sound."])
 
-    def test_what_would_not_be_taken_is_told_with_the_reason(
+    def test_invalid_files_are_reported_with_the_reason(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        whole = (folder / KEYS[0]).read_bytes()
-        (folder / ("d" * 64)).write_bytes(whole)  # under another's name
+        valid_file = (folder / KEYS[0]).read_bytes()
+        (folder / ("d" * 64)).write_bytes(valid_file)  # under another's name
         (folder / ("e" * 64)).write_bytes(b"")
-        (folder / ("e" * 64 + "." + "0" * 16)).write_bytes(whole)
+        (folder / ("e" * 64 + "." + "0" * 16)).write_bytes(valid_file)
         (folder / ("f" * 64)).symlink_to(KEYS[0])
         (folder / "letter.txt").write_text("dear")
         (folder / KEYS[1]).write_bytes((folder / KEYS[1]).read_bytes()[:-1])
@@ -169,30 +169,30 @@ class TestCheck:
             "1 of 8 files are kernels, and sound.",
         ]
 
-    def test_nothing_is_used_by_being_checked(self, folder: Path) -> None:
+    def test_check_leaves_the_times_of_last_use(self, folder: Path) -> None:
         os.utime(folder / KEYS[0], (1, 1))
         assert main(["cache", "check"]) == 0
         assert (folder / KEYS[0]).stat().st_mtime == 1
 
 
 class TestClear:
-    def test_kernels_go_and_nothing_else(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_only_kernel_files_are_removed(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         size_of_all = sum(path.stat().st_size for path in folder.iterdir())
         (folder / "letter.txt").write_text("dear")
         (folder / ("d" * 64 + "." + "0" * 16)).write_bytes(b"")
         assert printed(capsys, "clear") == (0, [str(folder), f"Removed: 4 files, {size_of_all} bytes."])
         assert [path.name for path in folder.iterdir()] == ["letter.txt"]
 
-    def test_links_go_not_what_they_lead_to(self, folder: Path, tmp_path: Path) -> None:
+    def test_links_are_removed_and_their_targets_kept(self, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "letter.txt").write_text("dear")
         (folder / ("d" * 64)).symlink_to(tmp_path / "letter.txt")
         assert main(["cache", "clear"]) == 0
         assert not list(folder.iterdir()) and (tmp_path / "letter.txt").exists()
 
-    def test_what_cannot_be_removed_is_told(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_entries_that_cannot_be_removed_are_reported(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (folder / ("d" * 64)).mkdir()
-        status, (_, told, removed) = printed(capsys, "clear")
-        assert (status, told[:64]) == (1, "d" * 64)
+        status, (_, report, removed) = printed(capsys, "clear")
+        assert (status, report[:64]) == (1, "d" * 64)
         assert removed.startswith("Removed: 3 files, ")
 
 
@@ -203,12 +203,12 @@ def test_sizes_are_readable(nbytes: int, text: str) -> None:
     assert size(nbytes) == text
 
 
-def test_a_process_does_it(folder: Path) -> None:
+def test_cache_command_runs_in_a_process(folder: Path) -> None:
     command = ("-W", "error", "-m", "tenxor", "cache")
     environment = {**os.environ, "TENXOR_BACKEND": "llvm"}
-    for more, last in (((), "Used."), (("check",), "3 of 3 files are kernels, and sound.")):
-        done = python(*command, *more, env=environment)
-        assert (done.stdout.splitlines()[-1], done.stderr) == (last, "")
+    for arguments, last_line in (((), "Used."), (("check",), "3 of 3 files are kernels, and sound.")):
+        process = python(*command, *arguments, env=environment)
+        assert (process.stdout.splitlines()[-1], process.stderr) == (last_line, "")
     wrong = python(*command, "burn", env=environment, well=False)
     assert wrong.returncode == 2 and "choose from" in wrong.stderr
 
@@ -216,12 +216,12 @@ def test_a_process_does_it(folder: Path) -> None:
 MEET = "import sys; from pathlib import Path; Path(sys.argv[1]).touch()\nwhile not Path(sys.argv[2]).exists(): pass"
 
 
-def test_levels_are_compiled_side_by_side(tmp_path: Path) -> None:
-    """Each of two processes ends once the other has begun."""
-    places = [str(tmp_path / name) for name in ("first", "second")]
-    assert all_succeed([[sys.executable, "-c", MEET, *places], [sys.executable, "-c", MEET, *reversed(places)]]) == 0
+def test_all_succeed_runs_processes_concurrently(tmp_path: Path) -> None:
+    """Each of the two processes ends once the other has begun."""
+    paths = [str(tmp_path / name) for name in ("first", "second")]
+    assert all_succeed([[sys.executable, "-c", MEET, *paths], [sys.executable, "-c", MEET, *reversed(paths)]]) == 0
 
 
-def test_failure_of_one_level_ends_the_others(tmp_path: Path) -> None:
+def test_all_succeed_ends_the_other_processes_if_one_fails(tmp_path: Path) -> None:
     for_ever = [sys.executable, "-c", MEET, str(tmp_path / "begun"), str(tmp_path / "never")]
     assert all_succeed([[sys.executable, "-c", "raise SystemExit(3)"], for_ever]) == 1

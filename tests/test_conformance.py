@@ -122,32 +122,32 @@ def home(where: str) -> Any:
 
 
 @pytest.mark.parametrize(("where", "name", "signature"), list(functions()))
-def test_is_called_as_the_standard_has_it(where: str, name: str, signature: str) -> None:
+def test_signature_accepts_the_calls_of_the_standard(where: str, name: str, signature: str) -> None:
     function: Callable[..., Any] = getattr(home(where), name)
-    asked = list(inspect.signature(eval(f"lambda {signature}: None")).parameters.values())
+    standard = list(inspect.signature(eval(f"lambda {signature}: None")).parameters.values())
     ours = list(inspect.signature(function).parameters.values())
     by_name = {p.name: p for p in ours if p.kind in (P.POSITIONAL_OR_KEYWORD, P.KEYWORD_ONLY)}
-    for place, wanted in enumerate(asked):
-        if wanted.kind is P.VAR_POSITIONAL:
+    for position, asked in enumerate(standard):
+        if asked.kind is P.VAR_POSITIONAL:
             assert any(p.kind is P.VAR_POSITIONAL for p in ours)
             continue
-        if wanted.kind is P.KEYWORD_ONLY:
-            found = by_name[wanted.name]
+        if asked.kind is P.KEYWORD_ONLY:
+            parameter = by_name[asked.name]
         else:
-            found = ours[place]
-            assert found.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD)
-            assert wanted.kind is P.POSITIONAL_ONLY or (found.kind, found.name) == (wanted.kind, wanted.name)
-        assert wanted.default is P.empty or found.default == wanted.default
-    known = {p.name for p in asked} | {p.name for p in ours[: len(asked)]}
-    assert all(p.default is not P.empty or p.kind is P.VAR_POSITIONAL for p in ours if p.name not in known)
+            parameter = ours[position]
+            assert parameter.kind in (P.POSITIONAL_ONLY, P.POSITIONAL_OR_KEYWORD)
+            assert asked.kind is P.POSITIONAL_ONLY or (parameter.kind, parameter.name) == (asked.kind, asked.name)
+        assert asked.default is P.empty or parameter.default == asked.default
+    known_names = {p.name for p in standard} | {p.name for p in ours[: len(standard)]}
+    assert all(p.default is not P.empty or p.kind is P.VAR_POSITIONAL for p in ours if p.name not in known_names)
 
 
-BY_PLACE = "sort:1 argsort:1 searchsorted:2 linalg.qr:1 linalg.svd:1 fft.fftshift:1 fft.ifftshift:1 diff:2 round:1 take:2 repeat:2 roll:2"
+POSITIONAL = "sort:1 argsort:1 searchsorted:2 linalg.qr:1 linalg.svd:1 fft.fftshift:1 fft.ifftshift:1 diff:2 round:1 take:2 repeat:2 roll:2"
 
 
-@pytest.mark.parametrize("case", BY_PLACE.split())
-def test_what_numpy_takes_by_place_is(case: str) -> None:
-    """What the standard has by name alone may stand in its place, too, where NumPy's programs put it."""
+@pytest.mark.parametrize("case", POSITIONAL.split())
+def test_argument_is_positional_where_numpy_takes_it_so(case: str) -> None:
+    """An argument that is keyword-only in the standard may be positional where NumPy programs write it so."""
     name, _, first = case.partition(":")
     where, _, name = name.rpartition(".")
     theirs = list(inspect.signature(getattr(getattr(np, where) if where else np, name)).parameters.values())
@@ -163,11 +163,11 @@ def test_tensors_have_all_attributes_and_methods() -> None:
     assert [name for name in names if not hasattr(t, name)] == []
 
 
-def test_constants() -> None:
+def test_constants_have_the_values_of_the_standard() -> None:
     assert (tx.pi, tx.inf, tx.newaxis) == (pi, inf, None) and isnan(tx.nan) and abs(tx.e - 2.718281828459045) < 1e-15
 
 
-def test_both_extensions_are_attributes() -> None:
+def test_linalg_and_fft_extensions_are_attributes() -> None:
     assert tx.linalg.inv and tx.fft.fft and {"linalg", "fft"} <= set(dir(tx))
 
 
@@ -181,8 +181,8 @@ REAL: Callable[[Any], Any] = lambda d: PART.get(d, d)  # noqa: E731
 TURNED: Callable[[Any], Any] = lambda d: WHOLE.get(d, d)  # noqa: E731
 BOOL: Callable[[Any], Any] = lambda d: tx.bool  # noqa: E731
 INDEX: Callable[[Any], Any] = lambda d: tx.int64  # noqa: E731
-# What is computed of a matrix of a dtype, which dtypes it takes, and what comes of them.
-GIVEN: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...], Callable[[Any], Any]]] = {
+# By name: a function of a matrix, the dtypes that it takes, and the dtype of its result.
+RESULT_DTYPES: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...], Callable[[Any], Any]]] = {
     "add": (lambda x: tx.add(x, x), (*INTEGERS, *FLOATS, *COMPLEX), SAME),
     "divide": (lambda x: tx.divide(x, x), (*FLOATS, *COMPLEX), SAME),
     "floor_divide": (lambda x: tx.floor_divide(x, x), (*INTEGERS, *FLOATS), SAME),
@@ -233,9 +233,9 @@ GIVEN: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...], Callable[[Any], An
 }
 
 
-@pytest.mark.parametrize("name", GIVEN)
-def test_dtypes_of_results(name: str) -> None:
-    function, dtypes, result = GIVEN[name]
+@pytest.mark.parametrize("name", RESULT_DTYPES)
+def test_result_has_the_dtype_of_the_standard(name: str) -> None:
+    function, dtypes, result = RESULT_DTYPES[name]
     for dtype in dtypes:
         x = tx.asarray([[4, 1, 1], [1, 5, 1], [1, 1, 6]]).astype(dtype)
         assert function(x).dtype is result(dtype), dtype
@@ -255,6 +255,6 @@ def test_dtypes_of_results(name: str) -> None:
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
-def test_several_results_have_names(function: Callable[..., Any], names: str) -> None:
-    found = function(tx.eye(3))
-    assert isinstance(found, tuple) and found._fields == tuple(names.split())  # type: ignore[attr-defined]
+def test_several_results_are_a_named_tuple(function: Callable[..., Any], names: str) -> None:
+    results = function(tx.eye(3))
+    assert isinstance(results, tuple) and results._fields == tuple(names.split())  # type: ignore[attr-defined]

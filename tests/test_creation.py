@@ -21,11 +21,11 @@ class Level(enum.IntEnum):
     HIGH = 3
 
 
-def same(found: tx.Tensor, wanted: Any) -> None:
-    wanted = np.asarray(wanted)
-    assert found.dtype is tx.dtype(wanted.dtype)
-    assert found.shape == wanted.shape
-    assert found.tolist() == wanted.tolist()
+def assert_same(tensor: tx.Tensor, expected: Any) -> None:
+    expected = np.asarray(expected)
+    assert tensor.dtype is tx.dtype(expected.dtype)
+    assert tensor.shape == expected.shape
+    assert tensor.tolist() == expected.tolist()
 
 
 # From data
@@ -61,14 +61,14 @@ def same(found: tx.Tensor, wanted: Any) -> None:
     ],
     ids=repr,
 )
-def test_data_and_its_dtype(data: Any, dtype: str) -> None:
+def test_asarray_infers_the_dtype_of_data(data: Any, dtype: str) -> None:
     t = tx.asarray(data)
     assert t.dtype is tx.dtype(dtype)
-    same(t, np.array(data, dtype))
+    assert_same(t, np.array(data, dtype))
     assert tx.array is tx.tensor is tx.asarray
 
 
-def test_lists_of_tensors() -> None:
+def test_asarray_joins_lists_of_tensors() -> None:
     rows = [tx.ones(3, dtype=tx.float32), tx.zeros(3, dtype=tx.float32)]
     assert tx.asarray(rows).dtype is tx.float32
     assert tx.asarray(rows).tolist() == [[1, 1, 1], [0, 0, 0]]
@@ -78,7 +78,7 @@ def test_lists_of_tensors() -> None:
     assert (halves.dtype, halves.tolist()) == (tx.bfloat16, [1.5, 1.5])
 
 
-def test_kinds_of_int_and_float_are_numbers() -> None:
+def test_subclasses_of_int_and_float_are_scalars() -> None:
     assert tx.asarray([Level.HIGH, 1]).tolist() == [3, 1]
     assert tx.asarray(Level.HIGH).dtype is tx.int64
     assert tx.asarray([np.float64(2.5)]).dtype is tx.float64
@@ -91,9 +91,9 @@ def test_kinds_of_int_and_float_are_numbers() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_dtype_asked_for(dtype: str) -> None:
+def test_asarray_converts_to_the_given_dtype(dtype: str) -> None:
     for data in ([0, 1, 2], [0.0, 1.0, 2.75], [True, False], 3, np.array([0, 1, 100]), np.array([0.5, 2.5])):
-        same(tx.asarray(data, dtype=dtype), np.array(data).astype(dtype))
+        assert_same(tx.asarray(data, dtype=dtype), np.array(data).astype(dtype))
 
 
 def test_floats_into_integers_truncate_and_saturate_without_a_warning() -> None:
@@ -122,7 +122,7 @@ def test_floats_into_integers_truncate_and_saturate_without_a_warning() -> None:
         ([10**400, 0.5], None),
     ],
 )
-def test_integers_out_of_range_are_named(data: Any, dtype: str | None) -> None:
+def test_asarray_of_an_integer_out_of_range_raises_out_of_bounds(data: Any, dtype: str | None) -> None:
     with pytest.raises(OutOfBounds, match="asarray: Python integer"):
         tx.asarray(data, dtype=dtype)
 
@@ -149,7 +149,7 @@ def test_integers_out_of_range_are_named(data: Any, dtype: str | None) -> None:
     ],
     ids=lambda data: type(data).__name__,
 )
-def test_what_is_no_number_is_refused(data: Any) -> None:
+def test_asarray_of_data_without_numbers_raises_dtype_error(data: Any) -> None:
     with pytest.raises(DTypeError):
         tx.asarray(data)
     if not isinstance(data, np.ndarray):
@@ -171,16 +171,16 @@ def test_what_is_no_number_is_refused(data: Any) -> None:
         ([tx.zeros(2), tx.zeros((2, 2))], r"\[1\]\[0\]"),
     ],
 )
-def test_ragged_lists_say_where(data: Any, says: str) -> None:
+def test_asarray_of_a_ragged_list_names_the_position(data: Any, says: str) -> None:
     with pytest.raises(ShapeError, match=r"(?s)asarray: ragged.*" + says):
         tx.asarray(data)
 
 
 @pytest.mark.parametrize("make", [np.asfortranarray, lambda a: a[::-1, ::2], lambda a: a.astype(">f8"), lambda a: a.T])
-def test_any_numpy_array_is_taken_element_by_element(make: Callable[[Any], Any]) -> None:
+def test_asarray_of_a_strided_or_swapped_array_copies_its_elements(make: Callable[[Any], Any]) -> None:
     a = make(np.arange(12.0).reshape(3, 4))
     t = tx.asarray(a)
-    same(t, a.astype(float))
+    assert_same(t, a.astype(float))
     assert t.is_contiguous()
 
 
@@ -190,11 +190,11 @@ def test_any_numpy_array_is_taken_element_by_element(make: Callable[[Any], Any])
 @pytest.mark.parametrize(
     "shape", [(), 3, (3,), [2, 3], (2, 0), np.array([2, 3]), tx.asarray([2, 3]), (np.int8(2), 3), np.int64(4)]
 )
-def test_shapes(shape: Any) -> None:
-    wanted = tuple(np.ravel(np.asarray(shape)).astype(int))
+def test_filled_tensors_take_every_form_of_shape(shape: Any) -> None:
+    expected = tuple(np.ravel(np.asarray(shape)).astype(int))
     for t in (tx.zeros(shape), tx.ones(shape), tx.empty(shape), tx.full(shape, 7)):
-        assert t.shape == wanted
-    assert tx.ones(shape).tolist() == np.ones(wanted).tolist()
+        assert t.shape == expected
+    assert tx.ones(shape).tolist() == np.ones(expected).tolist()
 
 
 MAKERS: dict[str, Callable[..., tx.Tensor]] = {
@@ -206,7 +206,7 @@ MAKERS: dict[str, Callable[..., tx.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_wrong_shapes_are_named_by_who_was_asked(name: str) -> None:
+def test_error_about_a_shape_or_device_names_the_function(name: str) -> None:
     make = MAKERS[name]
     for shape in (-1, (2, -1)):
         with pytest.raises(ShapeError, match=rf"^{name}:.*-1"):
@@ -220,7 +220,7 @@ def test_wrong_shapes_are_named_by_who_was_asked(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, "bfloat16", np.dtype("f4"), np.int16, float, bool])
-def test_numbers_of_any_dtype(dtype: Any) -> None:
+def test_filled_tensors_have_the_given_dtype(dtype: Any) -> None:
     for make, value in ((tx.zeros, 0), (tx.ones, 1)):
         t = make((2, 2), dtype=dtype)
         assert t.dtype is tx.dtype(dtype)
@@ -235,7 +235,7 @@ def test_numbers_of_any_dtype(dtype: Any) -> None:
 
 def test_full_takes_the_dtype_of_its_value() -> None:
     for value, dtype in ((7, "int64"), (2.5, "float64"), (True, "bool"), (np.float32(1.5), "float32")):
-        same(tx.full((2,), value), np.full(2, value, dtype))
+        assert_same(tx.full((2,), value), np.full(2, value, dtype))
     assert tx.full((2,), tx.asarray(3, dtype=tx.int8)).dtype is tx.int8
     assert tx.full((2,), np.array(3, np.uint8)).dtype is tx.uint8
     assert tx.full((2,), 2, dtype=bool).tolist() == [True, True]
@@ -244,7 +244,7 @@ def test_full_takes_the_dtype_of_its_value() -> None:
     assert tx.full((), 2**70, dtype=tx.float64).item() == 2.0**70
 
 
-def test_full_refuses_what_it_cannot_fill_with() -> None:
+def test_full_refuses_values_that_are_no_scalar_or_out_of_range() -> None:
     for value, dtype in ((300, "uint8"), (2**63, None), (10**400, "float64")):
         with pytest.raises(OutOfBounds, match="full"):
             tx.full(2, value, dtype=dtype)
@@ -255,13 +255,13 @@ def test_full_refuses_what_it_cannot_fill_with() -> None:
         tx.full_like(tx.zeros(1, dtype=tx.int8), 300)
 
 
-def test_tensors_from_a_rule_are_writable_and_their_own() -> None:
+def test_generated_tensors_are_writable_and_own_their_memory() -> None:
     for t in (tx.zeros(3), tx.full(3, 0.0), tx.zeros_like(tx.ones(3)), tx.arange(3) * 0.0, tx.linspace(0, 0, 3)):
         t[1] = 5
         assert t.tolist() == [0, 5, 0]
 
 
-def test_like_takes_views_and_arrays() -> None:
+def test_like_functions_take_views_and_arrays() -> None:
     x = tx.arange(6).reshape(2, 3).T
     assert tx.zeros_like(x).shape == (3, 2)
     assert tx.zeros_like(x).is_contiguous()
@@ -275,14 +275,14 @@ def test_like_takes_views_and_arrays() -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128", "bool"])
 def test_integers_beyond_64_bits_in_dtypes_that_hold_them(number: int, dtype: str) -> None:
     with np.errstate(over="ignore"):
-        wanted = np.asarray(float(number)).astype(dtype)
-    same(tx.asarray(number, dtype=dtype), wanted)
-    same(tx.asarray([[number], [1]], dtype=dtype), np.array([[wanted], [1]], dtype))
-    same(tx.full(2, number, dtype=dtype), np.array([wanted, wanted]))
-    same(tx.full_like(tx.ones(2, dtype=dtype), number), np.array([wanted, wanted]))
+        expected = np.asarray(float(number)).astype(dtype)
+    assert_same(tx.asarray(number, dtype=dtype), expected)
+    assert_same(tx.asarray([[number], [1]], dtype=dtype), np.array([[expected], [1]], dtype))
+    assert_same(tx.full(2, number, dtype=dtype), np.array([expected, expected]))
+    assert_same(tx.full_like(tx.ones(2, dtype=dtype), number), np.array([expected, expected]))
 
 
-def test_integers_that_a_dtype_does_not_hold() -> None:
+def test_integers_out_of_range_of_a_dtype_raise_out_of_bounds() -> None:
     assert tx.asarray([2**64 - 1, 0], dtype=tx.uint64).tolist() == [2**64 - 1, 0]
     for make in (
         tx.asarray,
@@ -297,8 +297,8 @@ def test_integers_that_a_dtype_does_not_hold() -> None:
 
 
 def test_integers_keep_their_digits_beside_floats() -> None:
-    found = tx.asarray([2**53 + 1, 1.9, -1.9, True, 1e30, -tx.inf, tx.nan], dtype=tx.int64)
-    assert found.tolist() == [2**53 + 1, 1, -1, 1, 2**63 - 1, -(2**63), 0]
+    result = tx.asarray([2**53 + 1, 1.9, -1.9, True, 1e30, -tx.inf, tx.nan], dtype=tx.int64)
+    assert result.tolist() == [2**53 + 1, 1, -1, 1, 2**63 - 1, -(2**63), 0]
     assert tx.asarray([2**64 - 1, -0.5, -7.0], dtype=tx.uint64).tolist() == [2**64 - 1, 0, 0]
     with pytest.raises(DTypeError, match="imaginary"):
         tx.asarray([1, 2j], dtype=tx.float32)
@@ -334,29 +334,29 @@ def test_integers_keep_their_digits_beside_floats() -> None:
         (np.int8(1), np.float32(3)),
     ],
 )
-def test_arange_is_numpys(arguments: tuple[Any, ...]) -> None:
-    wanted = np.arange(*[x.item() if isinstance(x, np.generic) else x for x in arguments])
-    found = tx.arange(*arguments)
-    assert found.dtype is tx.dtype(wanted.dtype)
-    assert found.shape == wanted.shape
-    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-15)
+def test_arange_equals_that_of_numpy(arguments: tuple[Any, ...]) -> None:
+    expected = np.arange(*[x.item() if isinstance(x, np.generic) else x for x in arguments])
+    result = tx.arange(*arguments)
+    assert result.dtype is tx.dtype(expected.dtype)
+    assert result.shape == expected.shape
+    np.testing.assert_allclose(result.to_numpy(), expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "float16", "float32", "bfloat16", "float64"])
-def test_arange_of_a_dtype(dtype: str) -> None:
+def test_arange_takes_a_dtype(dtype: str) -> None:
     assert tx.arange(3, 0, -1, dtype=dtype).tolist() == [3, 2, 1]
     assert tx.arange(3, dtype=dtype).dtype is tx.dtype(dtype)
     assert tx.arange(0.0, 3, dtype=dtype).tolist() == [0, 1, 2]
 
 
-def test_arange_with_tensors_and_names() -> None:
+def test_arange_takes_tensors_and_keywords() -> None:
     assert tx.arange(tx.asarray(3)).tolist() == [0, 1, 2]
     assert tx.arange(tx.asarray(3)).dtype is tx.int64
     assert tx.arange(1, stop=7, step=2).tolist() == [1, 3, 5]
     assert tx.arange(2**62, 2**62 + 2).tolist() == [2**62, 2**62 + 1]
 
 
-def test_arange_refuses() -> None:
+def test_arange_refuses_infinite_out_of_range_and_other_arguments() -> None:
     for arguments in ((math.inf,), (0, math.nan), (0, 1, 0), (0, 1, 0.0), (0.0, 1.0, math.nan)):
         with pytest.raises(ArgumentError, match="arange"):
             tx.arange(*arguments)
@@ -376,15 +376,15 @@ def test_arange_refuses() -> None:
 @pytest.mark.parametrize("endpoint", [True, False])
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 50, 1001])
 @pytest.mark.parametrize(("start", "stop"), [(0, 1), (-1, 1), (5, -2), (0.1, 0.3), (2, 2), (1e-3, 1e9)])
-def test_linspace_is_numpys_and_meets_its_ends(start: float, stop: float, count: int, endpoint: bool) -> None:
-    wanted = np.linspace(start, stop, count, endpoint=endpoint)
-    found = tx.linspace(start, stop, count, endpoint=endpoint)
-    assert found.dtype is tx.float64
-    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-15, atol=1e-15 * max(abs(start), abs(stop)))
+def test_linspace_equals_that_of_numpy_and_meets_its_ends(start: float, stop: float, count: int, endpoint: bool) -> None:
+    expected = np.linspace(start, stop, count, endpoint=endpoint)
+    result = tx.linspace(start, stop, count, endpoint=endpoint)
+    assert result.dtype is tx.float64
+    np.testing.assert_allclose(result.to_numpy(), expected, rtol=1e-15, atol=1e-15 * max(abs(start), abs(stop)))
     if count:
-        assert found[0].item() == start
+        assert result[0].item() == start
     if endpoint and count > 1:
-        assert found[-1].item() == stop
+        assert result[-1].item() == stop
 
 
 @pytest.mark.parametrize(
@@ -395,23 +395,23 @@ def test_linspace_is_numpys_and_meets_its_ends(start: float, stop: float, count:
         *((-1.7e308, 1.7e308, 9), (1e308, -1e308, 5), (-1.7976931348623157e308, 1.7976931348623157e308, 1001)),
     ],
 )
-def test_linspace_at_the_ends_of_the_floats(start: float, stop: float, count: int) -> None:
-    """Each is the exact one, rounded: also where NumPy's step has lost its digits, or is infinite."""
+def test_linspace_of_extreme_floats_is_rounded_from_the_exact_values(start: float, stop: float, count: int) -> None:
+    """This holds, too, where the step of NumPy has lost its digits or is infinite."""
     gap = Fraction(stop) - Fraction(start)
-    wanted = [float(Fraction(start) + gap * k / (count - 1)) for k in range(count)]
+    expected = [float(Fraction(start) + gap * k / (count - 1)) for k in range(count)]
     largest = max(abs(start), abs(stop))
-    room = 2 * math.ulp(largest) if largest > 1e-309 else 0
-    found = tx.linspace(start, stop, count).tolist()
-    assert found[0] == start and found[-1] == stop
-    assert all(abs(f - w) <= room for f, w in zip(found, wanted, strict=True))
-    turned = tx.linspace(start * 1j, stop * 1j, count).tolist()
-    assert [z.imag for z in turned] == found
+    tolerance = 2 * math.ulp(largest) if largest > 1e-309 else 0
+    values = tx.linspace(start, stop, count).tolist()
+    assert values[0] == start and values[-1] == stop
+    assert all(abs(f - w) <= tolerance for f, w in zip(values, expected, strict=True))
+    imaginary = tx.linspace(start * 1j, stop * 1j, count).tolist()
+    assert [z.imag for z in imaginary] == values
 
 
-def test_linspace_of_a_dtype() -> None:
+def test_linspace_takes_a_dtype_and_refuses_a_wrong_count() -> None:
     assert tx.linspace(0, 1, 3, dtype=tx.float32).tolist() == [0, 0.5, 1]
-    same(tx.linspace(-1, 0, 4, dtype=tx.int64), np.linspace(-1, 0, 4, dtype=np.int64))
-    same(tx.linspace(0, 10, 4, dtype=tx.int8), np.linspace(0, 10, 4, dtype=np.int8))
+    assert_same(tx.linspace(-1, 0, 4, dtype=tx.int64), np.linspace(-1, 0, 4, dtype=np.int64))
+    assert_same(tx.linspace(0, 10, 4, dtype=tx.int8), np.linspace(0, 10, 4, dtype=np.int8))
     assert tx.linspace(np.float32(0), tx.asarray(1), np.int64(2)).tolist() == [0, 1]
     for wrong in (-1, 2.5, "a"):
         with pytest.raises(ArgumentError, match="linspace"):
@@ -425,23 +425,23 @@ def test_linspace_of_a_dtype() -> None:
 
 @pytest.mark.parametrize("k", [-5, -2, -1, 0, 1, 2, 5])
 @pytest.mark.parametrize(("rows", "columns"), [(3, 3), (2, 4), (4, 2), (0, 3), (1, 1)])
-def test_eye_tril_and_triu(rows: int, columns: int, k: int) -> None:
-    same(tx.eye(rows, columns, k=k), np.eye(rows, columns, k))
-    same(tx.eye(rows, columns, k=k, dtype=tx.int8), np.eye(rows, columns, k, np.int8))
+def test_eye_tril_and_triu_equal_those_of_numpy(rows: int, columns: int, k: int) -> None:
+    assert_same(tx.eye(rows, columns, k=k), np.eye(rows, columns, k))
+    assert_same(tx.eye(rows, columns, k=k, dtype=tx.int8), np.eye(rows, columns, k, np.int8))
     a = np.arange(1, 1 + 2 * rows * columns).reshape(2, rows, columns)
-    same(tx.tril(tx.asarray(a), k=k), np.tril(a, k))
-    same(tx.triu(tx.asarray(a), k=k), np.triu(a, k))
-    turned = tx.asarray(a).permute(0, 2, 1)
-    same(tx.tril(turned, k=k), np.tril(a.transpose(0, 2, 1), k))
+    assert_same(tx.tril(tx.asarray(a), k=k), np.tril(a, k))
+    assert_same(tx.triu(tx.asarray(a), k=k), np.triu(a, k))
+    transposed = tx.asarray(a).permute(0, 2, 1)
+    assert_same(tx.tril(transposed, k=k), np.tril(a.transpose(0, 2, 1), k))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_triangles_keep_the_dtype(dtype: str) -> None:
-    same(tx.tril(tx.ones((2, 2), dtype=dtype)), np.tril(np.ones((2, 2), dtype)))
-    same(tx.triu(tx.ones((2, 2), dtype=dtype)), np.triu(np.ones((2, 2), dtype)))
+def test_tril_and_triu_keep_the_dtype(dtype: str) -> None:
+    assert_same(tx.tril(tx.ones((2, 2), dtype=dtype)), np.tril(np.ones((2, 2), dtype)))
+    assert_same(tx.triu(tx.ones((2, 2), dtype=dtype)), np.triu(np.ones((2, 2), dtype)))
 
 
-def test_matrices_refuse_what_they_are_not() -> None:
+def test_eye_tril_and_triu_refuse_wrong_shapes() -> None:
     assert tx.eye(2).tolist() == [[1, 0], [0, 1]]
     with pytest.raises(ShapeError, match=r"eye.*-1"):
         tx.eye(-1)
@@ -455,21 +455,21 @@ def test_matrices_refuse_what_they_are_not() -> None:
 
 @pytest.mark.parametrize("indexing", ["xy", "ij"])
 @pytest.mark.parametrize("sizes", [(), (3,), (3, 2), (2, 3, 4), (2, 0), (1, 1)])
-def test_meshgrid(sizes: tuple[int, ...], indexing: str) -> None:
+def test_meshgrid_equals_that_of_numpy_and_returns_views(sizes: tuple[int, ...], indexing: str) -> None:
     lines = [np.arange(n) + 10 * k for k, n in enumerate(sizes)]
-    wanted = np.meshgrid(*lines, indexing=indexing)
+    expected = np.meshgrid(*lines, indexing=indexing)
     tensors = [tx.asarray(line) for line in lines]
-    found = tx.meshgrid(*tensors, indexing=indexing)
-    assert len(found) == len(wanted)
-    for ours, theirs, line in zip(found, wanted, tensors, strict=True):
-        same(ours, theirs)
+    grids = tx.meshgrid(*tensors, indexing=indexing)
+    assert len(grids) == len(expected)
+    for ours, theirs, line in zip(grids, expected, tensors, strict=True):
+        assert_same(ours, theirs)
         assert ours.storage is line.storage
     for sparse in (tx.meshgrid(*tensors, indexing=indexing, sparse=True), np.meshgrid(*tensors, indexing=indexing, sparse=True)):
         for ours, theirs in zip(sparse, np.meshgrid(*lines, indexing=indexing, sparse=True) if lines else (), strict=True):
-            same(ours, theirs)
+            assert_same(ours, theirs)
 
 
-def test_meshgrid_of_lists_and_numbers() -> None:
+def test_meshgrid_takes_lists_and_scalars_and_refuses_matrices() -> None:
     x, y = tx.meshgrid([1, 2], 5)
     assert (x.tolist(), y.tolist()) == ([[1, 2]], [[5, 5]])
     with pytest.raises(ArgumentError, match=r"indexing.*'zz'"):
@@ -478,7 +478,7 @@ def test_meshgrid_of_lists_and_numbers() -> None:
         tx.meshgrid(tx.ones(2), tx.ones((2, 2)))
 
 
-def test_astype_as_a_function() -> None:
+def test_astype_function_equals_the_method() -> None:
     t = tx.asarray([1.5, 2.5])
     assert tx.astype(t, tx.int8).tolist() == [1, 2]
     assert tx.astype(t, tx.float64, copy=False) is t
@@ -486,7 +486,7 @@ def test_astype_as_a_function() -> None:
         tx.astype(t, tx.int8, device="gpu")
 
 
-def test_diagonals_far_outside_of_the_matrix() -> None:
+def test_eye_tril_and_triu_take_diagonals_far_outside_the_matrix() -> None:
     for k in (2, 100, 2**63, 2**80):
         assert tx.eye(2, k=k).tolist() == tx.eye(2, k=-k).tolist() == [[0.0, 0.0], [0.0, 0.0]]
         assert tx.tril(tx.ones((2, 2)), k=k).tolist() == tx.triu(tx.ones((2, 2)), k=-k).tolist() == [[1.0, 1.0]] * 2

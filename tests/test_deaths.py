@@ -1,4 +1,4 @@
-"""What nobody has any more goes without a step of Python's: what a signal raises there, Ctrl-C, Python would swallow."""
+"""Test that deallocation runs no Python code: an error that a signal raises there, such as KeyboardInterrupt, would be swallowed."""
 
 from __future__ import annotations
 
@@ -33,88 +33,88 @@ def exported() -> tuple[tx.Tensor, Any]:
     return x, np.asarray(x)
 
 
-def a_kernel() -> tuple[Compiler, MachineCode]:
-    own = Compiler()
-    made = own.get(kernel_of(tx.full(7, 0.5).realize() * 2 + 1))
-    own.kernels.forget()
-    return own, made
+def make_kernel() -> tuple[Compiler, MachineCode]:
+    private_compiler = Compiler()
+    code = private_compiler.get(kernel_of(tx.full(7, 0.5).realize() * 2 + 1))
+    private_compiler.kernels.forget()
+    return private_compiler, code
 
 
-def linked_by_llvm() -> Linked | None:
-    made = compiler()
-    image = made._image(made.llvm_ir(kernel_of(tx.full(7, 0.5).realize() * 2 + 1)))
-    return made._linker.link(image, (ENTRY,))
+def link_by_llvm() -> Linked | None:
+    current_compiler = compiler()
+    image = current_compiler._image(current_compiler.llvm_ir(kernel_of(tx.full(7, 0.5).realize() * 2 + 1)))
+    return current_compiler._linker.link(image, (ENTRY,))
 
 
-DYING: dict[str, Callable[[], object]] = {
+MAKERS: dict[str, Callable[[], object]] = {
     "a tensor": lambda: tx.ones(5).realize(),
     "a number": lambda: tx.asarray(5.0),
     "a large tensor": lambda: tx.ones(1 << 24).realize(),
-    "what is pending": lambda: tx.ones(5) + tx.ones(5) * 2,
+    "a pending tensor": lambda: tx.ones(5) + tx.ones(5) * 2,
     "a view": lambda: tx.arange(12).reshape(3, 4).T[1:],
-    "what is exported": exported,
+    "an exported tensor": exported,
     "a tensor of NumPy's memory": lambda: tx.asarray(np.ones(5)),
     "a leaf with its gradient": with_gradient,
-    "what a gradient needs": lambda: (with_gradient() * 3).sum(),
-    "a kernel": a_kernel,
-    "what LLVM linked": linked_by_llvm,
+    "a pending sum over a leaf": lambda: (with_gradient() * 3).sum(),
+    "a kernel": make_kernel,
+    "code linked by LLVM": link_by_llvm,
 }
 
 
-@pytest.mark.parametrize("make", DYING.values(), ids=DYING.keys())
-def test_nothing_is_called(make: Callable[[], object]) -> None:
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
+def test_deallocation_calls_no_python_function(make: Callable[[], object]) -> None:
     def listen(frame: FrameType, event: str, _: object) -> None:
         if event == "call":
             called.append(frame.f_code.co_qualname if sys.version_info >= (3, 11) else frame.f_code.co_name)
 
-    held, called = [make()], list[str]()
+    objects, called = [make()], list[str]()
     before = sys.getprofile()
     sys.setprofile(listen)
     try:
-        held.clear()
+        objects.clear()
     finally:
         sys.setprofile(before)
     assert not called
 
 
 @pytest.fixture
-def dying(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
-    """Of all of LLVM's that dies meanwhile, whether that is in the main thread."""
-    found, die = list[bool](), ffi.ObjectRef.__del__
+def llvm_deallocations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """Return a list that tells for each deallocated LLVM object whether this was in the main thread."""
+    in_main_thread, die = list[bool](), ffi.ObjectRef.__del__
 
-    def noted(thing: Any) -> None:
-        found.append(threading.current_thread() is threading.main_thread())
-        die(thing)
+    def log_and_die(ref: Any) -> None:
+        in_main_thread.append(threading.current_thread() is threading.main_thread())
+        die(ref)
 
     with monkeypatch.context() as patched:
-        patched.setattr(ffi.ObjectRef, "__del__", noted)
-        yield found
+        patched.setattr(ffi.ObjectRef, "__del__", log_and_die)
+        yield in_main_thread
 
 
-def test_what_is_llvms_goes_where_no_signal_is_heard(dying: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_llvm_objects_are_deallocated_outside_the_main_thread(llvm_deallocations: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENXOR_CACHE_DIR", "")
-    own, kernel = Compiler(), kernel_of(tx.full(7, 0.5).realize() * 2 + 1)
-    own.get(kernel)
-    own.assembly(kernel)
+    private_compiler, kernel = Compiler(), kernel_of(tx.full(7, 0.5).realize() * 2 + 1)
+    private_compiler.get(kernel)
+    private_compiler.assembly(kernel)
     monkeypatch.setattr(module, "link", lambda image, symbols: None)
-    own.kernels.forget()
-    own.get(kernel)
-    assert len(dying) >= 3 and not any(dying)
+    private_compiler.kernels.forget()
+    private_compiler.get(kernel)
+    assert len(llvm_deallocations) >= 3 and not any(llvm_deallocations)
 
 
-def test_what_llvm_linked_stays_as_long_as_it_is_needed(dying: list[bool]) -> None:
-    """Though what linked it is no more, and until more is linked when it is not."""
-    made = compiler()
-    image = made._image(made.llvm_ir(kernel_of(tx.full(7, 0.5).realize() * 2 + 1)))
+def test_code_linked_by_llvm_outlives_its_linker_and_is_freed_at_the_next_link(llvm_deallocations: list[bool]) -> None:
+    """Code that is no longer needed stays loaded until its linker links again."""
+    current_compiler = compiler()
+    image = current_compiler._image(current_compiler.llvm_ir(kernel_of(tx.full(7, 0.5).realize() * 2 + 1)))
     gc.collect()
-    dying.clear()
-    linked = [Linker(made.machine).link(image, (ENTRY,))]
+    llvm_deallocations.clear()
+    linked = [Linker(current_compiler.machine).link(image, (ENTRY,))]
     gc.collect()
     first = linked[0]
-    assert first is not None and not dying
+    assert first is not None and not llvm_deallocations
     linker: Linker = first._memory
     del first
     linked.clear()
     assert len(linker.loaded) == 1
     linked.append(linker.link(image, (ENTRY,)))
-    assert len(linker.loaded) == 1 and dying == [False]
+    assert len(linker.loaded) == 1 and llvm_deallocations == [False]

@@ -1,4 +1,4 @@
-"""Environment variables: each bad value is told with the variable, the value and what is done instead."""
+"""Test environment variables: the message about a bad value names the variable, the value and what is done instead."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
 
-def test_every_variable_is_in_these_tables() -> None:
+def test_every_environment_variable_of_the_package_is_tested() -> None:
     package = Path(tx.__file__).parent
     names = {name for path in package.rglob("*.py") for name in re.findall(r"\bTENXOR_[A-Z_]+\b", path.read_text(encoding="utf-8"))}
     assert names == READERS.keys() | ERRORS.keys()
@@ -55,7 +55,7 @@ def test_every_variable_is_in_these_tables() -> None:
 @pytest.mark.usefixtures("_in_a_folder")
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, (_, _, bad, _) in READERS.items() for value in bad], ids=lambda text: text[:30])
-def test_bad_values_are_warned_of_and_count_as_not_set(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_value_warns_and_counts_as_not_set(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read, *_, message = READERS[name]
     monkeypatch.delenv(name, raising=False)
     without = read()
@@ -67,7 +67,7 @@ def test_bad_values_are_warned_of_and_count_as_not_set(name: str, value: str, mo
 @pytest.mark.usefixtures("_in_a_folder")
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, (_, _, bad, _) in ERRORS.items() for value in bad], ids=lambda text: text[:30])
-def test_bad_values_that_nothing_replaces_are_errors(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_value_without_a_default_raises_an_error(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read, *_, message = ERRORS[name]
     monkeypatch.setenv(name, value)
     with pytest.raises(ArgumentError, match=f"^{name}: .*{re.escape(value[:70])}.*{message}"):
@@ -76,23 +76,23 @@ def test_bad_values_that_nothing_replaces_are_errors(name: str, value: str, monk
 
 @pytest.mark.usefixtures("_in_a_folder")
 @pytest.mark.parametrize(("name", "value"), USED, ids=lambda text: text[:30])
-def test_good_values_are_used_in_silence(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valid_value_is_used_without_a_warning(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, value)
     with warnings.catch_warnings(action="error"):
-        found = (READERS | ERRORS)[name][0]()
+        value_read = (READERS | ERRORS)[name][0]()
     if value and name in ("TENXOR_NUM_THREADS", "TENXOR_DEBUG", "TENXOR_SHORT_WAY", "TENXOR_BACKEND"):
-        assert str(found) == value
+        assert str(value_read) == value
 
 
-def test_a_long_value_is_shown_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warning_shortens_a_long_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENXOR_DEBUG", "x" * 10_000)
-    with pytest.warns(RuntimeWarning) as told:
+    with pytest.warns(RuntimeWarning) as warning_list:
         environment.choice("TENXOR_DEBUG", ("0", "1"), "nothing is done")
-    assert len(str(told[0].message)) < 200
+    assert len(str(warning_list[0].message)) < 200
 
 
 @pytest.mark.parametrize("count", [threads.max_threads() + 1, 10**9, 10**5000], ids=["next", "many", "more digits than Python shows"])
-def test_more_threads_than_a_machine_can_use_are_an_error(count: int) -> None:
+def test_thread_count_above_the_maximum_raises_an_error(count: int) -> None:
     before = tx.num_threads()
     with pytest.raises(ArgumentError, match=f"set_num_threads: .* the count must be at most {threads.max_threads()};"):
         tx.set_num_threads(count)

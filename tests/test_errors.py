@@ -325,7 +325,7 @@ CASES = {**SHAPES, **AXES, **INDICES, **DTYPES, **VALUES, **SPELLINGS, **KINDS, 
 
 
 @pytest.mark.parametrize("wrong", CASES.values(), ids=CASES.keys())
-def test_the_message_names_what_is_wrong(wrong: Wrong) -> None:
+def test_error_message_names_operation_and_arguments(wrong: Wrong) -> None:
     with pytest.raises(wrong.error) as caught:
         wrong.call()
     message = str(caught.value)
@@ -349,7 +349,7 @@ def test_the_message_names_what_is_wrong(wrong: Wrong) -> None:
         (UnknownAttribute, AttributeError),
     ],
 )
-def test_an_error_is_also_the_one_that_numpy_users_catch(error: type, builtin: type) -> None:
+def test_error_class_derives_from_the_builtin_that_numpy_raises(error: type, builtin: type) -> None:
     assert issubclass(error, builtin)
     assert issubclass(error, TenxorError)
 
@@ -368,7 +368,7 @@ def overlapping_views() -> dict[str, Callable[[tx.Tensor], tx.Tensor]]:
 
 
 @pytest.mark.parametrize("make", overlapping_views().values(), ids=overlapping_views().keys())
-def test_a_read_only_view_refuses_a_tensor_and_nothing_changes(
+def test_write_of_a_tensor_to_an_overlapping_view_raises_and_changes_nothing(
     make: Callable[[tx.Tensor], tx.Tensor],
 ) -> None:
     t = table()
@@ -384,7 +384,7 @@ def test_a_read_only_view_refuses_a_tensor_and_nothing_changes(
 
 
 @pytest.mark.parametrize("make", overlapping_views().values(), ids=overlapping_views().keys())
-def test_a_read_only_view_takes_one_scalar(make: Callable[[tx.Tensor], tx.Tensor]) -> None:
+def test_overlapping_view_can_be_filled_with_a_scalar(make: Callable[[tx.Tensor], tx.Tensor]) -> None:
     t = table()
     view = make(t)
     view[...] = 9
@@ -392,13 +392,13 @@ def test_a_read_only_view_takes_one_scalar(make: Callable[[tx.Tensor], tx.Tensor
     assert t.tolist()[1] == [9, 9, 9]
 
 
-def test_an_element_of_a_read_only_view_is_writable() -> None:
+def test_element_of_an_overlapping_view_is_writable() -> None:
     t = table()
     t.expand((4, 2, 3))[2, 1, 0] = tx.asarray(7)
     assert t[1, 0].item() == 7
 
 
-def test_numpy_sees_a_read_only_view_as_read_only() -> None:
+def test_overlapping_view_is_read_only_in_numpy() -> None:
     assert not np.asarray(table().expand((4, 2, 3))).flags.writeable
     assert np.asarray(table().T).flags.writeable
 
@@ -406,7 +406,7 @@ def test_numpy_sees_a_read_only_view_as_read_only() -> None:
 # A call that is refused changes nothing
 
 
-def test_errors_come_before_any_write() -> None:
+def test_failed_write_changes_nothing() -> None:
     t = table()
     with pytest.raises(ShapeError):
         t[1:] = tx.ones((2, 3))
@@ -415,7 +415,7 @@ def test_errors_come_before_any_write() -> None:
     assert t.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_errors_come_at_the_call_while_everything_is_lazy() -> None:
+def test_errors_of_pending_tensors_are_raised_at_the_call() -> None:
     pending = table() * 2 + 1
     with pytest.raises(ShapeError):
         pending + tx.ones((4,))
@@ -429,7 +429,7 @@ def test_errors_come_at_the_call_while_everything_is_lazy() -> None:
 
 @pytest.mark.parametrize("step", [2**61, 2**62, 2**63, 2**70])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_step_beyond_the_axis_leaves_one_element(step: int, sign: int) -> None:
+def test_slice_with_a_step_beyond_the_axis_has_one_element(step: int, sign: int) -> None:
     x, m = tx.arange(10), table()
     first = np.arange(10)[::sign][:1].tolist()
     assert x[:: sign * step].tolist() == x.oindex[:: sign * step].tolist() == first
@@ -444,29 +444,29 @@ def test_a_step_beyond_the_axis_leaves_one_element(step: int, sign: int) -> None
     assert x.windows(0, 1, 9, step)[:, 0].tolist() == [x[0].item(), x[9].item()]
 
 
-def test_slices_of_the_longest_views() -> None:
+def test_views_of_the_largest_size_can_be_sliced() -> None:
     x = tx.broadcast_to(tx.ones(()), (2**63 - 1,))
     assert x[:].shape == x[::1].shape == (2**63 - 1,) and x[::-2].shape == (2**62,)
     assert x[[0, 2**63 - 2]].tolist() == x[:: 2**62].tolist() == [1.0, 1.0]
 
 
-def test_arrays_of_axes_are_axes() -> None:
+def test_axes_may_be_given_as_arrays() -> None:
     a, b = tx.arange(12.0).reshape(3, 4), tx.arange(12.0).reshape(4, 3)
     for axes in ([[1, 0], [0, 1]], [[1], [0]], [1, 0]):
         expected = np.tensordot(a.to_numpy(), b.to_numpy(), axes)
-        for given in (np.array(axes), tx.asarray(axes)):
-            assert tx.tensordot(a, b, given).tolist() == expected.tolist()
+        for array in (np.array(axes), tx.asarray(axes)):
+            assert tx.tensordot(a, b, array).tolist() == expected.tolist()
     assert a.sum(axis=np.array([0, 1])).item() == 66.0 and a.sum(axis=np.array(0)).tolist() == a.sum(axis=0).tolist()
     assert tx.expand_dims(a, np.array(0)).shape == (1, 3, 4) and a.flip(axis=np.array([0])).tolist() == a[::-1].tolist()
 
 
-def test_what_dlpack_copies_is_read_only() -> None:
-    """What were written to a copy that nobody asked for would be lost."""
+def test_view_that_dlpack_copies_is_read_only_unless_a_copy_is_requested() -> None:
+    """A write to a copy that the user did not request would be lost."""
     for view in (table().T.reshape(6), table().oindex[[0, 0, 1]]):
         shared = np.from_dlpack(view)
         assert not shared.flags.writeable and shared.tolist() == view.tolist()
-        own = np.from_dlpack(view, copy=True)
-        assert own.flags.writeable and own.tolist() == view.tolist()
-    whole = table()
-    np.from_dlpack(whole)[0, 0] = 9
-    assert whole[0, 0].item() == 9
+        requested_copy = np.from_dlpack(view, copy=True)
+        assert requested_copy.flags.writeable and requested_copy.tolist() == view.tolist()
+    contiguous = table()
+    np.from_dlpack(contiguous)[0, 0] = 9
+    assert contiguous[0, 0].item() == 9

@@ -25,37 +25,37 @@ each_norm = pytest.mark.parametrize("norm", NORMS)
 
 def random(shape: tuple[int, ...], dtype: tx.DType, seed: int = 0) -> tx.Tensor:
     rng = np.random.default_rng(seed)
-    found = rng.standard_normal(shape) + (1j * rng.standard_normal(shape) if dtype.is_complex else 0)
-    return tx.asarray(found).astype(dtype)
+    values = rng.standard_normal(shape) + (1j * rng.standard_normal(shape) if dtype.is_complex else 0)
+    return tx.asarray(values).astype(dtype)
 
 
 def fitted(row: Array, n: int) -> Array:
     """Cropped, or filled up with zeros."""
-    found = np.zeros((*row.shape[:-1], n), row.dtype)
-    kept = min(n, row.shape[-1])
-    found[..., :kept] = row[..., :kept]
-    return found
+    padded = np.zeros((*row.shape[:-1], n), row.dtype)
+    copied = min(n, row.shape[-1])
+    padded[..., :copied] = row[..., :copied]
+    return padded
 
 
 def transform(row: Array, n: int, sign: int, norm: str | None) -> Array:
     """The sum itself, along the last axis, in 64 bits."""
     k = np.arange(n)
-    found = fitted(row, n) @ np.exp(sign * 2j * np.pi * np.outer(k, k) / n)
+    result = fitted(row, n) @ np.exp(sign * 2j * np.pi * np.outer(k, k) / n)
     divided = {"ortho": n**0.5, "forward": n if sign < 0 else 1}.get(norm or "", 1 if sign < 0 else n)
-    return found / divided
+    return result / divided
 
 
-def assert_near(found: tx.Tensor, wanted: Any, dtype: tx.DType) -> None:
-    assert found.dtype is dtype and found.shape == wanted.shape
-    scale = max(1.0, float(np.abs(wanted).max())) if wanted.size else 1.0
+def assert_near(actual: tx.Tensor, expected: Any, dtype: tx.DType) -> None:
+    assert actual.dtype is dtype and actual.shape == expected.shape
+    scale = max(1.0, float(np.abs(expected).max())) if expected.size else 1.0
     eps = tx.finfo(dtype).eps
-    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=0, atol=50 * eps * scale)
+    np.testing.assert_allclose(actual.to_numpy(), expected, rtol=0, atol=50 * eps * scale)
 
 
 @each_dtype
 @each_norm
 @pytest.mark.parametrize("size", [1, 2, 5, 8, 13])
-def test_one_axis(dtype: tx.DType, norm: str | None, size: int) -> None:
+def test_transforms_of_one_axis_equal_the_definition(dtype: tx.DType, norm: str | None, size: int) -> None:
     x = random((3, size), dtype)
     wide, array = WIDE.get(dtype, dtype), x.to_numpy()
     for n in (None, 1, size, size + 3, max(1, size - 2)):
@@ -73,7 +73,7 @@ def test_one_axis(dtype: tx.DType, norm: str | None, size: int) -> None:
 @each_dtype
 @each_norm
 @pytest.mark.parametrize("size", [2, 3, 5])
-def test_halves(dtype: tx.DType, norm: str | None, size: int) -> None:
+def test_irfft_and_hfft_equal_the_transform_of_the_full_spectrum(dtype: tx.DType, norm: str | None, size: int) -> None:
     x = random((3, size), dtype)
     array = x.to_numpy().astype(complex)
     for n in (None, 1, 2 * size - 2, 2 * size - 1, 2 * size + 3, size):
@@ -89,7 +89,7 @@ def test_halves(dtype: tx.DType, norm: str | None, size: int) -> None:
 
 @each_dtype
 @each_norm
-def test_there_and_back(dtype: tx.DType, norm: str | None) -> None:
+def test_inverse_transforms_return_the_input(dtype: tx.DType, norm: str | None) -> None:
     x = random((4, 5, 6), dtype)
     wide, array = WIDE.get(dtype, dtype), x.to_numpy()
     for axes in (None, (0, 1), (2,), (1, -1), (2, 0, 1), ()):
@@ -103,7 +103,7 @@ def test_there_and_back(dtype: tx.DType, norm: str | None) -> None:
 
 
 @each_dtype
-def test_several_axes_are_one_after_the_other(dtype: tx.DType) -> None:
+def test_transform_of_several_axes_equals_transforms_one_after_the_other(dtype: tx.DType) -> None:
     x = random((3, 4, 5), dtype)
     wide = WIDE.get(dtype, dtype)
     both = F.fft(F.fft(x, axis=2, n=7), axis=0)
@@ -118,35 +118,35 @@ def test_several_axes_are_one_after_the_other(dtype: tx.DType) -> None:
 
 
 @each_sample
-def test_every_layout(sample: str) -> None:
+def test_fft_is_right_for_every_layout_and_axis(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for axis in range(-array.ndim, array.ndim):
         if array.shape[axis] == 0:
             with pytest.raises(ShapeError, match="0 elements to transform"):
                 F.fft(tensor, axis=axis)
         else:
-            wanted = np.moveaxis(transform(np.moveaxis(array, axis, -1), array.shape[axis], -1, None), -1, axis)
-            assert_near(F.fft(tensor, axis=axis), wanted, tx.complex128)
+            expected = np.moveaxis(transform(np.moveaxis(array, axis, -1), array.shape[axis], -1, None), -1, axis)
+            assert_near(F.fft(tensor, axis=axis), expected, tx.complex128)
     assert F.fftn(tensor, axes=()).dtype is tx.complex128
 
 
 @pytest.mark.parametrize("dtype", [tx.bool, tx.uint8, tx.int64, tx.float16, tx.bfloat16], ids=str)
-def test_other_dtypes(dtype: tx.DType) -> None:
+def test_integers_and_half_floats_are_widened(dtype: tx.DType) -> None:
     x = tx.asarray([0, 1, 1, 0, 1]).astype(dtype)
     wide = tx.float32 if dtype.is_float else tx.float64
     assert_near(F.fft(x), F.fft(x.astype(wide)).to_numpy(), WIDE[wide])
     assert_near(F.irfft(x), F.irfft(x.astype(wide)).to_numpy(), wide)
 
 
-def test_batches_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transforms_shared_among_threads_give_equal_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     x = random((40, 3, 16), tx.complex64)
-    alone = F.fft(x).to_numpy()
+    unshared = F.fft(x).to_numpy()
     monkeypatch.setattr("tenxor.host.running.LIGHT", 0)
-    np.testing.assert_array_equal(F.fft(x).to_numpy(), alone)
+    np.testing.assert_array_equal(F.fft(x).to_numpy(), unshared)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
-def test_frequencies(n: int) -> None:
+def test_fftfreq_and_rfftfreq_equal_the_definition(n: int) -> None:
     for d in (1.0, 0.1, -2.0):
         for dtype in (None, tx.float32, tx.float64):
             kind = dtype or tx.float64
@@ -156,21 +156,21 @@ def test_frequencies(n: int) -> None:
 
 
 @each_sample
-def test_shifts(sample: str) -> None:
+def test_shifts_equal_those_of_numpy(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     if array.ndim == 0:
         assert F.fftshift(tensor).item() == F.ifftshift(tensor).item() == array.item()
         return
     for axes in (None, *range(-array.ndim, array.ndim), (0, -1) if array.ndim > 1 else ()):
         for ours, theirs in ((F.fftshift, np.fft.fftshift), (F.ifftshift, np.fft.ifftshift)):
-            found = ours(tensor, axes=axes)
-            np.testing.assert_array_equal(found.to_numpy(), theirs(array, axes))
-            assert found.storage is not tensor.storage
+            shifted = ours(tensor, axes=axes)
+            np.testing.assert_array_equal(shifted.to_numpy(), theirs(array, axes))
+            assert shifted.storage is not tensor.storage
         np.testing.assert_array_equal(F.ifftshift(F.fftshift(tensor, axes=axes), axes=axes).to_numpy(), array)
 
 
 @pytest.mark.parametrize("function", [F.fft, F.ifft, F.rfft, F.irfft, F.hfft, F.ihfft])
-def test_errors(function: Callable[..., tx.Tensor]) -> None:
+def test_wrong_axis_size_norm_or_dtype_raises_an_error(function: Callable[..., tx.Tensor]) -> None:
     x = tx.ones((2, 3))
     name = function.__name__
     with pytest.raises(AxisError, match=name):
@@ -184,7 +184,7 @@ def test_errors(function: Callable[..., tx.Tensor]) -> None:
             function(x * 1j)
 
 
-def test_errors_of_several_axes() -> None:
+def test_wrong_sizes_or_axes_of_fftn_raise_an_error() -> None:
     x = tx.ones((2, 3))
     with pytest.raises(ArgumentError, match="fftn: s has 1 sizes for 2 axes"):
         F.fftn(x, s=(2,), axes=(0, 1))
@@ -198,49 +198,49 @@ def test_errors_of_several_axes() -> None:
         F.fftfreq(3, dtype=tx.int64)
 
 
-def test_an_axis_that_is_named_twice_is_transformed_from_the_last_name_on() -> None:
+def test_repeated_axes_are_transformed_as_in_numpy() -> None:
     x = np.random.default_rng(7).normal(size=(2, 3))
     for name in ("rfftn", "fftn", "ifftn"):
         ours = getattr(tx.fft, name)(tx.asarray(x), axes=(0, 0, 1), s=(10, 20, 40))
-        its = getattr(np.fft, name)(x, axes=(0, 0, 1), s=(10, 20, 40))
-        assert ours.shape == its.shape
-        np.testing.assert_allclose(np.asarray(ours), its, atol=1e-12)
+        theirs = getattr(np.fft, name)(x, axes=(0, 0, 1), s=(10, 20, 40))
+        assert ours.shape == theirs.shape
+        np.testing.assert_allclose(np.asarray(ours), theirs, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
-def test_nothing_filled_up_is_zeros(name: str) -> None:
+def test_transform_of_an_empty_axis_padded_with_zeros_is_zero(name: str) -> None:
     function = getattr(tx.fft, name)
     for n in (1, 2, 3, 8):
         for dtype in (tx.float64, tx.float32):
             for _ in range(3):  # also where NumPy's loops are called in place
-                found = function(tx.zeros((2, 0), dtype=dtype), n=n)
-                assert found.shape == (2, n // 2 + 1 if name in ("rfft", "ihfft") else n) and not bool((found != 0).any())
+                result = function(tx.zeros((2, 0), dtype=dtype), n=n)
+                assert result.shape == (2, n // 2 + 1 if name in ("rfft", "ihfft") else n) and not bool((result != 0).any())
         assert not bool((function(tx.zeros((0, 2)), n, 0) != 0).any())
 
 
-def test_real_images_are_made_at_once_where_machine_code_has_no_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    of_few, asked = F._transform_combined, list[str]()
-    monkeypatch.setattr(F, "_transform_combined", lambda steps, norm, x: asked.append(x.dtype.name) or of_few(steps, norm, x))
+def test_fft2_of_real_images_is_one_combined_transform(monkeypatch: pytest.MonkeyPatch) -> None:
+    real_transform, dtype_names = F._transform_combined, list[str]()
+    monkeypatch.setattr(F, "_transform_combined", lambda steps, norm, x: dtype_names.append(x.dtype.name) or real_transform(steps, norm, x))
     for dtype in FULL:
         x = random((30, 31), dtype, 4)
         assert_near(F.fft2(x), np.fft.fft2(x.to_numpy()), WIDE.get(dtype, dtype))
-    assert asked == ["float32", "float64"]
+    assert dtype_names == ["float32", "float64"]
 
 
 @pytest.mark.parametrize("n", [None, F.MIN_MIRRORED_SIZE, F.MIN_MIRRORED_SIZE + 1, 700])
 @pytest.mark.parametrize("norm", NORMS)
-def test_long_rows_of_real_numbers_are_those_of_complex_ones(n: int | None, norm: str | None) -> None:
+def test_fft_of_long_real_rows_equals_that_of_complex_rows(n: int | None, norm: str | None) -> None:
     for dtype in (tx.float32, tx.float64):
         x = random((3, 2 * F.MIN_MIRRORED_SIZE + 3), dtype, 5)
         wide = x.astype(WIDE[dtype])
         for transform in (F.fft, F.ifft):
             assert_near(transform(x, n, norm=norm), transform(wide, n, norm=norm).to_numpy(), WIDE[dtype])
-            found = transform(x.T.copy(), n, 0, norm)
-            assert_near(found, transform(wide, n, norm=norm).T.to_numpy(), WIDE[dtype])
-            assert bool((found[1:].flip(0).conj() == found[1:]).all())  # exactly, as the later half is the other's conjugate
+            transformed = transform(x.T.copy(), n, 0, norm)
+            assert_near(transformed, transform(wide, n, norm=norm).T.to_numpy(), WIDE[dtype])
+            assert bool((transformed[1:].flip(0).conj() == transformed[1:]).all())  # exactly, as the later half is the other's conjugate
 
 
-def test_derivatives_go_back_through_halves() -> None:
+def test_gradient_of_fft_of_real_rows_equals_that_of_complex_rows() -> None:
     x, weights = random((F.MIN_MIRRORED_SIZE + 1,), tx.float64, 6), random((F.MIN_MIRRORED_SIZE + 1,), tx.complex128, 7)
     for transform in (F.fft, F.ifft):
         gradients = [tx.grad(lambda y, t=transform: tx.real(t(y) * weights).sum())(x)]

@@ -1,4 +1,4 @@
-"""Functions in whose place machine code may be called are functions for whoever looks at them."""
+"""Test that functions which machine code may replace look like Python functions to inspection."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ FUNCTIONS = (tx.exp, tx.add, tx.where, tx.round, tx.sum, tx.clip, tx.matmul, tx.
 
 
 def told(x: Any, kind: int, /, *, name: str = "a", **others: Any) -> tuple[Any, ...]:
-    """What it was told."""
+    """Return the arguments."""
     return x, kind, name, others
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_they_are_what_they_stand_for(function: Any) -> None:
-    own = inspect.unwrap(function)
-    assert type(function) is Frameless and inspect.isfunction(own) and inspect.isfunction(function) and callable(function)
+def test_frameless_function_looks_like_the_function_that_it_wraps(function: Any) -> None:
+    original = inspect.unwrap(function)
+    assert type(function) is Frameless and inspect.isfunction(original) and inspect.isfunction(function) and callable(function)
     assert function.__wrapped__ is function.func
     for name in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
-        assert getattr(function, name) == getattr(own, name), name
+        assert getattr(function, name) == getattr(original, name), name
     assert function.__code__ is function.func.__code__ and function.__globals__ is function.func.__globals__
-    assert inspect.signature(function) == inspect.signature(own) and inspect.getsource(function) == inspect.getsource(own)
-    assert typing.get_type_hints(function) == typing.get_type_hints(own)
+    assert inspect.signature(function) == inspect.signature(original) and inspect.getsource(function) == inspect.getsource(original)
+    assert typing.get_type_hints(function) == typing.get_type_hints(original)
     assert pydoc.plain(pydoc.render_doc(function)).split("\n")[2].startswith(f"{function.__name__}(")
     assert repr(function).startswith(f"<function {function.__name__} at 0x")
     with pytest.raises(AttributeError):
@@ -44,13 +44,13 @@ def test_they_are_what_they_stand_for(function: Any) -> None:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_they_are_copied_and_pickled_by_name(function: Any) -> None:
+def test_frameless_function_is_copied_and_pickled_by_name(function: Any) -> None:
     assert all([pickle.loads(pickle.dumps(function, protocol)) is function for protocol in range(pickle.HIGHEST_PROTOCOL + 1)])
     assert copy.copy(function) is function and copy.deepcopy([function]) == [function]
     assert weakref.ref(function)() is function and len({function, function}) == 1
 
 
-def test_they_can_be_wrapped_bound_and_changed() -> None:
+def test_frameless_function_can_be_wrapped_bound_and_given_attributes() -> None:
     function: Any = frameless(told, "unary", None)
     try:
         wrapper = functools.wraps(function)(lambda *args: function(*args))
@@ -67,18 +67,18 @@ def test_they_can_be_wrapped_bound_and_changed() -> None:
         functions.remove(function)
 
 
-def test_who_stands_in_is_told_of_each_made_from_then_on() -> None:
-    heard: list[Any] = []
-    standing_in.append(heard.append)
-    made = frameless(told, "unary", None)
+def test_registered_callback_is_called_with_each_new_frameless_function() -> None:
+    registered: list[Any] = []
+    standing_in.append(registered.append)
+    function = frameless(told, "unary", None)
     try:
-        assert heard == [made]
+        assert registered == [function]
     finally:
-        standing_in.remove(heard.append)
-        functions.remove(made)
+        standing_in.remove(registered.append)
+        functions.remove(function)
 
 
 @pytest.mark.parametrize("module", [elementwise, statistics])
-def test_their_examples_are_found(module: Any) -> None:
+def test_doctest_finds_examples_of_frameless_functions(module: Any) -> None:
     names = {test.name.rpartition(".")[2] for test in doctest.DocTestFinder(exclude_empty=False).find(module)}
     assert names >= {getattr(module, name).__name__ for name in module.__all__}

@@ -1,4 +1,4 @@
-"""Plans that are taken over for other sizes, beside those that are made for them."""
+"""Compare generic plans, evaluated at new sizes, with plans made for these sizes."""
 
 from __future__ import annotations
 
@@ -16,55 +16,55 @@ from tenxor.plans.call import Call
 from tenxor.plans.pattern import Pattern
 from tenxor.plans.steps import Plan
 
-pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+pytestmark = pytest.mark.usefixtures("plain")  # without the fast path, so that plans compute small tensors, too
 
 Array = np.ndarray[Any, Any]
 
 
-def told(plan: Plan) -> tuple[object, ...]:
-    """All that a plan says."""
+def plan_fields(plan: Plan) -> tuple[object, ...]:
+    """Return every field of `plan`, for comparison."""
     steps = []
     for s in plan.steps:
         filling: object = s.filling
         if isinstance(filling, Call):
-            its = filling.arguments
-            numbers = its.out, list(its.sources), list(its.sizes), its.split, its.work, its.scratch
-            filling = filling.compiled.kernel, list(its.scalars), list(its.tables), numbers
+            args = filling.arguments
+            numbers = args.out, list(args.sources), list(args.sizes), args.split, args.work, args.scratch
+            filling = filling.compiled.kernel, list(args.scalars), list(args.tables), numbers
         steps.append((s.number, s.shape, s.dtype, s.nbytes, s.whole, s.over, s.bytes_of, s.donors, s.needs, s.last, filling))
     return plan.inlined, plan.costly, plan.dear, plan.watched, plan.reads, plan.more, steps
 
 
 @pytest.fixture
-def taken_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
-    """For each pattern whether its plan was taken over. Each plan is compared with that which is made for the pattern."""
+def reuse_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """Log for each pattern whether its plan was reused, and compare each reused plan with one made for the pattern."""
     find, make, (by_structure,) = general.plan_for, general.planning.make_plan, kept.knowing
-    made: list[Pattern] = []
-    found: list[bool] = []
+    planned_patterns: list[Pattern] = []
+    reused: list[bool] = []
 
-    def noted(pattern: Pattern) -> Plan:
-        made.append(pattern)
+    def make_and_log(pattern: Pattern) -> Plan:
+        planned_patterns.append(pattern)
         return make(pattern)
 
-    def compared(pattern: Pattern) -> Plan:
-        before = len(made)
+    def find_and_compare(pattern: Pattern) -> Plan:
+        before = len(planned_patterns)
         plan = find(pattern)
-        return compared_with_own(pattern, plan, is_taken_over=len(made) == before)
+        return compare_with_own(pattern, plan, is_taken_over=len(planned_patterns) == before)
 
-    def in_memory(pattern: Pattern) -> Plan | None:
+    def look_up_in_memory(pattern: Pattern) -> Plan | None:
         plan = by_structure(pattern)
-        return None if plan is None else compared_with_own(pattern, plan, is_taken_over=True)
+        return None if plan is None else compare_with_own(pattern, plan, is_taken_over=True)
 
-    def compared_with_own(pattern: Pattern, plan: Plan, *, is_taken_over: bool) -> Plan:
-        found.append(is_taken_over)
+    def compare_with_own(pattern: Pattern, plan: Plan, *, is_taken_over: bool) -> Plan:
+        reused.append(is_taken_over)
         if is_taken_over:
-            assert told(plan) == told(make(pattern))
+            assert plan_fields(plan) == plan_fields(make(pattern))
         return plan
 
-    monkeypatch.setattr(kept, "knowing", [in_memory])
-    monkeypatch.setattr(general.planning, "make_plan", noted)
-    monkeypatch.setattr(general, "plan_for", compared)
+    monkeypatch.setattr(kept, "knowing", [look_up_in_memory])
+    monkeypatch.setattr(general.planning, "make_plan", make_and_log)
+    monkeypatch.setattr(general, "plan_for", find_and_compare)
     monkeypatch.setattr(general, "_caches", general.Remembered(general.MAX_STRUCTURES))
-    yield found
+    yield reused
 
 
 def numbers(*shape: int) -> Array:
@@ -96,12 +96,12 @@ PROGRAMS: dict[str, Callable[[Any, Array, Array], Any]] = {
     "counted": lambda xp, a, b: a + xp.arange(a.shape[1]),
     "a power": lambda xp, a, b: (xp.exp(-abs(a)) / (1 + abs(b))).sum(axis=-1),
 }
-# Of these, sizes often change the plans.
-SELDOM = {"a product", "a product and a row", "distances", "both in one", "another shape", "where the largest are"}
+# The plans of these programs often change with the sizes.
+SELDOM_REUSED = {"a product", "a product and a row", "distances", "both in one", "another shape", "where the largest are"}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_is_taken_over_is_what_would_be_made(name: str, taken_over: list[bool]) -> None:
+def test_generic_plan_equals_the_plan_made_for_the_sizes(name: str, reuse_log: list[bool]) -> None:
     rng = random.Random(name)
     program = PROGRAMS[name]
     for _ in range(25):
@@ -109,14 +109,14 @@ def test_what_is_taken_over_is_what_would_be_made(name: str, taken_over: list[bo
         a, b = numbers(*shape), numbers(*shape)[::-1] + 2
         ours, theirs = tx.asarray(a), tx.asarray(np.ascontiguousarray(b))
         assert np.allclose(program(tx, ours, theirs).to_numpy(), program(np, a, b), rtol=1e-12, atol=1e-9)
-    assert sum(taken_over) >= len(taken_over) // (5 if name in SELDOM else 2)
+    assert sum(reuse_log) >= len(reuse_log) // (5 if name in SELDOM_REUSED else 2)
 
 
-def a_program(seed: int) -> Callable[[Any, list[Any]], Any]:
-    """Some moves and operations, the same for each seed."""
+def random_program(seed: int) -> Callable[[Any, list[Any]], Any]:
+    """Return a program of some views and operations, the same for each seed."""
 
-    def run(xp: Any, given: list[Any]) -> Any:
-        rng, values = random.Random(seed), list(given)
+    def run(xp: Any, arrays: list[Any]) -> Any:
+        rng, values = random.Random(seed), list(arrays)
         for _ in range(rng.randrange(3, 9)):
             x = rng.choice(values)
             kind = rng.randrange(9)
@@ -150,80 +150,80 @@ def a_program(seed: int) -> Callable[[Any, list[Any]], Any]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_so_it_is_for_programs_by_chance(seed: int, taken_over: list[bool]) -> None:
-    program, rng = a_program(seed), random.Random(seed)
+def test_generic_plan_equals_the_exact_plan_for_random_programs(seed: int, reuse_log: list[bool]) -> None:
+    program, rng = random_program(seed), random.Random(seed)
     for _ in range(8):
         sizes = [rng.randrange(4, 40) for _ in range(2)]
         arrays = [numbers(*sizes), numbers(*sizes[::-1])]
-        found = program(tx, [tx.asarray(x) for x in arrays])[-1]
-        assert np.allclose(found.to_numpy(), program(np, arrays)[-1], rtol=1e-9, atol=1e-9)
+        result = program(tx, [tx.asarray(x) for x in arrays])[-1]
+        assert np.allclose(result.to_numpy(), program(np, arrays)[-1], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_so_it_is_for_several_results_at_once(seed: int, taken_over: list[bool]) -> None:
-    """Some of them are computed by one kernel, which reads what it has just computed for another nowhere but in registers."""
-    program, rng = a_program(seed), random.Random(seed)
+def test_generic_plan_equals_the_exact_plan_for_several_results_at_once(seed: int, reuse_log: list[bool]) -> None:
+    """One kernel computes several results and reads one result for another in registers alone."""
+    program, rng = random_program(seed), random.Random(seed)
     for _ in range(8):
         sizes = [rng.randrange(4, 40) for _ in range(2)]
         arrays = [numbers(*sizes), numbers(*sizes[::-1])]
-        found = program(tx, [tx.asarray(x) for x in arrays])[2:]
-        wanted = program(np, arrays)[2:]
-        few = rng.sample(range(len(found)), min(len(found), 4))
-        tx.realize(*[found[k] for k in few])
-        for k in few:
-            assert np.allclose(found[k].to_numpy(), wanted[k], rtol=1e-9, atol=1e-9)
+        results = program(tx, [tx.asarray(x) for x in arrays])[2:]
+        expected = program(np, arrays)[2:]
+        chosen = rng.sample(range(len(results)), min(len(results), 4))
+        tx.realize(*[results[k] for k in chosen])
+        for k in chosen:
+            assert np.allclose(results[k].to_numpy(), expected[k], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("columns", [2, 3, 8])
-def test_what_one_kernel_computes_besides_is_read_in_registers(columns: int, taken_over: list[bool]) -> None:
-    """Of short rows the largest is written out, and lies as what else is told of the rows does: by a quotient that is 1."""
+def test_softmax_and_its_row_sums_share_a_generic_plan_for_short_rows(columns: int, reuse_log: list[bool]) -> None:
+    """The maximum of a short row is unrolled. Its stride is a quotient that is 1, as for the other results of the rows."""
     for rows in (33_000, 34_000, 35_001, 40_002):
         x = tx.asarray(np.random.default_rng(rows).random((rows, columns)).astype(np.float32))
         powers = tx.exp(x - x.max(axis=1, keepdims=True))
-        total, found = powers.sum(axis=1), tx.softmax(x)
-        tx.realize(total, found)
-        wanted = np.exp(x.numpy() - x.numpy().max(axis=1, keepdims=True))
-        assert np.allclose(total.numpy(), wanted.sum(axis=1), rtol=1e-5)
-        assert np.allclose(found.numpy(), wanted / wanted.sum(axis=1, keepdims=True), rtol=1e-5)
+        total, result = powers.sum(axis=1), tx.softmax(x)
+        tx.realize(total, result)
+        expected = np.exp(x.numpy() - x.numpy().max(axis=1, keepdims=True))
+        assert np.allclose(total.numpy(), expected.sum(axis=1), rtol=1e-5)
+        assert np.allclose(result.numpy(), expected / expected.sum(axis=1, keepdims=True), rtol=1e-5)
 
 
 @pytest.mark.parametrize("width", [9, 16, 20])
-def test_batches_of_images_are_planned_once_for_many(width: int, taken_over: list[bool]) -> None:
-    """Where rows lie that are taken side by side is a table, of their very size. How many images there are is not in it, unless these
-    are so small that they lie side by side themselves.
+def test_convolution_plan_is_reused_for_other_batch_sizes(width: int, reuse_log: list[bool]) -> None:
+    """Offsets of rows that are read side by side stand in a table made for their size. The number of images is not in the table, unless
+    the images are so small that they are read side by side themselves.
     """
     rng = np.random.default_rng(width)
     images, kernels = rng.normal(size=(60, 3, width, width)).astype(np.float32), rng.normal(size=(8, 3, 3, 3)).astype(np.float32)
     ours, k = tx.asarray(images), tx.asarray(kernels)
-    found = {n: tx.relu(tx.conv2d(ours[:n], k)).numpy() for n in (*range(20, 32), 3, 7, 45, 60)}
-    assert sum(taken_over) >= (10 if width > 9 else 1)
-    for n, its in found.items():
-        assert np.array_equal(its, found[60][:n])
+    results = {n: tx.relu(tx.conv2d(ours[:n], k)).numpy() for n in (*range(20, 32), 3, 7, 45, 60)}
+    assert sum(reuse_log) >= (10 if width > 9 else 1)
+    for n, result in results.items():
+        assert np.array_equal(result, results[60][:n])
     windows = np.lib.stride_tricks.sliding_window_view(images, (3, 3), axis=(2, 3))
     expected = np.einsum("nchwij,ocij->nohw", windows.astype(float), kernels.astype(float))
-    assert np.allclose(found[60], np.maximum(expected, 0), atol=1e-4)
+    assert np.allclose(results[60], np.maximum(expected, 0), atol=1e-4)
 
 
-def test_gradients_of_batches_of_images(taken_over: list[bool]) -> None:
+def test_convolution_gradients_are_right_for_every_batch_size(reuse_log: list[bool]) -> None:
     rng = np.random.default_rng(2)
     images, kernels = rng.normal(size=(30, 2, 10, 10)), rng.normal(size=(4, 2, 3, 3))
     loss = lambda x, k: (tx.relu(tx.conv2d(x, k)) ** 2).mean()  # noqa: E731
     for n in (12, 13, 14, 15, 17, 19, 23, 5, 30):
         by_x, by_k = tx.grad(loss, argnums=(0, 1))(tx.asarray(images[:n]), tx.asarray(kernels))
-        each = [tx.grad(loss, argnums=(0, 1))(tx.asarray(images[i : i + 1]), tx.asarray(kernels)) for i in range(n)]
-        assert np.allclose(by_x.numpy(), np.concatenate([x.numpy() for x, _ in each]) / n)
-        assert np.allclose(by_k.numpy(), np.mean([k.numpy() for _, k in each], axis=0))
-    assert any(taken_over)
+        single_gradients = [tx.grad(loss, argnums=(0, 1))(tx.asarray(images[i : i + 1]), tx.asarray(kernels)) for i in range(n)]
+        assert np.allclose(by_x.numpy(), np.concatenate([x.numpy() for x, _ in single_gradients]) / n)
+        assert np.allclose(by_k.numpy(), np.mean([k.numpy() for _, k in single_gradients], axis=0))
+    assert any(reuse_log)
 
 
-def test_large_results_are_planned_as_large_ones(taken_over: list[bool]) -> None:
+def test_generic_plan_is_right_for_large_and_small_results(reuse_log: list[bool]) -> None:
     for n in (100, 200, 1 << 21, (1 << 21) + 64, 300):
         x = tx.ones(n).realize()
         assert ((x + 1) * x).realize()[n - 1].item() == 2
-    assert sum(taken_over) >= 3
+    assert sum(reuse_log) >= 3
 
 
-def test_writes_and_donated_memory(taken_over: list[bool]) -> None:
+def test_generic_plan_is_reused_for_in_place_writes(reuse_log: list[bool]) -> None:
     for n in (10, 20, 30, 40, 700, 50_000, 60_000):
         array = numbers(n, 3)
         x = tx.asarray(array.copy())
@@ -231,19 +231,19 @@ def test_writes_and_donated_memory(taken_over: list[bool]) -> None:
         array[1:] = array[:-1] * 2
         x += 1
         assert np.array_equal(x.to_numpy(), array + 1)
-    assert sum(taken_over) >= 6
+    assert sum(reuse_log) >= 6
 
 
-def test_sizes_of_0_and_1_are_planned_for_themselves(taken_over: list[bool]) -> None:
+def test_sizes_0_and_1_give_right_results_between_other_sizes(reuse_log: list[bool]) -> None:
     for n in (5, 6, 1, 0, 7, 2):
         for m in (4, 1, 0, 9, 3):
             array = numbers(n, m)
             x = tx.asarray(array)
             assert np.array_equal((x * 2 - x[:, :1].sum(axis=0)).to_numpy(), array * 2 - array[:, :1].sum(axis=0))
-    assert any(taken_over)
+    assert any(reuse_log)
 
 
-def test_an_error_is_the_same_for_other_sizes() -> None:
+def test_errors_name_the_sizes_of_the_current_call() -> None:
     for n in (5, 6, 7, 8):
         x = tx.arange(n).realize()
         with pytest.raises(IndexOutOfRange, match=f"index {n} is out of range for axis 0 of size {n}"):
@@ -252,28 +252,28 @@ def test_an_error_is_the_same_for_other_sizes() -> None:
             (tx.ones((n, 1 << 58)) + x[0]).realize()
 
 
-def test_structures_and_their_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = general.Remembered[general.Known](5)
-    monkeypatch.setattr(general, "_caches", known)
+def test_cached_structures_and_generic_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = general.Remembered[general.Known](5)
+    monkeypatch.setattr(general, "_caches", cache)
     x = tx.asarray(numbers(300, 300)).realize()
     for n in range(2, 250):
         assert (x[:n, :n] @ x[:n, :n])[0, 0].item() == pytest.approx(float(numbers(300, 300)[0, :n] @ numbers(300, 300)[:n, 0]))
-        assert len(known) <= 5 and all(len(k.general) <= general.MAX_GENERIC_PLANS for k in known.values())
+        assert len(cache) <= 5 and all(len(k.general) <= general.MAX_GENERIC_PLANS for k in cache.values())
 
 
-def test_what_is_known_of_a_structure_is_not_asked_of_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Pattern] = []
+def test_cached_generic_plan_is_not_looked_up_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk_reads: list[Pattern] = []
     read = kept.read
 
-    def noted(pattern: Pattern) -> Plan | None:
-        asked.append(pattern)
+    def read_and_log(pattern: Pattern) -> Plan | None:
+        disk_reads.append(pattern)
         return read(pattern)
 
     monkeypatch.setattr(general, "_caches", general.Remembered(general.MAX_STRUCTURES))
-    monkeypatch.setattr(kept, "read", noted)
+    monkeypatch.setattr(kept, "read", read_and_log)
     x = tx.asarray(np.arange(300.0)).realize()
     counts = []
     for n in range(211, 217):
         assert (x[:n] * x[1 : n + 1] - 7).tolist() == (np.arange(n) * np.arange(1.0, n + 1) - 7).tolist()
-        counts.append(len(asked))
+        counts.append(len(disk_reads))
     assert counts == [1, 2, 2, 2, 2, 2]

@@ -1,4 +1,4 @@
-"""Results in the memory of operands that die: where it is done, where it must not be, and that nobody can tell."""
+"""Test results written to the memory of their last-used operands: where this is done, where it must not be, and that values agree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tenxor.tensor import Tensor
 from .fuzz.running import check_seed
 from .machines import tune
 
-pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+pytestmark = pytest.mark.usefixtures("plain")  # without the fast path, so that plans compute small tensors, too
 
 N = 600
 
@@ -36,18 +36,18 @@ def numbers(n: int = N) -> Tensor:
 
 
 def check(make: Callable[[Tensor], Tensor], *, taken: bool, shape: tuple[int, ...] = (N,)) -> None:
-    """`make` gives what it gives when its argument lives on, whether it takes over its memory or not."""
+    """Check that `make` gives equal values whether its argument lives on or not, and reuses its memory if `taken`."""
     x = numbers().reshape(shape)
     expected = make(x).tolist()
     x = numbers().reshape(shape)
-    place = address(x)
+    operand_address = address(x)
     x = make(x)
     x.realize()
     assert x.tolist() == expected
-    assert (address(x) == place) == taken
+    assert (address(x) == operand_address) == taken
 
 
-class TestTheMemoryOfWhatDiesIsTakenOver:
+class TestOperandMemoryIsReused:
     @pytest.mark.parametrize(
         "make",
         [
@@ -65,20 +65,20 @@ class TestTheMemoryOfWhatDiesIsTakenOver:
             lambda x: x.view(tx.int32).view(tx.float32) + 1,
         ],
     )
-    def test_by_what_reads_it_where_it_writes(self, make: Callable[[Tensor], Tensor]) -> None:
+    def test_when_the_result_reads_each_element_where_it_writes(self, make: Callable[[Tensor], Tensor]) -> None:
         check(make, taken=True)
 
-    def test_round_after_round(self) -> None:
+    def test_in_every_iteration_of_a_loop(self) -> None:
         x = numbers()
-        place = address(x)
+        operand_address = address(x)
         for k in range(10):
             x = x + k
-            assert address(x.realize()) == place
+            assert address(x.realize()) == operand_address
             x *= 2
-            assert address(x.realize()) == place
+            assert address(x.realize()) == operand_address
         assert x[0].item() == sum(k << (10 - k) for k in range(10))
 
-    def test_of_an_intermediate_result(self) -> None:
+    def test_when_the_operand_is_an_intermediate_result(self) -> None:
         x = numbers()
         start = tx.memory(reset_peak=True).in_use
         y = tx.exp(tx.cumulative_sum(x, axis=0) / 1e6)
@@ -86,31 +86,31 @@ class TestTheMemoryOfWhatDiesIsTakenOver:
         assert tx.memory().peak - start < 2 * x.nbytes
         assert np.allclose(y.to_numpy(), np.exp(np.cumsum(x.to_numpy()) / 1e6))
 
-    def test_once(self) -> None:
-        """Two results cannot have one memory."""
+    def test_by_only_one_of_two_results(self) -> None:
+        """Two results cannot share memory: the last reader of the operand reuses it."""
         x = numbers()
-        place = address(x)
+        operand_address = address(x)
         y, z = x + 1, x * 2
         del x
         tx.realize(y, z)
-        assert address(z) == place != address(y)  # the last to read it
+        assert address(z) == operand_address != address(y)  # the last to read it
         assert y.tolist() == [k + 1 for k in range(N)] and z.tolist() == [2 * k for k in range(N)]
 
     @pytest.mark.large
     @pytest.mark.parametrize("count", [1, 3])
-    def test_at_any_length(self, count: int, threads: Callable[[int], None]) -> None:
+    def test_at_every_length_and_dtype(self, count: int, threads: Callable[[int], None]) -> None:
         threads(count)
         for n in [*range(1, 140), 255, 256, 257, 1000, 4097, 300_001, 1_200_007]:
             for dtype in (np.int8, np.float32, np.float64):
                 array = np.arange(n).astype(dtype)
                 x = tx.asarray(array)
-                place = address(x)
+                operand_address = address(x)
                 x = x * x - x * 2 + 3
-                assert address(x.realize()) == place
+                assert address(x.realize()) == operand_address
                 assert np.array_equal(x.to_numpy(), array * array - array * dtype(2) + dtype(3))
 
 
-class TestItIsLeftAlone:
+class TestOperandMemoryIsNotReused:
     @pytest.mark.parametrize(
         "make",
         [
@@ -135,7 +135,7 @@ class TestItIsLeftAlone:
             lambda x: x > 5,
         ],
     )
-    def test_where_it_is_read_elsewhere_or_otherwise(self, make: Callable[[Tensor], Tensor]) -> None:
+    def test_when_the_result_has_another_layout_or_item_size(self, make: Callable[[Tensor], Tensor]) -> None:
         check(make, taken=False)
 
     @pytest.mark.parametrize(
@@ -154,36 +154,36 @@ class TestItIsLeftAlone:
             lambda x: x.copy(),
         ],
     )
-    def test_while_somebody_can_read_it(self, keep: Callable[[Tensor], object]) -> None:
+    def test_while_another_reference_can_read_the_operand(self, keep: Callable[[Tensor], object]) -> None:
         x = numbers()
-        place = address(x)
-        kept = keep(x)
+        operand_address = address(x)
+        reference = keep(x)
         x = x + 1
-        assert address(x.realize()) != place
-        if isinstance(kept, Tensor | np.ndarray):
-            assert kept.tolist() == keep(numbers()).tolist()  # type: ignore[attr-defined]
+        assert address(x.realize()) != operand_address
+        if isinstance(reference, Tensor | np.ndarray):
+            assert reference.tolist() == keep(numbers()).tolist()  # type: ignore[attr-defined]
 
-    def test_while_a_pending_reader_could_be_computed_again(self) -> None:
+    def test_while_a_pending_tensor_may_be_computed_from_it_again(self) -> None:
         x = numbers()
-        place = address(x)
+        operand_address = address(x)
         y = x + 1
         z = tx.exp(-y)
         del x
         z.realize()  # inlines y
-        assert address(z) != place and y.storage.node.buffer is None
+        assert address(z) != operand_address and y.storage.node.buffer is None
         assert y.tolist() == [k + 1 for k in range(N)]
 
-    def test_even_if_it_is_a_step_further_away(self) -> None:
+    def test_while_a_pending_tensor_reads_it_through_another_node(self) -> None:
         x = numbers()
-        place = address(x)
+        operand_address = address(x)
         y = tx.sin(x * 2)
         z = y * 3 + x
         del x
         z.realize()
-        assert address(z) != place
+        assert address(z) != operand_address
         assert np.allclose(y.to_numpy(), np.sin(np.arange(N) * 2.0), atol=1e-4)
 
-    def test_if_it_is_memory_of_others(self) -> None:
+    def test_if_numpy_owns_the_memory(self) -> None:
         for copy in (False, None):
             array = np.arange(N, dtype=np.float32)
             array.flags.writeable = copy is False
@@ -193,13 +193,13 @@ class TestItIsLeftAlone:
             x.realize()
             assert array.tolist() == list(range(N)) and x[5].item() == 6.0
 
-    def test_if_it_is_constant_bytes(self) -> None:
+    def test_if_the_memory_belongs_to_a_bytes_object(self) -> None:
         content = np.arange(N, dtype=np.float32).tobytes()
         x = tx.asarray(np.frombuffer(content, np.float32))
         x = x + 1
         assert x.realize()[5].item() == 6.0 and content == np.arange(N, dtype=np.float32).tobytes()
 
-    def test_if_it_is_small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_if_the_operand_is_below_the_size_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
         tune(monkeypatch, sharing={"in_place": 1 << 20})
         check(lambda x: x + 1, taken=False)
 
@@ -207,8 +207,8 @@ class TestItIsLeftAlone:
 @pytest.mark.large
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
 @pytest.mark.usefixtures("unobserved")
-def test_signals_do_not_leave_it_half_done() -> None:
-    """What was interrupted is done, or can still be done: the operand is whole, or the result is."""
+def test_interrupted_in_place_result_can_still_be_computed() -> None:
+    """After an interrupt, either the operand or the result is complete."""
 
     class Alarm(BaseException):
         pass
@@ -237,13 +237,13 @@ def test_signals_do_not_leave_it_half_done() -> None:
     assert (x - x[0]).count_nonzero().item() == 0
 
 
-def test_programs_mean_what_they_say() -> None:
+def test_random_programs_agree_with_numpy_at_any_in_place_size() -> None:
     for seed in range(1_000_000, 1_000_050):
         check_seed(seed)
 
 
-def test_what_is_copied_before_a_write_is_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In portions, between which signals are heard, of whatever size."""
+def test_copy_before_a_write_is_complete_for_any_portion_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy is made in portions, between which signals are handled."""
     for portion in (1, 24, 100, 800, 4096):
         monkeypatch.setattr(steps, "_COPY_CHUNK_BYTES", portion)
         t = tx.arange(100.0).realize()

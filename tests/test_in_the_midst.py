@@ -1,6 +1,6 @@
-"""Whatever runs in the midst of computing, a signal's handler or what dies, may compute the very same tensors.
+"""Test that code which interrupts a computation, a signal handler or a finalizer, may compute the same tensors.
 
-Every call, and every instruction of what is short, is a moment at which it does.
+It runs before some call of the library, or before some instruction of it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from . import machines
 
 PACKAGE = str(Path(tx.__file__).parent)
 MOMENTS = 25  # of each program, spread evenly, that are tried
-SIZES = [6, 3000, 50_000]  # machine code of the short way computes the small ones, and with it kernels the next
+SIZES = [6, 3000, 50_000]  # the fast path computes the smallest itself, and launches kernels for the next
 
 Tensors = dict[str, Tensor]
 
 
 class Moment:
-    """Does something once, before the call, or the instruction, of the library that has this number."""
+    """A trace function that calls `act` once, before the call or the instruction of the library with this number."""
 
     def __init__(self, number: int, act: Callable[[], None], *, opcodes: bool) -> None:
         self.number, self.act, self.opcodes = number, act, opcodes
@@ -53,7 +53,7 @@ class Moment:
 
 @contextmanager
 def at(moment: Moment) -> Iterator[None]:
-    """Meanwhile it may come."""
+    """Trace with `moment` inside the context."""
     before = sys.gettrace()
     sys.settrace(moment)
     try:
@@ -68,38 +68,38 @@ def chain(t: Tensors) -> list[Tensor]:
     return [t["z"]]
 
 
-def together(t: Tensors) -> list[Tensor]:
+def two_results(t: Tensors) -> list[Tensor]:
     t["y"], t["z"] = t["x"] + 1.0, t["x"] * t["x"]
     return [t["y"], t["z"]]
 
 
-def one(t: Tensors) -> list[Tensor]:
+def one_result(t: Tensors) -> list[Tensor]:
     t["y"] = t["z"] = t["x"] - 3.0
     return [t["y"]]
 
 
-def written(t: Tensors) -> list[Tensor]:
+def slice_write(t: Tensors) -> list[Tensor]:
     t["y"] = t["x"] + 1.0
     t["z"] = t["y"] * 2.0
     t["y"][1:] = t["y"][:-1]
     return [t["y"]]
 
 
-def indexed(t: Tensors) -> list[Tensor]:
+def index_write(t: Tensors) -> list[Tensor]:
     t["y"] = t["x"].copy().realize()
     t["z"] = t["y"] * 1.0
     t["y"][[2, 0, 1]] = t["x"][:3]
     return [t["y"]]
 
 
-PROGRAMS = [chain, together, one, written, indexed]
+PROGRAMS = [chain, two_results, one_result, slice_write, index_write]
 
 
 def export(t: Tensors) -> None:
     t["seen"] = np.asarray(t["y"])  # type: ignore[assignment]
 
 
-def ask(t: Tensors) -> None:
+def read(t: Tensors) -> None:
     t["z"].tolist(), t["y"].tolist()
 
 
@@ -109,20 +109,20 @@ def write(t: Tensors) -> None:
     t["z"].tolist()
 
 
-ACTS = [export, ask, write]
+ACTS = [export, read, write]
 
 
-def _checked(program: Callable[[Tensors], list[Tensor]], act: Callable[[Tensors], None], moment: Moment, size: int) -> None:
-    """The program, with this in its midst, and then again without."""
+def _check_program(program: Callable[[Tensors], list[Tensor]], act: Callable[[Tensors], None], moment: Moment, size: int) -> None:
+    """Check a run of the program that `act` interrupts at `moment`, and then a second run."""
     for _ in range(2):
         t: Tensors = {"x": tx.asarray(np.arange(float(size)) % 13)}
-        other: Tensors = {"x": tx.asarray(np.arange(float(size)) % 13)}
-        program(other)
-        expected = {name: other[name].to_numpy() for name in ("y", "z", "x")}
-        wanted = program(t)
+        reference: Tensors = {"x": tx.asarray(np.arange(float(size)) % 13)}
+        program(reference)
+        expected = {name: reference[name].to_numpy() for name in ("y", "z", "x")}
+        results = program(t)
         moment.act, moment.came = lambda t=t: act(t), False  # type: ignore[misc]
         with at(moment):
-            tx.realize(*wanted)
+            tx.realize(*results)
         same = [name for name in expected if (t[name].to_numpy() == expected[name]).all()]
         assert same == ["y", "z"] if act is write and moment.came else same == ["y", "z", "x"]
         if "seen" in t:
@@ -131,7 +131,7 @@ def _checked(program: Callable[[Tensors], list[Tensor]], act: Callable[[Tensors]
             assert "z" not in t or t["z"] is t["y"] or (t["z"].to_numpy() == expected["z"]).all()
 
 
-def _forget() -> None:
+def _clear_caches() -> None:
     forget()
     spec.forget()
     wholes.forget_at_once()
@@ -140,21 +140,21 @@ def _forget() -> None:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("act", ACTS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("known", [False, True])
-def test_computed_in_the_midst(known: bool, program: Any, act: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_warm", [False, True])
+def test_interrupting_code_may_use_the_tensors(is_warm: bool, program: Any, act: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     machines.tune(monkeypatch, sharing={"in_place": 4096})  # operands give their memory
-    none = Moment(0, lambda: None, opcodes=known)
+    counting_moment = Moment(0, lambda: None, opcodes=is_warm)
     for _ in range(2):
-        _checked(program, act, none, size)
-    if not known:
-        _forget()
-    none.passed = 0
-    wanted = program({"x": tx.asarray(np.arange(float(size)) % 13)})
-    with at(none):
-        tx.realize(*wanted)
-    last = none.passed
+        _check_program(program, act, counting_moment, size)
+    if not is_warm:
+        _clear_caches()
+    counting_moment.passed = 0
+    results = program({"x": tx.asarray(np.arange(float(size)) % 13)})
+    with at(counting_moment):
+        tx.realize(*results)
+    last = counting_moment.passed
     assert last
     for number in range(1, last + 1, max(1, last // MOMENTS)):
-        if not known:
-            _forget()
-        _checked(program, act, Moment(number, lambda: None, opcodes=known), size)
+        if not is_warm:
+            _clear_caches()
+        _check_program(program, act, Moment(number, lambda: None, opcodes=is_warm), size)

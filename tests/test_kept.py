@@ -1,4 +1,4 @@
-"""Plans on disk: a second process plans nothing that a first one did among its first results, and gives the same."""
+"""Test plans on disk: a second process reads the plans that a first one wrote, and gives equal results."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tenxor.plans.steps import Plan
 from tests.processes import python
 
 A = np.linspace(-1, 1, 60 * 70).reshape(60, 70)
-MIXED = np.random.default_rng(1).permutation(60).tolist()
+PERMUTATION = np.random.default_rng(1).permutation(60).tolist()
 
-# What is kept: computed in a process of its own, whose results are told in bits.
+# Compute results whose plans are stored on disk, and print their bits.
 PROGRAM = """
 import sys
 import numpy as np
@@ -52,8 +52,8 @@ if len(sys.argv) > 1:
 print("".join([t.numpy().tobytes().hex() for t in results]), *tx.compile_counts(), "tenxor.plans.plan" in sys.modules)
 """
 
-# Tells how many frames Python made, how many rules for others were found, and how many kernels were compiled.
-OF_SIZES = """
+# Print how many launch records Python made, how many size-generic rules were found, and how many kernels were compiled.
+RULES_PROGRAM = """
 import numpy as np
 import tenxor as tx
 from tenxor.shortcut import likewise, wholes
@@ -65,8 +65,8 @@ rules = [rule for kind in likewise._known.values() for rule in kind.general]
 print(len(wholes.plans), sum([isinstance(rule, FrameRule) for rule in rules]), tx.compile_counts()[0])
 """
 
-# Computes the same in sizes that it is told, and tells whether anything was planned for that, and how many kernels were compiled.
-IN_SIZES = """
+# Compute results of the sizes given as arguments. Print whether anything was planned for that, and how many kernels were compiled.
+SIZES_PROGRAM = """
 import sys
 import numpy as np
 import tenxor as tx
@@ -81,8 +81,8 @@ for n in map(int, sys.argv[1:]):
 print(int("tenxor.plans.plan" in sys.modules), *tx.compile_counts())
 """
 
-# Learns for three steps, by derivatives, formulas of the user's own and an optimizer, and tells what came of it, in bits.
-LESSON = """
+# Train a model for three steps, with a user function in the loss, and print the bits of a weight.
+TRAINING_PROGRAM = """
 import sys
 import numpy as np
 import tenxor as tx
@@ -103,11 +103,11 @@ print(model[0].weight.numpy().tobytes().hex(), *tx.compile_counts(), "tenxor.pla
 
 def run(folder: Path, *more: str, **environment: str) -> tuple[str, int, int, bool]:
     env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": "0", **environment}
-    return told_by(python("-c", PROGRAM, *more, env=env).stdout)
+    return parse_output(python("-c", PROGRAM, *more, env=env).stdout)
 
 
-def told_by(output: str) -> tuple[str, int, int, bool]:
-    """What a process gave, how many kernels it compiled and found, and whether it planned anything."""
+def parse_output(output: str) -> tuple[str, int, int, bool]:
+    """Return the bits that a process printed, how many kernels it compiled and loaded, and whether it planned anything."""
     bits, compiled, loaded, planned = output.split()
     return bits, int(compiled), int(loaded), planned == "True"
 
@@ -118,38 +118,38 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-class TestASecondProcess:
-    def test_plans_nothing_and_gives_the_same(self, folder: Path) -> None:
+class TestSecondProcess:
+    def test_reads_all_plans_from_disk_and_gives_equal_bits(self, folder: Path) -> None:
         first, second = run(folder), run(folder)
         assert first[3] and first[1] > 0
         assert second[0] == first[0]
         assert second[1:] == (0, first[1] + first[2], False)
 
-    def test_finds_rules_for_other_sizes_as_the_first(self, folder: Path) -> None:
-        """Which it may, though it has the plans for the first sizes from the disk, with kernels that it knows by their facts."""
+    def test_finds_as_many_size_generic_rules_as_the_first_process(self, folder: Path) -> None:
+        """The plans for the first sizes come from disk, with kernels of which only the facts are stored."""
         env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": "1", "TENXOR_NUM_THREADS": "1"}
-        first, second = ([int(n) for n in python("-c", OF_SIZES, env=env).stdout.split()] for _ in range(2))
+        first, second = ([int(n) for n in python("-c", RULES_PROGRAM, env=env).stdout.split()] for _ in range(2))
         assert first[:2] == second[:2] and first[1] > 0
         assert first[2] > 0 and second[2] == 0
 
-    def test_plans_again_if_it_has_other_threads_or_debugs(self, folder: Path) -> None:
+    def test_plans_again_with_another_thread_count_or_in_debug_mode(self, folder: Path) -> None:
         first = run(folder, TENXOR_NUM_THREADS="1")
         assert run(folder, TENXOR_NUM_THREADS="1")[3] is False
         for environment in ({"TENXOR_NUM_THREADS": "3"}, {"TENXOR_NUM_THREADS": "1", "TENXOR_DEBUG": "1"}):
             again = run(folder, **environment)
             assert (again[0], again[1], again[3]) == (first[0], 0, True)
 
-    def test_plans_nothing_that_is_written_picked_run_through_or_made_in_blocks(self, folder: Path) -> None:
+    def test_reads_plans_of_writes_gathers_scans_and_blockwise_kernels(self, folder: Path) -> None:
         first = run(folder, "and written")
         again = run(folder, "and written")
         assert (again[0], again[1], again[3]) == (first[0], 0, False)
 
     @pytest.mark.parametrize("short_way", ["0", "1"])
-    def test_plans_nothing_for_other_sizes(self, folder: Path, short_way: str) -> None:
+    def test_reads_generic_plans_for_sizes_that_are_new(self, folder: Path, short_way: str) -> None:
         env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": short_way, "TENXOR_NUM_THREADS": "1"}
 
         def run(*sizes: int) -> list[int]:
-            return [int(n) for n in python("-c", IN_SIZES, *map(str, sizes), env=env).stdout.split()]
+            return [int(n) for n in python("-c", SIZES_PROGRAM, *map(str, sizes), env=env).stdout.split()]
 
         assert run(40, 41, 42)[0] and run(43, 44)[:2] == [False, 0]
         assert run(2000)[0], "sums of so many are computed by other kernels"
@@ -159,14 +159,14 @@ class TestASecondProcess:
         assert run(45, 46)[0], "without the kernels"
 
     @pytest.mark.parametrize("short_way", ["0", "", "1"])
-    def test_plans_nothing_of_a_lesson(self, folder: Path, short_way: str) -> None:
-        """Though most of it is derivatives, of which there is no table."""
+    def test_reads_all_plans_of_training_steps(self, folder: Path, short_way: str) -> None:
+        """Most of these plans are for derivatives, which no table lists."""
         env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": short_way}
-        first, second = (told_by(python("-c", LESSON, env=env).stdout) for _ in range(2))
+        first, second = (parse_output(python("-c", TRAINING_PROGRAM, env=env).stdout) for _ in range(2))
         assert first[3] and first[1] > 0
         assert (second[0], second[1], second[3]) == (first[0], 0, False)
 
-    def test_plans_again_what_is_damaged(self, folder: Path) -> None:
+    def test_plans_again_if_the_files_are_damaged(self, folder: Path) -> None:
         first = run(folder)
         damaged = 0
         for path in folder.iterdir():
@@ -178,7 +178,7 @@ class TestASecondProcess:
         again = run(folder)
         assert (again[0], again[1], again[3]) == (first[0], 0, True)
 
-    def test_plans_again_where_a_kernel_is_gone(self, folder: Path) -> None:
+    def test_plans_again_if_kernel_files_are_deleted(self, folder: Path) -> None:
         first = run(folder)
         for path in folder.iterdir():
             if b"\x7fELF" in path.read_bytes()[:100]:
@@ -186,7 +186,7 @@ class TestASecondProcess:
         again = run(folder)
         assert (again[0], again[1], again[3]) == (first[0], first[1], True)
 
-    def test_has_what_an_interpreter_has_not(self, folder: Path) -> None:
+    def test_writes_no_files_with_the_interpreter_back_end(self, folder: Path) -> None:
         bits, compiled, loaded, planned = run(folder, TENXOR_BACKEND="interpreter")
         assert planned and bits and not list(folder.iterdir()) and (compiled, loaded) != (-1, -1)
 
@@ -195,15 +195,15 @@ def pattern_of(x: tx.Tensor) -> Pattern:
     return structured([x.storage.node])
 
 
-class TestTexts:
-    """Two patterns share one if they are the same to whoever plans, and no other."""
+class TestStructureKeys:
+    """Two patterns have equal keys exactly if the planner makes the same plan for them."""
 
-    def test_are_those_of_what_is_alike(self) -> None:
+    def test_equal_for_graphs_of_equal_structure(self) -> None:
         a, b = tx.asarray(A), tx.asarray(A + 1)
         assert kept.text_of(pattern_of(a * 2 + b)) == kept.text_of(pattern_of(b * 3 + a)) is not None
 
     @pytest.mark.usefixtures("plain")
-    def test_differ_where_anything_does(self) -> None:
+    def test_equal_only_for_identical_pattern_keys_and_structures(self) -> None:
         a, b = tx.asarray(A), tx.asarray(A + 1)
         c, where = tx.asarray(A[:, :60].copy()), tx.asarray([2, 0, 5])
 
@@ -230,53 +230,53 @@ class TestTexts:
         keys = [(p.key, [node.shape for node in p.nodes if node.buffer is not None]) for p in patterns]
         assert None not in texts and len(set(texts)) >= len(texts) - 3, "some differ only in where they begin"
         for k, key in enumerate(keys):
-            assert [text == texts[k] for text in texts] == [other == key for other in keys]
+            assert [text == texts[k] for text in texts] == [other_key == key for other_key in keys]
 
         def structure_of(pattern: Pattern) -> object:
             numbers: list[int] = []
             return general.structure_of(pattern, numbers), general.equalities_of(numbers)[0]
 
         structures = [structure_of(pattern) for pattern in patterns]
-        of_structures = [kept.text_of_structure(structure) for structure in structures]
-        assert None not in of_structures and 30 < len(set(of_structures)) < len(structures)
+        structure_texts = [kept.text_of_structure(structure) for structure in structures]
+        assert None not in structure_texts and 30 < len(set(structure_texts)) < len(structures)
         for k, structure in enumerate(structures):
-            assert [text == of_structures[k] for text in of_structures] == [other == structure for other in structures]
+            assert [text == structure_texts[k] for text in structure_texts] == [other_key == structure for other_key in structures]
 
-    def test_of_the_users_own_functions_are_those_of_their_formulas(self) -> None:
+    def test_user_functions_are_told_apart_by_their_formulas(self) -> None:
         a, b = tx.asarray(A), tx.asarray(A.astype(np.float32))
 
         def text(function: Callable[[tx.Tensor], tx.Tensor], x: tx.Tensor = a) -> str | None:
             return kept.text_of(pattern_of(tx.map(function, x)))
 
-        each = [text(lambda x: x * x + 1), text(lambda x: x * x * 2), text(lambda x: x * x - 1), text(lambda x: x * x + 1, b), text(tx.exp)]
-        assert None not in each and len(set(each)) == len(each)
-        assert text(lambda y: 1 + y * y) not in each[1:] and text(lambda y: y * y + 1) == each[0]
+        keys = [text(lambda x: x * x + 1), text(lambda x: x * x * 2), text(lambda x: x * x - 1), text(lambda x: x * x + 1, b), text(tx.exp)]
+        assert None not in keys and len(set(keys)) == len(keys)
+        assert text(lambda y: 1 + y * y) not in keys[1:] and text(lambda y: y * y + 1) == keys[0]
 
-    def test_of_what_is_rolled_or_listed_is_where_its_lines_end(self) -> None:
-        """The repr of a long table leaves most of it out."""
+    def test_list_indices_are_told_apart_by_where_their_runs_end(self) -> None:
+        """The key is not the repr, which abbreviates a long table."""
         x = tx.asarray(A)
-        listed = [[2, 0, 5], [59, *range(59)], [58, 59, *range(58)], [*range(30), 31, *range(31, 60)], [*range(30), 29, *range(31, 60)]]
-        graphs = [*[x.oindex[its] + 1 for its in listed], *[x.oindex[:, its] + 1 for its in listed], x.oindex[listed[1], listed[2]] + 1]
+        lists = [[2, 0, 5], [59, *range(59)], [58, 59, *range(58)], [*range(30), 31, *range(31, 60)], [*range(30), 29, *range(31, 60)]]
+        graphs = [*[x.oindex[rows] + 1 for rows in lists], *[x.oindex[:, rows] + 1 for rows in lists], x.oindex[lists[1], lists[2]] + 1]
         texts = [kept.text_of(pattern_of(graph)) for graph in graphs]
         assert None not in texts and len(set(texts)) == len(texts)
-        assert kept.text_of(pattern_of(tx.asarray(A * 2).oindex[listed[1]] + 1)) == texts[1]
+        assert kept.text_of(pattern_of(tx.asarray(A * 2).oindex[lists[1]] + 1)) == texts[1]
 
     @pytest.mark.parametrize(
         "make",
         [
             lambda a: tx.reduce(lambda x, y: x + y, a, initial=0.0),
-            lambda a: a.oindex[MIXED] + 1,
+            lambda a: a.oindex[PERMUTATION] + 1,
             lambda a: tx.logcumsumexp(a),
             lambda a: (a * 1j).cumprod(),
         ],
     )
-    def test_there_are_none_of_what_is_not_in_the_tables(self, make: Callable[[tx.Tensor], tx.Tensor]) -> None:
+    def test_none_for_operations_that_cannot_be_stored(self, make: Callable[[tx.Tensor], tx.Tensor]) -> None:
         assert kept.text_of(pattern_of(make(tx.asarray(A)))) is None
 
 
 @pytest.fixture
 def fresh(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty folder, of which this process makes use as one that begins."""
+    """Let this process use an empty cache folder as a new process does."""
     monkeypatch.setenv("TENXOR_CACHE_DIR", str(folder))
     monkeypatch.setattr(kept, "_lookup_count", 0)
     monkeypatch.setattr(compiler, "_compiler", Compiler())
@@ -285,45 +285,45 @@ def fresh(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("fresh")
-class TestWhatIsWritten:
+class TestPlanOnDisk:
     @staticmethod
-    def both(x: tx.Tensor) -> tuple[Plan, Plan | None]:
+    def write_and_read(x: tx.Tensor) -> tuple[Plan, Plan | None]:
         pattern = pattern_of(x)
         plan = make_plan(pattern)
         kept.write(pattern, plan)
         return plan, kept.read(pattern)
 
     @staticmethod
-    def are_alike(plan: Plan, again: Plan) -> None:
-        """Whether one is the other, but that kernels are known by their facts in either."""
+    def assert_alike(plan: Plan, again: Plan) -> None:
+        """Check that the plans are equal. Their kernels are compared by their facts."""
         assert again.target is plan.target
         assert set(Plan.__slots__) == {"inlined", "costly", "dear", "watched", "reads", "more", "steps", "target", "short"}
         for name in ("inlined", "costly", "dear", "watched", "reads", "more"):
             assert getattr(again, name) == getattr(plan, name)
-        for one, other in zip(plan.steps, again.steps, strict=True):
-            for name in set(type(one).__slots__) - {"filling", "name"}:
-                assert getattr(other, name) == getattr(one, name), name
-            assert str(other.name) == str(one.name)
-            if one.filling is None:
-                assert other.filling is None
+        for step, step_again in zip(plan.steps, again.steps, strict=True):
+            for name in set(type(step).__slots__) - {"filling", "name"}:
+                assert getattr(step_again, name) == getattr(step, name), name
+            assert str(step_again.name) == str(step.name)
+            if step.filling is None:
+                assert step_again.filling is None
                 continue
-            if isinstance(one.filling, Blockwise):
-                assert isinstance(other.filling, Blockwise)
+            if isinstance(step.filling, Blockwise):
+                assert isinstance(step_again.filling, Blockwise)
                 for name in ("blocks", "needs", "work", "flagged"):
-                    assert getattr(other.filling, name) == getattr(one.filling, name)
-                for body, its_own in zip(one.filling.bodies, other.filling.bodies, strict=True):
-                    assert body[1:] == its_own[1:]
-                    TestWhatIsWritten.are_alike(body.plan, its_own.plan)
+                    assert getattr(step_again.filling, name) == getattr(step.filling, name)
+                for body, body_again in zip(step.filling.bodies, step_again.filling.bodies, strict=True):
+                    assert body[1:] == body_again[1:]
+                    TestPlanOnDisk.assert_alike(body.plan, body_again.plan)
                 continue
-            its, others = one.filling.arguments, other.filling.arguments  # type: ignore[union-attr]
-            assert [list(x) if type(x) is tuple else x for x in others] == [list(x) if type(x) is tuple else x for x in its]
-            kernel, facts = one.filling.compiled.kernel, other.filling.compiled.kernel  # type: ignore[union-attr]
+            args, args_again = step.filling.arguments, step_again.filling.arguments  # type: ignore[union-attr]
+            assert [list(x) if type(x) is tuple else x for x in args_again] == [list(x) if type(x) is tuple else x for x in args]
+            kernel, facts = step.filling.compiled.kernel, step_again.filling.compiled.kernel  # type: ignore[union-attr]
             for name in ("name", "itemsizes", "scalars", "flagged", "listens", "split", "shared"):
                 assert getattr(facts, name) == getattr(kernel, name), name
             assert (facts.product and facts.product.twins) == (kernel.product and kernel.product.twins)
             assert kernel.split < 0 or facts.grain(plan.target.sharing) == kernel.grain(plan.target.sharing)
 
-    def test_is_the_plan(self) -> None:
+    def test_equals_the_plan_that_was_written(self) -> None:
         a, where = tx.asarray(A), tx.asarray([2, 0, 5])
         in_part, added, updated = a * 2, a * 2, a * 2
         in_part[1:, ::2] = in_part[:-1, ::2]
@@ -331,84 +331,84 @@ class TestWhatIsWritten:
         updated[:] = updated * updated
         several = (a * 2 + 1, a @ a.T, tx.softmax(a), tx.arange(5), (a.T @ a).sum(axis=0))
         for x in (*several, a.cumsum(0), a[where], a.take(where, 1) + 1, (a + 1).view(tx.int64) * 2, in_part, added, updated):
-            plan, again = self.both(x)
+            plan, again = self.write_and_read(x)
             assert again is not None
-            self.are_alike(plan, again)
+            self.assert_alike(plan, again)
 
-    def test_is_that_of_blocks_too(self) -> None:
+    def test_equals_the_written_plan_of_a_blockwise_kernel(self) -> None:
         q, k, v = (tx.asarray(np.linspace(-1, 1, 2 * 600 * 16).reshape(2, 600, 16)) * n for n in (1.0, 2.0, 3.0))
         x = tx.softmax(q @ k.mT, axis=-1) @ v
-        plan, again = self.both(x)
+        plan, again = self.write_and_read(x)
         assert again is not None and any([isinstance(step.filling, Blockwise) for step in plan.steps])
-        self.are_alike(plan, again)
+        self.assert_alike(plan, again)
 
-    def test_has_what_is_read_through_lines(self) -> None:
-        plan, again = self.both(tx.asarray(A).oindex[[59, *range(59)], [68, 69, *range(68)]] * 2)
+    def test_equals_the_written_plan_of_reads_through_index_runs(self) -> None:
+        plan, again = self.write_and_read(tx.asarray(A).oindex[[59, *range(59)], [68, 69, *range(68)]] * 2)
         assert again is not None
-        self.are_alike(plan, again)
+        self.assert_alike(plan, again)
 
-    def test_has_tables_of_kernels_that_are_small(self) -> None:
+    def test_keeps_small_offset_tables_of_kernels(self) -> None:
         images, weights = tx.asarray(np.linspace(-1, 1, 2 * 3 * 144).reshape(2, 3, 12, 12)), tx.ones((8, 3, 3, 3))
-        plan, again = self.both(tx.conv2d(images, weights))
+        plan, again = self.write_and_read(tx.conv2d(images, weights))
         tables = [table for step in plan.steps for table in step.filling.tables if step.filling is not None]  # type: ignore[union-attr]
         assert again is not None and tables
-        self.are_alike(plan, again)
+        self.assert_alike(plan, again)
 
-    def test_is_found_by_no_other_version_target_or_planner(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_is_not_read_with_another_version_target_or_planner(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x = tx.asarray(A) * 2
-        assert self.both(x)[1] is not None
-        for module, name, other in ((compiler, "__version__", "0"), (compiler, "planner", lambda: "others")):
+        assert self.write_and_read(x)[1] is not None
+        for module, name, replacement in ((compiler, "__version__", "0"), (compiler, "planner", lambda: "others")):
             with monkeypatch.context() as patch:
-                patch.setattr(module, name, other)
+                patch.setattr(module, name, replacement)
                 assert kept.read(pattern_of(x)) is None
-        made = compiler.compiler()
+        current_compiler = compiler.compiler()
         with monkeypatch.context() as patch:
-            patch.setattr(made, "target", made.target._replace(page=1 << 20))
+            patch.setattr(current_compiler, "target", current_compiler.target._replace(page=1 << 20))
             assert kept.read(pattern_of(x)) is None
         assert kept.read(pattern_of(x)) is not None
 
-    def test_are_the_first_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_is_written_only_below_the_limit_per_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
         x = tx.asarray(A) * 2
-        assert self.both(x)[1] is not None
+        assert self.write_and_read(x)[1] is not None
         monkeypatch.setattr(kept, "_lookup_count", kept.MAX_LOOKUPS)
-        assert self.both(x)[1] is None
+        assert self.write_and_read(x)[1] is None
 
-    def test_is_nothing_of_what_is_read_at_any_places(self) -> None:
-        assert self.both(tx.asarray(A).oindex[MIXED] + 1)[1] is None
+    def test_is_not_written_for_arbitrary_list_indices(self) -> None:
+        assert self.write_and_read(tx.asarray(A).oindex[PERMUTATION] + 1)[1] is None
 
     @pytest.mark.usefixtures("plain")
-    def test_is_what_holds_for_other_sizes(self) -> None:
+    def test_generic_plan_read_back_gives_the_plan_of_every_size(self) -> None:
         x = tx.asarray(np.arange(3000.0))
         for make in (lambda n: x[:n] * 2 + x[1 : n + 1], lambda n: x[: 4 * n].reshape(n, 4).sum(axis=0), lambda n: x[:n].cumsum() + 1):
             pattern = pattern_of(make(50))
             sizes: list[int] = []
             structure = general.structure_of(pattern, sizes)
             same, numbers = general.equalities_of(sizes)
-            made = tracing.general_plan(pattern, numbers)
-            assert made is not None
+            generic = tracing.general_plan(pattern, numbers)
+            assert generic is not None
             key = structure, same
             assert kept.read_general(key) == []
-            kept.write_general(key, [(made.outline, made.found, made.is_pinned)])
-            (again,) = [general.General(*each) for each in kept.read_general(key)]
-            assert again.is_pinned == made.is_pinned
+            kept.write_general(key, [(generic.outline, generic.found, generic.is_pinned)])
+            (again,) = [general.General(*entry) for entry in kept.read_general(key)]
+            assert again.is_pinned == generic.is_pinned
             for n in (50, 60, 7, 700):
-                other = pattern_of(make(n))
+                pattern_of_n = pattern_of(make(n))
                 sizes.clear()
-                assert general.structure_of(other, sizes) == structure, n
-                given = general.equalities_of(sizes)[1]
-                assert again.found(*given) == made.found(*given)
-                if (suits := again.found(*given)) is not None:
-                    self.are_alike(again.plan(suits), make_plan(other))
+                assert general.structure_of(pattern_of_n, sizes) == structure, n
+                numbers_of_n = general.equalities_of(sizes)[1]
+                assert again.found(*numbers_of_n) == generic.found(*numbers_of_n)
+                if (match := again.found(*numbers_of_n)) is not None:
+                    self.assert_alike(again.plan(match), make_plan(pattern_of_n))
             assert again.found(*numbers) is not None
 
-    def test_is_no_kernel_to_look_at(self) -> None:
+    def test_adds_no_kernel_without_a_body_to_the_back_end(self) -> None:
         x = tx.asarray(A) * 2
-        _, again = self.both(x)
+        _, again = self.write_and_read(x)
         assert again is not None and all(hasattr(kernel, "body") for kernel in backend().kernels)
 
 
-def test_the_planner_is_all_that_decides_what_a_plan_is() -> None:
-    """Every room that stands between a pattern and its plan is among the sources whose hash is in the name."""
+def test_planner_hash_covers_every_package_that_plans() -> None:
+    """The hash in the file names covers the sources of every package between a pattern and its plan."""
     listed = [path for path in cache.sources(*cache.EMITTER, *cache.PLANNER)]
     rooms = "plans/plan plans/kept rewrite/attention kernel/fuse layout/layout node sizes ops/table"
     for name in [f"{room}.py" for room in rooms.split()]:

@@ -1,4 +1,4 @@
-"""Arguments by other libraries' names: everywhere, with the same meaning, and never in silence beside ours."""
+"""Test arguments by the names of other libraries: they mean the same everywhere, and giving both names is an error."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tenxor.keywords import KEYWORDS, spelled
 X = np.arange(1.0, 25.0).reshape(2, 3, 4)
 t = tx.asarray(X)
 OURS = {"axis": {"dim", "dims"}, "axes": {"dim", "dims"}, "keepdims": {"keepdim"}, "correction": {"ddof"}}
-# What has one of our names and no other for it, and why.
-ALONE = {
+# Functions that take one of our names and no alternative for it, and why.
+WITHOUT_ALTERNATIVE = {
     **dict.fromkeys(("tx.transpose",), "PyTorch's transpose swaps two axes: swapaxes"),
     **dict.fromkeys(("tx.windows", "x.windows", "x.unfold", "tx.unflatten", "x.unflatten"), "an axis is never left out, so it comes first"),
     "x.take_view": "no other library has it",
 }
-# Each function with arguments by our names, and by others.
-ALIKE: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = {
+# Each function with arguments by our names, and by alternative names.
+EQUAL_CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = {
     "sum": (tx.sum, {"axis": (0, 2), "keepdims": True}, {"dim": (0, 2), "keepdim": True}),
     "var": (tx.var, {"axis": 1, "correction": 1}, {"dim": 1, "ddof": 1}),
     "std": (tx.std, {"correction": 2}, {"ddof": 2}),
@@ -49,39 +49,39 @@ ALIKE: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def elements(found: Any) -> Any:
-    return found.to_numpy() if isinstance(found, tx.Tensor) else [part.to_numpy() for part in found]
+def elements(result: Any) -> Any:
+    return result.to_numpy() if isinstance(result, tx.Tensor) else [tensor.to_numpy() for tensor in result]
 
 
-@pytest.mark.parametrize("name", ALIKE)
-def test_another_name_means_the_same(name: str) -> None:
-    function, own, other = ALIKE[name]
-    expected = elements(function(t, **own))
+@pytest.mark.parametrize("name", EQUAL_CALLS)
+def test_alternative_argument_name_gives_the_same_result(name: str) -> None:
+    function, ours, alternative = EQUAL_CALLS[name]
+    expected = elements(function(t, **ours))
     for _ in range(3):  # also when it is called again
-        np.testing.assert_array_equal(elements(function(t, **other)), expected)
+        np.testing.assert_array_equal(elements(function(t, **alternative)), expected)
 
 
-@pytest.mark.parametrize("name", ALIKE)
-def test_both_names_at_once_are_an_error(name: str) -> None:
-    function, own, other = ALIKE[name]
-    first, its = next(iter(own)), next(iter(other))
+@pytest.mark.parametrize("name", EQUAL_CALLS)
+def test_two_names_of_one_argument_are_an_error(name: str) -> None:
+    function, ours, alternative = EQUAL_CALLS[name]
+    first, second = next(iter(ours)), next(iter(alternative))
     for _ in range(2):
-        with pytest.raises(ArgumentError, match=rf"{first} and {its} are two names of one argument; give only {first}"):
-            function(t, **{**other, first: own[first]})
+        with pytest.raises(ArgumentError, match=rf"{first} and {second} are two names of one argument; give only {first}"):
+            function(t, **{**alternative, first: ours[first]})
 
 
-def test_a_place_and_another_name_are_an_error_too() -> None:
+def test_positional_argument_and_its_alternative_name_are_an_error() -> None:
     for call in (lambda: tx.sum(t, 0, dim=1), lambda: t.sum(0, dim=1), lambda: tx.concat([t, t], 0, dim=1), lambda: t.var(0, 1, ddof=1)):
         with pytest.raises(ArgumentError, match="two names of one argument"):
             call()
 
 
-def test_none_by_another_name_is_as_if_it_was_not_given() -> None:
+def test_none_by_an_alternative_name_counts_as_not_given() -> None:
     assert tx.sum(t, dim=None).item() == X.sum() and t.sum(axis=0, dim=None).shape == (3, 4)
     assert tx.softmax(t, dim=None).tolist() == tx.softmax(t).tolist()
 
 
-def test_ends_and_steps_have_the_names_that_they_have_elsewhere() -> None:
+def test_ranges_take_end_and_steps() -> None:
     assert tx.arange(2, end=5).tolist() == [2, 3, 4] and tx.linspace(0, 1, steps=3).tolist() == [0, 0.5, 1]
     assert tx.logspace(0, 2, steps=3).tolist() == [1, 10, 100]
     with pytest.raises(ArgumentError, match="stop and end are two names of one argument"):
@@ -91,27 +91,27 @@ def test_ends_and_steps_have_the_names_that_they_have_elsewhere() -> None:
 
 
 ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
-    "near": (lambda: tx.sum(t, axes=0), "sum: there is no argument 'axes'; did you mean axis?"),
-    "near another name": (lambda: t.sum(keep_dim=True), "sum: there is no argument 'keep_dim'; did you mean keepdims?"),
-    "of pieces": (lambda: tx.concat([t], axes=0), "concat: there is no argument 'axes'; did you mean axis?"),
-    "by its place": (lambda: tx.take(t, indices=[0]), "take: there is no argument 'indices'; indices is given by its place alone"),
+    "a misspelt argument": (lambda: tx.sum(t, axes=0), "sum: there is no argument 'axes'; did you mean axis?"),
+    "a misspelt alternative name": (lambda: t.sum(keep_dim=True), "sum: there is no argument 'keep_dim'; did you mean keepdims?"),
+    "a misspelt argument of concat": (lambda: tx.concat([t], axes=0), "concat: there is no argument 'axes'; did you mean axis?"),
+    "positional by name": (lambda: tx.take(t, indices=[0]), "take: there is no argument 'indices'; indices is given by its place alone"),
     "PyTorch's first": (lambda: tx.sum(input=t), "sum: there is no argument 'input'; use its place: it comes first"),
     "PyTorch's correction": (lambda: t.var(unbiased=True), "no argument 'unbiased'; use correction=1 for unbiased=True, and correction=0"),
     "PyTorch's derivatives": (lambda: tx.ones(3, requires_grad=True), "ones: there is no argument 'requires_grad'; use x.requires_grad_()"),
-    "of no likeness, to a method": (lambda: t.squeeze(what=0), "squeeze: there is no argument 'what'; there are axis"),
-    "of no likeness": (lambda: tx.flip(t, what=0), "flip: there is no argument 'what'; there are axis"),
+    "an unknown argument of a method": (lambda: t.squeeze(what=0), "squeeze: there is no argument 'what'; there are axis"),
+    "an unknown argument": (lambda: tx.flip(t, what=0), "flip: there is no argument 'what'; there are axis"),
 }
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_a_name_that_there_is_not_says_what_there_is(name: str) -> None:
+def test_unknown_argument_name_raises_an_error_with_advice(name: str) -> None:
     call, message = ERRORS[name]
     with pytest.raises(UnknownArgument) as raised:
         call()
     assert message in str(raised.value) and "self" not in str(raised.value) and isinstance(raised.value, (TenxorError, TypeError))
 
 
-def test_an_error_further_in_is_what_it_was() -> None:
+def test_errors_inside_the_function_are_unchanged() -> None:
     def twice(x: Any, /, axis: int = 0, *, dim: int | None = None) -> Any:
         return x + axis
 
@@ -121,40 +121,40 @@ def test_an_error_further_in_is_what_it_was() -> None:
         spelled(twice)(dim=1)
 
 
-def faces() -> list[tuple[str, inspect.Signature]]:
-    """The signatures of functions, and of a tensor's methods."""
-    places = {"tx": tx, "tx.linalg": tx.linalg, "tx.fft": tx.fft}
-    found = [(f"{place}.{name}", getattr(module, name)) for place, module in places.items() for name in module.__all__]
-    found += [(f"x.{name}", inspect.getattr_static(tx.Tensor, name)) for name in dir(tx.Tensor) if not name.startswith("_")]
-    return [(name, inspect.signature(f)) for name, f in found if callable(f) and not isinstance(f, type)]
+def public_signatures() -> list[tuple[str, inspect.Signature]]:
+    """Return the signatures of public functions and of the methods of a tensor."""
+    modules = {"tx": tx, "tx.linalg": tx.linalg, "tx.fft": tx.fft}
+    functions = [(f"{prefix}.{name}", getattr(module, name)) for prefix, module in modules.items() for name in module.__all__]
+    functions += [(f"x.{name}", inspect.getattr_static(tx.Tensor, name)) for name in dir(tx.Tensor) if not name.startswith("_")]
+    return [(name, inspect.signature(f)) for name, f in functions if callable(f) and not isinstance(f, type)]
 
 
-@pytest.mark.parametrize(("name", "signature"), [(name, s) for name, s in faces() if {*OURS} & s.parameters.keys()])
-def test_whatever_has_one_of_these_arguments_takes_the_other_name(name: str, signature: inspect.Signature) -> None:
+@pytest.mark.parametrize(("name", "signature"), [(name, s) for name, s in public_signatures() if {*OURS} & s.parameters.keys()])
+def test_every_function_with_a_renamed_argument_takes_the_alternative_name(name: str, signature: inspect.Signature) -> None:
     by_name = {p.name for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY)}
     for ours in OURS.keys() & by_name:
-        assert bool(OURS[ours] & by_name) == (name not in ALONE), (name, ours)
+        assert bool(OURS[ours] & by_name) == (name not in WITHOUT_ALTERNATIVE), (name, ours)
 
 
-@pytest.mark.parametrize(("name", "signature"), [(name, s) for name, s in faces() if {*KEYWORDS} & s.parameters.keys()])
-def test_every_other_name_stands_for_one_of_ours(name: str, signature: inspect.Signature) -> None:
-    for other in KEYWORDS.keys() & signature.parameters.keys():
-        parameter = signature.parameters[other]
+@pytest.mark.parametrize(("name", "signature"), [(name, s) for name, s in public_signatures() if {*KEYWORDS} & s.parameters.keys()])
+def test_every_alternative_name_stands_for_an_argument_of_the_function(name: str, signature: inspect.Signature) -> None:
+    for alternative in KEYWORDS.keys() & signature.parameters.keys():
+        parameter = signature.parameters[alternative]
         if parameter.kind is parameter.KEYWORD_ONLY:
-            assert any(ours in signature.parameters for ours in KEYWORDS[other]), (name, other)
+            assert any(ours in signature.parameters for ours in KEYWORDS[alternative]), (name, alternative)
             assert parameter.default is None
 
 
-def test_machine_code_knows_a_call_by_another_name() -> None:
-    """What was made before is made again without Python's own, however its arguments were named."""
+def test_fast_path_replays_calls_with_alternative_names() -> None:
+    """A recorded call is replayed without the Python function, whatever the names of its arguments."""
     shortcut.start()
     assert shortcut.state == "on" and shortcut.made is not None
     x = tx.asarray(X).realize()
-    again = shortcut.made.caller.again
+    replay = shortcut.made.caller.again
     name = "tenxor.functions.statistics.sum"
-    assert again(name, (x,), {"dim": 1, "keepdim": True}) is None or tx.sum(x, dim=1, keepdim=True).shape == (2, 1, 4)
+    assert replay(name, (x,), {"dim": 1, "keepdim": True}) is None or tx.sum(x, dim=1, keepdim=True).shape == (2, 1, 4)
     tx.sum(x, dim=1, keepdim=True)
-    known = again(name, (x,), {"dim": 1, "keepdim": True})
-    np.testing.assert_array_equal(known.to_numpy(), X.sum(axis=1, keepdims=True))
-    assert again(name, (x,), {f"a{k}": k for k in range(20)}) is None  # more than it looks at
-    assert again(name, (x,), {"keepdim": True, "dim": 1}) is None  # in another order it is learnt anew
+    replayed = replay(name, (x,), {"dim": 1, "keepdim": True})
+    np.testing.assert_array_equal(replayed.to_numpy(), X.sum(axis=1, keepdims=True))
+    assert replay(name, (x,), {f"a{k}": k for k in range(20)}) is None  # more than it looks at
+    assert replay(name, (x,), {"keepdim": True, "dim": 1}) is None  # in another order it is learnt anew

@@ -25,7 +25,7 @@ def knn() -> ModuleType:
     return module
 
 
-def test_nothing_is_learnt_from_what_is_tested(knn: ModuleType) -> None:
+def test_training_and_test_images_are_disjoint_views_of_one_storage(knn: ModuleType) -> None:
     images = knn.load()
     train, test = knn.split(images)
     assert train.pixels.storage is test.pixels.storage is images.pixels.storage
@@ -33,7 +33,7 @@ def test_nothing_is_learnt_from_what_is_tested(knn: ModuleType) -> None:
     assert train.labels.size + test.labels.size == images.labels.size
 
 
-def test_accuracy_and_confusion(knn: ModuleType) -> None:
+def test_accuracy_is_98_percent_and_the_confusion_matrix_adds_up(knn: ModuleType) -> None:
     train, test = knn.split(knn.load())
     predicted = knn.classify(knn.distances(test.pixels, train.pixels), train.labels)
     right = (predicted == test.labels).count_nonzero().item()
@@ -44,7 +44,7 @@ def test_accuracy_and_confusion(knn: ModuleType) -> None:
     assert counts.sum(axis=1).tolist() == np.bincount(test.labels.to_numpy(), minlength=10).tolist()
 
 
-def test_distances_are_those_of_numpy(knn: ModuleType) -> None:
+def test_distances_equal_those_of_numpy(knn: ModuleType) -> None:
     train, test = knn.split(knn.load())
     expected = knn.distances(test.pixels.to_numpy(), train.pixels.to_numpy())
     assert expected.shape == (599, 1198)
@@ -56,13 +56,13 @@ def test_distances_allocate_their_result_and_no_more(knn: ModuleType) -> None:
     train, test = knn.split(knn.load())
     tx.realize(train.pixels, test.pixels)
     before = tx.memory(reset_peak=True).in_use
-    found = knn.distances(test.pixels, train.pixels).realize()
-    temporary = found.size * knn.PIXELS * found.itemsize  # bytes of N x M x 64 values
-    assert found.nbytes <= tx.memory().peak - before < 2 * found.nbytes < temporary / 30
+    distances = knn.distances(test.pixels, train.pixels).realize()
+    temporary = distances.size * knn.PIXELS * distances.itemsize  # bytes of N x M x 64 values
+    assert distances.nbytes <= tx.memory().peak - before < 2 * distances.nbytes < temporary / 30
 
 
-def test_telling_the_digits_apart_makes_no_large_temporary(knn: ModuleType) -> None:
-    """Here the distances are asked for twice: for the nearest, and then to be written to."""
+def test_classification_makes_no_large_temporary(knn: ModuleType) -> None:
+    """The distances are read twice: to find the nearest image, and when they are overwritten."""
     train, test = knn.split(knn.load())
     tx.realize(train.pixels, test.pixels)
     before = tx.memory(reset_peak=True).in_use
@@ -75,7 +75,7 @@ def test_telling_the_digits_apart_makes_no_large_temporary(knn: ModuleType) -> N
     assert tx.memory().peak - before < 6 * distances.nbytes
 
 
-def test_a_new_number_of_images_needs_no_new_kernel(knn: ModuleType) -> None:
+def test_another_number_of_images_needs_no_new_kernel(knn: ModuleType) -> None:
     train, test = knn.split(knn.load())
     knn.distances(test.pixels, train.pixels).realize()
     before = tx.compile_counts()
@@ -89,7 +89,7 @@ def test_ties_go_to_the_smaller_digit(knn: ModuleType) -> None:
     assert knn.classify(equally_near, tx.asarray([7, 3, 5])).tolist() == [3]
 
 
-def test_a_program_below_its_accuracy_fails(knn: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_exits_with_an_error_below_its_accuracy(knn: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(knn, "ACCURACY", 0.99)
     with pytest.raises(SystemExit, match="accuracy"):
         knn.main()

@@ -1,4 +1,4 @@
-"""No signal leaves a lock locked: not between taking it and knowing that one has it."""
+"""Test that no signal leaves a lock locked, even between its acquisition and the next instruction."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ import pytest
 import tenxor as tx
 from tenxor import locking
 from tenxor.locking import interpreters, reentrant, taken_at_once
-from tenxor.realize import lock as everybodys
+from tenxor.realize import lock as realize_lock
 
 ROUNDS = 60
-MOST = 1 << 20  # times: what a signal raises is swallowed where Python cannot tell it, as when an object dies
+MAX_ROUNDS = 1 << 20  # Python swallows the error of a handler that runs in a finalizer, so the loop must end
 MAKERS: dict[str, Callable[[], Any]] = {"as here": reentrant, "entered by a call": lambda: locking._Lock(threading.RLock())}
 if locking.ENTERED_BY_A_CALL:
     del MAKERS["as here"]  # the same
 
 
 class Stop(Exception):
-    """What handles a signal raises it."""
+    """The error that the signal handler raises."""
 
 
 @pytest.fixture
 def alarms() -> Iterator[Callable[[float], None]]:
-    """Raises Stop in so many seconds."""
+    """Return a function that makes a signal raise Stop after some seconds."""
 
     def stop(*_: object) -> None:
         raise Stop
 
     before = signal.signal(signal.SIGALRM, stop)
     gc.collect()
-    gc.disable()  # else what pytest's plugins have it call hears the signal, too, and that is told as a mistake
+    gc.disable()  # otherwise a collector callback of a pytest plugin may get the error and report it
     try:
         yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds) and None
     finally:
@@ -45,14 +45,14 @@ def alarms() -> Iterator[Callable[[float], None]]:
         gc.enable()
 
 
-def by_with(lock: Any) -> None:
-    for _ in range(MOST):
+def take_by_with(lock: Any) -> None:
+    for _ in range(MAX_ROUNDS):
         with lock:
             pass
 
 
-def at_once(lock: Any) -> None:
-    for _ in range(MOST):
+def take_at_once(lock: Any) -> None:
+    for _ in range(MAX_ROUNDS):
         if taken_at_once(lock):
             try:
                 pass
@@ -61,9 +61,9 @@ def at_once(lock: Any) -> None:
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-@pytest.mark.parametrize("work", [by_with, at_once])
+@pytest.mark.parametrize("work", [take_by_with, take_at_once])
 @pytest.mark.parametrize("held", [False, True], ids=["free", "held before"])
-def test_a_signal_leaves_a_lock_as_it_was(
+def test_error_of_a_signal_handler_leaves_a_lock_as_it_was(
     make: Callable[[], Any], work: Callable[[Any], None], held: bool, alarms: Callable[[float], None]
 ) -> None:
     lock = make()
@@ -79,21 +79,21 @@ def test_a_signal_leaves_a_lock_as_it_was(
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_a_signal_to_whoever_waits_takes_nothing(make: Callable[[], Any], alarms: Callable[[float], None]) -> None:
-    lock, has, done = make(), threading.Event(), threading.Event()
+def test_thread_interrupted_while_waiting_does_not_own_the_lock(make: Callable[[], Any], alarms: Callable[[float], None]) -> None:
+    lock, is_held, done = make(), threading.Event(), threading.Event()
 
     def hold() -> None:
         with lock:
-            has.set()
+            is_held.set()
             done.wait()
 
     thread = threading.Thread(target=hold)
     thread.start()
-    has.wait()
+    is_held.wait()
     assert not taken_at_once(lock)
     with pytest.raises(Stop):
         alarms(0.02)
-        by_with(lock)
+        take_by_with(lock)
     assert not lock._is_owned()
     done.set()
     thread.join()
@@ -102,7 +102,7 @@ def test_a_signal_to_whoever_waits_takes_nothing(make: Callable[[], Any], alarms
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_one_thread_at_a_time_and_as_often_as_it_likes(make: Callable[[], Any]) -> None:
+def test_lock_is_exclusive_and_reentrant(make: Callable[[], Any]) -> None:
     lock, sums = make(), [0]
 
     def add() -> None:
@@ -124,14 +124,14 @@ def test_one_thread_at_a_time_and_as_often_as_it_likes(make: Callable[[], Any]) 
 
 
 @pytest.mark.usefixtures("plain")
-def test_who_is_interrupted_does_not_have_other_threads_wait_for_ever(alarms: Callable[[float], None]) -> None:
+def test_interrupted_write_leaves_the_realize_lock_free_for_other_threads(alarms: Callable[[float], None]) -> None:
     t = tx.zeros((4, 8)).realize()
     for k in range(ROUNDS // 2):
         with suppress(Stop):
             alarms(3e-3 + 1e-4 * k)
-            for _ in range(MOST >> 6):
+            for _ in range(MAX_ROUNDS >> 6):
                 t[k % 4] = 1.0
-        assert not everybodys._is_owned()  # type: ignore[attr-defined]
+        assert not realize_lock._is_owned()  # type: ignore[attr-defined]
     thread = threading.Thread(target=t.__setitem__, args=(0, 2.0), daemon=True)
     thread.start()
     thread.join(20)

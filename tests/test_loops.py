@@ -1,4 +1,4 @@
-"""Long loops: pending graphs and remembered plans are bounded, so nothing runs out of memory, of stack, or of kernels."""
+"""Test long loops: pending graphs and cached plans are bounded, so no loop runs out of memory, of stack, or of kernels."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ assert x.tolist() == [100_000.0] * 10
 
         assert at_depth(sys.getrecursionlimit() // 2 - depth, chain) == chain()
 
-    def test_many_readers_of_one_node(self) -> None:
+    def test_recurrence_of_two_terms_is_right_after_400_steps(self) -> None:
         a, b = tx.ones(4), tx.ones(4) * 2
         for _ in range(400):
             a, b = b, (a + b) * 0.5
         assert abs(b[0].item() - 5 / 3) < 1e-12
 
-    def test_doubling_does_not_explode(self) -> None:
+    def test_500_doublings_are_computed(self) -> None:
         x = tx.ones(4)
         for _ in range(500):
             x = x + x
@@ -100,8 +100,8 @@ assert x.tolist() == [100_000.0] * 10
 
 
 @pytest.mark.usefixtures("plain")
-class TestPlansAreRemembered:
-    def test_the_same_again_makes_none(self) -> None:
+class TestPlanCache:
+    def test_repeated_work_adds_no_plans(self) -> None:
         def work(k: int) -> float:
             x = tx.asarray(np.arange(48.0).reshape(6, 8)) * k + 3
             x[1:] = x[:-1] - k
@@ -113,38 +113,38 @@ class TestPlansAreRemembered:
             work(k)
         assert _plans == before
 
-    def test_and_they_are_found_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        make, made = general.plan_for, []
-        monkeypatch.setattr(general, "plan_for", lambda *given: made.append(given) or make(*given))
+    def test_repeated_work_is_not_planned_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        real_plan_for, planned = general.plan_for, []
+        monkeypatch.setattr(general, "plan_for", lambda *args: planned.append(args) or real_plan_for(*args))
         for k in range(5):
             x = tx.arange(33) * k
             x[::3] = x[1::3] - 19
             assert x.tolist()[:3] == [k - 19, k, 2 * k]
-            assert not made or k == 0
-            made.clear()
+            assert not planned or k == 0
+            planned.clear()
 
-    def test_a_constant_that_has_a_name_costs_no_second_one(self) -> None:
+    def test_named_constant_needs_no_second_plan(self) -> None:
         x, numbers = tx.zeros(11).realize(), tx.arange(11)
         (x - numbers).realize()
         before = len(_plans)
         (x - numbers).realize()
         assert len(_plans) == before
 
-    def test_they_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_number_of_plans_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(_plans, "most", 20)
         for n in range(1, 100):
             assert (tx.arange(n) + 3).sum().item() == n * (n - 1) // 2 + 3 * n
             assert len(_plans) <= 20 or n == 1
 
-    def test_what_has_large_tables_is_not_kept(self) -> None:
+    def test_plans_with_large_offset_tables_are_not_cached(self) -> None:
         x = tx.asarray(np.arange(50_000.0))
         before = len(_plans)
         for shift in range(3):
-            picked = np.roll(np.arange(50_000), shift)
-            assert x.oindex[picked.tolist()].sum().item() == 49_999 * 25_000
+            index = np.roll(np.arange(50_000), shift)
+            assert x.oindex[index.tolist()].sum().item() == 49_999 * 25_000
         assert len(_plans) - before <= 2
 
-    def test_they_keep_no_tensor_alive(self) -> None:
+    def test_cached_plans_keep_no_tensor_alive(self) -> None:
         gc.collect()
         before = tx.memory().in_use
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""Kernels of one plan that do the same are lowered once, each for what it reads itself."""
+"""Test that equal kernels of one plan are lowered once and bound to their own operands."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from tenxor.node import Node
 from tenxor.plans import general, lowering, plan
 from tenxor.tensor import Tensor
 
-pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+pytestmark = pytest.mark.usefixtures("plain")  # without the fast path, so that plans compute small tensors, too
 
 
 @pytest.fixture
 def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
-    """The nodes that are lowered from now on, each kernel with one result."""
-    found: list[Node] = []
+    """Return the list of nodes that are lowered from now on, with one result for each kernel."""
+    nodes: list[Node] = []
     lower = lowering.lower
 
-    def counted(root: Node, *others: object) -> object:
-        found.append(root)
-        return lower(root, *others)  # type: ignore[arg-type]
+    def counted(root: Node, *args: object) -> object:
+        nodes.append(root)
+        return lower(root, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(lowering, "lower", counted)
     monkeypatch.setattr(plan, "together", lambda *_: {})
     monkeypatch.setattr(plan, "_lowering_caches", [])  # nor is anything known of earlier plans
     general.forget()  # a structure that was met before is lowered for other sizes, too
-    return found
+    return nodes
 
 
-class TestOnce:
-    def test_for_many_roots_that_are_alike(self, lowered: list[Node]) -> None:
+class TestLoweredOnce:
+    def test_many_roots_of_equal_structure(self, lowered: list[Node]) -> None:
         x = tx.asarray([float(n) for n in range(11)])
         results = [x * float(k) + 1 for k in range(50)]
         tx.realize(*results)
         assert len(lowered) == 1
         assert [t.tolist() for t in results] == [[n * k + 1.0 for n in range(11)] for k in range(50)]
 
-    def test_for_the_kernels_of_a_long_chain(self, lowered: list[Node]) -> None:
+    def test_equal_kernels_of_a_long_chain(self, lowered: list[Node]) -> None:
         expected = np.array([0.25 + 0.5j, -0.5 + 0.125j])
         result = tx.asarray(expected)
         for _ in range(30):
@@ -49,7 +49,7 @@ class TestOnce:
         assert np.allclose(np.asarray(result), expected, rtol=1e-9)
         assert len(lowered) == 2  # the first reads what is in memory
 
-    def test_for_views_that_begin_elsewhere(self, lowered: list[Node]) -> None:
+    def test_views_with_other_offsets(self, lowered: list[Node]) -> None:
         array = np.arange(600.0).reshape(30, 20)
         m = tx.asarray(array)
         results = [m[k, 2:17:3] - m[29 - k, 4:9] for k in range(10)]
@@ -58,20 +58,20 @@ class TestOnce:
         for k, t in enumerate(results):
             assert t.tolist() == (array[k, 2:17:3] - array[29 - k, 4:9]).tolist()
 
-    def test_in_all_plans_as_long_as_the_kernel_lives(self, lowered: list[Node]) -> None:
+    def test_equal_kernels_in_later_plans(self, lowered: list[Node]) -> None:
         array = np.array([0.25 + 0.5j, -0.5 + 0.125j, 1.5 - 2j])
         x = tx.asarray(array).realize()
-        kept, counts = tx.acos(x).realize(), [len(lowered)]
+        first_result, counts = tx.acos(x).realize(), [len(lowered)]
         for k in range(3):  # each a plan of its own, the last for results in another order
             results = [tx.acos(x), *[x * (k + 2.0)] * (k + 1)][:: -1 if k == 2 else 1]
             tx.realize(*results)
             assert np.allclose(results[-1 if k == 2 else 0].to_numpy(), np.arccos(array), rtol=1e-9)
             counts.append(len(lowered))
-        assert counts == [1, 2, 2, 2] and kept.shape == (3,)
+        assert counts == [1, 2, 2, 2] and first_result.shape == (3,)
 
 
-class TestEach:
-    """What differs in anything that a kernel is made of is lowered for itself."""
+class TestLoweredSeparately:
+    """Two kernels that differ in any way are lowered separately."""
 
     @pytest.mark.parametrize(
         "other",
@@ -85,7 +85,7 @@ class TestEach:
             lambda x, y: (y - x).sum(),
         ],
     )
-    def test_is_lowered(self, other: Callable[[Tensor, Tensor], Tensor], lowered: list[Node]) -> None:
+    def test_two_kernels_that_differ(self, other: Callable[[Tensor, Tensor], Tensor], lowered: list[Node]) -> None:
         x, y = tx.asarray([1.0, 2.0, 4.0]).realize(), tx.asarray([7.0, 5.0, 6.0]).realize()
         first, second = x - y, other(x, y)
         tx.realize(first, second)
@@ -93,7 +93,7 @@ class TestEach:
         assert first.tolist() == [-6.0, -3.0, -2.0]
         assert np.array_equal(np.asarray(second), np.asarray(other(x, y)))
 
-    def test_of_one_scalar_twice_and_of_two(self, lowered: list[Node]) -> None:
+    def test_one_scalar_read_twice_and_two_scalars(self, lowered: list[Node]) -> None:
         x = tx.asarray([1.0, 2.0]).realize()
         two, three = tx.asarray(2.0).realize(), tx.asarray(3.0).realize()
         results = [x * two + two, x * two + three, x * three + three]
@@ -102,8 +102,8 @@ class TestEach:
         assert [t.tolist() for t in results] == [[4.0, 6.0], [5.0, 7.0], [6.0, 9.0]]
 
 
-def test_operands_that_die_donate_their_memory_in_each() -> None:
-    """A chain of ten kernels over 16 MiB takes no more than two such arrays besides what it reads."""
+def test_every_kernel_of_a_chain_reuses_the_memory_of_its_operand() -> None:
+    """A chain of ten kernels over 16 MiB needs at most two such arrays besides its operand."""
     z = (tx.ones(1 << 20, dtype=tx.complex128) * 0.25).realize()
     expected, result = complex(z[0].item()), z
     for _ in range(10):
@@ -127,21 +127,21 @@ MAKES: list[Callable[[Tensor, Tensor, Tensor, float], Tensor]] = [
 ]
 
 
-def graph(seed: float, rows: list[Tensor], index: Tensor, at: int, number: float) -> list[Tensor]:
-    """A random graph of several kernels, by its seed, of some memory, parts of it, and numbers."""
+def random_graph(seed: float, rows: list[Tensor], index: Tensor, at: int, number: float) -> list[Tensor]:
+    """Return results of a random graph of several kernels, which reads slices of `rows` from `at` on, and `number`."""
     rng = random.Random(seed)
-    known = [r[at : at + 6] for r in rows] + [rows[0][::-2][:6]]
+    tensors = [r[at : at + 6] for r in rows] + [rows[0][::-2][:6]]
     for _ in range(rng.randrange(3, 9)):
-        known.append(rng.choice(MAKES)(rng.choice(known), rng.choice(known), index, number))
-    return known[-3:]
+        tensors.append(rng.choice(MAKES)(rng.choice(tensors), rng.choice(tensors), index, number))
+    return tensors[-3:]
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_as_each_alone(block: int) -> None:
+def test_random_graphs_computed_together_equal_those_computed_separately(block: int) -> None:
     rng, numbers = random.Random(block), np.random.default_rng(block)
     for _ in range(25):
         seed = rng.random()
-        given = [
+        graph_args = [
             (
                 [tx.asarray(numbers.uniform(-1, 1, 20)).realize() for _ in range(3)],
                 tx.asarray(numbers.integers(0, 6, 6)).realize(),
@@ -150,9 +150,9 @@ def test_as_each_alone(block: int) -> None:
             )
             for _ in range(4)
         ]
-        alone = [[np.asarray(t.copy()) for t in graph(seed, *each)] for each in given]
-        together = [graph(seed, *each) for each in given]
-        tx.realize(*[t for each in together for t in each])
-        for found, expected in zip(together, alone, strict=True):
-            for t, array in zip(found, expected, strict=True):
+        separate = [[np.asarray(t.copy()) for t in random_graph(seed, *args)] for args in graph_args]
+        combined = [random_graph(seed, *args) for args in graph_args]
+        tx.realize(*[t for args in combined for t in args])
+        for tensors, arrays in zip(combined, separate, strict=True):
+            for t, array in zip(tensors, arrays, strict=True):
                 assert np.array_equal(np.asarray(t), array)

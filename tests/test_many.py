@@ -1,4 +1,4 @@
-"""Much at once takes a share for each: what is done for many grows with their number, and no faster."""
+"""Test that the cost of planning many roots at once is linear in their number."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from tenxor.realize import realize, short_ways
 from .processes import python
 
 
-def test_planning_many_roots_takes_a_share_for_each() -> None:
-    """Calls of functions are counted, those written in C too."""
+def test_planning_cost_is_linear_in_the_number_of_roots() -> None:
+    """The cost is the number of function calls, C functions included."""
 
-    def calls(count: int) -> int:
-        x, made = tx.arange(10, dtype=tx.float64).realize(), 0
+    def count_calls(count: int) -> int:
+        x, call_count = tx.arange(10, dtype=tx.float64).realize(), 0
 
-        def count_one(frame: FrameType, event: str, arg: object) -> None:
-            nonlocal made
-            made += event in ("call", "c_call")
+        def count_call(frame: FrameType, event: str, arg: object) -> None:
+            nonlocal call_count
+            call_count += event in ("call", "c_call")
 
         roots = [(x + float(k)).storage.node for k in range(count)]
-        sys.setprofile(count_one)
+        sys.setprofile(count_call)
         try:
             realize(*roots)
         finally:
             sys.setprofile(None)
-        return made
+        return call_count
 
-    calls(10)
-    few = calls(40)
-    assert calls(160) < 4.4 * few
+    count_calls(10)
+    calls_of_40 = count_calls(40)
+    assert count_calls(160) < 4.4 * calls_of_40
 
 
-def test_short_ways_may_go_in_the_midst() -> None:
-    def gone(node: object) -> bool:
+def test_fast_paths_may_be_unregistered_while_one_runs() -> None:
+    def unregister_all(node: object) -> bool:
         short_ways.clear()
         return False
 
     with shortcut.aside():
-        many = [tx.arange(3) + k for k in range(3)]
-        short_ways[:] = [gone, gone]
-        tx.realize(*many)
-        short_ways[:] = [gone, gone]
-        assert (many[0] + many[1]).tolist() == [1, 3, 5]
+        results = [tx.arange(3) + k for k in range(3)]
+        short_ways[:] = [unregister_all, unregister_all]
+        tx.realize(*results)
+        short_ways[:] = [unregister_all, unregister_all]
+        assert (results[0] + results[1]).tolist() == [1, 3, 5]
         short_ways.clear()
 
 
-# The short way is made in the midst of a call that asks for several results, of which each reads what the others do.
+# The fast path is built during a call that realizes several results, all of which read one tensor.
 SEVERAL = """
 import numpy as np
 import tenxor as tx
@@ -70,6 +70,6 @@ print(state == "not made yet", shortcut.state, len(framed))
 """
 
 
-def test_what_several_have_in_common_is_planned_for_all_of_them_alone() -> None:
+def test_shared_operand_of_several_results_gets_no_graph_launch_record() -> None:
     env = {**os.environ, "TENXOR_SHORT_WAY": ""}
     assert python("-c", SEVERAL, env=env).stdout.split() == ["True", "on", "0"]

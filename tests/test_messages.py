@@ -221,14 +221,14 @@ def test_message_says_what_is_wrong_and_what_to_write(name: str) -> None:
     assert "\n" not in message and len(message) < 400, message
 
 
-WRITTEN = {name: words.partition("write ")[2] for name, (_, words) in SEQUENCES.items() if "write tx." in words or "write x." in words}
+SUGGESTED = {name: words.partition("write ")[2] for name, (_, words) in SEQUENCES.items() if "write tx." in words or "write x." in words}
 
 
-@pytest.mark.parametrize("name", WRITTEN)
-def test_what_the_message_says_to_write_is_right(name: str) -> None:
-    others = {"squeeze": {"x": x.reshape(1, 1, 2, 3)}, "multi_dot": {"a": x, "b": x.T}}
-    scope: dict[str, Any] = {"tx": tx, "a": a, "b": b, "c": a, "x": x, **others.get(name, {})}
-    assert isinstance(eval(WRITTEN[name], scope), tx.Tensor)
+@pytest.mark.parametrize("name", SUGGESTED)
+def test_code_in_the_message_evaluates_to_a_tensor(name: str) -> None:
+    special_names = {"squeeze": {"x": x.reshape(1, 1, 2, 3)}, "multi_dot": {"a": x, "b": x.T}}
+    scope: dict[str, Any] = {"tx": tx, "a": a, "b": b, "c": a, "x": x, **special_names.get(name, {})}
+    assert isinstance(eval(SUGGESTED[name], scope), tx.Tensor)
 
 
 def test_misplaced_arguments_are_type_errors_and_value_errors() -> None:

@@ -1,4 +1,4 @@
-"""The order in which steps run: each after what it needs, nothing copied that was not, and less memory at a time."""
+"""Test the order of plan steps: each runs after its operands, no copies are added, and peak memory falls."""
 
 from __future__ import annotations
 
@@ -11,73 +11,73 @@ from tenxor.plans.ordering import ordered
 from tenxor.plans.steps import Step
 
 
-def step(number: int, nbytes: int, needs: set[int], over: int | None = None) -> Step:
-    found = Step(number, (nbytes,), float64, nbytes, "test", number)
-    found.needs, found.over = needs, over
-    return found
+def make_step(number: int, nbytes: int, needs: set[int], over: int | None = None) -> Step:
+    step = Step(number, (nbytes,), float64, nbytes, "test", number)
+    step.needs, step.over = needs, over
+    return step
 
 
-def test_what_needs_one_of_several_results_comes_after_them() -> None:
-    """Though it lets go of memory, and what it needs is not the number of a step, but beside one."""
-    both, reader, other = step(1, 8, {0}), step(2, 8, {3, 4}), step(5, 8, {0})
-    both.beside = ((9, 3),)
-    found = ordered([both, reader, other], dict.fromkeys(range(10), 8), frozenset({1, 2, 5}))
-    assert found.index(both) < found.index(reader)
+def test_reader_of_an_extra_output_runs_after_the_step_that_makes_it() -> None:
+    """The reader would free memory, and the slot that it needs is an extra output, not the number of a step."""
+    two_results, reader, other = make_step(1, 8, {0}), make_step(2, 8, {3, 4}), make_step(5, 8, {0})
+    two_results.beside = ((9, 3),)
+    steps = ordered([two_results, reader, other], dict.fromkeys(range(10), 8), frozenset({1, 2, 5}))
+    assert steps.index(two_results) < steps.index(reader)
 
 
-def peak(steps: list[Step], nbytes: dict[int, int], kept: frozenset[int]) -> int:
-    """The most bytes that there are at a time, of all cells."""
+def peak(steps: list[Step], nbytes: dict[int, int], kept_slots: frozenset[int]) -> int:
+    """Return the peak number of bytes of all live slots."""
     live = {cell for s in steps for cell in s.needs} - {s.number for s in steps}
-    most = 0
+    peak_nbytes = 0
     for k, s in enumerate(steps):
         live.add(s.number)
-        most = max(most, sum(nbytes[cell] for cell in live))
-        later = {cell for other in steps[k + 1 :] for cell in other.needs}
-        live = {cell for cell in live if cell in later or cell in kept}
-    return most
+        peak_nbytes = max(peak_nbytes, sum(nbytes[cell] for cell in live))
+        later = {cell for later_step in steps[k + 1 :] for cell in later_step.needs}
+        live = {cell for cell in live if cell in later or cell in kept_slots}
+    return peak_nbytes
 
 
-def test_what_lets_go_of_memory_comes_as_soon_as_it_can() -> None:
-    """Large ones, of each of which little is kept, are not all made before any of that."""
+def test_step_that_frees_memory_runs_as_soon_as_possible() -> None:
+    """Each large result is reduced to a small one before the next large result is made."""
     count = 6
-    large = [step(1 + k, 100, {0}) for k in range(count)]
-    small = [step(11 + k, 1, {1 + k}) for k in range(count)]
+    large = [make_step(1 + k, 100, {0}) for k in range(count)]
+    small = [make_step(11 + k, 1, {1 + k}) for k in range(count)]
     nbytes = {0: 1} | {s.number: s.nbytes for s in (*large, *small)}
-    kept = frozenset(s.number for s in small)
-    found = ordered([*large, *small], nbytes, kept)
-    assert [s.number for s in found] == [number for k in range(count) for number in (1 + k, 11 + k)]
-    assert peak(found, nbytes, kept) < peak([*large, *small], nbytes, kept) / 4
+    kept_slots = frozenset(s.number for s in small)
+    steps = ordered([*large, *small], nbytes, kept_slots)
+    assert [s.number for s in steps] == [number for k in range(count) for number in (1 + k, 11 + k)]
+    assert peak(steps, nbytes, kept_slots) < peak([*large, *small], nbytes, kept_slots) / 4
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_each_comes_after_what_it_needs(seed: int) -> None:
+def test_every_step_runs_after_its_operands_and_writes_keep_their_order(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    count, given = int(rng.integers(1, 40)), 3
-    nbytes = {k: int(rng.integers(0, 50)) for k in range(count + given)}
+    count, input_count = int(rng.integers(1, 40)), 3
+    nbytes = {k: int(rng.integers(0, 50)) for k in range(count + input_count)}
     steps: list[Step] = []
-    for k in range(given, count + given):
+    for k in range(input_count, count + input_count):
         needs = {int(n) for n in rng.integers(0, k, int(rng.integers(0, 4)))}
         over = int(rng.integers(0, k)) if rng.random() < 0.2 else None
-        steps.append(step(k, nbytes[k], needs | ({over} if over is not None else set()), over))
-    kept = frozenset(int(k) for k in rng.integers(0, count + given, 3))
-    found = ordered(steps, nbytes, kept)
-    assert sorted(s.number for s in found) == [s.number for s in steps]
-    there = set(range(given))
-    for s in found:
-        assert s.needs <= there
-        there.add(s.number)
-    place = {s.number: k for k, s in enumerate(found)}
+        steps.append(make_step(k, nbytes[k], needs | ({over} if over is not None else set()), over))
+    kept_slots = frozenset(int(k) for k in rng.integers(0, count + input_count, 3))
+    sorted_steps = ordered(steps, nbytes, kept_slots)
+    assert sorted(s.number for s in sorted_steps) == [s.number for s in steps]
+    available = set(range(input_count))
+    for s in sorted_steps:
+        assert s.needs <= available
+        available.add(s.number)
+    rank = {s.number: k for k, s in enumerate(sorted_steps)}
     for k, s in enumerate(steps):
         if s.over is not None:  # what read that before still does, and writes stay in their order
-            assert all(place[other.number] < place[s.number] for other in steps[:k] if s.over in other.needs or other.over is not None)
+            assert all(rank[prior.number] < rank[s.number] for prior in steps[:k] if s.over in prior.needs or prior.over is not None)
 
 
-def test_gradients_of_a_deep_chain_need_no_more_than_the_way_there() -> None:
-    """Each product of a gradient runs as soon as both it reads are there, and lets go of them."""
+def test_backward_pass_of_a_deep_chain_needs_no_more_memory_than_the_forward_pass() -> None:
+    """Each product of a gradient runs as soon as its two operands are computed, and frees them."""
     layers, width = 10, 96
     weights = [tx.asarray(np.eye(width, dtype=np.float32)).requires_grad_() for _ in range(layers)]
     x = tx.ones((2048, width), dtype=tx.float32).realize()
-    kept = 2048 * width * 4
+    kept_slots = 2048 * width * 4
     for _ in range(2):
         y = x
         for w in weights:
@@ -87,4 +87,4 @@ def test_gradients_of_a_deep_chain_need_no_more_than_the_way_there() -> None:
         (y * y).sum().backward()
         del y
         tx.realize(*[w.grad for w in weights])
-        assert tx.memory().peak - before < (layers + 4) * kept
+        assert tx.memory().peak - before < (layers + 4) * kept_slots

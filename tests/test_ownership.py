@@ -1,4 +1,4 @@
-"""Who can still read a node: whoever holds it, however they hold it, and nobody else."""
+"""Test that every reference by which a node can still be read is noticed, and no other."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def address(t: Tensor) -> int:
     return buffer.address
 
 
-class Held:
-    def __init__(self, what: object) -> None:
-        self.what = what
+class Holder:
+    def __init__(self, value: object) -> None:
+        self.value = value
 
 
-def frame_with(what: object) -> FrameType:
+def frame_with(value: object) -> FrameType:
     return sys._getframe()
 
 
-def traceback_with(what: object) -> BaseException:
+def traceback_with(value: object) -> BaseException:
     try:
         raise ValueError
     except ValueError as error:
@@ -67,7 +67,7 @@ def traceback_with(what: object) -> BaseException:
 HOLDERS: dict[str, Callable[[Any], object]] = {
     "a variable": lambda what: what,
     "a list": lambda what: [what],
-    "an object": Held,
+    "an object": Holder,
     "a closure": lambda what: lambda: what,
     "a default argument": lambda what: lambda x=what: x,
     "a frame": frame_with,
@@ -79,11 +79,11 @@ HOLDERS: dict[str, Callable[[Any], object]] = {
 }
 
 
-class TestWhoHoldsItIsCounted:
-    def test_where_it_can_be_counted_at_all(self) -> None:
+class TestReferencesAreCounted:
+    def test_this_interpreter_supports_reference_counts(self) -> None:
         assert ownership._IN_LIST != ownership._UNKNOWN
 
-    def test_nobody(self) -> None:
+    def test_unreferenced_nodes_are_unique(self) -> None:
         storage, nodes = Storage(fresh()), [fresh(), fresh()]
         for _ in range(300):  # while the interpreter adapts
             assert ownership.alone(storage)
@@ -91,33 +91,33 @@ class TestWhoHoldsItIsCounted:
             assert ownership.held(nodes, [0, 1], [0, 0]) == set()
 
     @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
-    def test_whoever_holds_the_node(self, hold: Callable[[Any], object]) -> None:
+    def test_any_reference_to_a_node_is_noticed(self, hold: Callable[[Any], object]) -> None:
         storage, nodes = Storage(fresh()), [fresh(), fresh()]
         for _ in range(30):
-            kept = hold(storage.node), hold(nodes[1])
+            references = hold(storage.node), hold(nodes[1])
             assert not ownership.alone(storage)
             assert ownership.held(nodes, [0, 1], [0, 0]) == {1}
-            del kept
+            del references
             assert ownership.alone(storage)
             assert ownership.held(nodes, [0, 1], [0, 0]) == set()
 
     @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
-    def test_whoever_holds_the_buffer(self, hold: Callable[[Any], object]) -> None:
+    def test_any_reference_to_a_buffer_is_noticed(self, hold: Callable[[Any], object]) -> None:
         storage, node = Storage(fresh()), fresh()
         for _ in range(30):
-            kept = hold(storage.node.buffer), hold(node.buffer)
+            references = hold(storage.node.buffer), hold(node.buffer)
             assert not ownership.alone(storage) and not ownership.sole(node)
-            del kept
+            del references
             assert ownership.alone(storage) and ownership.sole(node)
 
-    def test_recipes_are_known_by_how_often_they_read(self) -> None:
+    def test_reads_by_recipes_are_subtracted_from_the_count(self) -> None:
         nodes = [fresh()]
         recipe = Node.of(tx.ops.OPS["add"], (8,), float64, (nodes[0], nodes[0]), (None, None))
         assert ownership.held(nodes, [0], [2]) == set()
         assert ownership.held(nodes, [0], [1]) == {0}
         del recipe
 
-    def test_another_thread(self) -> None:
+    def test_reference_of_another_thread_is_noticed(self) -> None:
         storage, waiting, done = Storage(fresh()), threading.Event(), threading.Event()
 
         def hold(node: Node) -> None:
@@ -133,7 +133,7 @@ class TestWhoHoldsItIsCounted:
         del thread
         assert ownership.alone(storage)
 
-    def test_if_it_cannot_be_counted_others_hold_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_every_node_counts_as_held_if_references_cannot_be_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
         storage, nodes = Storage(fresh()), [fresh(), fresh()]
         monkeypatch.setattr(ownership, "_IN_LIST", ownership._UNKNOWN)
         monkeypatch.setattr(ownership, "_IN_STORAGE", (ownership._UNKNOWN, ownership._UNKNOWN))
@@ -143,7 +143,7 @@ class TestWhoHoldsItIsCounted:
         for seed in range(20):
             check_seed(seed)
 
-    def test_without_the_lock_only_while_nobody_else_runs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_free_threaded_counts_are_trusted_only_while_no_other_thread_runs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         storage, nodes, done = Storage(fresh()), [fresh()], threading.Event()
         monkeypatch.setattr(ownership, "_FREE_THREADED", True)
         waiters = [t for t in threading.enumerate() if t is not threading.current_thread()]
@@ -159,12 +159,12 @@ class TestWhoHoldsItIsCounted:
 
 
 class TestWritesAreInPlace:
-    """What nobody else reads is never copied."""
+    """A tensor whose old content no other tensor reads is never copied."""
 
     def matrix(self) -> Tensor:
         return tx.asarray(np.arange(24.0).reshape(4, 6))
 
-    def test_of_a_row_to_another(self) -> None:
+    def test_copy_of_a_row_to_another(self) -> None:
         x = self.matrix()
         before = address(x)
         for _ in range(20):
@@ -173,7 +173,7 @@ class TestWritesAreInPlace:
             assert address(x) == before
         assert x[0].tolist() == [6, 8, 8, 9, 10, 11]
 
-    def test_of_what_is_computed_from_the_row_before(self) -> None:
+    def test_write_of_a_row_computed_from_the_row_before(self) -> None:
         x = self.matrix()
         before = address(x)
         for t in range(3):
@@ -182,7 +182,7 @@ class TestWritesAreInPlace:
         assert x[3].tolist() == [1.75 + k / 8 for k in range(6)]
 
     @pytest.mark.usefixtures("plain")
-    def test_of_numbers_and_parts(self) -> None:
+    def test_writes_of_scalars_and_slices(self) -> None:
         x = self.matrix()
         before = address(x)
         x[1:3] = 5
@@ -193,7 +193,7 @@ class TestWritesAreInPlace:
         x[x > 6] = 0
         assert address(x.realize()) == before
 
-    def test_but_not_while_somebody_reads_the_old_content(self) -> None:
+    def test_write_copies_while_a_pending_tensor_reads_the_old_content(self) -> None:
         x = self.matrix()
         before, row, reader = address(x), x[1], x[1] * 1
         x[0] = x[1]
@@ -202,8 +202,8 @@ class TestWritesAreInPlace:
         assert row.tolist() == [0] * 6 and reader.tolist() == [6, 7, 8, 9, 10, 11]
 
 
-def test_an_operand_that_a_constant_beside_it_reads_is_not_taken() -> None:
-    """What costs nothing to compute again was once not asked who reads it."""
+def test_memory_of_an_operand_that_a_cheap_constant_reads_is_not_reused() -> None:
+    """Operands of constants that are computed again were once not counted as read."""
     n = 50
     square = tx.arange(n, dtype=tx.complex128).reshape((n, 1))
     other = tx.asarray(square, copy=True)
@@ -214,7 +214,7 @@ def test_an_operand_that_a_constant_beside_it_reads_is_not_taken() -> None:
     assert square.tolist() == [[complex(k * k)] for k in range(n)]
 
 
-def test_what_others_may_reinterpret_is_not_taken() -> None:
+def test_memory_that_another_view_reinterprets_is_not_reused() -> None:
     x = tx.asarray(np.arange(8.0)) * 2
     bits = x.view(tx.int64)
     expected = (np.arange(8.0) * 2).view(np.int64).tolist()
@@ -225,12 +225,12 @@ def test_what_others_may_reinterpret_is_not_taken() -> None:
     assert z.tolist() == bits.tolist() == expected
 
 
-KINDS = (Node, Buffer, Storage, Tensor)  # what is worth holding
+HELD_TYPES = (Node, Buffer, Storage, Tensor)  # what is worth holding
 
 
 class Hoarder:
-    """Keeps what it can get hold of inside the library, for a while: frames, what their variables hold, whatever else can hold that,
-    and weak references, some of which it follows later. Another thread takes some of it now and then.
+    """A tracer that keeps references to objects inside the library for a while: frames, their variables, the `HOLDERS` of these, and
+    weak references, some of which it follows later. Another thread holds some of them now and then.
     """
 
     def __init__(self, seed: int) -> None:
@@ -250,11 +250,11 @@ class Hoarder:
         self.thread.join()
 
     def _take(self) -> None:
-        """In a thread of its own: hold what there is, in a variable."""
+        """Hold some of the kept objects in a variable; runs in a thread of its own."""
         while not self.done.wait(1e-3):
-            mine = self.kept[-3:]
+            taken = self.kept[-3:]
             self.done.wait(1e-3)
-            del mine
+            del taken
 
     def trace(self, frame: FrameType, event: str, arg: object) -> Trace | None:
         """A trace function."""
@@ -266,22 +266,22 @@ class Hoarder:
         elif chance < 0.03:
             self.kept.append(dict(frame.f_locals))
         elif chance < 0.05:
-            self.keep_one_of([x for x in frame.f_locals.values() if isinstance(x, KINDS)])
+            self.keep_one_of([x for x in frame.f_locals.values() if isinstance(x, HELD_TYPES)])
         if len(self.kept) > 30:
             del self.kept[: self.random.randrange(30)]
         return self.trace if chance < 0.1 else None  # line by line, which takes time
 
     def keep_one_of(self, things: list[Any]) -> None:
-        """Hold one of these in some way or other; or what was one of such things before, if it still is there."""
+        """Hold one of `things` in a random way, and perhaps an object of an earlier call that is still alive."""
         if things:
-            one = self.random.choice(things)
-            self.kept.append(self.random.choice(list(HOLDERS.values()))(one))
-            self.weak.append(weakref.ref(one))
+            thing = self.random.choice(things)
+            self.kept.append(self.random.choice(list(HOLDERS.values()))(thing))
+            self.weak.append(weakref.ref(thing))
         if self.weak and self.random.random() < 0.5:
             self.kept.append(self.weak.pop(self.random.randrange(len(self.weak)))())
 
 
-def test_programs_mean_what_they_say_whoever_watches() -> None:
+def test_random_programs_agree_with_numpy_while_a_tracer_keeps_references() -> None:
     before = sys.gettrace()
     try:
         for seed in range(PROGRAMS):
@@ -292,21 +292,21 @@ def test_programs_mean_what_they_say_whoever_watches() -> None:
 
 
 def scenario(k: int) -> tuple[dict[str, Tensor], Callable[[dict[str, Tensor]], None]]:
-    """Some tensors, of which `x` is written, and the write."""
+    """Return some tensors, and a function that writes to `x` among them."""
     x = tx.asarray(np.arange(24.0).reshape(4, 6))
     tensors = {"x": x, "pending": x + 100, "copy": x.copy()} if k % 2 else {"x": x}
 
-    def row(t: dict[str, Tensor]) -> None:
+    def write_row(t: dict[str, Tensor]) -> None:
         t["x"][0] = t["x"][1] * 0.5 + 1
 
-    def whole(t: dict[str, Tensor]) -> None:
+    def write_all(t: dict[str, Tensor]) -> None:
         t["x"] += 1
         t["x"].realize()
 
-    def element(t: dict[str, Tensor]) -> None:
+    def write_element(t: dict[str, Tensor]) -> None:
         t["x"][1, 2] = 77.0
 
-    return tensors, (row, whole, element)[k // 2]
+    return tensors, (write_row, write_all, write_element)[k // 2]
 
 
 class Stop(BaseException):
@@ -334,7 +334,7 @@ def stopping_at(step: int) -> Trace:
 
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("k", range(6))
-def test_a_write_that_is_broken_off_anywhere_is_done_or_not(k: int) -> None:
+def test_write_interrupted_at_any_instruction_is_done_or_not_done(k: int) -> None:
     tensors, write = scenario(k)
     before = {name: t.tolist() for name, t in tensors.items()}
     write(tensors)
@@ -347,25 +347,25 @@ def test_a_write_that_is_broken_off_anywhere_is_done_or_not(k: int) -> None:
         try:
             write(tensors)
         except Stop as error:
-            stopped, kept = True, error if step % 2 else None  # with all its frames, or gone
+            stopped, kept_error = True, error if step % 2 else None  # with all its frames, or gone
         finally:
             sys.settrace(trace)
-        for taken in (realize_module.lock, helpers._pool_lock):
-            while taken._is_owned():  # type: ignore[attr-defined]
-                taken.release()  # no signal comes between taking a lock and knowing that one has it
+        for lock in (realize_module.lock, helpers._pool_lock):
+            while lock._is_owned():  # type: ignore[attr-defined]
+                lock.release()  # a real signal never arrives between these two instructions
         for name, t in tensors.items():
             assert t.tolist() in (before[name], after[name]), (step, name)
-        aside = {name: (t * 1, t.tolist()) for name, t in tensors.items()}
+        readers = {name: (t * 1, t.tolist()) for name, t in tensors.items()}
         tensors["x"][2] = -1  # nobody else sees it
-        assert all(reader.tolist() == seen for reader, seen in aside.values()), step
-        assert all(t.tolist() == aside[name][1] for name, t in tensors.items() if name != "x"), step
+        assert all(reader.tolist() == values for reader, values in readers.values()), step
+        assert all(t.tolist() == readers[name][1] for name, t in tensors.items() if name != "x"), step
         step += 3
-        kept = None
-    assert step > 100 and kept is None
+        kept_error = None
+    assert step > 100 and kept_error is None
 
 
-def test_threads_that_read_see_what_was_there() -> None:
-    """While one thread writes, what others have read before stays what it was."""
+def test_readers_in_other_threads_see_a_consistent_tensor() -> None:
+    """While one thread writes, tensors that others have read before keep their values."""
     x, y, end = tx.zeros(64).realize(), tx.zeros((8, 8)).realize(), time.monotonic() + 1.0
     wrong: list[object] = []
 
@@ -408,8 +408,8 @@ def test_threads_that_read_see_what_was_there() -> None:
     assert not wrong
 
 
-def test_what_is_read_is_what_was_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another thread may write between: its write waits to be computed, then. (What is shared with NumPy is looked up under the lock.)"""
+def test_reader_returns_its_value_if_another_thread_writes_after_realize(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The write of the other thread is pending then. (Memory shared with NumPy is looked up under the lock.)"""
     from tenxor import storage as storages
     from tenxor.realize import realize
     from tenxor.tensor import exchange
@@ -418,11 +418,11 @@ def test_what_is_read_is_what_was_computed(monkeypatch: pytest.MonkeyPatch) -> N
         for module, read in ((exchange, tx.Tensor.tolist), (exchange, tx.Tensor.to_numpy), (storages, lambda t: t.storage.tolist())):
             t = tx.arange(3) * 2
 
-            def another(node: Node, t: tx.Tensor = t) -> None:
+            def realize_then_write(node: Node, t: tx.Tensor = t) -> None:
                 realize(node)
                 t.storage.node = (t + 1).node
 
-            monkeypatch.setattr(module, "realize", another)
+            monkeypatch.setattr(module, "realize", realize_then_write)
             assert list(read(t)) == [0, 2, 4]
             monkeypatch.undo()
             assert t.tolist() == [1, 3, 5]

@@ -1,4 +1,4 @@
-"""What is shipped: the metadata, the licence, the typing marker, the data of the examples; and how wheels are built and tagged."""
+"""Test the package: metadata, licence, typing marker, example data, and how wheels are built and tagged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def name_of(requirement: str) -> str:
     return match.group()
 
 
-def test_numpy_and_llvmlite_are_all_that_is_needed() -> None:
+def test_only_dependencies_are_numpy_and_llvmlite() -> None:
     assert {name_of(line) for line in PROJECT["project"]["dependencies"]} == {"numpy", "llvmlite"}
     assert PROJECT["project"]["requires-python"] == ">=3.11"
 
@@ -49,7 +49,7 @@ def test_classifiers_workflow_and_debug_offsets_name_the_same_versions_of_cpytho
     assert f"python: {json.dumps([f'3.{minor}' for minor in minors])}" in workflow.read_text(encoding="utf-8")
 
 
-def test_the_version_is_written_once() -> None:
+def test_version_is_written_once() -> None:
     assert "version" in PROJECT["project"]["dynamic"]
     module, _, name = PROJECT["tool"]["setuptools"]["dynamic"]["version"]["attr"].rpartition(".")
     source = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
@@ -63,14 +63,14 @@ def test_hints_to_install_are_the_requirements_of_the_extras() -> None:
     assert install_hint("files") == f"pip install '{extras['files'][0]}'"
 
 
-def test_nothing_tells_to_install_tenxor_from_an_index() -> None:
+def test_no_text_says_to_install_tenxor_from_an_index() -> None:
     folders = ("tenxor", "tests", "docs", "examples", "benchmarks")
     texts = [path for folder in folders for kind in ("*.py", "*.md") for path in (ROOT / folder).rglob(kind)] + list(ROOT.glob("*.md"))
-    told = [str(path) for path in texts if re.search(r"pip install\s+[\"']?tenxor\b", path.read_text(encoding="utf-8"))]
-    assert told == []
+    offending = [str(path) for path in texts if re.search(r"pip install\s+[\"']?tenxor\b", path.read_text(encoding="utf-8"))]
+    assert offending == []
 
 
-def test_dask_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_without_dask_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "dask" or name.startswith("tenxor.dask")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dask", None)
@@ -78,12 +78,12 @@ def test_dask_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> N
         importlib.import_module("tenxor.dask")
 
 
-def test_types_are_shipped() -> None:
+def test_typing_marker_is_packaged() -> None:
     assert (ROOT / "tenxor" / "py.typed").is_file()
     assert "py.typed" in PROJECT["tool"]["setuptools"]["package-data"]["tenxor"]
 
 
-def test_the_licence_is_apache() -> None:
+def test_licence_is_apache() -> None:
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert text.split()[:4] == ["Apache", "License", "Version", "2.0,"]
     assert "END OF TERMS AND CONDITIONS" in text
@@ -100,7 +100,7 @@ def test_warnings_are_errors() -> None:
     assert PROJECT["tool"]["pytest"]["ini_options"]["filterwarnings"][0] == "error"
 
 
-def test_digits_are_the_published_ones() -> None:
+def test_digits_equal_the_published_data_set() -> None:
     content = DIGITS.read_bytes()
     assert sha256(content).hexdigest() == DIGITS_SHA256
     rows = [[int(value) for value in line.split(",")] for line in content.decode("ascii").splitlines()]
@@ -118,7 +118,7 @@ def test_digits_name_their_source_and_licence() -> None:
         assert fact in readme
 
 
-def test_type_checkers_see_every_function_of_the_table() -> None:
+def test_elementwise_stub_is_up_to_date() -> None:
     stub = ROOT / "tenxor" / "functions" / "elementwise.pyi"
     written = runpy.run_path(str(ROOT / "tools" / "stub_elementwise.py"))["stub"]()
     assert stub.read_text(encoding="utf-8") == written, "run `python tools/stub_elementwise.py`"
@@ -144,7 +144,7 @@ PLATFORMS = ["py3-none-manylinux_2_17_x86_64", "py3-none-musllinux_1_1_x86_64"]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A small package that is built by our setup.py and pyproject.toml."""
+    """Return the folder of a small package with our setup.py and pyproject.toml."""
     package = tmp_path / "project" / "tenxor"
     package.mkdir(parents=True)
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
@@ -159,28 +159,28 @@ def build(project: Path, ship: str | None, hook: str = "build_wheel", well: bool
     """Run a hook of the build back end, which puts a wheel into the folder "made"."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("TENXOR_")}
     env |= {} if ship is None else {"TENXOR_SHIP": ship}
-    made = project.parent / "made"
-    made.mkdir(exist_ok=True)
-    return python("-c", BUILD, hook, str(made), env={**env, "SOURCE_DATE_EPOCH": "1700000000"}, cwd=project, well=well)
+    wheel_folder = project.parent / "made"
+    wheel_folder.mkdir(exist_ok=True)
+    return python("-c", BUILD, hook, str(wheel_folder), env={**env, "SOURCE_DATE_EPOCH": "1700000000"}, cwd=project, well=well)
 
 
 def tags_of(project: Path) -> tuple[list[str], bool, bool]:
-    """The tags of the wheel that was built, whether it says to be pure, and whether machine code is in it."""
+    """Return the tags of the wheel, whether its metadata call it pure, and whether it contains machine code."""
     (path,) = project.parent.glob("made/*.whl")
     with ZipFile(path) as wheel:
         names = wheel.namelist()
-        told = message_from_bytes(wheel.read(f"tenxor-{tenxor.__version__}.dist-info/WHEEL"))
+        metadata = message_from_bytes(wheel.read(f"tenxor-{tenxor.__version__}.dist-info/WHEEL"))
     assert "tenxor/__init__.py" in names  # at the root, whatever it is
-    tags = told.get_all("Tag", [])
+    tags = metadata.get_all("Tag", [])
     platforms = ".".join(tag.rpartition("-")[2] for tag in tags)
     assert path.name == f"tenxor-{tenxor.__version__}-py3-none-{platforms}.whl"
-    return tags, told["Root-Is-Purelib"] == "true", any(name.endswith(".objects") for name in names)
+    return tags, metadata["Root-Is-Purelib"] == "true", any(name.endswith(".objects") for name in names)
 
 
 def test_wheel_with_machine_code_is_tagged_for_its_platform(project: Path) -> None:
-    said = build(project, None)
+    process = build(project, None)
     assert tags_of(project) == (PLATFORMS, False, True)
-    assert "TENXOR_SHIP=0 builds without" in said.stderr and "compiled a kernel" in said.stderr
+    assert "TENXOR_SHIP=0 builds without" in process.stderr and "compiled a kernel" in process.stderr
     (path,) = project.parent.glob("made/*.whl")
     first = path.read_bytes()
     build(project, "1")  # over what the first build left
@@ -191,7 +191,7 @@ def test_wheel_with_machine_code_is_tagged_for_its_platform(project: Path) -> No
 
 
 def test_wheel_is_pure_if_no_machine_code_can_be_compiled(project: Path) -> None:
-    """Though a file was written before that failed."""
+    """The compilation fails after it has written a file."""
     project.joinpath("tenxor/__main__.py").write_text(SHIP.replace("STATUS", "1"), encoding="utf-8")
     assert "the wheel is pure" in build(project, None).stderr
     assert tags_of(project) == (["py3-none-any"], True, False)

@@ -1,4 +1,4 @@
-"""What is computed when: nothing before it is asked for, in as few kernels as can be, in place where nobody can tell."""
+"""Test planning: nothing is computed before it is read, kernels are few, and writes are in place where no other tensor sees them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tenxor.kernel.ir import Kernel
 from tenxor.plans.plan import planned
 from tenxor.tensor import Tensor
 
-pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+pytestmark = pytest.mark.usefixtures("plain")  # without the fast path, so that plans compute small tensors, too
 
 realize_module = sys.modules["tenxor.realize"]
 
@@ -24,14 +24,14 @@ def is_pending(t: Tensor) -> bool:
 
 
 def address(t: Tensor) -> int:
-    """Where the memory of a tensor is; it must have some."""
+    """Return the address of a tensor that is in memory."""
     buffer = t.storage.node.buffer
     assert buffer is not None
     return buffer.address
 
 
 def kernels(*tensors: Tensor) -> list[Kernel]:
-    """The kernels that are still to run for these tensors."""
+    """Return the kernels that must still run to compute `tensors`."""
     return [kernel for _, kernel in planned([t.storage.node for t in tensors]) if kernel is not None]
 
 
@@ -46,17 +46,17 @@ def numbers(n: int = 10) -> Tensor:
 
 
 def neighbours(t: Tensor, count: int) -> Tensor:
-    """The sums of as many neighbours along the first axis, all read from one tensor."""
+    """Return the sums of `count` neighbours along the first axis, all read from one tensor."""
     total = t[: 1 - count]
     for k in range(1, count):
         total = total + t[k : len(t) + 1 + k - count]
     return total
 
 
-class TestNothingIsComputedBeforeItIsAskedFor:
-    def test_by_making(self) -> None:
+class TestLaziness:
+    def test_operations_leave_their_results_pending(self) -> None:
         x = matrix()
-        made = [
+        results = [
             x + 1,
             tx.exp(x) @ x.T,
             x.sum(),
@@ -65,17 +65,17 @@ class TestNothingIsComputedBeforeItIsAskedFor:
             tx.zeros((3, 3)),
             tx.cumulative_sum(x, axis=1),
         ]
-        made += [tx.where(x > 0, x, 0), x.astype(tx.int8), tx.map(lambda a: a * a, x), x.std(axis=0), tx.arange(5)]
-        assert all(is_pending(t) for t in made)
+        results += [tx.where(x > 0, x, 0), x.astype(tx.int8), tx.map(lambda a: a * a, x), x.std(axis=0), tx.arange(5)]
+        assert all(is_pending(t) for t in results)
 
-    def test_by_looking(self) -> None:
+    def test_inspection_computes_nothing(self) -> None:
         t = matrix() + 1
         tx.explain(t)
         assert t.shape == (6, 8) and t.T.strides == (1, 8) and t.dtype is tx.float32 and t.nbytes == 192
         assert t.is_contiguous() and t.layout and t[1:, ::2].reshape(-1).size
         assert is_pending(t)
 
-    def test_by_writing_all_or_parts_of_what_is_pending(self) -> None:
+    def test_writes_to_a_pending_tensor_leave_it_pending(self) -> None:
         t = matrix() * 2
         t[1] = 3
         t[:, ::2] += t[:, 1::2]
@@ -84,8 +84,8 @@ class TestNothingIsComputedBeforeItIsAskedFor:
         t[t > 5] = 0
         assert is_pending(t)
 
-    def test_with_all_that_an_element_is_of(self) -> None:
-        """Also when so many layouts were met that those of before are forgotten."""
+    def test_reading_an_element_computes_its_whole_tensor(self) -> None:
+        """This holds, too, after the cache of layouts has been cleared."""
         for k in range(70_000):
             tx.layout.Layout.contiguous((k + 2, 3))
         t = matrix() + 1
@@ -109,7 +109,7 @@ class TestNothingIsComputedBeforeItIsAskedFor:
             lambda t: np.from_dlpack(t),
         ],
     )
-    def test_but_then_it_is_and_once(self, ask: Callable[[Tensor], object]) -> None:
+    def test_every_reader_computes_a_tensor_once(self, ask: Callable[[Tensor], object]) -> None:
         t = matrix() + 1
         ask(t)
         first = address(t)
@@ -117,13 +117,13 @@ class TestNothingIsComputedBeforeItIsAskedFor:
         assert address(t) == first and not kernels(t)
 
     @pytest.mark.parametrize("make", [lambda x: x.oindex[[3, 0, 0]] + 1, lambda x: x.copy().T.flip(0) + x[:, :1].T])
-    def test_and_then_the_recipe_is_forgotten(self, make: Callable[[Tensor], Tensor]) -> None:
+    def test_computed_node_drops_its_operands(self, make: Callable[[Tensor], Tensor]) -> None:
         t = make(matrix()).realize()
         t[1:] = 0
         node = t.storage.node
         assert not is_pending(t) and (node.sources, node.layouts, node.target) == ((), (), None)
 
-    def test_by_reading_constant_bytes_that_others_read_too(self) -> None:
+    def test_exported_read_only_memory_leaves_its_readers_pending(self) -> None:
         t = tx.asarray(np.frombuffer(b"constant", np.uint8))
         assert is_pending(t + 1)
         seen = np.asarray(t)
@@ -131,7 +131,7 @@ class TestNothingIsComputedBeforeItIsAskedFor:
         assert is_pending(reader) and seen.tobytes() == b"constant"
         assert bytes(reader.tolist()) == b"dpotubou"
 
-    def test_what_was_not_asked_for_stays_pending(self) -> None:
+    def test_unread_results_stay_pending(self) -> None:
         x = matrix() + 1
         y, z = x * 2, x * 3
         y.realize()
@@ -139,7 +139,7 @@ class TestNothingIsComputedBeforeItIsAskedFor:
 
 
 class TestFusion:
-    """How many kernels an expression takes."""
+    """Tests of the number of kernels that an expression takes."""
 
     @pytest.mark.parametrize(
         ("count", "expression"),
@@ -188,30 +188,30 @@ class TestFusion:
             (2, lambda x, y: tx.concat([x, y + 1])),
         ],
     )
-    def test_of_one_expression(self, count: int, expression: Callable[[Tensor, Tensor], Tensor]) -> None:
-        found = kernels(expression(matrix(), matrix()))
-        assert len(found) == count, "\n".join(map(str, found))
+    def test_expression_takes_the_expected_number_of_kernels(self, count: int, expression: Callable[[Tensor, Tensor], Tensor]) -> None:
+        expression_kernels = kernels(expression(matrix(), matrix()))
+        assert len(expression_kernels) == count, "\n".join(map(str, expression_kernels))
 
     def test_a_row_of_quotients_is_stored_where_many_rows_need_it(self) -> None:
-        """To divide for each of them anew would take longer than all else."""
+        """Dividing again for each row would take longer than all the rest."""
         few, many = tx.ones((20, 50)).realize(), tx.ones((5000, 50)).realize()
         row, number = tx.ones(50).realize(), tx.ones(()).realize()
         for x, count in ((few, 1), (many, 2)):
             assert len(kernels(x @ (row / number))) == len(kernels(x - row / number)) == count
             assert len(kernels(x @ (row + number))) == len(kernels(x / number)) == 1
 
-    def test_softmax_with_a_name_for_its_exponentials(self) -> None:
+    def test_softmax_with_named_exponentials_is_one_kernel(self) -> None:
         x = matrix()
         e = tx.exp(x - x.max(axis=1, keepdims=True))
         (kernel,) = kernels(e / e.sum(axis=1, keepdims=True))
         assert sum(o.written for o in kernel.operands) == 1
 
-    def test_what_two_consumers_share_is_stored_once(self) -> None:
+    def test_operand_of_two_results_is_stored_once(self) -> None:
         e = tx.exp(matrix())
-        assert len(kernels(e + 1, e * 2)) == 3  # asked for together: e, and both that read it
+        assert len(kernels(e + 1, e * 2)) == 3  # realized together: e, and its two readers
         assert len(kernels((e + 1) * (e * 2))) == 1  # read twice by one kernel, computed once
 
-    def test_a_constant_that_two_consumers_share_is_stored_only_if_it_is_much_work(self) -> None:
+    def test_constant_operand_of_two_results_is_stored_only_if_it_is_expensive(self) -> None:
         x, i = matrix()[0], tx.arange(8)
         for _ in range(7):
             i = i * 2 + 1
@@ -222,14 +222,14 @@ class TestFusion:
             i = i * 2 + 1
         assert len(kernels(i + x, i * x)) == 3
 
-    def test_a_distance_reads_two_tables_and_writes_one(self) -> None:
+    def test_distance_kernel_writes_one_operand(self) -> None:
         a, b = matrix(40, 16), matrix(50, 16)
         (kernel,) = kernels(((a[:, None] - b[None]) ** 2).sum(-1))
         assert [o.written for o in kernel.operands].count(True) == 1
         (node, _), *_ = planned([((a[:, None] - b[None]) ** 2).sum(-1).storage.node])
         assert node.shape == (40, 50)
 
-    def test_several_results_share_what_they_share(self) -> None:
+    def test_several_results_of_one_operand_are_computed_together(self) -> None:
         x = matrix()
         s = (x * x).sum(axis=1)
         a, b = s + 1, s - 1
@@ -238,7 +238,7 @@ class TestFusion:
         assert np.allclose(a.to_numpy() - 2, b.to_numpy())
 
     @pytest.mark.parametrize("both", [False, True, False])
-    def test_a_step_on_the_way_is_stored_if_it_is_asked_for_and_only_then(self, both: bool) -> None:
+    def test_intermediate_is_stored_only_if_it_is_realized_too(self, both: bool) -> None:
         a = matrix() + 1.25
         b = a * 0.5
         tx.realize(*([a, b] if both else [b]))
@@ -246,7 +246,7 @@ class TestFusion:
 
 
 class TestWritesInPlace:
-    """The memory is kept where nobody else can see the old content; by value and by address."""
+    """Tests of values and addresses: a write is in place unless another tensor can see the old content."""
 
     def check(self, t: Tensor, write: Callable[[Tensor], object], *, in_place: bool) -> None:
         model = t.to_numpy()
@@ -281,10 +281,10 @@ class TestWritesInPlace:
             lambda t: t[2:8][1:3].fill_(4),
         ],
     )
-    def test_alone(self, write: Callable[[Tensor], object]) -> None:
+    def test_write_to_an_unshared_tensor_is_in_place(self, write: Callable[[Tensor], object]) -> None:
         self.check(numbers(), write, in_place=True)
 
-    def test_the_whole_is_swapped(self) -> None:
+    def test_write_of_all_elements_leaves_the_old_buffer_unchanged(self) -> None:
         t = numbers()
         buffer = t.storage.node.buffer
         t[...] = t[::-1] * 2
@@ -293,7 +293,7 @@ class TestWritesInPlace:
         assert buffer.typed(tx.int64)[:10].tolist() == list(range(10))
 
     @pytest.mark.parametrize("write", [lambda t: t.__setitem__(0, 9), lambda t: t.__setitem__(slice(0, 2), 9)])
-    def test_with_a_copy_alive(self, write: Callable[[Tensor], object]) -> None:
+    def test_first_write_separates_a_tensor_from_its_copy(self, write: Callable[[Tensor], object]) -> None:
         t = numbers()
         c = t.copy()
         assert address(c) == address(t)  # not yet copied
@@ -316,7 +316,7 @@ class TestWritesInPlace:
             lambda t: tx.concat([t, t + 1]),
         ],
     )
-    def test_with_a_pending_reader(self, write: Callable[[Tensor], object], read: Callable[[Tensor], Tensor]) -> None:
+    def test_pending_reader_sees_the_old_elements(self, write: Callable[[Tensor], object], read: Callable[[Tensor], Tensor]) -> None:
         t = numbers()
         reader = read(t)
         before = address(t)
@@ -327,23 +327,23 @@ class TestWritesInPlace:
         self.check(t, write, in_place=True)
 
     @pytest.mark.parametrize("write", [lambda t: t.__setitem__(0, 9), lambda t: t.__setitem__(slice(0, 2), 9)])
-    def test_with_a_reader_that_is_computed_or_gone(self, write: Callable[[Tensor], object]) -> None:
+    def test_write_is_in_place_once_readers_are_computed_or_deallocated(self, write: Callable[[Tensor], object]) -> None:
         t = numbers()
         reader = (t + 1).realize()
         self.check(t, write, in_place=True)
         assert reader.tolist() == list(range(1, 11))
         t = numbers()
-        gone = t * 2 + 1
-        del gone
+        deallocated = t * 2 + 1
+        del deallocated
         self.check(t, write, in_place=True)
 
-    def test_with_views_alive_that_see_it(self) -> None:
+    def test_write_shows_in_live_views(self) -> None:
         t = numbers()
         v, w = t[2:6], t.reshape(2, 5).T
         self.check(t, lambda t: t.__setitem__(slice(3, 5), 0), in_place=True)
         assert v.tolist() == [2, 0, 0, 5] and w.tolist() == [[0, 5], [1, 6], [2, 7], [0, 8], [0, 9]]
 
-    def test_what_another_storage_holds_by_assignment(self) -> None:
+    def test_assignment_of_a_whole_tensor_copies_before_later_writes(self) -> None:
         t, u = numbers(), tx.zeros(10, dtype=tx.int64)
         u[...] = t
         t[0] = -1
@@ -351,7 +351,7 @@ class TestWritesInPlace:
         u[1:3] = 7
         assert t.tolist() == [-1, *range(1, 10)]
 
-    def test_in_memory_that_others_see_always(self) -> None:
+    def test_exported_memory_is_always_written_in_place(self) -> None:
         t = numbers()
         seen = np.asarray(t)
         before = address(t)
@@ -359,7 +359,7 @@ class TestWritesInPlace:
             write()
             assert address(t) == before and seen.tolist() == t.tolist()
 
-    def test_never_in_memory_that_nobody_may_write(self) -> None:
+    def test_read_only_numpy_memory_is_never_written(self) -> None:
         array = np.arange(10)
         array.flags.writeable = False
         t = tx.asarray(array)
@@ -377,7 +377,7 @@ class TestWritesInPlace:
             lambda t: t.oindex.__setitem__(([0, 3],), 7),
         ],
     )
-    def test_never_in_constant_bytes_even_alone(self, write: Callable[[Tensor], object]) -> None:
+    def test_bytes_objects_are_never_written(self, write: Callable[[Tensor], object]) -> None:
         content = bytes(range(10))
         t = tx.asarray(np.frombuffer(content, np.uint8))
         assert address(t) == np.frombuffer(content, np.uint8).ctypes.data
@@ -385,7 +385,7 @@ class TestWritesInPlace:
         t.realize()
         assert content == bytes(range(10)) and t.tolist() != list(content)
 
-    def test_stores_in_a_row_use_one_memory(self) -> None:
+    def test_consecutive_stores_use_one_buffer(self) -> None:
         t = numbers(1000) + 0
         for k in range(20):
             t[k::50] = k
@@ -394,7 +394,7 @@ class TestWritesInPlace:
         t.realize()
         assert tx.memory().peak - start < 2.5 * 8000
 
-    def test_and_so_do_stores_of_bytes(self) -> None:
+    def test_consecutive_stores_through_a_byte_view_use_one_buffer(self) -> None:
         t = numbers(1000) + 0
         for k in range(20):
             t.view(tx.uint8)[8 * k : 8 * k + 2] = 1
@@ -403,7 +403,7 @@ class TestWritesInPlace:
         assert t.realize()[:21].tolist() == [(n & -65536) + 257 for n in range(20)] + [20]
         assert tx.memory().peak - start < 2.5 * 8000
 
-    def test_a_pending_reader_between_stores_sees_what_it_should(self) -> None:
+    def test_pending_reader_between_stores_sees_earlier_stores_only(self) -> None:
         t = numbers() + 0
         t[0] = 10
         between = t * 1
@@ -413,7 +413,7 @@ class TestWritesInPlace:
         assert (t[0].item(), after[0].item(), between[0].item()) == (30, 20, 10)
 
     @pytest.mark.parametrize("first", ["t", "reader"])
-    def test_whatever_is_computed_first(self, first: str) -> None:
+    def test_reader_and_written_tensor_agree_in_either_order_of_computation(self, first: str) -> None:
         t = numbers() + 0
         reader = t[::-1] * 10
         t[1:] = t[:-1]
@@ -440,14 +440,14 @@ OVERLAPS = {
 
 @pytest.mark.parametrize("name", OVERLAPS)
 @pytest.mark.parametrize("pending", [False, True])
-def test_overlaps_read_the_old_values(name: str, pending: bool) -> None:
+def test_overlapping_write_reads_the_old_values(name: str, pending: bool) -> None:
     array = np.arange(12)
     t = tx.arange(12) + 0
     if not pending:
         t.realize()
     OVERLAPS[name](t)
     expected = array.copy()
-    wanted = {
+    numpy_writes = {
         "up": lambda: expected.__setitem__(slice(1, None), array[:-1]),
         "down": lambda: expected.__setitem__(slice(None, -1), array[1:]),
         "backwards": lambda: expected.__setitem__(slice(None), array[::-1]),
@@ -460,25 +460,25 @@ def test_overlaps_read_the_old_values(name: str, pending: bool) -> None:
         "an element": lambda: expected.__setitem__(slice(1, None), array[0]),
         "an expression": lambda: expected.__setitem__(slice(3, 9), array[2:8] * 10 + array[4:10]),
     }
-    wanted[name]()
+    numpy_writes[name]()
     assert t.tolist() == expected.tolist()
 
 
 @pytest.mark.usefixtures("plain")
-def test_what_others_have_of_a_long_chain_is_stored_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of it that takes long to make of what is stored before it, by one plan more, not by one for each."""
-    asked: list[object] = []
+def test_shared_intermediates_of_a_long_chain_are_stored_by_one_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All expensive intermediates are stored by one more plan, not by one plan for each."""
+    planned_calls: list[object] = []
     module = import_module("tenxor.realize")  # which the function of that name hides
-    own = module.plan_of
-    monkeypatch.setattr(module, "plan_of", lambda *given: asked.append(given) or own(*given))
+    real_plan_of = module.plan_of
+    monkeypatch.setattr(module, "plan_of", lambda *args: planned_calls.append(args) or real_plan_of(*args))
     rows = np.random.default_rng(3).normal(size=(8, 300))
-    x, total, wanted, sums = tx.asarray(rows[0]), tx.zeros(300), rows[0], np.zeros(300)
+    x, total, expected, sums = tx.asarray(rows[0]), tx.zeros(300), rows[0], np.zeros(300)
     held = []
     for row in rows[1:]:
-        x, wanted = tx.exp(tx.sin(x) * row), np.exp(np.sin(wanted) * row)
+        x, expected = tx.exp(tx.sin(x) * row), np.exp(np.sin(expected) * row)
         held.append(x + 1.0)
-        total, sums = total + x, sums + wanted
-    np.testing.assert_allclose(x.to_numpy(), wanted, rtol=1e-12)
-    assert len(asked) == 2
+        total, sums = total + x, sums + expected
+    np.testing.assert_allclose(x.to_numpy(), expected, rtol=1e-12)
+    assert len(planned_calls) == 2
     np.testing.assert_allclose(total.to_numpy(), sums, rtol=1e-12)
-    assert len(asked) == 3 and all(t.node.buffer is None for t in held)
+    assert len(planned_calls) == 3 and all(t.node.buffer is None for t in held)

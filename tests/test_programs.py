@@ -1,4 +1,4 @@
-"""The programs of the benchmark give in Tenxor what they give in NumPy, at tiny sizes; their figures are put together rightly."""
+"""Test that benchmark programs give the results of NumPy at tiny sizes, and that their figures are summarized correctly."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from benchmarks.programs.program import Program
 from benchmarks.timing import Pace
 
 PROGRAMS = {p.name: p for p in programs()}
-EACH = {p.tenxor: p for p in PROGRAMS.values()}  # of one program in several sizes, one
+DISTINCT_PROGRAMS = {p.tenxor: p for p in PROGRAMS.values()}  # one size of each program
 
 
-@pytest.mark.parametrize("program", EACH.values(), ids=lambda program: program.name)
-def test_answers_are_those_of_numpy(program: Program) -> None:
+@pytest.mark.parametrize("program", DISTINCT_PROGRAMS.values(), ids=lambda program: program.name)
+def test_program_gives_the_results_of_numpy(program: Program) -> None:
     checked(program, [NumPy(), Tenxor()], program.tiny)
 
 
-def test_a_wrong_answer_is_noticed() -> None:
+def test_wrong_result_of_a_program_raises_unequal() -> None:
     program = PROGRAMS["heat equation, 64²"]
 
     def late(u: Any, steps: int) -> Any:
@@ -39,19 +39,19 @@ def test_a_wrong_answer_is_noticed() -> None:
             checked(dataclasses.replace(program, tenxor=wrong), [NumPy(), Tenxor()], program.tiny)
 
 
-def test_programs_are_asked_for_by_name_or_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_are_selected_by_name_or_size(monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = [dataclasses.replace(PROGRAMS[f"Floyd–Warshall, {n} nodes"], size=(5,)) for n in (34, 300)]
     monkeypatch.setattr("benchmarks.programs.measure.programs", lambda: tiny)
     peers = [NumPy(), Tenxor()]
     assert list(measured(peers, "34|nothing", Pace(0.0, 1, 1))) == ["Floyd–Warshall, 34 nodes"]
-    found = measured(peers, "large programs", Pace(0.0, 2, 2))
-    assert list(found) == ["Floyd–Warshall, 300 nodes"]
-    seconds = found["Floyd–Warshall, 300 nodes"]["seconds"]
-    assert found["Floyd–Warshall, 300 nodes"]["first"] > 0.0
+    results = measured(peers, "large programs", Pace(0.0, 2, 2))
+    assert list(results) == ["Floyd–Warshall, 300 nodes"]
+    seconds = results["Floyd–Warshall, 300 nodes"]["seconds"]
+    assert results["Floyd–Warshall, 300 nodes"]["first"] > 0.0
     assert [seconds[name]["rounds"] for name in ("numpy", "tenxor")] == [2, 2]
 
 
-def test_small_and_large_programs_have_goals_of_their_own() -> None:
+def test_small_and_large_programs_have_separate_goals() -> None:
     def row(family: str, **seconds: float) -> dict[str, Any]:
         return {"family": family, "first": 0.05, "seconds": {name: {"median": s} for name, s in seconds.items()}}
 

@@ -1,4 +1,4 @@
-"""What `dir`, `help` and `import *` show of every public module: its public names, and nothing of its own imports and helpers."""
+"""Test that `dir`, `help` and `import *` show the public names of every public module, and no imports or helpers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import tenxor as tx
 
 
 def public_modules(module: ModuleType) -> Iterator[ModuleType]:
-    """A module, and the public modules that are reached from it by its public names."""
+    """Yield `module`, and the public modules reached from it by public names."""
     yield module
     for name in module.__all__:
-        found = getattr(module, name)
-        if isinstance(found, ModuleType) and found is not module:
-            yield from public_modules(found)
+        member = getattr(module, name)
+        if isinstance(member, ModuleType) and member is not module:
+            yield from public_modules(member)
 
 
 MODULES = {module.__name__: module for module in public_modules(tx)}
@@ -43,7 +43,7 @@ def test_dir_lists_public_names_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_star_import_gives_what_dir_lists(name: str) -> None:
+def test_star_import_binds_exactly_the_public_names(name: str) -> None:
     names: dict[str, object] = {}
     exec(f"from {name} import *", names)
     del names["__builtins__"]
@@ -56,12 +56,12 @@ def test_public_names_are_of_this_package_and_documented(name: str) -> None:
     module = MODULES[name]
     assert inspect.getdoc(module)
     for key in module.__all__:
-        thing = getattr(module, key)
-        if isinstance(thing, ModuleType):
-            assert thing.__name__ in MODULES, key
-        elif callable(thing) and not isinstance(thing, tx.DType):
-            assert inspect.getdoc(thing), key
-            assert str(getattr(thing, "__module__", None) or type(thing).__module__).startswith("tenxor"), key
+        member = getattr(module, key)
+        if isinstance(member, ModuleType):
+            assert member.__name__ in MODULES, key
+        elif callable(member) and not isinstance(member, tx.DType):
+            assert inspect.getdoc(member), key
+            assert str(getattr(member, "__module__", None) or type(member).__module__).startswith("tenxor"), key
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -73,7 +73,7 @@ def test_help_lists_no_names_that_the_module_imports(name: str) -> None:
     assert {name for name in listed if not name.startswith("__")} <= {*module.__all__}
 
 
-def test_modules_beside_the_public_ones_are_not_listed() -> None:
+def test_internal_modules_are_not_in_dir() -> None:
     internal = {path.stem for path in Path(tx.__file__).parent.iterdir()} - {*tx.__all__}
     assert {"node", "spec", "kernel", "plans", "functions", "target"} <= internal
     assert not internal & {*dir(tx)} - {"__init__", "__main__", "__pycache__"}

@@ -1,4 +1,4 @@
-"""Plans that come with the package: each is what would be planned, for whatever there is with its text."""
+"""Test plans that come with the package: each equals the plan made for every operation with its key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tenxor.plans.steps import Plan
 pytestmark = pytest.mark.usefixtures("plain")
 DTYPES = (tx.float32, tx.float64, tx.int64, tx.uint8, tx.int16, tx.bool)
 Make = Callable[[tx.Tensor, tx.Tensor, tx.Tensor], tx.Tensor]  # of two alike, and a mask
-MAKE: list[Make] = [
+OPERATIONS: list[Make] = [
     *(lambda a, b, m: a + b, lambda a, b, m: a + a, lambda a, b, m: a * 2, lambda a, b, m: 3 - a, lambda a, b, m: tx.maximum(b, a)),
     *(lambda a, b, m: a < b, lambda a, b, m: a == 1, lambda a, b, m: tx.exp(a), lambda a, b, m: tx.abs(b), lambda a, b, m: tx.isnan(a)),
     *(lambda a, b, m: tx.where(m, a, b), lambda a, b, m: tx.where(m, a, 1), lambda a, b, m: tx.where(m, b, b), lambda a, b, m: a // b),
@@ -33,17 +33,17 @@ def pattern_of(x: tx.Tensor) -> Pattern:
 
 
 def operands(shape: tuple[int, ...], dtype: tx.DType, apart: bool) -> tuple[tx.Tensor, tx.Tensor, tx.Tensor]:
-    """Two of a shape, in memory of their own or (not `apart`) in one; and a mask."""
+    """Return two tensors of `shape`, in separate memory if `apart`, otherwise in one buffer; and a mask."""
     count = int(np.prod(shape))
-    whole = tx.empty((3 * count + 5,), dtype=dtype).realize()
-    a, b = whole[:count].reshape(shape), whole[count + 5 : 2 * count + 5].reshape(shape)
+    buffer = tx.empty((3 * count + 5,), dtype=dtype).realize()
+    a, b = buffer[:count].reshape(shape), buffer[count + 5 : 2 * count + 5].reshape(shape)
     return (a.copy().realize() if apart else a, b, tx.empty(shape, dtype=tx.bool).realize())
 
 
 def shipped(x: tx.Tensor) -> tuple[str, bytes] | None:
     pattern = pattern_of(x)
-    found = ready.written(pattern, make_plan(pattern))
-    return None if found is None else found[:2]
+    entry = ready.written(pattern, make_plan(pattern))
+    return None if entry is None else entry[:2]
 
 
 @pytest.fixture(params=[1, 2])
@@ -57,14 +57,14 @@ def threads(request: pytest.FixtureRequest) -> Iterator[None]:
 def patterns(dtype: tx.DType, there: dict[str, bytes]) -> Iterator[tuple[Make, Pattern]]:
     """Patterns of operations that are shipped now, of various sizes."""
     draw = random.Random(str(dtype))
-    for make in MAKE:
+    for make in OPERATIONS:
         try:
-            known = shipped(make(*operands(draw.choice(SHAPES), dtype, apart=True)))
+            entry = shipped(make(*operands(draw.choice(SHAPES), dtype, apart=True)))
         except tx.errors.DTypeError:
             continue
-        if known is None:
+        if entry is None:
             continue  # of this dtype it is several operations, or none
-        there[known[0]] = known[1]
+        there[entry[0]] = entry[1]
         for shape in draw.sample(SHAPES, 4):
             for apart in (True, False):
                 yield make, pattern_of(make(*operands(shape, dtype, apart)))
@@ -72,29 +72,29 @@ def patterns(dtype: tx.DType, there: dict[str, bytes]) -> Iterator[tuple[Make, P
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_what_is_written_of_one_size_is_what_is_planned_for_any(dtype: tx.DType, there: dict[str, bytes]) -> None:
-    met = 0
+def test_shipped_plan_equals_the_plan_made_for_any_size(dtype: tx.DType, there: dict[str, bytes]) -> None:
+    count = 0
     for _, pattern in patterns(dtype, there):
-        found, wanted = ready.plan_of(pattern), make_plan(pattern)
-        assert found is not None and kept.in_words(found) == kept.in_words(wanted)
-        assert found.target is wanted.target
-        met += 1
-    assert met > 50
+        plan, expected = ready.plan_of(pattern), make_plan(pattern)
+        assert plan is not None and kept.in_words(plan) == kept.in_words(expected)
+        assert plan.target is expected.target
+        count += 1
+    assert count > 50
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_plans_are_taken_over_from_them_without_planning(
+def test_shipped_plans_are_used_without_planning(
     dtype: tx.DType, there: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the second of a structure on what is shipped says for which sizes it holds: larger ones, and single elements, are planned."""
+    """A shipped plan holds for other sizes of its structure, too, but large tensors and single elements are planned."""
     planned: list[Pattern] = []
 
-    def noted(pattern: Pattern, *nodes: object) -> Plan:
+    def log_and_plan(pattern: Pattern, *nodes: object) -> Plan:
         planned.append(pattern)
         return outlined(pattern, *nodes) if nodes else make_plan(pattern)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(general.planning, "make_plan", noted)
-    monkeypatch.setattr(general.planning, "outlined", noted)
+    monkeypatch.setattr(general.planning, "make_plan", log_and_plan)
+    monkeypatch.setattr(general.planning, "outlined", log_and_plan)
     for make, pattern in patterns(dtype, there):
         last = len(planned)
         plans = [(pattern, general.plan_for(pattern))]
@@ -108,15 +108,15 @@ def test_plans_are_taken_over_from_them_without_planning(
             else:
                 plans.append((other, general.plan_for(other)))
                 assert len(planned) == last
-        for each, plan in plans:
-            assert in_tuples(kept.in_words(plan)) == in_tuples(kept.in_words(make_plan(each)))
+        for pattern_of_plan, plan in plans:
+            assert in_tuples(kept.in_words(plan)) == in_tuples(kept.in_words(make_plan(pattern_of_plan)))
 
 
 def in_tuples(words: object) -> object:
     return tuple(map(in_tuples, words)) if isinstance(words, tuple | list) else words
 
 
-def test_texts_tell_apart_what_has_other_plans() -> None:
+def test_operations_with_different_plans_have_different_keys() -> None:
     a, b, m = operands((4, 5), tx.float64, apart=True)
     i = a.astype(tx.int64).realize()
     makes = [
@@ -128,7 +128,7 @@ def test_texts_tell_apart_what_has_other_plans() -> None:
     assert ready.text_of((b.reshape(2, 10) * 5).storage.node) == ready.text_of((a * 2).storage.node)
 
 
-def test_all_else_is_planned() -> None:
+def test_operations_that_are_not_shipped_have_no_key() -> None:
     a, b, _ = operands((4, 5), tx.float64, apart=True)
     c, one, none, turned = a.astype(tx.complex128).realize(), a[:1, :1].copy().realize(), a[:0].copy().realize(), tx.empty((5, 4)).realize()
     large = tx.empty(ready.MAX_RESULT_BYTES // 8).realize()
@@ -144,13 +144,13 @@ def test_all_else_is_planned() -> None:
     assert ready.plan_of(pattern_of(a * 2 + b)) is None and ready.texts_of([(a * 2).storage.node]) is None, "nothing is shipped here"
 
 
-def test_the_content_is_small_and_plain() -> None:
-    known = shipped(operands((12,), tx.float64, apart=True)[0] * 2)
-    assert known is not None
-    facts, each = marshal.loads(known[1])
-    assert each == 2 and facts[1] == "multiply" and len(known[1]) < 500
+def test_shipped_plan_is_below_500_bytes() -> None:
+    entry = shipped(operands((12,), tx.float64, apart=True)[0] * 2)
+    assert entry is not None
+    facts, operand_count = marshal.loads(entry[1])
+    assert operand_count == 2 and facts[1] == "multiply" and len(entry[1]) < 500
 
 
-def test_equal_words_are_shipped_as_equal_bytes_whichever_objects_are_one() -> None:
+def test_equal_bytecode_is_packed_to_equal_bytes_whatever_objects_are_shared() -> None:
     name, other = ["".join(["float", "64"]) for _ in range(2)]
     assert name is not other and ready.packed((name, name)) == ready.packed((name, other))

@@ -1,4 +1,4 @@
-"""Recipes: nodes that are made alike share one, plans are found by it, and it may be kept when a node has been computed."""
+"""Test recipes: equal operations share one, it is part of the key of plans, and computed nodes drop it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tenxor.node import Recipe
 from tenxor.ops import OPS
 from tenxor.realize import _plans
 
-pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+pytestmark = pytest.mark.usefixtures("plain")  # without the fast path, so that plans compute small tensors, too
 
 
 def recipe(t: tx.Tensor) -> Recipe:
     return t.storage.node.recipe
 
 
-def test_what_is_made_alike_shares_a_recipe() -> None:
+def test_equal_operations_on_equal_layouts_share_a_recipe() -> None:
     a, b = tx.ones((3, 4)).realize(), tx.zeros((3, 4)).realize()
     assert recipe(a + b) is recipe(b + a) is recipe(a + a)
     assert recipe(a[0] * 2.0) is recipe(b[2] * 7.5)
@@ -46,33 +46,33 @@ def test_what_is_made_alike_shares_a_recipe() -> None:
         lambda a: a + a[0],
     ],
 )
-def test_what_is_made_otherwise_does_not(other: Callable[[tx.Tensor], tx.Tensor]) -> None:
+def test_different_operations_or_layouts_have_different_recipes(other: Callable[[tx.Tensor], tx.Tensor]) -> None:
     a = tx.arange(12.0).reshape(3, 4).realize()
     assert recipe(other(a)) is recipe(other(a.copy().realize()))
     assert recipe(other(a)) is not recipe(a + a)
 
 
-def test_a_result_in_the_order_of_its_operands_is_a_view_of_what_is_made_alike() -> None:
+def test_sum_of_transposed_operands_shares_the_recipe_of_the_plain_sum() -> None:
     a = tx.arange(12.0).reshape(3, 4).realize()
-    found = a.T + a.T
-    assert recipe(found) is recipe(a + a)
-    assert (found.strides, (a.T + a.T).strides) == ((1, 4), (1, 4))
+    total = a.T + a.T
+    assert recipe(total) is recipe(a + a)
+    assert (total.strides, (a.T + a.T).strides) == ((1, 4), (1, 4))
     assert (a.T + a.T).tolist() == (a + a).T.tolist()
 
 
-def test_which_sources_are_the_same_is_told_apart() -> None:
-    """One recipe, but not one plan: each order of three operands, of which some are the same, or the same memory."""
+def test_plans_depend_on_which_operands_are_equal() -> None:
+    """The recipe is one, but plans differ by which of the three operands are equal or share memory."""
     m = tx.asarray([[True, False, True], [False, False, True], [True, True, False]]).realize()
     n = np.asarray(m)
     for rows in itertools.product(range(3), repeat=3):
         x, y, z = rows
         for copied in (False, True):
             third = m[z].copy().realize() if copied else m[z]
-            found = tx.where(m[x], m[y], third)
-            assert found.tolist() == np.where(n[x], n[y], n[z]).tolist(), rows
+            result = tx.where(m[x], m[y], third)
+            assert result.tolist() == np.where(n[x], n[y], n[z]).tolist(), rows
 
 
-def test_numbers_keep_their_places_between_sources_that_are_the_same() -> None:
+def test_scalar_operands_keep_their_positions_among_equal_operands() -> None:
     a, b = tx.asarray([1.0, 2.0]).realize(), tx.asarray([10.0, 20.0]).realize()
     where = OPS["where"]
     c = tx.asarray([True, False]).realize()
@@ -83,8 +83,8 @@ def test_numbers_keep_their_places_between_sources_that_are_the_same() -> None:
         assert a._compute(where, c, a, a).tolist() == [1.0, 2.0]
 
 
-def test_a_number_takes_the_dtype_that_it_takes_at_first() -> None:
-    """What is looked up is told apart by the kind of number, and by nothing that its value decides."""
+def test_python_scalar_gives_the_same_dtype_in_repeated_calls() -> None:
+    """The cache key contains the type of the scalar, and nothing that depends on its value."""
     small, wide = tx.asarray([1, 2], dtype=tx.uint8).realize(), tx.asarray([1.0, 2.0], dtype=tx.float32).realize()
     for _ in range(2):
         assert (small + 5).dtype is tx.uint8
@@ -101,7 +101,7 @@ def test_a_number_takes_the_dtype_that_it_takes_at_first() -> None:
             small ** -1
 
 
-def test_an_element_seen_in_another_shape_is_no_other_element() -> None:
+def test_reshaped_scalar_tensor_keeps_its_value() -> None:
     for _ in range(2):
         value = tx.asarray([3.0, 4.0])[1]
         assert (value + value).shape == ()
@@ -109,7 +109,7 @@ def test_an_element_seen_in_another_shape_is_no_other_element() -> None:
         assert (value.reshape(1, 1) * value).tolist() == [[16.0]]
 
 
-def test_one_plan_for_each_way_in_which_sources_are_the_same() -> None:
+def test_equal_and_distinct_operands_need_one_plan_each() -> None:
     m = tx.ones((50, 7)).realize()
     (m[0] * m[1]).realize(), (m[0] * m[0]).realize()
     before = len(_plans)
@@ -119,7 +119,7 @@ def test_one_plan_for_each_way_in_which_sources_are_the_same() -> None:
     assert len(_plans) == before
 
 
-def test_large_tables_are_not_kept_with_what_was_done_once() -> None:
+def test_large_offset_tables_are_freed_after_use() -> None:
     rng = np.random.default_rng(0)
     t = tx.ones(100_000).realize()
     recipes, forms = len(node_module._recipes), len(form_module._forms)
@@ -134,9 +134,9 @@ def test_large_tables_are_not_kept_with_what_was_done_once() -> None:
 
 
 def test_forms_and_recipes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for remembered, most in ((form_module._forms, 30), (node_module._recipes, 40)):
-        remembered.clear()
-        monkeypatch.setattr(remembered, "most", most)
+    for cache, most in ((form_module._forms, 30), (node_module._recipes, 40)):
+        cache.clear()
+        monkeypatch.setattr(cache, "most", most)
     x = tx.arange(300.0).realize()
     for k in range(1, 200):
         assert (x[:k] + x[k]).sum().item() == k * (k - 1) / 2 + k * k
@@ -144,10 +144,10 @@ def test_forms_and_recipes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(node_module._recipes) <= 40
 
 
-def test_a_recipe_is_dropped_when_it_has_been_computed() -> None:
+def test_computed_node_drops_its_recipe() -> None:
     a, b = tx.ones(3).realize(), tx.ones(3).realize()
-    found = a * b
-    node = found.storage.node
+    product = a * b
+    node = product.storage.node
     assert node.op is OPS["multiply"] and len(node.layouts) == 2
-    tx.realize(found)
-    assert node.sources == () and node.layouts == () and found.tolist() == [1, 1, 1]
+    tx.realize(product)
+    assert node.sources == () and node.layouts == () and product.tolist() == [1, 1, 1]

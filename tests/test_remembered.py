@@ -1,4 +1,4 @@
-"""What is remembered is found again, and stays within its bounds, whatever is replaced and forgotten."""
+"""Test the bounded cache: entries are found again, and their number and bytes stay within bounds."""
 
 from __future__ import annotations
 
@@ -13,93 +13,93 @@ from tenxor.remembered import LARGEST, Remembered
 realize_module, node_module = sys.modules["tenxor.realize"], sys.modules["tenxor.node"]
 
 
-def test_what_is_kept_is_found() -> None:
-    found: Remembered[str] = Remembered(3, 100)
-    get = found.get
-    found.keep("a", "first", 40)
-    found.keep("b", "other")
-    found.keep("a", "second", 50)
-    assert (get("a"), get("b"), get("c"), found.nbytes) == ("second", "other", None, 50)
-    found.clear()
-    found.keep("c", "after")
+def test_get_returns_the_value_kept_last_for_a_key() -> None:
+    cache: Remembered[str] = Remembered(3, 100)
+    get = cache.get
+    cache.keep("a", "first", 40)
+    cache.keep("b", "other")
+    cache.keep("a", "second", 50)
+    assert (get("a"), get("b"), get("c"), cache.nbytes) == ("second", "other", None, 50)
+    cache.clear()
+    cache.keep("c", "after")
     assert (get("a"), get("c")) == (None, "after")  # what was asked for once still asks the same
 
 
-def test_entries_are_bounded() -> None:
-    found: Remembered[int] = Remembered(3)
+def test_cache_is_cleared_beyond_its_number_of_entries() -> None:
+    cache: Remembered[int] = Remembered(3)
     for k in range(3):
-        found.keep(k, k)
-    found.keep(1, 10)  # in the place of another: no more than there were
-    assert found == {0: 0, 1: 10, 2: 2}
-    found.keep(3, 3)
-    assert found == {3: 3}
+        cache.keep(k, k)
+    cache.keep(1, 10)  # in the place of another: no more than there were
+    assert cache == {0: 0, 1: 10, 2: 2}
+    cache.keep(3, 3)
+    assert cache == {3: 3}
 
 
-def test_bytes_are_bounded() -> None:
-    found: Remembered[int] = Remembered(100, 1000)
+def test_cache_is_cleared_beyond_its_number_of_bytes() -> None:
+    cache: Remembered[int] = Remembered(100, 1000)
     for k in range(10):
-        found.keep(k, k, 100)
-    assert len(found) == 10 and found.nbytes == 1000
-    found.keep(10, 10, 1)
-    assert found == {10: 10} and found.nbytes == 1
+        cache.keep(k, k, 100)
+    assert len(cache) == 10 and cache.nbytes == 1000
+    cache.keep(10, 10, 1)
+    assert cache == {10: 10} and cache.nbytes == 1
 
 
-def test_what_is_replaced_counts_once() -> None:
-    found: Remembered[int] = Remembered(100, 1000)
-    found.keep("beside", 0, 300)
+def test_replaced_entry_counts_once() -> None:
+    cache: Remembered[int] = Remembered(100, 1000)
+    cache.keep("beside", 0, 300)
     for k in range(50):
-        found.keep("again", k, 600)
-    assert found == {"beside": 0, "again": 49} and found.nbytes == 900
-    found.keep("again", 50)
-    assert found.nbytes == 300
+        cache.keep("again", k, 600)
+    assert cache == {"beside": 0, "again": 49} and cache.nbytes == 900
+    cache.keep("again", 50)
+    assert cache.nbytes == 300
 
 
-def test_what_is_cleared_counts_no_more() -> None:
-    found: Remembered[int] = Remembered(100, 1000)
+def test_clear_resets_the_byte_count() -> None:
+    cache: Remembered[int] = Remembered(100, 1000)
     for k in range(50):
-        found.clear()
-        found.keep("one", k, 600)
-        assert found.nbytes == 600
-        found.keep("other", k, 400)
-        assert len(found) == 2
+        cache.clear()
+        cache.keep("one", k, 600)
+        assert cache.nbytes == 600
+        cache.keep("other", k, 400)
+        assert len(cache) == 2
 
 
-def test_what_is_too_large_is_not_kept_and_drives_nothing_out() -> None:
-    found: Remembered[str] = Remembered(100, 10 * LARGEST)
-    found.keep("small", "kept", 1)
-    found.keep("large", "kept", LARGEST)
-    found.keep("larger", "not kept", LARGEST + 1)
-    assert sorted(map(str, found)) == ["large", "small"]
-    found.keep("small", "not kept either", LARGEST + 1)
-    assert found == {"large": "kept"} and found.nbytes == LARGEST
+def test_too_large_entry_is_not_kept_and_evicts_nothing() -> None:
+    cache: Remembered[str] = Remembered(100, 10 * LARGEST)
+    cache.keep("small", "kept", 1)
+    cache.keep("large", "kept", LARGEST)
+    cache.keep("larger", "not kept", LARGEST + 1)
+    assert sorted(map(str, cache)) == ["large", "small"]
+    cache.keep("small", "not kept either", LARGEST + 1)
+    assert cache == {"large": "kept"} and cache.nbytes == LARGEST
 
 
-def test_as_a_plain_account_of_what_was_done() -> None:
+def test_random_operations_agree_with_a_simple_model() -> None:
     rng = random.Random(0)
-    found: Remembered[int] = Remembered(12, 500)
-    kept: dict[object, tuple[int, int]] = {}
+    cache: Remembered[int] = Remembered(12, 500)
+    model: dict[object, tuple[int, int]] = {}
     for step in range(5000):
         if rng.random() < 0.01:
-            found.clear()
-            kept = {}
+            cache.clear()
+            model = {}
         key, nbytes = rng.randrange(20), rng.choice((0, 0, 7, 60, LARGEST + 7))
-        found.keep(key, step, nbytes)
-        kept.pop(key, None)
+        cache.keep(key, step, nbytes)
+        model.pop(key, None)
         if nbytes <= LARGEST:
-            if len(kept) == 12 or sum(size for _, size in kept.values()) + nbytes > 500:
-                kept = {}
-            kept[key] = step, nbytes
-        assert found == {k: value for k, (value, _) in kept.items()}
-        assert found.nbytes == sum(size for _, size in kept.values())
+            if len(model) == 12 or sum(size for _, size in model.values()) + nbytes > 500:
+                model = {}
+            model[key] = step, nbytes
+        assert cache == {k: value for k, (value, _) in model.items()}
+        assert cache.nbytes == sum(size for _, size in model.values())
 
 
-def test_all_that_is_found_before_is_bounded() -> None:
-    for remembered in (form._forms, node_module._recipes, realize_module._plans):
-        assert isinstance(remembered, Remembered) and len(remembered) <= remembered.most
+def test_global_caches_are_within_their_bounds() -> None:
+    for cache in (form._forms, node_module._recipes, realize_module._plans):
+        assert isinstance(cache, Remembered) and len(cache) <= cache.most
     assert 0 < spec._count <= spec.MAX_MADE
 
 
-def test_a_plan_that_is_made_anew_for_other_threads_counts_once() -> None:
+def test_plan_remade_for_another_thread_count_counts_once() -> None:
     x, before, counts = tx.arange(1000.0).realize(), tx.num_threads(), []
     try:
         for threads in (1, 2, 1, 2):

@@ -1,4 +1,4 @@
-"""General plans that come with the package: each holds just where it is what would be planned, whatever the machine is."""
+"""Test generic plans that come with the package: each holds exactly where it equals the plan made on the spot, on any machine."""
 
 from __future__ import annotations
 
@@ -26,71 +26,71 @@ from tests.test_ready import in_tuples
 KiB, MiB = 1 << 10, 1 << 20
 SECOND, LAST, THREADS = (64 * KiB, 128 * KiB, 256 * KiB, 3 * MiB), (256 * KiB, MiB, 9 * MiB, 48 * MiB), (1, 2, 3, 8, 64)
 SIZES = (2, 3, 5, 9, 16, 31, 60, 100, 250)
-MORE = {
+MORE_PROGRAMS = {
     "a sum of large": lambda xp, a, b: (a[:, None, :] * b[None, :, :]).sum(),
     "a softmax": lambda xp, a, b: tx.softmax(a, axis=-1),
     "a spread": lambda xp, a, b: a.std(axis=0),
     "one product twice": lambda xp, a, b: a @ a.T,
     "numbers alone": lambda xp, a, b: tx.ones(a.shape) * 2 + tx.arange(a.shape[1]),
 }
-EVERY = {name: program for name, program in (PROGRAMS | MORE).items() if name != "running sums"}  # which are planned for themselves
+SHIPPED = {name: program for name, program in (PROGRAMS | MORE_PROGRAMS).items() if name != "running sums"}  # planned for exact sizes
 
 
-def a_target(draw: random.Random) -> Target:
+def random_target(draw: random.Random) -> Target:
     first = current().caches.tuned().first
     return current().with_caches(Caches(first, draw.choice(SECOND), draw.choice(LAST))).shared_by(draw.choice(THREADS))
 
 
-def a_pattern(name: str, draw: random.Random) -> Pattern:
+def random_pattern(name: str, draw: random.Random) -> Pattern:
     shape = draw.choice(SIZES), draw.choice(SIZES)
     a, b = tx.empty(shape).realize(), tx.empty(shape).realize()
-    pattern = structured([EVERY[name](tx, a, b).storage.node]).apart()
+    pattern = structured([SHIPPED[name](tx, a, b).storage.node]).apart()
     assert pattern is not None
     return pattern
 
 
-def taken_apart(pattern: Pattern) -> tuple[object, tuple[int, ...]]:
-    """A structure, and the numbers in it."""
-    found = general.taken_apart(pattern)
-    assert found is not None
-    return found
+def split_structure(pattern: Pattern) -> tuple[object, tuple[int, ...]]:
+    """Return the structure of `pattern`, and the numbers in it."""
+    split = general.taken_apart(pattern)
+    assert split is not None
+    return split
 
 
 @pytest.mark.usefixtures("plain")
-@pytest.mark.parametrize("name", EVERY)
-def test_what_holds_for_other_sizes_and_machines_is_what_would_be_planned(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of machines of one level, made for some and asked for others; the conditions say whether the function gives anything."""
-    draw, made, hits = random.Random(name), dict[object, list[Shipped]](), 0
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_plan_equals_the_plan_made_for_other_sizes_and_machines(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans made for some machines of a level are evaluated for others. Their conditions tell whether they give a plan."""
+    draw, plans_by_structure, hits = random.Random(name), dict[object, list[Shipped]](), 0
     monkeypatch.setattr(general, "_caches", general.Remembered(general.MAX_STRUCTURES))
     for _ in range(60):
-        pattern, target = a_pattern(name, draw), a_target(draw)
-        structure, numbers = taken_apart(pattern)
-        plans, given = made.setdefault(structure, []), (*numbers, *target.settings)
-        outline, wanted = general.without_numbers(outlined(pattern, stand_ins(pattern), target))
+        pattern, target = random_pattern(name, draw), random_target(draw)
+        structure, numbers = split_structure(pattern)
+        plans, values = plans_by_structure.setdefault(structure, []), (*numbers, *target.settings)
+        outline, expected = general.without_numbers(outlined(pattern, stand_ins(pattern), target))
         for plan in plans:
-            found = plan.found(target.settings)(*numbers)
-            assert holds(plan.conditions, given) == (found is not None)
-            if found is not None:
-                assert found == wanted and shipped.marshal.loads(plan.words) == kept.in_words(outline)
+            evaluated = plan.found(target.settings)(*numbers)
+            assert holds(plan.conditions, values) == (evaluated is not None)
+            if evaluated is not None:
+                assert evaluated == expected and shipped.marshal.loads(plan.words) == kept.in_words(outline)
                 hits += 1
-        if not any([holds(plan.conditions, given) for plan in plans]):
-            new = tracing.to_ship(pattern, numbers, target.settings)
-            assert new is not None and holds(new.conditions, given)
-            plans.append(new)
+        if not any([holds(plan.conditions, values) for plan in plans]):
+            new_plan = tracing.to_ship(pattern, numbers, target.settings)
+            assert new_plan is not None and holds(new_plan.conditions, values)
+            plans.append(new_plan)
     assert hits > 8
 
 
 @pytest.fixture(autouse=True)
-def looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans that are shipped are looked for, as tests do not else."""
+def look_for_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for shipped plans, which other tests do not."""
     monkeypatch.setattr(kept, "_is_disabled", False)
 
 
 def shipped_for(pattern: Pattern, there: dict[str, bytes]) -> None:
-    structure, numbers = taken_apart(pattern)
-    made, text = tracing.to_ship(pattern, numbers, backend().target.settings), kept.text_of_structure(structure, shipped.KIND)
-    assert made is not None and text is not None
-    there[text] = shipped.written([made])
+    structure, numbers = split_structure(pattern)
+    plan, text = tracing.to_ship(pattern, numbers, backend().target.settings), kept.text_of_structure(structure, shipped.KIND)
+    assert plan is not None and text is not None
+    there[text] = shipped.written([plan])
 
 
 def rows(m: int, n: int) -> Pattern:
@@ -98,36 +98,36 @@ def rows(m: int, n: int) -> Pattern:
 
 
 @pytest.mark.usefixtures("plain")
-def test_they_are_taken_over_without_planning_and_not_written_to_the_disk(there: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shipped_generic_plan_is_used_without_planning_or_disk_writes(there: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     shipped_for(rows(40, 60), there)
-    wanted = [kept.in_words(make_plan(rows(m, n))) for m, n in ((50, 70), (51, 80))]
+    expected = [kept.in_words(make_plan(rows(m, n))) for m, n in ((50, 70), (51, 80))]
     planned, written = list[object](), list[list[Any]]()
     monkeypatch.setattr(general.planning, "make_plan", lambda pattern: planned.append(pattern) or make_plan(pattern))
-    monkeypatch.setattr(general.planning, "outlined", lambda *given: planned.append(given) or outlined(*given))
+    monkeypatch.setattr(general.planning, "outlined", lambda *args: planned.append(args) or outlined(*args))
     monkeypatch.setattr(kept, "write_general", lambda key, plans: written.append(list(plans)))
-    for (m, n), words in zip(((50, 70), (51, 80)), wanted, strict=True):
+    for (m, n), words in zip(((50, 70), (51, 80)), expected, strict=True):
         plan = general.plan_for(rows(m, n))
         assert in_tuples(kept.in_words(plan)) == in_tuples(words) and plan.target is backend().target
     assert not planned and not written
-    for _ in range(2):  # what has rows as short is something else
+    for _ in range(2):  # rows as short as these need another plan
         general.plan_for(rows(50, 3))
     assert len(planned) == 2 and [len(plans) for plans in written] == [1]
 
 
 @pytest.mark.usefixtures("plain")
-def test_a_machine_that_is_its_own_has_none(there: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_with_tuned_settings_uses_no_shipped_plans(there: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     pattern = rows(40, 60)
     shipped_for(pattern, there)
-    structure, _ = taken_apart(pattern)
+    structure, _ = split_structure(pattern)
     target = backend().target
     assert len(shipped.of_structure(structure, target)) == 1
-    for other in (tuned(target, blocks={"near": 12345}), tuned(target, streams={"result": 1}), tuned(target, passes={"row": 7})):
-        assert shipped.of_structure(structure, other) == []
+    for other_target in (tuned(target, blocks={"near": 12345}), tuned(target, streams={"result": 1}), tuned(target, passes={"row": 7})):
+        assert shipped.of_structure(structure, other_target) == []
     monkeypatch.setattr(kept, "_is_disabled", True)  # as where it is to be seen what plans are made of
     assert shipped.of_structure(structure, target) == []
 
 
-def test_settings_are_all_that_machines_of_a_level_differ_in() -> None:
+def test_machines_of_one_level_differ_in_their_settings_alone() -> None:
     for level in levels.LEVELS:
         for second in (*SECOND, 1 << 40, 64):
             for last in (*LAST, 1 << 40, 64):
@@ -137,8 +137,8 @@ def test_settings_are_all_that_machines_of_a_level_differ_in() -> None:
     assert Target(32).with_caches(Caches(second=1, last=1)).settings == Settings(0, 0, 1), "too small to be said so"
 
 
-# Makes what is shipped of rows and a product; and computes those of other sizes.
-MAKE = """
+# Ship plans of sums, elementwise operations and a product; and compute such results of other sizes.
+SHIP_PROGRAM = """
 import sys
 from pathlib import Path
 import tenxor as tx
@@ -150,7 +150,7 @@ def wanted():
 
 list(ship(Path(sys.argv[1]), wanted))
 """
-FIRST = """
+FIRST_PROGRAM = """
 import sys
 import numpy as np
 import tenxor as tx
@@ -163,13 +163,13 @@ print("".join(bits), *tx.compile_counts(), "tenxor.plans.plan" in sys.modules or
 
 
 @pytest.mark.skipif(levels.level() is None, reason="nothing is made for this processor")
-def test_a_first_process_plans_nothing(tmp_path: Path) -> None:
+def test_first_process_with_shipped_plans_plans_nothing(tmp_path: Path) -> None:
     env = {**os.environ, "TENXOR_CACHE_DIR": "", "TENXOR_SHORT_WAY": "0"}
-    python("-c", MAKE, str(tmp_path), env=env)
-    wanted, *_, planned = python("-c", FIRST, env={**env, "TENXOR_SHIPPED": ""}).stdout.split()
+    python("-c", SHIP_PROGRAM, str(tmp_path), env=env)
+    expected, *_, planned = python("-c", FIRST_PROGRAM, env={**env, "TENXOR_SHIPPED": ""}).stdout.split()
     assert planned == "True"
     for threads in ("1", "2"):
         for way in ("0", ""):
-            its = {**env, "TENXOR_SHIPPED": str(tmp_path), "TENXOR_NUM_THREADS": threads, "TENXOR_SHORT_WAY": way}
-            assert python("-c", FIRST, env=its).stdout.split() == [wanted, "0", "4", "False"]
-    assert python("-c", FIRST, env={**its, "TENXOR_DEBUG": "1"}).stdout.split()[-1] == "True"
+            run_env = {**env, "TENXOR_SHIPPED": str(tmp_path), "TENXOR_NUM_THREADS": threads, "TENXOR_SHORT_WAY": way}
+            assert python("-c", FIRST_PROGRAM, env=run_env).stdout.split() == [expected, "0", "4", "False"]
+    assert python("-c", FIRST_PROGRAM, env={**run_env, "TENXOR_DEBUG": "1"}).stdout.split()[-1] == "True"

@@ -1,4 +1,4 @@
-"""What `help` and `inspect.signature` say of all that is public: names, defaults and types of arguments, and what is given."""
+"""Test what `help` and `inspect.signature` show of public functions: names, defaults and types of arguments and results."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import tenxor as tx
 from tenxor import shortcut
 from tenxor.dtypes import ALL
 
-PLACES = {
+MODULES = {
     **{"tx": tx, "tx.linalg": tx.linalg, "tx.fft": tx.fft, "tx.random": tx.random, "tx.nn": tx.nn, "tx.nn.functional": tx.nn.functional},
     **{"tx.nn.init": tx.nn.init, "tx.optim": tx.optim, "tx.data": tx.data, "tx.files": tx.files, "tx.show": tx.show},
 }
-# Where a type is said to be anything, and why.
+# Functions with the type Any in their signature, and why.
 ANYTHING = {
     **dict.fromkeys(("tx.asarray", "tx.array", "tx.tensor"), "takes whatever has a buffer, an array, or speaks DLPack"),
     **dict.fromkeys([f"tx.{dtype.name}" for dtype in ALL], "takes what asarray does; a dtype knows no tensors"),
@@ -31,8 +31,8 @@ ANYTHING = {
     **dict.fromkeys(("tx.data.Batches", "tx.data.Dataset"), "data of the user's own"),
     **dict.fromkeys(("tx.files.load_state", "tx.files.save_state"), "states, nested in any way"),
 }
-# Functions that take any number of arguments alike, and no others.
-MANY = {
+# Functions whose arguments are all variadic.
+VARIADIC = {
     *[f"tx.Tensor.{name}" for name in ("broadcast_to", "expand", "transpose", "view", "item")],
     *("tx.nn.Lambda.forward", "tx.nn.Module.forward", "tx.nn.ModuleList.forward", "tx.nn.Sequential", "tx.realize", "tx.result_type"),
     *("tx.atleast_1d", "tx.atleast_2d", "tx.atleast_3d", "tx.broadcast_arrays", "tx.broadcast_shapes", "tx.random.rand", "tx.random.randn"),
@@ -41,70 +41,70 @@ MANY = {
 
 
 def methods_of(cls: type, prefix: str) -> Iterator[tuple[str, Any]]:
-    """The public methods of a class, as they stand in it."""
+    """Yield the name and the static attribute of each public method of `cls`."""
     for name in dir(cls):
-        found = inspect.getattr_static(cls, name)
-        ours = getattr(found, "__module__", None) or getattr(found, "__objclass__", cls).__module__  # machine code has a class alone
-        if not name.startswith("_") and callable(found) and not isinstance(found, type) and ours.startswith("tenxor"):
-            yield f"{prefix}.{name}", found
+        member = inspect.getattr_static(cls, name)
+        home = getattr(member, "__module__", None) or getattr(member, "__objclass__", cls).__module__  # machine code has a class alone
+        if not name.startswith("_") and callable(member) and not isinstance(member, type) and home.startswith("tenxor"):
+            yield f"{prefix}.{name}", member
 
 
-def face() -> dict[str, Callable[..., Any]]:
-    """All that is public and can be called."""
-    found: dict[str, Callable[..., Any]] = {}
-    for place, module in PLACES.items():
+def collect_public() -> dict[str, Callable[..., Any]]:
+    """Return all public functions and methods by their full names."""
+    functions: dict[str, Callable[..., Any]] = {}
+    for prefix, module in MODULES.items():
         for name in getattr(module, "__all__", [name for name in dir(module) if not name.startswith("_")]):
-            thing = getattr(module, name)
-            if inspect.ismodule(thing) or not callable(thing) or not getattr(thing, "__module__", "").startswith("tenxor"):
+            member = getattr(module, name)
+            if inspect.ismodule(member) or not callable(member) or not getattr(member, "__module__", "").startswith("tenxor"):
                 continue
-            if not isinstance(thing, type):
-                found[f"{place}.{name}"] = thing
-            elif not issubclass(thing, (BaseException, tx.DType)):
-                found.update(methods_of(thing, f"{place}.{name}"))
-                if "__init__" in vars(thing) and thing is not tx.Tensor:
-                    found[f"{place}.{name}"] = vars(thing)["__init__"]
-    return found
+            if not isinstance(member, type):
+                functions[f"{prefix}.{name}"] = member
+            elif not issubclass(member, (BaseException, tx.DType)):
+                functions.update(methods_of(member, f"{prefix}.{name}"))
+                if "__init__" in vars(member) and member is not tx.Tensor:
+                    functions[f"{prefix}.{name}"] = vars(member)["__init__"]
+    return functions
 
 
 with shortcut.aside():  # machine code has no annotations
-    FACE = face()
+    PUBLIC_FUNCTIONS = collect_public()
 
 
-@pytest.mark.parametrize("name", FACE)
-def test_all_arguments_and_what_is_given_have_types(name: str) -> None:
-    signature = inspect.signature(FACE[name])
+@pytest.mark.parametrize("name", PUBLIC_FUNCTIONS)
+def test_every_argument_and_result_of_a_public_function_is_annotated(name: str) -> None:
+    signature = inspect.signature(PUBLIC_FUNCTIONS[name])
     arguments = [p for p in signature.parameters.values() if p.name != "self"]
     types = [p.annotation for p in arguments] + [signature.return_annotation]
     assert inspect.Signature.empty not in types
     assert ("Any" in types or "Callable[P, Any]" in types) == (name in ANYTHING), types
     of_any_number = bool(arguments) and all(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in arguments)
-    assert of_any_number == (name in MANY)
+    assert of_any_number == (name in VARIADIC)
 
 
-@pytest.mark.parametrize("name", FACE)
-def test_types_can_be_looked_up(name: str) -> None:
-    assert get_type_hints(FACE[name])
+@pytest.mark.parametrize("name", PUBLIC_FUNCTIONS)
+def test_annotations_of_a_public_function_can_be_resolved(name: str) -> None:
+    assert get_type_hints(PUBLIC_FUNCTIONS[name])
 
 
-def test_what_is_said_to_be_anything_is_there() -> None:
-    assert {*ANYTHING, *MANY} <= FACE.keys()
+def test_names_in_the_tables_of_exceptions_exist() -> None:
+    assert {*ANYTHING, *VARIADIC} <= PUBLIC_FUNCTIONS.keys()
 
 
-def test_machine_code_says_the_same_but_for_types() -> None:
+def test_fast_path_methods_have_the_signatures_of_the_python_methods() -> None:
     shortcut.start()
     assert shortcut.state == "on"
     for name, method in methods_of(tx.Tensor, "tx.Tensor"):
-        said, own = [
-            [(p.name, p.kind, p.default) for p in inspect.signature(f).parameters.values()][1:] for f in (method, FACE[name])
+        fast_path, python = [
+            [(p.name, p.kind, p.default) for p in inspect.signature(f).parameters.values()][1:] for f in (method, PUBLIC_FUNCTIONS[name])
         ]
-        assert said == own, name
+        assert fast_path == python, name
 
 
-def test_help_names_types() -> None:
+def test_signature_shows_types_of_arguments_and_result() -> None:
     assert str(inspect.signature(tx.matmul)) == "(a: 'Axed', b: 'Axed', *, out: 'Tensor | None' = None) -> 'Tensor'"
     assert str(inspect.signature(tx.exp)) == "(x: 'Operand', /, *, out: 'Tensor | None' = None, where: 'Operand | None' = None) -> 'Tensor'"
 
 
-def test_an_error_of_pythons_names_the_function() -> None:
+def test_type_error_of_a_wrong_keyword_names_the_function() -> None:
     with pytest.raises(TypeError, match=r"^exp\(\) got an unexpected keyword argument 'axis'"):
         tx.exp(tx.ones(2), axis=0)  # type: ignore[call-arg]

@@ -1,4 +1,4 @@
-"""Sizes that remember, beside plain ints: the same program of both."""
+"""Compare programs of symbolic sizes with the same programs of plain ints."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Program = Callable[[Sequence[int]], tuple[int, ...]]
 
 
 def traced(program: Callable[..., tuple[object, ...]], *numbers: int) -> Callable[..., tuple[int, ...] | None]:
-    """What a program gives for other numbers."""
+    """Trace `program` at `numbers` and return a function that evaluates it for other numbers, or returns None."""
     trace = Trace()
     sizes = [trace.size(n) for n in numbers]
     return trace.written(program(*sizes))
 
 
 def a_program(seed: int) -> Program:
-    """Some arithmetic with some questions, the same for each seed."""
+    """Return a program of arithmetic and comparisons, the same for each seed."""
 
-    def run(given: Sequence[int]) -> tuple[int, ...]:
-        rng, values = random.Random(seed), [*given, 2, 7]
+    def run(sizes: Sequence[int]) -> tuple[int, ...]:
+        rng, values = random.Random(seed), [*sizes, 2, 7]
         for _ in range(rng.randrange(2, 12)):
             a, b = rng.choice(values), rng.choice(values)
             kind = rng.randrange(12)
@@ -52,54 +52,54 @@ def a_program(seed: int) -> Program:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_what_is_found_for_other_numbers_is_what_the_program_gives(seed: int) -> None:
+def test_traced_program_gives_the_same_results_for_every_size_it_accepts(seed: int) -> None:
     program, rng = a_program(seed), random.Random(seed)
-    given = [rng.choice((0, 1, 2, 3, 5, 8, 12, 30, -1, -4)) for _ in range(3)]
+    sizes = [rng.choice((0, 1, 2, 3, 5, 8, 12, 30, -1, -4)) for _ in range(3)]
     trace = Trace()
-    results = program([trace.size(n) for n in given])  # type: ignore[misc]
-    found, words = trace.written(results), trace.words(())
-    assert found(*given) == program(given)
-    for other in product((0, 1, 3, 4, 7, 24, -2), repeat=3):
-        answer = found(*other)
-        assert holds(words, other) == (answer is not None)
+    results = program([trace.size(n) for n in sizes])  # type: ignore[misc]
+    evaluate, words = trace.written(results), trace.words(())
+    assert evaluate(*sizes) == program(sizes)
+    for other_sizes in product((0, 1, 3, 4, 7, 24, -2), repeat=3):
+        answer = evaluate(*other_sizes)
+        assert holds(words, other_sizes) == (answer is not None)
         if answer is not None:
-            assert answer == program(other)
+            assert answer == program(other_sizes)
 
 
-def test_it_is_found_for_many_others() -> None:
+def test_most_traced_programs_accept_other_sizes() -> None:
     program = a_program(0)
-    suited = 0
+    accepting_programs = 0
     for seed in range(100):
         program = a_program(seed)
-        found = traced(lambda *sizes, program=program: program(sizes), 5, 8, 12)
-        suited += any(found(*other) is not None for other in product((6, 7, 11, 13), repeat=3))
-    assert suited > 60
+        evaluate = traced(lambda *sizes, program=program: program(sizes), 5, 8, 12)
+        accepting_programs += any(evaluate(*other_sizes) is not None for other_sizes in product((6, 7, 11, 13), repeat=3))
+    assert accepting_programs > 60
 
 
-def test_equal_sums_are_equal_whatever_the_numbers() -> None:
+def test_equal_expressions_compare_equal_without_recording_a_condition() -> None:
     trace = Trace()
     n, m = trace.size(6), trace.size(4)
     assert n * m + m == m * (n + 1) and (n * m) % n == 0 and n * m // m == n and (n + m) * 2 - m - m == n + n
     assert {trace.guard_text(line) for line in trace.lines if isinstance(line, Condition)} <= {"n1 != 0", "n0 != 0"}
 
 
-def test_what_is_always_one_number_is_an_int() -> None:
+def test_expression_with_a_constant_value_is_an_int() -> None:
     trace = Trace()
     n = trace.size(6)
     assert [type(x) for x in (n - n, n * 0, n // n, (n + 3) - n, n % n)] == [int] * 5
 
 
-def test_what_a_function_does_not_read_of_a_division_it_does_not_ask() -> None:
-    """Its numbers may be sizes, too: then what is found by it holds whether they divide or not, unless a rest was read."""
+def test_division_records_a_condition_only_if_its_remainder_is_read() -> None:
+    """A traced function may be traced again. Its result holds for sizes that do not divide, too, unless a remainder was read."""
     by_quotient = traced(lambda n: (n // 7 // 2,), 30)
     by_rest = traced(lambda n: (n // 7 - n % 7 // 2,), 30)
-    for found, of_31, of_28 in ((by_quotient, (2,), (2,)), (by_rest, (3,), None)):
-        again = traced(lambda n, found=found: found(n), 30)
-        assert found(31) == again(31) == of_31
-        assert again(28) == found(28) == of_28
+    for evaluate, of_31, of_28 in ((by_quotient, (2,), (2,)), (by_rest, (3,), None)):
+        retraced = traced(lambda n, evaluate=evaluate: evaluate(n), 30)
+        assert evaluate(31) == retraced(31) == of_31
+        assert retraced(28) == evaluate(28) == of_28
 
 
-def test_what_bounds_one_number_is_one_line() -> None:
+def test_bounds_of_one_size_are_merged_into_one_condition() -> None:
     trace = Trace()
     n, m = trace.size(100), trace.size(7)
     assert [n > 32, n * 8 <= 5000, n < 1 << 40, n != 40, n != 5, n * -3 < -5, m * 2 != 3, 3 * n != 1000, n > m, n * n > 6] == [True] * 10
@@ -108,13 +108,13 @@ def test_what_bounds_one_number_is_one_line() -> None:
     assert [trace.guard_text(line) for line in trace.merged_lines()[:2]] == ["100 <= n0 <= 100", "7 <= n1"]
 
 
-def test_whoever_takes_the_number_is_given_that_one_alone() -> None:
-    for take in (range, lambda n: [0] * n, lambda n: "abcdefghij"[n], str, lambda n: n.bit_length(), lambda n: f"{n}", int):
-        found = traced(lambda n, take=take: (take(n) and n,), 6)
-        assert found(6) == (6,) and found(7) is None
+def test_conversion_to_int_fixes_the_size() -> None:
+    for convert in (range, lambda n: [0] * n, lambda n: "abcdefghij"[n], str, lambda n: n.bit_length(), lambda n: f"{n}", int):
+        evaluate = traced(lambda n, convert=convert: (convert(n) and n,), 6)
+        assert evaluate(6) == (6,) and evaluate(7) is None
 
 
-def test_what_does_not_know_them_refuses_them() -> None:
+def test_numpy_and_float_arithmetic_refuse_symbolic_sizes() -> None:
     n = Trace().size(6)
     refused: list[Callable[[], object]] = [
         lambda: np.arange(n),  # type: ignore[call-overload]
@@ -133,19 +133,19 @@ def test_what_does_not_know_them_refuses_them() -> None:
     assert n != 6.5 and n != "6"
 
 
-def test_of_a_float_divided_by_one_nothing_is_known() -> None:
+def test_float_divided_by_a_size_can_be_stored_but_not_read() -> None:
     n = Trace().size(6)
-    found = 1.5 / n
-    assert isinstance(found, Quotient) and (found.over, found.by) == (1.5, n) and repr(found) == "1.5 / (n0)"
+    quotient = 1.5 / n
+    assert isinstance(quotient, Quotient) and (quotient.over, quotient.by) == (1.5, n) and repr(quotient) == "1.5 / (n0)"
     refused: list[Callable[[], object]] = [
-        lambda: found == 0.25,
-        lambda: found != 0,
-        lambda: found < 1,
-        lambda: bool(found),
-        lambda: float(found),  # type: ignore[arg-type]
-        lambda: {found},
-        lambda: found * 2,  # type: ignore[operator]
-        lambda: 2 + found,  # type: ignore[operator]
+        lambda: quotient == 0.25,
+        lambda: quotient != 0,
+        lambda: quotient < 1,
+        lambda: bool(quotient),
+        lambda: float(quotient),  # type: ignore[arg-type]
+        lambda: {quotient},
+        lambda: quotient * 2,  # type: ignore[operator]
+        lambda: 2 + quotient,  # type: ignore[operator]
         lambda: 1 / n,  # type: ignore[operator]
     ]
     for refuse in refused:
@@ -153,7 +153,7 @@ def test_of_a_float_divided_by_one_nothing_is_known() -> None:
             refuse()
 
 
-def test_no_key_is_that_of_an_int_or_of_another_trace() -> None:
+def test_size_never_equals_an_int_key_or_a_size_of_another_trace() -> None:
     n, other = Trace().size(6), Trace().size(6)
     known: dict[Number, str] = {6: "int", other: "other"}
     assert n not in known and n != other and isinstance(n, Size)
@@ -161,7 +161,7 @@ def test_no_key_is_that_of_an_int_or_of_another_trace() -> None:
     assert {n: 1}[same] == 1 and [n.trace.guard_text(line) for line in n.trace.lines] == ["n0 + -1*n1 == 0"]
 
 
-def test_a_division_by_nothing_is_refused_and_never_done_for_others() -> None:
+def test_division_by_zero_raises_and_a_traced_one_rejects_zero() -> None:
     with pytest.raises(ZeroDivisionError):
         traced(lambda n, m: (n // m,), 6, 0)
     assert traced(lambda n, m: (n // m,), 6, 4)(6, 0) is None

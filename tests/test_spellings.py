@@ -1,4 +1,4 @@
-"""Other libraries' names for what is here: the same functions, or advice; and the pages that list them."""
+"""Test names of other libraries: aliases of our functions, advice for missing names, and the pages that list them."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from tenxor.errors import UnknownAttribute
 from tenxor.spellings import OTHERWISE, SAME
 
 ROOT = Path(__file__).parents[1]
-PLACES = {"tx": IN_THE_MODULE, "x": ON_TENSORS} | {f"tx.{place}": told for place, told in (ON_MODULES | ON_FUNCTIONS).items()}
-ADVICE = {f"{place}.{name}": told for place, its in PLACES.items() for name, told in its.items()}
+ADVICE_TABLES = {"tx": IN_THE_MODULE, "x": ON_TENSORS} | {f"tx.{place}": told for place, told in (ON_MODULES | ON_FUNCTIONS).items()}
+ADVICE = {f"{place}.{name}": told for place, its in ADVICE_TABLES.items() for name, told in its.items()}
 OBJECTS = {"x": tx.zeros(2), "tx.nn.Module": tx.nn.Linear(1, 1), "tx.random": tx.random.Generator(0)}
 
 
-def named(path: str) -> Any:
-    found: Any = tx
+def look_up(path: str) -> Any:
+    value: Any = tx
     for part in filter(None, path.split(".")):
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_another_name_is_the_same_function(name: str) -> None:
-    assert getattr(tx, name) is named(SAME[name]) and callable(getattr(tx, name))
+def test_alternative_name_is_the_same_function(name: str) -> None:
+    assert getattr(tx, name) is look_up(SAME[name]) and callable(getattr(tx, name))
     assert name not in tx.__all__ and name not in IN_THE_MODULE
 
 
 @pytest.mark.parametrize("name", [name for name in SAME if isinstance(getattr(np, name, None), np.ufunc)])
-def test_it_is_what_numpy_calls_so(name: str) -> None:
-    theirs = getattr(np, name)
-    drawn = np.random.default_rng(0).uniform(0.1, 0.9, (theirs.nin, 5))
-    takes_integers = not any("d" in kinds for kinds in theirs.types)
-    given = (drawn * 20).astype(np.int64) if takes_integers else drawn + (name == "arccosh")
-    np.testing.assert_allclose(getattr(tx, name)(*map(tx.asarray, given)).to_numpy(), theirs(*given), rtol=1e-12)
+def test_alternative_name_gives_the_results_of_the_numpy_ufunc(name: str) -> None:
+    ufunc = getattr(np, name)
+    drawn = np.random.default_rng(0).uniform(0.1, 0.9, (ufunc.nin, 5))
+    takes_integers = not any("d" in kinds for kinds in ufunc.types)
+    arguments = (drawn * 20).astype(np.int64) if takes_integers else drawn + (name == "arccosh")
+    np.testing.assert_allclose(getattr(tx, name)(*map(tx.asarray, arguments)).to_numpy(), ufunc(*arguments), rtol=1e-12)
 
 
-def test_other_functions_by_numpys_names() -> None:
+def test_functions_by_numpy_names_give_the_results_of_numpy() -> None:
     x = np.random.default_rng(1).normal(size=(3, 3)) + 3 * np.eye(3)
     t = tx.asarray(x)
     assert tx.row_stack([t, t]).tolist() == np.vstack([x, x]).tolist() and tx.identity(2).tolist() == np.identity(2).tolist()
@@ -55,18 +55,18 @@ def test_other_functions_by_numpys_names() -> None:
 
 
 @pytest.mark.parametrize("spelled", ADVICE)
-def test_advice_is_for_what_is_not_there_and_names_what_is(spelled: str) -> None:
+def test_advice_for_a_missing_name_names_existing_functions(spelled: str) -> None:
     owner, _, name = spelled.rpartition(".")
     with pytest.raises(UnknownAttribute, match=re.escape(ADVICE[spelled])):
-        getattr(OBJECTS[owner] if owner in OBJECTS else named(owner.removeprefix("tx").removeprefix(".")), name)
+        getattr(OBJECTS[owner] if owner in OBJECTS else look_up(owner.removeprefix("tx").removeprefix(".")), name)
     for path in re.findall(r"\btx\.([\w.]*\w)", ADVICE[spelled]):
-        assert named(path) is not None
+        assert look_up(path) is not None
     for path in re.findall(r"\bx\.(\w+)", ADVICE[spelled]):
         assert hasattr(tx.zeros((2, 2), dtype=tx.complex64), path)
 
 
 @pytest.mark.parametrize("name", ["kron", "cov", "nansum"])
-def test_functions_that_numpy_calls_with_tensors_are_told(name: str) -> None:
+def test_missing_function_that_numpy_runs_on_tensors_names_it(name: str) -> None:
     with pytest.raises(UnknownAttribute, match=rf"use np\.{name}, which gives tensors for tensors"):
         getattr(tx, name)
 
@@ -119,15 +119,15 @@ def test_formulas_for_missing_distributions_have_their_means() -> None:
         assert drawn.shape == (20_000,) and abs(tx.astype(drawn, tx.float64).mean().item() - mean) < 0.05, name
 
 
-def test_where_a_function_for_matrices_is_is_told() -> None:
+def test_linear_algebra_name_in_the_top_module_names_its_module() -> None:
     for name in tx.linalg.__all__:
         assert hasattr(tx, name) or f"tx.linalg.{name}" in IN_THE_MODULE[name]
 
 
-def test_what_means_something_else_is_there() -> None:
+def test_names_with_another_meaning_elsewhere_are_functions() -> None:
     assert all(callable(getattr(tx, name)) for name in OTHERWISE)
 
 
-def test_the_pages_and_the_stub_are_those_of_the_table() -> None:
+def test_generated_pages_and_stub_are_up_to_date() -> None:
     for path, text in runpy.run_path(str(ROOT / "tools/coming_from.py"))["WRITTEN"].items():
         assert path.read_text(encoding="utf-8") == text(), "run `python tools/coming_from.py`"

@@ -1,4 +1,4 @@
-"""What a process loads, and when: the import is light, a first result loads what it needs, and nobody can tell by the names."""
+"""Test which modules a process loads, and when: the import is light, a first result loads what it needs, and names stay complete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PRINT = "\nimport sys; print(*sys.modules)"
 
 
 def loaded(program: str, **environment: str) -> set[str]:
-    """The modules that are loaded after a program, run in a process of its own, beyond those that NumPy loads."""
+    """Return the modules that `program` loads in a process of its own, without those that NumPy loads."""
 
     def modules(text: str) -> set[str]:
         path = os.pathsep.join([str(ROOT), *sys.path])
@@ -41,35 +41,35 @@ def rooms(modules: set[str]) -> set[str]:
     return {name.split(".")[1] for name in modules if name.startswith("tenxor.")}
 
 
-# What plans, kernels and back ends are made of, and modules of Python's that take long, and are for others.
-LATE = {"kernel", "rewrite", "target", "functions", "random", "folders", "spellings", "tour", "threadpool", "plans", "shortcut"}
-LATE |= {"advice", "ownership", "pending", "sizes", "hashing", "apart", "show"}
+# Packages for plans, kernels and back ends; and modules of the standard library that load slowly and are not needed.
+LATE_PACKAGES = {"kernel", "rewrite", "target", "functions", "random", "folders", "spellings", "tour", "threadpool", "plans", "shortcut"}
+LATE_PACKAGES |= {"advice", "ownership", "pending", "sizes", "hashing", "apart", "show"}
 HEAVY = {"hashlib", "pathlib", "dataclasses", "re", "string", "decimal", "inspect", "tempfile", "importlib.resources", "threading"}
-FIRST = "import tenxor as tx; (tx.arange(1000.0) * 2 + 1).realize()"
+FIRST_RESULT = "import tenxor as tx; (tx.arange(1000.0) * 2 + 1).realize()"
 
 
-class TestTheImport:
-    def test_loads_no_room_that_is_needed_later(self) -> None:
-        found = loaded("import tenxor")
-        assert not rooms(found) & LATE
-        assert not found & HEAVY
-        assert not any(name.startswith("llvmlite") for name in found)
-        assert not found & {"mmap", "_blake2", "_queue", "tenxor.backend.helpers", "tenxor.tensor.contraction", "tenxor.tensor.nested"}
+class TestImport:
+    def test_loads_no_package_that_only_later_work_needs(self) -> None:
+        modules = loaded("import tenxor")
+        assert not rooms(modules) & LATE_PACKAGES
+        assert not modules & HEAVY
+        assert not any(name.startswith("llvmlite") for name in modules)
+        assert not modules & {"mmap", "_blake2", "_queue", "tenxor.backend.helpers", "tenxor.tensor.contraction", "tenxor.tensor.nested"}
 
-    def test_loads_few_modules(self) -> None:
-        """Each takes a fifth of a millisecond, whatever is in it. One more that is needed by all is no mistake: count it."""
+    def test_loads_at_most_54_modules(self) -> None:
+        """Each module takes a fifth of a millisecond. If every program needs another one, raise the limit."""
         assert len({name for name in loaded("import tenxor") if name.startswith("tenxor")}) <= 54
 
     @pytest.mark.parametrize("before", ["enable", "disable"])
-    def test_pythons_collector_is_as_it_was(self, before: str) -> None:
+    def test_leaves_the_collector_enabled_or_disabled_as_it_was(self, before: str) -> None:
         python("-c", f"import gc; gc.{before}(); collects = gc.isenabled(); import tenxor; assert gc.isenabled() is collects")
 
-    def test_pythons_collector_has_nothing_new_to_look_at(self) -> None:
-        """What was made counts as old: it would be looked at twice within a first result, for as long as one takes. It is no garbage."""
+    def test_leaves_few_objects_in_the_youngest_generation(self) -> None:
+        """Objects made by the import count as old. Otherwise two collections during a first result would take as long as the result."""
         program = "import gc; gc.disable(); import tenxor; assert len(gc.get_objects(generation=0)) < 1000 and not gc.get_freeze_count()"
         python("-c", program)
 
-    def test_garbage_of_before_goes_and_what_is_frozen_stays_so(self) -> None:
+    def test_keeps_earlier_garbage_collectable_and_frozen_objects_frozen(self) -> None:
         garbage = """
 import gc, weakref
 class Knot: pass
@@ -80,89 +80,89 @@ a = Knot(); a.itself = a; gone = weakref.ref(a); del a
         counted = "import numpy; gc.freeze(); frozen = gc.get_freeze_count(); import tenxor; assert 0 < frozen == gc.get_freeze_count()"
         python("-c", garbage + counted)
 
-    def test_pythons_collector_goes_on_after_an_import_that_failed(self) -> None:
+    def test_that_fails_leaves_the_collector_enabled(self) -> None:
         program = "import gc, sys\nsys.modules['numpy'] = None\ntry:\n    import tenxor\nexcept ImportError:\n    print(gc.isenabled())"
         assert python("-c", program).stdout == "True\n"
 
 
-class TestTheFirstResult:
-    def test_loads_neither_llvm_nor_what_emits_code_if_it_is_on_disk(self, tmp_path: Path) -> None:
+class TestFirstResult:
+    def test_loads_neither_llvm_nor_the_emitter_if_the_kernel_is_on_disk(self, tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
-        loaded(FIRST, TENXOR_CACHE_DIR=str(tmp_path))
-        found = loaded(FIRST, TENXOR_CACHE_DIR=str(tmp_path))
-        assert not found & HEAVY
-        assert "tenxor.backend.llvm.linking" in found
-        assert {name for name in found if name.startswith("llvmlite")} <= {"llvmlite", "llvmlite._version"}
-        assert not found & {"tenxor.apart", "tenxor.backend.helpers", "tenxor.pending", "tenxor.sizes", "tenxor.tensor.contraction"}
-        assert not any(name.startswith(("tenxor.backend.llvm.emit", "tenxor.backend.llvm.elementary")) for name in found)
-        assert not found & {f"tenxor.{name}" for name in ("rewrite.attention", "kernel.footprint", "kernel.cpu.products")}
-        assert not found & {"tenxor.ops.complexes.elementary", "tenxor.backend.places", "tenxor.kernel.scatter"}
+        loaded(FIRST_RESULT, TENXOR_CACHE_DIR=str(tmp_path))
+        modules = loaded(FIRST_RESULT, TENXOR_CACHE_DIR=str(tmp_path))
+        assert not modules & HEAVY
+        assert "tenxor.backend.llvm.linking" in modules
+        assert {name for name in modules if name.startswith("llvmlite")} <= {"llvmlite", "llvmlite._version"}
+        assert not modules & {"tenxor.apart", "tenxor.backend.helpers", "tenxor.pending", "tenxor.sizes", "tenxor.tensor.contraction"}
+        assert not any(name.startswith(("tenxor.backend.llvm.emit", "tenxor.backend.llvm.elementary")) for name in modules)
+        assert not modules & {f"tenxor.{name}" for name in ("rewrite.attention", "kernel.footprint", "kernel.cpu.products")}
+        assert not modules & {"tenxor.ops.complexes.elementary", "tenxor.backend.places", "tenxor.kernel.scatter"}
 
-    def test_makes_the_short_way_without_what_emits_it_if_it_is_on_disk(self, tmp_path: Path) -> None:
+    def test_builds_the_fast_path_without_its_emitter_if_it_is_on_disk(self, tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
         program = "import tenxor as tx; from tenxor import shortcut; shortcut.start(); assert shortcut.state == 'on'"
         for is_there in (False, True):
-            found = loaded(program, TENXOR_CACHE_DIR=str(tmp_path))
-            assert ("tenxor.shortcut.code.methods" in found) is not is_there
-        assert not any(name.startswith(("tenxor.shortcut.code", "llvmlite.binding")) for name in found)
-        assert not found & {"tenxor.backend.llvm.builder", "tenxor.shortcut.stretches", "tenxor.derivatives.rules"}
+            modules = loaded(program, TENXOR_CACHE_DIR=str(tmp_path))
+            assert ("tenxor.shortcut.code.methods" in modules) is not is_there
+        assert not any(name.startswith(("tenxor.shortcut.code", "llvmlite.binding")) for name in modules)
+        assert not modules & {"tenxor.backend.llvm.builder", "tenxor.shortcut.stretches", "tenxor.derivatives.rules"}
 
-    def test_emits_only_by_what_it_is_made_of(self) -> None:
-        found = loaded(FIRST, TENXOR_CACHE_DIR="")
-        assert "tenxor.backend.llvm.emit" in found
-        assert not found & {f"tenxor.backend.llvm.{name}" for name in ("elementary.power", "products", "scatter", "sharing")}
+    def test_loads_only_the_emitters_that_its_kernel_needs(self) -> None:
+        modules = loaded(FIRST_RESULT, TENXOR_CACHE_DIR="")
+        assert "tenxor.backend.llvm.emit" in modules
+        assert not modules & {f"tenxor.backend.llvm.{name}" for name in ("elementary.power", "products", "scatter", "sharing")}
 
 
     @pytest.mark.parametrize("threads", ["1", "2"])
-    def test_starts_no_threads_for_what_one_does(self, threads: str, tmp_path: Path) -> None:
-        """A product of this size runs without Python's lock, but in one piece; what shares it is not loaded for that."""
+    def test_of_a_small_product_loads_no_thread_modules(self, threads: str, tmp_path: Path) -> None:
+        """A product of this size runs without the GIL, but in one thread, so the worker pool is not loaded."""
         tmp_path.chmod(0o700)
         program = "import tenxor as tx; x = tx.ones((48, 48)); (x @ x).realize()"
         for _ in range(3):
-            found = loaded(program, TENXOR_CACHE_DIR=str(tmp_path), TENXOR_NUM_THREADS=threads, TENXOR_SHIPPED="")
-        assert "tenxor.tensor.contraction" in found and not found & {"threading", "tenxor.backend.helpers", "tenxor.apart"}
+            modules = loaded(program, TENXOR_CACHE_DIR=str(tmp_path), TENXOR_NUM_THREADS=threads, TENXOR_SHIPPED="")
+        assert "tenxor.tensor.contraction" in modules and not modules & {"threading", "tenxor.backend.helpers", "tenxor.apart"}
 
 
 class TestLinearAlgebra:
-    def test_loads_what_is_asked_for(self) -> None:
-        """A norm of a vector is a sum and a root: it needs nothing of LAPACK, nor of derivatives; a decomposition no derivatives."""
+    def test_functions_load_only_the_modules_that_they_need(self) -> None:
+        """A vector norm is a sum and a root: it needs neither LAPACK nor derivatives. A decomposition needs no derivatives."""
         program = "import tenxor as tx; x = tx.ones((3, 3)).realize()"
         before = loaded(program)
         assert loaded(program + "; tx.linalg") - before == {"tenxor.linalg"}
         norm = loaded(program + "; tx.linalg.norm(x)") - before
         assert rooms(norm) == {"linalg", "functions"} and not norm & {"tenxor.linalg.lapack", "tenxor.functions.hosted"}
-        found = loaded(program + "; tx.linalg.qr(x)") - before
-        assert "tenxor.host" in found
-        assert not found & {"tenxor.linalg.derivatives", "tenxor.linalg.norms", "tenxor.derivatives.forward"}
+        modules = loaded(program + "; tx.linalg.qr(x)") - before
+        assert "tenxor.host" in modules
+        assert not modules & {"tenxor.linalg.derivatives", "tenxor.linalg.norms", "tenxor.derivatives.forward"}
 
-    def test_has_what_type_checkers_see(self) -> None:
+    def test_late_names_are_those_that_type_checkers_see(self) -> None:
         tree = ast.parse((ROOT / "tenxor/linalg/__init__.py").read_text(encoding="utf-8"))
         (block,) = [node for node in tree.body if isinstance(node, ast.If)]
-        seen = {}
+        homes = {}
         for node in block.body:
             assert isinstance(node, ast.ImportFrom) and node.module is not None
             home = f"linalg.{node.module}" if node.level == 1 else node.module
-            seen |= {name.name: home for name in node.names}
-        assert seen == tx.linalg._HOMES and sorted(seen) == tx.linalg.__all__
-        assert seen.keys() <= set(dir(tx.linalg))
-        for name, home in seen.items():
+            homes |= {name.name: home for name in node.names}
+        assert homes == tx.linalg._HOMES and sorted(homes) == tx.linalg.__all__
+        assert homes.keys() <= set(dir(tx.linalg))
+        for name, home in homes.items():
             assert getattr(tx.linalg, name) is getattr(import_module(f"tenxor.{home}"), name)
         with pytest.raises(AttributeError, match=r"'tenxor\.linalg' has no attribute 'nrom'"):
             tx.linalg.nrom
 
-    def test_knows_how_cotangents_go_back_through_all_that_they_go_through(self) -> None:
+    def test_every_followed_function_has_a_backward_rule(self) -> None:
         from tenxor.functions.hosted import BACKWARD
         from tenxor.linalg import derivatives
         from tenxor.linalg.lapack import FOLLOWED
 
-        its = {n for n, f in vars(derivatives).items() if inspect.isfunction(f) and n[0] != "_" and f.__module__ == derivatives.__name__}
-        of_closed_forms = {"polar_factor", "pseudo_inverse"}  # called by what has its own derivative, as no operation goes through them
-        assert its == set(FOLLOWED) | of_closed_forms and set(FOLLOWED) <= BACKWARD.keys()
+        names = {n for n, f in vars(derivatives).items() if inspect.isfunction(f) and n[0] != "_" and f.__module__ == derivatives.__name__}
+        closed_forms = {"polar_factor", "pseudo_inverse"}  # called by what has its own derivative, as no operation goes through them
+        assert names == set(FOLLOWED) | closed_forms and set(FOLLOWED) <= BACKWARD.keys()
 
 
-class TestTheShortWay:
-    def test_is_made_without_llvm_if_it_is_on_disk(self, tmp_path: Path) -> None:
-        """Its machine code has memory to write, and calls the interpreter: all that is linked as kernels are."""
+class TestFastPath:
+    def test_is_built_without_llvm_if_it_is_on_disk(self, tmp_path: Path) -> None:
+        """The fast path writes memory and calls the interpreter; all of this is linked as kernels are."""
         tmp_path.chmod(0o700)
         program = """
 import tenxor as tx
@@ -171,21 +171,21 @@ shortcut.start()
 assert shortcut.state == "on" and (tx.ones(3) + 1).tolist() == [2.0] * 3, shortcut.state
 """
         loaded(program, TENXOR_CACHE_DIR=str(tmp_path))
-        found = loaded(program, TENXOR_CACHE_DIR=str(tmp_path))
-        assert "tenxor.shortcut.install" in found and "llvmlite.binding" not in found
+        modules = loaded(program, TENXOR_CACHE_DIR=str(tmp_path))
+        assert "tenxor.shortcut.install" in modules and "llvmlite.binding" not in modules
 
 
-class TestNames:
+class TestPackageNames:
     def test_are_those_that_type_checkers_see(self) -> None:
-        """Each late name is in the module that is said to have it, and each such module is read by type checkers."""
+        """Each late name is in the module that the table names, and type checkers read each such module."""
         tree = ast.parse((ROOT / "tenxor/__init__.py").read_text(encoding="utf-8"))
         (block,) = [node for node in tree.body if isinstance(node, ast.If)]
-        seen = {node.module for node in block.body if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"}
-        assert seen == {*tx._NAMES, "functions.aliases"}  # the other names, by a stub alone
+        starred_modules = {node.module for node in block.body if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"}
+        assert starred_modules == {*tx._NAMES, "functions.aliases"}  # the other names, by a stub alone
         for module, names in tx._NAMES.items():
             assert sorted(names.split()) == sorted(import_module(f"tenxor.{module}").__all__), module
 
-    def test_are_complete(self) -> None:
+    def test_are_all_in_dir_and_in_star_imports(self) -> None:
         """`dir`, completion and `import *` have all of them, loaded or not."""
         everything = {name for module in tx._NAMES for name in import_module(f"tenxor.{module}").__all__} - {"_for_numpy"}
         assert everything | {"Tensor", "random", "show", "errors", "layout", "pi", "float32", "ones"} <= set(dir(tx))
@@ -195,7 +195,7 @@ class TestNames:
         assert values <= names.keys()
         assert all(names[name] is getattr(tx, name) for name in everything if name[0] != "_")
 
-    def test_are_never_those_of_modules(self) -> None:
+    def test_stay_functions_after_modules_of_equal_name_are_loaded(self) -> None:
         """`memory`, `realize` and `tensor` are functions, whichever module of that name is loaded, and when."""
         program = """
 import tenxor as tx
@@ -204,7 +204,7 @@ assert all(callable(f) for f in (tx.memory, tx.realize, tx.tensor)), (tx.memory,
 """
         loaded(program)
 
-    def test_that_are_unknown_are_answered_with_those_that_are_late(self) -> None:
+    def test_that_are_misspelt_raise_an_error_suggesting_late_names(self) -> None:
         with pytest.raises(UnknownAttribute, match=r"did you mean tx\.softmax"):
             tx.softmaxx  # type: ignore[attr-defined]
         with pytest.raises(AttributeError, match="no attribute '_nothing'"):
@@ -212,16 +212,16 @@ assert all(callable(f) for f in (tx.memory, tx.realize, tx.tensor)), (tx.memory,
 
 
 class TestNamedTuples:
-    """They are those of `typing`."""
+    """Compare with the named tuples of `typing`."""
 
     def test_have_fields_defaults_methods_and_a_name(self) -> None:
         namespace = {"__annotations__": {"a": "int", "b": "str"}, "b": "x", "__doc__": "Both.", "twice": lambda self: 2 * self.a}
-        made: list[Any] = []
+        classes: list[Any] = []
         for base in (NamedTuple, typing.NamedTuple):
             body = {**namespace, "__module__": __name__, "__qualname__": "Outer.Pair"}
-            made.append(type(base.__mro_entries__((base,))[0])("Pair", base.__mro_entries__((base,)), body))  # type: ignore[attr-defined]
-        ours, theirs = made
-        for cls in made:
+            classes.append(type(base.__mro_entries__((base,))[0])("Pair", base.__mro_entries__((base,)), body))  # type: ignore[attr-defined]
+        ours, theirs = classes
+        for cls in classes:
             assert cls(3) == (3, "x") and cls(3).twice() == 6 and repr(cls(a=1, b="y")) == "Pair(a=1, b='y')"
             with pytest.raises(TypeError):
                 cls()
@@ -230,38 +230,38 @@ class TestNamedTuples:
         assert ours.__annotations__ == namespace["__annotations__"]
 
     @pytest.mark.parametrize(
-        "given", ["", "1", "1, 2", "1, c=3", "a=1", "b=2, a=1", "1, 2, 3, 4", "1, 2, 3, 4, 5", "1, a=1", "1, d=2", "1, 2, e=1", "b=1"]
+        "arguments", ["", "1", "1, 2", "1, c=3", "a=1", "b=2, a=1", "1, 2, 3, 4", "1, 2, 3, 4, 5", "1, a=1", "1, d=2", "1, 2, e=1", "b=1"]
     )
-    def test_take_what_those_take(self, given: str) -> None:
-        found = []
+    def test_accept_the_arguments_that_typing_accepts(self, arguments: str) -> None:
+        results = []
         for cls in (Ours, Theirs):
             try:
-                found.append(tuple(eval(f"cls({given})", {"cls": cls})))
+                results.append(tuple(eval(f"cls({arguments})", {"cls": cls})))
             except TypeError:
-                found.append(("refused",))
-        assert found[0] == found[1]
+                results.append(("refused",))
+        assert results[0] == results[1]
 
     @pytest.mark.parametrize("count", range(1, 24))
-    def test_have_as_many_fields_as_one_wants(self, count: int) -> None:
+    def test_may_have_any_number_of_fields(self, count: int) -> None:
         fields = [f"field_{k}" for k in range(count)]
         text = "\n ".join([f"{field}: int" + f" = {k}" * (k > 2) for k, field in enumerate(fields)])
         names: dict[str, Any] = {}
         exec(f"from __future__ import annotations\nfrom tenxor.records import NamedTuple\nclass Many(NamedTuple):\n {text}", names)
-        many = names["Many"]
-        assert many(**{field: 2 * k for k, field in enumerate(fields)}) == tuple(range(0, 2 * count, 2))
-        assert many(*range(min(count, 3))) == tuple(range(count)) and list(inspect.signature(many).parameters) == fields
+        cls = names["Many"]
+        assert cls(**{field: 2 * k for k, field in enumerate(fields)}) == tuple(range(0, 2 * count, 2))
+        assert cls(*range(min(count, 3))) == tuple(range(count)) and list(inspect.signature(cls).parameters) == fields
 
-    def test_have_their_defaults_last(self) -> None:
+    def test_refuse_a_default_before_a_field_without_one(self) -> None:
         for base in ("tenxor.records", "typing"):
             with pytest.raises(TypeError, match="default"):
                 exec(f"from __future__ import annotations\nfrom {base} import NamedTuple\nclass Pair(NamedTuple):\n a: int = 1\n b: int")
 
-    def test_are_replaced_copied_and_compared_as_those(self) -> None:
-        one, other = Ours(1, 2), Theirs(1, 2)
-        assert one == other and hash(one) == hash(other) and repr(one).replace("Ours", "Theirs") == repr(other)
-        assert type(one._replace(c=7)) is Ours and one._replace(c=7) == other._replace(c=7) and one._asdict() == other._asdict()
+    def test_are_replaced_copied_and_compared_as_those_of_typing(self) -> None:
+        ours, theirs = Ours(1, 2), Theirs(1, 2)
+        assert ours == theirs and hash(ours) == hash(theirs) and repr(ours).replace("Ours", "Theirs") == repr(theirs)
+        assert type(ours._replace(c=7)) is Ours and ours._replace(c=7) == theirs._replace(c=7) and ours._asdict() == theirs._asdict()
         assert type(Ours._make([1, 2, 3, 4])) is Ours and Ours._make([1, 2, 3, 4]) == Theirs._make([1, 2, 3, 4])
-        assert type(copied := copy.deepcopy(one)) is Ours and copied == one and pickle.loads(pickle.dumps(one)) == one
+        assert type(copied := copy.deepcopy(ours)) is Ours and copied == ours and pickle.loads(pickle.dumps(ours)) == ours
         for cls in (Ours, Theirs):
             with pytest.raises((ValueError, TypeError)):  # the latter from CPython 3.13 on
                 cls(1, 2)._replace(e=1)
@@ -297,7 +297,7 @@ class Further(Ours[int]):
 
 
 class TestLateModules:
-    def test_are_loaded_when_something_is_asked_for_and_give_it_as_it_is(self) -> None:
+    def test_are_loaded_at_the_first_attribute_access(self) -> None:
         python("-c", """
 import sys
 from tenxor.late import LateModule
@@ -311,8 +311,8 @@ except AttributeError as error:
 """)
 
 
-def test_it_is_made_once_though_several_ask_together() -> None:
-    """Who computes many at once asks for each; those who come after the one that has it made find it there."""
+def test_fast_path_is_built_once_if_several_results_need_it() -> None:
+    """Each result of one call asks for the fast path. The first request builds it, and later requests reuse it."""
     program = """
 import tenxor as tx
 from tenxor import shortcut

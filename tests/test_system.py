@@ -1,4 +1,4 @@
-"""What the operating system lets a process have: CPUs, by where it may run and by what a container's quota says."""
+"""Test the CPU count and memory of a process, which its affinity and the quota of its container limit."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 
 from tenxor.system import cpus, memory_bytes
 
-MANY = 64
+CPU_COUNT = 64
 
 
 @pytest.fixture(autouse=True)
 def _many_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(MANY)), raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(CPU_COUNT)), raising=False)
 
 
 def tree(root: Path, files: dict[str, str]) -> Path:
@@ -37,9 +37,9 @@ V2_MAX, V1_QUOTA, V1_PERIOD = (
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({}, MANY),
-        ({"proc/self/cgroup": V2}, MANY),
-        ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "max 100000\n"}, MANY),
+        ({}, CPU_COUNT),
+        ({"proc/self/cgroup": V2}, CPU_COUNT),
+        ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "max 100000\n"}, CPU_COUNT),
         ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "200000 100000\n"}, 2),
         ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "150000 100000\n"}, 2),
         ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "5000 100000\n"}, 1),
@@ -47,28 +47,28 @@ V2_MAX, V1_QUOTA, V1_PERIOD = (
         ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "900000 100000\n", V2_MAX.format("a/"): "300000 100000\n"}, 3),
         ({"proc/self/cgroup": "0::/\n", V2_MAX.format(""): "400000 100000\n"}, 4),  # inside a container
         ({"proc/self/cgroup": "0::/../../outside\n", V2_MAX.format(""): "400000 100000\n"}, 4),
-        ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "9999999 100000\n"}, MANY),
-        ({"proc/self/cgroup": V1, V1_QUOTA.format("a/b/"): "-1\n", V1_PERIOD.format("a/b/"): "100000\n"}, MANY),
+        ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "9999999 100000\n"}, CPU_COUNT),
+        ({"proc/self/cgroup": V1, V1_QUOTA.format("a/b/"): "-1\n", V1_PERIOD.format("a/b/"): "100000\n"}, CPU_COUNT),
         ({"proc/self/cgroup": V1, V1_QUOTA.format("a/b/"): "250000\n", V1_PERIOD.format("a/b/"): "100000\n"}, 3),
         ({"proc/self/cgroup": V1, V1_QUOTA.format(""): "100000\n", V1_PERIOD.format(""): "50000\n"}, 2),
-        ({"proc/self/cgroup": V1, V1_QUOTA.format("a/b/"): "250000\n"}, MANY),
+        ({"proc/self/cgroup": V1, V1_QUOTA.format("a/b/"): "250000\n"}, CPU_COUNT),
         *(
-            ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): broken}, MANY)
+            ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): broken}, CPU_COUNT)
             for broken in ("", "many 100000", "100000", "1 0", "1 2 3", "-5 100000")
         ),
-        ({"proc/self/cgroup": "no such thing\n\n::\n"}, MANY),
+        ({"proc/self/cgroup": "no such thing\n\n::\n"}, CPU_COUNT),
     ],
 )
-def test_a_quota_counts_as_cpus(files: dict[str, str], expected: int, tmp_path: Path) -> None:
+def test_cgroup_quota_limits_the_cpu_count(files: dict[str, str], expected: int, tmp_path: Path) -> None:
     assert cpus(tree(tmp_path, files)) == expected
 
 
-def test_no_more_than_the_process_may_run_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cpu_affinity_limits_the_cpu_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1, 5, 7})
     assert cpus(tree(tmp_path, {"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "800000 100000\n"})) == 3
 
 
-def test_where_nobody_can_say_they_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cpu_count_without_affinity_falls_back_to_os_cpu_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 5)
     assert cpus(tmp_path) == 5
@@ -76,14 +76,14 @@ def test_where_nobody_can_say_they_are_counted(monkeypatch: pytest.MonkeyPatch, 
     assert cpus(tmp_path) == 1
 
 
-def test_memory_is_what_the_container_has(tmp_path: Path) -> None:
-    whole = memory_bytes(tmp_path)
-    assert whole == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for name, limit, expected in (("memory.max", "max", whole), ("memory.max", "1000000", 1000000)):
+def test_memory_is_limited_by_the_container(tmp_path: Path) -> None:
+    machine_memory = memory_bytes(tmp_path)
+    assert machine_memory == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for name, limit, expected in (("memory.max", "max", machine_memory), ("memory.max", "1000000", 1000000)):
         assert memory_bytes(tree(tmp_path, {f"sys/fs/cgroup/{name}": limit})) == expected
     assert memory_bytes(tree(tmp_path, {"sys/fs/cgroup/memory/memory.limit_in_bytes": "5000"})) == 5000
 
 
-def test_where_nobody_says_how_much_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_memory_defaults_to_4_gib_without_sysconf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delattr(os, "sysconf")
     assert memory_bytes(tmp_path) == 1 << 32

@@ -1,4 +1,4 @@
-"""Sections in which no user code runs, and threads of ours in which no tracing tool is called."""
+"""Test sections in which no user code runs, and worker threads in which no tracing tool is called."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Handler = Callable[[int, FrameType | None], None]
 @pytest.fixture
 def arrived() -> Iterator[list[int]]:
     """Collects the numbers of the signals that have been handled."""
-    found: list[int] = []
-    before = [signal.signal(number, lambda number, _: found.append(number)) for number in SIGNALS]
-    yield found
+    handled: list[int] = []
+    before = [signal.signal(number, lambda number, _: handled.append(number)) for number in SIGNALS]
+    yield handled
     for number, handler in zip(SIGNALS, before, strict=True):
         signal.signal(number, handler)
 
@@ -50,7 +50,7 @@ class TestSignals:
         signal.raise_signal(SIGNALS[0])
         assert arrived == [*SIGNALS, SIGNALS[0]]
 
-    def test_raise_what_their_handlers_raise_after_all_of_them_were_called(self, arrived: list[int]) -> None:
+    def test_raise_the_error_of_a_handler_after_all_handlers_were_called(self, arrived: list[int]) -> None:
         class Stop(Exception):
             pass
 
@@ -69,7 +69,7 @@ class TestSignals:
         assert done and arrived == list(SIGNALS) and gc.isenabled()
         assert [signal.getsignal(number) for number in SIGNALS] == [stop, stop]
 
-    def test_that_raise_again_and_again_leave_nothing_behind(self) -> None:
+    def test_whose_handler_raises_often_leave_the_state_unchanged(self) -> None:
         class Stop(ValueError):  # which `signal.signal` raises, too, in other threads
             pass
 
@@ -94,7 +94,7 @@ class TestSignals:
             signal.setitimer(signal.ITIMER_REAL, 0)
             with undisturbed():
                 pass
-            assert signal.getsignal(signal.SIGALRM) is stop and gc.isenabled() and traces()
+            assert signal.getsignal(signal.SIGALRM) is stop and gc.isenabled() and is_traced()
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
@@ -110,13 +110,13 @@ class TestSignals:
         finally:
             signal.signal(signal.SIGINT, before)
 
-    def test_keep_a_handler_that_is_set_in_a_section(self, arrived: list[int]) -> None:
-        def other(number: int, frame: FrameType | None) -> None:
+    def test_leave_a_handler_that_is_set_in_a_section(self, arrived: list[int]) -> None:
+        def replacement(number: int, frame: FrameType | None) -> None:
             arrived.append(-number)
 
         with undisturbed():
-            signal.signal(SIGNALS[0], other)
-        assert signal.getsignal(SIGNALS[0]) is other
+            signal.signal(SIGNALS[0], replacement)
+        assert signal.getsignal(SIGNALS[0]) is replacement
 
     def test_are_handled_at_once_while_another_thread_is_in_a_section(self, arrived: list[int]) -> None:
         inside, leave = threading.Event(), threading.Event()
@@ -153,12 +153,12 @@ def test_tracing_tools_are_not_called_in_a_section(tool: Callable[[Any], None]) 
         with undisturbed():
             called.clear()
             traced()
-            found = list(called)
+            called_in_section = list(called)
         traced()
     finally:
         sys.settrace(before[0])
         sys.setprofile(before[1])
-    assert found == [] and "traced" in called
+    assert called_in_section == [] and "traced" in called
 
 
 def test_the_collector_does_not_run_in_a_section() -> None:
@@ -186,13 +186,13 @@ def test_the_collector_runs_again_after_the_last_of_overlapping_pauses() -> None
     assert gc.isenabled()
 
 
-def test_functions_called_at_once_are_called_in_order() -> None:
-    found: list[int] = []
-    at_once([partial(found.append, k) for k in range(5)])
-    assert found == [0, 1, 2, 3, 4]
+def test_at_once_calls_functions_in_order() -> None:
+    calls: list[int] = []
+    at_once([partial(calls.append, k) for k in range(5)])
+    assert calls == [0, 1, 2, 3, 4]
 
 
-def traces() -> bool:
+def is_traced() -> bool:
     """Return whether a trace function is called in this thread."""
     called: list[str] = []
 
@@ -206,89 +206,89 @@ def traces() -> bool:
 
 
 @pytest.mark.parametrize("run", [stoppable, droppable])
-def test_work_in_a_thread_of_its_own_is_not_traced(run: Callable[..., bool]) -> None:
+def test_work_in_a_worker_thread_is_not_traced(run: Callable[..., bool]) -> None:
     """A callback of a tracing tool that computes would wait for the lock that the main thread holds, which waits for the work."""
-    assert traces()
-    assert not run(traces, lambda: None)
+    assert is_traced()
+    assert not run(is_traced, lambda: None)
 
 
 @pytest.fixture
 def traced_threads() -> Iterator[set[str]]:
     """Collects the names of the threads in which a trace function is called."""
-    found = set[str]()
+    names = set[str]()
 
     def trace(frame: FrameType, event: str, arg: object) -> None:
-        found.add(threading.current_thread().name)
+        names.add(threading.current_thread().name)
 
     threading.settrace(trace)
-    yield found
+    yield names
     threading.settrace(None)  # type: ignore[arg-type]
 
 
-def test_helpers_are_not_traced(traced_threads: set[str], threads: Callable[[int], None]) -> None:
+def test_pool_workers_are_not_traced(traced_threads: set[str], threads: Callable[[int], None]) -> None:
     threads(3)
     helpers._stop_pool()
     assert tx.arange(1 << 22).sum().item() == (1 << 21) * ((1 << 22) - 1)
     assert helpers._pool is not None and helpers._pool.helpers
     share.share(lambda begin, end: None, 8, 10 * share.MAX_PART_NS)
-    other = threading.Thread(target=int, name="another")
-    other.start()
-    other.join()
+    another = threading.Thread(target=int, name="another")
+    another.start()
+    another.join()
     assert traced_threads == {"another"}
 
 
-def test_an_untraced_thread_ends_and_lets_go_of_its_function() -> None:
+def test_untraced_thread_ends_and_drops_its_function() -> None:
     class Held:
         pass
 
     held = Held()
-    found: list[bool] = []
+    traced: list[bool] = []
 
     def work(_: Held = held) -> None:
-        found.append(traces())
+        traced.append(is_traced())
 
     thread = threading.Thread(target=work)
     start_untraced(thread)
     thread.join(20)
-    assert not thread.is_alive() and found == [False]
+    assert not thread.is_alive() and traced == [False]
     before = sys.getrefcount(held)
     del thread, work
     assert sys.getrefcount(held) < before
 
 
 def test_untraced_calls_a_function_once() -> None:
-    found: list[int] = []
-    thread = threading.Thread(target=untraced(lambda: found.append(1)))
+    calls: list[int] = []
+    thread = threading.Thread(target=untraced(lambda: calls.append(1)))
     thread.start()
     thread.join()
-    assert found == [1]
+    assert calls == [1]
 
 
-def test_a_kernel_is_made_while_another_thread_makes_one() -> None:
-    """No lock is held meanwhile: user code may run there, and want what the other thread holds."""
+def test_two_threads_compile_kernels_at_once() -> None:
+    """No lock is held while a kernel is compiled: user code may run there and need a lock of the other thread."""
     begun, go_on = threading.Event(), threading.Event()
 
-    class Made:
+    class Code:
         pass
 
-    def make(kernel: str) -> Made:
+    def make(kernel: str) -> Code:
         if kernel == "slow":
             begun.set()
             assert go_on.wait(20)
-        return Made()
+        return Code()
 
-    known: kernels.Kernels[Any] = kernels.Kernels(make)
-    slow = threading.Thread(target=known.get, args=("slow",))
+    kernel_cache: kernels.Kernels[Any] = kernels.Kernels(make)
+    slow = threading.Thread(target=kernel_cache.get, args=("slow",))
     slow.start()
     assert begun.wait(20)
-    other = threading.Thread(target=known.get, args=("quick",), daemon=True)
-    other.start()
-    other.join(10)
-    is_stuck = other.is_alive()
+    quick = threading.Thread(target=kernel_cache.get, args=("quick",), daemon=True)
+    quick.start()
+    quick.join(10)
+    is_stuck = quick.is_alive()
     go_on.set()
     slow.join()
-    other.join()
-    assert not is_stuck and len(known) == 2 and known.get("quick") is known.get("quick")
+    quick.join()
+    assert not is_stuck and len(kernel_cache) == 2 and kernel_cache.get("quick") is kernel_cache.get("quick")
 
 
 def test_module_that_is_loaded_without_the_import_system_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What writes over what it reads, and takes long, may be broken off between two parts: the rest is done when somebody asks."""
+"""Test long in-place writes that a signal interrupts between two parts of a loop: the next read completes them."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from .test_in_the_midst import Moment, at
 
 pytestmark = pytest.mark.usefixtures("plain")
 N = 3000
-BRIEF = {"hold_lock": 64, "share": 256, "first": 256, "moment": 1e-9, "in_place": 1024, "unbroken": 1 << 10}  # many short parts
+SHORT_PARTS = {"hold_lock": 64, "share": 256, "first": 256, "moment": 1e-9, "in_place": 1024, "unbroken": 1 << 10}  # many short parts
 
 Tensors = dict[str, Tensor]
 
 
 @pytest.fixture(autouse=True)
-def _in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    machines.tune(monkeypatch, sharing=BRIEF)
+def _with_short_loop_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    machines.tune(monkeypatch, sharing=SHORT_PARTS)
 
 
-def plus(t: Tensors) -> None:
+def plus_one(t: Tensors) -> None:
     t["x"] += 1.0
 
 
-def of_two(t: Tensors) -> None:
+def times_other(t: Tensors) -> None:
     t["x"] *= t["other"]
 
 
@@ -45,51 +45,51 @@ def chain(t: Tensors) -> None:
     t["total"] = t["x"].sum() + t["x"]
 
 
-def of_its_own(t: Tensors) -> None:
-    """The plan makes something of what is written over: that is needed until what it is for has been computed."""
+def with_intermediate(t: Tensors) -> None:
+    """The plan makes an intermediate from the overwritten memory. The intermediate is needed until its reader has been computed."""
     t["smooth"] = tx.conv1d(t["image"], t["weights"])
     t["weights"] = t["weights"] * 2.0
     t["image"] = t["image"] * 3.0
 
 
-def of_a_part(t: Tensors) -> None:
+def slice_plus_other(t: Tensors) -> None:
     t["x"][5:-7] += t["other"][12:] * 2.0
 
 
-def of_another_part(t: Tensors) -> None:
-    """What it reads of the same memory is not written."""
+def slice_times_other_half(t: Tensors) -> None:
+    """The write reads elements of the same memory that it does not write."""
     t["x"][: N // 2] *= t["x"][N // 2 :][::-1]
     t["total"] = t["x"].sum()
 
 
 def at_indices(t: Tensors) -> None:
-    """One loop, in order, as several values may be for one element."""
+    """The loop is not split among threads, as several values may go to one element."""
     t["x"].index_add_(0, t["index"], t["other"])
 
 
-WRITES = [at_indices, plus, of_two, chain, of_its_own, of_a_part, of_another_part]
+WRITES = [at_indices, plus_one, times_other, chain, with_intermediate, slice_plus_other, slice_times_other_half]
 
 
-def made() -> Tensors:
+def make_tensors() -> Tensors:
     x, other = tx.asarray(np.arange(float(N)) % 7), tx.asarray(np.arange(float(N)) % 5)
     index = tx.asarray(np.arange(N) * 7 % 1500)
     image, weights = (tx.asarray(np.arange(4800.0)[: np.prod(shape)].reshape(shape) % 11) for shape in ((1, 16, 300), (2, 16, 9)))
-    found = {"x": x, "other": other, "index": index, "image": image, "weights": weights}
-    return {name: t.realize() for name, t in found.items()}
+    tensors = {"x": x, "other": other, "index": index, "image": image, "weights": weights}
+    return {name: t.realize() for name, t in tensors.items()}
 
 
 def expected(write: Callable[[Tensors], None]) -> dict[str, Any]:
-    t = made()
+    t = make_tensors()
     write(t)
-    return {name: each.to_numpy() for name, each in t.items()}
+    return {name: tensor.to_numpy() for name, tensor in t.items()}
 
 
 class Parts:
-    """Counts the parts of loops, and does something before one of them: in the main thread, where signals are heard."""
+    """A counter of loop parts that calls `act` before one of them, in the main thread, which handles signals."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.passed, self.number, self.act = 0, 0, lambda: None
-        met = helpers._run_range
+        real_met = helpers._run_range
 
         def counted(*args: Any, **named: Any) -> None:
             self.passed += 1
@@ -97,7 +97,7 @@ class Parts:
                 self.number += 1
             elif self.passed == self.number:
                 self.act()
-            met(*args, **named)
+            real_met(*args, **named)
 
         monkeypatch.setattr(helpers, "_run_range", counted)
 
@@ -105,56 +105,56 @@ class Parts:
         self.passed, self.number, self.act = 0, number, act
 
 
-def stop() -> None:
+def interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def same(t: Tensors, wanted: dict[str, Any]) -> None:
-    for name, each in t.items():
-        assert np.array_equal(each.to_numpy(), wanted[name]), name
+def assert_equal(t: Tensors, expected: dict[str, Any]) -> None:
+    for name, tensor in t.items():
+        assert np.array_equal(tensor.to_numpy(), expected[name]), name
 
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda f: f.__name__)
-def test_broken_off_anywhere(write: Callable[[Tensors], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks then sees it all done, and done once; also if that is broken off, too."""
-    wanted, parts, broken = expected(write), Parts(monkeypatch), 0
+def test_interrupted_write_is_completed_exactly_once_when_read(write: Callable[[Tensors], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The read that completes the write may be interrupted, too."""
+    wanted, parts, unfinished_count = expected(write), Parts(monkeypatch), 0
     for number in range(1, 1000):
-        t = made()
-        parts.before(number, stop)
+        t = make_tensors()
+        parts.before(number, interrupt)
         try:
             write(t)
             tx.realize(*reversed(t.values()))
             break
         except KeyboardInterrupt:
             pass
-        broken += any(each.node.op is UNFINISHED for each in t.values())
-        parts.before(1 + number % 3, stop)
+        unfinished_count += any(tensor.node.op is UNFINISHED for tensor in t.values())
+        parts.before(1 + number % 3, interrupt)
         with contextlib.suppress(KeyboardInterrupt):
             assert t["x"][5:8].tolist() == wanted["x"][5:8].tolist()
-        parts.before(0, stop)
-        same(t, wanted)
-    assert 5 < number < 999 and (broken > 10 or write is of_its_own)
+        parts.before(0, interrupt)
+        assert_equal(t, wanted)
+    assert 5 < number < 999 and (unfinished_count > 10 or write is with_intermediate)
 
 
-def test_of_memory_that_others_may_write_it_is_not_done_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else it would be one part, as they could write between two; so a signal is heard."""
+def test_interrupted_write_that_reads_numpy_memory_is_still_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy may write between two parts, so an in-place write would be one part. It is not done in place and can be interrupted."""
     wanted, values, parts = expected(at_indices), np.arange(float(N)) % 5, Parts(monkeypatch)
-    theirs = tx.asarray(values, copy=False)
+    shared = tx.asarray(values, copy=False)
     for number in (2, 20):
-        t = made()
-        parts.before(number, stop)
+        t = make_tensors()
+        parts.before(number, interrupt)
         with pytest.raises(KeyboardInterrupt):
-            t["x"].index_add_(0, t["index"], theirs)
-        parts.before(0, stop)
+            t["x"].index_add_(0, t["index"], shared)
+        parts.before(0, interrupt)
         assert np.array_equal(t["x"].to_numpy(), wanted["x"])
 
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda f: f.__name__)
-def test_a_handler_goes_on_with_it(write: Callable[[Tensors], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a signal calls may ask for what is half written, and export it."""
+def test_signal_handler_may_complete_and_export_a_partial_write(write: Callable[[Tensors], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler exports the half-written tensor to NumPy."""
     wanted, parts = expected(write), Parts(monkeypatch)
     for number in range(1, 1000, 3):
-        t = made()
+        t = make_tensors()
         seen: list[Any] = []
 
         def look(t: Tensors = t, seen: list[Any] = seen) -> None:
@@ -163,7 +163,7 @@ def test_a_handler_goes_on_with_it(write: Callable[[Tensors], None], monkeypatch
         parts.before(number, look)
         write(t)
         tx.realize(*t.values())
-        same(t, wanted)
+        assert_equal(t, wanted)
         if not seen:
             break
         assert np.array_equal(seen[0], wanted["x"])
@@ -172,19 +172,19 @@ def test_a_handler_goes_on_with_it(write: Callable[[Tensors], None], monkeypatch
     assert number > 5
 
 
-def unfinished(monkeypatch: pytest.MonkeyPatch) -> Tensor:
-    t = made()
+def make_unfinished(monkeypatch: pytest.MonkeyPatch) -> Tensor:
+    t = make_tensors()
     parts = Parts(monkeypatch)
     t["x"] += 1.0
-    parts.before(7, stop)
+    parts.before(7, interrupt)
     with pytest.raises(KeyboardInterrupt):
         t["x"].realize()
-    parts.before(0, stop)
+    parts.before(0, interrupt)
     assert t["x"].node.op is UNFINISHED
     return t["x"]
 
 
-WAYS: list[Callable[[Tensor], Any]] = [
+READERS: list[Callable[[Tensor], Any]] = [
     lambda x: (x[:4] * 2.0).sum().item(),
     lambda x: x.to_numpy(),
     lambda x: np.asarray(x),
@@ -199,21 +199,21 @@ WAYS: list[Callable[[Tensor], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_whoever_reads_it_sees_the_whole(way: Callable[[Tensor], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("read", READERS)
+def test_every_reader_sees_an_interrupted_write_completed(read: Callable[[Tensor], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     twin = tx.asarray(np.arange(float(N)) % 7 + 1.0).realize()
-    x = unfinished(monkeypatch)
-    found, wanted = way(x), way(twin)
-    assert str(found) == str(wanted) if not isinstance(found, Tensor) else found.tolist() == wanted.tolist()
+    x = make_unfinished(monkeypatch)
+    result, wanted = read(x), read(twin)
+    assert str(result) == str(wanted) if not isinstance(result, Tensor) else result.tolist() == wanted.tolist()
     assert x.tolist() == twin.tolist()
 
 
-def test_what_nobody_asks_for_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_an_unread_interrupted_write_is_freed(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()
     gc.disable()
     try:
         before = tx.memory().in_use
-        x = unfinished(monkeypatch)
+        x = make_unfinished(monkeypatch)
         assert tx.memory().in_use >= before + 8 * N
         del x
         assert tx.memory().in_use < before + 8 * N
@@ -221,40 +221,40 @@ def test_what_nobody_asks_for_goes(monkeypatch: pytest.MonkeyPatch) -> None:
         gc.enable()
 
 
-@pytest.mark.parametrize("begins", [False, True])
-def test_done_just_before_it_begins(begins: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A handler does it, or begins, when all is ready to: also where others share the memory that is written."""
+@pytest.mark.parametrize("interrupts", [False, True])
+def test_write_is_done_once_if_a_handler_realizes_it_first(interrupts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler does the write, or starts it, when all is ready for it. NumPy shares the written memory."""
     begun, parts = Once.begun, Parts(monkeypatch)
     array = np.zeros(N)
     x = tx.asarray(array, copy=False)
 
-    def first(self: Once, rest: Callable[[], object]) -> bool:
+    def act_before_begun(self: Once, rest: Callable[[], object]) -> bool:
         monkeypatch.setattr(Once, "begun", begun)
-        if begins:
-            parts.before(1, stop)
+        if interrupts:
+            parts.before(1, interrupt)
         with contextlib.suppress(KeyboardInterrupt):
             x.realize()
-        parts.before(0, stop)
+        parts.before(0, interrupt)
         return begun(self, rest)
 
-    monkeypatch.setattr(Once, "begun", first)
+    monkeypatch.setattr(Once, "begun", act_before_begun)
     x.index_add_(0, tx.zeros(5000, dtype=tx.int64).realize(), tx.ones(5000).realize())
     assert Once.begun is begun
     assert x[:2].tolist() == [5000.0, 0.0] == array[:2].tolist()
 
 
 @pytest.mark.parametrize("number", range(1, 400, 9))
-def test_begun_in_the_midst(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever was about to compute it goes on with what a finalizer has begun, and was broken off in, unheard."""
-    t, parts = made(), Parts(monkeypatch)
-    plus(made())
+def test_write_is_completed_if_a_finalizer_starts_it_and_is_interrupted(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interrupted `realize` goes on with the write that a finalizer has started; Python swallows the error of the finalizer."""
+    t, parts = make_tensors(), Parts(monkeypatch)
+    plus_one(make_tensors())
     t["x"] += 1.0
 
     def begin() -> None:
-        parts.before(3, stop)
+        parts.before(3, interrupt)
         with contextlib.suppress(KeyboardInterrupt):
             t["x"].realize()
-        parts.before(0, stop)
+        parts.before(0, interrupt)
 
     with at(Moment(number, begin, opcodes=True)):
         t["x"].realize()

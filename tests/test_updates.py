@@ -1,5 +1,5 @@
-"""Operations in place on parts: one kernel where each element is made of what it overwrites, or of what is not overwritten; and nothing is
-copied for those who wait for it. NumPy is the oracle.
+"""Test in-place operations on slices against NumPy. One kernel does the update if each element is computed from itself and elements
+that are not written. Nothing is copied for small pending readers.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ pytestmark = pytest.mark.usefixtures("plain")
 
 
 @pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """The operations of all writes of parts."""
-    found: list[object] = []
-    own = Writing._stored
+def store_ops(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return the list of operations by which slices are written from now on."""
+    ops: list[object] = []
+    real_stored = Writing._stored
 
-    def stored(self: Any, *given: Any, **named: Any) -> Node:
-        node = own(self, *given, **named)
-        found.append(node.op)
+    def stored(self: Any, *args: Any, **named: Any) -> Node:
+        node = real_stored(self, *args, **named)
+        ops.append(node.op)
         return node
 
     monkeypatch.setattr(Writing, "_stored", stored)
-    return found
+    return ops
 
 
 @pytest.fixture
 def copied(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """The shapes of what was copied as somebody else could read it."""
-    found: list[object] = []
-    own = steps._memory_to_write
+    """Return the list of shapes that are copied before a write from now on, as another tensor reads the memory."""
+    shapes: list[object] = []
+    real_memory_to_write = steps._memory_to_write
 
     def memory(old: Any, step: Any) -> Any:
-        out = own(old, step)
+        out = real_memory_to_write(old, step)
         if out is not old:
-            found.append(step.shape)
+            shapes.append(step.shape)
         return out
 
     monkeypatch.setattr(steps, "_memory_to_write", memory)
-    return found
+    return shapes
 
 
 Statement = Callable[[Any], None]
@@ -62,60 +62,60 @@ def by_column_and_row(x: Any) -> None:
     x[1:, 1:] -= x[1:, :1] * x[0, 1:]
 
 
-def of_every_other(x: Any) -> None:
+def by_odd_rows(x: Any) -> None:
     x[::2] += x[1::2] * x[::2]
 
 
-def of_the_other_half(x: Any) -> None:
+def by_other_half(x: Any) -> None:
     x[:, :4] += x[:, 4:][:, ::-1] + x[:, :4].copy()
 
 
-def turned(x: Any) -> None:
+def transposed(x: Any) -> None:
     x.T[2:5] += 1
 
 
-def of_the_next(x: Any) -> None:
+def by_next_row(x: Any) -> None:
     x[:-1] += x[1:]
 
 
-def of_its_mirror(x: Any) -> None:
+def by_mirror(x: Any) -> None:
     x[:, 1:] *= x[:, 1:][:, ::-1]
 
 
-def of_a_row_within(x: Any) -> None:
+def by_written_row(x: Any) -> None:
     x[1:] += x[2]
 
 
-def of_what_is_turned(x: Any) -> None:
+def by_transpose(x: Any) -> None:
     x[1:7, 1:7] += x[1:7, 1:7].T
 
 
-def of_a_sum(x: Any) -> None:
+def by_sum(x: Any) -> None:
     x[1:] -= x[1:].sum(axis=0)
 
 
-ONE_KERNEL: list[Statement] = [scaled, by_column_and_row, of_every_other, of_the_other_half, turned]
-TWO: list[Statement] = [of_the_next, of_its_mirror, of_a_row_within, of_what_is_turned, of_a_sum]
+ONE_KERNEL: list[Statement] = [scaled, by_column_and_row, by_odd_rows, by_other_half, transposed]
+TWO_KERNELS: list[Statement] = [by_next_row, by_mirror, by_written_row, by_transpose, by_sum]
 
 
-@pytest.mark.parametrize("statement", ONE_KERNEL + TWO, ids=lambda s: s.__name__)
+@pytest.mark.parametrize("statement", ONE_KERNEL + TWO_KERNELS, ids=lambda s: s.__name__)
 @pytest.mark.parametrize("dtype", [np.float64, np.complex64, np.int16])
-def test_which_are_one_kernel(statement: Statement, dtype: Any, written: list[object]) -> None:
+def test_slice_update_is_one_kernel_unless_it_reads_written_values(statement: Statement, dtype: Any, store_ops: list[object]) -> None:
     array = (np.arange(64.0).reshape(8, 8) % 7).astype(dtype)
     for held in (False, True, False):
-        own, x = array.copy(), tx.asarray(array.copy())
-        x = x + 0 if len(written) > 1 else x.realize()
+        expected, x = array.copy(), tx.asarray(array.copy())
+        x = x + 0 if len(store_ops) > 1 else x.realize()
         before = x + 0 if held else None
         with np.errstate(all="ignore"):
-            statement(own)
+            statement(expected)
         statement(x)
-        assert np.array_equal(x.to_numpy(), own)
+        assert np.array_equal(x.to_numpy(), expected)
         assert before is None or np.array_equal(before.to_numpy(), array)
-    assert set(written) == {UPDATE if statement in ONE_KERNEL else STORE}
+    assert set(store_ops) == {UPDATE if statement in ONE_KERNEL else STORE}
 
 
-def test_any_parts() -> None:
-    """Parts of one tensor, written with what is made of others: those that lie as they do, apart from them, or neither."""
+def test_random_slice_updates_agree_with_numpy() -> None:
+    """Slices of one tensor are updated from other slices: equal, disjoint or overlapping ones."""
     rng = np.random.default_rng(0)
 
     def key(size: int) -> slice:
@@ -126,47 +126,47 @@ def test_any_parts() -> None:
 
     for _ in range(600):
         array = rng.integers(1, 5, (9, 7)).astype(np.float64)
-        own, x = array.copy(), tx.asarray(array.copy())
+        expected, x = array.copy(), tx.asarray(array.copy())
         x = tx.where(x > 100.0, x, x) if rng.random() < 0.5 else x.realize()  # what waits is written over when it is computed
         target = key(9), key(7)
-        shape = own[target].shape
-        others = [target if rng.random() < 0.3 else (key(9), key(7)) for _ in range(rng.integers(1, 4))]
-        others = [k for k in others if own[k].shape == shape] or [target]
-        kept = []
+        shape = expected[target].shape
+        source_keys = [target if rng.random() < 0.3 else (key(9), key(7)) for _ in range(rng.integers(1, 4))]
+        source_keys = [k for k in source_keys if expected[k].shape == shape] or [target]
+        held_values = []
 
         def statement(a: Any) -> None:
-            value = a[others[0]] * 2.0  # noqa: B023
-            for k in others[1:]:  # noqa: B023
+            value = a[source_keys[0]] * 2.0  # noqa: B023
+            for k in source_keys[1:]:  # noqa: B023
                 value = value - a[k]
             if held:  # noqa: B023
-                kept.append(value)  # noqa: B023
+                held_values.append(value)  # noqa: B023
             a[target] += value  # noqa: B023
 
         held = rng.random() < 0.5
-        statement(own), statement(x)
-        assert np.array_equal(x.to_numpy(), own), (target, others)
-        assert not held or np.array_equal(np.asarray(kept[1]), kept[0])
+        statement(expected), statement(x)
+        assert np.array_equal(x.to_numpy(), expected), (target, source_keys)
+        assert not held or np.array_equal(np.asarray(held_values[1]), held_values[0])
 
 
 N = LARGE // 8 + 5000
 
 
 @pytest.mark.parametrize("spent", [True, False])
-def test_what_is_made_of_the_rest_costs_no_copy(copied: list[object], spent: bool) -> None:
-    own = np.arange(float(N))
-    x = tx.asarray(own.copy()).realize()
+def test_update_of_a_slice_by_other_elements_makes_no_copy(copied: list[object], spent: bool) -> None:
+    expected = np.arange(float(N))
+    x = tx.asarray(expected.copy()).realize()
     for _ in range(2):
-        for a in (own, x):
+        for a in (expected, x):
             if spent:
                 a[10:3000] += a[3000:5990] * 2.0
                 a[10:3000] *= a[10:3000] + a[20:3010]
             else:
                 a[10:3000] = a[20:3010] * 2.0
                 a[5:7] = a[10:3000].sum()
-    assert np.array_equal(x.to_numpy(), own) and not copied
+    assert np.array_equal(x.to_numpy(), expected) and not copied
 
 
-def test_who_waits_for_it_has_it_read_before(copied: list[object]) -> None:
+def test_small_pending_readers_are_computed_before_the_write_without_a_copy(copied: list[object]) -> None:
     x = tx.asarray(np.arange(float(N))).realize()
     small = x[3:9] * 2.0
     further = tx.exp(small * 0.0) + small
@@ -179,7 +179,7 @@ def test_who_waits_for_it_has_it_read_before(copied: list[object]) -> None:
     assert len(copied) == 1 and large.node.buffer is None and large[0].tolist() == [0.0, 0.0]
 
 
-def test_what_is_much_to_compute_stays_as_it_waits(copied: list[object]) -> None:
+def test_expensive_pending_readers_stay_pending_and_the_memory_is_copied(copied: list[object]) -> None:
     x = tx.asarray(np.arange(float(N))).realize()
     waves = [tx.sin(x * float(k)) for k in range(10)]
     square = x[: 300 * 300].reshape(300, 300)
@@ -189,11 +189,11 @@ def test_what_is_much_to_compute_stays_as_it_waits(copied: list[object]) -> None
     assert waves[2][0].item() == 0.0
 
 
-def test_nothing_is_searched_that_waits_for_other_memory(monkeypatch: pytest.MonkeyPatch, copied: list[object]) -> None:
-    other = tx.asarray(np.arange(float(N))).realize()
-    chain = other
+def test_write_does_not_search_pending_readers_of_other_memory(monkeypatch: pytest.MonkeyPatch, copied: list[object]) -> None:
+    source = tx.asarray(np.arange(float(N))).realize()
+    chain = source
     for _ in range(50):
-        chain = tx.sin(chain) * 1.01 + other
+        chain = tx.sin(chain) * 1.01 + source
     x = tx.zeros(N).realize()
     monkeypatch.setattr(pending, "_is_cheap", lambda readers: pytest.fail("all that waits was looked through"))
     x[10:3000] += x[3000:5990] + 1.0
@@ -202,32 +202,32 @@ def test_nothing_is_searched_that_waits_for_other_memory(monkeypatch: pytest.Mon
     assert chain.node.buffer is None
 
 
-def test_what_has_no_value_is_not_asked_for() -> None:
-    def written(v: Any) -> Any:
+def test_write_inside_vmap_realizes_no_traced_value() -> None:
+    def sum_after_write(v: Any) -> Any:
         x = tx.zeros(N).realize()
-        kept = x * 2.0
+        doubled = x * 2.0
         x[:2] = v * 1.0
-        return x[:4].sum() + kept[0]
+        return x[:4].sum() + doubled[0]
 
-    assert tx.vmap(written)(tx.asarray(np.ones((3, 2)))).tolist() == [2.0, 2.0, 2.0]
+    assert tx.vmap(sum_after_write)(tx.asarray(np.ones((3, 2)))).tolist() == [2.0, 2.0, 2.0]
 
 
-def test_it_is_not_done_twice() -> None:
-    """Several of them in a row, on what waits, computed at once."""
+def test_successive_updates_of_a_pending_tensor_are_each_applied_once() -> None:
+    """Several updates in a row of a pending tensor are computed together."""
     x = tx.asarray(np.arange(12.0))
     y = x * 1.0
     y[2:] += 1.0
     y[:6] *= y[6:]
     y[2:] += 1.0
     total = y.sum()
-    own = np.arange(12.0)
-    own[2:] += 1.0
-    own[:6] *= own[6:]
-    own[2:] += 1.0
-    assert total.item() == own.sum() and y.tolist() == own.tolist()
+    expected = np.arange(12.0)
+    expected[2:] += 1.0
+    expected[:6] *= expected[6:]
+    expected[2:] += 1.0
+    assert total.item() == expected.sum() and y.tolist() == expected.tolist()
 
 
-def test_derivatives_go_through_it() -> None:
+def test_gradient_through_slice_updates_equals_finite_differences() -> None:
     def total(x: Any) -> Any:
         y = x * 1.0
         y[1:] *= y[:1]
@@ -236,9 +236,9 @@ def test_derivatives_go_through_it() -> None:
 
     x = tx.asarray([2.0, 3.0, 5.0, 7.0])
     step = 1e-6
-    found = tx.grad(total)(x).to_numpy()
+    gradient = tx.grad(total)(x).to_numpy()
     for k in range(4):
-        by = np.zeros(4)
-        by[k] = step
-        slope = (total(x + tx.asarray(by)).item() - total(x - tx.asarray(by)).item()) / (2 * step)
-        assert abs(slope - found[k]) < 1e-5
+        offset = np.zeros(4)
+        offset[k] = step
+        slope = (total(x + tx.asarray(offset)).item() - total(x - tx.asarray(offset)).item()) / (2 * step)
+        assert abs(slope - gradient[k]) < 1e-5
