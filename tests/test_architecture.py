@@ -256,7 +256,7 @@ def all_imports(sources: Mapping[str, tuple[str, bool]]) -> dict[str, set[str]]:
 
 
 def test_imports_of_modules_have_no_cycles() -> None:
-    """What two modules need of each other stands in a third module, below both."""
+    """Code that two modules need of each other belongs in a third module, below both."""
     sources = {m: (path.read_text(encoding="utf-8"), path.name == "__init__.py") for m, path in MODULES.items()}
     assert [sorted(circle) for circle in circles(all_imports(sources))] == []
 

@@ -19,7 +19,7 @@ from tenxor.memory import _set_initial_limit
 from tenxor.plans import call
 from tenxor.system import cpus
 
-# By variable: what reads it, values that are used, and values that are not, with the end of the message about each.
+# By variable: its reader, valid values, and bad values with the end of the message about each.
 READERS: dict[str, tuple[Callable[[], Any], tuple[str, ...], tuple[str, ...], str]] = {
     "TENXOR_NUM_THREADS": (
         threads._default_count,

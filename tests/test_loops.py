@@ -37,7 +37,7 @@ class TestLongLoops:
         step = STEPS[name]
         x = tx.zeros(10) + 0
         for _ in range(3 * MAX_PENDING):
-            x = step(x)  # until what is computed together is what was before
+            x = step(x)  # until the graphs that are computed repeat
         gc.collect()
         plans, used, compiled = len(_plans), tx.memory(reset_peak=True).in_use, sum(tx.compile_counts())
         tracemalloc.start()
@@ -53,7 +53,7 @@ class TestLongLoops:
         assert sum(tx.compile_counts()) - compiled <= 8
         assert len(_plans) - plans <= 30
 
-    def test_a_hundred_thousand_steps(self) -> None:
+    def test_hundred_thousand_steps_need_constant_memory(self) -> None:
         program = """
 import resource
 import tenxor as tx

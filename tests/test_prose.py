@@ -24,21 +24,21 @@ SLACK = 0.5  # per cent that a figure may lie below its ceiling
 
 # Folder -> stand-ins per 100 words of docstrings and comments; vague names per 100 bindings; docstrings with a bad opening.
 CEILINGS: dict[str, tuple[float, float, int]] = {
-    "tenxor": (4.0, 3.4, 0),
+    "tenxor": (4.0, 2.6, 0),
     "tenxor/backend": (4.8, 2.6, 0),
     "tenxor/backend/llvm": (3.9, 1.6, 0),
     "tenxor/backend/llvm/elementary": (4.2, 0.0, 0),
-    "tenxor/dask": (4.2, 10.5, 0),
-    "tenxor/data": (2.9, 4.0, 0),
+    "tenxor/dask": (4.0, 0.5, 0),
+    "tenxor/data": (2.9, 0.0, 0),
     "tenxor/derivatives": (3.4, 1.5, 0),
-    "tenxor/files": (3.3, 8.7, 0),
+    "tenxor/files": (3.1, 0.3, 0),
     "tenxor/functions": (4.3, 0.9, 0),
     "tenxor/host": (3.1, 1.5, 0),
     "tenxor/kernel": (3.9, 0.8, 0),
     "tenxor/kernel/cpu": (3.0, 0.0, 0),
     "tenxor/kernel/ir": (4.8, 5.6, 0),
     "tenxor/layout": (5.6, 1.0, 0),
-    "tenxor/linalg": (3.2, 14.4, 0),
+    "tenxor/linalg": (3.2, 0.0, 0),
     "tenxor/nn": (3.1, 0.2, 0),
     "tenxor/ops": (6.6, 2.6, 0),
     "tenxor/ops/complexes": (4.7, 0.0, 0),
@@ -47,13 +47,13 @@ CEILINGS: dict[str, tuple[float, float, int]] = {
     "tenxor/rewrite": (2.4, 1.2, 0),
     "tenxor/shortcut": (4.2, 17.1, 0),
     "tenxor/shortcut/code": (3.7, 17.3, 0),
-    "tenxor/show": (3.3, 4.7, 0),
+    "tenxor/show": (3.3, 0.7, 0),
     "tenxor/tensor": (3.3, 2.5, 0),
 }
 MAX_WHATS = 0.2  # occurrences of "what" in 1,000 words of prose
 
 # Names that say nothing, and how often the package binds each at most.
-MAX_BINDINGS = {"found": 296, "given": 124, "place": 97, "other": 147, "own": 72, "made": 110, "its": 37, "kept": 30, "known": 43}
+MAX_BINDINGS = {"found": 219, "given": 102, "place": 90, "other": 143, "own": 63, "made": 109, "its": 27, "kept": 26, "known": 40}
 
 # Constants without a noun: each such name stands in many files, for another quantity in each. The number of definitions at most.
 VAGUE_CONSTANT = re.compile(

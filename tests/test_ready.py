@@ -63,7 +63,7 @@ def patterns(dtype: tx.DType, there: dict[str, bytes]) -> Iterator[tuple[Make, P
         except tx.errors.DTypeError:
             continue
         if entry is None:
-            continue  # of this dtype it is several operations, or none
+            continue  # for this dtype `make` needs several operations, or none
         there[entry[0]] = entry[1]
         for shape in draw.sample(SHAPES, 4):
             for apart in (True, False):

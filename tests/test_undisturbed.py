@@ -70,7 +70,7 @@ class TestSignals:
         assert [signal.getsignal(number) for number in SIGNALS] == [stop, stop]
 
     def test_whose_handler_raises_often_leave_the_state_unchanged(self) -> None:
-        class Stop(ValueError):  # which `signal.signal` raises, too, in other threads
+        class Stop(ValueError):  # `signal.signal` raises a ValueError, too, in other threads
             pass
 
         times = 0

@@ -127,7 +127,7 @@ def test_random_slice_updates_agree_with_numpy() -> None:
     for _ in range(600):
         array = rng.integers(1, 5, (9, 7)).astype(np.float64)
         expected, x = array.copy(), tx.asarray(array.copy())
-        x = tx.where(x > 100.0, x, x) if rng.random() < 0.5 else x.realize()  # what waits is written over when it is computed
+        x = tx.where(x > 100.0, x, x) if rng.random() < 0.5 else x.realize()  # a pending tensor is overwritten once it is computed
         target = key(9), key(7)
         shape = expected[target].shape
         source_keys = [target if rng.random() < 0.3 else (key(9), key(7)) for _ in range(rng.integers(1, 4))]
