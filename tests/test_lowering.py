@@ -28,13 +28,8 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
 
     monkeypatch.setattr(lowering, "lower", counted)
     monkeypatch.setattr(plan, "together", lambda *_: {})
-<<<<<<< HEAD
-    monkeypatch.setattr(plan, "_lowering_caches", [])  # nor is anything known of earlier plans
-    general.forget()  # a structure that was met before is lowered for other sizes, too
-=======
-    monkeypatch.setattr(plan, "_known", [])  # no cached kernels of earlier plans
+    monkeypatch.setattr(plan, "_lowering_caches", [])  # no cached kernels of earlier plans
     general.forget()  # a cached structure would be lowered for other sizes, too
->>>>>>> n9
     return nodes
 
 

@@ -22,7 +22,7 @@ from tenxor.shortcut import frames, likewise
 from tenxor.shortcut.likewise import Call
 from tenxor.shortcut.rule import Rule
 from tenxor.sizes import Trace
-from tests.test_sizes import random_program
+from tests.test_sizes import a_program
 
 pytestmark = pytest.mark.usefixtures("on")
 
@@ -34,7 +34,7 @@ def evaluate_traced(trace: Trace, results: Any, *numbers: int) -> tuple[int, ...
 
 @pytest.mark.parametrize("seed", range(300))
 def test_size_programs_evaluate_as_in_python(seed: int) -> None:
-    program, rng, trace = random_program(seed), random.Random(seed), Trace()
+    program, rng, trace = a_program(seed), random.Random(seed), Trace()
     given = [rng.choice((0, 1, 2, 3, 5, 8, 12, 30, -1, -4)) for _ in range(3)]
     results = program([trace.size(n) for n in given])
     python = trace.written(results)
