@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,27 +11,49 @@ from contextlib import contextmanager
 MAX_INTERPRETER_FROZEN = 1000
 
 
-_pauses: list[None] = []  # an entry for each section with the collector off
-_was_enabled = False  # whether the collector was on at the first pause
+_pauses: list[None] = []  # an entry for each pause that has not ended
+_thresholds: tuple[int, int, int] | None = None  # as they were before the first of these pauses; None if it changed nothing
 
 
 def pause() -> None:
-    """Disable the garbage collector until `resume` has been called as often, from any threads. No signal handler may run during the call.
+    """Stop automatic garbage collections until `resume` has been called as often, from any threads. No signal handler may run during the
+    call.
+
+    The thresholds are changed, and not the switch `gc.isenabled()`: a pause covers imports of other libraries, and Dask remembers the state
+    of the switch when it is imported, to restore that state after each of its own pauses.
     """
-    global _was_enabled
+    global _thresholds
     _pauses.append(None)
-    if gc.isenabled():
-        gc.disable()
-        _was_enabled = True
+    thresholds = gc.get_threshold()
+    if thresholds[0]:
+        gc.set_threshold(0, *thresholds[1:])
+        _thresholds = thresholds
+        _run_due_collection()
+
+
+def _run_due_collection() -> None:
+    """Do nothing: since CPython 3.12, a collection that is due runs at the next call of a Python function, such as this one."""
 
 
 def resume() -> None:
-    """End a pause. The end of the last pause enables the collector, if it was enabled before the first."""
-    global _was_enabled
+    """End a pause. The end of the last pause restores the thresholds, unless other code has set them since."""
+    global _thresholds
     _pauses.pop()
-    if _was_enabled and not _pauses:
-        _was_enabled = False
-        gc.enable()
+    if _thresholds and not _pauses:
+        thresholds, _thresholds = _thresholds, None
+        if not gc.get_threshold()[0]:
+            gc.set_threshold(*thresholds)
+
+
+def _forked() -> None:
+    """End the pauses of the other threads of the parent, which the child does not have."""
+    _pauses.clear()
+    _pauses.append(None)
+    resume()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 @contextmanager

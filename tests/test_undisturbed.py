@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import os
 import signal
 import sys
 import threading
@@ -66,7 +67,7 @@ class TestSignals:
             for number in SIGNALS:
                 signal.raise_signal(number)
             done = True
-        assert done and arrived == list(SIGNALS) and gc.isenabled()
+        assert done and arrived == list(SIGNALS) and collects()
         assert [signal.getsignal(number) for number in SIGNALS] == [stop, stop]
 
     def test_whose_handler_raises_often_leave_the_state_unchanged(self) -> None:
@@ -94,7 +95,7 @@ class TestSignals:
             signal.setitimer(signal.ITIMER_REAL, 0)
             with undisturbed():
                 pass
-            assert signal.getsignal(signal.SIGALRM) is stop and gc.isenabled() and is_traced()
+            assert signal.getsignal(signal.SIGALRM) is stop and collects() and is_traced()
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
@@ -161,13 +162,20 @@ def test_tracing_tools_are_not_called_in_a_section(tool: Callable[[Any], None]) 
     assert called_in_section == [] and "traced" in called
 
 
-def test_the_collector_does_not_run_in_a_section() -> None:
-    assert gc.isenabled()
+def collects() -> bool:
+    return gc.isenabled() and gc.get_threshold()[0] > 0
+
+
+def test_collector_does_not_run_in_a_section() -> None:
+    assert collects()
     with undisturbed():
         with undisturbed():
-            assert not gc.isenabled()
-        assert not gc.isenabled()
-    assert gc.isenabled()
+            assert not collects()
+        assert not collects()
+    assert collects()
+
+
+def test_section_leaves_a_disabled_collector_disabled() -> None:
     gc.disable()
     try:
         with undisturbed():
@@ -177,13 +185,55 @@ def test_the_collector_does_not_run_in_a_section() -> None:
         gc.enable()
 
 
-def test_the_collector_runs_again_after_the_last_of_overlapping_pauses() -> None:
+def test_collector_runs_again_after_the_last_of_overlapping_pauses() -> None:
     pause()
     pause()
     resume()
-    assert not gc.isenabled()
+    assert not collects()
     resume()
-    assert gc.isenabled()
+    assert collects()
+
+
+def test_thresholds_that_are_set_during_a_pause_stay() -> None:
+    before = gc.get_threshold()
+    try:
+        pause()
+        gc.set_threshold(before[0] + 1)
+        resume()
+        assert gc.get_threshold()[0] == before[0] + 1
+    finally:
+        gc.set_threshold(*before)
+
+
+def test_modules_imported_in_a_section_find_the_collector_enabled() -> None:
+    """Dask decides at its import whether its own pauses enable the collector at their end."""
+    with undisturbed():
+        assert gc.isenabled()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_forked_child_collects_though_another_thread_of_its_parent_was_in_a_section() -> None:
+    entered, left = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with undisturbed():
+            entered.set()
+            left.wait()
+
+    thread = threading.Thread(target=stay)
+    thread.start()
+    entered.wait()
+    try:
+        child = os.fork()
+        if not child:
+            os._exit(0 if collects() else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert not collects()
+    finally:
+        left.set()
+        thread.join()
+    assert collects()
 
 
 def test_at_once_calls_functions_in_order() -> None:
