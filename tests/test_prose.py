@@ -24,7 +24,7 @@ SLACK = 0.5  # per cent that a figure may lie below its ceiling
 
 # Folder -> stand-ins per 100 words of docstrings and comments; vague names per 100 bindings; docstrings with a bad opening.
 CEILINGS: dict[str, tuple[float, float, int]] = {
-    "tenxor": (4.0, 2.6, 0),
+    "tenxor": (4.1, 2.6, 0),
     "tenxor/backend": (4.8, 2.6, 0),
     "tenxor/backend/llvm": (3.9, 1.6, 0),
     "tenxor/backend/llvm/elementary": (4.2, 0.0, 0),
@@ -59,7 +59,7 @@ MAX_BINDINGS = {"found": 219, "given": 102, "place": 90, "other": 143, "own": 63
 VAGUE_CONSTANT = re.compile(
     r"_?(FEW|MANY|MOST|MORE|LEAST|SMALL|LARGE|LONG|SHORT|OFTEN|DEAR|NEAR|FAR|ENOUGH|SOME|MUCH|LITTLE|BIG|KEPT|AGAIN)"
 )
-MAX_VAGUE_CONSTANTS = 39
+MAX_VAGUE_CONSTANTS = 34
 
 # Names that modules of several folders have because they are the same layer of different things.
 SHARED_NAMES = {

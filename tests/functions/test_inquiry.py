@@ -41,5 +41,5 @@ def test_dtypes_lists_every_dtype_of_the_standard() -> None:
 def test_unknown_devices_and_kinds_raise() -> None:
     with pytest.raises(ArgumentError, match=r"default_dtypes: there is no device 'gpu'.*'cpu'"):
         INFO.default_dtypes(device="gpu")
-    with pytest.raises(ArgumentError, match="'floaty' is no kind"):
+    with pytest.raises(ArgumentError, match="'floaty' is not a kind"):
         INFO.dtypes(kind="floaty")

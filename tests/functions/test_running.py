@@ -122,7 +122,7 @@ def test_functions_with_several_results_write_into_out() -> None:
     masked_quotient, masked_remainder = tx.divmod(x, 2.5, out=(tx.zeros((2, 3)), tx.zeros((2, 3))), where=mask)
     np.testing.assert_array_equal(masked_quotient.to_numpy(), np.where(mask.to_numpy(), a // 2.5, 0))
     np.testing.assert_array_equal(masked_remainder.to_numpy(), np.where(mask.to_numpy(), a % 2.5, 0))
-    with pytest.raises(ArgumentError, match="divmod: gives two tensors, so out is a tuple of two"):
+    with pytest.raises(ArgumentError, match="divmod: returns two tensors; out must be a tuple of two"):
         tx.divmod(x, 2.5, out=value_out)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="divmod: with `where` the other elements have no value"):
         tx.divmod(x, 2.5, where=mask)

@@ -74,7 +74,7 @@ def test_digitize_equals_numpy(right: bool) -> None:
 
 
 def test_invalid_arguments_raise() -> None:
-    with pytest.raises(ShapeError, match=r"1-D, not of shape \(2, 2\)"):
+    with pytest.raises(ShapeError, match=r"has shape \(2, 2\); it must be 1-D"):
         tx.searchsorted(tx.ones((2, 2)), 1.0)
     with pytest.raises(ArgumentError, match="side is 'left' or 'right', not 'middle'"):
         tx.searchsorted(tx.ones(2), 1.0, side="middle")

@@ -137,7 +137,7 @@ def test_invalid_orders_and_shapes_raise() -> None:
         L.vector_norm(tx.zeros(0), ord=-inf)
     with pytest.raises(ShapeError, match=r"cond: matrices .* not square"):
         L.cond(tx.ones((2, 3)), 1)
-    with pytest.raises(DerivativeError, match="no derivative by the order"):
+    with pytest.raises(DerivativeError, match="no derivative with respect to the order"):
         tx.grad(lambda order: L.vector_norm(tx.ones(3), ord=order))(tx.asarray(3.0))
 
 

@@ -42,7 +42,7 @@ from tenxor.random import Generator
         (lambda g: g.permutation(-1), ShapeError, "permutation.*negative"),
         (lambda g: g.permutation(2.5), ShapeError, "permutation.*rows"),
         (lambda g: g.permutation(tx.asarray(3)), ShapeError, "0-d"),
-        (lambda g: g.permutation(int), DTypeError, "no number"),
+        (lambda g: g.permutation(int), DTypeError, "is not a number"),
         (lambda g: g.shuffle([1, 2]), ArgumentError, "shuffle.*permutation"),
         (lambda g: g.choice(3, 4, replace=False), ArgumentError, "3 to choose from, and 4 .*replace=True"),
         (lambda g: g.choice(0), ArgumentError, "0 to choose from"),

@@ -388,5 +388,5 @@ def test_sgd_dampening_scales_all_velocities_but_the_first(decay: float) -> None
         velocity = gradient if velocity is None else 0.9 * velocity + 0.7 * gradient
         start = start - 0.05 * velocity
     np.testing.assert_allclose(x.to_numpy(), start, rtol=1e-12)
-    with pytest.raises(tx.errors.ArgumentError, match=r"dampening is 0\.3 beside nesterov"):
+    with pytest.raises(tx.errors.ArgumentError, match=r"dampening is 0\.3 with nesterov"):
         tx.optim.SGD([x], momentum=0.9, dampening=0.3, nesterov=True)
