@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 MAX_INTERPRETER_FROZEN = 1000
 
 
-_pauses: list[None] = []  # an entry for each pause that has not ended
+pauses: list[None] = []  # an entry for each pause that has not ended
 _thresholds: tuple[int, int, int] | None = None  # as they were before the first of these pauses; None if it changed nothing
 
 
@@ -23,7 +22,7 @@ def pause() -> None:
     of the switch when it is imported, to restore that state after each of its own pauses.
     """
     global _thresholds
-    _pauses.append(None)
+    pauses.append(None)
     thresholds = gc.get_threshold()
     if thresholds[0]:
         gc.set_threshold(0, *thresholds[1:])
@@ -38,22 +37,11 @@ def _run_due_collection() -> None:
 def resume() -> None:
     """End a pause. The end of the last pause restores the thresholds, unless other code has set them since."""
     global _thresholds
-    _pauses.pop()
-    if _thresholds and not _pauses:
+    pauses.pop()
+    if _thresholds and not pauses:
         thresholds, _thresholds = _thresholds, None
         if not gc.get_threshold()[0]:
             gc.set_threshold(*thresholds)
-
-
-def _forked() -> None:
-    """End the pauses of the other threads of the parent, which the child does not have."""
-    _pauses.clear()
-    _pauses.append(None)
-    resume()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
 
 
 @contextmanager

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Generic, Self, TypeVar, overload
 
-from .undisturbed import enter, leave, undisturbed
+from .undisturbed import PACKAGE, enter, leave, undisturbed
 
 T = TypeVar("T")
-PACKAGE = __name__.partition(".")[0] + "."
 
 
 _ModuleSpec: Any = type(__spec__)

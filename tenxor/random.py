@@ -66,6 +66,15 @@ Shape = int | Sequence[int]
 _draw_lock = reentrant()  # threads that share a generator must never get the same draw
 
 
+def _renew_draw_lock() -> None:
+    global _draw_lock
+    _draw_lock = reentrant()  # a thread of the parent may hold the former lock
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_draw_lock)
+
+
 @kind("a tx.random.Generator")
 class Generator:
     """A source of random tensors: draws never overlap, and equal seeds (0 to 2**64 - 1; None for a random one) give equal numbers.

@@ -10,10 +10,11 @@ On the main thread sections are short: kernels are compiled in a worker thread (
 
 from __future__ import annotations
 
+import _frozen_importlib
 import ctypes
 import os
 from _signal import NSIG, getsignal, signal  # type: ignore[import-not-found]  # without the enumerations of `signal`
-from _thread import _local
+from _thread import _local, get_ident
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from sys import _getframe
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from .collecting import pause, resume
+from .collecting import pause, pauses, resume
 
 if TYPE_CHECKING:
     import threading
@@ -45,6 +46,8 @@ class _ThreadSections(_local):
     hears_signals = True  # false once the thread is known not to be the main thread
 
 
+_module_locks: dict[str, Callable[[], Any]] = getattr(_frozen_importlib, "_module_locks", {})  # of the import system
+PACKAGE = __name__.partition(".")[0] + "."
 _sections = _ThreadSections()
 _arrived_signals: deque[tuple[int, Handler]] = deque()  # signals that arrived during a section, with their handlers
 
@@ -173,6 +176,17 @@ def at_once(steps: Iterable[Callable[[], object]]) -> None:
     steps = list(steps)
     with undisturbed():
         deque(map(call, steps), 0)
+
+
+def is_another_thread_in_a_section() -> bool:
+    """Return whether a thread other than the current one is in a section, or imports a module of this package.
+
+    The import system locks a module before the section of its import begins.
+    """
+    if len(pauses) > (_sections.depth > 0):
+        return True
+    locks = [lock() for name, lock in [*_module_locks.items()] if name.startswith(PACKAGE)]
+    return any([getattr(lock, "owner", None) not in (None, get_ident()) for lock in locks])
 
 
 def _reset_after_fork() -> None:

@@ -117,11 +117,13 @@ def finalizer(number: int) -> bool:
             compute()
 
     def disturb() -> None:
-        gc.set_threshold(10, 1, 1)
+        thresholds = gc.get_threshold()
+        if thresholds[0]:  # 0 while collections are paused
+            gc.set_threshold(10, 1, 1)
         Garbage()
         made = [[k] for k in range(100)]
         del made
-        gc.set_threshold(700, 10, 10)
+        gc.set_threshold(*thresholds)
 
     return while_modules_are_loaded(number, disturb)
 

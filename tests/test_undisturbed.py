@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import gc
 import importlib.util
-import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 import tenxor as tx
+from tenxor import undisturbed as undisturbed_module
 from tenxor.apart import droppable, stoppable
 from tenxor.backend import helpers, kernels
 from tenxor.collecting import pause, resume
@@ -211,31 +211,6 @@ def test_modules_imported_in_a_section_find_the_collector_enabled() -> None:
         assert gc.isenabled()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_forked_child_collects_though_another_thread_of_its_parent_was_in_a_section() -> None:
-    entered, left = threading.Event(), threading.Event()
-
-    def stay() -> None:
-        with undisturbed():
-            entered.set()
-            left.wait()
-
-    thread = threading.Thread(target=stay)
-    thread.start()
-    entered.wait()
-    try:
-        child = os.fork()
-        if not child:
-            os._exit(0 if collects() else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert not collects()
-    finally:
-        left.set()
-        thread.join()
-    assert collects()
-
-
 def test_at_once_calls_functions_in_order() -> None:
     calls: list[int] = []
     at_once([partial(calls.append, k) for k in range(5)])
@@ -369,3 +344,29 @@ def test_section_of_another_thread_leaves_the_handlers_that_the_main_thread_has_
         thread.join()
         assert signal.getsignal(signal.SIGINT) is replaced is not before
     assert not errors and signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(("name", "owner"), [("tenxor.m", "another"), ("tenxor.m", "this"), ("tenxor.m", "no"), ("json", "another")])
+def test_fork_waits_for_imports_of_the_package_by_other_threads(name: str, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = SimpleNamespace(owner={"another": -1, "this": threading.get_ident(), "no": None}[owner])
+    monkeypatch.setattr(undisturbed_module, "_module_locks", {name: lambda: lock, "tenxor.freed": lambda: None})
+    assert undisturbed_module.is_another_thread_in_a_section() == (name == "tenxor.m" and owner == "another")
+
+
+def test_fork_waits_for_sections_of_other_threads() -> None:
+    entered, left = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with undisturbed():
+            entered.set()
+            left.wait()
+
+    thread = threading.Thread(target=stay)
+    thread.start()
+    entered.wait()
+    with undisturbed():
+        assert undisturbed_module.is_another_thread_in_a_section()
+    left.set()
+    thread.join()
+    with undisturbed():
+        assert not undisturbed_module.is_another_thread_in_a_section()

@@ -227,6 +227,5 @@ def _forked() -> None:
         _making = reentrant()
 
 
-if hasattr(os, "register_at_fork"):  # so that no process is forked while methods are being installed or removed
-    os.register_at_fork(before=_deciding.acquire, after_in_parent=_deciding.release, after_in_child=_deciding.release)
+if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
