@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from operator import attrgetter
 from typing import Any, Generic, Self, TypeVar, overload
 
 from .undisturbed import PACKAGE, enter, leave, undisturbed
@@ -24,19 +25,20 @@ class _UndisturbedSpec(_ModuleSpec):  # type: ignore[misc]
     between, other threads that import the module wait; but user code on the same thread would get the module half initialized.
     """
 
-    @property
-    def _initializing(self) -> bool:
-        return bool(self.__dict__.get("_initializing"))  # a loader called without the import system sets nothing
+    _has_begun = False  # also for a loader called without the import system, which sets nothing
 
-    @_initializing.setter
-    def _initializing(self, begins: bool) -> None:
+    def _begin_or_end(self, begins: bool) -> None:
         if begins:
             enter()
-            self.__dict__["_initializing"] = True
+            self._has_begun = True
         else:
+            self.__dict__.pop("_has_begun", None)
             self.__dict__["_initializing"] = False
             self.__class__ = _ModuleSpec
             leave()
+
+    # The interpreter reads this attribute, and clears errors. So a C function gets the value: in Python code a signal handler could raise.
+    _initializing = property(attrgetter("_has_begun"), _begin_or_end)
 
 
 class _Finder:
