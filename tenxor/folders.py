@@ -141,7 +141,7 @@ def _open(path: str | os.PathLike[str], flags: int, folder: int | None = None) -
         return os.open(path, flags, 0o600, dir_fd=folder)
     except FileNotFoundError:
         raise
-    except OSError as error:  # for a link, some systems report a loop of links, others that it is no folder
+    except OSError as error:  # systems differ in the error for a symbolic link
         if stat.S_ISLNK(os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode):
             raise Refused("is a symbolic link") from error
         raise

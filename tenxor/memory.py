@@ -71,7 +71,7 @@ class Buffer:
         self._typed_as = dtype
         return self._typed
 
-    def strided(self, dtype: DType, layout: Layout) -> Array:
+    def strided_view(self, dtype: DType, layout: Layout) -> Array:
         """Return a NumPy view of the elements through a layout with strides. NumPy refuses an offset into a buffer without elements."""
         strides = [stride * dtype.itemsize for stride in layout.strides]
         offset = layout.offset * dtype.itemsize if layout.size else 0

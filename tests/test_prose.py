@@ -30,13 +30,13 @@ CEILINGS: dict[str, tuple[float, float, int]] = {
     "tenxor/backend/llvm/elementary": (4.2, 0.0, 0),
     "tenxor/dask": (4.0, 0.5, 0),
     "tenxor/data": (2.9, 0.0, 0),
-    "tenxor/derivatives": (3.4, 1.5, 0),
+    "tenxor/derivatives": (3.3, 1.5, 0),
     "tenxor/files": (3.1, 0.3, 0),
     "tenxor/functions": (4.3, 0.9, 0),
     "tenxor/host": (3.1, 1.5, 0),
     "tenxor/kernel": (3.9, 0.8, 0),
     "tenxor/kernel/cpu": (3.0, 0.0, 0),
-    "tenxor/kernel/ir": (4.8, 5.6, 0),
+    "tenxor/kernel/ir": (4.7, 5.6, 0),
     "tenxor/layout": (5.6, 1.0, 0),
     "tenxor/linalg": (3.2, 0.0, 0),
     "tenxor/nn": (3.1, 0.2, 0),
@@ -48,7 +48,7 @@ CEILINGS: dict[str, tuple[float, float, int]] = {
     "tenxor/shortcut": (4.2, 17.1, 0),
     "tenxor/shortcut/code": (3.7, 17.3, 0),
     "tenxor/show": (3.3, 0.7, 0),
-    "tenxor/tensor": (3.3, 2.5, 0),
+    "tenxor/tensor": (3.1, 2.5, 0),
 }
 MAX_WHATS = 0.2  # occurrences of "what" in 1,000 words of prose
 

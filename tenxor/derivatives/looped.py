@@ -410,7 +410,7 @@ def _sum_over_turns(formula: Product, operands: Sequence[Seen], turns: int) -> N
     forms = formula.total.forms if formula.product is None else formula.product.forms
     for x, form, offset in zip(operands, forms, formula.offsets, strict=True):
         assert form is not None
-        if not x.layout.is_contiguous() and x.layout.strides[0]:  # a contiguous copy, so that all iterations form one loop
+        if not x.layout.is_contiguous() and x.layout.strides[0]:  # a contiguous operand lets the iterations form a single loop
             x = Seen(x.flat()).reshaped(x.shape)
         nodes.append(x.node)
         layouts.append(led(form.layout.at(offset + x.layout.offset), turns, x.layout.strides[0]))

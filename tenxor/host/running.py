@@ -69,7 +69,7 @@ def _copy_operand(operand: Operand) -> Node:
 def _view_elements(node: Node, layout: Layout, dtype: DType) -> tuple[Node, Array]:
     """Return a node in memory and a read-only NumPy array of its elements through a layout."""
     assert node.buffer is not None
-    elements = node.buffer.strided(dtype, layout)
+    elements = node.buffer.strided_view(dtype, layout)
     elements.flags.writeable = False
     return node, elements
 

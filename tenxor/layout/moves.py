@@ -103,7 +103,7 @@ def windows(shape: Shape, strides: Shape, axis: int, size: int, step: int, dilat
         raise ShapeError(f"windows: a window reaches over {reach} elements, axis {axis} has only {shape[axis]}")
     count = (shape[axis] - reach) // step + 1
     stride = strides[axis]
-    step, dilation = min(step, shape[axis]), min(dilation, shape[axis])  # beyond: one window, or one element in each
+    step, dilation = min(step, shape[axis]), min(dilation, shape[axis])  # larger numbers have equal results
     return (
         (*shape[:axis], count, *shape[axis + 1 :], size),
         (*strides[:axis], stride * step, *strides[axis + 1 :], stride * dilation),

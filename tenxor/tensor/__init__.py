@@ -83,7 +83,7 @@ class Tensor(Ordering):
         result = self.__matmul__(other)
         return self._declined(other, "matmul", "@") if result is NotImplemented else self._hold(result, "matmul", "@")
 
-    if not TYPE_CHECKING:  # hidden from type checkers, which know all attributes
+    if not TYPE_CHECKING:  # a type checker would accept every attribute
 
         def __getattr__(self, name: str) -> Any:
             if name in FOUND_OUT:

@@ -27,7 +27,7 @@ def view_as_numpy(x: Core) -> Array | None:
     buffer = node.buffer
     if buffer is None or buffer.pins or node.past is not None or layout.base is not None or layout.tables is not None or dtype is bfloat16:
         return None
-    return buffer.strided(dtype, layout)
+    return buffer.strided_view(dtype, layout)
 
 
 def read_at_once(x: Core, items: tuple[Any, ...]) -> Array | None:

@@ -84,8 +84,7 @@ class Exchange(Writing):
             check_count("to_numpy", layout.shape)
             return decoded(np.empty(layout.shape, self.dtype.numpy), self.dtype)
         if layout.base is None and layout.tables is None:
-            strides = tuple(s * self.dtype.itemsize for s in layout.strides)
-            view = np.ndarray(layout.shape, self.dtype.numpy, elements, layout.offset * self.dtype.itemsize, strides)
+            view = node.buffer.strided_view(self.dtype, layout)
             if self.dtype is bfloat16:
                 return decoded(view, self.dtype)
             if layout.size <= PORTION:

@@ -357,7 +357,7 @@ def _normalize_item(item: Any) -> Any:
             traced.refuse_mask("indexing", item)
         item = item.to_numpy()
     elif hasattr(item, "__index__") and not isinstance(item, (bool, np.ndarray, np.bool_, type)) and not getattr(item, "shape", ()):
-        return as_int(item)  # other libraries' arrays all have `__index__`; those with axes become arrays
+        return as_int(item)  # an array of another library has `__index__`, with axes too
     array = array_of("indexing", item)
     if array.dtype.kind not in "iub":
         if array.size == 0:

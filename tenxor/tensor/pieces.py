@@ -33,7 +33,7 @@ Piece = Core | Array  # an array that satisfies `are_arrays`
 Shape = tuple[int, ...]
 _T = TypeVar("_T", bound=Core)
 FAST_COPY_LIMIT_BYTES = 1 << 14  # bytes of a result, up to which copying is faster than kernels if the fast path evaluates the pieces
-MAX_KERNEL_PIECES = 16  # pieces, some pending, each of which is computed directly into its place
+MAX_KERNEL_PIECES = 16  # pieces: up to this number, a kernel writes each piece directly into the result
 MAX_BATCH_PIECES = 256  # pieces that NumPy copies in one call, and of which temporary copies may exist
 MAX_OFFSET_READS = 1 << 12  # elements of a layout without strides, up to which reading by offsets is faster than a kernel
 _POSITIVE = OPS["positive"]
@@ -128,7 +128,7 @@ def _evaluate_pending(tensors: Sequence[Core]) -> bool:
     if not pending_nodes or max([node.recipe.nbytes for node in pending_nodes]) >= LARGE or have_past(tensors):
         return False
     with lock:
-        for node in pending_nodes:  # one by one: they are often alike, and then one plan serves all
+        for node in pending_nodes:  # separately, as pending pieces often have equal signatures and share a plan
             realize(node)
     return True
 
@@ -217,7 +217,7 @@ def joined(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, sh
     check_count(op, shape)
     size = prod(shape)
     with lock:
-        for piece in pieces:  # one by one: they are often alike, and then one plan serves all
+        for piece in pieces:  # separately, as pending pieces often have equal signatures and share a plan
             if type(piece) is not np.ndarray and piece.storage.node.buffer is None:  # type: ignore[union-attr]
                 realize(piece.storage.node)  # type: ignore[union-attr]
         buffer = allocate(size * dtype.itemsize, op, shape, dtype)
@@ -265,7 +265,7 @@ def _copy_boxes(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Sha
         buffer = allocate(prod(shape) * x.dtype.itemsize, op, shape, x.dtype)
         for _, read, target in moves:
             if read.size:
-                buffer.strided(x.dtype, target)[...] = _as_arrays([x._view(read)], x.dtype)[0]
+                buffer.strided_view(x.dtype, target)[...] = _as_arrays([x._view(read)], x.dtype)[0]
     return cls(Storage(data(buffer, shape, x.dtype)), Layout.contiguous(shape), x.dtype)
 
 

@@ -168,7 +168,7 @@ def _to_single_odd(value: Value) -> Value:
 def _int_to_float(value: Value, source: DType, target: DType) -> Value:
     signed = source.kind == "int"
     convert = "sitofp" if signed else "uitofp"
-    if target.bits == 16 and source.bits >= 32:  # through double, so that it is rounded once
+    if target.bits == 16 and source.bits >= 32:  # by way of double, which avoids a second rounding
         exact = _to_53_bits_odd(value, signed) if source.bits == 64 else value
         return _float_to_float(exact.cast(convert, DOUBLE), float64, target)
     return rounded(target, value.cast(convert, register_type(target)))

@@ -134,7 +134,7 @@ class Side(NamedTuple):
     packed: bool
     fixed: bool
     runs: bool
-    block: int  # a size parameter; -1 if all indices are one block
+    block: int  # a size parameter; -1 if a single block has the whole range
 
     @property
     def in_runs(self) -> bool:
