@@ -44,22 +44,22 @@ demo: $(RUN)
 
 # Tests that take little time for what they look at, some of every package: whether something fundamental broke.
 QUICK := $(addprefix tests/,test_architecture.py test_behaviours.py test_creation.py test_dtypes.py test_errata.py \
-    test_errors.py test_keywords.py test_knn.py test_plans.py fuzz/test_aliasing.py \
-    $(addprefix layout/test_,coords.py diophantine.py explain.py indexing.py layout.py table.py) \
+    test_errors.py test_argument_aliases.py test_knn.py test_plans.py fuzz/test_aliasing.py \
+    $(addprefix layout/test_,coords.py diophantine.py explain.py indexing.py layout.py axes.py) \
     $(addprefix ops/test_,promotion.py complex_values.py) \
     $(addprefix memory/test_,limit.py memory.py pool.py) \
-    $(addprefix kernel/test_,columns.py lower.py patterns.py products.py refine.py scatter.py) \
-    $(addprefix backend/test_,builder.py interpreter.py primitives.py agreement.py::test_back_ends_agree_on_every_kind_of_view llvm.py::TestFusion) \
-    $(addprefix tensor/test_,complex.py elements.py masks.py movement.py pieces.py protocols.py writing.py) \
-    $(addprefix functions/test_,joining.py manipulation.py neural.py patterns.py statistics.py) \
-    $(addprefix show/test_,html.py svg.py text.py) random/test_random.py) README.md docs
+    $(addprefix lowering/test_,interchange.py lower.py patterns.py schedule_contraction.py split_loops.py scatter_loops.py) \
+    $(addprefix codegen/test_,builder.py interpreter.py primitives.py agreement.py::test_back_ends_agree_on_every_kind_of_view llvm.py::TestFusion) \
+    $(addprefix tensor/test_,complex.py elements.py masks.py view_methods.py join_pieces.py protocols.py write_methods.py) \
+    $(addprefix api/test_,concatenation.py views.py softmax.py einops_patterns.py reduction_functions.py) \
+    $(addprefix show/test_,html.py tensor_figures.py text.py) random/test_random.py) README.md docs
 
 quick: $(TEST)
-	$(PY) -m ruff check .
+	$(PY) -m ruff check . && $(PY) -m ruff format --check .
 	$(PY) -m pytest --numprocesses auto --dist worksteal --fuzz 250 $(QUICK) $(ARGS)
 
 test: $(TEST)
-	$(PY) -m ruff check .
+	$(PY) -m ruff check . && $(PY) -m ruff format --check .
 	$(PY) -m mypy > $(VENV)/mypy.txt & types=$$!; \
 	$(PY) -m pytest --numprocesses auto --dist worksteal $(ARGS); tests=$$?; \
 	wait $$types || { cat $(VENV)/mypy.txt; exit 1; }; exit $$tests
@@ -83,8 +83,8 @@ interop: $(OTHERS)
 
 # Emulated, a test takes thirty times as long: these are the code of each instruction that differs, products, threads and convolutions,
 # and one of EVERY.
-ELSEWHERE := $(addprefix tests/,$(addprefix backend/test_,primitives.py products.py product_tiles.py helpers.py scatter.py) \
-    functions/test_convolution.py tensor/test_elements.py test_plans.py)
+ELSEWHERE := $(addprefix tests/,$(addprefix codegen/test_,primitives.py emit_contractions.py product_tiles.py worker_pool.py emit_scatters.py) \
+    api/test_convolution.py tensor/test_elements.py test_plans.py)
 
 elsewhere:
 	$(THERE) -m pytest -q -p no:cacheprovider --every $(EVERY) $(ELSEWHERE) $(ARGS)

@@ -17,7 +17,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.errors import OptionError
 
-SHIPPED = "tenxor/backend/llvm/shipped"
+SHIPPED = "tenxor/codegen/llvm/shipped"
 # The objects are linked by Tenxor itself, so they are bound to no version of a C library. By name they ask for fmod, memcpy, semaphores and
 # sched_setaffinity, which each glibc and musl has that CPython 3.11 runs on.
 PLATFORM = "manylinux_2_17_x86_64.musllinux_1_1_x86_64"

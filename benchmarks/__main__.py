@@ -65,16 +65,10 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     """What is asked for on the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks", description="Tenxor beside its peers.")
-    parser.add_argument(
-        "--only", default="", metavar="PATTERN", help="workloads and programs whose name or family this expression finds"
-    )
-    parser.add_argument(
-        "--threads", choices=("1", "all", "both"), default="both", help="how many threads everybody has"
-    )
+    parser.add_argument("--only", default="", metavar="PATTERN", help="workloads and programs whose name or family this expression finds")
+    parser.add_argument("--threads", choices=("1", "all", "both"), default="both", help="how many threads everybody has")
     parser.add_argument("--quick", action="store_true", help="few rounds: for development; says so and keeps nothing")
-    parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="where to keep the results of a run that is not full"
-    )
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to keep the results of a run that is not full")
     parser.add_argument("--readme", action="store_true", help="write the README's table even so")
     parser.add_argument("--list", action="store_true", help="name them and measure nothing")
     return parser.parse_args()
@@ -103,9 +97,7 @@ def machine(cpus: int) -> dict[str, Any]:
     processor = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        models = [
-            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
-        ]
+        models = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
         processor = f"{models[0]}, {platform.machine()}" if models else processor
     load = list(os.getloadavg()) if hasattr(os, "getloadavg") else []
     return {"processor": processor, "cpus": cpus, "python": platform.python_version(), "load": load}

@@ -133,9 +133,7 @@ def table(counts: dict[str, Any], wanted: tuple[Goal, ...] = GOALS + OF_PROGRAMS
         cells, met, total = [], 0, 0
         for result in counts.values():
             rows: Rows = result["workloads"] | result.get("programs", {}) | result.get("training", {})
-            values = {
-                w: v for w, r in rows.items() if r["family"] in goal.families and (v := goal.value(r)) is not None
-            }
+            values = {w: v for w, r in rows.items() if r["family"] in goal.families and (v := goal.value(r)) is not None}
             if not values:
                 cells += ["–", "–"]
                 continue
@@ -235,9 +233,7 @@ def _scaling(counts: dict[str, Any]) -> list[list[str]]:
     bound = [
         w
         for w, r in counts[many]["workloads"].items()
-        if r["compute bound"]
-        and w in alone
-        and r["limit"] * int(many) <= MOVING * alone[w]["seconds"]["tenxor"]["median"]
+        if r["compute bound"] and w in alone and r["limit"] * int(many) <= MOVING * alone[w]["seconds"]["tenxor"]["median"]
     ]
     ups = {w: up for w in bound if (up := speed_up(counts, w)) is not None}
     if not ups:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import tenxor as tx
-from tenxor import shortcut
-from tenxor.backend import helpers
-from tenxor.backend.llvm.compiler import compiler
-from tenxor.realize import forget as forget_plans
+from tenxor import fastpath
+from tenxor.codegen.llvm.compiler import compiler
+from tenxor.codegen.threads import worker_pool
+from tenxor.runtime.realize import evict_plans as forget_plans
 
 Run = Callable[[], object]
 
@@ -19,7 +19,7 @@ Run = Callable[[], object]
 def forget() -> None:
     """Forget plans and kernels, so that the next call is a first one; on disk nothing is kept meanwhile."""
     forget_plans()
-    compiler().kernels.forget()
+    compiler().kernels.drop_recent()
 
 
 def compiles() -> int:
@@ -34,21 +34,21 @@ def parts(run: Run, rounds: int = 101, seconds: float = 0.3, *, hosted: bool = F
     anything at all from Python is measured with a function of C that does nothing, and counted as Python's. Small work is
     done by Python's own methods and by plans meanwhile. What is `hosted` may run no kernel.
     """
-    with shortcut.aside():
+    with fastpath.disabled():
         return _parts(run, rounds, seconds, hosted)
 
 
 def _parts(run: Run, rounds: int, seconds: float, hosted: bool) -> tuple[float, float]:
     run()  # its kernels are there to be watched
     spans: list[tuple[float, float]] = []
-    here = list(compiler().kernels.alive.values())
-    before = [(each.call, each.call_free) for each in here]
+    here = list(compiler().kernels.live_kernels.values())
+    before = [(each.call_with_gil, each.call_without_gil) for each in here]
     for each in here:
-        each.call, each.call_free = _watched(each.call, spans), _watched(each.call_free, spans)
-    pool = helpers._get_pool() if tx.num_threads() > 1 else None
+        each.call_with_gil, each.call_without_gil = _watched(each.call_with_gil, spans), _watched(each.call_without_gil, spans)
+    pool = worker_pool._get_pool() if tx.num_threads() > 1 else None
     if pool is not None:
-        share = pool.place.share
-        pool.place.share = _watched(share, spans)
+        share = pool.work_queue.share_loop
+        pool.work_queue.share_loop = _watched(share, spans)
     try:
         inside: list[float] = []
         outside: list[float] = []
@@ -64,9 +64,9 @@ def _parts(run: Run, rounds: int, seconds: float, hosted: bool) -> tuple[float, 
             outside.append(whole - kernels)
     finally:
         for each, (call, call_free) in zip(here, before, strict=True):
-            each.call, each.call_free = call, call_free
+            each.call_with_gil, each.call_without_gil = call, call_free
         if pool is not None:
-            pool.place.share = share
+            pool.work_queue.share_loop = share
     if not (spans or hosted):
         raise RuntimeError("no kernel was seen to run: kernels are called elsewhere than by MachineCode.call now")
     return statistics.median(inside), statistics.median(outside)
@@ -105,7 +105,7 @@ def _call_seconds() -> float:
         import ctypes
 
         here = compiler()
-        library = here._link(here._image("define void @idle(ptr %a, i64 %b, i64 %e) {\n ret void\n}"), ("idle",))
+        library = here._link(here._compile_object("define void @idle(ptr %a, i64 %b, i64 %e) {\n ret void\n}"), ("idle",))
         idle = ctypes.PYFUNCTYPE(None)(library["idle"])
         spans: list[tuple[float, float]] = []
         zero = ctypes.c_int64(0)

@@ -134,9 +134,7 @@ def watched(processes: list[psutil.Process]) -> Iterator[Callable[[], int]]:
 
 def measured(program: Callable[[Any, Any], Arrays], chunks: Callable[[Any], Any], folder: Path) -> Run:
     """A run in a new cluster, which has done the same for two chunks before."""
-    cluster = LocalCluster(
-        n_workers=WORKERS, threads_per_worker=1, memory_limit=MEMORY, dashboard_address=":0", silence_logs=logging.ERROR
-    )
+    cluster = LocalCluster(n_workers=WORKERS, threads_per_worker=1, memory_limit=MEMORY, dashboard_address=":0", silence_logs=logging.ERROR)
     with cluster, Client(cluster) as client:
         pids = client.run(_pid)
         x = chunks(da.from_npy_stack(folder, mmap_mode=None))

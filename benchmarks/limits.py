@@ -84,8 +84,7 @@ class Limits:
             ("triad", [(3, self.triad("")), (3, self.triad(", !nontemporal !0"))]),
         ):
             found[f"{name} {where}"] = max(
-                moved * nbytes * self.threads / self._seconds(kernel, buffers, nbytes // self.bytes)
-                for moved, kernel in variants
+                moved * nbytes * self.threads / self._seconds(kernel, buffers, nbytes // self.bytes) for moved, kernel in variants
             )
         return found
 
@@ -97,9 +96,7 @@ class Limits:
         phis, body, after = [], [], []
         for i in range(count):
             phis.append(f"  %x{i} = phi {vector} [%e{i}, %again], [%y{i}, %step]")
-            body.append(
-                f"  %y{i} = call {vector} @llvm.fma.{self._mangled(vector)}({vector} %x{i}, {vector} {one}, {vector} %q)"
-            )
+            body.append(f"  %y{i} = call {vector} @llvm.fma.{self._mangled(vector)}({vector} %x{i}, {vector} {one}, {vector} %q)")
             after.append(f"  %at{i} = getelementptr {vector}, ptr %a, i64 {i}\n  store {vector} %y{i}, ptr %at{i}")
         enter = "\n".join(f"  %e{i} = phi {vector} [%q, %entry], [%y{i}, %over]" for i in range(count))
         text = _FRAME.format(
@@ -164,9 +161,7 @@ class Limits:
         lanes, _, scalar = vector[1:-1].partition(" x ")
         return f"v{lanes}{dict(float='f32', double='f64')[scalar]}"
 
-    def _streaming(
-        self, step: Callable[[int], str], enter: str = "", phis: str = "", after: str = "", vector: str = ""
-    ) -> Kernel:
+    def _streaming(self, step: Callable[[int], str], enter: str = "", phis: str = "", after: str = "", vector: str = "") -> Kernel:
         """A kernel that does `step(i)` for UNROLL neighbours at a time."""
         v = vector or f"<{self.bytes // 4} x float>"
         body = []
@@ -236,9 +231,7 @@ def _aligned(nbytes: int) -> np.ndarray[Any, Any]:
     return raw[start : start + nbytes]
 
 
-def limit_seconds(
-    limits: dict[str, float], read: int, written: int, operand: int, flops: float, dtype: str
-) -> tuple[float, str]:
+def limit_seconds(limits: dict[str, float], read: int, written: int, operand: int, flops: float, dtype: str) -> tuple[float, str]:
     """The least time a workload can take, and what bounds it.
 
     Bytes go at the bandwidth of the triad if more than a twentieth of them are written, else at that of reading; in cache if

@@ -22,9 +22,7 @@ Results = dict[str, Any]
 def markdown(results: Results) -> str:
     """The whole report."""
     parts = [_head(results), _limits(results), "## Goals\n\n" + grid(goals.table(results["threads"]))]
-    parts.append(
-        "A goal is met if every one of its workloads meets it, on one thread and on all; “3 of 6” counts them."
-    )
+    parts.append("A goal is met if every one of its workloads meets it, on one thread and on all; “3 of 6” counts them.")
     for count in results["threads"]:
         parts.append(_workloads(results, count))
     parts += [_programs(results), _training(results), _costs(results), _shapes(results), _passes(results), _small(results)]

@@ -1,6 +1,6 @@
 """A damped pendulum whose length and friction are found from where it was seen: gradients go through the integrator.
 
-The motion is integrated by Runge and Kutta's rule, 200 steps of it, one `tx.scan`; how far it is from what was seen is a function of
+The motion is integrated by Runge and Kutta's rule, 200 steps of it, one `tenxor.scan`; how far it is from what was seen is a function of
 the two numbers, and L-BFGS goes down that function.
 
     python examples/pendulum.py

@@ -8,14 +8,19 @@ from math import nan as nan
 from math import pi as pi
 from typing import TYPE_CHECKING
 
-from .collecting import lasting as _lasting
+from ._utils.gc_control import tenure_new_objects as _lasting
 
 with _lasting():  # every object made by these imports lives as long as the process
     from . import errors as errors
     from . import layout as layout
-    from .backend.threads import num_threads as num_threads
-    from .backend.threads import set_num_threads as set_num_threads
-    from .creation import *
+    from ._utils.lazy import LazyFunctions as _Late
+    from ._utils.lazy import call_when_imported as _when_loaded
+    from ._utils.lazy import make_lazy_getattr as _by_homes
+    from ._utils.lazy import make_public_dir as _public_dir
+    from ._utils.lazy import make_public_getattr as _public_getattr
+    from .api.creation import *
+    from .codegen.threads.thread_count import num_threads as num_threads
+    from .codegen.threads.thread_count import set_num_threads as set_num_threads
     from .dtypes import DType as DType
     from .dtypes import bfloat16 as bfloat16
     from .dtypes import boolean as _boolean
@@ -38,14 +43,9 @@ with _lasting():  # every object made by these imports lives as long as the proc
     from .dtypes import uint16 as uint16
     from .dtypes import uint32 as uint32
     from .dtypes import uint64 as uint64
-    from .late import Late as _Late
-    from .late import by_homes as _by_homes
-    from .late import public_dir as _public_dir
-    from .late import public_getattr as _public_getattr
-    from .late import when_loaded as _when_loaded
-    from .memory import set_memory_limit as set_memory_limit
-    from .realize import making as _making
-    from .realize import short_ways as _fast_path_hooks
+    from .memory.buffer import set_memory_limit as set_memory_limit
+    from .runtime.realize import fast_path_builders as _making
+    from .runtime.realize import fast_path_hooks as _fast_path_hooks
     from .tensor import API_VERSIONS as _API_VERSIONS
     from .tensor import Tensor as Tensor
     from .version import __version__ as __version__
@@ -53,116 +53,114 @@ with _lasting():  # every object made by these imports lives as long as the proc
 bool = _boolean  # type checkers treat a name imported `as` another name as private, so `bool` is assigned
 newaxis = None
 __array_api_version__ = _API_VERSIONS[-1]
-_fast_path_hooks += [_Late("tenxor.shortcut").first, _Late("tenxor.shortcut").first_of_several]  # the fast path, built after some results
-_making.append(_Late("tenxor.shortcut").soon)
+# The fast path, built after some results
+_fast_path_hooks += [_Late("tenxor.fastpath").try_compute, _Late("tenxor.fastpath").try_compute_several]
+_making.append(_Late("tenxor.fastpath").build_if_untried)
 
 if TYPE_CHECKING:  # modules that are imported on first access, listed for type checkers
+    from . import api as api
     from . import data as data
     from . import fft as fft
     from . import files as files
-    from . import functions as functions
-    from . import kernel as kernel
     from . import linalg as linalg
+    from . import lowering as lowering
     from . import nn as nn
     from . import optim as optim
-    from . import plans as plans
     from . import random as random
+    from . import runtime as runtime
     from . import show as show
     from . import target as target
-    from .functions.aliases import *
-    from .functions.attention import *
-    from .functions.choosing import *
-    from .functions.comparing import *
-    from .functions.contraction import *
-    from .functions.convolution import *
-    from .functions.counting import *
-    from .functions.differentiation import *
-    from .functions.elementwise import *
-    from .functions.for_numpy import *
-    from .functions.formulas import *
-    from .functions.inquiry import *
-    from .functions.inspection import *
-    from .functions.joining import *
-    from .functions.manipulation import *
-    from .functions.mapping import *
-    from .functions.neural import *
-    from .functions.padding import *
-    from .functions.patterns import *
-    from .functions.pooling import *
-    from .functions.quantiles import *
-    from .functions.resizing import *
-    from .functions.running import *
-    from .functions.scanning import *
-    from .functions.scattering import *
-    from .functions.searching import *
-    from .functions.selecting import *
-    from .functions.sets import *
-    from .functions.sorting import *
-    from .functions.spacing import *
-    from .functions.stacking import *
-    from .functions.statistics import *
-    from .functions.steps import *
-    from .functions.vectorizing import *
-    from .functions.watching import *
+    from .api.aliases import *
+    from .api.attention import *
+    from .api.block_stacking import *
+    from .api.comparison import *
+    from .api.concatenation import *
+    from .api.conditional import *
+    from .api.convolution import *
+    from .api.cumulative import *
+    from .api.custom_derivatives import *
+    from .api.differentiation import *
+    from .api.einops_patterns import *
+    from .api.elementwise import *
+    from .api.gather_functions import *
+    from .api.grids import *
+    from .api.histograms import *
+    from .api.inspection import *
+    from .api.namespace_info import *
+    from .api.nan_check import *
+    from .api.numpy_dispatch import *
+    from .api.padding import *
+    from .api.pooling import *
+    from .api.quantiles import *
+    from .api.reduction_functions import *
+    from .api.resampling import *
+    from .api.scan_function import *
+    from .api.scatter_functions import *
+    from .api.softmax import *
+    from .api.sorted_search import *
+    from .api.sorting import *
+    from .api.tensor_products import *
+    from .api.unique_values import *
+    from .api.user_functions import *
+    from .api.views import *
+    from .api.vmap import *
+    from .api.window_functions import *
     from .tensor.contraction import *
 else:
-    from .ops import INTERNAL, OPS
+    from .ops import INTERNAL_OPS, OPS
 
-    del globals()["memory"], globals()["realize"]  # the submodules; the functions of the same names are imported on first access
+    del globals()["memory"]  # the package; the function of the same name is imported on first access
     _NAMES = {  # public names by module; a module is imported on the first access to one of its names
-        "functions.attention": "scaled_dot_product_attention",
-        "functions.choosing": "interp put putmask select",
-        "functions.comparing": "allclose array_equal array_equiv isclose",
-        "functions.contraction": "dot einsum einsum_path inner outer tensordot vecdot",
-        "functions.convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
-        "functions.counting": "bincount histogram histogram2d histogram_bin_edges histogramdd",
-        "functions.elementwise": " ".join(("clamp clip", *(name for name in OPS if name not in INTERNAL))),
-        "functions.differentiation": "enable_grad grad hessian jacobian jvp no_grad value_and_grad vjp",
-        "functions.for_numpy": "_for_numpy",
-        "functions.formulas": "bartlett blackman hamming hanning indices kaiser",
-        "functions.inquiry": "__array_namespace_info__",
-        "functions.inspection": "compile_counts explain memory realize release_memory show_config",
-        "functions.joining": "cat concat concatenate repeat roll stack tile",
-        "functions.manipulation": (
+        "api.attention": "scaled_dot_product_attention",
+        "api.conditional": "interp put putmask select",
+        "api.comparison": "allclose array_equal array_equiv isclose",
+        "api.tensor_products": "dot einsum einsum_path inner outer tensordot vecdot",
+        "api.convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
+        "api.histograms": "bincount histogram histogram2d histogram_bin_edges histogramdd",
+        "api.elementwise": " ".join(("clamp clip", *(name for name in OPS if name not in INTERNAL_OPS))),
+        "api.differentiation": "enable_grad grad hessian jacobian jvp no_grad value_and_grad vjp",
+        "api.numpy_dispatch": "_call_numpy_function",
+        "api.window_functions": "bartlett blackman hamming hanning indices kaiser",
+        "api.namespace_info": "__array_namespace_info__",
+        "api.inspection": "compile_counts explain memory realize release_memory show_config",
+        "api.concatenation": "cat concat concatenate repeat roll stack tile",
+        "api.views": (
             "broadcast_arrays broadcast_shapes broadcast_to diagonal expand_dims flatten flip matrix_transpose "
             "moveaxis movedim permute permute_dims ravel reshape split squeeze swapaxes transpose unbind "
             "unflatten unsqueeze unstack windows"
         ),
-        "functions.mapping": "accumulate contract map reduce",
-        "functions.neural": "log_softmax logsumexp softmax",
-        "functions.padding": "pad",
-        "functions.patterns": "rearrange",
-        "functions.pooling": "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d",
-        "functions.quantiles": "median percentile quantile",
-        "functions.resizing": "interpolate",
-        "functions.running": "cummax cummin divmod fmod logcumsumexp",
-        "functions.scanning": "scan",
-        "functions.scattering": "index_add index_copy masked_scatter scatter scatter_add scatter_reduce",
-        "functions.searching": "bucketize digitize searchsorted",
-        "functions.selecting": "argwhere gather index_select isin nonzero take take_along_axis take_along_dim",
-        "functions.sets": "mode unique_all unique_counts unique_inverse unique_values",
-        "functions.sorting": "argsort lexsort sort topk",
-        "functions.spacing": "diag geomspace gradient logspace meshgrid",
-        "functions.stacking": (
-            "array_split atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack hsplit hstack vsplit vstack"
+        "api.user_functions": "accumulate contract map reduce",
+        "api.softmax": "log_softmax logsumexp softmax",
+        "api.padding": "pad",
+        "api.einops_patterns": "rearrange",
+        "api.pooling": "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d",
+        "api.quantiles": "median percentile quantile",
+        "api.resampling": "interpolate",
+        "api.cumulative": "cummax cummin divmod fmod logcumsumexp",
+        "api.scan_function": "scan",
+        "api.scatter_functions": "index_add index_copy masked_scatter scatter scatter_add scatter_reduce",
+        "api.sorted_search": "bucketize digitize searchsorted",
+        "api.gather_functions": "argwhere gather index_select isin nonzero take take_along_axis take_along_dim",
+        "api.unique_values": "mode unique_all unique_counts unique_inverse unique_values",
+        "api.sorting": "argsort lexsort sort topk",
+        "api.grids": "diag geomspace gradient logspace meshgrid",
+        "api.block_stacking": ("array_split atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack hsplit hstack vsplit vstack"),
+        "api.reduction_functions": (
+            "all amax amin any argmax argmin count_nonzero cumprod cumsum cumulative_prod cumulative_sum diff max mean min prod std sum var"
         ),
-        "functions.statistics": (
-            "all amax amin any argmax argmin count_nonzero cumprod cumsum cumulative_prod cumulative_sum diff max "
-            "mean min prod std sum var"
-        ),
-        "functions.steps": "checkpoint custom_derivative",
-        "functions.vectorizing": "vmap",
-        "functions.watching": "check_nan",
+        "api.custom_derivatives": "checkpoint custom_derivative",
+        "api.vmap": "vmap",
+        "api.nan_check": "check_nan",
         "tensor.contraction": "matmul",
     }
     _MODULES = (  # submodules imported on first access; the second row is internal, and not listed in `__all__`
         *("data", "errors", "fft", "files", "layout", "linalg", "nn", "optim", "random", "show"),
-        *("functions", "kernel", "plans", "target"),
+        *("api", "lowering", "runtime", "target"),
     )
     _load_from_home, _HOMES = _by_homes(globals(), _NAMES)
-    del INTERNAL, OPS, TYPE_CHECKING
+    del INTERNAL_OPS, OPS, TYPE_CHECKING
     _values = {name for name, value in globals().items() if not name.startswith("_") and type(value) is not type(errors)}
-    __all__ = sorted({*_values, *[name for name in _HOMES if name != "_for_numpy"], *_MODULES[:10]})
+    __all__ = sorted({*_values, *[name for name in _HOMES if name != "_call_numpy_function"], *_MODULES[:10]})
     del _values
     __dir__ = _public_dir(globals())
     _get_missing = _public_getattr(globals())
@@ -176,10 +174,10 @@ else:
             return _load_from_home(name)
         if name.startswith("_"):
             return _get_missing(name)
-        from .spellings import SAME
+        from ._utils.foreign_names import OUR_FUNCTION_BY_ALIAS
 
-        if name in SAME:
-            home, _, attribute = f"tenxor.{SAME[name]}".rpartition(".")
+        if name in OUR_FUNCTION_BY_ALIAS:
+            home, _, attribute = f"tenxor.{OUR_FUNCTION_BY_ALIAS[name]}".rpartition(".")
             value = globals()[name] = getattr(import_module(home), attribute)
             return value
         return _get_missing(name)
@@ -188,11 +186,12 @@ else:
         """Return the error for `name`, missing in the public `module`, which has `names`. The message gives a replacement."""
         import numpy as np
 
-        from .functions.numpys_parts import FUNCTIONS
-        from .spellings import of_a_module
+        from ._utils.foreign_names import advise_on_module_name
+        from .api.numpy_indexing_functions import NUMPY_FUNCTIONS
 
-        numpy_names = FUNCTIONS.keys() | {name for name, value in vars(np).items() if isinstance(value, np.ufunc)}
-        advice = of_a_module(module.removeprefix("tenxor."), name, names, __all__, numpy_names)
+        numpy_names = NUMPY_FUNCTIONS.keys() | {name for name, value in vars(np).items() if isinstance(value, np.ufunc)}
+        advice = advise_on_module_name(module.removeprefix("tenxor."), name, names, __all__, numpy_names)
         return errors.UnknownAttribute(f"module {module!r} has no attribute {name!r}; {advice}")
 
-_when_loaded("einops._backends", _Late("tenxor.functions.patterns").teach_einops)
+
+_when_loaded("einops._backends", _Late("tenxor.api.einops_patterns").register_with_einops)

@@ -1,5 +1,5 @@
-"""The command line, `python -m tenxor`. Without arguments it gives the tour; `cache` lists, checks or clears the disk cache of kernels;
-`ship` compiles the prebuilt machine code of the package.
+"""The command line, `python -m tenxor`. Without arguments it gives the tour; `kernel_disk_cache` lists, checks or clears the disk cache
+of kernels; `ship` compiles the prebuilt machine code of the package.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from tenxor import backend
-from tenxor.backend.llvm import cache
-from tenxor.backend.llvm.levels import LEVELS
-from tenxor.folders import OwnFolder, Refused
+from tenxor import codegen
+from tenxor._utils.private_dirs import PrivateDir, UntrustedPathError
+from tenxor.codegen.llvm import kernel_disk_cache
+from tenxor.codegen.llvm.cpuid import CPU_LEVELS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kernels.add_argument("verb", nargs="?", choices=("check", "clear"), help="read and verify them all; remove them all")
     objects = subjects.add_parser("ship", help="make the machine code that comes with a package, as its wheel is made")
     objects.add_argument("folder", type=Path, help="the folder to write")
-    objects.add_argument("--level", choices=[level.name for level in LEVELS], help="one level of x86-64 (default: all, side by side)")
+    objects.add_argument("--level", choices=[level.name for level in CPU_LEVELS], help="one level of x86-64 (default: all, side by side)")
     options = parser.parse_args(arguments)
     if options.subject == "cache":
         return on_disk({None: show, "check": check, "clear": clear}[options.verb])
@@ -47,17 +47,18 @@ def ship(folder: Path, level: str | None) -> int:
     With an x86-64 `level`, compile for it in this process; with None, start one process for each level. Write progress to `stderr`.
     """
     if level is None:
-        return all_succeed([[sys.executable, "-m", "tenxor", "ship", str(folder), "--level", candidate.name] for candidate in LEVELS])
-    from tenxor import shipping
+        return all_succeed([[sys.executable, "-m", "tenxor", "ship", str(folder), "--level", candidate.name] for candidate in CPU_LEVELS])
+    from tenxor.aot import build
 
-    levels = [candidate for candidate in LEVELS if candidate.name == level]
-    for path, count in shipping.ship(folder, levels=levels, report=partial(print, file=sys.stderr, flush=True)):
+    levels = [candidate for candidate in CPU_LEVELS if candidate.name == level]
+    for path, count in build.build_bundles(folder, levels=levels, report=partial(print, file=sys.stderr, flush=True)):
         print(f"{path}: {count:,} objects, {size(path.stat().st_size)}, {time.process_time():.0f} s of CPU time", flush=True)
     return 0
 
 
 def all_succeed(commands: Iterable[Sequence[str]]) -> int:
-    """Run commands in parallel. Return 0 if every command succeeds, otherwise 1. After a failure, kill the processes of the later commands.
+    """Run commands in parallel. Return 0 if every command succeeds, otherwise 1. After a failure, kill the processes of the later
+    commands.
     """
     import subprocess
 
@@ -73,7 +74,7 @@ def all_succeed(commands: Iterable[Sequence[str]]) -> int:
 # --- machine code on disk ---------------------------------------------------------------------------------------------
 
 
-def on_disk(do: Callable[[OwnFolder], int]) -> int:
+def on_disk(do: Callable[[PrivateDir], int]) -> int:
     """Open the cache folder, print its path, and return the exit status `do(folder)`.
 
     If the folder cannot be used, print why and return 1. If it is only missing and will be created, return 0.
@@ -81,19 +82,19 @@ def on_disk(do: Callable[[OwnFolder], int]) -> int:
     if os.environ.get("XDG_CACHE_HOME") and not Path(os.environ["XDG_CACHE_HOME"]).is_absolute():
         print("XDG_CACHE_HOME is ignored: it is not absolute.")
     try:
-        path = Path(cache.location())
-    except Refused as refused:
+        path = Path(kernel_disk_cache.find_cache_folder())
+    except UntrustedPathError as refused:
         print(f"Not used: {refused}.")
         return 1
     print(path)
     try:
-        with OwnFolder(path) as folder:
+        with PrivateDir(path) as folder:
             return do(folder)
     except FileNotFoundError:
-        why = cache.hindrance(str(path))
+        why = kernel_disk_cache.explain_uncreatable(str(path))
         print(f"Not used: it is not there, and {why}." if why else "It is not there yet: the first kernel makes it.")
         return 1 if why else 0
-    except Refused as refused:
+    except UntrustedPathError as refused:
         print(f"Not used: it {refused}.")
         return 1
     except OSError as error:
@@ -101,12 +102,15 @@ def on_disk(do: Callable[[OwnFolder], int]) -> int:
         return 1
 
 
-def show(folder: OwnFolder) -> int:
+def show(folder: PrivateDir) -> int:
     """Print the number and size of the cached kernels, and whether the cache is used. Return 0."""
-    files = cache.kept(folder)
-    print(f"{amount(files.values())}; at most {cache.MAX_FILES:,} files, {size(cache.MAX_BYTES)}, are kept.")
-    if backend.NAME != "llvm":
-        print(f"Not used: TENXOR_BACKEND is {backend.NAME}, which compiles nothing.")
+    files = kernel_disk_cache.list_files(folder)
+    print(
+        f"{amount(files.values())}; at most {kernel_disk_cache.MAX_CACHE_FILES:,} files, "
+        f"{size(kernel_disk_cache.MAX_CACHE_BYTES)}, are kept."
+    )
+    if codegen.BACKEND_NAME != "llvm":
+        print(f"Not used: TENXOR_BACKEND is {codegen.BACKEND_NAME}, which compiles nothing.")
     elif not os.access(folder.path, os.W_OK | os.X_OK):
         print("Used, but nothing is added: it cannot be written.")
     else:
@@ -114,20 +118,20 @@ def show(folder: OwnFolder) -> int:
     return 0
 
 
-def check(folder: OwnFolder) -> int:
+def check(folder: PrivateDir) -> int:
     """Read every file of the folder, and print each rejected file with the reason. Return 1 after a rejection, otherwise 0."""
-    names = sorted(folder.names())
-    bad = {name: why for name in names if (why := cache.trouble(folder, name)) is not None}
+    names = sorted(folder.list_names())
+    bad = {name: why for name in names if (why := kernel_disk_cache.explain_unusable_file(folder, name)) is not None}
     for name, why in bad.items():
         print(f"{name}: {why}")
     print(f"{len(names) - len(bad):,} of {len(names):,} files are kernels, and sound.")
     return 1 if bad else 0
 
 
-def clear(folder: OwnFolder) -> int:
+def clear(folder: PrivateDir) -> int:
     """Remove every file named like a kernel. Return 1 if a file could not be removed, otherwise 0."""
     removed, left = [], 0
-    for name, status in cache.kept(folder).items():
+    for name, status in kernel_disk_cache.list_files(folder).items():
         try:
             folder.remove(name)
             removed.append(status)

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ArgumentError, DTypeError, OutOfBounds, UnknownAttribute, described
+from .errors import ArgumentError, DTypeError, OutOfBounds, UnknownAttribute, describe_value
 
 if "float32" in vars(sys.modules[__package__]):  # code compares dtypes by identity: a second set would lead to wrong kernels
     raise ImportError("tenxor.dtypes is loaded already, and there is one object for each dtype in a process; start Python anew")
 
 Number = bool | int | float | complex
-of_values: list[Callable[[Any, DType], Any]] = []  # a single function, set by a higher layer, to make a tensor of a dtype
+tensor_constructors: list[Callable[[Any, DType], Any]] = []  # a single function, set by a higher layer, to make a tensor of a dtype
 
 
 class DType:
@@ -34,7 +34,7 @@ class DType:
     the same memory (`uint16` for `bfloat16`, which NumPy does not have); `part`, the dtype of the real and imaginary parts of a complex
     number (for other dtypes the dtype itself); `lowest` and `highest` value, of a part.
 
-    A dtype equals any name of it (`x.dtype == np.int8`, `x.dtype == "int8"`) and is accepted in place of NumPy's (`np.zeros(3,
+    A dtype equals any name of it (`x.dtype == numpy.int8`, `x.dtype == "int8"`) and is accepted in place of NumPy's (`np.zeros(3,
     dtype=x.dtype)`). `np.dtype(x.dtype)` is the NumPy dtype, with a letter as its `kind` and information about memory; as a key of a dict
     it is a different key.
 
@@ -45,7 +45,7 @@ class DType:
     ('u', 'uint')
     """
 
-    __slots__ = ("bits", "compute", "highest", "itemsize", "kind", "lowest", "name", "numpy", "part", "rank")
+    __slots__ = ("bits", "compute_dtype", "highest", "itemsize", "kind", "lowest", "name", "numpy", "part", "rank")
 
     hasobject = False  # read by libraries, as on NumPy dtypes, before they copy elements byte by byte
     highest: float  # an int for integer dtypes
@@ -58,7 +58,7 @@ class DType:
         self.bits = itemsize * 8
         self.rank = rank  # position in the table below; also the order of kinds
         self.numpy: np.dtype[Any] = np.dtype("uint16" if name == "bfloat16" else name)
-        self.compute: DType = self  # the dtype of its arithmetic
+        self.compute_dtype: DType = self  # the dtype of its arithmetic
         self.part: DType = self
         if kind == "float" or kind == "complex":
             self.highest = float.fromhex("0x1.fep127") if name == "bfloat16" else float(np.finfo(name).max)
@@ -78,7 +78,7 @@ class DType:
         >>> tx.float32(0.1).dtype, tx.int8([1.5, -1.5]).tolist()
         (tenxor.float32, [1, -1])
         """
-        return of_values[0](value, self)
+        return tensor_constructors[0](value, self)
 
     @property
     def is_float(self) -> bool:
@@ -107,7 +107,7 @@ class DType:
 
     @property
     def __numpy_dtype__(self) -> np.dtype[Any]:
-        """The NumPy dtype, read by NumPy from a dtype argument: `np.zeros(3, dtype=tx.int8)`.
+        """The NumPy dtype, read by NumPy from a dtype argument: `numpy.zeros(3, dtype=tx.int8)`.
 
         For `bfloat16` this is the dtype of ml_dtypes if the package is imported; otherwise raise UnknownAttribute.
         """
@@ -120,7 +120,7 @@ class DType:
         return numpy_dtype
 
     def __eq__(self, other: object) -> bool:
-        """Return whether `other` is, or names, this dtype: `x.dtype == np.int8`, `x.dtype == "int8"`."""
+        """Return whether `other` is, or names, this dtype: `x.dtype == numpy.int8`, `x.dtype == "int8"`."""
         if self is other or isinstance(other, DType):
             return self is other
         try:
@@ -161,20 +161,20 @@ float32 = DType("float32", "float", 4, 11)
 float64 = DType("float64", "float", 8, 12)
 complex64 = DType("complex64", "complex", 8, 13)
 complex128 = DType("complex128", "complex", 16, 14)
-float16.compute = bfloat16.compute = float32
+float16.compute_dtype = bfloat16.compute_dtype = float32
 complex64.part, complex128.part = float32, float64
 
-ALL = (
+ALL_DTYPES = (
     *(boolean, uint8, uint16, uint32, uint64, int8, int16, int32, int64),
     *(float16, bfloat16, float32, float64, complex64, complex128),
 )
-BY_NAME = {d.name: d for d in ALL}
+DTYPE_BY_NAME = {d.name: d for d in ALL_DTYPES}
 DEFAULT_FLOAT, DEFAULT_INT, DEFAULT_COMPLEX = float64, int64, complex128
-OF_NUMBERS: dict[type, DType] = {float: DEFAULT_FLOAT, int: DEFAULT_INT}  # Python types that generated code converts
-_OF_PARTS = {float32: complex64, float64: complex128}
-_SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
-OF_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}
-_FROM_PYTHON: dict[type, DType] = {bool: boolean, int: int64, float: float64, complex: complex128}
+DTYPE_BY_PYTHON_TYPE: dict[type, DType] = {float: DEFAULT_FLOAT, int: DEFAULT_INT}  # Python types that generated code converts
+_COMPLEX_BY_PART = {float32: complex64, float64: complex128}
+_SIGNED_BY_BITS = {8: int8, 16: int16, 32: int32, 64: int64}
+DTYPE_BY_NUMPY_DTYPE = {d.numpy: d for d in ALL_DTYPES if d is not bfloat16}
+_DTYPE_BY_BUILTIN_TYPE: dict[type, DType] = {bool: boolean, int: int64, float: float64, complex: complex128}
 
 
 _DEVICES = frozenset(("cpu", "cuda", "gpu", "hip", "hpu", "meta", "mps", "npu", "tpu", "xla", "xpu"))  # names of devices in other libraries
@@ -192,34 +192,35 @@ def dtype(spec: object) -> DType:
     """
     if isinstance(spec, DType):
         return spec
-    if isinstance(spec, str) and spec in BY_NAME:
-        return BY_NAME[spec]
-    if isinstance(spec, type) and spec in _FROM_PYTHON:
-        return _FROM_PYTHON[spec]
-    if isinstance(spec, np.dtype) and spec in OF_NUMPY:
-        return OF_NUMPY[spec]
+    if isinstance(spec, str) and spec in DTYPE_BY_NAME:
+        return DTYPE_BY_NAME[spec]
+    if isinstance(spec, type) and spec in _DTYPE_BY_BUILTIN_TYPE:
+        return _DTYPE_BY_BUILTIN_TYPE[spec]
+    if isinstance(spec, np.dtype) and spec in DTYPE_BY_NUMPY_DTYPE:
+        return DTYPE_BY_NUMPY_DTYPE[spec]
     result = None
     if isinstance(spec, (str, type, np.dtype)):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the error below replaces the warning
                 numpy_dtype = np.dtype(spec)
-                result = bfloat16 if numpy_dtype.name == "bfloat16" else OF_NUMPY.get(numpy_dtype)  # bfloat16 is a dtype of ml_dtypes
+                # Bfloat16 is a dtype of ml_dtypes
+                result = bfloat16 if numpy_dtype.name == "bfloat16" else DTYPE_BY_NUMPY_DTYPE.get(numpy_dtype)
         except (TypeError, ValueError):
             result = None
     if result is None:
-        raise DTypeError(f"{described(spec)} is not a dtype of Tenxor; {_instead_of_dtype(spec)}")
+        raise DTypeError(f"{describe_value(spec)} is not a dtype of Tenxor; {_advise_on_dtype(spec)}")
     return result
 
 
-def _instead_of_dtype(spec: object) -> str:
+def _advise_on_dtype(spec: object) -> str:
     """Return advice for an error message on a value that does not name a dtype."""
     if is_device(spec):
         return "it names a device, and Tenxor computes on the CPU: remove it"
-    available = f"there are: {', '.join(BY_NAME)}"
+    available = f"there are: {', '.join(DTYPE_BY_NAME)}"
     tail = spec.rpartition(".")[2] if isinstance(spec, str) else ""
     intended = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "tf32": "float32"}.get(tail, tail)
-    if intended in BY_NAME:
+    if intended in DTYPE_BY_NAME:
         return f"did you mean {intended!r}?"
     if (isinstance(spec, type) and issubclass(spec, (str, bytes))) or spec is object or tail in ("str", "bytes", "object"):
         return f"tensors hold bools and numbers alone; {available}"
@@ -231,12 +232,12 @@ def is_device(spec: object) -> bool:
     return type(spec).__name__.lower() == "device" or (isinstance(spec, str) and spec.partition(":")[0] in _DEVICES)
 
 
-def _dtype_held_by(x: object) -> DType:
+def _get_dtype(x: object) -> DType:
     """Return the dtype of a tensor or an array, or the dtype named by `x`."""
     return dtype(x if isinstance(x, type) else getattr(x, "dtype", x))
 
 
-def plain_number(value: Number) -> Number:
+def to_plain_number(value: Number) -> Number:
     """Return a number of a derived type, such as an enumeration, as Python's own bool, int, float or complex."""
     if isinstance(value, (int, float)):
         return bool(value) if isinstance(value, bool) else int(value) if isinstance(value, int) else float(value)
@@ -250,7 +251,7 @@ def _promote_pair(a: DType, b: DType) -> DType | None:
     if b.kind == "complex":
         part = _promote_pair(*sorted((a.part, b.part), key=lambda d: d.rank))
         assert part is not None
-        return _OF_PARTS[part]
+        return _COMPLEX_BY_PART[part]
     if a.kind == b.kind:
         return float32 if (a is float16 and b is bfloat16) else b
     if b.kind == "float":  # an integer with a float: NumPy's rule, a float that holds the integer's range well
@@ -259,10 +260,10 @@ def _promote_pair(a: DType, b: DType) -> DType | None:
         return (b if b.bits >= 32 else float32) if a.bits == 16 else float64
     if a.bits >= 64:  # uint64 with a signed integer: no integer dtype holds both
         return None
-    return b if b.bits > a.bits else _SIGNED[a.bits * 2]
+    return b if b.bits > a.bits else _SIGNED_BY_BITS[a.bits * 2]
 
 
-class _Promoted(dict[tuple[DType, DType], DType | None]):
+class _PromotionCache(dict[tuple[DType, DType], DType | None]):
     """A cache of promoted dtypes by pair, filled on demand, since few pairs ever occur."""
 
     def __missing__(self, pair: tuple[DType, DType]) -> DType | None:
@@ -271,12 +272,12 @@ class _Promoted(dict[tuple[DType, DType], DType | None]):
         return result
 
 
-_PROMOTED = _Promoted()
+_PROMOTIONS = _PromotionCache()
 
 
 def promote(a: DType, b: DType, op: str = "result_type") -> DType:
     """Return the dtype of an operation on `a` and `b`; raise DTypeError, beginning with `op`, if they have none."""
-    common = _PROMOTED[a, b]
+    common = _PROMOTIONS[a, b]
     if common is None:
         raise DTypeError(
             f"{op}: {a} and {b} have no common dtype (no integer type holds both; float64 would lose digits beyond 2**53);"
@@ -285,7 +286,7 @@ def promote(a: DType, b: DType, op: str = "result_type") -> DType:
     return common
 
 
-def weak(value: Number, tensor_dtype: DType, op: str = "operand") -> DType:
+def promote_weak(value: Number, tensor_dtype: DType, op: str = "operand") -> DType:
     """Return the dtype in which the Python number `value` is combined with a tensor of dtype `tensor_dtype`.
 
     Raise OutOfBounds, beginning with `op`, for an integer out of range.
@@ -299,14 +300,14 @@ def weak(value: Number, tensor_dtype: DType, op: str = "operand") -> DType:
     if type(value) is float:
         return tensor_dtype if tensor_dtype.kind == "float" else DEFAULT_FLOAT
     if type(value) is complex:
-        return _OF_PARTS[tensor_dtype.compute] if tensor_dtype.kind == "float" else DEFAULT_COMPLEX
+        return _COMPLEX_BY_PART[tensor_dtype.compute_dtype] if tensor_dtype.kind == "float" else DEFAULT_COMPLEX
     assert isinstance(value, int)
     target = DEFAULT_INT if tensor_dtype.kind == "bool" else tensor_dtype
     check_fits(value, DEFAULT_FLOAT if target.kind == "float" else target, op)
     return target
 
 
-def shown_integer(value: Number) -> str:
+def format_integer(value: Number) -> str:
     """Return an integer as text for an error message; of a very large integer, only the number of bits."""
     if isinstance(value, int) and value.bit_length() > 400:
         return f"of {value.bit_length()} bits"
@@ -317,29 +318,27 @@ def check_fits(value: float, dtype: DType, op: str) -> None:
     """Raise OutOfBounds, beginning with `op`, unless the Python integer `value` is in the range of the dtype."""
     if not dtype.lowest <= value <= dtype.highest:
         raise OutOfBounds(
-            f"{op}: Python integer {shown_integer(value)} is out of range for {dtype} ({dtype.lowest} to {dtype.highest});"
+            f"{op}: Python integer {format_integer(value)} is out of range for {dtype} ({dtype.lowest} to {dtype.highest});"
             " use a wider dtype (astype) or a value that fits"
         )
 
 
-def of_number(value: Number) -> DType:
+def default_dtype_of(value: Number) -> DType:
     """Return the default dtype of a Python number without a tensor."""
     if value is True or value is False:
         return boolean
     return DEFAULT_INT if isinstance(value, int) else DEFAULT_FLOAT if isinstance(value, float) else DEFAULT_COMPLEX
 
 
-def complex_of(part: DType) -> DType:
+def complex_dtype_of(part: DType) -> DType:
     """Return the complex dtype with parts of this dtype, float32 or float64."""
-    return _OF_PARTS[part]
+    return _COMPLEX_BY_PART[part]
 
 
 def check_real(op: str, source: DType, target: DType) -> None:
     """Raise DTypeError, beginning with `op`, if a conversion would drop the imaginary parts of complex elements."""
     if source.kind == "complex" and target.kind not in ("complex", "bool"):
-        raise DTypeError(
-            f"{op}: {source} as {target} would drop the imaginary parts; take tx.real(x), tx.imag(x) or tx.abs(x) of it first"
-        )
+        raise DTypeError(f"{op}: {source} as {target} would drop the imaginary parts; take tx.real(x), tx.imag(x) or tx.abs(x) of it first")
 
 
 def result_type(*dtypes: object) -> DType:
@@ -351,15 +350,15 @@ def result_type(*dtypes: object) -> DType:
     >>> tx.result_type(tx.int8, tx.uint8), tx.result_type(tx.float32, 2)
     (tenxor.int16, tenxor.float32)
     """
-    numbers = [plain_number(x) for x in dtypes if isinstance(x, (int, float, complex)) and not hasattr(x, "dtype")]
-    strong = [_dtype_held_by(x) for x in dtypes if hasattr(x, "dtype") or not isinstance(x, (int, float, complex))]
+    numbers = [to_plain_number(x) for x in dtypes if isinstance(x, (int, float, complex)) and not hasattr(x, "dtype")]
+    strong = [_get_dtype(x) for x in dtypes if hasattr(x, "dtype") or not isinstance(x, (int, float, complex))]
     if not dtypes:
         raise ArgumentError("result_type: give at least one dtype, tensor or number")
     common: DType | None = None
     for d in sorted(strong, key=lambda d: -d.rank):  # floats first, so that the order of arguments does not matter
         common = d if common is None else promote(common, d)
     for number in numbers:
-        common = of_number(number) if common is None else weak(number, common, "result_type")
+        common = default_dtype_of(number) if common is None else promote_weak(number, common, "result_type")
     assert common is not None
     return common
 
@@ -374,16 +373,16 @@ def can_cast(source: object, target: object, casting: str = "safe") -> bool:
     >>> tx.can_cast(tx.int8, tx.int16), tx.can_cast(tx.float64, tx.float32), tx.can_cast(tx.float64, tx.float32, "same_kind")
     (True, False, True)
     """
-    a, b = _dtype_held_by(source), dtype(target)
+    a, b = _get_dtype(source), dtype(target)
     if casting not in _CASTINGS:
         raise ArgumentError(f"can_cast: casting is one of {', '.join(_CASTINGS)}, not {casting!r}")
     if casting == "same_kind":
-        return _LADDER.index(a.kind) <= _LADDER.index(b.kind)
-    return casting == "unsafe" or (_PROMOTED[a, b] is b if casting == "safe" else a is b)
+        return _KIND_ORDER.index(a.kind) <= _KIND_ORDER.index(b.kind)
+    return casting == "unsafe" or (_PROMOTIONS[a, b] is b if casting == "safe" else a is b)
 
 
 _CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
-_LADDER = ("bool", "uint", "int", "float", "complex")  # a kind holds the values of the kinds before, approximately
+_KIND_ORDER = ("bool", "uint", "int", "float", "complex")  # a kind holds the values of the kinds before, approximately
 
 
 _KINDS = {
@@ -431,7 +430,7 @@ class finfo:
     __slots__ = ("bits", "dtype", "eps", "max", "min", "smallest_normal")
 
     def __init__(self, spec: object) -> None:
-        d = _dtype_held_by(spec).part
+        d = _get_dtype(spec).part
         if d.kind != "float":
             raise DTypeError(f"finfo: {d} is not a floating-point dtype; use iinfo for integers")
         self.dtype, self.bits, self.max, self.min = d, d.bits, d.highest, d.lowest
@@ -462,7 +461,7 @@ class iinfo:
     __slots__ = ("bits", "dtype", "max", "min")
 
     def __init__(self, spec: object) -> None:
-        d = _dtype_held_by(spec)
+        d = _get_dtype(spec)
         if not d.is_integer:
             raise DTypeError(f"iinfo: {d} is not an integer dtype; use finfo for floats")
         self.dtype, self.bits, self.max, self.min = d, d.bits, d.highest, d.lowest
@@ -471,7 +470,7 @@ class iinfo:
         return f"iinfo(min={self.min!r}, max={self.max!r}, dtype={self.dtype})"
 
 
-def decoded(elements: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+def decode_elements(elements: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     """Return elements as NumPy values: `bfloat16`, stored as its bits, becomes float32."""
     if dtype is not bfloat16:
         return elements
@@ -480,7 +479,7 @@ def decoded(elements: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any
     return bits.view(np.float32)
 
 
-def encoded(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+def encode_elements(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     """Return NumPy values as elements in memory: `bfloat16` is rounded to nearest, ties to even, and stored as its bits."""
     if dtype is not bfloat16:
         return values.astype(dtype.numpy)

@@ -5,7 +5,7 @@ from reprlib import Repr
 from numpy.exceptions import AxisError as NumPyAxisError
 from numpy.linalg import LinAlgError
 
-from .late import public_dir
+from ._utils.lazy import make_public_dir
 
 __all__ = [
     "ArgumentError",
@@ -28,27 +28,29 @@ __all__ = [
     "UnknownArgument",
     "UnknownAttribute",
 ]
-__dir__ = public_dir(globals())
+__dir__ = make_public_dir(globals())
 
-_bounded = Repr()  # bounds the text of long lists, and of lists containing themselves
-_bounded.maxstring = _bounded.maxother = _bounded.maxlong = 100
-_bounded.maxtuple = _bounded.maxlist = 20
+_bounded_repr = Repr()  # bounds the text of long lists, and of lists containing themselves
+_bounded_repr.maxstring = _bounded_repr.maxother = _bounded_repr.maxlong = 100
+_bounded_repr.maxtuple = _bounded_repr.maxlist = 20
 
 
-def described(value: object) -> str:
+def describe_value(value: object) -> str:
     """Return a one-line description of an argument for a message. For an array, give the shape and dtype, not the elements."""
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape:
         return f"a {type(value).__name__} of shape {shape} and dtype {getattr(value, 'dtype', None)}"
     if type(value) in (tuple, list) and any([getattr(element, "shape", ()) for element in value]):  # type: ignore[attr-defined]
-        elements = list(value)[: _bounded.maxlist]  # type: ignore[call-overload]
-        return f"{type(value).__name__} of {', '.join([described(p) if getattr(p, 'shape', ()) else _in_line(p) for p in elements])}"
-    return _in_line(value)
+        elements = list(value)[: _bounded_repr.maxlist]  # type: ignore[call-overload]
+        return (
+            f"{type(value).__name__} of {', '.join([describe_value(p) if getattr(p, 'shape', ()) else _to_one_line(p) for p in elements])}"
+        )
+    return _to_one_line(value)
 
 
-def _in_line(value: object) -> str:
+def _to_one_line(value: object) -> str:
     """Return the text of a value in one line of at most 100 characters."""
-    text = " ".join(_bounded.repr(value).split())
+    text = " ".join(_bounded_repr.repr(value).split())
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
@@ -143,20 +145,20 @@ class UnknownAttribute(TenxorError, AttributeError):
     """An attribute missing in Tenxor, often a foreign name; the message gives the replacement."""
 
 
-class NotAtHand(Exception):
-    """Raised for a kernel or plan that would take long to compile, while compilation may be deferred (`Backend.hurry`).
+class NotCompiled(Exception):
+    """Raised for a kernel or plan that would take long to compile, while compilation may be deferred (`Backend.set_may_decline`).
 
     Users never see it: the caller computes the result another way, or waits for the compilation.
     """
 
 
-class MetOutOfRange(Exception):
+class BadValueInKernel(Exception):
     """Raised by a plan in which a kernel found an index out of range, or a negative exponent.
 
-    `cell` is the number of the plan's slot whose computation failed. Users never see it: the plan's caller finds the bad value and raises
+    `slot` is the number of the plan's slot whose computation failed. Users never see it: the plan's caller finds the bad value and raises
     IndexOutOfRange or NegativeExponent.
     """
 
-    def __init__(self, cell: int) -> None:
-        super().__init__(cell)
-        self.cell = cell
+    def __init__(self, slot: int) -> None:
+        super().__init__(slot)
+        self.slot = slot

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import tenxor as tx
-from tenxor import shortcut
-from tenxor.backend import backend
-from tenxor.backend.interface import Compiled
-from tenxor.kernel.ir import For, Kernel, Product, State, Statement, Store, Update, walk
+from tenxor import fastpath
+from tenxor.codegen import backend
+from tenxor.codegen.interface import Compiled
+from tenxor.lowering.ir import Contraction, For, Kernel, State, Statement, Store, Update, walk
 from tenxor.ops.expr import Call, Expr
-from tenxor.plans import kept
+from tenxor.runtime import plan_disk_cache
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 DIGITS = EXAMPLES / "knn_digits.py"
@@ -132,16 +132,16 @@ tx.show.slider(t.T[::-1]).save(folder / "walk.html")
 
 def show_chapter(number: int, chapter: Chapter, names: dict[str, Any]) -> None:
     """Print a chapter, and run its program with the variables `names`."""
-    print(f"\n{styled(f'{number}. {chapter.title}', BOLD)}\n{styled(chapter.about, DIM)}\n")
+    print(f"\n{style_text(f'{number}. {chapter.title}', BOLD)}\n{style_text(chapter.about, DIM)}\n")
     for block in chapter.program.strip().split("\n\n"):
-        for statement, code in statements(block):
+        for statement, code in split_statements(block):
             first, *continuation = code.splitlines()
-            print(styled("\n".join([f">>> {first}", *(f"... {line}" for line in continuation)]), CODE))
+            print(style_text("\n".join([f">>> {first}", *(f"... {line}" for line in continuation)]), CODE))
             run(statement, names)
         print()
 
 
-def statements(block: str) -> Iterator[tuple[ast.stmt, str]]:
+def split_statements(block: str) -> Iterator[tuple[ast.stmt, str]]:
     """Yield each statement of a block of code, with its source lines and trailing comments."""
     lines = block.splitlines()
     for statement in ast.parse(block).body:
@@ -158,13 +158,13 @@ def run(statement: ast.stmt, names: dict[str, Any]) -> None:
         else:
             exec(compile(ast.Module([statement], []), "<tour>", "exec"), names)
     except tx.errors.TenxorError as error:
-        print(styled(f"{type(error).__name__}: {error}", WARNING))
+        print(style_text(f"{type(error).__name__}: {error}", WARNING))
 
 
 BOLD, DIM, CODE, WARNING = "1", "2", "36", "33"
 
 
-def styled(text: str, style: str) -> str:
+def style_text(text: str, style: str) -> str:
     """Return a text in a style (an ANSI code); unchanged if the output is not a terminal, or NO_COLOR is set."""
     plain = not sys.stdout.isatty() or "NO_COLOR" in os.environ
     return text if plain else f"\x1b[{style}m{text}\x1b[0m"
@@ -175,29 +175,29 @@ def styled(text: str, style: str) -> str:
 
 def show_digits(number: int, program: Path = DIGITS) -> None:
     """Run the example on handwritten digits, and list the kernels made for it; print a note if the example is not installed."""
-    print(f"\n{styled(f'{number}. Handwritten digits', BOLD)}")
+    print(f"\n{style_text(f'{number}. Handwritten digits', BOLD)}")
     if not program.is_file():
         print(MISSING_EXAMPLES)
         return
-    print(styled(f"Nearest neighbours on real images, all in broadcasting; the program is {short(program)}.", DIM))
+    print(style_text(f"Nearest neighbours on real images, all in broadcasting; the program is {shorten_path(program)}.", DIM))
     print()
     earlier_kernels = set(backend().kernels)
     load(program).main()
     new_kernels = {k: c for k, c in backend().kernels.items() if k not in earlier_kernels}
     print(f"\nIts kernels, {len(new_kernels)} besides those that this tour had made before, and what each does in one pass:")
     for kernel, compiled in new_kernels.items():
-        print(f"  {described(kernel, compiled)}")
+        print(f"  {describe_kernel(kernel, compiled)}")
 
 
 def show_training(number: int, folder: Path, examples: Path = EXAMPLES) -> None:
     """Train two networks, on handwritten digits and on a social network; print a note if the examples are not installed."""
-    print(f"\n{styled(f'{number}. Networks that learn', BOLD)}")
+    print(f"\n{style_text(f'{number}. Networks that learn', BOLD)}")
     programs = [examples / "digits_network.py", examples / "karate_club.py"]
     for program in programs:
         if not program.is_file():
             print(MISSING_EXAMPLES)
             return
-        print(styled(f"{first_line(program)} The program is {short(program)}.", DIM))
+        print(style_text(f"{first_line(program)} The program is {shorten_path(program)}.", DIM))
         picture = folder / f"{program.stem}.svg"
         load(program).main(picture=str(picture))
         print(f"The loss is drawn in {picture}\n")
@@ -221,22 +221,22 @@ def load(program: Path) -> ModuleType:
     return module
 
 
-def short(path: Path) -> str:
+def shorten_path(path: Path) -> str:
     """Return a path, relative to the working directory if it is below."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-def described(kernel: Kernel, compiled: Compiled) -> str:
+def describe_kernel(kernel: Kernel, compiled: Compiled) -> str:
     """Return a line about a kernel: the operations fused in it, the dtypes of operands and result, and the origin of its code."""
     result, *sources = sorted(kernel.operands, key=lambda operand: not operand.written)
     source_dtypes = ", ".join(str(operand.dtype) for operand in sources) or "nothing"
-    return f"{' → '.join(fused(kernel)) or 'copy'}  ({source_dtypes} to {result.dtype}, {ORIGINS[compiled.origin]})"
+    return f"{' → '.join(list_operations(kernel)) or 'copy'}  ({source_dtypes} to {result.dtype}, {ORIGINS[compiled.origin]})"
 
 
 ORIGINS = {"compiled": "compiled now", "disk": "found on disk", "shipped": "came with the package", "interpreted": "interpreted"}
 
 
-def fused(kernel: Kernel) -> list[str]:
+def list_operations(kernel: Kernel) -> list[str]:
     """Return the names of the operations and reductions in a kernel, each once, in order of computation."""
     names: dict[str, None] = {}
 
@@ -244,22 +244,22 @@ def fused(kernel: Kernel) -> list[str]:
         for s in body:
             if isinstance(s, For):
                 collect(s.body)
-            elif isinstance(s, Product):
+            elif isinstance(s, Contraction):
                 collect((Update(s.accumulator, (*s.left.values, *s.right.values, *s.values)), *s.body))
             elif isinstance(s, Update):
-                names.update(dict.fromkeys(op for value in s.values for op in operations(value)))
+                names.update(dict.fromkeys(op for value in s.values for op in iter_operations(value)))
                 names[kernel.accumulators[s.accumulator].reduction.name] = None
             elif isinstance(s, Store):
-                names.update(dict.fromkeys(operations(s.value)))
+                names.update(dict.fromkeys(iter_operations(s.value)))
 
     collect(kernel.body)
     return list(names)
 
 
-def operations(e: Expr) -> Iterator[str]:
+def iter_operations(e: Expr) -> Iterator[str]:
     """Yield the names of the operations in an expression, innermost first, except updates of a reduction's state."""
     for a in e.args:
-        yield from operations(a)
+        yield from iter_operations(a)
     updates_state = any(isinstance(inner, State) for inner in walk(e))
     if isinstance(e, Call) and not updates_state and e.op.name not in ("cast", "positive"):
         yield e.op.name
@@ -270,10 +270,10 @@ def operations(e: Expr) -> Iterator[str]:
 
 def main() -> None:
     """Run the complete tour."""
-    shortcut.start()  # now, so that compiling the fast path is not counted below
-    kept.stop()  # plans are made anew, so that kernels can be described
+    fastpath.start()  # now, so that compiling the fast path is not counted below
+    plan_disk_cache.disable_stored_plans()  # plans are made anew, so that kernels can be described
     start = perf_counter()
-    print(styled(f"Tenxor {tx.__version__}", BOLD))
+    print(style_text(f"Tenxor {tx.__version__}", BOLD))
     folder = Path(tempfile.mkdtemp(prefix="tenxor-figures-"))
     names: dict[str, Any] = {"tx": tx, "np": np, "folder": folder}
     for number, chapter in enumerate(CHAPTERS, 1):

@@ -15,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis.strategies import none
 
 import tenxor as tx
-from tenxor import node, shortcut, spec
-from tenxor.backend import backend
-from tenxor.backend.llvm import cache
-from tenxor.collecting import pause, resume
-from tenxor.layout import form
-from tenxor.plans import general, kept
-from tenxor.shortcut import likewise
+from tenxor import fastpath
+from tenxor._utils.gc_control import pause_gc, resume_gc
+from tenxor.codegen import backend
+from tenxor.codegen.llvm import kernel_disk_cache
+from tenxor.fastpath import size_generic
+from tenxor.graph import node, spec
+from tenxor.layout import layout_key
+from tenxor.runtime import generic_plans, plan_disk_cache
 
 CACHE_DIR = "TENXOR_CACHE_DIR"
 KEPT = Path(__file__).resolve().parents[1] / ".kernels"  # removed by `make clean`
@@ -45,7 +46,7 @@ def _positive(text: str) -> int:
 TESTS = Path(__file__).parent
 # What is about values, whatever computes them: `pytest -m "values and not large"` is for any back end.
 VALUES = (
-    *("functions", "ops", "tensor"),
+    *("api", "ops", "tensor"),
     *(f"test_{name}.py" for name in ("behaviours", "creation", "errata", "errors", "in_place", "plans")),
 )
 
@@ -66,11 +67,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
     `gc.isenabled()` stays true: Dask, which some tests import, remembers it, and would switch the collector off for good.
     """
-    pause()
+    pause_gc()
     try:
         return (yield)
     finally:
-        resume()
+        resume_gc()
 
 
 def pytest_collection_finish() -> None:
@@ -83,7 +84,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-collect_ignore = ["backend/exhaustive_float32.py"]  # a program to run by hand: 2**32 inputs a function
+collect_ignore = ["codegen/exhaustive_float32.py"]  # a program to run by hand: 2**32 inputs a function
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -104,13 +105,13 @@ def pytest_configure(config: pytest.Config) -> None:
     That is safe, as the name of a kernel contains everything that decides its code, including the source of the emitters. It is safe for
     the workers of a parallel run, since files are written atomically. The least recently used ones are removed if there are too many.
     """
-    cache.MAX_FILES, cache.MAX_BYTES = MOST_KEPT, MOST_KEPT << 14
+    kernel_disk_cache.MAX_CACHE_FILES, kernel_disk_cache.MAX_CACHE_BYTES = MOST_KEPT, MOST_KEPT << 14
     before = os.environ.get(CACHE_DIR)
     os.environ[CACHE_DIR] = str(KEPT)
     if config.getoption("--kept"):
-        kept.MAX_LOOKUPS = MOST_KEPT
+        plan_disk_cache.MAX_LOOKUPS = MOST_KEPT
     else:
-        kept.stop()  # tests of this process look at kernels, which plans on disk are without
+        plan_disk_cache.disable_stored_plans()  # tests of this process look at kernels, which plans on disk are without
 
     def restore() -> None:
         if before is None:
@@ -119,21 +120,25 @@ def pytest_configure(config: pytest.Config) -> None:
             os.environ[CACHE_DIR] = before
 
     config.add_cleanup(restore)
-    shortcut.start()
+    fastpath.start()
 
 
 def pytest_runtest_setup() -> None:
     """Empty the tables of what was found before, where one is more than half full: that none fills up, and is emptied, within a test. What
     is found after that is no object of before, and there are tests which count on that it is.
     """
-    realize = import_module("tenxor.realize")  # which the function of that name hides
-    tables = form._forms, node._recipes, realize._plans, likewise._known
-    counts = (backend().kernel_count(), realize.MAX_KERNELS), (spec._count, spec.MAX_MADE), *[(len(table), table.most) for table in tables]
+    realize = import_module("tenxor.runtime.realize")  # which the function of that name hides
+    tables = layout_key._layout_keys, node._recipes, realize._plans, size_generic._templates_by_signature
+    counts = (
+        (backend().kernel_count(), realize.MAX_KERNELS),
+        (spec._template_count, spec.MAX_TEMPLATES),
+        *[(len(table), table.max_entries) for table in tables],
+    )
     if any(2 * count > most for count, most in counts):
-        form._forms.clear()
-        spec.forget()
+        layout_key._layout_keys.clear()
+        spec.clear_templates()
         node._recipes.clear()
-        realize.forget()  # and kinds
+        realize.evict_plans()  # and kinds
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -146,7 +151,7 @@ def earlier_objects_frozen() -> None:
 @pytest.fixture
 def plain() -> Iterator[None]:
     """Without the fast path, for tests of the Python implementation."""
-    with shortcut.aside():
+    with fastpath.disabled():
         yield
 
 
@@ -154,11 +159,11 @@ def plain() -> Iterator[None]:
 def machine_code(request: pytest.FixtureRequest) -> Iterator[bool]:
     """Without the fast path and with it, one after the other; the value tells which."""
     if request.param == "on":
-        shortcut.start()
-        assert shortcut.state == "on"
+        fastpath.start()
+        assert fastpath.state == "on"
         yield True
     else:
-        with shortcut.aside():
+        with fastpath.disabled():
             yield False
 
 
@@ -185,9 +190,9 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     own, found = backend(), dict[str, bytes]()
 
     def find(facts: object) -> object:
-        return next((code for code in own.kernels.values() if own.facts(code) == facts), None)
+        return next((code for code in own.kernels.values() if own.get_facts(code) == facts), None)
 
-    monkeypatch.setattr(own, "shipped", found.get)
-    monkeypatch.setattr(own, "find", find)
-    monkeypatch.setattr(general, "_caches", general.Remembered(general.MAX_STRUCTURES))
+    monkeypatch.setattr(own, "read_shipped", found.get)
+    monkeypatch.setattr(own, "find_compiled", find)
+    monkeypatch.setattr(generic_plans, "_caches", generic_plans.BoundedCache(generic_plans.MAX_STRUCTURES))
     return found

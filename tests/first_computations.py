@@ -20,12 +20,18 @@ from typing import Any
 import numpy as np
 
 import tenxor as tx
-import tenxor.shortcut as shortcut
+import tenxor.fastpath as fastpath
 
 Act = Callable[[], None]
 ROUNDS = 20  # of the program: after 16 results the fast path is built
 SECONDS = 20  # that a fork may take
-INSTALLATION = ("shortcut/install.py", "shortcut/__init__.py", "shortcut/attributes.py", "shortcut/functions.py", "shortcut/slots.py")
+INSTALLATION = (
+    "fastpath/install.py",
+    "fastpath/__init__.py",
+    "fastpath/foreign_attributes.py",
+    "fastpath/vectorcall_switch.py",
+    "fastpath/type_slots.py",
+)
 errors: list[BaseException] = []
 
 
@@ -170,7 +176,7 @@ def thread_at_installation(number: int) -> bool:
 
 
 def is_on() -> bool:
-    assert shortcut.state == "on", shortcut.state
+    assert fastpath.state == "on", fastpath.state
     return True
 
 
@@ -196,14 +202,14 @@ def thread_loads_what_is_needed(number: int) -> bool:
     begun, go_on = threading.Event(), threading.Event()
 
     def wait(name: str) -> None:
-        if name == "tenxor.sizes":
+        if name == "tenxor.symbolic.symint":
             begun.set()
             assert go_on.wait(SECONDS / 2)
 
     def load() -> None:
-        import tenxor.sizes  # noqa: F401
+        import tenxor.symbolic.symint  # noqa: F401
 
-    assert "tenxor.sizes" not in sys.modules
+    assert "tenxor.symbolic.symint" not in sys.modules
     before_modules(wait)
     importer = threading.Thread(target=load, daemon=True)
     importer.start()
@@ -220,7 +226,7 @@ def thread_wants_none(number: int) -> bool:
     done = threading.Event()
 
     def other() -> None:
-        with shortcut.aside():
+        with fastpath.disabled():
             compute()
         done.set()
 

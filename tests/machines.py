@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tenxor.backend import backend, interpreter
-from tenxor.backend.llvm import compiler as compilers
-from tenxor.backend.llvm.compiler import Compiler, compiler
-from tenxor.remembered import Remembered
-from tenxor.target import MANY_REGISTERS, Target
+from tenxor._utils.bounded_cache import BoundedCache
+from tenxor.codegen import backend, interpreter
+from tenxor.codegen.llvm import compiler as compilers
+from tenxor.codegen.llvm.compiler import Compiler, compiler
+from tenxor.target import MANY_REGISTER_COUNT, Target
 
 
 def current() -> Target:
@@ -27,9 +27,9 @@ def use(monkeypatch: pytest.MonkeyPatch, target: Target, unlike: str = "") -> No
     made = Compiler(target)
     made.identity += unlike
     monkeypatch.setattr(compilers, "_compiler", made)
-    monkeypatch.setattr(interpreter, "_PLANNING_TARGET", target)
-    realize = sys.modules["tenxor.realize"]
-    plans = Remembered[Any](realize.MAX_PLANS, realize.MAX_TABLE_BYTES)
+    monkeypatch.setattr(interpreter, "_LOOP_PLANNING_TARGET", target)
+    realize = sys.modules["tenxor.runtime.realize"]
+    plans = BoundedCache[Any](realize.MAX_PLANS, realize.MAX_TABLE_BYTES)
     monkeypatch.setattr(realize, "_plans", plans)
     monkeypatch.setattr(realize, "_look_up_plan", plans.get)
 
@@ -46,8 +46,8 @@ def tune(monkeypatch: pytest.MonkeyPatch, **groups: dict[str, Any]) -> None:
 
 def vectors(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
     """The present machine with vectors of so many bytes, whatever instructions these become."""
-    registers = MANY_REGISTERS if nbytes == 64 else 16
-    use(monkeypatch, current()._replace(vector_bytes=nbytes, registers=registers))
+    registers = MANY_REGISTER_COUNT if nbytes == 64 else 16
+    use(monkeypatch, current()._replace(vector_bytes=nbytes, register_count=registers))
 
 
 def without_semaphores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def without_semaphores(monkeypatch: pytest.MonkeyPatch) -> None:
     def library(name: str, *others: Any) -> Any:
         if name == "sharing":
             raise RuntimeError("no such symbols")
-        return Compiler._library(compiler(), name, *others)
+        return Compiler._load_or_compile(compiler(), name, *others)
 
-    monkeypatch.setattr(compiler(), "_sharing", None)
-    monkeypatch.setattr(compiler(), "_library", library)
+    monkeypatch.setattr(compiler(), "_parallel_for_code", None)
+    monkeypatch.setattr(compiler(), "_load_or_compile", library)

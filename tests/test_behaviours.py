@@ -397,9 +397,7 @@ def test_reductions_over_any_axes(name: str, axis: int | tuple[int, ...] | None,
 
 
 def test_random_tensors_repeat_with_their_seed() -> None:
-    first, again, other = (
-        tx.random.Generator(seed).uniform(shape=(50, 20), low=-1.0, high=1.0).to_numpy() for seed in (7, 7, 8)
-    )
+    first, again, other = (tx.random.Generator(seed).uniform(shape=(50, 20), low=-1.0, high=1.0).to_numpy() for seed in (7, 7, 8))
     assert (first >= -1).all()
     assert (first < 1).all()
     assert (first == again).all()

@@ -121,9 +121,7 @@ def test_contenders_are_timed_in_rotating_order() -> None:
 
     timings = side_by_side({name: partial(run, name) for name in names}, Pace(0.0, 6, 6))
     assert [timings[name].rounds for name in names] == [6, 6, 6]
-    assert {order.count(name) for name in names} == {
-        3 + 6 * 2
-    }  # a warm-up, then an uncounted call before each counted one
+    assert {order.count(name) for name in names} == {3 + 6 * 2}  # a warm-up, then an uncounted call before each counted one
     turns = order[9::2]
     assert turns == order[10::2]
     assert [turns[k] for k in range(0, 18, 3)] == ["a", "b", "c"] * 2

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tenxor import backend
+from tenxor import codegen
 from tenxor.__main__ import all_succeed, main, size
-from tenxor.backend.llvm import cache
+from tenxor.codegen.llvm import kernel_disk_cache
 
 from .processes import python
 
@@ -22,9 +22,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a new cache folder with three kernels."""
     path = tmp_path / "cache"
     monkeypatch.setenv("TENXOR_CACHE_DIR", str(path))
-    monkeypatch.setattr(backend, "NAME", "llvm")
+    monkeypatch.setattr(codegen, "BACKEND_NAME", "llvm")
     for key in KEYS:
-        cache.write(key, b"code")
+        kernel_disk_cache.write(key, b"code")
     return path
 
 
@@ -39,7 +39,9 @@ def test_cache_command_prints_the_folder_and_its_size(folder: Path, capsys: pyte
     bytes_ = sum(path.stat().st_size for path in folder.iterdir())
     (folder / "letter.txt").write_text("dear")
     lines = [str(folder), f"3 files, {bytes_} bytes; at most 8,192 files, 64.0 MiB, are kept.", "Used."]
-    lines[1] = lines[1].replace("8,192", f"{cache.MAX_FILES:,}").replace("64.0 MiB", size(cache.MAX_BYTES))
+    lines[1] = (
+        lines[1].replace("8,192", f"{kernel_disk_cache.MAX_CACHE_FILES:,}").replace("64.0 MiB", size(kernel_disk_cache.MAX_CACHE_BYTES))
+    )
     assert printed(capsys) == (0, lines)
 
 
@@ -97,17 +99,13 @@ def test_unused_folder_is_reported_with_the_reason_and_left_alone(
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="a system without users")
-def test_folder_of_another_user_is_reported(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folder_of_another_user_is_reported(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     owner = folder.stat().st_uid
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     assert printed(capsys) == (1, [str(folder), f"Not used: it belongs to another user (number {owner})."])
 
 
-def test_missing_folder_is_not_created(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_folder_is_not_created(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "cache"
     monkeypatch.setenv("TENXOR_CACHE_DIR", str(path))
     for arguments in ((), ("check",), ("clear",)):
@@ -117,23 +115,17 @@ def test_missing_folder_is_not_created(
     assert printed(capsys) == (1, [str(path), f"Not used: it is not there, and {tmp_path} cannot be written."])
 
 
-def test_read_only_folder_is_reported(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_only_folder_is_reported(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda where, mode: False)
     assert printed(capsys)[1][-1] == "Used, but nothing is added: it cannot be written."
 
 
-def test_back_end_without_a_compiler_is_reported(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backend, "NAME", "interpreter")
+def test_back_end_without_a_compiler_is_reported(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codegen, "BACKEND_NAME", "interpreter")
     assert printed(capsys)[1][-1] == "Not used: TENXOR_BACKEND is interpreter, which compiles nothing."
 
 
-def test_relative_xdg_cache_home_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_xdg_cache_home_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TENXOR_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -145,9 +137,7 @@ class TestCheck:
     def test_valid_kernels_are_counted(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert printed(capsys, "check") == (0, [str(folder), "3 of 3 files are kernels, and sound."])
 
-    def test_invalid_files_are_reported_with_the_reason(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_invalid_files_are_reported_with_the_reason(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         valid_file = (folder / KEYS[0]).read_bytes()
         (folder / ("d" * 64)).write_bytes(valid_file)  # under another's name
         (folder / ("e" * 64)).write_bytes(b"")

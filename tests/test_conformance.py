@@ -175,12 +175,12 @@ INTEGERS = (tx.int8, tx.int16, tx.int32, tx.int64, tx.uint8, tx.uint16, tx.uint3
 FLOATS, COMPLEX = (tx.float32, tx.float64), (tx.complex64, tx.complex128)
 PART = {tx.complex64: tx.float32, tx.complex128: tx.float64}
 WHOLE = {tx.float32: tx.complex64, tx.float64: tx.complex128}
-SAME: Callable[[Any], Any] = lambda d: d  # noqa: E731
-WIDE: Callable[[Any], Any] = lambda d: {"int": tx.int64, "uint": tx.uint64}.get(d.kind, d)  # noqa: E731
-REAL: Callable[[Any], Any] = lambda d: PART.get(d, d)  # noqa: E731
-TURNED: Callable[[Any], Any] = lambda d: WHOLE.get(d, d)  # noqa: E731
-BOOL: Callable[[Any], Any] = lambda d: tx.bool  # noqa: E731
-INDEX: Callable[[Any], Any] = lambda d: tx.int64  # noqa: E731
+SAME: Callable[[Any], Any] = lambda d: d
+WIDE: Callable[[Any], Any] = lambda d: {"int": tx.int64, "uint": tx.uint64}.get(d.kind, d)
+REAL: Callable[[Any], Any] = lambda d: PART.get(d, d)
+TURNED: Callable[[Any], Any] = lambda d: WHOLE.get(d, d)
+BOOL: Callable[[Any], Any] = lambda d: tx.bool
+INDEX: Callable[[Any], Any] = lambda d: tx.int64
 # By name: a function of a matrix, the dtypes that it takes, and the dtype of its result.
 RESULT_DTYPES: dict[str, tuple[Callable[[Any], Any], tuple[Any, ...], Callable[[Any], Any]]] = {
     "add": (lambda x: tx.add(x, x), (*INTEGERS, *FLOATS, *COMPLEX), SAME),

@@ -101,11 +101,7 @@ def test_floats_into_integers_truncate_and_saturate_without_a_warning() -> None:
     for data in (values, np.array(values), np.array(values, np.float32)):
         assert tx.asarray(data, dtype=tx.int8).tolist() == [127, -128, 0, -3]
     for dtype in ("float16", "bfloat16", "float32"):
-        assert (
-            tx.asarray([1e300], dtype=dtype).tolist()
-            == tx.asarray(np.array([1e300]), dtype=dtype).tolist()
-            == [math.inf]
-        )
+        assert tx.asarray([1e300], dtype=dtype).tolist() == tx.asarray(np.array([1e300]), dtype=dtype).tolist() == [math.inf]
 
 
 @pytest.mark.parametrize(
@@ -187,9 +183,7 @@ def test_asarray_of_a_strided_or_swapped_array_copies_its_elements(make: Callabl
 # From a number
 
 
-@pytest.mark.parametrize(
-    "shape", [(), 3, (3,), [2, 3], (2, 0), np.array([2, 3]), tx.asarray([2, 3]), (np.int8(2), 3), np.int64(4)]
-)
+@pytest.mark.parametrize("shape", [(), 3, (3,), [2, 3], (2, 0), np.array([2, 3]), tx.asarray([2, 3]), (np.int8(2), 3), np.int64(4)])
 def test_filled_tensors_take_every_form_of_shape(shape: Any) -> None:
     expected = tuple(np.ravel(np.asarray(shape)).astype(int))
     for t in (tx.zeros(shape), tx.ones(shape), tx.empty(shape), tx.full(shape, 7)):

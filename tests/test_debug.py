@@ -1,4 +1,4 @@
-"""Test debugging aids: `TENXOR_DEBUG` prints kernels while they run, `tx.explain` shows them before."""
+"""Test debugging aids: `TENXOR_DEBUG` prints kernels while they run, `tenxor.explain` shows them before."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import tenxor as tx
-from tenxor.backend.llvm.compiler import compiler
-from tenxor.plans.plan import planned
+from tenxor.codegen.llvm.compiler import compiler
+from tenxor.runtime.planner import preview_kernels
 
 from .processes import python
 
@@ -97,7 +97,7 @@ class TestExplain:
         text = tx.explain(t)
         assert "20" not in text.splitlines()[0] and "to be computed" in text.splitlines()[0]
         assert "\n1 kernel:\n-- (4,) float64\n" in text
-        (_, kernel) = planned([t.storage.node])[0]
+        (_, kernel) = preview_kernels([t.storage.node])[0]
         assert text.endswith(str(kernel))
         assert text == tx.explain(t), "to explain is to compute nothing"
 
@@ -143,12 +143,12 @@ class TestExplain:
 
 
 def test_llvm_ir_and_assembly_of_a_kernel_are_available() -> None:
-    _, kernel = planned([(tx.ones(5).realize() * 3).storage.node])[0]
+    _, kernel = preview_kernels([(tx.ones(5).realize() * 3).storage.node])[0]
     assert kernel is not None
     assert "define void @" in compiler().llvm_ir(kernel)
     assert "kernel:" in compiler().assembly(kernel)
 
 
 def test_compile_counts_starts_no_compiler() -> None:
-    program = "import tenxor as tx; print(tx.compile_counts()); from tenxor.backend.llvm import compiler as c; print(c._compiler)"
+    program = "import tenxor as tx; print(tx.compile_counts()); from tenxor.codegen.llvm import compiler as c; print(c._compiler)"
     assert python("-c", program).stdout == "(0, 0)\nNone\n"

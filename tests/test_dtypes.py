@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.backend.llvm.values import memory_type, register_type
+from tenxor.codegen.llvm.dtype_conversions import memory_type, register_type
 from tenxor.dtypes import DType
 from tenxor.errors import ArgumentError, DTypeError, OutOfBounds
 
@@ -183,12 +183,7 @@ def test_result_type_takes_python_scalars_and_tensors() -> None:
     assert tx.result_type(tx.bool, 1) is tx.int64
     assert tx.result_type(tx.ones(2, dtype=tx.float16), tx.uint8) is tx.float16
     assert tx.result_type(np.float32(1), tx.int8) is tx.float32
-    assert (
-        tx.result_type(tx.float32, 1j)
-        is tx.result_type(tx.float16, 1j)
-        is tx.result_type(tx.complex64, 1.5)
-        is tx.complex64
-    )
+    assert tx.result_type(tx.float32, 1j) is tx.result_type(tx.float16, 1j) is tx.result_type(tx.complex64, 1.5) is tx.complex64
     assert tx.result_type(tx.int8, 1j) is tx.result_type(tx.float64, 1j) is tx.result_type(1, 1j) is tx.complex128
     assert tx.result_type("int8", np.uint8) is tx.int16
     assert (tx.result_type(1), tx.result_type(True), tx.result_type(1, 2.5)) == (tx.int64, tx.bool, tx.float64)

@@ -61,30 +61,22 @@ SHAPES = {
     ),
     "broadcast_shapes": Wrong(lambda: tx.broadcast_shapes((2, 3), (4,)), ShapeError, ("(2, 3)", "(4,)")),
     "a shape to expand to": Wrong(lambda: table().expand((4, 3)), ShapeError, ("(2, 3)", "(4, 3)")),
-    "a reshape that does not multiply out": Wrong(
-        lambda: table().reshape((4, 2)), ShapeError, ("reshape", "(2, 3)", "(4, 2)", "6", "8")
-    ),
-    "a reshape with an unknown that does not divide": Wrong(
-        lambda: table().reshape((-1, 4)), ShapeError, ("reshape", "(2, 3)", "4")
-    ),
+    "a reshape that does not multiply out": Wrong(lambda: table().reshape((4, 2)), ShapeError, ("reshape", "(2, 3)", "(4, 2)", "6", "8")),
+    "a reshape with an unknown that does not divide": Wrong(lambda: table().reshape((-1, 4)), ShapeError, ("reshape", "(2, 3)", "4")),
     "a reshape with two unknowns": Wrong(lambda: table().reshape((-1, -1)), ShapeError, ("reshape", "-1")),
     "an unflatten that does not multiply out": Wrong(
         lambda: table().unflatten(1, (2, 2)), ShapeError, ("unflatten", "(2, 2)", "axis 1", "3")
     ),
     "a squeeze of a long axis": Wrong(lambda: table().squeeze(1), ShapeError, ("squeeze", "axis 1", "(2, 3)")),
     "a window longer than its axis": Wrong(lambda: table().windows(1, 4, 1), ShapeError, ("windows", "4", "3")),
-    "matmul of 2x1 and 3x2": Wrong(
-        lambda: tx.ones((2, 1)) @ tx.ones((3, 2)), ShapeError, ("matmul", "(2, 1)", "(3, 2)")
-    ),
+    "matmul of 2x1 and 3x2": Wrong(lambda: tx.ones((2, 1)) @ tx.ones((3, 2)), ShapeError, ("matmul", "(2, 1)", "(3, 2)")),
     "matmul of a scalar": Wrong(lambda: tx.matmul(table(), tx.asarray(2)), ShapeError, ("matmul", "()")),
     "concat of other widths": Wrong(
         lambda: tx.concat([tx.ones((2, 3)), tx.ones((2, 4))], axis=0),
         ShapeError,
         ("concat", "(2, 3)", "(2, 4)", "axis"),
     ),
-    "stack of other shapes": Wrong(
-        lambda: tx.stack([tx.ones((2, 3)), tx.ones((3, 2))]), ShapeError, ("stack", "(2, 3)", "(3, 2)")
-    ),
+    "stack of other shapes": Wrong(lambda: tx.stack([tx.ones((2, 3)), tx.ones((3, 2))]), ShapeError, ("stack", "(2, 3)", "(3, 2)")),
     "contract over axes of other sizes": Wrong(
         lambda: tx.contract(table(), table(), [(1, 0)]),
         ShapeError,
@@ -93,17 +85,13 @@ SHAPES = {
     "a value that does not fit its target": Wrong(
         lambda: assign(table(), slice(1, None), tx.ones((2, 3))), ShapeError, ("(2, 3)", "(1, 3)")
     ),
-    "a result that does not fit in place": Wrong(
-        lambda: add_in_place(tx.ones((3,)), tx.ones((2, 3))), ShapeError, ("(3,)", "(2, 3)")
-    ),
+    "a result that does not fit in place": Wrong(lambda: add_in_place(tx.ones((3,)), tx.ones((2, 3))), ShapeError, ("(3,)", "(2, 3)")),
     "ragged lists": Wrong(lambda: tx.asarray([[1, 2], [3]]), ShapeError, ("asarray", "[1]")),
     "ragged lists, deeper": Wrong(lambda: tx.asarray([[[1], [2]], [[3], [4, 5]]]), ShapeError, ("asarray", "[1][1]")),
     "a number beside a list": Wrong(lambda: tx.asarray([[1, 2], 3]), ShapeError, ("asarray", "[1]")),
     "a negative size": Wrong(lambda: tx.zeros((2, -3)), ShapeError, ("-3",)),
     "the minimum of nothing": Wrong(lambda: tx.min(tx.zeros((0,))), ShapeError, ("min", "(0,)")),
-    "the maximum along an empty axis": Wrong(
-        lambda: tx.max(tx.zeros((3, 0)), axis=1), ShapeError, ("max", "(3, 0)", "axis 1")
-    ),
+    "the maximum along an empty axis": Wrong(lambda: tx.max(tx.zeros((3, 0)), axis=1), ShapeError, ("max", "(3, 0)", "axis 1")),
 }
 
 AXES = {
@@ -113,9 +101,7 @@ AXES = {
     "an axis of concat": Wrong(lambda: tx.concat([table(), table()], axis=2), AxisError, ("concat", "axis 2")),
     "an axis to expand": Wrong(lambda: tx.expand_dims(table(), axis=4), AxisError, ("expand_dims", "axis 4")),
     "a permutation with a repeat": Wrong(lambda: table().permute(0, 0), AxisError, ("permute", "(0, 0)")),
-    "a permutation that is too short": Wrong(
-        lambda: tx.permute_dims(tx.ones((2, 3, 4)), (1, 0)), AxisError, ("permute", "(1, 0)", "3")
-    ),
+    "a permutation that is too short": Wrong(lambda: tx.permute_dims(tx.ones((2, 3, 4)), (1, 0)), AxisError, ("permute", "(1, 0)", "3")),
     "a diagonal of one axis": Wrong(lambda: table().diagonal(0, 1, 1), AxisError, ("diagonal", "axis", "1")),
 }
 
@@ -128,9 +114,7 @@ INDICES = {
     "a list past the end": Wrong(lambda: table()[[0, 2]], IndexOutOfRange, ("2", "axis 0")),
     "an oindex list past the end": Wrong(lambda: table().oindex[None, [0, 7]], IndexOutOfRange, ("7", "axis 1", "3")),
     "too many oindex entries": Wrong(lambda: table().oindex[0, 0, 0], IndexOutOfRange, ("3", "(2, 3)")),
-    "a mask of another shape": Wrong(
-        lambda: table()[tx.asarray([True, False, True])], IndexError, ("(3,)", "(2,)", "axis 0")
-    ),
+    "a mask of another shape": Wrong(lambda: table()[tx.asarray([True, False, True])], IndexError, ("(3,)", "(2,)", "axis 0")),
     "a float as an index": Wrong(lambda: table()[1.5], (TypeError, IndexError), ("1.5",)),
     "coordinates past an axis": Wrong(lambda: tx.layout.ravel_index((0, 3), (2, 3)), IndexOutOfRange, ("3", "axis 1")),
     "a number past the last": Wrong(lambda: tx.layout.unravel_index(6, (2, 3)), IndexOutOfRange, ("6", "(2, 3)")),
@@ -164,12 +148,8 @@ VALUES = {
     "the item of many": Wrong(lambda: table().item(), ValueError, ("item", "(2, 3)")),
     "the length of a scalar": Wrong(lambda: len(tx.asarray(5)), TypeError, ("0-d",)),
     "iterating over a scalar": Wrong(lambda: iter(tx.asarray(5)), TypeError, ("0-d",)),
-    "a function that asks for a value": Wrong(
-        lambda: tx.map(lambda x: x if x > 0 else -x, table()), TraceError, ("map", "where")
-    ),
-    "a function that asks for a number": Wrong(
-        lambda: tx.map(lambda x: float(x) + 1, table()), TraceError, ("map", "float")
-    ),
+    "a function that asks for a value": Wrong(lambda: tx.map(lambda x: x if x > 0 else -x, table()), TraceError, ("map", "where")),
+    "a function that asks for a number": Wrong(lambda: tx.map(lambda x: float(x) + 1, table()), TraceError, ("map", "float")),
     "a reduction that asks for a value": Wrong(
         lambda: tx.reduce(lambda acc, x: max(acc, x), table(), axis=0, initial=0),
         TraceError,
@@ -198,9 +178,7 @@ SPELLINGS = {
 ONES = tx.ones((2, 3))
 
 KINDS = {
-    "a map of a function of two arguments": Wrong(
-        lambda: tx.map(lambda x, y: x + y, table()), TraceError, ("map", "1 argument", "'y'")
-    ),
+    "a map of a function of two arguments": Wrong(lambda: tx.map(lambda x, y: x + y, table()), TraceError, ("map", "1 argument", "'y'")),
     "a contraction by a function of one": Wrong(
         lambda: tx.contract(ONES, ONES, [(0, 0)], multiply=lambda x: x), TraceError, ("contract", "2 arguments")
     ),
@@ -209,9 +187,7 @@ KINDS = {
     "a start that is no number": Wrong(
         lambda: tx.reduce(lambda a, x: a + x, table(), initial="0"), ArgumentError, ("reduce", "initial", "'0'")
     ),
-    "one pair that is no list of pairs": Wrong(
-        lambda: tx.contract(ONES, ONES, (1, 0)), ArgumentError, ("contract", "pairs", "[(1, 0)]")
-    ),
+    "one pair that is no list of pairs": Wrong(lambda: tx.contract(ONES, ONES, (1, 0)), ArgumentError, ("contract", "pairs", "[(1, 0)]")),
     "half a thread": Wrong(lambda: tx.set_num_threads(1.5), ArgumentError, ("set_num_threads", "1.5")),
     "a number of bits nobody reads": Wrong(lambda: tx.asarray([2**20000]), OutOfBounds, ("asarray", "20001 bits")),
     "ragged indices": Wrong(lambda: table()[[[1], [0, 1]]], IndexError, ("indexing", "ragged")),
@@ -219,9 +195,7 @@ KINDS = {
     "a float as a coordinate": Wrong(lambda: table().item(1.0, 0), IndexError, ("1.0", "axis 0")),
     "a tensor as a dtype": Wrong(lambda: tx.zeros(2, dtype=table()), DTypeError, ("dtype", "float32")),
     "a correction that is none": Wrong(lambda: table().std(correction=None), ArgumentError, ("std", "correction")),
-    "padding with nothing": Wrong(
-        lambda: tx.pad(table(), 1, constant_values=None), ArgumentError, ("pad", "constant_values", "None")
-    ),
+    "padding with nothing": Wrong(lambda: tx.pad(table(), 1, constant_values=None), ArgumentError, ("pad", "constant_values", "None")),
     "a pattern without an arrow": Wrong(lambda: tx.rearrange(table(), "h w"), ArgumentError, ("rearrange", "'h w'")),
     "values for the class": Wrong(lambda: tx.Tensor([1, 2]), DTypeError, ("Tensor", "tx.asarray")),  # type: ignore[arg-type]
     "nothing to compute": Wrong(lambda: tx.realize(None), DTypeError, ("realize", "NoneType")),  # type: ignore[arg-type]
@@ -255,14 +229,9 @@ KINDS = {
     "a map by no function": Wrong(lambda: tx.map(3, table()), TraceError, ("map", "3", "called")),
     "a reduction by no function": Wrong(lambda: tx.reduce(None, table()), TraceError, ("reduce", "None", "called")),
     "a bound that the dtype cannot hold": Wrong(lambda: tx.clip(small(), 300), OutOfBounds, ("clip", "300", "uint8")),
-    "a version that there is not": Wrong(
-        lambda: small().__array_namespace__(api_version="1999.12"), ArgumentError, ("1999.12", "2025.12")
-    ),
-    "a tensor as NumPy's out": Wrong(
-        lambda: np.spacing(table(), out=table().astype(tx.int64)), DTypeError, ("np.spacing", "out", "int64")
-    ),
+    "a version that there is not": Wrong(lambda: small().__array_namespace__(api_version="1999.12"), ArgumentError, ("1999.12", "2025.12")),
+    "a tensor as NumPy's out": Wrong(lambda: np.spacing(table(), out=table().astype(tx.int64)), DTypeError, ("np.spacing", "out", "int64")),
 }
-
 
 
 class Unreadable:
@@ -284,9 +253,7 @@ STRANGE = {
     "True as an axis": Wrong(lambda: table().sum(axis=True), AxisError, ("sum", "True")),
     "a dictionary of axes": Wrong(lambda: table().sum(axis={}), AxisError, ("sum", "{}")),
     "a list as the axis of vecdot": Wrong(lambda: tx.vecdot(ONES, ONES, axis=[0]), AxisError, ("vecdot", "[0]")),
-    "an array of no axes to expand at": Wrong(
-        lambda: tx.expand_dims(table(), np.array(0.5)), AxisError, ("expand_dims", "0.5")
-    ),
+    "an array of no axes to expand at": Wrong(lambda: tx.expand_dims(table(), np.array(0.5)), AxisError, ("expand_dims", "0.5")),
     "no shifts": Wrong(lambda: tx.roll(table(), ()), ArgumentError, ("roll", "0 shifts", "1 axes")),
     "a number to expand as": Wrong(lambda: table().expand_as(3), DTypeError, ("expand_as", "3", "expand(shape)")),
     "subscripts as a dtype": Wrong(lambda: table().astype("ij,jk->ik"), DTypeError, ("'ij,jk->ik'", "float32")),
@@ -298,9 +265,7 @@ STRANGE = {
     "diagonals": Wrong(lambda: tx.tril(table(), k=(3, 4)), ArgumentError, ("tril", "k", "(3, 4)")),
     "several devices": Wrong(lambda: tx.zeros(2, device=np.array([])), ArgumentError, ("zeros", "device", "'cpu'")),
     "another device": Wrong(lambda: table().to_device("gpu"), ArgumentError, ("to_device", "'gpu'", "'cpu'")),
-    "axes that are kept or not": Wrong(
-        lambda: table().sum(keepdims=np.array([0, 1])), ArgumentError, ("sum", "keepdims", "True or False")
-    ),
+    "axes that are kept or not": Wrong(lambda: table().sum(keepdims=np.array([0, 1])), ArgumentError, ("sum", "keepdims", "True or False")),
     "more positions than can be counted": Wrong(
         lambda: tx.broadcast_to(tx.ones(()), (2**63,)), ShapeError, ("expand", f"{2**63}", "64 bits")
     ),
@@ -316,9 +281,7 @@ STRANGE = {
     "what NumPy cannot read": Wrong(
         lambda: tx.asarray(Unreadable()), DTypeError, ("asarray", "torch.bfloat16", "Can't export", "float32", "astype")
     ),
-    "what DLPack cannot say": Wrong(
-        lambda: tx.from_dlpack(Unreadable()), DTypeError, ("from_dlpack", "torch.bfloat16", "float32")
-    ),
+    "what DLPack cannot say": Wrong(lambda: tx.from_dlpack(Unreadable()), DTypeError, ("from_dlpack", "torch.bfloat16", "float32")),
 }
 
 CASES = {**SHAPES, **AXES, **INDICES, **DTYPES, **VALUES, **SPELLINGS, **KINDS, **STRANGE}

@@ -11,7 +11,7 @@ import pytest
 import tenxor as tx
 from tenxor.errors import ArgumentError, AxisError, DTypeError, ShapeError
 
-from .functions.samples import SAMPLES, each_sample
+from .api.samples import SAMPLES, each_sample
 
 F = tx.fft
 Array = np.ndarray[Any, Any]
@@ -141,7 +141,7 @@ def test_integers_and_half_floats_are_widened(dtype: tx.DType) -> None:
 def test_transforms_shared_among_threads_give_equal_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     x = random((40, 3, 16), tx.complex64)
     unshared = F.fft(x).to_numpy()
-    monkeypatch.setattr("tenxor.host.running.LIGHT", 0)
+    monkeypatch.setattr("tenxor.native.host_execution.MAX_ONE_THREAD_NS", 0)
     np.testing.assert_array_equal(F.fft(x).to_numpy(), unshared)
 
 

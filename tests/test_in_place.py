@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.plans import steps
+from tenxor.runtime import plan_execution
 from tenxor.tensor import Tensor
 
 from .fuzz.running import check_seed
@@ -22,7 +22,7 @@ N = 600
 
 @pytest.fixture(autouse=True)
 def _at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    tune(monkeypatch, sharing={"in_place": 0})
+    tune(monkeypatch, thread_limits={"min_donated_bytes": 0})
 
 
 def address(t: Tensor) -> int:
@@ -200,7 +200,7 @@ class TestOperandMemoryIsNotReused:
         assert x.realize()[5].item() == 6.0 and content == np.arange(N, dtype=np.float32).tobytes()
 
     def test_if_the_operand_is_below_the_size_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        tune(monkeypatch, sharing={"in_place": 1 << 20})
+        tune(monkeypatch, thread_limits={"min_donated_bytes": 1 << 20})
         check(lambda x: x + 1, taken=False)
 
 
@@ -245,7 +245,7 @@ def test_random_programs_agree_with_numpy_at_any_in_place_size() -> None:
 def test_copy_before_a_write_is_complete_for_any_portion_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy is made in portions, between which signals are handled."""
     for portion in (1, 24, 100, 800, 4096):
-        monkeypatch.setattr(steps, "_COPY_CHUNK_BYTES", portion)
+        monkeypatch.setattr(plan_execution, "_COPY_CHUNK_BYTES", portion)
         t = tx.arange(100.0).realize()
         before = t * 1.0  # still to read what is overwritten
         t[3:5] = 7.0

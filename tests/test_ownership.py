@@ -16,18 +16,19 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import ownership, shortcut
-from tenxor.backend import helpers
+from tenxor import fastpath
+from tenxor.codegen.threads import worker_pool
 from tenxor.dtypes import float64
-from tenxor.memory import Buffer, allocate
-from tenxor.node import Node, data
-from tenxor.storage import Storage
+from tenxor.graph import ownership
+from tenxor.graph.node import Node, make_data_node
+from tenxor.graph.storage import Storage
+from tenxor.memory.buffer import Buffer, allocate
 from tenxor.tensor import Tensor
 
 from .fuzz.running import check_seed
 from .machines import tune
 
-realize_module = sys.modules["tenxor.realize"]
+realize_module = sys.modules["tenxor.runtime.realize"]
 PACKAGE = str(Path(tx.__file__).parent)
 PROGRAMS = 40
 Trace = Callable[[FrameType, str, Any], Any]
@@ -35,11 +36,11 @@ Trace = Callable[[FrameType, str, Any], Any]
 
 @pytest.fixture(autouse=True)
 def _in_place_at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    tune(monkeypatch, sharing={"in_place": 0})
+    tune(monkeypatch, thread_limits={"min_donated_bytes": 0})
 
 
 def fresh() -> Node:
-    return data(allocate(64), (8,), float64)
+    return make_data_node(allocate(64), (8,), float64)
 
 
 def address(t: Tensor) -> int:
@@ -86,35 +87,35 @@ class TestReferencesAreCounted:
     def test_unreferenced_nodes_are_unique(self) -> None:
         storage, nodes = Storage(fresh()), [fresh(), fresh()]
         for _ in range(300):  # while the interpreter adapts
-            assert ownership.alone(storage)
-            assert ownership.sole(nodes[1])
-            assert ownership.held(nodes, [0, 1], [0, 0]) == set()
+            assert ownership.is_sole_owner(storage)
+            assert ownership.is_sole_buffer_owner(nodes[1])
+            assert ownership.find_externally_owned(nodes, [0, 1], [0, 0]) == set()
 
     @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
     def test_any_reference_to_a_node_is_noticed(self, hold: Callable[[Any], object]) -> None:
         storage, nodes = Storage(fresh()), [fresh(), fresh()]
         for _ in range(30):
             references = hold(storage.node), hold(nodes[1])
-            assert not ownership.alone(storage)
-            assert ownership.held(nodes, [0, 1], [0, 0]) == {1}
+            assert not ownership.is_sole_owner(storage)
+            assert ownership.find_externally_owned(nodes, [0, 1], [0, 0]) == {1}
             del references
-            assert ownership.alone(storage)
-            assert ownership.held(nodes, [0, 1], [0, 0]) == set()
+            assert ownership.is_sole_owner(storage)
+            assert ownership.find_externally_owned(nodes, [0, 1], [0, 0]) == set()
 
     @pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
     def test_any_reference_to_a_buffer_is_noticed(self, hold: Callable[[Any], object]) -> None:
         storage, node = Storage(fresh()), fresh()
         for _ in range(30):
             references = hold(storage.node.buffer), hold(node.buffer)
-            assert not ownership.alone(storage) and not ownership.sole(node)
+            assert not ownership.is_sole_owner(storage) and not ownership.is_sole_buffer_owner(node)
             del references
-            assert ownership.alone(storage) and ownership.sole(node)
+            assert ownership.is_sole_owner(storage) and ownership.is_sole_buffer_owner(node)
 
     def test_reads_by_recipes_are_subtracted_from_the_count(self) -> None:
         nodes = [fresh()]
         recipe = Node.of(tx.ops.OPS["add"], (8,), float64, (nodes[0], nodes[0]), (None, None))
-        assert ownership.held(nodes, [0], [2]) == set()
-        assert ownership.held(nodes, [0], [1]) == {0}
+        assert ownership.find_externally_owned(nodes, [0], [2]) == set()
+        assert ownership.find_externally_owned(nodes, [0], [1]) == {0}
         del recipe
 
     def test_reference_of_another_thread_is_noticed(self) -> None:
@@ -127,19 +128,19 @@ class TestReferencesAreCounted:
         thread = threading.Thread(target=hold, args=(storage.node,))
         thread.start()
         waiting.wait()
-        assert not ownership.alone(storage)
+        assert not ownership.is_sole_owner(storage)
         done.set()
         thread.join()
         del thread
-        assert ownership.alone(storage)
+        assert ownership.is_sole_owner(storage)
 
     def test_every_node_counts_as_held_if_references_cannot_be_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
         storage, nodes = Storage(fresh()), [fresh(), fresh()]
         monkeypatch.setattr(ownership, "_IN_LIST", ownership._UNKNOWN)
         monkeypatch.setattr(ownership, "_IN_STORAGE", (ownership._UNKNOWN, ownership._UNKNOWN))
         monkeypatch.setattr(ownership, "_IN_NODE", ownership._UNKNOWN)
-        assert not ownership.alone(storage) and not ownership.sole(nodes[0])
-        assert ownership.held(nodes, [1], [0]) == {1}
+        assert not ownership.is_sole_owner(storage) and not ownership.is_sole_buffer_owner(nodes[0])
+        assert ownership.find_externally_owned(nodes, [1], [0]) == {1}
         for seed in range(20):
             check_seed(seed)
 
@@ -147,12 +148,12 @@ class TestReferencesAreCounted:
         storage, nodes, done = Storage(fresh()), [fresh()], threading.Event()
         monkeypatch.setattr(ownership, "_FREE_THREADED", True)
         waiters = [t for t in threading.enumerate() if t is not threading.current_thread()]
-        assert ownership.alone(storage) == (len(sys._current_frames()) == 1), waiters
+        assert ownership.is_sole_owner(storage) == (len(sys._current_frames()) == 1), waiters
         thread = threading.Thread(target=done.wait)
         thread.start()
         try:
-            assert not ownership.alone(storage) and not ownership.sole(nodes[0])
-            assert ownership.held(nodes, [0], [0]) == {0}
+            assert not ownership.is_sole_owner(storage) and not ownership.is_sole_buffer_owner(nodes[0])
+            assert ownership.find_externally_owned(nodes, [0], [0]) == {0}
         finally:
             done.set()
             thread.join()
@@ -320,7 +321,7 @@ def stopping_at(step: int) -> Trace:
     def trace(frame: FrameType, event: str, arg: object) -> Trace | None:
         nonlocal left
         name = frame.f_code.co_filename
-        if not name.startswith(PACKAGE) or name.endswith(("helpers.py", "pool.py")) or frame.f_code.co_name == "__del__":
+        if not name.startswith(PACKAGE) or name.endswith(("helpers.py", "memory/block_pool.py")) or frame.f_code.co_name == "__del__":
             return None  # where signals are never heard: locks are taken, and what dies is put away
         frame.f_trace_opcodes = True
         if event == "opcode":
@@ -350,7 +351,7 @@ def test_write_interrupted_at_any_instruction_is_done_or_not_done(k: int) -> Non
             stopped, kept_error = True, error if step % 2 else None  # with all its frames, or gone
         finally:
             sys.settrace(trace)
-        for lock in (realize_module.lock, helpers._pool_lock):
+        for lock in (realize_module.compute_lock, worker_pool._pool_lock):
             while lock._is_owned():  # type: ignore[attr-defined]
                 lock.release()  # a real signal never arrives between these two instructions
         for name, t in tensors.items():
@@ -410,12 +411,16 @@ def test_readers_in_other_threads_see_a_consistent_tensor() -> None:
 
 def test_reader_returns_its_value_if_another_thread_writes_after_realize(monkeypatch: pytest.MonkeyPatch) -> None:
     """The write of the other thread is pending then. (Memory shared with NumPy is looked up under the lock.)"""
-    from tenxor import storage as storages
-    from tenxor.realize import realize
-    from tenxor.tensor import exchange
+    from tenxor.graph import storage as storages
+    from tenxor.runtime.realize import realize
+    from tenxor.tensor import conversion_methods
 
-    with shortcut.aside():
-        for module, read in ((exchange, tx.Tensor.tolist), (exchange, tx.Tensor.to_numpy), (storages, lambda t: t.storage.tolist())):
+    with fastpath.disabled():
+        for module, read in (
+            (conversion_methods, tx.Tensor.tolist),
+            (conversion_methods, tx.Tensor.to_numpy),
+            (storages, lambda t: t.storage.tolist()),
+        ):
             t = tx.arange(3) * 2
 
             def realize_then_write(node: Node, t: tx.Tensor = t) -> None:

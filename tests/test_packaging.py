@@ -20,8 +20,8 @@ from zipfile import ZipFile
 import pytest
 
 import tenxor
-from tenxor.extras import REQUIREMENTS, install_hint
-from tenxor.shortcut import debug_offsets
+from tenxor._utils.optional_packages import EXTRA_REQUIREMENTS, install_hint
+from tenxor.fastpath import debug_offsets
 
 from .processes import python
 
@@ -59,7 +59,7 @@ def test_version_is_written_once() -> None:
 
 def test_hints_to_install_are_the_requirements_of_the_extras() -> None:
     extras = PROJECT["project"]["optional-dependencies"]
-    assert {extra: extras[extra] for extra in REQUIREMENTS} == {extra: list(lines) for extra, lines in REQUIREMENTS.items()}
+    assert {extra: extras[extra] for extra in EXTRA_REQUIREMENTS} == {extra: list(lines) for extra, lines in EXTRA_REQUIREMENTS.items()}
     assert install_hint("files") == f"pip install '{extras['files'][0]}'"
 
 
@@ -119,10 +119,10 @@ def test_digits_name_their_source_and_licence() -> None:
 
 
 def test_elementwise_stub_is_up_to_date() -> None:
-    stub = ROOT / "tenxor" / "functions" / "elementwise.pyi"
+    stub = ROOT / "tenxor" / "api" / "elementwise.pyi"
     written = runpy.run_path(str(ROOT / "tools" / "stub_elementwise.py"))["stub"]()
     assert stub.read_text(encoding="utf-8") == written, "run `python tools/stub_elementwise.py`"
-    assert "functions/elementwise.pyi" in PROJECT["tool"]["setuptools"]["package-data"]["tenxor"]
+    assert "api/elementwise.pyi" in PROJECT["tool"]["setuptools"]["package-data"]["tenxor"]
 
 
 # --- wheels -----------------------------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import node as node_module
+from tenxor.graph import node as node_module
+from tenxor.graph.node import Recipe
 from tenxor.layout import Table
-from tenxor.layout import form as form_module
-from tenxor.node import Recipe
+from tenxor.layout import layout_key as form_module
 from tenxor.ops import OPS
-from tenxor.realize import _plans
+from tenxor.runtime.realize import _plans
 
 pytestmark = pytest.mark.usefixtures("plain")  # without the fast path, so that plans compute small tensors, too
 
@@ -98,7 +98,7 @@ def test_python_scalar_gives_the_same_dtype_in_repeated_calls() -> None:
         assert (small < 300).tolist() == [True, True]
         assert (small > -1).tolist() == [True, True]
         with pytest.raises(TypeError):
-            small ** -1
+            small**-1
 
 
 def test_reshaped_scalar_tensor_keeps_its_value() -> None:
@@ -122,7 +122,7 @@ def test_equal_and_distinct_operands_need_one_plan_each() -> None:
 def test_large_offset_tables_are_freed_after_use() -> None:
     rng = np.random.default_rng(0)
     t = tx.ones(100_000).realize()
-    recipes, forms = len(node_module._recipes), len(form_module._forms)
+    recipes, forms = len(node_module._recipes), len(form_module._layout_keys)
     for _ in range(5):
         gathered = t.oindex[rng.integers(0, 100_000, 60_000)]
         assert (gathered + 1).sum().item() == 120_000
@@ -130,17 +130,17 @@ def test_large_offset_tables_are_freed_after_use() -> None:
     gc.collect()
     assert not [t for t in gc.get_objects() if isinstance(t, Table) and len(t) == 60_000]
     assert len(node_module._recipes) - recipes <= 4
-    assert len(form_module._forms) - forms <= 4
+    assert len(form_module._layout_keys) - forms <= 4
 
 
 def test_forms_and_recipes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for cache, most in ((form_module._forms, 30), (node_module._recipes, 40)):
+    for cache, most in ((form_module._layout_keys, 30), (node_module._recipes, 40)):
         cache.clear()
-        monkeypatch.setattr(cache, "most", most)
+        monkeypatch.setattr(cache, "max_entries", most)
     x = tx.arange(300.0).realize()
     for k in range(1, 200):
         assert (x[:k] + x[k]).sum().item() == k * (k - 1) / 2 + k * k
-        assert len(form_module._forms) <= 30
+        assert len(form_module._layout_keys) <= 30
         assert len(node_module._recipes) <= 40
 
 

@@ -9,8 +9,8 @@ from typing import Any, get_type_hints
 import pytest
 
 import tenxor as tx
-from tenxor import shortcut
-from tenxor.dtypes import ALL
+from tenxor import fastpath
+from tenxor.dtypes import ALL_DTYPES
 
 MODULES = {
     **{"tx": tx, "tx.linalg": tx.linalg, "tx.fft": tx.fft, "tx.random": tx.random, "tx.nn": tx.nn, "tx.nn.functional": tx.nn.functional},
@@ -19,7 +19,7 @@ MODULES = {
 # Functions with the type Any in their signature, and why.
 ANYTHING = {
     **dict.fromkeys(("tx.asarray", "tx.array", "tx.tensor"), "takes whatever has a buffer, an array, or speaks DLPack"),
-    **dict.fromkeys([f"tx.{dtype.name}" for dtype in ALL], "takes what asarray does; a dtype knows no tensors"),
+    **dict.fromkeys([f"tx.{dtype.name}" for dtype in ALL_DTYPES], "takes what asarray does; a dtype knows no tensors"),
     **dict.fromkeys(("tx.vjp", "tx.grad", "tx.jacobian", "tx.hessian"), "arguments may be nested in any way"),
     **dict.fromkeys(("tx.Tensor.item", "tx.Tensor.tolist"), "the dtype says which number, and the shape how deep lists are"),
     "tx.Tensor.view": "takes sizes, or a dtype",
@@ -66,7 +66,7 @@ def collect_public() -> dict[str, Callable[..., Any]]:
     return functions
 
 
-with shortcut.aside():  # machine code has no annotations
+with fastpath.disabled():  # machine code has no annotations
     PUBLIC_FUNCTIONS = collect_public()
 
 
@@ -91,8 +91,8 @@ def test_names_in_the_tables_of_exceptions_exist() -> None:
 
 
 def test_fast_path_methods_have_the_signatures_of_the_python_methods() -> None:
-    shortcut.start()
-    assert shortcut.state == "on"
+    fastpath.start()
+    assert fastpath.state == "on"
     for name, method in methods_of(tx.Tensor, "tx.Tensor"):
         fast_path, python = [
             [(p.name, p.kind, p.default) for p in inspect.signature(f).parameters.values()][1:] for f in (method, PUBLIC_FUNCTIONS[name])
@@ -101,7 +101,7 @@ def test_fast_path_methods_have_the_signatures_of_the_python_methods() -> None:
 
 
 def test_signature_shows_types_of_arguments_and_result() -> None:
-    assert str(inspect.signature(tx.matmul)) == "(a: 'Axed', b: 'Axed', *, out: 'Tensor | None' = None) -> 'Tensor'"
+    assert str(inspect.signature(tx.matmul)) == "(a: 'ArrayLike', b: 'ArrayLike', *, out: 'Tensor | None' = None) -> 'Tensor'"
     assert str(inspect.signature(tx.exp)) == "(x: 'Operand', /, *, out: 'Tensor | None' = None, where: 'Operand | None' = None) -> 'Tensor'"
 
 

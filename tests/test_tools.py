@@ -70,7 +70,9 @@ def test_renamer_changes_names_attributes_keywords_strings_and_prose() -> None:
         "total": {"found": "result", "start": "first", "values": "terms"},
     }
     renamer = Renamer(SOURCE, names)
-    assert renamer.renamed() == '''
+    assert (
+        renamer.renamed()
+        == '''
 """Add numbers."""
 MAX_SUM = 3
 
@@ -83,6 +85,7 @@ def add_up(terms, first=0):
 
 print(add_up([1], first=2), "sum", vars().add_up)
 '''
+    )
     assert [*renamer.missing()] == []
 
 

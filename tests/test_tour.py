@@ -12,7 +12,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import tour
-from tenxor.plans.plan import planned
+from tenxor.runtime.planner import preview_kernels
 
 from .processes import python
 
@@ -98,15 +98,15 @@ def test_tour_without_the_examples_names_the_repository(capsys: pytest.CaptureFi
 
 def test_fused_operations_are_listed_in_their_order() -> None:
     x = tx.asarray([[1.0, 2.0], [3.0, 5.0]])
-    (step,) = planned([tx.sqrt((x * 2 + 1).sum(axis=1)).storage.node])
+    (step,) = preview_kernels([tx.sqrt((x * 2 + 1).sum(axis=1)).storage.node])
     assert step[1] is not None
-    assert tour.fused(step[1]) == ["multiply", "add", "sum", "sqrt"]
+    assert tour.list_operations(step[1]) == ["multiply", "add", "sum", "sqrt"]
 
 
 def test_code_is_coloured_only_in_a_terminal_without_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tour.styled("x", tour.CODE) == "x"
+    assert tour.style_text("x", tour.CODE) == "x"
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert tour.styled("x", tour.CODE) == "\x1b[36mx\x1b[0m"
+    assert tour.style_text("x", tour.CODE) == "\x1b[36mx\x1b[0m"
     monkeypatch.setenv("NO_COLOR", "1")
-    assert tour.styled("x", tour.CODE) == "x"
+    assert tour.style_text("x", tour.CODE) == "x"

@@ -1,4 +1,5 @@
-"""Write the pages in `docs/coming-from`, and `tenxor/functions/aliases.pyi`, of the tables in `tenxor/spellings.py` and `tenxor/advice.py`.
+"""Write the pages in `docs/coming-from`, and `tenxor/api/aliases.pyi`, of the tables in `tenxor/_utils/foreign_names.py` and
+`tenxor/_utils/foreign_replacements.py`.
 
 Run it after a change there, or of the names that there are: `python tools/coming_from.py`.
 """
@@ -12,13 +13,13 @@ from types import ModuleType
 import numpy as np
 
 import tenxor as tx
-from tenxor.advice import NUMPYS, ON_MODULES, ON_TENSORS, PYTORCHS
-from tenxor.functions.numpys_parts import FUNCTIONS
-from tenxor.keywords import KEYWORDS
-from tenxor.spellings import ARGUMENTS, OTHERWISE, SAME
+from tenxor._utils.aliases import OUR_NAMES_BY_ALIAS
+from tenxor._utils.foreign_names import ARGUMENT_ADVICE, DIFFERENT_IN_PYTORCH, OUR_FUNCTION_BY_ALIAS
+from tenxor._utils.foreign_replacements import MODULE_ADVICE, NUMPY_ADVICE, PYTORCH_ADVICE, TENSOR_ADVICE
+from tenxor.api.numpy_indexing_functions import NUMPY_FUNCTIONS
 
 ROOT = Path(__file__).parents[1]
-PAGES, STUB = ROOT / "docs/coming-from", ROOT / "tenxor/functions/aliases.pyi"
+PAGES, STUB = ROOT / "docs/coming-from", ROOT / "tenxor/api/aliases.pyi"
 _WIDTH = 120
 # Which of the other names are NumPy's alone: all the rest are PyTorch's, whose functions are not looked at here.
 _NUMPYS = ("asanyarray", "identity", "in1d", "invert", "left_shift", "mod", "rint", "right_shift", "row_stack")
@@ -68,14 +69,18 @@ _DIFFERENCES = [
 def numpy_page() -> str:
     """The text of `numpy.md`."""
     own = {name for name in tx.__all__ if _is_function(tx, name) and _is_function(np, name)}
-    same = {name: ours for name, ours in SAME.items() if hasattr(np, name) or hasattr(np.linalg, name) or name in _NUMPYS}
+    same = {name: ours for name, ours in OUR_FUNCTION_BY_ALIAS.items() if hasattr(np, name) or hasattr(np.linalg, name) or name in _NUMPYS}
     places = {"random": dir(np.random), "linalg": dir(np.linalg), "fft": dir(np.fft)}
-    advice = NUMPYS | {f"{p}.{name}": ours for p, theirs in places.items() for name, ours in ON_MODULES[p].items() if name in theirs}
+    advice = NUMPY_ADVICE | {
+        f"{p}.{name}": ours for p, theirs in places.items() for name, ours in MODULE_ADVICE[p].items() if name in theirs
+    }
     return _page(
         "NumPy",
         [
-            *("`import tenxor as tx` in place of `import numpy as np`: arrays are tensors, and what makes a new one is computed when its",
-              "elements are asked for. Where the two differ in meaning, the array API standard decides."),
+            *(
+                "`import tenxor as tx` in place of `import numpy as np`: arrays are tensors, and what makes a new one is computed when its",
+                "elements are asked for. Where the two differ in meaning, the array API standard decides.",
+            ),
         ],
         {
             "By the same name": _listed(own),
@@ -85,7 +90,9 @@ def numpy_page() -> str:
             "Results that differ": _DIFFERENCES,
             "Arguments": _arguments([*_ARGUMENTS, "interpolation"]),
             "Functions of NumPy's that take tensors, and give them": [
-                "Call them by their own names, `np.cov(x)`; beside these all that are listed above.", "", *_listed(FUNCTIONS, "np."),
+                "Call them by their own names, `np.cov(x)`; beside these all that are listed above.",
+                "",
+                *_listed(NUMPY_FUNCTIONS, "np."),
             ],
             "Written otherwise": [_ADVICE, "", *_advised("np", advice)],
         },
@@ -94,20 +101,22 @@ def numpy_page() -> str:
 
 def pytorch_page() -> str:
     """The text of `pytorch.md`."""
-    same = {name: ours for name, ours in SAME.items() if name not in _NUMPYS}
-    otherwise = [f"- `{name}` {what}." for name, what in OTHERWISE.items()]
-    parts = {f"{place}.{name}": ours for place in ("nn", "nn.Module", "optim") for name, ours in ON_MODULES[place].items()}
+    same = {name: ours for name, ours in OUR_FUNCTION_BY_ALIAS.items() if name not in _NUMPYS}
+    otherwise = [f"- `{name}` {what}." for name, what in DIFFERENT_IN_PYTORCH.items()]
+    parts = {f"{place}.{name}": ours for place in ("nn", "nn.Module", "optim") for name, ours in MODULE_ADVICE[place].items()}
     return _page(
         "PyTorch",
         [
-            *("Tensors require gradients, have `backward()` and `grad`, and",
-              "`tx.nn`, `tx.optim` and `tx.data` have the names of PyTorch's modules; there is one device, and `x.cpu()` is `x`."),
+            *(
+                "Tensors require gradients, have `backward()` and `grad`, and",
+                "`tx.nn`, `tx.optim` and `tx.data` have the names of PyTorch's modules; there is one device, and `x.cpu()` is `x`.",
+            ),
         ],
         {
             "By the same name, but not the same": otherwise,
             "By both names": _table("PyTorch", same),
-            "Arguments": _arguments([name for name in (*KEYWORDS, *ARGUMENTS) if name not in _ARGUMENTS]),
-            "Written otherwise": [_ADVICE, "", *_advised("torch", PYTORCHS | parts), "", *_advised("x", ON_TENSORS)],
+            "Arguments": _arguments([name for name in (*OUR_NAMES_BY_ALIAS, *ARGUMENT_ADVICE) if name not in _ARGUMENTS]),
+            "Written otherwise": [_ADVICE, "", *_advised("torch", PYTORCH_ADVICE | parts), "", *_advised("x", TENSOR_ADVICE)],
         },
     )
 
@@ -115,8 +124,8 @@ def pytorch_page() -> str:
 def stub() -> str:
     """The text of `aliases.pyi`."""
     lines = ["# Written by tools/coming_from.py from the table of spellings.", "# ruff: noqa: I001"]
-    every = "".join([f'    "{name}",\n' for name in sorted(SAME)])
-    for name, ours in sorted(SAME.items(), key=lambda item: (_home(item[1]), item[0])):
+    every = "".join([f'    "{name}",\n' for name in sorted(OUR_FUNCTION_BY_ALIAS)])
+    for name, ours in sorted(OUR_FUNCTION_BY_ALIAS.items(), key=lambda item: (_home(item[1]), item[0])):
         lines.append(f"from {_home(ours)} import {ours.rpartition('.')[2]} as {name}")
     return "\n".join(lines) + f"\n\n__all__ = [\n{every}]\n"
 
@@ -128,8 +137,8 @@ def _home(ours: str) -> str:
         return f"..{place}"
     module: str = getattr(tx, name).__module__
     if name in tx.ops.OPS:
-        module = "tenxor.functions.elementwise"
-    return module.replace("tenxor.functions.", ".").replace("tenxor.", "..")
+        module = "tenxor.api.elementwise"
+    return module.replace("tenxor.api.", ".").replace("tenxor.", "..")
 
 
 def _is_function(module: ModuleType, name: str) -> bool:
@@ -167,12 +176,12 @@ def _table(library: str, same: Mapping[str, str]) -> list[str]:
 
 def _arguments(names: list[str]) -> list[str]:
     """The other names of arguments: those that may be written for ours, and what is said otherwise here."""
-    ours = {name: " or ".join([f"`{own}`" for own in KEYWORDS[name]]) for name in names if name in KEYWORDS}
+    ours = {name: " or ".join([f"`{own}`" for own in OUR_NAMES_BY_ALIAS[name]]) for name in names if name in OUR_NAMES_BY_ALIAS}
     return [
         *("Functions take these names, where they have such an argument there, as well as ours. Both at once are an error.", ""),
         *("| there | and here also |", "|---|---|", *[f"| `{name}` | {own} |" for name, own in ours.items()], ""),
         *("These are said otherwise. An error for a name that there is not says the same, or which name is near.", ""),
-        *("| there | here |", "|---|---|", *[f"| `{name}` | {ARGUMENTS[name]} |" for name in names if name in ARGUMENTS]),
+        *("| there | here |", "|---|---|", *[f"| `{name}` | {ARGUMENT_ADVICE[name]} |" for name in names if name in ARGUMENT_ADVICE]),
     ]
 
 

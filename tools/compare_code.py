@@ -224,10 +224,7 @@ def compare(old: str, new: str) -> tuple[list[str], set[Rename]]:
                 faults.append(f"line {a.line}: a builtin and another name: {a.name}, {b.name}")
         elif home.number != new_home.number:
             faults.append(f"line {a.line}: {a.name} and {b.name} belong to different scopes")
-        elif (
-            forward.setdefault((home.number, a.name), b.name) != b.name
-            or backward.setdefault((home.number, b.name), a.name) != a.name
-        ):
+        elif forward.setdefault((home.number, a.name), b.name) != b.name or backward.setdefault((home.number, b.name), a.name) != a.name:
             faults.append(f"line {a.line}: {a.name} -> {b.name} is not one to one in {home.name}")
         elif a.name != b.name and home.kind in ("module", "class"):
             visible.add(Rename(home.kind, a.name, b.name))

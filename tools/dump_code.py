@@ -20,22 +20,22 @@ import pytest
 os.environ.setdefault("TENXOR_SHORT_WAY", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tenxor.backend.llvm.compiler import Compiler
+from tenxor.codegen.llvm.compiler import Compiler
 
-TESTS = ["tests/kernel", "tests/rewrite", "tests/backend/test_agreement.py", "tests/functions/test_neural.py"]
+TESTS = ["tests/lowering", "tests/rewrite", "tests/codegen/test_agreement.py", "tests/api/test_softmax.py"]
 
 
 def main() -> None:
     """Run the tests and write the texts."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    compile_text = Compiler._image
+    compile_text = Compiler._compile_object
 
     def compile_and_write(self: Compiler, text: str) -> bytes:
         (folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.ll").write_text(text)
         return compile_text(self, text)
 
-    Compiler._image = compile_and_write  # type: ignore[method-assign]
+    Compiler._compile_object = compile_and_write  # type: ignore[method-assign]
     Compiler._find_stored = lambda *arguments, **keywords: None  # type: ignore[method-assign]  # a module found on disk is not emitted
     status = pytest.main(["-q", "-p", "no:xdist", "-p", "no:cacheprovider", *(sys.argv[2:] or TESTS)])
     names = sorted(path.name for path in folder.iterdir())

@@ -18,9 +18,7 @@ TARGET = Path(__file__).resolve().parents[1] / "tenxor" / "data" / "digits.csv"
 def export(target: Path) -> None:
     """Write the data set to `target`; the same bytes every time."""
     pixels, labels = load_digits(return_X_y=True)
-    lines = [
-        ",".join(str(int(value)) for value in (*image, label)) for image, label in zip(pixels, labels, strict=True)
-    ]
+    lines = [",".join(str(int(value)) for value in (*image, label)) for image, label in zip(pixels, labels, strict=True)]
     target.write_bytes(("\n".join(lines) + "\n").encode("ascii"))
 
 

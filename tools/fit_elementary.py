@@ -1,4 +1,4 @@
-"""Fit the polynomials of ``tenxor.backend.llvm.elementary``: ``python tools/fit_elementary.py [name ...]``.
+"""Fit the polynomials of ``tenxor.codegen.llvm.elementary``: ``python tools/fit_elementary.py [name ...]``.
 
 Each entry of ``FITS`` names a smooth function, an interval, the number of coefficients for float32 and for
 float64, and the weight that turns the polynomial's error into a relative error of the final result. The
@@ -40,9 +40,7 @@ def remez(fit: Fit, terms: int) -> tuple[list[mpf], mpf]:
     weights = [fit.weight(centre + radius * u) for u in unit]
     peaks = [(steps - 1) * i // terms for i in range(terms + 1)]
     for _ in range(20):
-        rows = [
-            [unit[i] ** power for power in range(terms)] + [(-1) ** row / weights[i]] for row, i in enumerate(peaks)
-        ]
+        rows = [[unit[i] ** power for power in range(terms)] + [(-1) ** row / weights[i]] for row, i in enumerate(peaks)]
         solution = list(mp.lu_solve(mp.matrix(rows), mp.matrix([values[i] for i in peaks])))[:terms]
         fitted = [mp.polyval(solution[::-1], u) for u in unit]
         error = [w * (v - p) for v, p, w in zip(values, fitted, weights, strict=True)]
@@ -284,12 +282,8 @@ FITS = {
         lambda f: f**3 / mp.log1p(f),
     ),
     "atanh": Fit(atanh_tail, TINY, ATANH_LIMIT**2, {64: 7}, identity),
-    "log1p of pow": Fit(
-        lambda r: (mp.log1p(r) - r + r**2 / 2) / r**3, -POW_LOG, POW_LOG, {32: 4, 64: 8}, lambda r: r**3 / mp.log1p(r)
-    ),
-    "exp of pow": Fit(
-        lambda r: (mp.expm1(r) - r) / r**2, -POW_EXP, POW_EXP, {32: 2, 64: 5}, lambda r: r**2 / mp.exp(r)
-    ),
+    "log1p of pow": Fit(lambda r: (mp.log1p(r) - r + r**2 / 2) / r**3, -POW_LOG, POW_LOG, {32: 4, 64: 8}, lambda r: r**3 / mp.log1p(r)),
+    "exp of pow": Fit(lambda r: (mp.expm1(r) - r) / r**2, -POW_EXP, POW_EXP, {32: 2, 64: 5}, lambda r: r**2 / mp.exp(r)),
     "sin": Fit(odd_tail(mp.sin), TINY, EIGHTH_TURN**2, {32: 3, 64: 6}, odd_weight(mp.sin)),
     "cos": Fit(
         lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2,

@@ -1,4 +1,4 @@
-"""Write `tenxor/functions/elementwise.pyi`, which tells type checkers and editors what the op table makes at run time.
+"""Write `tenxor/api/elementwise.pyi`, which tells type checkers and editors what the op table makes at run time.
 
 Run it after adding an operation: `python tools/stub_elementwise.py`.
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tenxor.functions.elementwise import FUNCTIONS
+from tenxor.api.elementwise import FUNCTIONS
 from tenxor.ops import OPS
 
-STUB = Path(__file__).parents[1] / "tenxor/functions/elementwise.pyi"
+STUB = Path(__file__).parents[1] / "tenxor/api/elementwise.pyi"
 _HEAD = """\
 # Written by tools/stub_elementwise.py from the op table.
 from collections.abc import Callable

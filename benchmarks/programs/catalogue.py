@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from . import (
-    bodies,
-    clusters,
-    edit,
-    equalisation,
-    heat,
-    life,
-    loops,
-    lu,
-    mandelbrot,
-    metropolis,
-    networks,
-    paths,
-    pca,
-)
+from . import bodies, clusters, edit, equalisation, heat, life, loops, lu, mandelbrot, metropolis, networks, paths, pca
 from .program import Program
 
 __all__ = ["Program", "programs"]

@@ -73,7 +73,5 @@ def programs() -> list[Program]:
     """The last row, and the whole table."""
     return [
         Program("edit distance by rows, 200×200", rows_numpy, rows_torch, rows_tenxor, texts, (200, 200), (6, 9)),
-        Program(
-            "edit distance by elements, 20×20", elements_numpy, elements_torch, elements_tenxor, texts, (20, 20), (4, 5)
-        ),
+        Program("edit distance by elements, 20×20", elements_numpy, elements_torch, elements_tenxor, texts, (20, 20), (4, 5)),
     ]

@@ -41,7 +41,4 @@ def picture(rng: np.random.Generator, n: int) -> tuple[Array]:
 def programs() -> list[Program]:
     """A small and a larger picture."""
     lines = (equalised_numpy, equalised_torch, equalised_tenxor)
-    return [
-        Program(f"histogram equalisation, {n}²", *lines, picture, (n,), (9,), large)
-        for n, large in ((64, False), (1000, True))
-    ]
+    return [Program(f"histogram equalisation, {n}²", *lines, picture, (n,), (9,), large) for n, large in ((64, False), (1000, True))]

@@ -49,6 +49,5 @@ def programs() -> list[Program]:
     """A small and a larger picture."""
     lines = (escape_numpy, escape_torch, escape_tenxor)
     return [
-        Program(f"Mandelbrot, {h}×{w}", *lines, plane, (h, w, 30), (6, 8, 6), large)
-        for h, w, large in ((40, 60, False), (300, 400, True))
+        Program(f"Mandelbrot, {h}×{w}", *lines, plane, (h, w, 30), (6, 8, 6), large) for h, w, large in ((40, 60, False), (300, 400, True))
     ]

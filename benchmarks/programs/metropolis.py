@@ -134,7 +134,5 @@ def programs() -> list[Program]:
         Program("Metropolis, 1,000 chains", *many, chances, (1_000, 50), (30, 5)),
         Program("Metropolis, 100,000 chains", *many, chances, (100_000, 10), (30, 5), large=True),
         Program("Metropolis that draws, 1,000 chains", *drawing, size=(1_000, 50), tiny=(4_000, 20), **drawn),
-        Program(
-            "Metropolis that draws, 100,000 chains", *drawing, size=(100_000, 10), tiny=(4_000, 20), large=True, **drawn
-        ),
+        Program("Metropolis that draws, 100,000 chains", *drawing, size=(100_000, 10), tiny=(4_000, 20), large=True, **drawn),
     ]

@@ -142,7 +142,5 @@ def programs() -> list[Program]:
             large=True,
             tolerance=1e-4,
         ),
-        Program(
-            "MLP 64-256-256-10, batch 64, by hand", *train, lesson, (64, 64, 256, 10, 10), (5, 4, 7, 3, 3), tolerance=1e-3
-        ),
+        Program("MLP 64-256-256-10, batch 64, by hand", *train, lesson, (64, 64, 256, 10, 10), (5, 4, 7, 3, 3), tolerance=1e-3),
     ]

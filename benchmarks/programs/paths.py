@@ -38,6 +38,4 @@ def graph(rng: np.random.Generator, n: int) -> tuple[Array]:
 def programs() -> list[Program]:
     """On a small and a larger graph."""
     lines = (paths_numpy, paths_torch, paths_tenxor)
-    return [
-        Program(f"Floyd–Warshall, {n} nodes", *lines, graph, (n,), (7,), large) for n, large in ((34, False), (300, True))
-    ]
+    return [Program(f"Floyd–Warshall, {n} nodes", *lines, graph, (n,), (7,), large) for n, large in ((34, False), (300, True))]

@@ -27,5 +27,3 @@ def profiled(numpy: Peer, tenxor: Peer, only: str, most: int) -> None:
             runs += 1
         print(f"\n{program.name}, {runs} runs")
         pstats.Stats(profile).sort_stats("tottime").print_stats(most)
-
-

@@ -129,8 +129,7 @@ def perceptron(batch: int, sizes: tuple[int, ...] = (64, 256, 256, 10)) -> Lesso
             m = [0.9 * a + 0.1 * b for a, b in zip(m, g, strict=True)]
             v = [0.999 * a + 0.001 * b * b for a, b in zip(v, g, strict=True)]
             p = [
-                a * (1 - 1e-5) - 1e-3 * (b / (1 - 0.9**k)) / (jnp.sqrt(c / (1 - 0.999**k)) + 1e-8)
-                for a, b, c in zip(p, m, v, strict=True)
+                a * (1 - 1e-5) - 1e-3 * (b / (1 - 0.9**k)) / (jnp.sqrt(c / (1 - 0.999**k)) + 1e-8) for a, b, c in zip(p, m, v, strict=True)
             ]
             return loss, [p, m, v, k]
 
@@ -199,7 +198,7 @@ def transformer(layers: int = 4, width: int = 128, length: int = 128, batch: int
 
     def own() -> Step:
         p, inputs, target = ours(arrays), tx.asarray(seen), tx.asarray(after).reshape(-1)
-        norm = lambda x: nn.functional.layer_norm(x, width)  # noqa: E731
+        norm = lambda x: nn.functional.layer_norm(x, width)
 
         def loss_of() -> Any:
             found = forward(p, lambda t: nn.functional.embedding(inputs, t), norm, Own(), tx.gelu)
@@ -209,7 +208,7 @@ def transformer(layers: int = 4, width: int = 128, length: int = 128, batch: int
 
     def other() -> Step:
         p, inputs, target = theirs(arrays), torch.tensor(seen), torch.tensor(after).reshape(-1)
-        norm = lambda x: F.layer_norm(x, (width,))  # noqa: E731
+        norm = lambda x: F.layer_norm(x, (width,))
 
         def loss_of() -> Any:
             found = forward(p, lambda t: F.embedding(inputs, t), norm, Other(), F.gelu)

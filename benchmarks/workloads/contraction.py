@@ -94,9 +94,7 @@ def others(sizes: Sizes) -> Iterator[Workload]:
         a, b = (rng.integers(-1000, 1000, (n, n)) for _ in range(2))
         return a, b
 
-    yield product(
-        f"{n}×{n}", "integer products", "int64", (n, n), (n, n), inputs=integers, absent={"jax": "takes minutes"}
-    )
+    yield product(f"{n}×{n}", "integer products", "int64", (n, n), (n, n), inputs=integers, absent={"jax": "takes minutes"})
     yield product(
         f"gelu(a @ b + c), {n}×{n}",
         "products and more",

@@ -47,9 +47,7 @@ def workloads(sizes: Sizes) -> Iterator[Workload]:
         two,
         spelled={"torch": (lambda xp, a, b: a + xp.flip(b, 1),)},
     )
-    yield row(
-        "a[rows] copied", lambda xp, a, rows: a[rows], rows, spelled=_either(lambda xp, a, rows: xp.take(a, rows, 0))
-    )
+    yield row("a[rows] copied", lambda xp, a, rows: a[rows], rows, spelled=_either(lambda xp, a, rows: xp.take(a, rows, 0)))
     yield row(
         "a + b[rows]",
         lambda xp, a, b, rows: a + b[rows],

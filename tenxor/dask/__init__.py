@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from ..extras import install_hint
+from .._utils.optional_packages import install_hint
 
 if find_spec("dask") is None:
     raise ModuleNotFoundError(f"tenxor.dask: Dask is not installed; {install_hint('dask')}")
 
-from .backend import TensorBackend as TensorBackend
-from .backend import asarray as asarray
-from .backend import from_array as from_array
-from .chunks import register as register
+from .array_backend import TensorBackend as TensorBackend
+from .array_backend import asarray as asarray
+from .array_backend import from_array as from_array
+from .chunk_functions import register as register
 
 register()

@@ -2,7 +2,7 @@
 
 A pending tensor keeps operands in memory. As the result of a task, a pending tensor would keep memory that Dask believes to be free. Dask's
 timing of the task would be wrong, and the first reader of the tensor would compute it, perhaps while sending it. So the optimisation run
-first by Dask, `array_optimize` (and `delayed_optimize`), is Dask's own followed by one step: tasks become `Computed`. By then Dask has
+first by Dask, `array_optimize` (and `delayed_optimize`), is Dask's own followed by one step: tasks become `ComputingTask`. By then Dask has
 fused the tasks, so a chain of operations on chunks is one expression, computed by few kernels.
 """
 
@@ -18,30 +18,30 @@ from dask.delayed import optimize as _dask_optimize_delayed
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.utils import ensure_dict, typename
 
-from ..functions.inspection import realize
-from ..pool import SPARE, pool
-from ..system import memory_bytes
+from .._utils.process import get_memory_bytes
+from ..api.inspection import realize
+from ..memory.block_pool import SPARE_BYTES, pool
 from ..tensor import Tensor
-from .backend import lent
-from .fusing import fused
+from .array_backend import assume_constant
+from .task_fusion import fuse_tasks
 
 POOL_MEMORY_DIVISOR = 16  # at most 1/POOL_MEMORY_DIVISOR of a worker's memory may be pooled
 _TENSOR_TYPE_NAME = typename(Tensor)  # the annotation of layers with tensors as chunks
 
 
-class Computed(Task):  # type: ignore[misc]  # Dask's types are not all written down
+class ComputingTask(Task):  # type: ignore[misc]  # Dask's types are not all written down
     """A Dask task whose result is in memory when the task ends."""
 
     __slots__ = ()
 
     def __call__(self, values: Any = ()) -> Any:
-        result = computed(super().__call__({key: lent(value) for key, value in values.items()} if values else values))
+        result = compute_result(super().__call__({key: assume_constant(value) for key, value in values.items()} if values else values))
         if hasattr(sys.modules.get("distributed.worker"), "get_worker"):
-            keep_little(result, *(values.values() if values else ()))
+            limit_pooled_memory(result, *(values.values() if values else ()))
         return result
 
 
-def computed(result: Any) -> Any:
+def compute_result(result: Any) -> Any:
     """Return the result of a task with the tensors in it, also in containers, in memory.
 
     The tensors are computed together; intermediates without further readers are not stored. A view of less than half of a storage becomes a
@@ -70,24 +70,27 @@ def _copy_small_views(x: Any, tensors: list[Tensor]) -> Any:
     return x
 
 
-def keep_little(*tensors: Any) -> None:
+def limit_pooled_memory(*tensors: Any) -> None:
     """Limit the pooled memory of this process to twice the size of the tensors among a task's arguments and result, if it is a worker.
 
-    The limit is at least `SPARE` bytes, and at most 1/`POOL_MEMORY_DIVISOR` of the worker's memory. A worker spills data and pauses by the
-    memory of its process, including pooled memory: memory left in the pool by a spilled chunk would cause the next chunk to be spilled.
+    The limit is at least `SPARE_BYTES` bytes, and at most 1/`POOL_MEMORY_DIVISOR` of the worker's memory. A worker spills data and
+    pauses by the memory of its process, including pooled memory: memory left in the pool by a spilled chunk would cause the next chunk
+    to be spilled.
     """
     try:
         worker = sys.modules["distributed.worker"].get_worker()
     except ValueError:  # the process is not a worker
         return
     needed_bytes = 2 * sum([t.nbytes for t in tensors if type(t) is Tensor])
-    pool.keep_at_most(min(max(SPARE, needed_bytes), (worker.memory_manager.memory_limit or memory_bytes()) // POOL_MEMORY_DIVISOR))
+    pool.limit_free_blocks(
+        min(max(SPARE_BYTES, needed_bytes), (worker.memory_manager.memory_limit or get_memory_bytes()) // POOL_MEMORY_DIVISOR)
+    )
 
 
 def optimize(graph: Any, keys: Any, **options: Any) -> Any:
-    """Return the graph of an array after Dask's optimisation.
+    """Return the graph of an array after Dask's optimisation for the results `keys`; `options` are passed to Dask.
 
-    If tensors are among the chunks, each task computes the tensors in its result before it ends.
+    If tensors are among the chunks, each task computes the tensors in the result before the end.
     """
     layers = getattr(graph, "layers", None)
     if layers is None:
@@ -97,25 +100,28 @@ def optimize(graph: Any, keys: Any, **options: Any) -> Any:
         return _dask_optimize(graph, keys, **options)
     optimized = _dask_optimize(_replace_shuffles(graph, tensor_layers), keys, **options)
     # Dask returns a HighLevelGraph if fusing is off.
-    return _compute_in_tasks(optimized if isinstance(optimized, HighLevelGraph) else fused(optimized, keys))
+    return _compute_in_tasks(optimized if isinstance(optimized, HighLevelGraph) else fuse_tasks(optimized, keys))
 
 
 def _replace_shuffles(graph: Any, tensor_layers: Iterable[str]) -> Any:
-    """Return the graph with layers for tensors in place of P2P rechunking (`shuffles.py`).
+    """Return the graph with layers for tensors in place of P2P rechunking (`p2p_rechunking.py`).
 
-    `tensor_layers` are the layers with tensors as chunks.
+    `tensor_layers` are the names of the layers with tensors as chunks.
     """
     if "distributed.shuffle._rechunk" not in sys.modules:  # then the graph does not rechunk by P2P
         return graph
-    from .shuffles import exchanged
+    from .p2p_rechunking import replace_shuffle_layer
 
     return HighLevelGraph(
-        {name: exchanged(layer) if name in tensor_layers else layer for name, layer in graph.layers.items()}, graph.dependencies
+        {name: replace_shuffle_layer(layer) if name in tensor_layers else layer for name, layer in graph.layers.items()}, graph.dependencies
     )
 
 
 def optimize_delayed(graph: Any, keys: Any, **options: Any) -> Any:
-    """Return the graph of delayed calls after Dask's optimisation; its tasks compute tensors in results before they end."""
+    """Return the graph of delayed calls after Dask's optimisation for the results `keys`; `options` are passed to Dask.
+
+    Each task computes the tensors in the result before the end.
+    """
     return _compute_in_tasks(_dask_optimize_delayed(graph, keys, **options))
 
 
@@ -133,14 +139,14 @@ def _compute_in_tasks(graph: Any) -> Any:
 
 def _convert_tasks(graph: Mapping[Any, Any], all_keys: Iterable[Any]) -> dict[Any, Any]:
     """Return a graph in Dask's new form with tasks that compute tensors in their results; `all_keys` has the keys of the complete graph."""
-    return {key: _as_computed(node) for key, node in convert_legacy_graph(graph, all_keys).items()}
+    return {key: _to_computing_task(node) for key, node in convert_legacy_graph(graph, all_keys).items()}
 
 
-def _as_computed(node: Any) -> Any:
-    """Return a task as a `Computed` task, and a node of a different type unchanged.
+def _to_computing_task(node: Any) -> Any:
+    """Return a task as a `ComputingTask` task, and a node of a different type unchanged.
 
     A subclass of Task, as used in a shuffle, is unchanged too, since Dask recognises such tasks by type.
     """
     if type(node) is not Task:
         return node
-    return Computed(node.key, node.func, *node.args, _data_producer=node.data_producer, **node.kwargs)
+    return ComputingTask(node.key, node.func, *node.args, _data_producer=node.data_producer, **node.kwargs)

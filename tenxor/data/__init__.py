@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..late import public_dir, public_getattr
-from . import batches, sets
+from .._utils.lazy import make_public_dir, make_public_getattr
+from . import batches, sample_datasets
 from .batches import *
-from .sets import *
+from .sample_datasets import *
 
-__all__ = batches.__all__ + sets.__all__
-__dir__ = public_dir(globals())
+__all__ = batches.__all__ + sample_datasets.__all__
+__dir__ = make_public_dir(globals())
 if not TYPE_CHECKING:
-    __getattr__ = public_getattr(globals())
+    __getattr__ = make_public_getattr(globals())

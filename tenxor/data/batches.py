@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from .. import random
-from ..creation import asarray
+from ..api.argument_validation import NonNegativeInt, PositiveInt, describe_with_type, validate_arguments
+from ..api.creation import asarray
 from ..errors import ArgumentError, ShapeError
-from ..functions.kinds import Count, Some, checked, told
 from ..random import Source
 
 __all__ = ["Batches", "Dataset"]
@@ -28,7 +28,7 @@ class Dataset:
     ([[4, 5], [0, 1]], [9, 7])
     """
 
-    @checked
+    @validate_arguments
     def __init__(self, *tensors: Any, transform: Callable[..., Any] | None = None) -> None:
         if not tensors:
             raise ArgumentError("Dataset: give at least one tensor")
@@ -61,18 +61,20 @@ class Batches:
     ([[0, 1], [2, 3], [4]], 3)
     """
 
-    @checked
+    @validate_arguments
     def __init__(
         self,
         dataset: Any,
-        size: Some = 32,
+        size: PositiveInt = 32,
         shuffle: bool = False,
         drop_last: bool = False,
-        workers: Count = 0,
+        workers: NonNegativeInt = 0,
         generator: Source = None,
     ) -> None:
         if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__") or getattr(dataset, "shape", None) == ():
-            raise ArgumentError(f"Batches: dataset is {told(dataset)}; it must have a length and take indices, as tx.data.Dataset does")
+            raise ArgumentError(
+                f"Batches: dataset is {describe_with_type(dataset)}; it must have a length and take indices, as tx.data.Dataset does"
+            )
         self.dataset, self.size, self.shuffle, self.drop_last, self.workers = dataset, size, shuffle, drop_last, workers
         self.generator = generator
 

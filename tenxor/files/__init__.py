@@ -7,15 +7,15 @@ never runs code from a file.
 
 from typing import TYPE_CHECKING
 
-from ..late import public_dir, public_getattr
-from . import arrays, gguf, states, tables, tensors
-from .arrays import *
+from .._utils.lazy import make_public_dir, make_public_getattr
+from . import csv_files, gguf, numpy_files, safetensors_files, training_states
+from .csv_files import *
 from .gguf import *
-from .states import *
-from .tables import *
-from .tensors import *
+from .numpy_files import *
+from .safetensors_files import *
+from .training_states import *
 
-__all__ = arrays.__all__ + gguf.__all__ + states.__all__ + tables.__all__ + tensors.__all__
-__dir__ = public_dir(globals())
+__all__ = numpy_files.__all__ + gguf.__all__ + training_states.__all__ + csv_files.__all__ + safetensors_files.__all__
+__dir__ = make_public_dir(globals())
 if not TYPE_CHECKING:
-    __getattr__ = public_getattr(globals())
+    __getattr__ = make_public_getattr(globals())

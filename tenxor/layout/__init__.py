@@ -2,29 +2,21 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ..late import public_dir, public_getattr
-from .coords import (
-    broadcast_shapes,
-    checked_axes,
-    checked_axis,
-    contiguous_strides,
-    next_index,
-    ravel_index,
-    unravel_index,
-)
-from .form import Form
+from .._utils.lazy import make_public_dir, make_public_getattr
+from .axes import Table
+from .coords import broadcast_shapes, checked_axes, checked_axis, contiguous_strides, next_index, ravel_index, unravel_index
 from .indexing import counted
-from .layout import Layout, form_of_numbers
-from .questions import memory_order
+from .layout import Layout, layout_key_of_dims
+from .layout_key import LayoutKey
+from .queries import memory_order
 from .reshape import ReshapePlan
-from .table import Table
 
 if TYPE_CHECKING:
     from .inverse import Adjoint as Adjoint
 
 __all__ = [
     "Adjoint",
-    "Form",
+    "LayoutKey",
     "Layout",
     "ReshapePlan",
     "Table",
@@ -33,7 +25,7 @@ __all__ = [
     "checked_axis",
     "contiguous_strides",
     "counted",
-    "form_of_numbers",
+    "layout_key_of_dims",
     "memory_order",
     "next_index",
     "ravel_index",
@@ -49,5 +41,5 @@ def __getattr__(name: str) -> Any:
     return _missing(name)
 
 
-__dir__ = public_dir(globals())
-_missing = public_getattr(globals())
+__dir__ = make_public_dir(globals())
+_missing = make_public_getattr(globals())

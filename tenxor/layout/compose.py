@@ -6,12 +6,13 @@ from math import prod
 
 import numpy as np
 
-from .coords import digits_of
-from .table import SMALL_TABLE, Axis, IntArray, axis_of, coalesced, walk
+from .axes import MAX_JOINED_ENTRIES, Axis, IntArray, axis_from_offsets, coalesce_axes, list_offsets
+from .coords import split_into_digits
 from .view import View
 
 # The change of one digit of the base along an outer axis: per step if an int, at each index if an array.
-Change = int | IntArray
+# Below, `origin` are the digits at the first element of the outer view, and `start` is one of them.
+DigitChange = int | IntArray
 
 
 def compose(outer: View, base: View) -> tuple[int, list[Axis]] | None:
@@ -20,9 +21,9 @@ def compose(outer: View, base: View) -> tuple[int, list[Axis]] | None:
     The flat index that `outer` computes has one digit per axis of `base`. If no digit ever carries into the next, each digit is a sum over
     the outer axes, and so is the offset. Every index must be below `base.size`.
     """
-    digits = coalesced(base.axes())
+    digits = coalesce_axes(base.axes())
     sizes = [digit.size for digit in digits]
-    origin = digits_of(outer.offset, sizes)
+    origin = split_into_digits(outer.offset, sizes)
     axes = outer.axes()
     changes_by_axis = [_digit_changes(axis, outer.offset, origin, sizes) for axis in axes]
     changes_by_digit = [[changes[k] for changes in changes_by_axis] for k in range(len(digits))]
@@ -34,15 +35,18 @@ def compose(outer: View, base: View) -> tuple[int, list[Axis]] | None:
     return offset, [_compose_axis(axis, changes, digits, origin) for axis, changes in zip(axes, changes_by_axis, strict=True)]
 
 
-def _digit_changes(axis: Axis, flat_index: int, origin: list[int], sizes: list[int]) -> list[Change]:
-    """Return the change of each digit along one outer axis that starts at `flat_index`, whose digits are `origin`."""
+def _digit_changes(axis: Axis, flat_index: int, origin: list[int], sizes: list[int]) -> list[DigitChange]:
+    """Return the change of each digit along one outer axis that starts at `flat_index`, whose digits are `origin`.
+
+    `sizes` are the sizes of the digits, slowest first, in the order of `origin` and of the result.
+    """
     if axis.table is None:
         if axis.size == 1 or axis.stride == 0:
             return [0] * len(sizes)
-        end_digits = digits_of(flat_index + axis.stride, sizes)
+        end_digits = split_into_digits(flat_index + axis.stride, sizes)
         return [end - start for end, start in zip(end_digits, origin, strict=True)]
     flat_indices = axis.table.offsets + flat_index
-    changes: list[Change] = []
+    changes: list[DigitChange] = []
     for size, start in zip(reversed(sizes), reversed(origin), strict=True):
         flat_indices, digit = np.divmod(flat_indices, size)
         changes.append(digit - start)
@@ -50,8 +54,11 @@ def _digit_changes(axis: Axis, flat_index: int, origin: list[int], sizes: list[i
     return changes
 
 
-def _stays_within(size: int, start: int, axes: list[Axis], changes: list[Change]) -> bool:
-    """Return whether a digit with this starting value stays within 0 to size-1 at all outer indices."""
+def _stays_within(size: int, start: int, axes: list[Axis], changes: list[DigitChange]) -> bool:
+    """Return whether a digit that begins at `start` stays within 0 to `size` - 1 at all indices of the outer `axes`.
+
+    `changes` has the change of the digit along each of these axes.
+    """
     low = high = start
     for axis, change in zip(axes, changes, strict=True):
         if not isinstance(change, np.ndarray):
@@ -62,14 +69,17 @@ def _stays_within(size: int, start: int, axes: list[Axis], changes: list[Change]
     return low >= 0 and high < size
 
 
-def _is_sum(digit: Axis, start: int, axes: list[Axis], changes: list[Change]) -> bool:
-    """Return whether the contribution of a digit to the offset is a sum over the outer axes, as it is if the digit's axis is affine."""
+def _is_sum(digit: Axis, start: int, axes: list[Axis], changes: list[DigitChange]) -> bool:
+    """Return whether the contribution of a digit to the offset is a sum over the outer axes, as it is if the digit's axis is affine.
+
+    `digit` is that axis of the base, `start` the digit's first value. `changes` has the change of the digit along each of the outer `axes`.
+    """
     if digit.table is None:
         return True
     digit_steps = [_as_array(change, axis.size) for axis, change in zip(axes, changes, strict=True) if _is_nonzero(change)]
     if len(digit_steps) <= 1:
         return True
-    if prod([len(steps) for steps in digit_steps]) > SMALL_TABLE:
+    if prod([len(steps) for steps in digit_steps]) > MAX_JOINED_ENTRIES:
         return False
     offsets = digit.table.offsets - digit.table.offsets[start]
     positions: IntArray = np.array(start)
@@ -80,8 +90,11 @@ def _is_sum(digit: Axis, start: int, axes: list[Axis], changes: list[Change]) ->
     return np.array_equal(offsets[positions], sums)
 
 
-def _compose_axis(axis: Axis, changes: list[Change], digits: list[Axis], origin: list[int]) -> Axis:
-    """Return an axis of the composition: along one outer axis, the sum of the contributions of all digits to the offset."""
+def _compose_axis(axis: Axis, changes: list[DigitChange], digits: list[Axis], origin: list[int]) -> Axis:
+    """Return an axis of the composition: along one outer axis, the sum of the contributions of all digits to the offset.
+
+    `changes` has the change of each digit along `axis`, and `digits` the axis of the base for each digit.
+    """
     stride = 0
     gathered: list[IntArray] = []
     for change, digit, start in zip(changes, digits, origin, strict=True):
@@ -94,13 +107,13 @@ def _compose_axis(axis: Axis, changes: list[Change], digits: list[Axis], origin:
             gathered.append(change * digit.stride)
     if not gathered:
         return Axis(axis.size, stride)
-    return axis_of(sum(gathered, start=walk(Axis(axis.size, stride))))[1]
+    return axis_from_offsets(sum(gathered, start=list_offsets(Axis(axis.size, stride))))[1]
 
 
-def _is_nonzero(change: Change) -> bool:
+def _is_nonzero(change: DigitChange) -> bool:
     return isinstance(change, np.ndarray) or change != 0
 
 
-def _as_array(change: Change, size: int) -> IntArray:
-    """Return a change at each index of an axis, as an array."""
-    return change if isinstance(change, np.ndarray) else walk(Axis(size, change))
+def _as_array(change: DigitChange, size: int) -> IntArray:
+    """Return a change at each index of an axis of `size` indices, as an array."""
+    return change if isinstance(change, np.ndarray) else list_offsets(Axis(size, change))

@@ -6,7 +6,7 @@ from math import prod
 from operator import index as as_int
 from typing import Any
 
-from ..errors import ArgumentError, AxisError, BadIndex, IndexOutOfRange, ShapeError, TraceError, described
+from ..errors import ArgumentError, AxisError, BadIndex, IndexOutOfRange, ShapeError, TraceError, describe_value
 
 Shape = tuple[int, ...]
 
@@ -37,10 +37,10 @@ def ravel_index(coords: Sequence[int], shape: Shape) -> int:
     59
     """
     if len(coords) != len(shape):
-        raise IndexOutOfRange(wrong_count(len(coords), shape))
+        raise IndexOutOfRange(format_wrong_count(len(coords), shape))
     number = 0
     for axis, size in enumerate(shape):
-        number = number * size + checked_index(coords[axis], axis, size)
+        number = number * size + normalize_index(coords[axis], axis, size)
     return number
 
 
@@ -55,11 +55,11 @@ def unravel_index(number: int, shape: Shape) -> Shape:
     size = prod(shape)
     if not 0 <= number < size:
         raise IndexOutOfRange(f"number {number} is out of range for shape {shape}, which has {size} elements")
-    return tuple(digits_of(number, shape))
+    return tuple(split_into_digits(number, shape))
 
 
-def digits_of(number: int, sizes: Sequence[int]) -> list[int]:
-    """Return the mixed-radix digits of a number that is known to be in range, slowest axis first."""
+def split_into_digits(number: int, sizes: Sequence[int]) -> list[int]:
+    """Return the digits of `number` in the mixed radix `sizes`, slowest first. `number` must be from 0 to prod(sizes) - 1."""
     digits: list[int] = []
     for size in reversed(sizes):
         number, digit = divmod(number, size)
@@ -77,7 +77,7 @@ def next_index(coords: Sequence[int], shape: Shape) -> Shape | None:
     (1, 3, 0)
     """
     number = ravel_index(coords, shape) + 1
-    return None if number == prod(shape) else tuple(digits_of(number, shape))
+    return None if number == prod(shape) else tuple(split_into_digits(number, shape))
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
@@ -96,85 +96,88 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
                 continue
             if result[axis] != 1:
                 raise ShapeError(
-                    f"shapes {listed(shapes)} do not broadcast: axis {axis} has sizes {result[axis]} and "
+                    f"shapes {format_shapes(shapes)} do not broadcast: axis {axis} has sizes {result[axis]} and "
                     f"{size}; sizes must be equal or 1"
                 )
             result[axis] = size
     return tuple(result)
 
 
-def listed(shapes: Sequence[Shape]) -> str:
-    """Return shapes as a phrase: `(2, 3), (4,) and (5,)`."""
+def format_shapes(shapes: Sequence[Shape]) -> str:
+    """Return one or more shapes as a phrase: `(2, 3), (4,) and (5,)`."""
     names = [str(tuple(shape)) for shape in shapes]
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
-def checked_shape(shape: Iterable[int]) -> Shape:
+def validate_shape(shape: Iterable[int]) -> Shape:
     """Return `shape` as a tuple of ints. Raises ShapeError for a negative size, TypeError for anything but integers."""
-    sizes = whole(shape)
+    sizes = as_int_tuple(shape)
     if True in [n < 0 for n in sizes]:  # `min` would compare symbolic sizes with each other and record guards
         raise ShapeError(f"shape {sizes} has a negative size")
     return sizes
 
 
-def whole(numbers: Iterable[int]) -> tuple[int, ...]:
+def as_int_tuple(numbers: Iterable[int]) -> tuple[int, ...]:
     """Return numbers as a tuple of ints, symbolic sizes as they are. Raises TypeError for anything else."""
     return tuple([n if type(n) is int else _as_int_or_size(n) for n in numbers])
 
 
 def _as_int_or_size(number: int) -> int:
-    return number if is_size(number) else as_int(number)
+    return number if is_symbolic(number) else as_int(number)
 
 
-def is_size(number: object) -> bool:
+def is_symbolic(number: object) -> bool:
     """Return whether a number is a symbolic size."""
     if isinstance(number, (int, float)):
         return False
-    from ..sizes import Size  # an import statement waits while another thread loads the module
+    from ..symbolic.symint import SymInt  # an import statement waits while another thread loads the module
 
-    return isinstance(number, Size)
+    return isinstance(number, SymInt)
 
 
 def as_float(count: float) -> Any:
-    """Return an element count as a float to compute with; a symbolic size as it is."""
+    """Return an element count as a float to compute with; a symbolic size unchanged."""
     return float(count) if isinstance(count, (int, float)) else count
 
 
-def checked_index(index: int, axis: int, size: int) -> int:
-    """Return `index` counted from the start. Raises IndexOutOfRange naming axis, index and size, or BadIndex for a non-integer."""
+def normalize_index(index: int, axis: int, size: int) -> int:
+    """Return `index` counted from the start of an axis of `size`.
+
+    Raises IndexOutOfRange for an index out of range, BadIndex for a non-integer; both name `axis`.
+    """
     try:
         position = as_int(index)
     except TraceError:
         raise  # its message names the remedy
     except TypeError:
-        raise BadIndex(f"the index of axis {axis} is {described(index)}; an index is an integer") from None
+        raise BadIndex(f"the index of axis {axis} is {describe_value(index)}; an index is an integer") from None
     if not -size <= position < size:
         raise IndexOutOfRange(f"index {position} is out of range for axis {axis} with size {size}")
     return position if position >= 0 else position + size
 
 
-def wrong_count(count: int, shape: Shape) -> str:
-    """Return the error message for an element addressed with `count` coordinates in an array of another rank."""
+def format_wrong_count(count: int, shape: Shape) -> str:
+    """Return the error message for an element addressed with `count` coordinates in an array of `shape`, which has another rank."""
     count_phrase = "1 coordinate" if count == 1 else f"{count} coordinates"
-    return f"{count_phrase} for shape {shape}, which has {axes_phrase(len(shape))}; an element needs one per axis"
+    return f"{count_phrase} for shape {shape}, which has {format_axis_count(len(shape))}; an element needs one per axis"
 
 
-def axes_phrase(ndim: int) -> str:
+def format_axis_count(ndim: int) -> str:
     """Return `no axes`, `1 axis`, `3 axes`."""
     return "1 axis" if ndim == 1 else f"{ndim or 'no'} axes"
 
 
-def checked_int(op: str, name: str, value: int) -> int:
-    """Return `value` as an int, a symbolic size as it is. Raises ArgumentError naming `op` and the argument."""
+def validate_int(op: str, name: str, value: int) -> int:
+    """Return `value` as an int, a symbolic size unchanged. Raises ArgumentError naming `op` and the argument `name` for a non-integer."""
     try:
         return _as_int_or_size(value)
     except TraceError:
         raise  # its message names the remedy
     except TypeError:
-        raise ArgumentError(f"{op}: {name} is an integer, not {described(value)}") from None
+        raise ArgumentError(f"{op}: {name} is an integer, not {describe_value(value)}") from None
 
 
-def axis_number(axis: Any, op: str) -> int:
+def as_axis_int(axis: Any, op: str) -> int:
     """Return `axis` as an int. Raises AxisError naming `op` for anything but an integer, and for bools: the user meant another argument."""
     try:
         if type(axis) is bool:
@@ -183,31 +186,34 @@ def axis_number(axis: Any, op: str) -> int:
     except TraceError:
         raise  # its message names the remedy
     except TypeError:
-        raise AxisError(f"{op}: an axis is an integer, not {described(axis)}") from None
+        raise AxisError(f"{op}: an axis is an integer, not {describe_value(axis)}") from None
 
 
 def checked_axis(axis: int, ndim: int, op: str) -> int:
-    """Return `axis` counted from the start. Raises AxisError naming `op`."""
-    position = axis if type(axis) is int else axis_number(axis, op)
+    """Return `axis` of `ndim` axes, counted from the start. Raises AxisError naming `op` if it does not exist or is no integer."""
+    position = axis if type(axis) is int else as_axis_int(axis, op)
     if not -ndim <= position < ndim:
         choice = f"axis must be from {-ndim} to {ndim - 1}" if ndim else "it has no axes"
-        raise AxisError(f"{op}: axis {position} does not exist in a tensor of {axes_phrase(ndim)}; {choice}")
+        raise AxisError(f"{op}: axis {position} does not exist in a tensor of {format_axis_count(ndim)}; {choice}")
     return position if position >= 0 else position + ndim
 
 
-def listed_axes(axes: Any) -> tuple[Any, ...]:
+def as_axis_tuple(axes: Any) -> tuple[Any, ...]:
     """Return one axis or several as a tuple. A string, a mapping or a 0-d array counts as one axis, which later checks reject."""
     is_single = not isinstance(axes, Iterable) or isinstance(axes, (str, bytes, Mapping)) or getattr(axes, "ndim", None) == 0
     return (axes,) if is_single else tuple(axes)
 
 
 def checked_axes(axes: int | Iterable[int], ndim: int, op: str) -> Shape:
-    """Return one axis or several as a tuple, each counted from the start. Raises AxisError if one does not exist or is named twice."""
+    """Return one axis or several of `ndim` axes as a tuple, each counted from the start, in the given order.
+
+    Raises AxisError naming `op` if one does not exist or is named twice.
+    """
     if type(axes) is int:
         return (checked_axis(axes, ndim, op),)
-    axis_list = listed_axes(axes)
+    axis_list = as_axis_tuple(axes)
     if getattr(axes, "shape", ()) and "int" not in str(getattr(axes, "dtype", None)):
-        raise AxisError(f"{op}: axes are integers, not {described(axes)}")
+        raise AxisError(f"{op}: axes are integers, not {describe_value(axes)}")
     positions = tuple([checked_axis(axis, ndim, op) for axis in axis_list])
     if len(set(positions)) < len(positions):
         repeated = next(axis for axis in positions if positions.count(axis) > 1)
@@ -216,11 +222,11 @@ def checked_axes(axes: int | Iterable[int], ndim: int, op: str) -> Shape:
 
 
 @lru_cache(maxsize=4096)
-def checked_permutation(axes: Shape, ndim: int) -> Shape:
-    """Return all axes in a new order, each counted from the start. Raises AxisError unless each axis is named once."""
+def normalize_permutation(axes: Shape, ndim: int) -> Shape:
+    """Return `axes`, all `ndim` axes in a new order, each counted from the start. Raises AxisError unless each axis is named once."""
     if len(axes) != ndim:
         raise AxisError(
-            f"permute: {axes} names {axes_phrase(len(axes))} of a tensor of {axes_phrase(ndim)}; "
+            f"permute: {axes} names {format_axis_count(len(axes))} of a tensor of {format_axis_count(ndim)}; "
             f"each of {tuple(range(ndim))} must appear once"
         )
     return checked_axes(axes, ndim, "permute")

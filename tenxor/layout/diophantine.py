@@ -5,15 +5,15 @@ A term `(step, max_count)` stands for `step * x` with any integer `0 <= x <= max
 
 from math import gcd
 
-Term = tuple[int, int]
+BoundedTerm = tuple[int, int]
 
 
-def merged(terms: list[Term]) -> list[Term]:
-    """Return fewer terms that reach exactly the same sums, largest step first.
+def merge_terms(terms: list[BoundedTerm]) -> list[BoundedTerm]:
+    """Return as many terms as `terms` or fewer that reach exactly the same sums, largest step first.
 
     A term extends a finer one if its step is a multiple of the finer step, and at most one finer step beyond the span of the finer term.
     """
-    result: list[Term] = []
+    result: list[BoundedTerm] = []
     for step, max_count in sorted(term for term in terms if term[1] > 0):
         for i, (fine, reach) in enumerate(result):
             times, remainder = divmod(step, fine)
@@ -26,13 +26,13 @@ def merged(terms: list[Term]) -> list[Term]:
     return result
 
 
-def reaches(target: int, terms: list[Term]) -> bool:
-    """Return whether `target` is a sum of one multiple from each term.
+def is_reachable(target: int, terms: list[BoundedTerm]) -> bool:
+    """Return whether `target` is a sum of one multiple from each of `terms`. Without terms, only 0 is.
 
     The search goes from the largest step down. Bounds and common divisors of the remainder leave few multiples to try, and decide the last
     two terms exactly.
     """
-    steps = merged(terms)
+    steps = merge_terms(terms)
     divisors = [0] * (len(steps) + 1)
     spans = [0] * (len(steps) + 1)
     for i in range(len(steps) - 1, -1, -1):
@@ -45,7 +45,7 @@ def reaches(target: int, terms: list[Term]) -> bool:
 def _search(
     target: int,
     k: int,
-    steps: list[Term],
+    steps: list[BoundedTerm],
     divisors: list[int],
     spans: list[int],
     failed: set[tuple[int, int]],

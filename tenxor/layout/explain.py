@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .questions import has_row_major_strides, injective
-from .table import Table, shortened
+from .axes import Table, abbreviate
+from .queries import has_row_major_strides, is_injective
 from .view import View
 
 _NAMES = "ijklmnpqrstuvw"
@@ -19,7 +19,7 @@ def explain(layout: View) -> str:
     while level is not None:
         lines.append(f"{'offset' if level.base is None else 'number'} = {_formula(level, names)}")
         lines += [
-            f"  table[{name}]: {shortened(table.offsets)}"
+            f"  table[{name}]: {abbreviate(table.offsets)}"
             for name, table in zip(names, level.tables or (), strict=False)
             if table is not None
         ]
@@ -46,6 +46,6 @@ def _formula(level: View, coords: list[str]) -> str:
 
 def _verdict(layout: View) -> str:
     contiguous = "contiguous" if layout.base is None and has_row_major_strides(layout) else "not contiguous"
-    if injective(layout):
+    if is_injective(layout):
         return f"{contiguous}; writable: every position has an element of its own"
     return f"{contiguous}; several positions share an element: a write takes one number, or accumulates by name, as index_add_ does"

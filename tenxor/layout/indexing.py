@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, BadIndex, IndexOutOfRange, TraceError
-from .coords import Shape, axes_phrase, checked_index
-from .portions import nonzero
-from .table import IntArray, Table, axis_of
+from .axes import IntArray, Table, axis_from_offsets
+from .coords import Shape, format_axis_count, normalize_index
+from .interruptible_chunks import nonzero
 
 # Lists of up to this many indices are checked faster one by one than by NumPy.
-MAX_CHECKED_SINGLY = 32
+MAX_LOOPED_INDICES = 32
 
 
-def sliced(key: slice, axis: int, size: int) -> tuple[int, int, int]:
-    """Return first index, number of indices and step of a Python slice of an axis; the step is limited to the size of the axis.
+def resolve_slice(key: slice, axis: int, size: int) -> tuple[int, int, int]:
+    """Return first index, number of indices and step of a Python slice of an axis of `size`; the step is limited to that size.
 
     Raises ArgumentError for step 0, BadIndex for bounds other than integers and None.
     """
     if type(size) is not int:
-        return _sliced_by_rule(key, size)
+        return _resolve_symbolic_slice(key, size)
     try:
         start, stop, step = key.indices(size)
     except ValueError:
@@ -39,7 +39,7 @@ def sliced(key: slice, axis: int, size: int) -> tuple[int, int, int]:
     return start, count, step
 
 
-def _sliced_by_rule(key: slice, size: int) -> tuple[int, int, int]:
+def _resolve_symbolic_slice(key: slice, size: int) -> tuple[int, int, int]:
     """Return first index, number of indices and step of a slice of an axis with a symbolic size, comparing as `slice.indices` does.
 
     `slice.indices` itself would convert the symbolic size to the present int, without recording guards.
@@ -64,8 +64,11 @@ def _sliced_by_rule(key: slice, size: int) -> tuple[int, int, int]:
     )
 
 
-def basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: int) -> tuple[list[int], list[int], int]:
-    """Return shape, strides and offset after indexing with ints, slices, None (a new axis) and one Ellipsis."""
+def apply_basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: int) -> tuple[list[int], list[int], int]:
+    """Return shape, strides and offset after indexing an affine view with ints, slices, None (a new axis) and one Ellipsis.
+
+    Axes that `key` leaves out are kept. Raises IndexOutOfRange for an int out of range or too many items, BadIndex for any other item.
+    """
     new_shape: list[int] = []
     new_strides: list[int] = []
     axis = 0
@@ -77,16 +80,16 @@ def basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: int) -
             new_strides.append(0)
             continue
         if item is Ellipsis:
-            end = ndim - _axes_after_ellipsis(key, axis, ndim)
+            end = ndim - _count_axes_after(key, axis, ndim)
             new_shape += shape[axis:end]
             new_strides += strides[axis:end]
             axis = end
             continue
         if axis == ndim:
-            raise too_many(sum(entry is not None and entry is not Ellipsis for entry in key), shape)
+            raise too_many_indices(sum(entry is not None and entry is not Ellipsis for entry in key), shape)
         size = shape[axis]
         if kind is slice:
-            start, count, step = sliced(item, axis, size)
+            start, count, step = resolve_slice(item, axis, size)
             new_shape.append(count)
             new_strides.append(strides[axis] * step)
             if count:  # an empty slice reads no element, so its start must not move the offset out of the storage
@@ -104,17 +107,17 @@ def basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: int) -
     return new_shape, new_strides, offset
 
 
-def _axes_after_ellipsis(key: Sequence[Any], axes_before: int, ndim: int) -> int:
-    """Return the number of axes taken by the items after the Ellipsis."""
+def _count_axes_after(key: Sequence[Any], axes_before: int, ndim: int) -> int:
+    """Return the number of axes that the items after the Ellipsis of `key` take. The items before it take `axes_before` of `ndim` axes."""
     ellipses = [i for i, item in enumerate(key) if item is Ellipsis]
     if len(ellipses) > 1:
         raise BadIndex("an index may hold only one Ellipsis (...)")
     return min(sum(item is not None for item in key[ellipses[0] + 1 :]), ndim - axes_before)
 
 
-def too_many(count: int, shape: Shape) -> IndexOutOfRange:
+def too_many_indices(count: int, shape: Shape) -> IndexOutOfRange:
     """Return the error for `count` indices of a tensor with fewer axes."""
-    return IndexOutOfRange(f"too many indices: {count} for a tensor of {axes_phrase(len(shape))}, shape {shape}")
+    return IndexOutOfRange(f"too many indices: {count} for a tensor of {format_axis_count(len(shape))}, shape {shape}")
 
 
 def _as_integer(item: Any, axis: int) -> int:
@@ -125,29 +128,31 @@ def _as_integer(item: Any, axis: int) -> int:
     except TraceError:
         raise  # its message names the remedy
     except TypeError:
-        raise BadIndex(
-            f"the index of axis {axis} is a {type(item).__name__}; use an int, a slice, None or ..."
-        ) from None
+        raise BadIndex(f"the index of axis {axis} is a {type(item).__name__}; use an int, a slice, None or ...") from None
 
 
-def orthogonal_index(
+def apply_orthogonal_index(
     key: Sequence[Any], shape: Shape, strides: Shape, offset: int, keepdims: bool
 ) -> tuple[list[int], list[int], int, list[Table | None]]:
-    """Return shape, strides, offset and tables after indexing each axis by None (all), an int, a slice, or a list of indices."""
+    """Return shape, strides, offset and tables after indexing each axis by None (all), an int, a slice, or a list of indices.
+
+    `shape`, `strides` and `offset` are those of an affine view. An int drops its axis, or with `keepdims` leaves size 1. In the result, a
+    table is None for an affine axis.
+    """
     sizes: list[int] = []
     steps: list[int] = []
     tables: list[Table | None] = []
-    for axis, item in enumerate(per_axis(key, shape)):
+    for axis, item in enumerate(expand_ellipsis(key, shape)):
         size, stride = shape[axis], strides[axis]
         table = None
         if type(item) is slice:
-            start, count, step = sliced(item, axis, size)
+            start, count, step = resolve_slice(item, axis, size)
             size, offset, stride = count, offset + (start * stride if count else 0), stride * step
         elif isinstance(item, (list, tuple, range)) or (isinstance(item, np.ndarray) and item.ndim):
             first_offset, (size, stride, table) = _gather_axis(item, axis, size, stride)
             offset += first_offset
         elif item is not None:
-            offset += checked_index(_as_integer(item, axis), axis, size) * stride
+            offset += normalize_index(_as_integer(item, axis), axis, size) * stride
             if not keepdims:
                 continue
             size = 1
@@ -158,15 +163,18 @@ def orthogonal_index(
 
 
 def _gather_axis(item: Any, axis: int, size: int, stride: int) -> tuple[int, tuple[int, int, Table | None]]:
-    """Return the first offset reached by a list of indices, and size, stride and table of its axis."""
-    if type(item) is not list or not 0 < len(item) <= MAX_CHECKED_SINGLY:
-        indices = index_list(item, axis, size)
-        return axis_of(indices if stride == 1 else indices * stride)
+    """Return the first offset that the indices `item` of an axis reach, and size, stride and table of the result's axis.
+
+    `size` and `stride` are those of the indexed axis. The table is None if the indices are evenly spaced.
+    """
+    if type(item) is not list or not 0 < len(item) <= MAX_LOOPED_INDICES:
+        indices = as_index_array(item, axis, size)
+        return axis_from_offsets(indices if stride == 1 else indices * stride)
     offsets: list[int] = []
     for index in item:
         if type(index) is not int:
-            return axis_of(index_list(item, axis, size) * stride)
-        offsets.append((index if 0 <= index < size else checked_index(index, axis, size)) * stride)
+            return axis_from_offsets(as_index_array(item, axis, size) * stride)
+        offsets.append((index if 0 <= index < size else normalize_index(index, axis, size)) * stride)
     first_offset, count = offsets[0], len(offsets)
     step = offsets[1] - first_offset if count > 1 else 0
     if count <= 2 or offsets == [first_offset + k * step for k in range(count)]:
@@ -174,21 +182,24 @@ def _gather_axis(item: Any, axis: int, size: int, stride: int) -> tuple[int, tup
     return first_offset, (count, 0, Table(np.array([offset - first_offset for offset in offsets])))
 
 
-def per_axis(key: Sequence[Any], shape: Shape) -> list[Any]:
-    """Return one item per axis. None stands for the axes that the Ellipsis, or else the end of the key, leaves out."""
+def expand_ellipsis(key: Sequence[Any], shape: Shape) -> list[Any]:
+    """Return one item of `key` per axis of `shape`. None stands for the axes that the Ellipsis, or else the end of the key, leaves out."""
     items = list(key)
     ellipses = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(ellipses) > 1:
         raise BadIndex("an index may hold only one Ellipsis (...)")
     count = len(items) - len(ellipses)
     if count > len(shape):
-        raise too_many(count, shape)
+        raise too_many_indices(count, shape)
     left_out = [None] * (len(shape) - count)
     return items[: ellipses[0]] + left_out + items[ellipses[0] + 1 :] if ellipses else items + left_out
 
 
-def index_list(item: Any, axis: int, size: int) -> IntArray:
-    """Return a list or 1-d array of ints, or of one bool per index, as indices counted from the start."""
+def as_index_array(item: Any, axis: int, size: int) -> IntArray:
+    """Return a list or 1-d array of ints, or of one bool per index, as indices counted from the start.
+
+    `size` is the size of `axis`. Raises IndexOutOfRange for an index out of range or a wrong number of bools, BadIndex for other items.
+    """
     try:
         array = np.asarray(item)
     except ValueError:
@@ -208,7 +219,10 @@ def index_list(item: Any, axis: int, size: int) -> IntArray:
 
 
 def counted(array: np.ndarray[Any, Any], size: int) -> tuple[IntArray, int | None]:
-    """Return integers as indices counted from the start, in few passes, and the first one out of range, or None."""
+    """Return integers as indices counted from the start of an axis of `size`, in few passes, and None.
+
+    If an integer is out of range, return the integers unchanged, and the first one out of range.
+    """
     indices = array.astype(np.int64, copy=False)
     if not array.size:
         return indices, None

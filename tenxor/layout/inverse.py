@@ -6,8 +6,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from .._utils.records import NamedTuple
 from ..errors import ArgumentError
-from ..records import NamedTuple
 
 Layout = TypeVar("Layout", bound=Any)  # a type variable, as this module stands below `Layout`
 
@@ -25,7 +25,7 @@ class Adjoint(NamedTuple, Generic[Layout]):
     layout: Layout
 
 
-def inverse_of(layout: Layout) -> Layout:
+def invert_layout(layout: Layout) -> Layout:
     """Return the inverse of a bijective layout; see `Layout.inverse`."""
     if not _is_bijection(layout, layout.size):
         raise ArgumentError(
@@ -53,7 +53,7 @@ def _invert(layout: Any) -> Any:
     return layout.contiguous(layout.shape).flip(flipped_axes).permute(order).reshape(flat_shape)
 
 
-def adjoint_of(layout: Layout, size: int) -> Adjoint[Layout]:
+def build_adjoint(layout: Layout, size: int) -> Adjoint[Layout]:
     """Return the adjoint of a layout over a storage of `size` elements; see `Layout.adjoint`."""
     if layout.size == 0:
         return Adjoint((), "store", layout)

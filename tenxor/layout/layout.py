@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._utils.lazy import LazyFunctions
 from ..errors import AxisError, IndexOutOfRange
-from ..late import Late
-from . import moves, questions
-from .coords import Shape, checked_axis, checked_permutation, checked_shape, contiguous_strides
-from .form import Form, forgotten, known_form
-from .indexing import basic_index, orthogonal_index
-from .reshape import ReshapePlan, plan_steps, reshaped, resolved, restrided
-from .table import Axis, Tables, axis_of
+from . import queries, view_ops
+from .axes import Axis, Tables, axis_from_offsets
+from .coords import Shape, checked_axis, contiguous_strides, normalize_permutation, validate_shape
+from .indexing import apply_basic_index, apply_orthogonal_index
+from .layout_key import LayoutKey, clear_callbacks, find_layout_key
+from .reshape import ReshapePlan, compute_strides, plan_steps, reshape_axes, resolve_shape
 from .view import View
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from .inverse import Adjoint
 
-compose, explain, inverse = (Late(f"tenxor.layout.{name}") for name in ("compose", "explain", "inverse"))
+compose, explain, inverse = (LazyFunctions(f"tenxor.layout.{name}") for name in ("compose", "explain", "inverse"))
 
 # Composing more views than this at every element would cost more than looking the offset up in a table.
-LONGEST_CHAIN = 8
+MAX_CHAIN_DEPTH = 8
 
 
 class Layout(View):
@@ -50,15 +50,15 @@ class Layout(View):
 
     @staticmethod
     def gathered(offsets: ArrayLike) -> Layout:
-        """Return the 1-d layout with the given storage offsets, in elements."""
-        first_offset, axis = axis_of(np.asarray(offsets, dtype=np.int64).ravel())
+        """Return the 1-d layout with the storage offsets `offsets`, in elements, flattened. Evenly spaced offsets give a stride."""
+        first_offset, axis = axis_from_offsets(np.asarray(offsets, dtype=np.int64).ravel())
         return _from_axes([axis], first_offset, None)
 
     # Composition
 
     def range(self) -> tuple[int, int] | None:
-        """Return the lowest and the highest storage offset reached, or None if there are no elements."""
-        return questions.offset_range(self)
+        """Return the lowest and the highest storage offset of an element; None for a layout without elements."""
+        return queries.compute_offset_range(self)
 
     def over(self, base: Layout) -> Layout:
         """Return the layout that reads `base` at flat indices: the offset of a position of this layout is a row-major index into
@@ -69,8 +69,7 @@ class Layout(View):
         reach = self.range()
         if reach is not None and (reach[0] < 0 or reach[1] >= base.size):
             raise IndexOutOfRange(
-                f"over: numbers from {reach[0]} to {reach[1]} do not all exist in shape {base.shape} "
-                f"of {base.size} elements"
+                f"over: numbers from {reach[0]} to {reach[1]} do not all exist in shape {base.shape} of {base.size} elements"
             )
         return self._over(base)
 
@@ -82,7 +81,7 @@ class Layout(View):
         if level.size == 0:
             return level
         while True:
-            reads_all = level.size == base.size and level.offset == 0 and questions.has_row_major_strides(level)
+            reads_all = level.size == base.size and level.offset == 0 and queries.has_row_major_strides(level)
             if reads_all and level.shape == base.shape:
                 return base
             composed = compose.compose(level, base)
@@ -97,12 +96,12 @@ class Layout(View):
 
     def _chain_onto(self, base: Layout) -> Layout:
         """Return a chain of this view and `base`. If the chain would grow too long, `base` is replaced by a table of its offsets."""
-        if base.depth < LONGEST_CHAIN:
+        if base.depth < MAX_CHAIN_DEPTH:
             return Layout(self.shape, self.strides, self.offset, self.tables, base)
         return self._over(Layout.gathered(base.offsets()))
 
     def _with_strides(self, shape: Shape, strides: Shape, offset: int) -> Layout:
-        """Return the view with these sizes, strides and offset over the base of this one, simplified if this one heads a chain."""
+        """Return the view with this shape, strides and offset (in elements) over the base of this one, simplified if this heads a chain."""
         moved = Layout(shape, strides, offset)
         return moved if self.base is None else moved._over(self.base)
 
@@ -124,11 +123,11 @@ class Layout(View):
         """
         if self.tables is not None:
             return self._identity().index(key)._over(self)
-        shape, strides, offset = basic_index(key, self.shape, self.strides, self.offset)
+        shape, strides, offset = apply_basic_index(key, self.shape, self.strides, self.offset)
         return self._with_strides(tuple(shape), tuple(strides), offset)
 
     def along(self, axis: int) -> Iterator[Layout]:
-        """Iterate over the views at each index of an axis, in order.
+        """Iterate over the views at each index of `axis`, which is 0 or more, in order. The views lack this axis.
 
         >>> [row.offset for row in Layout.contiguous((3, 4)).along(0)]
         [0, 4, 8]
@@ -151,11 +150,11 @@ class Layout(View):
         """
         if self.tables is not None:
             return self._identity().oindex(key, keepdims)._over(self)
-        shape, strides, offset, tables = orthogonal_index(key, self.shape, self.strides, self.offset, keepdims)
+        shape, strides, offset, tables = apply_orthogonal_index(key, self.shape, self.strides, self.offset, keepdims)
         return _assemble(tuple(shape), tuple(strides), offset, tuple(tables), self.base)
 
     def select(self, axis: int, indices: ArrayLike) -> Layout:
-        """Return the view with the listed indices of one axis, in that order; indices may repeat."""
+        """Return the view with the listed `indices` of `axis`, in that order: integers that may repeat, or a bool for each index."""
         axis = checked_axis(axis, self.ndim, "select")
         return self.oindex((*(None,) * axis, np.asarray(indices)))
 
@@ -165,10 +164,10 @@ class Layout(View):
         >>> Layout.contiguous((2, 3, 4)).permute((1, 2, 0)).shape
         (3, 4, 2)
         """
-        return self._pick_axes(checked_permutation(tuple(axes), len(self.shape)))
+        return self._pick_axes(normalize_permutation(tuple(axes), len(self.shape)))
 
     def swapaxes(self, a: int, b: int) -> Layout:
-        """Return the view with two axes exchanged."""
+        """Return the view with the axes `a` and `b` exchanged."""
         ndim = len(self.shape)
         a, b = checked_axis(a, ndim, "swapaxes"), checked_axis(b, ndim, "swapaxes")
         order = list(range(ndim))
@@ -176,8 +175,11 @@ class Layout(View):
         return self.permute(order)
 
     def moveaxis(self, source: int | Iterable[int], destination: int | Iterable[int]) -> Layout:
-        """Return the view with the source axes at the destinations, and the remaining axes in their order. Raises AxisError."""
-        return self.permute(moves.moved_order(source, destination, len(self.shape)))
+        """Return the view with the axes `source` at the positions `destination`, and the remaining axes in their order.
+
+        Raises AxisError if an axis or a position does not exist or is named twice, or if the two differ in number.
+        """
+        return self.permute(view_ops.compute_axis_order(source, destination, len(self.shape)))
 
     def transpose(self) -> Layout:
         """Return the view with all axes reversed."""
@@ -193,15 +195,15 @@ class Layout(View):
         >>> Layout.contiguous((2, 3)).transpose().reshape((6,)).offsets().tolist()
         [0, 3, 1, 4, 2, 5]
         """
-        return self._reshaped(resolved(shape, self.shape, self.size))
+        return self._reshaped(resolve_shape(shape, self.shape, self.size))
 
     def _reshaped(self, shape: Shape) -> Layout:
         if self.tables is None:
-            strides = restrided(self.shape, self.strides, shape)
+            strides = compute_strides(self.shape, self.strides, shape)
             if strides is not None:
                 return self._with_strides(shape, strides, self.offset)
         else:
-            axes = reshaped(self.axes(), shape)
+            axes = reshape_axes(self.axes(), shape)
             if axes is not None:
                 return self._with_axes(axes)
         if self.base is not None:
@@ -215,18 +217,20 @@ class Layout(View):
         steps = plan_steps(self.shape, shape)[1]
         if len(steps) < 2 or prod(steps[0]) != self.size:
             return None
-        axes = reshaped(self.axes(), steps[0])
+        axes = reshape_axes(self.axes(), steps[0])
         finer = None if axes is None else self._with_axes(axes)
         return finer if finer is not None and finer.depth < self.depth else None
 
     def reshape_plan(self, shape: Iterable[int]) -> ReshapePlan:
-        """Return how `reshape(shape)` would split and merge axes, and whether one view can express the result."""
-        target = resolved(shape, self.shape, self.size)
+        """Return how `reshape(shape)` would split and merge axes, and whether one view can express the result. One size may be -1."""
+        target = resolve_shape(shape, self.shape, self.size)
         kind, steps = plan_steps(self.shape, target)
         return ReshapePlan(kind, steps, self._reshaped(target).base is None)
 
     def flatten(self, start: int = 0, end: int = -1) -> Layout:
-        """Return the view with the axes from `start` to `end`, both included, merged into one.
+        """Return the view with the axes from `start` to `end`, both included, merged into one: a chain where one view cannot express it.
+
+        A layout without axes gets one of size 1. Raises AxisError if `start` comes after `end`.
 
         >>> Layout.contiguous((3, 4, 5)).flatten(1, 2)
         Layout(shape=(3, 20), strides=(20, 1), offset=0)
@@ -249,18 +253,21 @@ class Layout(View):
         """
         axis = checked_axis(axis, len(self.shape), "unflatten")
         size = self.shape[axis]
-        inner = resolved(sizes, (size,), size, f"unflatten of axis {axis}")
+        inner = resolve_shape(sizes, (size,), size, f"unflatten of axis {axis}")
         return self._reshaped((*self.shape[:axis], *inner, *self.shape[axis + 1 :]))
 
     def squeeze(self, axes: int | Iterable[int] | None = None) -> Layout:
-        """Return the view without the given axes, or without all axes of size 1. Raises ShapeError if a given axis has another size."""
-        return self._pick_axes(moves.kept_axes(axes, self.shape))
+        """Return the view without the `axes`, or for None without all axes of size 1.
+
+        Raises ShapeError if one of `axes` has another size than 1.
+        """
+        return self._pick_axes(view_ops.list_unsqueezed_axes(axes, self.shape))
 
     def expand_dims(self, axis: int | Iterable[int]) -> Layout:
-        """Return the view with new axes of size 1, at the given positions in the result."""
+        """Return the view with new axes of size 1, at the positions `axis` of the result. Raises AxisError for a repeated position."""
         shape, strides = list(self.shape), list(self.strides)
         tables = None if self.tables is None else list(self.tables)
-        for position in moves.new_places(axis, len(shape)):
+        for position in view_ops.list_insert_positions(axis, len(shape)):
             shape.insert(position, 1)
             strides.insert(position, 0)
             if tables is not None:
@@ -276,7 +283,7 @@ class Layout(View):
         >>> Layout.contiguous((3, 1)).expand((2, -1, 4)).strides
         (0, 1, 0)
         """
-        sizes, strides = moves.expanded(self.shape, self.strides, shape)
+        sizes, strides = view_ops.expand(self.shape, self.strides, shape)
         tables = None if self.tables is None else (*(None,) * (len(sizes) - len(self.shape)), *self.tables)
         return _assemble(sizes, strides, self.offset, tables, self.base)
 
@@ -298,10 +305,10 @@ class Layout(View):
         return _assemble(shape, strides, self.offset, tables, self.base)
 
     def flip(self, axes: int | Iterable[int] | None = None) -> Layout:
-        """Return the view with the given axes, or all axes, reversed."""
+        """Return the view with the `axes`, or for None all axes, reversed."""
         if self.tables is not None:
             return self._identity().flip(axes)._over(self)
-        strides, offset = moves.flipped(axes, self.shape, self.strides, self.offset)
+        strides, offset = view_ops.flip(axes, self.shape, self.strides, self.offset)
         return self._with_strides(self.shape, strides, offset)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Layout:
@@ -313,7 +320,7 @@ class Layout(View):
         """
         if self.tables is not None:
             return self._identity().diagonal(offset, axis1, axis2)._over(self)
-        shape, strides, start = moves.diagonal(self.shape, self.strides, offset, axis1, axis2)
+        shape, strides, start = view_ops.diagonal(self.shape, self.strides, offset, axis1, axis2)
         return self._with_strides(shape, strides, self.offset + start)
 
     def windows(self, axis: int, size: int, step: int = 1, dilation: int = 1) -> Layout:
@@ -327,11 +334,11 @@ class Layout(View):
         """
         if self.tables is not None:
             return self._identity().windows(axis, size, step, dilation)._over(self)
-        shape, strides = moves.windows(self.shape, self.strides, axis, size, step, dilation)
+        shape, strides = view_ops.windows(self.shape, self.strides, axis, size, step, dilation)
         return self._with_strides(shape, strides, self.offset)
 
     def _pick_axes(self, order: Sequence[int]) -> Layout:
-        """Return the view with some of the axes, in this order; the axes left out must have size 1."""
+        """Return the view with the axes `order` of this view, in this order; the axes left out must have size 1."""
         shape, strides, tables = self.shape, self.strides, self.tables
         return _assemble(
             tuple([shape[axis] for axis in order]),
@@ -355,7 +362,7 @@ class Layout(View):
         >>> Layout.contiguous((2, 3)).transpose().inverse().offsets().tolist()
         [0, 2, 4, 1, 3, 5]
         """
-        result: Layout = inverse.inverse_of(self)
+        result: Layout = inverse.invert_layout(self)
         return result
 
     def adjoint(self, size: int) -> Adjoint[Layout]:
@@ -366,37 +373,37 @@ class Layout(View):
         >>> Layout.contiguous((4,)).windows(0, 2).adjoint(4).how
         'accumulate'
         """
-        result: Adjoint[Layout] = inverse.adjoint_of(self, size)
+        result: Adjoint[Layout] = inverse.build_adjoint(self, size)
         return result
 
     # Exact predicates
 
     def is_contiguous(self) -> bool:
         """Return whether this is one view that walks memory element by element in row-major order, from any offset."""
-        return self.base is None and questions.has_row_major_strides(self)
+        return self.base is None and queries.has_row_major_strides(self)
 
     def is_injective(self) -> bool:
         """Return whether every position has an element of its own, so that the view may be written."""
-        return questions.injective(self)
+        return queries.is_injective(self)
 
     def disjoint(self, other: Layout) -> bool:
         """Return whether this view and another of the same storage share no element."""
-        return questions.disjoint(self, other)
+        return queries.are_disjoint(self, other)
 
     def covers(self, count: int) -> bool:
         """Return whether this view reaches every element of a storage of `count` elements."""
-        return questions.covers(self, count)
+        return queries.covers(self, count)
 
     def same_as(self, other: Layout) -> bool:
         """Return whether both layouts are the same map: one shape, and the same storage offset at every position."""
-        return questions.same_map(self, other)
+        return queries.is_same_map(self, other)
 
     def __eq__(self, other: object) -> bool:
-        return questions.same_map(self, other) if isinstance(other, Layout) else NotImplemented
+        return queries.is_same_map(self, other) if isinstance(other, Layout) else NotImplemented
 
     def __hash__(self) -> int:
         if self._hash == 0:
-            self._hash = hash((self.shape, questions.fingerprint(self))) or 1
+            self._hash = hash((self.shape, queries.fingerprint(self))) or 1
         return self._hash
 
     def explain(self) -> str:
@@ -410,30 +417,33 @@ class Layout(View):
         return f"Layout(shape={self.shape}, strides={self.strides}, offset={self.offset}{tables}{base})"
 
 
-def form_of_numbers(shape: Shape, strides: Shape) -> Form:
-    """Return the `Form` of a single view with this shape and these strides."""
-    form = known_form((shape, strides, None))
-    return Layout(shape, strides).form if form is None else form
+def layout_key_of_dims(shape: Shape, strides: Shape) -> LayoutKey:
+    """Return the `LayoutKey` of a single affine view with this `shape` and these `strides`, in elements."""
+    form = find_layout_key((shape, strides, None))
+    return Layout(shape, strides).layout_key if form is None else form
 
 
 @lru_cache(maxsize=4096)
 def _contiguous(shape: Shape) -> Layout:
-    sizes = checked_shape(shape)
+    sizes = validate_shape(shape)
     return Layout(sizes, contiguous_strides(sizes))
 
 
-forgotten.append(_contiguous.cache_clear)  # cached layouts refer to their forms
+clear_callbacks.append(_contiguous.cache_clear)  # cached layouts refer to their forms
 
 
 def _from_axes(axes: list[Axis], offset: int, base: Layout | None) -> Layout:
-    """Return the layout with these axes, simplified if it heads a chain."""
+    """Return the layout with these `axes` and this `offset` over `base` (None: the storage), simplified if it heads a chain."""
     shape = tuple([axis.size for axis in axes])
     strides = tuple([axis.stride for axis in axes])
     return _assemble(shape, strides, offset, tuple([axis.table for axis in axes]), base)
 
 
 def _assemble(shape: Shape, strides: Shape, offset: int, tables: Tables | None, base: Layout | None) -> Layout:
-    """Return the layout of these parts, simplified if it heads a chain. Tables are dropped if no axis has one, or an axis has size 0."""
+    """Return the layout of these parts over `base` (None: the storage), simplified if it heads a chain.
+
+    `tables` has None for an affine axis. Tables are dropped if no axis has one, or an axis has size 0.
+    """
     if tables is not None and (0 in shape or tables == (None,) * len(tables)):
         tables = None
     layout = Layout(shape, strides, offset, tables)

@@ -7,10 +7,10 @@ from functools import lru_cache
 from itertools import pairwise
 from math import prod
 
+from .._utils.records import NamedTuple
 from ..errors import ShapeError
-from ..records import NamedTuple
-from .coords import Shape, contiguous_strides, whole
-from .table import ONE, Axis, coalesced, halves, joined
+from .axes import UNIT_AXIS, Axis, coalesce_axes, join_axes, split_in_two
+from .coords import Shape, as_int_tuple, contiguous_strides
 
 
 class ReshapePlan(NamedTuple):
@@ -26,7 +26,7 @@ class ReshapePlan(NamedTuple):
 
 
 def plan_steps(old: Shape, new: Shape) -> tuple[str, tuple[Shape, ...]]:
-    """Return kind and steps of a reshape between two shapes of equal size; axes of size 1 are ignored."""
+    """Return kind and steps, as in `ReshapePlan`, of a reshape from `old` to `new`, of as many elements; axes of size 1 are ignored."""
     if old == new:
         return "same", ()
     if 0 in old:
@@ -57,24 +57,24 @@ def _factors(products: list[int]) -> Shape:
     return tuple([longer // shorter for shorter, longer in pairwise(products)])
 
 
-def reshaped(axes: Iterable[Axis], shape: Shape) -> list[Axis] | None:
+def reshape_axes(axes: Iterable[Axis], shape: Shape) -> list[Axis] | None:
     """Return the axes of the single view with this `shape` that walks as `axes` do, or None. No axis may have size 0.
 
     The new axes are split off the fastest end of the old ones, which are joined only as far as a new axis needs.
     """
-    slower = coalesced(axes)
-    current = ONE
+    slower = coalesce_axes(axes)
+    current = UNIT_AXIS
     peeled: list[Axis] = []
     for size in reversed(shape):
         if size == 1:
             peeled.append(Axis(1, current.stride))
             continue
         while current.size % size:
-            longer = joined(slower.pop(), current) if slower else None
+            longer = join_axes(slower.pop(), current) if slower else None
             if longer is None:
                 return None
             current = longer
-        split_axes = halves(current, size)
+        split_axes = split_in_two(current, size)
         if split_axes is None:
             return None
         current, inner = split_axes
@@ -84,23 +84,27 @@ def reshaped(axes: Iterable[Axis], shape: Shape) -> list[Axis] | None:
 
 
 @lru_cache(maxsize=4096)
-def restrided(shape: Shape, strides: Shape, target: Shape) -> Shape | None:
-    """Return the strides of the single view with shape `target` that walks as affine axes of this shape do, or None."""
+def compute_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None:
+    """Return the strides of the single view with shape `target` that walks as affine axes of `shape` and `strides` do.
+
+    Return None if no single view does.
+    """
     if 0 in shape or strides == contiguous_strides(shape):
         return contiguous_strides(target)
-    axes = reshaped(map(Axis, shape, strides), target)
+    axes = reshape_axes(map(Axis, shape, strides), target)
     return None if axes is None else tuple([axis.stride for axis in axes])
 
 
-def resolved(shape: Iterable[int], old: Shape, size: int, op: str = "reshape") -> Shape:
-    """Return `shape` with a -1, if any, replaced to hold `size` elements. Raises ShapeError if no size fits."""
-    sizes = whole(shape)
+def resolve_shape(shape: Iterable[int], current_shape: Shape, size: int, op: str = "reshape") -> Shape:
+    """Return `shape` with a -1, if any, replaced to hold `size` elements. Raises ShapeError if no size fits.
+
+    `current_shape`, the shape before the reshape, and `op` appear in the message alone.
+    """
+    sizes = as_int_tuple(shape)
     if sizes and min(sizes) < 0:
-        return _fill_missing_size(sizes, old, size, op)
+        return _fill_missing_size(sizes, current_shape, size, op)
     if prod(sizes) != size:
-        raise ShapeError(
-            f"{op}: shape {old} has {size} elements, shape {sizes} has {prod(sizes)}" + _suggest_shape(sizes, size)
-        )
+        raise ShapeError(f"{op}: shape {current_shape} has {size} elements, shape {sizes} has {prod(sizes)}" + _suggest_shape(sizes, size))
     return sizes
 
 
@@ -115,14 +119,13 @@ def _fill_missing_size(sizes: Shape, old: Shape, size: int, op: str) -> Shape:
     missing, remainder = divmod(size, known_product)
     if remainder:
         raise ShapeError(
-            f"{op}: shape {old} has {size} elements, which {known_product} does not divide, "
-            f"so no size for the -1 in {sizes} fits"
+            f"{op}: shape {old} has {size} elements, which {known_product} does not divide, so no size for the -1 in {sizes} fits"
         )
     return tuple([missing if n == -1 else n for n in sizes])
 
 
 def _suggest_shape(sizes: Shape, size: int) -> str:
-    """Return a hint with a size replaced by -1, if that makes the shape fit; else an empty text."""
+    """Return a hint, as the end of an error: `sizes` with one size replaced by -1, if that fits `size` elements; else an empty text."""
     for axis in reversed(range(len(sizes))):
         other_product = prod(sizes[:axis] + sizes[axis + 1 :])
         if other_product and size % other_product == 0:

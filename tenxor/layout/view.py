@@ -9,9 +9,9 @@ from typing import Self
 import numpy as np
 
 from ..errors import IndexOutOfRange
-from .coords import Shape, checked_index, digits_of, is_size, wrong_count
-from .form import Form, form_of
-from .table import Axis, IntArray, Tables, coalesced, walk
+from .axes import Axis, IntArray, Tables, coalesce_axes, list_offsets
+from .coords import Shape, format_wrong_count, is_symbolic, normalize_index, split_into_digits
+from .layout_key import LayoutKey, get_layout_key
 
 
 class View:
@@ -22,7 +22,7 @@ class View:
     maps it to a storage offset.
     """
 
-    __slots__ = ("_form", "_hash", "base", "offset", "shape", "size", "strides", "tables")
+    __slots__ = ("_layout_key", "_hash", "base", "offset", "shape", "size", "strides", "tables")
 
     shape: Shape
     strides: Shape
@@ -30,7 +30,7 @@ class View:
     tables: Tables | None
     base: Self | None
     size: int
-    _form: Form | None
+    _layout_key: LayoutKey | None
     _hash: int
 
     def __init__(
@@ -47,23 +47,23 @@ class View:
         self.tables = tables
         self.base = base
         self.size = prod(shape)
-        self._form = None
+        self._layout_key = None
         self._hash = 0
 
     @property
-    def form(self) -> Form:
+    def layout_key(self) -> LayoutKey:
         """The layout without its offset, interned: layouts of equal forms share one object."""
-        form = self._form
+        form = self._layout_key
         if form is None:
-            form = self._form = form_of(self)
+            form = self._layout_key = get_layout_key(self)
         return form
 
     def at(self, offset: int) -> Self:
-        """Return the view of the same form with another offset. A chain is returned unchanged."""
+        """Return the view of the same form with the offset `offset`, in elements. A chain is returned unchanged."""
         if offset == self.offset or self.base is not None:
             return self
         view = type(self)(self.shape, self.strides, offset, self.tables)
-        view._form = self._form
+        view._layout_key = self._layout_key
         return view
 
     @property
@@ -99,7 +99,7 @@ class View:
         34
         """
         if len(coords) != len(self.shape):
-            raise IndexOutOfRange(wrong_count(len(coords), self.shape))
+            raise IndexOutOfRange(format_wrong_count(len(coords), self.shape))
         position = self.offset
         if self.tables is None and self.base is None:  # the hot path of reading and writing one element
             for coord, size, stride in zip(coords, self.shape, self.strides):  # noqa: B905
@@ -110,24 +110,24 @@ class View:
                 return position
             position = self.offset
         for axis, (coord, size, stride) in enumerate(zip(coords, self.shape, self.strides, strict=True)):
-            is_in_range = (type(coord) is int or is_size(coord)) and 0 <= coord < size
-            index = coord if is_in_range else checked_index(coord, axis, size)
+            is_in_range = (type(coord) is int or is_symbolic(coord)) and 0 <= coord < size
+            index = coord if is_in_range else normalize_index(coord, axis, size)
             table = None if self.tables is None else self.tables[axis]
             position += index * stride if table is None else int(table.offsets[index])
         base = self.base
-        return position if base is None else base.ravel(digits_of(position, base.shape))
+        return position if base is None else base.ravel(split_into_digits(position, base.shape))
 
     def offsets(self) -> IntArray:
         """Return the storage offset of every element: a new int64 array of this shape."""
         result: IntArray = np.array(self.offset, dtype=np.int64)
         for axis in self.axes():
-            result = result[..., None] + walk(axis)
+            result = result[..., None] + list_offsets(axis)
         return result if self.base is None else self.base._locate(result)
 
     def _locate(self, numbers: IntArray) -> IntArray:
-        """Return the storage offsets of the elements with these flat indices."""
+        """Return the storage offsets of the elements with the flat indices `numbers`: an array of the same shape."""
         result = np.full_like(numbers, self.offset)
-        for axis in reversed(coalesced(self.axes())):
+        for axis in reversed(coalesce_axes(self.axes())):
             numbers, digit = np.divmod(numbers, axis.size)
             result += digit * axis.stride if axis.table is None else axis.table.offsets[digit]
         return result if self.base is None else self.base._locate(result)

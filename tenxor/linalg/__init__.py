@@ -8,10 +8,10 @@ run LAPACK, through NumPy, directly on the tensors' memory; products and norms a
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for type checkers; at run time a module is loaded at the first use of a name
-    from ..functions.contraction import outer as outer
-    from ..functions.contraction import tensordot as tensordot
-    from ..functions.contraction import vecdot as vecdot
-    from ..functions.manipulation import matrix_transpose as matrix_transpose
+    from ..api.tensor_products import outer as outer
+    from ..api.tensor_products import tensordot as tensordot
+    from ..api.tensor_products import vecdot as vecdot
+    from ..api.views import matrix_transpose as matrix_transpose
     from ..tensor.contraction import matmul as matmul
     from .decompositions import cholesky as cholesky
     from .decompositions import eig as eig
@@ -43,14 +43,14 @@ if TYPE_CHECKING:  # for type checkers; at run time a module is loaded at the fi
     from .solving import tensorinv as tensorinv
     from .solving import tensorsolve as tensorsolve
 else:
-    from ..late import by_homes as _by_homes
-    from ..late import public_dir as _public_dir
+    from .._utils.lazy import make_lazy_getattr as _by_homes
+    from .._utils.lazy import make_public_dir as _public_dir
 
     __getattr__, _HOMES = _by_homes(
         globals(),
         {
-            "functions.contraction": "outer tensordot vecdot",
-            "functions.manipulation": "matrix_transpose",
+            "api.tensor_products": "outer tensordot vecdot",
+            "api.views": "matrix_transpose",
             "tensor.contraction": "matmul",
             "linalg.decompositions": "cholesky eig eigh eigvals eigvalsh lu qr svd svdvals",
             "linalg.matrices": "cross det diagonal expm matrix_power multi_dot slogdet trace",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ..creation import asarray
+from ..api.creation import asarray
+from ..api.output_arguments import cast_to
 from ..dtypes import DEFAULT_FLOAT, DType, float32
 from ..errors import MatrixShapeError
-from ..functions.into import as_dtype
 from ..tensor import Tensor
 from ..tensor.core import Operand
 
 
-def matrices(op: str, x_like: Operand) -> Tensor:
+def as_matrices(op: str, x_like: Operand) -> Tensor:
     """Return a tensor of at least two axes. Raise MatrixShapeError, beginning with `op`, for fewer axes."""
     x = asarray(x_like)
     if x.ndim < 2:
@@ -21,23 +21,21 @@ def matrices(op: str, x_like: Operand) -> Tensor:
     return x
 
 
-def square(op: str, x_like: Operand) -> Tensor:
+def as_square_matrices(op: str, x_like: Operand) -> Tensor:
     """Return a tensor of square matrices. Raise MatrixShapeError, beginning with `op`, for other shapes."""
-    x = matrices(op, x_like)
+    x = as_matrices(op, x_like)
     rows, columns = x.shape[-2:]
     if rows != columns:
-        raise MatrixShapeError(
-            f"{op}: matrices of shape {x.shape} are not square: the last two axes have sizes {rows} and {columns}"
-        )
+        raise MatrixShapeError(f"{op}: matrices of shape {x.shape} are not square: the last two axes have sizes {rows} and {columns}")
     return x
 
 
-def result_of(dtype: DType) -> DType:
+def result_dtype(dtype: DType) -> DType:
     """Return the dtype of results for matrices of this dtype: floats and complex numbers keep theirs, and other dtypes become float64."""
     return dtype if dtype.is_float or dtype.is_complex else DEFAULT_FLOAT
 
 
-def computed(x: Tensor) -> Tensor:
+def as_lapack_dtype(x: Tensor) -> Tensor:
     """Return a tensor in a dtype that LAPACK supports: float32, float64, complex64 or complex128."""
-    dtype = result_of(x.dtype)
-    return as_dtype(x, float32 if dtype.is_float and dtype.bits < 32 else dtype)
+    dtype = result_dtype(x.dtype)
+    return cast_to(x, float32 if dtype.is_float and dtype.bits < 32 else dtype)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..creation import arange
-from ..functions.into import as_dtype
-from ..functions.selecting import take_along_axis
-from ..functions.sorting import argsort
+from .._utils.records import NamedTuple
+from ..api.creation import arange
+from ..api.gather_functions import take_along_axis
+from ..api.output_arguments import cast_to
+from ..api.sorting import argsort
+from ..graph.spec import memoized_call
 from ..ops import OPS
-from ..records import NamedTuple
-from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import one_of, truth
+from ..tensor.argument_parsing import check_choice, check_flag
 from ..tensor.core import Operand
-from .arguments import computed, matrices, result_of, square
-from .lapack import hosted
+from .arguments import as_lapack_dtype, as_matrices, as_square_matrices, result_dtype
+from .register_vjps import call_host_op
 
 
 class Eigen(NamedTuple):
@@ -48,100 +48,234 @@ class SVD(NamedTuple):
     Vh: Tensor
 
 
-@called_again
+@memoized_call
 def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
-    """New tensor of `x`'s shape: lower triangular matrices `L` with `L @ L.mT.conj()` equal to `x`, or with `upper` the upper triangular
-    `L.mT.conj()`.
+    """Return the Cholesky factor of each symmetric or Hermitian, positive definite matrix.
 
-    Each matrix must be symmetric or Hermitian, and positive definite; only the requested triangle is read. Raises ShapeError, and
-    LinearAlgebraError for a matrix that is not positive definite. (Array API 2025.12, `linalg.cholesky`.)
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., n, n)`. Only the requested triangle is read.
+    upper : bool, default False
+        Return the upper triangular factor instead of the lower one.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the shape and dtype of `x`: lower triangular matrices `L` with `L @ L.mT.conj()` equal to `x`, or with `upper` the
+        upper triangular `L.mT.conj()`. Integers and bools give float64.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are not square.
+    LinearAlgebraError
+        If a matrix is not positive definite.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.cholesky`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.cholesky(tx.asarray([[4.0, 2.0], [2.0, 5.0]])).tolist()
     [[2.0, 0.0], [1.0, 2.0]]
     """
-    x = square("cholesky", x)
-    factor = hosted("cholesky", computed(x), upper=truth("cholesky", "upper", upper))[0]
-    return as_dtype(factor, result_of(x.dtype))
+    x = as_square_matrices("cholesky", x)
+    factor = call_host_op("cholesky", as_lapack_dtype(x), upper=check_flag("cholesky", "upper", upper))[0]
+    return cast_to(factor, result_dtype(x.dtype))
 
 
-@called_again
+@memoized_call
 def eig(x: Operand, /) -> Eigen:
-    """New complex tensors, as `eigenvalues` of shape `(..., n)`, and `eigenvectors` of `x`'s shape: a column `v` of the latter, with its
-    eigenvalue, satisfies `x @ v == v * value`.
+    """Return the eigenvalues and eigenvectors of each square matrix.
 
-    The columns have length 1; the order is LAPACK's. For symmetric and Hermitian matrices `eigh` is faster and more accurate. Raises
-    ShapeError, and LinearAlgebraError for NaN and infinities. (Array API 2025.12, `linalg.eig`.)
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., n, n)`. For symmetric and Hermitian matrices `eigh` is faster and more accurate.
 
+    Returns
+    -------
+    eigenvalues : Tensor
+        New complex tensor of shape `(..., n)`, in LAPACK's order.
+    eigenvectors : Tensor
+        New complex tensor of the shape of `x`. A column `v`, with its eigenvalue, satisfies `x @ v == v * value`. Columns have length 1.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are not square.
+    LinearAlgebraError
+        If a matrix has NaN or infinities.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.eig`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.eig(tx.asarray([[0.0, -1.0], [1.0, 0.0]])).eigenvalues.tolist()
     [1j, -1j]
     """
-    return Eigen(*hosted("eig", computed(square("eig", x))))
+    return Eigen(*call_host_op("eig", as_lapack_dtype(as_square_matrices("eig", x))))
 
 
-@called_again
+@memoized_call
 def eigvals(x: Operand, /) -> Tensor:
-    """New complex tensor of shape `(..., n)`: the eigenvalues of each matrix, in LAPACK's order.
+    """Return the eigenvalues of each square matrix.
 
-    Raises ShapeError, and LinearAlgebraError for NaN and infinities. (Array API 2025.12, `linalg.eigvals`.)
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., n, n)`.
 
+    Returns
+    -------
+    Tensor
+        New complex tensor of shape `(..., n)`, in LAPACK's order.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are not square.
+    LinearAlgebraError
+        If a matrix has NaN or infinities.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.eigvals`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.eigvals(tx.asarray([[2.0, 1.0], [0.0, 3.0]])).tolist()
     [(2+0j), (3+0j)]
     """
-    return hosted("eigvals", computed(square("eigvals", x)))[0]
+    return call_host_op("eigvals", as_lapack_dtype(as_square_matrices("eigvals", x)))[0]
 
 
-@called_again
+@memoized_call
 def eigh(x: Operand, /, UPLO: str = "L") -> Eigen:
-    """New tensors, as `eigenvalues`, real and ascending, of shape `(..., n)`, and `eigenvectors`, orthonormal columns, of `x`'s shape and
-    dtype.
+    """Return the eigenvalues and eigenvectors of each symmetric or Hermitian matrix.
 
-    Each matrix must be symmetric or Hermitian; only the lower triangle is read, or the upper one for `UPLO="U"`. Raises ShapeError,
-    ArgumentError, and LinearAlgebraError if LAPACK does not converge. (Array API 2025.12, `linalg.eigh`.)
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., n, n)`. Only one triangle is read.
+    UPLO : {"L", "U"}, default "L"
+        The triangle that is read: the lower or the upper one.
 
+    Returns
+    -------
+    eigenvalues : Tensor
+        New real tensor of shape `(..., n)`, ascending.
+    eigenvectors : Tensor
+        New tensor of the shape and dtype of `x`, with orthonormal columns. Integers and bools become float64.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are not square.
+    ArgumentError
+        If `UPLO` is neither "L" nor "U".
+    LinearAlgebraError
+        If LAPACK does not converge.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.eigh`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.eigh(tx.asarray([[2.0, 1.0], [1.0, 2.0]])).eigenvalues.tolist()
     [1.0, 3.0]
     """
     x = _hermitian("eigh", x, UPLO)
-    values, vectors = hosted("eigh", computed(x))
-    dtype = result_of(x.dtype)
-    return Eigen(as_dtype(values, dtype.part), as_dtype(vectors, dtype))
+    values, vectors = call_host_op("eigh", as_lapack_dtype(x))
+    dtype = result_dtype(x.dtype)
+    return Eigen(cast_to(values, dtype.part), cast_to(vectors, dtype))
 
 
-@called_again
+@memoized_call
 def eigvalsh(x: Operand, /, UPLO: str = "L") -> Tensor:
-    """New real tensor of shape `(..., n)`: the eigenvalues of symmetric or Hermitian matrices, ascending.
+    """Return the eigenvalues of each symmetric or Hermitian matrix.
 
-    Only the lower triangle is read, or the upper one for `UPLO="U"`. Raises ShapeError, ArgumentError, and LinearAlgebraError if LAPACK
-    does not converge. (Array API 2025.12, `linalg.eigvalsh`.)
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., n, n)`. Only one triangle is read.
+    UPLO : {"L", "U"}, default "L"
+        The triangle that is read: the lower or the upper one.
 
+    Returns
+    -------
+    Tensor
+        New real tensor of shape `(..., n)`, ascending.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are not square.
+    ArgumentError
+        If `UPLO` is neither "L" nor "U".
+    LinearAlgebraError
+        If LAPACK does not converge.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.eigvalsh`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.eigvalsh(tx.asarray([[2.0, 1j], [-1j, 2.0]])).tolist()
     [1.0, 3.0]
     """
     x = _hermitian("eigvalsh", x, UPLO)
-    return as_dtype(hosted("eigvalsh", computed(x))[0], result_of(x.dtype).part)
+    return cast_to(call_host_op("eigvalsh", as_lapack_dtype(x))[0], result_dtype(x.dtype).part)
 
 
 def _hermitian(op: str, x: Any, triangle: str) -> Tensor:
     """Return Hermitian matrices, given by the triangle "L" or "U", as matrices of which the lower triangle is valid."""
-    lower = one_of(op, "UPLO", triangle.upper() if isinstance(triangle, str) else triangle, "L", "U") == "L"
-    x = square(op, x)
+    lower = check_choice(op, "UPLO", triangle.upper() if isinstance(triangle, str) else triangle, "L", "U") == "L"
+    x = as_square_matrices(op, x)
     hermitian: Tensor = x if lower else x.mT.conj()
     return hermitian
 
 
-@called_again
+@memoized_call
 def lu(x: Operand, /) -> LU:
-    """New tensors, as `P`, `L` and `U` with `P @ L @ U` equal to `x`: the LU factorization with partial pivoting.
+    """Return the LU factorization of each matrix, with partial pivoting.
 
-    For matrices of `m` rows and `n` columns, with `k` the smaller of the two, `P` is a permutation of shape `(m, m)`, `L` is unit lower
-    triangular of shape `(m, k)`, and `U` is upper triangular of shape `(k, n)`. Singular matrices have factors too, but no derivative.
-    Raises ShapeError. (SciPy, `linalg.lu`; PyTorch, `linalg.lu`.)
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., m, n)`; `k` is the smaller of `m` and `n`. Singular matrices have factors too, but no derivative.
 
+    Returns
+    -------
+    P : Tensor
+        New tensor of shape `(..., m, m)`: a permutation of rows. `P @ L @ U` equals `x`.
+    L : Tensor
+        New tensor of shape `(..., m, k)`: unit lower triangular.
+    U : Tensor
+        New tensor of shape `(..., k, n)`: upper triangular.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has fewer than two axes.
+
+    References
+    ----------
+    SciPy, `linalg.lu`; PyTorch, `linalg.lu`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> p, l, u = tx.linalg.lu(tx.asarray([[1.0, 2.0], [4.0, 6.0]]))
     >>> l.tolist(), u.tolist()
@@ -149,56 +283,108 @@ def lu(x: Operand, /) -> LU:
     >>> (p @ l @ u).tolist()
     [[1.0, 2.0], [4.0, 6.0]]
     """
-    x = matrices("lu", x)
+    x = as_matrices("lu", x)
     rows = x.shape[-2]
-    lower, upper, order = hosted("lu", computed(x), sizes={"k": min(x.shape[-2:])})
-    dtype = result_of(x.dtype)
+    lower, upper, order = call_host_op("lu", as_lapack_dtype(x), sizes={"k": min(x.shape[-2:])})
+    dtype = result_dtype(x.dtype)
     permutation = order.expand_dims(-2) == arange(rows).expand_dims(-1)
-    return LU(permutation.astype(dtype), as_dtype(lower, dtype), as_dtype(upper, dtype))
+    return LU(permutation.astype(dtype), cast_to(lower, dtype), cast_to(upper, dtype))
 
 
-@called_again
+@memoized_call
 def qr(x: Operand, /, mode: str = "reduced") -> QR:
-    """New tensors, as `Q`, with orthonormal columns, and `R`, upper triangular, with `Q @ R` equal to `x`.
+    """Return the QR factorization of each matrix.
 
-    For matrices of `m` rows and `n` columns the shapes are `(m, k)` and `(k, n)`, with `k` the smaller of the two, or for `mode="complete"`
-    `(m, m)` and `(m, n)`. Raises ShapeError and ArgumentError. (Array API 2025.12, `linalg.qr`.)
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., m, n)`; `k` is the smaller of `m` and `n`.
+    mode : {"reduced", "complete"}, default "reduced"
+        The shapes of the factors.
 
+    Returns
+    -------
+    Q : Tensor
+        New tensor with orthonormal columns, of shape `(..., m, k)`, or `(..., m, m)` if complete. `Q @ R` equals `x`.
+    R : Tensor
+        New upper triangular tensor, of shape `(..., k, n)`, or `(..., m, n)` if complete.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has fewer than two axes.
+    ArgumentError
+        If `mode` is unknown.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.qr`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> q, r = tx.linalg.qr(tx.asarray([[3.0, 1.0], [4.0, 2.0]]))
     >>> (q @ r).round().tolist()
     [[3.0, 1.0], [4.0, 2.0]]
     """
-    mode = one_of("qr", "mode", mode, "reduced", "complete")
-    x = matrices("qr", x)
+    mode = check_choice("qr", "mode", mode, "reduced", "complete")
+    x = as_matrices("qr", x)
     rows, columns = x.shape[-2:]
-    factors = hosted("qr", computed(x), sizes={"p": rows if mode == "complete" else min(rows, columns)}, mode=mode)
-    return QR(*[as_dtype(t, result_of(x.dtype)) for t in factors])
+    factors = call_host_op("qr", as_lapack_dtype(x), sizes={"p": rows if mode == "complete" else min(rows, columns)}, mode=mode)
+    return QR(*[cast_to(t, result_dtype(x.dtype)) for t in factors])
 
 
-@called_again
+@memoized_call
 def svd(x: Operand, /, full_matrices: bool = True, *, hermitian: bool = False) -> SVD:
-    """New tensors, as `U`, `S` and `Vh`: `(U * S) @ Vh` equals `x`, for the first `k` columns of `U` and rows of `Vh`.
+    """Return the singular value decomposition of each matrix.
 
-    The columns of `U` and the rows of `Vh` are orthonormal; `S` is real and descending. For matrices of `m` rows and `n` columns, with `k`
-    the smaller of the two, the shapes are `(m, m)`, `(k,)` and `(n, n)`, or without `full_matrices` `(m, k)`, `(k,)` and `(k, n)`. With
-    `hermitian`, matrices must be symmetric or Hermitian, and only the lower triangle is read: `eigh` then finds the result faster. Raises
-    ShapeError, and LinearAlgebraError for NaN and infinities. (Array API 2025.12, `linalg.svd`.)
+    For the first `k` columns of `U` and rows of `Vh`, `(U * S) @ Vh` equals `x`.
 
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., m, n)`; `k` is the smaller of `m` and `n`.
+    full_matrices : bool, default True
+        Return square matrices `U` and `Vh`.
+    hermitian : bool, default False
+        The matrices are symmetric or Hermitian, and only the lower triangle is read. `eigh` then finds the result faster.
+
+    Returns
+    -------
+    U : Tensor
+        New tensor with orthonormal columns, of shape `(..., m, m)`, or `(..., m, k)` without `full_matrices`.
+    S : Tensor
+        New real tensor of shape `(..., k)`: the singular values, descending.
+    Vh : Tensor
+        New tensor with orthonormal rows, of shape `(..., n, n)`, or `(..., k, n)` without `full_matrices`.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has fewer than two axes, or if `hermitian` matrices are not square.
+    LinearAlgebraError
+        If LAPACK does not converge, as with NaN.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.svd`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.svd(tx.asarray([[0.0, 3.0], [4.0, 0.0]])).S.tolist()
     [4.0, 3.0]
     """
-    full = truth("svd", "full_matrices", full_matrices)
-    if truth("svd", "hermitian", hermitian):
+    full = check_flag("svd", "full_matrices", full_matrices)
+    if check_flag("svd", "hermitian", hermitian):
         return _svd_of_hermitian("svd", x)
-    x = matrices("svd", x)
+    x = as_matrices("svd", x)
     rows, columns = x.shape[-2:]
     k = min(rows, columns)
     sizes = {"k": k, "p": rows if full else k, "q": columns if full else k}
-    u, s, vh = hosted("svd", computed(x), sizes=sizes, full_matrices=full)
-    dtype = result_of(x.dtype)
-    return SVD(as_dtype(u, dtype), as_dtype(s, dtype.part), as_dtype(vh, dtype))
+    u, s, vh = call_host_op("svd", as_lapack_dtype(x), sizes=sizes, full_matrices=full)
+    dtype = result_dtype(x.dtype)
+    return SVD(cast_to(u, dtype), cast_to(s, dtype.part), cast_to(vh, dtype))
 
 
 def _svd_of_hermitian(op: str, x: Any) -> SVD:
@@ -206,23 +392,44 @@ def _svd_of_hermitian(op: str, x: Any) -> SVD:
 
     Singular values are the absolute eigenvalues, in descending order; signs of negative eigenvalues go into `Vh`.
     """
-    values, vectors = eigh(square(op, x))
+    values, vectors = eigh(as_square_matrices(op, x))
     order = argsort(abs(values), descending=True)
     values, u = take_along_axis(values, order), take_along_axis(vectors, order.expand_dims(-2))
     signs = Tensor._compute(OPS["where"], values < 0, -1.0, 1.0).astype(values.dtype, copy=False)
     return SVD(u, abs(values), (u * signs.expand_dims(-2)).mT.conj())
 
 
-@called_again
+@memoized_call
 def svdvals(x: Operand, /) -> Tensor:
-    """New real tensor of shape `(..., k)`, with `k` the smaller side: the singular values of each matrix, descending.
+    """Return the singular values of each matrix.
 
-    Raises ShapeError, and LinearAlgebraError for NaN and infinities. (Array API 2025.12, `linalg.svdvals`.)
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., m, n)`; `k` is the smaller of `m` and `n`.
 
+    Returns
+    -------
+    Tensor
+        New real tensor of shape `(..., k)`, descending.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has fewer than two axes.
+    LinearAlgebraError
+        If LAPACK does not converge, as with NaN.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.svdvals`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.svdvals(tx.asarray([[0.0, 3.0], [4.0, 0.0]])).tolist()
     [4.0, 3.0]
     """
-    x = matrices("svdvals", x)
-    values = hosted("svdvals", computed(x), sizes={"k": min(x.shape[-2:])})[0]
-    return as_dtype(values, result_of(x.dtype).part)
+    x = as_matrices("svdvals", x)
+    values = call_host_op("svdvals", as_lapack_dtype(x), sizes={"k": min(x.shape[-2:])})[0]
+    return cast_to(values, result_dtype(x.dtype).part)

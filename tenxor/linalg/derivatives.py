@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..creation import eye, tril, triu
+from ..api.concatenation import concat
+from ..api.creation import eye, tril, triu
+from ..api.custom_derivatives import custom_derivative
+from ..api.differentiation import vjp
+from ..api.gather_functions import take_along_axis
+from ..api.host_calls import call_host_op
+from ..api.sorting import argsort
 from ..errors import DerivativeError
-from ..functions.differentiation import vjp
-from ..functions.hosted import hosted
-from ..functions.joining import concat
-from ..functions.selecting import take_along_axis
-from ..functions.sorting import argsort
-from ..functions.steps import custom_derivative
 from ..ops import OPS
 from ..tensor import Tensor
 
@@ -32,7 +32,7 @@ def _conj(x: Any) -> Any:
     return x.conj() if x.dtype.is_complex else x
 
 
-def _h(x: Any) -> Any:
+def _adjoint(x: Any) -> Any:
     """Return the adjoint matrices."""
     return _conj(x.mT)
 
@@ -74,25 +74,25 @@ def _sum_to_shape(g: Any, shape: tuple[int, ...]) -> Any:
 
 def inv(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given that of their inverses."""
-    h = _h(results[0])
+    h = _adjoint(results[0])
     return (-(h @ g[0] @ h),)
 
 
 def solve(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangents of matrices and right-hand sides, given that of the solutions."""
     a, b = operands
-    right = hosted("solve", _h(a), g[0])[0]
-    return _sum_to_shape(-(right @ _h(results[0])), a.shape), _sum_to_shape(right, b.shape)
+    right = call_host_op("solve", _adjoint(a), g[0])[0]
+    return _sum_to_shape(-(right @ _adjoint(results[0])), a.shape), _sum_to_shape(right, b.shape)
 
 
 def det(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given that of their determinants."""
-    return (g[0].expand_dims((-2, -1)) * _conj(hosted("cofactors", operands[0])[0]),)
+    return (g[0].expand_dims((-2, -1)) * _conj(call_host_op("cofactors", operands[0])[0]),)
 
 
 def cofactors(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given that of their cofactors."""
-    return (hosted("cofactor_cotangents", operands[0], g[0])[0],)
+    return (call_host_op("cofactor_cotangents", operands[0], g[0])[0],)
 
 
 def cofactor_cotangents(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
@@ -104,10 +104,10 @@ def cofactor_cotangents(g: Tensors, results: Tensors, operands: Tensors, options
     x, g_cofactors = operands
 
     def by_inverse(x: Any) -> Any:
-        h, cofactors_of_x = _h(hosted("inv", x)[0]), _conj(hosted("cofactors", x)[0])
+        h, cofactors_of_x = _adjoint(call_host_op("inv", x)[0]), _conj(call_host_op("cofactors", x)[0])
         return (g_cofactors * h).sum((-2, -1), keepdims=True) * cofactors_of_x - cofactors_of_x @ g_cofactors.mT @ h
 
-    return lambda: vjp(by_inverse, x)[1](g[0])[0], _conj(hosted("cofactor_cotangents", x, _conj(g[0]))[0])
+    return lambda: vjp(by_inverse, x)[1](g[0])[0], _conj(call_host_op("cofactor_cotangents", x, _conj(g[0]))[0])
 
 
 def slogdet(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
@@ -116,19 +116,19 @@ def slogdet(g: Tensors, results: Tensors, operands: Tensors, options: Options) -
     factor = g_log
     if x.dtype.is_complex:
         factor = g_log - 1j * (g_sign.conj() * results[0]).imag  # a change of the sign is a rotation
-    return (factor.expand_dims((-2, -1)) * _h(hosted("inv", x)[0]),)
+    return (factor.expand_dims((-2, -1)) * _adjoint(call_host_op("inv", x)[0]),)
 
 
 def cholesky(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given that of their Cholesky factors."""
-    lower, g_lower = (_h(results[0]), _h(g[0])) if options["upper"] else (results[0], g[0])
+    lower, g_lower = (_adjoint(results[0]), _adjoint(g[0])) if options["upper"] else (results[0], g[0])
     size = lower.shape[-1]
-    inner = tril(_h(lower) @ g_lower)
+    inner = tril(_adjoint(lower) @ g_lower)
     inner = inner - _embed_diagonal(_diagonal(inner), size) / 2
     inner = _real_diagonal(inner, size)
-    outer = hosted("solve", _h(lower), inner)[0]
-    outer = _h(hosted("solve", _h(lower), _h(outer))[0])
-    return ((outer + _h(outer)) / 2,)
+    outer = call_host_op("solve", _adjoint(lower), inner)[0]
+    outer = _adjoint(call_host_op("solve", _adjoint(lower), _adjoint(outer))[0])
+    return ((outer + _adjoint(outer)) / 2,)
 
 
 def _real_diagonal(x: Any, size: int) -> Any:
@@ -142,22 +142,22 @@ def _real_diagonal(x: Any, size: int) -> Any:
 def eigh(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of Hermitian matrices, given those of their eigenvalues and eigenvectors."""
     (g_values, g_vectors), (values, vectors), size = g, results, operands[0].shape[-1]
-    inner = _divide_by_gaps(_skew(_h(vectors) @ g_vectors) / 2, values) + _embed_diagonal(g_values, size)
-    outer = vectors @ inner @ _h(vectors)
-    return ((outer + _h(outer)) / 2,)
+    inner = _divide_by_gaps(_skew_part(_adjoint(vectors) @ g_vectors) / 2, values) + _embed_diagonal(g_values, size)
+    outer = vectors @ inner @ _adjoint(vectors)
+    return ((outer + _adjoint(outer)) / 2,)
 
 
 def eigvalsh(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of Hermitian matrices, given that of their eigenvalues."""
-    vectors = hosted("eigh", operands[0])[1]
-    return ((vectors * g[0].expand_dims(-2)) @ _h(vectors),)
+    vectors = call_host_op("eigh", operands[0])[1]
+    return ((vectors * g[0].expand_dims(-2)) @ _adjoint(vectors),)
 
 
 def eig(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given those of their eigenvalues and eigenvectors."""
     (g_values, g_vectors), (values, vectors), size = g, results, operands[0].shape[-1]
-    product = _h(vectors) @ g_vectors
-    length = _h(vectors) @ (vectors * _real(_diagonal(product)).expand_dims(-2))
+    product = _adjoint(vectors) @ g_vectors
+    length = _adjoint(vectors) @ (vectors * _real(_diagonal(product)).expand_dims(-2))
     return _leave_eigenbasis(
         operands[0], vectors, _divide_by_gaps(product - length, values, conjugated=True) + _embed_diagonal(g_values, size)
     )
@@ -165,18 +165,18 @@ def eig(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Te
 
 def eigvals(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given that of their eigenvalues."""
-    return _leave_eigenbasis(operands[0], hosted("eig", operands[0])[1], _embed_diagonal(g[0], operands[0].shape[-1]))
+    return _leave_eigenbasis(operands[0], call_host_op("eig", operands[0])[1], _embed_diagonal(g[0], operands[0].shape[-1]))
 
 
 def _leave_eigenbasis(x: Any, vectors: Any, inner: Any) -> Tensors:
     """Return the cotangent of matrices `x`, given their eigenvectors and the cotangent `inner` in the basis of these."""
-    outer = hosted("solve", _h(vectors), inner @ _h(vectors))[0]
+    outer = call_host_op("solve", _adjoint(vectors), inner @ _adjoint(vectors))[0]
     return (outer if x.dtype.is_complex else outer.real,)
 
 
 def svdvals(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
     """Return the cotangent of matrices, given that of their singular values."""
-    u, _, vh = _thin(operands[0])
+    u, _, vh = _thin_svd(operands[0])
     return ((u * g[0].expand_dims(-2)) @ vh,)
 
 
@@ -187,15 +187,15 @@ def svd(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Te
     if options["full_matrices"] and rows != columns:
         raise DerivativeError("svd: vectors beyond the shorter side have no derivative; use full_matrices=False")
     size = min(rows, columns)
-    v, g_v, squares = _h(vh), _h(g_vh), s.square()
-    left, right = _divide_by_gaps(_skew(_h(u) @ g_u), squares), _divide_by_gaps(_skew(vh @ g_v), squares)
+    v, g_v, squares = _adjoint(vh), _adjoint(g_vh), s.square()
+    left, right = _divide_by_gaps(_skew_part(_adjoint(u) @ g_u), squares), _divide_by_gaps(_skew_part(vh @ g_v), squares)
     inner = left * s.expand_dims(-2) + s.expand_dims(-1) * right + _embed_diagonal(g_s, size)
     if operands[0].dtype.is_complex:  # u and v are defined up to common phases
-        phases = _diagonal(_h(u) @ g_u)
+        phases = _diagonal(_adjoint(u) @ g_u)
         inner = inner + _embed_diagonal((phases - _real(phases)) / s, size)
     outer = u @ inner @ vh
     if rows > columns:
-        g_outside = (g_u - u @ (_h(u) @ g_u)) / s.expand_dims(-2)
+        g_outside = (g_u - u @ (_adjoint(u) @ g_u)) / s.expand_dims(-2)
         outer = outer + g_outside @ vh
     if columns > rows:
         g_outside = (g_vh - (g_vh @ v) @ vh) / s.expand_dims(-1)
@@ -210,12 +210,12 @@ def pseudo_inverse(g: Any, p: Any, x: Any, hermitian: bool) -> Any:
     product has the shape of the shorter side squared, or of both sides, at most.
     """
     if hermitian:
-        hermitian_x = tril(x) + _h(tril(x, k=-1))
+        hermitian_x = tril(x) + _adjoint(tril(x, k=-1))
         cotangent = pseudo_inverse(g, p, _real_diagonal(hermitian_x, x.shape[-1]), False)
-        return (cotangent + _h(cotangent)) / 2
+        return (cotangent + _adjoint(cotangent)) / 2
     if x.shape[-2] < x.shape[-1]:
-        return _h(pseudo_inverse(_h(g), _h(p), _h(x), False))
-    to_g, to_p = _h(g), _h(p)
+        return _adjoint(pseudo_inverse(_adjoint(g), _adjoint(p), _adjoint(x), False))
+    to_g, to_p = _adjoint(g), _adjoint(p)
     by_columns, inner = to_g @ (p @ to_p), p @ to_g
     return by_columns - x @ (p @ by_columns) + to_p @ (inner - (inner @ p) @ x - g @ to_p)
 
@@ -227,33 +227,33 @@ def polar_factor(x: Any) -> Any:
     """
 
     def call(x: Any) -> Any:
-        u, _, vh = _thin(x)
+        u, _, vh = _thin_svd(x)
         return u @ vh
 
     def backward(g: Any, factor: Any, x: Any) -> Any:
-        u, s, vh = _thin(x)
-        inner = _h(u) @ g @ _h(vh)
-        rotation = _skew(inner) / (s.expand_dims(-2) + s.expand_dims(-1))
-        outside_rows, outside_columns = g - u @ (_h(u) @ g), g - (g @ _h(vh)) @ vh
+        u, s, vh = _thin_svd(x)
+        inner = _adjoint(u) @ g @ _adjoint(vh)
+        rotation = _skew_part(inner) / (s.expand_dims(-2) + s.expand_dims(-1))
+        outside_rows, outside_columns = g - u @ (_adjoint(u) @ g), g - (g @ _adjoint(vh)) @ vh
         outer = u @ rotation @ vh
         if x.shape[-2] > x.shape[-1]:
-            outer = outer + ((outside_rows @ _h(vh)) / s.expand_dims(-2)) @ vh
+            outer = outer + ((outside_rows @ _adjoint(vh)) / s.expand_dims(-2)) @ vh
         if x.shape[-2] < x.shape[-1]:
-            outer = outer + u @ ((_h(u) @ outside_columns) / s.expand_dims(-1))
+            outer = outer + u @ ((_adjoint(u) @ outside_columns) / s.expand_dims(-1))
         return outer
 
     return custom_derivative(call, backward)(x)
 
 
-def _thin(x: Any) -> Tensors:
+def _thin_svd(x: Any) -> Tensors:
     """Return the singular value decomposition without the vectors beyond the shorter side."""
     k = min(x.shape[-2:])
-    return hosted("svd", x, sizes={"k": k, "p": k, "q": k}, full_matrices=False)
+    return call_host_op("svd", x, sizes={"k": k, "p": k, "q": k}, full_matrices=False)
 
 
-def _skew(x: Any) -> Any:
+def _skew_part(x: Any) -> Any:
     """Return `x` minus its adjoint."""
-    return x - _h(x)
+    return x - _adjoint(x)
 
 
 def lu(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
@@ -266,17 +266,17 @@ def lu(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Ten
     rows, columns = x.shape[-2:]
     k = min(rows, columns)
     left, u = lower[..., :k, :], upper[..., :k]
-    below = _h(left) @ g_l[..., :k, :] - g_u[..., k:] @ _h(upper[..., k:])
-    above = g_u[..., :k] @ _h(u) - _h(lower[..., k:, :]) @ g_l[..., k:, :]
-    square = _right(tril(below, k=-1) + triu(above), u)
-    solved = hosted("solve", _h(left), concat([square, g_u[..., k:]], -1))[0]
-    cotangent = concat([solved, _right(g_l[..., k:, :], u)], -2) if rows > k else solved
+    below = _adjoint(left) @ g_l[..., :k, :] - g_u[..., k:] @ _adjoint(upper[..., k:])
+    above = g_u[..., :k] @ _adjoint(u) - _adjoint(lower[..., k:, :]) @ g_l[..., k:, :]
+    square = _divide_by_adjoint(tril(below, k=-1) + triu(above), u)
+    solved = call_host_op("solve", _adjoint(left), concat([square, g_u[..., k:]], -1))[0]
+    cotangent = concat([solved, _divide_by_adjoint(g_l[..., k:, :], u)], -2) if rows > k else solved
     return (take_along_axis(cotangent, argsort(order, axis=-1).expand_dims(-1).expand(cotangent.shape), axis=-2),)
 
 
-def _right(x: Any, u: Any) -> Any:
+def _divide_by_adjoint(x: Any, u: Any) -> Any:
     """Return `x` times the inverse of the adjoint of `u`."""
-    return _h(hosted("solve", u, _h(x))[0])
+    return _adjoint(call_host_op("solve", u, _adjoint(x))[0])
 
 
 def qr(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Tensors:
@@ -286,19 +286,19 @@ def qr(g: Tensors, results: Tensors, operands: Tensors, options: Options) -> Ten
     if options["mode"] == "complete" and rows > columns:
         raise DerivativeError("qr: columns of Q beyond those of the matrix have no derivative; use mode='reduced'")
     if rows >= columns:
-        return (_tall(q, r, g_q, g_r),)
+        return (_tall_qr(q, r, g_q, g_r),)
     g_right = g_r[..., rows:]
-    g_left = _tall(q, r[..., :rows], g_q + x[..., rows:] @ _h(g_right), g_r[..., :rows])
+    g_left = _tall_qr(q, r[..., :rows], g_q + x[..., rows:] @ _adjoint(g_right), g_r[..., :rows])
     return (concat([g_left, q @ g_right], -1),)
 
 
-def _tall(q: Any, r: Any, g_q: Any, g_r: Any) -> Any:
+def _tall_qr(q: Any, r: Any, g_q: Any, g_r: Any) -> Any:
     """Return the cotangent of matrices with at least as many rows as columns, given those of their factors `q` and `r`."""
     size = r.shape[-1]
-    inner = r @ _h(g_r) - _h(g_q) @ q
+    inner = r @ _adjoint(g_r) - _adjoint(g_q) @ q
     lower = tril(inner, k=-1)
-    symmetric = lower + _h(lower) + _embed_diagonal(_real(_diagonal(inner)), size)
-    return _h(hosted("solve", r, _h(g_q + q @ symmetric))[0])
+    symmetric = lower + _adjoint(lower) + _embed_diagonal(_real(_diagonal(inner)), size)
+    return _adjoint(call_host_op("solve", r, _adjoint(g_q + q @ symmetric))[0])
 
 
 solve_triangular = solve

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..creation import asarray, eye, zeros_like
+from .._utils.aliases import argument_aliases
+from .._utils.records import NamedTuple
+from ..api.concatenation import concat
+from ..api.creation import asarray, eye, zeros_like
+from ..api.host_calls import defer_to_batch
+from ..api.output_arguments import cast_to, write_out
+from ..api.tensor_products import einsum
 from ..dtypes import DTypeLike, promote
-from ..errors import ArgumentError, DTypeError, ShapeError, described
-from ..functions.contraction import einsum
-from ..functions.hosted import of_members
-from ..functions.into import as_dtype, into
-from ..functions.joining import concat
-from ..keywords import spelled
-from ..layout.coords import axis_number, checked_int
+from ..errors import ArgumentError, DTypeError, ShapeError, describe_value
+from ..graph.spec import memoized_call
+from ..layout.coords import as_axis_int, validate_int
 from ..ops import OPS
-from ..records import NamedTuple
-from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import ZERO
-from ..tensor.contraction import paired_axes
+from ..tensor.argument_parsing import ZERO
+from ..tensor.contraction import normalize_operand_axes
 from ..tensor.core import Operand
-from .arguments import computed, matrices, result_of, square
-from .lapack import hosted
+from .arguments import as_lapack_dtype, as_matrices, as_square_matrices, result_dtype
+from .register_vjps import call_host_op
 from .solving import inv
 
 
@@ -33,82 +33,199 @@ class SignLog(NamedTuple):
     logabsdet: Tensor
 
 
-@called_again
+@memoized_call
 def det(x: Operand, /) -> Tensor:
-    """New tensor of shape `(...)`: the determinant of each square matrix, 1 for a matrix without elements. Raises ShapeError.
+    """Return the determinant of each square matrix.
 
-    If a determinant may overflow or underflow, use `slogdet`. (Array API 2025.12, `linalg.det`.)
+    If a determinant may overflow or underflow, use `slogdet`.
 
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., n, n)`.
+
+    Returns
+    -------
+    Tensor
+        New tensor of shape `(...)` and the dtype of `x`; integers and bools give float64. A matrix without elements has the determinant 1.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are not square.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.det`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.det(tx.asarray([[2.0, 0.0], [1.0, 4.0]])).round().item()
     8.0
     """
-    x = square("det", x)
-    return as_dtype(hosted("det", computed(x))[0], result_of(x.dtype))
+    x = as_square_matrices("det", x)
+    return cast_to(call_host_op("det", as_lapack_dtype(x))[0], result_dtype(x.dtype))
 
 
-@called_again
+@memoized_call
 def slogdet(x: Operand, /) -> SignLog:
-    """New tensors of shape `(...)`, as `sign` and `logabsdet`: the determinant of each square matrix is `sign * exp(logabsdet)`.
+    """Return the sign of the determinant of each square matrix, and the logarithm of its absolute value.
 
-    The sign is 1, -1 or 0, or for complex matrices a number of absolute value 1 or 0. The logarithm is real, and -inf if the determinant is
-    0. Raises ShapeError. (Array API 2025.12, `linalg.slogdet`.)
+    The determinant is `sign * exp(logabsdet)`.
 
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., n, n)`.
+
+    Returns
+    -------
+    sign : Tensor
+        New tensor of shape `(...)`: 1, -1 or 0, or for complex matrices a number of absolute value 1 or 0.
+    logabsdet : Tensor
+        New real tensor of shape `(...)`: the logarithm, and -inf if the determinant is 0.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are not square.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.slogdet`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.slogdet(tx.eye(3) * -1e200).sign.item()
     -1.0
     """
-    x = square("slogdet", x)
-    sign, log_magnitude = hosted("slogdet", computed(x))
-    dtype = result_of(x.dtype)
-    return SignLog(as_dtype(sign, dtype), as_dtype(log_magnitude, dtype.part))
+    x = as_square_matrices("slogdet", x)
+    sign, log_magnitude = call_host_op("slogdet", as_lapack_dtype(x))
+    dtype = result_dtype(x.dtype)
+    return SignLog(cast_to(sign, dtype), cast_to(log_magnitude, dtype.part))
 
 
 def diagonal(x: Operand, /, *, offset: int = ZERO) -> Tensor:
-    """View of the diagonal of each matrix, as the last axis of the result, `offset` columns to the right of the main one.
+    """Return a view of the diagonal of each matrix.
 
-    Raises ShapeError. (Array API 2025.12, `linalg.diagonal`; `tx.diagonal` takes any two axes.)
+    `tx.diagonal` takes any two axes.
 
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., m, n)`.
+    offset : int, default 0
+        Columns to the right of the main diagonal; negative numbers are to the left.
+
+    Returns
+    -------
+    Tensor
+        View, with the diagonal as the last axis.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has fewer than two axes.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.diagonal`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.diagonal(tx.arange(6).reshape(2, 3), offset=1).tolist()
     [1, 5]
     """
-    diagonals: Tensor = matrices("diagonal", x).diagonal(offset, -2, -1)
+    diagonals: Tensor = as_matrices("diagonal", x).diagonal(offset, -2, -1)
     return diagonals
 
 
-@called_again
+@memoized_call
 def trace(x: Operand, /, *, offset: int = ZERO, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
-    """New tensor of shape `(...)`: the sum of the diagonal of each matrix, `offset` columns to the right of the main one.
+    """Return the sum of the diagonal of each matrix.
 
-    Integers are summed in 64 bits, unless a dtype is given. With `out` the result is written into that tensor, which is returned. Raises
-    ShapeError. (Array API 2025.12, `linalg.trace`.)
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., m, n)`.
+    offset : int, default 0
+        Columns to the right of the main diagonal; negative numbers are to the left.
+    dtype : dtype, optional
+        The dtype of the sum. By default integers are summed in 64 bits.
+    out : Tensor, optional
+        Receives the result, and is returned.
 
+    Returns
+    -------
+    Tensor
+        New tensor of shape `(...)`. With `out`, that tensor.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has fewer than two axes.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.trace`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.trace(tx.asarray([[1, 2], [3, 4]])).item()
     5
     """
-    traces: Tensor = matrices("trace", x).diagonal(offset, -2, -1).sum(-1, dtype)
-    return into("trace", out, traces)
+    traces: Tensor = as_matrices("trace", x).diagonal(offset, -2, -1).sum(-1, dtype)
+    return write_out("trace", out, traces)
 
 
-@called_again
-@spelled
+@memoized_call
+@argument_aliases
 def cross(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None) -> Tensor:
-    """New tensor: the cross products of vectors of 3 elements along `axis`; the other axes broadcast.
+    """Return the cross products of vectors of 3 elements.
 
-    The axis refers to each tensor separately, so a negative axis is the same for both. Numeric dtypes promote. Raises ShapeError, AxisError
-    and DTypeError. (Array API 2025.12, `linalg.cross`.)
+    Parameters
+    ----------
+    x1, x2 : Tensor
+        Any numeric dtypes that promote to one. The axes besides `axis` broadcast.
+    axis : int, default -1
+        The axis of the vectors, in each tensor separately. So a negative axis counts from the end of each.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the broadcast shape and the promoted dtype.
+
+    Raises
+    ------
+    ShapeError
+        If the axis of a tensor has another size than 3, or if the shapes do not broadcast.
+    AxisError
+        If there is no such axis.
+    DTypeError
+        If both dtypes are bool.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.cross`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.cross(tx.asarray([1, 0, 0]), tx.asarray([0, 1, 0])).tolist()
     [0, 0, 1]
     """
-    axis = axis_number(axis, "cross")
+    axis = as_axis_int(axis, "cross")
     a, b = asarray(x1), asarray(x2)
     if promote(a.dtype, b.dtype, "cross").kind == "bool":
         raise DTypeError("cross: does not accept bool; use x.astype(tx.int64)")
-    (a_axis,), (b_axis,) = paired_axes("cross", "first", a.shape, (axis,)), paired_axes("cross", "second", b.shape, (axis,))
+    (a_axis,), (b_axis,) = (
+        normalize_operand_axes("cross", "first", a.shape, (axis,)),
+        normalize_operand_axes("cross", "second", b.shape, (axis,)),
+    )
     for t, t_axis in ((a, a_axis), (b, b_axis)):
         if t.shape[t_axis] != 3:
             raise ShapeError(
@@ -121,20 +238,42 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None
 
 
 def matrix_power(x: Operand, n: int, /) -> Tensor:
-    """New tensor of `x`'s shape: the product of `n` factors `x`; for a negative `n` the power of the inverse, and for 0 the identity.
+    """Return the product of `n` factors `x`.
 
-    Integers keep their dtype for `n` from 0 on, and wrap around on overflow. Raises ShapeError, and LinearAlgebraError for the inverse of a
-    singular matrix. (Array API 2025.12, `linalg.matrix_power`.)
+    Parameters
+    ----------
+    x : Tensor
+        Square matrices of shape `(..., m, m)`.
+    n : int
+        The number of factors. 0 gives the identity, and a negative number the power of the inverse.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the shape and dtype of `x`. Integers wrap around on overflow, and give float64 for a negative `n`. Bools give float64.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are not square.
+    LinearAlgebraError
+        If `n` is negative and a matrix is singular.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.matrix_power`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.matrix_power(tx.asarray([[1, 1], [1, 0]]), 10).tolist()
     [[89, 55], [55, 34]]
     """
-    x, n = square("matrix_power", x), checked_int("matrix_power", "n", n)
-    dtype = x.dtype if x.dtype.is_integer and n >= 0 else result_of(x.dtype)
+    x, n = as_square_matrices("matrix_power", x), validate_int("matrix_power", "n", n)
+    dtype = x.dtype if x.dtype.is_integer and n >= 0 else result_dtype(x.dtype)
     if n == 0:
         return eye(x.shape[-1], dtype=dtype).expand(x.shape).copy()
-    factor = inv(computed(x)) if n < 0 else x if x.dtype.is_integer else computed(x)
+    factor = inv(as_lapack_dtype(x)) if n < 0 else x if x.dtype.is_integer else as_lapack_dtype(x)
     power = None
     for bit in bin(abs(n))[:1:-1]:  # from the lowest bit on
         if bit == "1":
@@ -144,13 +283,35 @@ def matrix_power(x: Operand, n: int, /) -> Tensor:
     return power.astype(dtype)
 
 
-@spelled
+@argument_aliases
 def multi_dot(tensors: Sequence[Operand], /, *, out: Tensor | None = None) -> Tensor:
-    """New tensor: the matrix product of a sequence of tensors, multiplied in the order with the fewest operations.
+    """Return the matrix product of a sequence of tensors, multiplied in the order with the fewest operations.
 
-    The first and the last tensor may be 1-D. With `out` the result is written into that tensor, which is returned. Raises ShapeError and
-    ArgumentError. (NumPy's and PyTorch's `linalg.multi_dot`.)
+    Parameters
+    ----------
+    tensors : Sequence[Tensor]
+        Two or more matrices. The first and the last tensor may be 1-D.
+    out : Tensor, optional
+        Receives the result, and is returned.
 
+    Returns
+    -------
+    Tensor
+        New tensor. It has no axis for a first or last tensor that is 1-D. With `out`, that tensor.
+
+    Raises
+    ------
+    ShapeError
+        If a factor is no matrix, or two neighbours do not fit.
+    ArgumentError
+        If there are fewer than two factors.
+
+    References
+    ----------
+    NumPy's and PyTorch's `linalg.multi_dot`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.multi_dot([tx.ones((2, 3)), tx.ones((3, 4)), tx.ones(4)]).tolist()
     [12.0, 12.0]
@@ -158,7 +319,7 @@ def multi_dot(tensors: Sequence[Operand], /, *, out: Tensor | None = None) -> Te
     try:
         factors = list(tensors)
     except TypeError:
-        raise ArgumentError(f"multi_dot: takes a sequence of tensors, not {described(tensors)}") from None
+        raise ArgumentError(f"multi_dot: takes a sequence of tensors, not {describe_value(tensors)}") from None
     arrays = [asarray(t) for t in factors]
     if len(arrays) < 2:
         raise ArgumentError(f"multi_dot: a product has two or more factors, not {len(arrays)}")
@@ -186,19 +347,42 @@ _MAX_PADE_NORM = 5.371920351148152  # the 1-norm up to which the approximant is 
 
 
 def expm(x: Operand, /) -> Tensor:
-    """New tensor of `x`'s shape: the exponential of each square matrix, the sum of `x**k / k!`.
+    """Return the exponential of each square matrix, the sum of `x**k / k!`.
 
-    A matrix is scaled by a power of two, its exponential is approximated, and the result is squared as often (Higham, The scaling and
-    squaring method for the matrix exponential revisited, 2005). Raises ShapeError. (SciPy's `linalg.expm`, PyTorch's `linalg.matrix_exp`.)
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., n, n)`.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the shape and dtype of `x`; integers and bools give float64.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are not square.
+
+    Notes
+    -----
+    A matrix is scaled by a power of two, its exponential is approximated, and the result is squared as often.
+
+    References
+    ----------
+    Higham, The scaling and squaring method for the matrix exponential revisited, 2005. SciPy's `linalg.expm`, PyTorch's
+    `linalg.matrix_exp`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.expm(tx.zeros((2, 2))).round().tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    x = square("expm", x)
-    a, dtype = computed(x), result_of(x.dtype)
-    if a.node.traced:  # the number of squarings depends on values
-        return as_dtype(_expm_of_batch(a), dtype)
+    x = as_square_matrices("expm", x)
+    a, dtype = as_lapack_dtype(x), result_dtype(x.dtype)
+    if a.node.is_traced:  # the number of squarings depends on values
+        return cast_to(_expm_of_batch(a), dtype)
     if x.size == 0:
         return a.astype(dtype)
     norms = abs(a).sum(-2).max(-1)
@@ -211,10 +395,10 @@ def expm(x: Operand, /) -> Tensor:
     a6 = a2 @ a4
     odd = a @ (a6 @ (c[13] * a6 + c[11] * a4 + c[9] * a2) + c[7] * a6 + c[5] * a4 + c[3] * a2 + c[1] * unit)
     even = a6 @ (c[12] * a6 + c[10] * a4 + c[8] * a2) + c[6] * a6 + c[4] * a4 + c[2] * a2 + c[0] * unit
-    exponential = hosted("solve", even - odd, even + odd)[0]
+    exponential = call_host_op("solve", even - odd, even + odd)[0]
     for k in range(int(halvings.max())):
         exponential = Tensor._compute(OPS["where"], (halvings > k).expand_dims((-2, -1)), exponential @ exponential, exponential)
-    return as_dtype(exponential, dtype)
+    return cast_to(exponential, dtype)
 
 
 def _expm_of_batch(x: Tensor) -> Tensor:
@@ -223,12 +407,12 @@ def _expm_of_batch(x: Tensor) -> Tensor:
     The directional derivative along a matrix is a corner of the exponential of a block matrix of both (Van Loan, Computing integrals
     involving the matrix exponential, 1978).
     """
-    from ..functions.steps import custom_derivative
+    from ..api.custom_derivatives import custom_derivative
 
     def backward(gradient: Tensor, value: Tensor, x: Tensor) -> Tensor:
         adjoint, size = x.mT.conj(), x.shape[-1]
         upper, lower = concat([adjoint, gradient], axis=-1), concat([zeros_like(x), adjoint], axis=-1)
         return expm(concat([upper, lower], axis=-2))[..., :size, size:]
 
-    exponential: Tensor = custom_derivative(lambda x: of_members("expm", expm, x), backward)(x)
+    exponential: Tensor = custom_derivative(lambda x: defer_to_batch("expm", expm, x), backward)(x)
     return exponential

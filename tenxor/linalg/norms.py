@@ -5,26 +5,26 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from ..creation import asarray, eye
+from .._utils.aliases import argument_aliases
+from .._utils.lazy import LazyModule
+from ..api.creation import asarray, eye
+from ..api.output_arguments import cast_to
 from ..dtypes import DEFAULT_INT
-from ..errors import ArgumentError, DerivativeError, MatrixShapeError, ShapeError, described
-from ..functions.into import as_dtype
-from ..keywords import spelled
-from ..late import LateModule
+from ..errors import ArgumentError, DerivativeError, MatrixShapeError, ShapeError, describe_value
+from ..graph.spec import memoized_call
 from ..ops import OPS
-from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import Axes, axes_of, truth
+from ..tensor.argument_parsing import Axes, check_flag, normalize_axes
 from ..tensor.core import Operand
-from .arguments import computed, matrices, result_of, square
+from .arguments import as_lapack_dtype, as_matrices, as_square_matrices, result_dtype
 
 Order = float | str | None
-_hosted = LateModule("tenxor.functions.hosted")  # loaded late, since most norms need no LAPACK
-_decompositions, _matrices, _solving = (LateModule(f"tenxor.linalg.{name}") for name in ("decompositions", "matrices", "solving"))
+_hosted = LazyModule("tenxor.api.host_calls")  # loaded late, since most norms need no LAPACK
+_decompositions, _matrices, _solving = (LazyModule(f"tenxor.linalg.{name}") for name in ("decompositions", "matrices", "solving"))
 
 
-@called_again
-@spelled
+@memoized_call
+@argument_aliases
 def vector_norm(
     x: Operand,
     /,
@@ -35,18 +35,45 @@ def vector_norm(
     dim: Axes = None,
     keepdim: bool | None = None,
 ) -> Tensor:
-    """New real tensor: the norm of the vectors along `axis`, an int, a tuple of axes flattened to one, or None for all elements.
+    """Return the norm of the vectors along an axis.
 
-    `ord` is a number: 2 for the Euclidean length, 1 for the sum of absolute values, `inf` for the largest and `-inf` for the smallest
-    absolute value, 0 for the number of nonzero elements, and any other `p` for `sum(abs(x)**p)**(1/p)`. Integers become float64. The norm
-    of an empty vector is 0. Raises AxisError, and ShapeError for the smallest element of an empty vector. (Array API 2025.12,
-    `linalg.vector_norm`.)
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype.
+    axis : int or tuple of int, optional
+        The axis of the vectors. Several axes are flattened to one, and None takes all elements as one vector.
+    keepdims : bool, default False
+        Keep the reduced axes, with size 1.
+    ord : float, default 2
+        The order: 2 is the Euclidean length, 1 the sum of absolute values, `inf` the largest and `-inf` the smallest absolute value, 0 the
+        number of nonzero elements, and any other `p` is `sum(abs(x)**p)**(1/p)`.
 
+    Returns
+    -------
+    Tensor
+        New real tensor of the shape of `x` without the reduced axes. Integers and bools give float64. The norm of an empty vector is 0.
+
+    Raises
+    ------
+    AxisError
+        If there is no such axis.
+    ShapeError
+        For the smallest element of an empty vector.
+    ArgumentError
+        If `ord` is no number.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.vector_norm`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.vector_norm(tx.asarray([[3.0, 4.0], [5.0, 12.0]]), axis=1).tolist()
     [5.0, 13.0]
     """
-    keep = truth("vector_norm", "keepdims", keepdims)
+    keep = check_flag("vector_norm", "keepdims", keepdims)
     return _vector_norms("vector_norm", asarray(x), axis, keep, ord)
 
 
@@ -55,11 +82,10 @@ def _vector_norms(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) ->
     number = _order_as_float(order)
     if number is None:
         raise ArgumentError(
-            f"{op}: the norm of a vector has a number for its order, not {described(order)};"
-            " 'fro' and 'nuc' are of matrices"
+            f"{op}: the norm of a vector has a number for its order, not {describe_value(order)}; 'fro' and 'nuc' are of matrices"
         )
-    dtype = result_of(x.dtype).part
-    x, order = computed(x), number
+    dtype = result_dtype(x.dtype).part
+    x, order = as_lapack_dtype(x), number
     magnitudes = abs(x)
     if order == inf:
         norms = _max_or_zero(magnitudes, axis, keepdims)
@@ -70,12 +96,12 @@ def _vector_norms(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) ->
     elif order == 1:
         norms = magnitudes.sum(axis, keepdims=keepdims)
     elif order == 2:
-        total = _squares(x).sum(axis, keepdims=keepdims)
+        total = _squared_magnitudes(x).sum(axis, keepdims=keepdims)
         norms = Tensor._compute(OPS["deviation"], total)  # the square root, with derivative 0 at 0
     else:
-        total = _power(magnitudes, order, order < 1).sum(axis, keepdims=keepdims)
-        norms = _power(total, 1 / order, order > 0)
-    return as_dtype(norms, dtype)
+        total = _power_of_magnitudes(magnitudes, order, order < 1).sum(axis, keepdims=keepdims)
+        norms = _power_of_magnitudes(total, 1 / order, order > 0)
+    return cast_to(norms, dtype)
 
 
 def _max_or_zero(magnitudes: Tensor, axis: Axes, keepdims: bool = False) -> Tensor:
@@ -84,7 +110,7 @@ def _max_or_zero(magnitudes: Tensor, axis: Axes, keepdims: bool = False) -> Tens
     return largest
 
 
-def _power(x: Tensor, order: float, zero_slope: bool) -> Tensor:
+def _power_of_magnitudes(x: Tensor, order: float, zero_slope: bool) -> Tensor:
     """Return nonnegative numbers to a power.
 
     If `zero_slope` is set, the derivative at 0 is 0; otherwise it may be infinite or NaN.
@@ -99,7 +125,7 @@ def _order_as_float(order: Any) -> float | None:
     """Return the order of a norm as a float; None if it is not a number. Raise DerivativeError if derivatives follow it."""
     if isinstance(order, str):
         return None
-    if isinstance(order, Tensor) and _hosted.has_past(order):
+    if isinstance(order, Tensor) and _hosted.is_on_tape(order):
         raise DerivativeError("norm: there is no derivative with respect to the order; give a number, such as order.item()")
     try:
         return float(order)
@@ -107,58 +133,81 @@ def _order_as_float(order: Any) -> float | None:
         return None
 
 
-def _squares(x: Tensor) -> Tensor:
+def _squared_magnitudes(x: Tensor) -> Tensor:
     """Return the squares of the absolute values."""
     if not x.dtype.is_complex:
         return x.square()
     return x.real.square() + x.imag.square()
 
 
-@called_again
-@spelled
+@memoized_call
+@argument_aliases
 def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Order = "fro", keepdim: bool | None = None) -> Tensor:
-    """New real tensor: the norm of each matrix.
+    """Return the norm of each matrix.
 
-    `ord` is "fro" (or None) for the root of the sum of squares, "nuc" for the sum of the singular values, 2 and -2 for the largest and
-    smallest singular value, 1 and -1 for the largest and smallest sum of absolute values in a column, and `inf` and `-inf` in a row. The
-    norm of a matrix without elements is 0. Raises ArgumentError, and ShapeError for the smallest value of an empty matrix. (Array API
-    2025.12, `linalg.matrix_norm`.)
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., m, n)`.
+    keepdims : bool, default False
+        Keep the last two axes, with size 1.
+    ord : float or str, default "fro"
+        "fro" (or None) is the root of the sum of squares, and "nuc" the sum of the singular values. 2 and -2 are the largest and the
+        smallest singular value. 1 and -1 are the largest and the smallest sum of absolute values in a column, and `inf` and `-inf` in a
+        row.
 
+    Returns
+    -------
+    Tensor
+        New real tensor of shape `(...)`. The norm of a matrix without elements is 0.
+
+    Raises
+    ------
+    ArgumentError
+        If `ord` is unknown.
+    ShapeError
+        If `x` has fewer than two axes, and for the smallest value of an empty matrix.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.matrix_norm`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.matrix_norm(tx.asarray([[1.0, -2.0], [3.0, 4.0]]), ord=1).item()
     6.0
     """
-    keep = truth("matrix_norm", "keepdims", keepdims)
-    return _matrix_norms("matrix_norm", matrices("matrix_norm", x), keep, ord)
+    keep = check_flag("matrix_norm", "keepdims", keepdims)
+    return _matrix_norms("matrix_norm", as_matrices("matrix_norm", x), keep, ord)
 
 
 def _matrix_norms(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
     """Return the norm of each matrix. Raise ArgumentError, beginning with `op`, for an unknown order."""
     if order is None or (isinstance(order, str) and order == "fro"):
         return _vector_norms(op, x, (-2, -1), keepdims, 2)
-    dtype = result_of(x.dtype).part
+    dtype = result_dtype(x.dtype).part
     rows_or_columns = {1: -2, -1: -2, inf: -1, -inf: -1}
     number = _order_as_float(order)
     if number in rows_or_columns:
         axis = rows_or_columns[number]
-        sums = abs(computed(x)).sum(axis, keepdims=True)
+        sums = abs(as_lapack_dtype(x)).sum(axis, keepdims=True)
         norms = _max_or_zero(sums, (-2, -1), keepdims) if number > 0 else sums.min((-2, -1), keepdims)
     elif number in (2, -2) or (isinstance(order, str) and order == "nuc"):
         if number is None:
-            norms = _nuclear(computed(x))
+            norms = _nuclear_norms(as_lapack_dtype(x))
         else:
-            s = _decompositions.svdvals(computed(x))
+            s = _decompositions.svdvals(as_lapack_dtype(x))
             norms = _max_or_zero(s, -1) if number == 2 else s.min(-1)
         norms = norms.expand_dims((-2, -1)) if keepdims else norms
     else:
         raise ArgumentError(
-            f"{op}: there is no norm of matrices of order {described(order)};"
-            " there are 'fro', 'nuc', 1, -1, 2, -2, inf and -inf"
+            f"{op}: there is no norm of matrices of order {describe_value(order)}; there are 'fro', 'nuc', 1, -1, 2, -2, inf and -inf"
         )
-    return as_dtype(norms, dtype)
+    return cast_to(norms, dtype)
 
 
-def _nuclear(x: Tensor) -> Tensor:
+def _nuclear_norms(x: Tensor) -> Tensor:
     """Return the sums of the singular values.
 
     Their derivative is the unitary polar factor, which exists even if singular values are equal.
@@ -168,16 +217,16 @@ def _nuclear(x: Tensor) -> Tensor:
         norms: Tensor = _decompositions.svdvals(x).sum(-1)
         return norms
 
-    if x.node.past is None:
+    if x.node.tape_node is None:
         return total(x)
-    from ..functions.steps import custom_derivative
+    from ..api.custom_derivatives import custom_derivative
     from .derivatives import polar_factor
 
     return custom_derivative(total, lambda g, result, x: g.expand_dims((-2, -1)) * polar_factor(x))(x)
 
 
-@called_again
-@spelled
+@memoized_call
+@argument_aliases
 def norm(
     x: Operand,
     /,
@@ -188,20 +237,48 @@ def norm(
     dim: Axes = None,
     keepdim: bool | None = None,
 ) -> Tensor:
-    """New real tensor: the norm of vectors along one axis, as `vector_norm`, or of matrices along two, as `matrix_norm`.
+    """Return the norm of vectors along one axis, or of matrices along two.
 
-    Without `axis`, a tensor of one axis is a vector, and of two axes a matrix. Without `axis` and `ord`, all elements are one vector.
-    Raises AxisError, ShapeError and ArgumentError. (NumPy's `linalg.norm`.)
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype.
+    ord : float or str, optional
+        The order, as in `vector_norm` or `matrix_norm`. Without `axis` and `ord`, all elements are one vector.
+    axis : int or tuple of int, optional
+        One axis for vectors, two for matrices. Without it a tensor of one axis is a vector, and of two axes a matrix.
+    keepdims : bool, default False
+        Keep the reduced axes, with size 1.
 
+    Returns
+    -------
+    Tensor
+        New real tensor of the shape of `x` without the reduced axes.
+
+    Raises
+    ------
+    AxisError
+        If there is no such axis.
+    ShapeError
+        If the reduced axes are neither one nor two, unless both `axis` and `ord` are None. For the smallest element of an empty vector.
+    ArgumentError
+        If `ord` is unknown.
+
+    References
+    ----------
+    NumPy's `linalg.norm`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.norm(tx.asarray([[3.0, 0.0], [0.0, 4.0]])).item(), tx.linalg.norm(tx.asarray([3.0, -4.0]), 1).item()
     (5.0, 7.0)
     """
     x = asarray(x)
-    keep = truth("norm", "keepdims", keepdims)
+    keep = check_flag("norm", "keepdims", keepdims)
     if axis is None and ord is None:
         return _vector_norms("norm", x, None, keep, 2)
-    axes = axes_of("norm", axis, x.ndim)
+    axes = normalize_axes("norm", axis, x.ndim)
     if len(axes) == 1:
         return _vector_norms("norm", x, axes, keep, 2 if ord is None else ord)
     if len(axes) != 2:
@@ -211,12 +288,38 @@ def norm(
 
 
 def matrix_rank(x: Operand, /, tol: Operand | None = None, hermitian: bool = False, *, rtol: Operand | None = None) -> Tensor:
-    """New int64 tensor: the number of singular values of each matrix that are larger than `rtol` times the largest.
+    """Return the number of singular values of each matrix that are larger than a bound.
 
-    `rtol` is a number or a tensor that broadcasts with the batch, by default the dtype's eps times the longer side. NumPy's `tol` is an
-    absolute bound instead. With `hermitian`, matrices must be symmetric or Hermitian, and only the lower triangle is read. A tensor of
-    fewer than two axes has rank 1, or 0 if its elements are all 0. Raises ShapeError. (Array API 2025.12, `linalg.matrix_rank`.)
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., m, n)`. A tensor of fewer than two axes has rank 1, or 0 if its elements are all 0.
+    tol : float or Tensor, optional
+        Absolute bound, as in NumPy.
+    hermitian : bool, default False
+        The matrices are symmetric or Hermitian, and only the lower triangle is read.
+    rtol : float or Tensor, optional
+        Bound relative to the largest singular value. A tensor broadcasts with the batch. The default is the dtype's eps times the longer
+        side.
 
+    Returns
+    -------
+    Tensor
+        New int64 tensor of shape `(...)`.
+
+    Raises
+    ------
+    ArgumentError
+        If both `tol` and `rtol` are given.
+    ShapeError
+        If `hermitian` matrices are not square.
+
+    References
+    ----------
+    Array API 2025.12, `linalg.matrix_rank`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.matrix_rank(tx.asarray([[1.0, 2.0], [2.0, 4.0]])).item()
     1
@@ -224,39 +327,62 @@ def matrix_rank(x: Operand, /, tol: Operand | None = None, hermitian: bool = Fal
     x = asarray(x)
     if x.ndim < 2:
         return (x != 0).any().astype(DEFAULT_INT)
-    a = computed(x)
-    s: Tensor = abs(_decompositions.eigvalsh(a)) if truth("matrix_rank", "hermitian", hermitian) else _decompositions.svdvals(a)
+    a = as_lapack_dtype(x)
+    s: Tensor = abs(_decompositions.eigvalsh(a)) if check_flag("matrix_rank", "hermitian", hermitian) else _decompositions.svdvals(a)
     if tol is not None:
         if rtol is not None:
             raise ArgumentError("matrix_rank: tol is absolute and rtol relative to the largest singular value; give only one of them")
         threshold: Tensor = asarray(tol).expand_dims(-1)
     else:
-        threshold = _solving.cutoff(s.max(-1, True) if hermitian and s.shape[-1] else s, x, rtol)
+        threshold = _solving.singular_value_cutoff(s.max(-1, True) if hermitian and s.shape[-1] else s, x, rtol)
     return (s > threshold).count_nonzero(-1)
 
 
 def cond(x: Operand, /, p: Order = None) -> Tensor:
-    """New real tensor: the condition number of each matrix, the norm of the matrix times the norm of its inverse.
+    """Return the condition number of each matrix: the norm of the matrix times the norm of its inverse.
 
-    It bounds the growth of relative errors when equations with the matrix are solved. `p` is the order of the norm, as in `matrix_norm`;
-    None means 2. For 2 and -2 matrices need not be square. The result is inf for a singular matrix. Raises ShapeError and ArgumentError.
-    (NumPy's `linalg.cond`.)
+    The condition number bounds the growth of relative errors when equations with the matrix are solved.
 
+    Parameters
+    ----------
+    x : Tensor
+        Matrices of shape `(..., m, n)`. They must be square unless `p` is None, 2 or -2.
+    p : float or str, optional
+        The order of the norm, as in `matrix_norm`. None means 2.
+
+    Returns
+    -------
+    Tensor
+        New real tensor of shape `(...)`, and inf for a singular matrix.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices must be square and are not. For the orders 2 and -2 also if they have no elements.
+    ArgumentError
+        If `p` is unknown.
+
+    References
+    ----------
+    NumPy's `linalg.cond`.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.linalg.cond(tx.asarray([[10.0, 0.0], [0.0, 2.0]])).item()
     5.0
     """
     if p is None or _order_as_float(p) in (2, -2):
-        x = matrices("cond", x)
-        s = _decompositions.svdvals(computed(x))
+        x = as_matrices("cond", x)
+        s = _decompositions.svdvals(as_lapack_dtype(x))
         if 0 in x.shape[-2:]:
             raise MatrixShapeError(f"cond: matrices of shape {x.shape} have no elements")
         condition = s[..., -1] / s[..., 0] if _order_as_float(p) == -2 else s[..., 0] / s[..., -1]
         condition = Tensor._compute(OPS["where"], s[..., 0] == 0, inf, condition)  # also for a matrix of zeros
-        return as_dtype(condition, result_of(x.dtype).part)
-    x = square("cond", x)
-    a, where_op = computed(x), OPS["where"]
+        return cast_to(condition, result_dtype(x.dtype).part)
+    x = as_square_matrices("cond", x)
+    a, where_op = as_lapack_dtype(x), OPS["where"]
     singular = _matrices.slogdet(a).sign == 0
     regular = Tensor._compute(where_op, singular.expand_dims((-2, -1)), eye(x.shape[-1], dtype=a.dtype), a)
     condition = _matrix_norms("cond", a, False, p) * _matrix_norms("cond", _solving.inv(regular), False, p)
-    return as_dtype(Tensor._compute(where_op, singular, inf, condition), result_of(x.dtype).part)
+    return cast_to(Tensor._compute(where_op, singular, inf, condition), result_dtype(x.dtype).part)

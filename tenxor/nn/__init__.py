@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..late import public_dir, public_getattr
+from .._utils.lazy import make_public_dir, make_public_getattr
 from . import attention, functional, graphs, init, layers, module, pooling, recurrent
 from .attention import *
 from .graphs import *
@@ -15,18 +15,18 @@ from .recurrent import *
 
 __all__ = ["functional", "init"]
 __all__ += attention.__all__ + graphs.__all__ + layers.__all__ + module.__all__ + pooling.__all__ + recurrent.__all__
-__dir__ = public_dir(globals())
+__dir__ = make_public_dir(globals())
 
 if not TYPE_CHECKING:  # type checkers know the names statically
     del TYPE_CHECKING
-    _missing = public_getattr(globals())
+    _missing = make_public_getattr(globals())
 
     def __getattr__(name: str) -> object:
         """Raise UnknownAttribute. For a class name of an activation, such as `ReLU`, the message names the function: `Sequential` accepts
         functions.
         """
+        from ..api.elementwise import FUNCTIONS
         from ..errors import UnknownAttribute
-        from ..functions.elementwise import FUNCTIONS
 
         functional_names = {function_name.replace("_", ""): f"tx.nn.functional.{function_name}" for function_name in functional.__all__}
         other_names = {function_name.replace("_", ""): f"tx.{function_name}" for function_name in (*FUNCTIONS, "softmax", "log_softmax")}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..creation import empty
+from ..api.argument_validation import PositiveInt, explain_errors, validate_arguments
+from ..api.attention import scaled_dot_product_attention
+from ..api.creation import empty
 from ..dtypes import DTypeLike, float32
 from ..errors import ArgumentError, ShapeError
-from ..functions.attention import scaled_dot_product_attention
-from ..functions.kinds import Some, checked, explained
 from ..random import Source
 from ..tensor import Tensor
 from .layers import Linear
@@ -18,13 +18,13 @@ __all__ = ["KeyValueCache", "MultiHeadAttention"]
 class KeyValueCache:
     """A preallocated cache of keys and values for up to `length` steps, written in place and read through views."""
 
-    @checked
+    @validate_arguments
     def __init__(self, batch: int, heads: int, length: int, width: int, dtype: DTypeLike = float32) -> None:
         self.keys = empty((batch, heads, length, width), dtype=dtype)
         self.values = empty((batch, heads, length, width), dtype=dtype)
         self.used = 0
 
-    @checked
+    @validate_arguments
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Append the keys and values of new steps, (batch, heads, steps, width). Return views of the keys and values so far. Raise
         ShapeError for another batch, number of heads or width than those of the cache, and without room.
@@ -57,9 +57,9 @@ class MultiHeadAttention(Module):
     A. Vaswani et al.: Attention is all you need, 2017 (arXiv:1706.03762).
     """
 
-    @checked
+    @validate_arguments
     def __init__(
-        self, embed_dim: int, num_heads: Some, bias: bool = True, *, dtype: DTypeLike = float32, generator: Source = None
+        self, embed_dim: int, num_heads: PositiveInt, bias: bool = True, *, dtype: DTypeLike = float32, generator: Source = None
     ) -> None:
         if embed_dim % num_heads:
             raise ArgumentError(f"MultiHeadAttention: {num_heads} heads do not divide embed_dim {embed_dim}; use a divisor")
@@ -68,7 +68,7 @@ class MultiHeadAttention(Module):
             Linear(embed_dim, embed_dim, bias, dtype=dtype, generator=generator) for _ in range(4)
         ]
 
-    @explained
+    @explain_errors
     def forward(
         self,
         query: Tensor,
@@ -81,7 +81,7 @@ class MultiHeadAttention(Module):
         """Return the attention of `query` over `key` and `value`, (N, L, embed_dim)."""
         key = query if key is None else key
         value = key if value is None else value
-        q, k, v = self._heads(self.to_query(query)), self._heads(self.to_key(key)), self._heads(self.to_value(value))
+        q, k, v = self._split_heads(self.to_query(query)), self._split_heads(self.to_key(key)), self._split_heads(self.to_value(value))
         if cache is not None:
             if is_causal and q.shape[2] > 1 and cache.used:
                 raise ArgumentError("MultiHeadAttention: with a cache that has steps in it, give one step at a time, or an attn_mask")
@@ -90,7 +90,7 @@ class MultiHeadAttention(Module):
         attended = scaled_dot_product_attention(q, k, v, attn_mask, is_causal=is_causal)
         return self.to_result(attended.moveaxis(1, 2).reshape((*query.shape[:2], -1)))
 
-    def _heads(self, x: Tensor) -> Tensor:
+    def _split_heads(self, x: Tensor) -> Tensor:
         """Reshape (N, L, width) to (N, heads, L, width / heads)."""
         return x.unflatten(-1, (self.num_heads, -1)).moveaxis(2, 1)
 

@@ -9,26 +9,26 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .. import random
-from ..creation import arange, asarray
+from .._utils.lazy import make_public_dir, make_public_getattr
+from ..api import elementwise
+from ..api.argument_validation import Ints, PositiveInt, explain_errors
+from ..api.attention import scaled_dot_product_attention
+from ..api.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
+from ..api.creation import arange, asarray
+from ..api.elementwise import relu, sigmoid, silu, tanh
+from ..api.gather_functions import take
+from ..api.padding import pad as _pad
+from ..api.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
+from ..api.resampling import interpolate
+from ..api.softmax import log_softmax, softmax
 from ..dtypes import DTypeLike, Number, finfo, float32, int64, result_type
-from ..errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError, described
-from ..functions import elementwise
-from ..functions.attention import scaled_dot_product_attention
-from ..functions.convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
-from ..functions.elementwise import relu, sigmoid, silu, tanh
-from ..functions.kinds import Ints, Some, explained
-from ..functions.neural import log_softmax, softmax
-from ..functions.padding import pad as _pad
-from ..functions.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
-from ..functions.resizing import interpolate
-from ..functions.selecting import take
-from ..late import public_dir, public_getattr
+from ..errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError, describe_value
+from ..graph.spec import memoized_call
 from ..ops import OPS
-from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import axis_of, ints, number_of, one_of
+from ..tensor.argument_parsing import check_choice, normalize_axis, parse_ints, to_number
 from ..tensor.core import Operand
-from .dtypes import check_dtypes
+from .dtype_check import check_dtypes
 from .losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -104,9 +104,9 @@ __all__ = [
     "tanhshrink",
     "threshold",
 ]
-__dir__ = public_dir(globals())
+__dir__ = make_public_dir(globals())
 if not TYPE_CHECKING:
-    __getattr__ = public_getattr(globals())
+    __getattr__ = make_public_getattr(globals())
 
 _op = elementwise.FUNCTIONS
 
@@ -114,8 +114,8 @@ _op = elementwise.FUNCTIONS
 # --- activations ------------------------------------------------------------------------------------------------------
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """Return x where positive, else `negative_slope * x`.
 
@@ -126,44 +126,44 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     return _op["where"](input > 0, input, input * negative_slope)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """Return x where positive, else `alpha * (exp(x) - 1)`."""
     above = input > 0
     return _op["where"](above, input, _op["expm1"](_op["where"](above, 0.0, input)) * alpha)  # the derivative at 0 is alpha
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def selu(input: Tensor) -> Tensor:
     """Return `elu`, scaled so that a mean of 0 and a variance of 1 are preserved (G. Klambauer et al., 2017, arXiv:1706.02515)."""
     return elu(input, 1.6732632423543772) * 1.0507009873554805
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """Return `tx.gelu`, x times the normal distribution function; with `approximate="tanh"` return `tx.gelu_tanh`."""
-    return _op["gelu" if one_of("gelu", "approximate", approximate, "none", "tanh") == "none" else "gelu_tanh"](input)
+    return _op["gelu" if check_choice("gelu", "approximate", approximate, "none", "tanh") == "none" else "gelu_tanh"](input)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """Return x where positive, else `alpha * (exp(x / alpha) - 1)` (J. Barron, 2017, arXiv:1704.07483)."""
     above = input > 0
     return _op["where"](above, input, _op["expm1"](_op["where"](above, 0.0, input) / alpha) * alpha)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """Return the first half of `input` along an axis times the `sigmoid` of the second half (Y. Dauphin et al., 2017, arXiv:1612.08083).
 
     Raises ShapeError for an axis of odd size.
     """
-    axis = axis_of("glu", dim, input.ndim)
+    axis = normalize_axis("glu", dim, input.ndim)
     if input.shape[axis] % 2:
         raise ShapeError(f"glu: input has shape {input.shape}; its axis {axis} must have an even size")
     halves = input.unflatten(axis, (2, -1))
@@ -171,42 +171,42 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return first * _op["sigmoid"](second)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return x, with 0 where `abs(x) <= lambd`."""
     return _op["where"](abs(input) <= lambd, 0.0, input)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return x - `lambd` where x is above `lambd`, x + `lambd` where x is below `-lambd`, else 0.
 
     Raises ArgumentError for a negative `lambd`.
     """
-    bound = number_of(lambd, "softshrink")
+    bound = to_number(lambd, "softshrink")
     if isinstance(bound, complex) or not bound >= 0:
-        raise ArgumentError(f"softshrink: lambd is {described(lambd)}; it must be a number of 0 or more")
+        raise ArgumentError(f"softshrink: lambd is {describe_value(lambd)}; it must be a number of 0 or more")
     return input - input.clip(-bound, bound)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def tanhshrink(input: Tensor) -> Tensor:
     """Return x - tanh(x)."""
     return input - _op["tanh"](input)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """Return x where x is above `threshold`, else `value`."""
     return _op["where"](input > threshold, input, value)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Return x where positive, else `weight * x` (K. He et al., 2015, arXiv:1502.01852). `weight` has one element, or one for each channel
     (axis 1). Raises ShapeError for a weight of another shape.
@@ -219,57 +219,57 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return _op["where"](input > 0, input, input * slopes)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def softmin(input: Tensor, dim: int = -1) -> Tensor:
     """Return the `softmax` of -x along an axis."""
     return softmax(-input, axis=dim)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def hardsigmoid(input: Tensor) -> Tensor:
     """Return (x + 3) / 6, clipped to [0, 1]."""
     return (input / 6.0 + 0.5).clip(0.0, 1.0)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def hardswish(input: Tensor) -> Tensor:
     """Return x times `hardsigmoid` of x."""
     return input * hardsigmoid(input)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """Return x, clipped to [`min_val`, `max_val`]."""
     return input.clip(min_val, max_val)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def relu6(input: Tensor) -> Tensor:
     """Return x, clipped to [0, 6]."""
     return input.clip(0.0, 6.0)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def logsigmoid(input: Tensor) -> Tensor:
     """Return the logarithm of `sigmoid`, accurate also where `sigmoid` underflows to 0."""
     return -_op["softplus"](-input)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def mish(input: Tensor) -> Tensor:
     """Return x * tanh(softplus(x)) (D. Misra, 2019, arXiv:1908.08681)."""
     return input * _op["tanh"](_op["softplus"](input))
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Return log(1 + exp(beta x)) / beta, and x itself where `beta * x` is above `threshold`.
 
@@ -281,8 +281,8 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     return _op["where"](scaled > threshold, input, _op["softplus"](scaled) / beta)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def softsign(input: Tensor) -> Tensor:
     """Return x / (1 + abs(x))."""
     return input / (abs(input) + 1.0)
@@ -291,8 +291,8 @@ def softsign(input: Tensor) -> Tensor:
 # --- layers -----------------------------------------------------------------------------------------------------------
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return `input @ weight.T + bias`, for input (..., in), weight (out, in) and bias (out,), all of one dtype."""
     if not input.ndim or not weight.ndim or input.shape[-1] != weight.shape[-1]:
@@ -302,8 +302,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return result if bias is None else result + bias
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def embedding(input: Operand, weight: Tensor) -> Tensor:
     """Return the rows of `weight`, (count, width), at integer indices of any shape. The result has the shape of the indices, followed by
     width.
@@ -314,7 +314,7 @@ def embedding(input: Operand, weight: Tensor) -> Tensor:
     return take(weight, indices.reshape(-1), axis=0).reshape((*indices.shape, weight.shape[-1]))
 
 
-@explained
+@explain_errors
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, *, generator: random.Generator | None = None) -> Tensor:
     """Return `input` with each element set to 0 with probability `p`, else divided by 1 - p. Return `input` itself if not `training`, or if
     `p` is 0.
@@ -329,8 +329,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, *, generator: 
     return _op["where"](draw >= p, input * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def layer_norm(
     input: Tensor, normalized_shape: Ints, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
@@ -338,13 +338,13 @@ def layer_norm(
 
     J. Ba, J. Kiros, G. Hinton: Layer normalization, 2016 (arXiv:1607.06450).
     """
-    shape = ints("layer_norm", (normalized_shape,))
+    shape = parse_ints("layer_norm", (normalized_shape,))
     _check_normalized("layer_norm", input, shape, weight, bias)
     return _scale_and_shift(_normalize(input, tuple(range(-len(shape), 0)), eps), weight, bias, input)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def rms_norm(input: Tensor, normalized_shape: Ints, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Return `input` divided by its root mean square over the last axes, of shape `normalized_shape`; times weight.
 
@@ -352,18 +352,18 @@ def rms_norm(input: Tensor, normalized_shape: Ints, weight: Tensor | None = None
 
     B. Zhang, R. Sennrich: Root mean square layer normalization, 2019 (arXiv:1910.07467).
     """
-    shape = ints("rms_norm", (normalized_shape,))
+    shape = parse_ints("rms_norm", (normalized_shape,))
     _check_normalized("rms_norm", input, shape, weight)
-    wide = input.astype(input.dtype.compute, copy=False)
+    wide = input.astype(input.dtype.compute_dtype, copy=False)
     epsilon = float(finfo(wide.dtype).eps) if eps is None else eps
     size = (wide * wide).mean(axis=tuple(range(-len(shape), 0)), keepdims=True)
     return _scale_and_shift(wide * (size + epsilon).rsqrt(), weight, None, input)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def group_norm(
-    input: Tensor, num_groups: Some, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    input: Tensor, num_groups: PositiveInt, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """Return `input`, (N, C, ...), normalised like `layer_norm` over each of `num_groups` groups of channels, with the axes after the
     channels. The result is times weight plus bias, (C,) each.
@@ -390,24 +390,24 @@ def _check_normalized(op: str, input: Tensor, shape: tuple[int, ...], weight: Te
 
 def _normalize(x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
     """Return `x` normalised to mean 0 and variance 1 over `axes`. `eps` is added to the variance."""
-    deviations, _, variance = centred(x, axes)
+    deviations, _, variance = center(x, axes)
     return deviations * (variance + eps).rsqrt()
 
 
-def centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+def center(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
     """Return the deviations from the mean over `axes`, the mean, and the variance, corrected for rounding of the mean.
 
     They are computed in float32 at least, as squares of numbers above 256 overflow float16.
     """
-    x = x.astype(x.dtype.compute, copy=False)
+    x = x.astype(x.dtype.compute_dtype, copy=False)
     mean = x.mean(axis=axes, keepdims=True)
     deviations = x - mean
     rounding_error, squares = deviations.mean(axis=axes, keepdims=True), (deviations * deviations).mean(axis=axes, keepdims=True)
     less_rounding = OPS["less_rounding"]
     return (
-        deviations._with(less_rounding, rounding_error),
+        deviations._apply(less_rounding, rounding_error),
         mean,
-        squares._with(less_rounding, Tensor._compute(OPS["minimum"], rounding_error * rounding_error, squares)),
+        squares._apply(less_rounding, Tensor._compute(OPS["minimum"], rounding_error * rounding_error, squares)),
     )
 
 
@@ -417,10 +417,10 @@ def _scale_and_shift(result: Tensor, weight: Tensor | None, bias: Tensor | None,
     if weight is not None:
         result = result * weight
     result = result if bias is None else result + bias
-    return result if x.dtype.compute is x.dtype else result.astype(result_type(*dtypes), copy=False)
+    return result if x.dtype.compute_dtype is x.dtype else result.astype(result_type(*dtypes), copy=False)
 
 
-@explained
+@explain_errors
 def one_hot(tensor: Operand, num_classes: int = -1, *, dtype: DTypeLike = int64) -> Tensor:
     """Return a row of zeros with a 1 at the index, for each index.
 
@@ -438,7 +438,7 @@ def one_hot(tensor: Operand, num_classes: int = -1, *, dtype: DTypeLike = int64)
         raise ArgumentError(f"one_hot: num_classes is {num_classes}; it must be 0 or more, or -1 for one more than the largest index")
     if num_classes == -1:
         num_classes = int(indices.max().item()) + 1 if indices.size else 0
-    if not indices.node.traced and bool((wrong := (indices < 0) | (indices >= num_classes)).any()):
+    if not indices.node.is_traced and bool((wrong := (indices < 0) | (indices >= num_classes)).any()):
         raise IndexOutOfRange(f"one_hot: index {indices[wrong][0].item()} is not a class; classes are 0 to {num_classes - 1}")
     return (indices.expand_dims(-1) == arange(num_classes)).astype(dtype)
 
@@ -446,7 +446,7 @@ def one_hot(tensor: Operand, num_classes: int = -1, *, dtype: DTypeLike = int64)
 _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
-@explained
+@explain_errors
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number | None = None) -> Tensor:
     """Return `input` with elements added at the ends of the last axes. The arguments are those of PyTorch's `pad`; `tx.pad` is NumPy's.
 
@@ -460,10 +460,13 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number
     >>> tx.nn.functional.pad(tx.asarray([[1, 2], [3, 4]]), (0, 0, 1, 0), "replicate").tolist()
     [[1, 2], [1, 2], [3, 4]]
     """
-    widths = ints("pad", (pad,))
+    widths = parse_ints("pad", (pad,))
     if len(widths) % 2 or len(widths) > 2 * input.ndim:
-        raise ArgumentError(f"pad: pad has {len(widths)} numbers for {input.ndim} axes; it must have two for each, from the last axis on")
-    pad_mode = _PAD_MODES[one_of("pad", "mode", mode, *_PAD_MODES)]
+        raise ArgumentError(
+            f"pad: pad has {len(widths)} numbers for {input.ndim} axes; give an even count, at most {2 * input.ndim}: "
+            "two for each axis, from the last axis backwards"
+        )
+    pad_mode = _PAD_MODES[check_choice("pad", "mode", mode, *_PAD_MODES)]
     if pad_mode != "constant" and value is not None:
         raise ArgumentError(f"pad: value is {value} and mode {mode!r}; only mode 'constant' takes a value")
     pairs = [(0, 0)] * (input.ndim - len(widths) // 2) + list(zip(widths[-2::-2], widths[-1::-2], strict=True))

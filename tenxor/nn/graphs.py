@@ -9,14 +9,14 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from ..creation import asarray, empty, eye, full, zeros
+from ..api import elementwise
+from ..api.argument_validation import PositiveInt, explain_errors, validate_arguments
+from ..api.creation import asarray, empty, eye, full, zeros
+from ..api.scatter_functions import index_add, scatter_reduce
+from ..api.softmax import softmax
 from ..dtypes import DTypeLike, boolean, float32
 from ..errors import ArgumentError, DTypeError, ShapeError
-from ..functions import elementwise
-from ..functions.kinds import Some, checked, explained
-from ..functions.neural import softmax
-from ..functions.scattering import index_add, scatter_reduce
-from ..node import untracked
+from ..graph.node import disable_tape
 from ..random import Source
 from ..tensor import Tensor
 from ..tensor.core import Operand
@@ -29,7 +29,7 @@ __all__ = ["GATv2", "GCN", "segment_softmax", "segment_sum"]
 _op = elementwise.FUNCTIONS
 
 
-@explained
+@explain_errors
 def segment_sum(values: Tensor, segments: Tensor, count: int) -> Tensor:
     """Return the sums of the rows of `values`, (E, ...), that belong to each of `count` segments. `segments`, (E,), has the segment of each
     row.
@@ -41,10 +41,10 @@ def segment_sum(values: Tensor, segments: Tensor, count: int) -> Tensor:
     return index_add(zeros((count, *values.shape[1:]), dtype=values.dtype), 0, segments, values)
 
 
-@explained
+@explain_errors
 def segment_softmax(values: Tensor, segments: Tensor, count: int) -> Tensor:
     """Return exp(values) divided by its sum in each segment, without overflow. Arguments and shapes are those of `segment_sum`."""
-    with untracked():  # subtracting the maximum does not affect the result
+    with disable_tape():  # subtracting the maximum does not affect the result
         indices = segments.reshape((-1, *(1,) * (values.ndim - 1))).expand(values.shape)
         highest = scatter_reduce(full((count, *values.shape[1:]), -inf, dtype=values.dtype), 0, indices, values, "amax")
     powers = _op["exp"](values - highest[segments])
@@ -83,7 +83,7 @@ class GCN(Module):
     T. Kipf, M. Welling: Semi-supervised classification with graph convolutional networks, 2017 (arXiv:1609.02907).
     """
 
-    @checked
+    @validate_arguments
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, *, dtype: DTypeLike = float32, generator: Source = None
     ) -> None:
@@ -91,7 +91,7 @@ class GCN(Module):
         init.xavier_uniform_(self.affine.weight, generator=generator)
         self.bias = Parameter(zeros(out_features, dtype=dtype)) if bias else None
 
-    @explained
+    @explain_errors
     def forward(self, x: Tensor, edges: Operand | None = None, *, adjacency: Operand | None = None) -> Tensor:
         """Return the new features of each node."""
         _check_nodes("GCN", x)
@@ -119,12 +119,12 @@ class GATv2(Module):
     S. Brody, U. Alon, E. Yahav: How attentive are graph attention networks?, 2022 (arXiv:2105.14491).
     """
 
-    @checked
+    @validate_arguments
     def __init__(
         self,
         in_features: int,
         out_features: int,
-        num_heads: Some = 1,
+        num_heads: PositiveInt = 1,
         joined: bool = True,
         negative_slope: float = 0.2,
         *,
@@ -139,7 +139,7 @@ class GATv2(Module):
         self.attention = Parameter(init.xavier_uniform_(empty((num_heads, out_features), dtype=dtype), generator=generator))
         self.bias = Parameter(zeros(num_heads * out_features if joined else out_features, dtype=dtype))
 
-    @explained
+    @explain_errors
     def forward(self, x: Tensor, edges: Operand | None = None, *, adjacency: Operand | None = None) -> Tensor:
         """Return the new features of each node."""
         _check_nodes("GATv2", x)
@@ -159,7 +159,7 @@ class GATv2(Module):
         count = source.shape[0]
         self_scores = self._scores(source, target)  # scores of the edge from each node to itself
         along = self._scores(source[start], target[end])  # (E, heads)
-        with untracked():
+        with disable_tape():
             indices = end.expand_dims(1).expand(along.shape)
             highest = scatter_reduce(self_scores, 0, indices, along, "amax")
         self_scores, along = _op["exp"](self_scores - highest), _op["exp"](along - highest[end])

@@ -10,13 +10,13 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from .. import random
+from .._utils.lazy import make_public_dir, make_public_getattr
+from ..api.argument_validation import explain_errors
+from ..api.differentiation import no_grad
 from ..errors import ShapeError
-from ..functions.differentiation import no_grad
-from ..functions.kinds import explained
-from ..late import public_dir, public_getattr
 from ..random import Source
 from ..tensor import Tensor
-from ..tensor.arguments import one_of
+from ..tensor.argument_parsing import check_choice
 from ..tensor.core import Operand
 
 __all__ = [
@@ -31,22 +31,22 @@ __all__ = [
     "xavier_uniform_",
     "zeros_",
 ]
-__dir__ = public_dir(globals())
+__dir__ = make_public_dir(globals())
 if not TYPE_CHECKING:
-    __getattr__ = public_getattr(globals())
+    __getattr__ = make_public_getattr(globals())
 
 
-def _source_of_draws(generator: Source) -> Any:
+def _get_draw_functions(generator: Source) -> Any:
     return random if generator is None else generator
 
 
-def _write(t: Tensor, values: Operand) -> Tensor:
+def _write_values(t: Tensor, values: Operand) -> Tensor:
     with no_grad():
         t[...] = values
     return t
 
 
-def _fans(op: str, t: Tensor) -> tuple[int, int]:
+def _compute_fans(op: str, t: Tensor) -> tuple[int, int]:
     """Return fan_in and fan_out of a weight. Raise ShapeError for fewer than 2 axes."""
     if t.ndim < 2:
         raise ShapeError(f"{op}: a tensor of shape {t.shape} has no fan-in and fan-out; it needs at least 2 axes")
@@ -54,7 +54,7 @@ def _fans(op: str, t: Tensor) -> tuple[int, int]:
     return t.shape[1] * kernel, t.shape[0] * kernel
 
 
-@explained
+@explain_errors
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Source = None) -> Tensor:
     """Fill `tensor` with uniform random numbers from `a` to `b`.
 
@@ -63,54 +63,54 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Source =
     >>> bool((abs(weight) <= 1.0).all())
     True
     """
-    return _write(tensor, _source_of_draws(generator).uniform(a, b, tensor.shape, dtype=tensor.dtype.compute))
+    return _write_values(tensor, _get_draw_functions(generator).uniform(a, b, tensor.shape, dtype=tensor.dtype.compute_dtype))
 
 
-@explained
+@explain_errors
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Source = None) -> Tensor:
     """Fill `tensor` with normal random numbers."""
-    return _write(tensor, _source_of_draws(generator).normal(mean, std, tensor.shape, dtype=tensor.dtype.compute))
+    return _write_values(tensor, _get_draw_functions(generator).normal(mean, std, tensor.shape, dtype=tensor.dtype.compute_dtype))
 
 
-@explained
+@explain_errors
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill `tensor` with one number."""
-    return _write(tensor, val)
+    return _write_values(tensor, val)
 
 
-@explained
+@explain_errors
 def zeros_(tensor: Tensor) -> Tensor:
     """Fill `tensor` with 0."""
-    return _write(tensor, 0.0)
+    return _write_values(tensor, 0.0)
 
 
-@explained
+@explain_errors
 def ones_(tensor: Tensor) -> Tensor:
     """Fill `tensor` with 1."""
-    return _write(tensor, 1.0)
+    return _write_values(tensor, 1.0)
 
 
-@explained
+@explain_errors
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
     """Fill with uniform random numbers of variance gain² 2 / (fan_in + fan_out) (X. Glorot, Y. Bengio, 2010)."""
-    bound = gain * sqrt(6.0 / sum(_fans("xavier_uniform_", tensor)))
+    bound = gain * sqrt(6.0 / sum(_compute_fans("xavier_uniform_", tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
-@explained
+@explain_errors
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
     """Fill with normal random numbers of variance gain² 2 / (fan_in + fan_out) (X. Glorot, Y. Bengio, 2010)."""
-    return normal_(tensor, 0.0, gain * sqrt(2.0 / sum(_fans("xavier_normal_", tensor))), generator)
+    return normal_(tensor, 0.0, gain * sqrt(2.0 / sum(_compute_fans("xavier_normal_", tensor))), generator)
 
 
-def _deviation(op: str, tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+def _compute_deviation(op: str, tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     """Return the standard deviation of weights with which a nonlinearity preserves the variance; `a` is the slope of a leaky ReLU."""
     gains = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3.0, "relu": sqrt(2.0), "leaky_relu": sqrt(2.0 / (1.0 + a * a)), "selu": 0.75}
-    fan = _fans(op, tensor)[one_of(op, "mode", mode, "fan_in", "fan_out") == "fan_out"]
-    return gains[one_of(op, "nonlinearity", nonlinearity, *gains)] / sqrt(max(fan, 1))
+    fan = _compute_fans(op, tensor)[check_choice(op, "mode", mode, "fan_in", "fan_out") == "fan_out"]
+    return gains[check_choice(op, "nonlinearity", nonlinearity, *gains)] / sqrt(max(fan, 1))
 
 
-@explained
+@explain_errors
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Source = None
 ) -> Tensor:
@@ -120,11 +120,11 @@ def kaiming_uniform_(
     The gain is that of the `nonlinearity`: "linear", "sigmoid", "tanh", "relu", "selu", or "leaky_relu" with slope `a`. The default is the
     gain of ReLU.
     """
-    bound = sqrt(3.0) * _deviation("kaiming_uniform_", tensor, a, mode, nonlinearity)
+    bound = sqrt(3.0) * _compute_deviation("kaiming_uniform_", tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
 
 
-@explained
+@explain_errors
 def kaiming_normal_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Source = None
 ) -> Tensor:
@@ -134,10 +134,10 @@ def kaiming_normal_(
     The gain is that of the `nonlinearity`: "linear", "sigmoid", "tanh", "relu", "selu", or "leaky_relu" with slope `a`. The default is the
     gain of ReLU.
     """
-    return normal_(tensor, 0.0, _deviation("kaiming_normal_", tensor, a, mode, nonlinearity), generator)
+    return normal_(tensor, 0.0, _compute_deviation("kaiming_normal_", tensor, a, mode, nonlinearity), generator)
 
 
-@explained
+@explain_errors
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
     """Fill with a random matrix of orthonormal rows, or columns if there are more rows, times `gain` (A. Saxe et al., 2013,
     arXiv:1312.6120). Axes after the first count as one.
@@ -147,8 +147,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> 
     if tensor.ndim < 2:
         raise ShapeError(f"orthogonal_: a tensor of shape {tensor.shape} has no rows; it needs at least 2 axes")
     rows, columns = tensor.shape[0], prod(tensor.shape[1:])
-    drawn = _source_of_draws(generator).normal(0.0, 1.0, (max(rows, columns), min(rows, columns))).to_numpy()
+    drawn = _get_draw_functions(generator).normal(0.0, 1.0, (max(rows, columns), min(rows, columns))).to_numpy()
     q, r = np.linalg.qr(drawn)
     q = q * np.sign(np.diag(r))
     values = np.ascontiguousarray((q if rows >= columns else q.T).reshape(tensor.shape) * gain)
-    return _write(tensor, tensor._from_numpy(values).astype(tensor.dtype))
+    return _write_values(tensor, tensor._from_numpy(values).astype(tensor.dtype))

@@ -9,18 +9,18 @@ from collections.abc import Callable
 from math import prod, sqrt
 from typing import Any
 
-from ..creation import empty, ones, zeros
+from ..api.argument_validation import Ints, PositiveInt, explain_errors, validate_arguments
+from ..api.convolution import conv1d, conv2d
+from ..api.creation import empty, ones, zeros
+from ..api.differentiation import no_grad
 from ..dtypes import DTypeLike, float32, result_type
 from ..errors import ArgumentError, ShapeError
-from ..functions.convolution import conv1d, conv2d
-from ..functions.differentiation import no_grad
-from ..functions.kinds import Ints, Some, checked, explained
 from ..random import Source
 from ..tensor import Tensor
-from ..tensor.arguments import ints
+from ..tensor.argument_parsing import parse_ints
 from ..tensor.core import Operand
 from . import functional, init
-from .dtypes import check_dtypes
+from .dtype_check import check_dtypes
 from .module import Layer, Module, Parameter
 
 __all__ = [
@@ -55,7 +55,7 @@ class Linear(Layer):
     Linear(3, 2)  # 8 parameters
     """
 
-    @checked
+    @validate_arguments
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, *, dtype: DTypeLike = float32, generator: Source = None
     ) -> None:
@@ -70,9 +70,9 @@ class Linear(Layer):
 
 class _Convolution(Layer):
     function: Callable[..., Any]
-    space: int
+    spatial_ndim: int
 
-    @checked
+    @validate_arguments
     def __init__(
         self,
         in_channels: int,
@@ -81,14 +81,14 @@ class _Convolution(Layer):
         stride: Ints = 1,
         padding: Ints | str = 0,
         dilation: Ints = 1,
-        groups: Some = 1,
+        groups: PositiveInt = 1,
         bias: bool = True,
         *,
         dtype: DTypeLike = float32,
         generator: Source = None,
     ) -> None:
-        kernel = ints(type(self).__name__, (kernel_size,))
-        kernel = kernel * self.space if len(kernel) == 1 else kernel
+        kernel = parse_ints(type(self).__name__, (kernel_size,))
+        kernel = kernel * self.spatial_ndim if len(kernel) == 1 else kernel
         if in_channels % groups or out_channels % groups:
             raise ArgumentError(
                 f"{type(self).__name__}: {groups} groups do not divide {in_channels} and {out_channels} channels; use a common divisor"
@@ -97,7 +97,7 @@ class _Convolution(Layer):
         self.weight, self.bias = _make_weights(shape, dtype, generator, out_channels if bias else None)
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
 
-    @explained
+    @explain_errors
     def forward(self, x: Tensor) -> Tensor:
         check_dtypes(type(self).__name__, x, {"weight": self.weight, "bias": self.bias})
         options = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
@@ -112,7 +112,7 @@ class _Convolution(Layer):
 class Conv1d(_Convolution):
     """`tx.conv1d` with the layer's weight and bias, over (N, in_channels, L)."""
 
-    function, space = staticmethod(conv1d), 1
+    function, spatial_ndim = staticmethod(conv1d), 1
 
 
 class Conv2d(_Convolution):
@@ -123,7 +123,7 @@ class Conv2d(_Convolution):
     (2, 8, 5, 5)
     """
 
-    function, space = staticmethod(conv2d), 2
+    function, spatial_ndim = staticmethod(conv2d), 2
 
 
 class Flatten(Layer):
@@ -131,11 +131,11 @@ class Flatten(Layer):
     defaults, (N,) becomes (N, 1).
     """
 
-    @checked
+    @validate_arguments
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         self.start_dim, self.end_dim = start_dim, end_dim
 
-    @explained
+    @explain_errors
     def forward(self, x: Tensor) -> Tensor:
         if x.ndim == 0:
             raise ShapeError("Flatten: x has no axes; it must have at least one, the batch")
@@ -147,7 +147,7 @@ class Flatten(Layer):
 class Lambda(Module):
     """A module that calls any function."""
 
-    @checked
+    @validate_arguments
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
@@ -161,7 +161,7 @@ class Lambda(Module):
 class Dropout(Layer):
     """`functional.dropout` in training; after `eval()` the input is returned unchanged."""
 
-    @checked
+    @validate_arguments
     def __init__(self, p: float = 0.5, *, generator: Source = None) -> None:
         self.p, self.generator = p, generator
 
@@ -173,10 +173,11 @@ class Dropout(Layer):
 
 
 class Embedding(Module):
-    """A table of vectors, looked up by integer indices: from indices of any shape to the shape of the indices, followed by `embedding_dim`.
+    """A table of vectors, looked up by integer indices: from indices of any shape to the shape of the indices, followed by
+    `embedding_dim`.
     """
 
-    @checked
+    @validate_arguments
     def __init__(self, num_embeddings: int, embedding_dim: int, *, dtype: DTypeLike = float32, generator: Source = None) -> None:
         self.weight = Parameter(init.normal_(empty((num_embeddings, embedding_dim), dtype=dtype), generator=generator))
 
@@ -192,7 +193,7 @@ class LayerNorm(Layer):
     bias.
     """
 
-    @checked
+    @validate_arguments
     def __init__(
         self,
         normalized_shape: Ints,
@@ -202,7 +203,7 @@ class LayerNorm(Layer):
         *,
         dtype: DTypeLike = float32,
     ) -> None:
-        self.shape, self.eps = ints(type(self).__name__, (normalized_shape,)), eps
+        self.shape, self.eps = parse_ints(type(self).__name__, (normalized_shape,)), eps
         self.weight = Parameter(ones(self.shape, dtype=dtype)) if elementwise_affine else None
         self.bias = Parameter(zeros(self.shape, dtype=dtype)) if elementwise_affine and bias else None
 
@@ -216,11 +217,11 @@ class LayerNorm(Layer):
 class RMSNorm(Layer):
     """`functional.rms_norm` over the last axes, of shape `normalized_shape`. Without `elementwise_affine` the layer has no weight."""
 
-    @checked
+    @validate_arguments
     def __init__(
         self, normalized_shape: Ints, eps: float | None = None, elementwise_affine: bool = True, *, dtype: DTypeLike = float32
     ) -> None:
-        self.shape, self.eps = ints(type(self).__name__, (normalized_shape,)), eps
+        self.shape, self.eps = parse_ints(type(self).__name__, (normalized_shape,)), eps
         self.weight = Parameter(ones(self.shape, dtype=dtype)) if elementwise_affine else None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -233,9 +234,9 @@ class RMSNorm(Layer):
 class GroupNorm(Layer):
     """`functional.group_norm` with `num_groups` groups of `num_channels` channels. Without `affine` the layer has no weight and no bias."""
 
-    @checked
+    @validate_arguments
     def __init__(
-        self, num_groups: Some, num_channels: int, eps: float = 1e-5, affine: bool = True, *, dtype: DTypeLike = float32
+        self, num_groups: PositiveInt, num_channels: int, eps: float = 1e-5, affine: bool = True, *, dtype: DTypeLike = float32
     ) -> None:
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
         self.weight = Parameter(ones(num_channels, dtype=dtype)) if affine else None
@@ -255,7 +256,7 @@ class _BatchNorm(Layer):
     mean and variance of the batch after `eval()`, too.
     """
 
-    @checked
+    @validate_arguments
     def __init__(
         self,
         num_features: int,
@@ -272,7 +273,7 @@ class _BatchNorm(Layer):
         self.running_mean = zeros(num_features, dtype=dtype) if track_running_stats else None
         self.running_var = ones(num_features, dtype=dtype) if track_running_stats else None
 
-    @explained
+    @explain_errors
     def forward(self, x: Tensor) -> Tensor:
         name, count = type(self).__name__, self.num_features
         if x.ndim < 2 or x.shape[1] != count:
@@ -286,9 +287,9 @@ class _BatchNorm(Layer):
             return self._add_bias(
                 deviations * (scale if self.weight is None else scale * self.weight).reshape(channel_shape), channel_shape
             )
-        deviations, mean, variance = functional.centred(x, axes)
+        deviations, mean, variance = functional.center(x, axes)
         if self.training:
-            self._track(mean, variance, x)
+            self._update_statistics(mean, variance, x)
         result = deviations * (variance + self.eps).rsqrt()
         result = self._add_bias(result if self.weight is None else result * self.weight.reshape(channel_shape), channel_shape)
         dtype = x.dtype if self.weight is None else result_type(x.dtype, self.weight.dtype)
@@ -297,7 +298,7 @@ class _BatchNorm(Layer):
     def _add_bias(self, x: Tensor, channel_shape: tuple[int, ...]) -> Tensor:
         return x if self.bias is None else x + self.bias.reshape(channel_shape)
 
-    def _track(self, mean: Tensor, variance: Tensor, x: Tensor) -> None:
+    def _update_statistics(self, mean: Tensor, variance: Tensor, x: Tensor) -> None:
         """Update the running mean and variance with those of a batch. Raise ShapeError for a batch with a single number per channel."""
         count = x.size // self.num_features
         if count < 2:

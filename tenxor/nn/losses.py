@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..creation import asarray
+from ..api import elementwise
+from ..api.argument_validation import explain_errors
+from ..api.creation import asarray
+from ..api.softmax import log_softmax
 from ..dtypes import int64
 from ..errors import ArgumentError, DTypeError, ShapeError
-from ..functions import elementwise
-from ..functions.kinds import explained
-from ..functions.neural import log_softmax
-from ..ops import custom
+from ..graph.spec import memoized_call
+from ..ops import make_custom_op
 from ..ops.expr import Arg, call, where
-from ..plans.indices import from_0
-from ..spec import called_again
+from ..runtime.index_errors import NONNEGATIVE_INDEX_OPS
 from ..tensor import Tensor
-from ..tensor.arguments import one_of
+from ..tensor.argument_parsing import check_choice
 from ..tensor.core import Operand
-from .dtypes import check_dtypes
+from .dtype_check import check_dtypes
 
 __all__ = [
     "binary_cross_entropy",
@@ -41,7 +41,7 @@ _op = elementwise.FUNCTIONS
 
 def _reduce(op: str, loss: Tensor, reduction: str) -> Tensor:
     """Return the loss reduced by "mean" or "sum", or unchanged for "none"."""
-    mode = one_of(op, "reduction", reduction, "mean", "sum", "none")
+    mode = check_choice(op, "reduction", reduction, "mean", "sum", "none")
     return loss if mode == "none" else loss.mean() if mode == "mean" else loss.sum()
 
 
@@ -51,7 +51,7 @@ def _reduce_weighted(op: str, loss: Tensor, reduction: str, weight: Tensor | Non
         return _reduce(op, loss, reduction)
     if weight.shape != loss.shape:
         raise ShapeError(f"{op}: weight has shape {weight.shape} and input {loss.shape}; they must be equal: use weight.expand")
-    if mean_of_weights and one_of(op, "reduction", reduction, "mean", "sum", "none") == "mean":
+    if mean_of_weights and check_choice(op, "reduction", reduction, "mean", "sum", "none") == "mean":
         mean: Tensor = (loss * weight).sum() / weight.sum()
         return mean
     return _reduce(op, loss * weight, reduction)
@@ -65,8 +65,8 @@ def _check_target(op: str, input: Tensor, target: Operand) -> Tensor:
     return target
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def mse_loss(input: Tensor, target: Operand, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """Return the squared differences of input and target (for complex numbers the squared magnitudes), reduced.
 
@@ -83,8 +83,8 @@ def mse_loss(input: Tensor, target: Operand, reduction: str = "mean", weight: Te
     return _reduce_weighted("mse_loss", squares, reduction, weight)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def l1_loss(input: Tensor, target: Operand, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """Return the absolute differences of input and target, reduced.
 
@@ -95,11 +95,9 @@ def l1_loss(input: Tensor, target: Operand, reduction: str = "mean", weight: Ten
     return _reduce_weighted("l1_loss", abs(input - target), reduction, weight)
 
 
-@called_again
-@explained
-def huber_loss(
-    input: Tensor, target: Operand, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
-) -> Tensor:
+@memoized_call
+@explain_errors
+def huber_loss(input: Tensor, target: Operand, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
     """Return the Huber loss: half the squared difference below `delta`, continued as a straight line beyond.
 
     `reduction` is "mean", "sum", or "none" for the values themselves. With a `weight` for each element the mean is over the number of
@@ -110,8 +108,8 @@ def huber_loss(
     return _reduce_weighted("huber_loss", loss, reduction, weight, mean_of_weights=False)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def smooth_l1_loss(input: Tensor, target: Operand, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """Return `huber_loss` divided by `beta`: a parabola below `beta`, and the absolute difference less `beta / 2` beyond. For `beta` 0 this
     is `l1_loss`. Raises ShapeError unless the shapes are equal, and ArgumentError for a negative `beta`.
@@ -132,11 +130,9 @@ def _clip_logarithm(logarithm: Callable[..., Any], x: Any, pole: float) -> Any:
     return _op["where"](is_pole, -100.0, logarithm(_op["where"](is_pole, pole + 0.5, x)).clip(-100.0))
 
 
-@called_again
-@explained
-def binary_cross_entropy(
-    input: Tensor, target: Operand, weight: Tensor | None = None, reduction: str = "mean"
-) -> Tensor:
+@memoized_call
+@explain_errors
+def binary_cross_entropy(input: Tensor, target: Operand, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """Return -(t log p + (1 - t) log(1 - p)) for probabilities p, times `weight`, which broadcasts; reduced to "mean", "sum", or "none".
 
     Logarithms are clipped below at -100, as in PyTorch, with gradient 0 there. Raises ShapeError unless input and target have one shape.
@@ -147,8 +143,8 @@ def binary_cross_entropy(
     return _reduce("binary_cross_entropy", loss if weight is None else loss * weight, reduction)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Operand, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None
 ) -> Tensor:
@@ -172,10 +168,11 @@ def binary_cross_entropy_with_logits(
     return _reduce(op, loss if weight is None else loss * weight, reduction)
 
 
-from_0.update(("cross_entropy", "nll_loss"))
+NONNEGATIVE_INDEX_OPS.update(("cross_entropy", "nll_loss"))
 _CLASS, _COUNT, _IGNORED = (Arg(k, int64) for k in range(3))
-_lowered = where(call("less", _CLASS, 0), _CLASS - _COUNT, _CLASS)
-_CLASS_INDEX = custom("class_place", where(call("equal", _CLASS, _IGNORED), 0, _lowered), (int64, int64, int64))  # one node instead of four
+_nonnegative_class = where(call("less", _CLASS, 0), _CLASS - _COUNT, _CLASS)
+# One node instead of four
+_CLASS_INDEX_OP = make_custom_op("class_place", where(call("equal", _CLASS, _IGNORED), 0, _nonnegative_class), (int64, int64, int64))
 
 
 def _class_axis(op: str, input: Tensor) -> int:
@@ -214,7 +211,7 @@ def _class_loss(
     """
     target = target.astype(int64, copy=False)
     counts, class_shape = target != ignore_index, (-1, *(1,) * (logs.ndim - 1 - axis))
-    class_indices = Tensor._compute(_CLASS_INDEX, target, logs.shape[axis], ignore_index)
+    class_indices = Tensor._compute(_CLASS_INDEX_OP, target, logs.shape[axis], ignore_index)
     loss = -logs._gather(logs._select_along(op, logs.layout, class_indices.expand_dims(axis), axis)).squeeze(axis)
     if weight is None:
         if smoothing:
@@ -225,18 +222,18 @@ def _class_loss(
         if smoothing:
             loss = loss * (1.0 - smoothing) - (logs * weight.reshape(class_shape)).mean(axis=axis) * smoothing
     loss = _op["where"](counts, loss, 0.0)
-    if one_of(op, "reduction", reduction, "mean", "sum", "none") != "mean":
+    if check_choice(op, "reduction", reduction, "mean", "sum", "none") != "mean":
         return _reduce(op, loss, reduction)
     total: Any = counts if weight is None else _op["where"](counts, weights, 0.0)
-    if loss.dtype.compute is not loss.dtype:  # the sum may overflow or round in float16 and bfloat16
+    if loss.dtype.compute_dtype is not loss.dtype:  # the sum may overflow or round in float16 and bfloat16
         average: Tensor = loss.mean() / total.astype(loss.dtype).mean()
     else:
         average = loss.sum() / total.sum().astype(loss.dtype)
     return average
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def cross_entropy(
     input: Tensor,
     target: Operand,
@@ -284,11 +281,9 @@ def cross_entropy(
     return _reduce(op, -products.sum(axis=axis), reduction)
 
 
-@called_again
-@explained
-def nll_loss(
-    input: Tensor, target: Operand, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
-) -> Tensor:
+@memoized_call
+@explain_errors
+def nll_loss(input: Tensor, target: Operand, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """Return minus the log-probability at the target class; `input` are log-probabilities. Shapes, weights, reduction and errors are those
     of `cross_entropy` with integer classes.
     """
@@ -301,8 +296,8 @@ def nll_loss(
     return _class_loss(op, input, target, axis, weight, ignore_index, reduction)
 
 
-@called_again
-@explained
+@memoized_call
+@explain_errors
 def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """Return t (log t - l), for log-probabilities l = `input` and probabilities t = `target`; 0 where t is 0.
 
@@ -316,7 +311,7 @@ def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: 
         is_positive = target > 0
         safe_target = _op["where"](is_positive, target, 1.0)
         loss = _op["where"](is_positive, safe_target * (_op["log"](safe_target) - input), 0.0)
-    mode = one_of("kl_div", "reduction", reduction, "mean", "sum", "none", "batchmean")
+    mode = check_choice("kl_div", "reduction", reduction, "mean", "sum", "none", "batchmean")
     if mode == "batchmean":
         if not input.ndim:
             raise ShapeError("kl_div: input is 0-d; it must have a batch axis for reduction='batchmean'")

@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
-from ..creation import asarray
+from .._utils.records import NamedTuple
+from ..api.argument_validation import check_argument, register_argument_type, validate_arguments
+from ..api.creation import asarray
+from ..api.differentiation import no_grad
 from ..dtypes import check_real
 from ..errors import ArgumentError, IndexOutOfRange, ShapeError
-from ..functions.differentiation import no_grad
-from ..functions.kinds import check, checked, kind
-from ..records import NamedTuple
 from ..tensor import Tensor
 
 __all__ = ["Module", "ModuleList", "Parameter", "Sequential", "functional_call"]
@@ -30,7 +30,6 @@ if MYPY:
         def __get__(self, module: _Forwards[P, Result], kind: object = None) -> Callable[P, Result]: ...
 
 
-
 def Parameter(x: object) -> Tensor:  # a function where PyTorch has a class
     """Return a new tensor that requires a gradient, with the elements of `x`: a floating-point tensor, or data for `tx.asarray`. The
     elements are copied.
@@ -45,7 +44,7 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
-@kind("a module")
+@register_argument_type("a module")
 class Module:
     """A function with parameters, defined by the method `forward`.
 
@@ -81,9 +80,9 @@ class Module:
         def __getattr__(self, name: str) -> Any:
             if hasattr(type(self), name):  # a property raised AttributeError: raise the property's own error again
                 return object.__getattribute__(self, name)
-            from ..spellings import of_an_object
+            from .._utils.foreign_names import make_attribute_error
 
-            raise of_an_object("nn.Module", self, name)
+            raise make_attribute_error("nn.Module", self, name)
 
     # Tensors and submodules
 
@@ -92,7 +91,7 @@ class Module:
         for name, value in vars(self).items():
             yield from _walk_members(name, value)
 
-    @checked
+    @validate_arguments
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """Yield this module under the name `prefix`, and all submodules by name, each once."""
         visited: set[int] = set()
@@ -146,14 +145,14 @@ class Module:
 
     # Operations on the whole module
 
-    @checked
+    @validate_arguments
     def apply(self, function: Callable[[Module], Any]) -> Self:
         """Call `function` with each submodule, inner ones first, and with this module. Return this module."""
         for module in reversed(list(self.modules())):
             function(module)
         return self
 
-    @checked
+    @validate_arguments
     def train(self, mode: bool = True) -> Self:
         """Switch to training behaviour (dropout, batch statistics), or off with `mode=False`. Return this module."""
         for module in self.modules():
@@ -169,7 +168,7 @@ class Module:
         for t in self.parameters():
             t.grad = None
 
-    @checked
+    @validate_arguments
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Make all floating-point and complex tensors require gradients, or with False no longer require them. Return this module."""
         for _, t in list(self._named_tensors()):
@@ -178,11 +177,12 @@ class Module:
         return self
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return all tensors by name, as they are now: later training does not change them. Memory is copied only when a tensor is written.
+        """Return all tensors by name, as they are now: later training does not change them. Memory is copied only when a tensor is
+        written.
         """
         return {name: t.detach() for name, t in self._named_tensors()}
 
-    @checked
+    @validate_arguments
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Write values into the tensors of the module, by name. Return the names that the state lacks, and unknown names, as `missing_keys`
         and `unexpected_keys`.
@@ -255,7 +255,7 @@ class Sequential(Layer):
     (2, 3)
     """
 
-    @checked
+    @validate_arguments
     def __init__(self, *layers: Callable[..., Any]) -> None:
         self.layers = list(layers)
 
@@ -282,13 +282,13 @@ class Sequential(Layer):
 class ModuleList(Module):
     """A list of modules."""
 
-    @checked
+    @validate_arguments
     def __init__(self, modules: Iterable[Module] = ()) -> None:
         self.list = list(modules)
         for k, module in enumerate(self.list):
-            check("ModuleList", f"module {k}", module, "Module")
+            check_argument("ModuleList", f"module {k}", module, "Module")
 
-    @checked
+    @validate_arguments
     def append(self, module: Module) -> Self:
         """Append a module. Return this list."""
         self.list.append(module)
@@ -304,7 +304,7 @@ class ModuleList(Module):
         return _get_item("ModuleList", self.list, k)
 
 
-@checked
+@validate_arguments
 def functional_call(module: Module, tensors: Mapping[str, Tensor], *args: Any, **named: Any) -> Any:
     """Return the result of a module with tensors replaced by name. So the module becomes a function of the parameters, for `tx.grad` and
     `tx.hessian`.
@@ -384,7 +384,7 @@ def _walk_members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def _get_item(op: str, items: list[T], k: int) -> T:
     """Return item `k` of a list of modules. Raise IndexOutOfRange if there is none."""
-    check(op, "the number of a module", k, "int")
+    check_argument(op, "the number of a module", k, "int")
     if not -len(items) <= k < len(items):
         raise IndexOutOfRange(f"{op}: there is no module {k}; there are {len(items)}")
     return items[k]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..functions.kinds import Ints, checked
-from ..functions.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
+from ..api.argument_validation import Ints, validate_arguments
+from ..api.pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 from ..tensor import Tensor
 from .module import Layer, Module
 from .unpooling import max_unpool1d, max_unpool2d, max_unpool3d
@@ -20,7 +20,7 @@ __all__ = [
 class _MaxPool(Layer):
     function: Callable[..., Any]
 
-    @checked
+    @validate_arguments
     def __init__(
         self,
         kernel_size: Ints,
@@ -70,7 +70,7 @@ class MaxPool3d(_MaxPool):
 class _AvgPool(Layer):
     function: Callable[..., Tensor]
 
-    @checked
+    @validate_arguments
     def __init__(
         self,
         kernel_size: Ints,
@@ -110,7 +110,7 @@ class AvgPool3d(_AvgPool):
 class _MaxUnpool(Module):
     function: Callable[..., Tensor]
 
-    @checked
+    @validate_arguments
     def __init__(self, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0) -> None:
         self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
 

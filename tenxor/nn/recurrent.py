@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from math import sqrt
 from typing import Any
 
-from ..creation import empty, zeros
+from ..api import elementwise
+from ..api.argument_validation import NonNegativeInt, PositiveInt, check_argument, explain_errors, validate_arguments
+from ..api.concatenation import concat, stack
+from ..api.creation import empty, zeros
+from ..api.scan_function import scan
 from ..dtypes import DTypeLike, float32
 from ..errors import ArgumentError, ShapeError
-from ..functions import elementwise
-from ..functions.joining import concat, stack
-from ..functions.kinds import Count, Some, check, checked, explained
-from ..functions.scanning import scan
 from ..random import Source
 from ..tensor import Tensor
-from ..tensor.arguments import one_of
+from ..tensor.argument_parsing import check_choice
 from . import functional, init
-from .dtypes import check_dtypes
+from .dtype_check import check_dtypes
 from .module import Module, Parameter
 
 __all__ = ["GRU", "LSTM", "RNN"]
@@ -67,9 +67,9 @@ class _Recurrent(Module):
         self.batch_first, self.dropout, self.bidirectional = bool(batch_first), dropout, bool(bidirectional)
         self.proj_size, self.generator = proj_size, generator
         bound, state_width, input_width = 1.0 / sqrt(max(hidden_size, 1)), proj_size or hidden_size, input_size
-        for suffix in self._suffixes():
+        for suffix in self._parameter_suffixes():
             if suffix == "_l1":  # all layers but the first read the results of both directions of the layer before
-                input_width = state_width * self._directions
+                input_width = state_width * self._direction_count
             rows = self.gates * hidden_size
             shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, input_width), "weight_hh": (rows, state_width)}
             if bias:
@@ -80,12 +80,12 @@ class _Recurrent(Module):
                 setattr(self, kind + suffix, Parameter(init.uniform_(empty(shape, dtype=dtype), -bound, bound, generator)))
 
     @property
-    def _directions(self) -> int:
+    def _direction_count(self) -> int:
         return 2 if self.bidirectional else 1
 
-    def _suffixes(self) -> list[str]:
+    def _parameter_suffixes(self) -> list[str]:
         """Return the suffixes of parameter names, in the order of the states."""
-        ends = ("", "_reverse")[: self._directions]
+        ends = ("", "_reverse")[: self._direction_count]
         return [f"_l{k}{end}" for k in range(self.num_layers) for end in ends]
 
     def _weights(self, suffix: str) -> Weights:
@@ -109,13 +109,15 @@ class _Recurrent(Module):
         check_dtypes(name, x, {f"{kind}_l0": t for kind, t in first_weights.items()})
         if unbatched:
             x = x.expand_dims(1 - axis)
-        count = self.num_layers * self._directions
+        count = self.num_layers * self._direction_count
         states = self._initial_states(x.shape[1 - axis], x, initial_states, [(count, width) for width in widths], unbatched)
         last_states: list[list[Tensor]] = [[] for _ in widths]
         for layer in range(self.num_layers):
             results = []
-            for direction, suffix in enumerate(self._suffixes()[layer * self._directions : (layer + 1) * self._directions]):
-                index = layer * self._directions + direction
+            for direction, suffix in enumerate(
+                self._parameter_suffixes()[layer * self._direction_count : (layer + 1) * self._direction_count]
+            ):
+                index = layer * self._direction_count + direction
                 state = states[0][index] if len(widths) == 1 else tuple([t[index] for t in states])
                 outputs, end = self._run_direction(self._weights(suffix), state, x, axis, direction == 1)
                 results.append(outputs)
@@ -136,7 +138,7 @@ class _Recurrent(Module):
         for k, t in enumerate(initial_states):
             if t is None:
                 continue
-            check(name, "each state", t, "Tensor")
+            check_argument(name, "each state", t, "Tensor")
             count, width = sizes[k]
             if t.ndim != (2 if unbatched else 3) or t.shape[0] != count or t.shape[-1] != width:
                 raise ShapeError(f"{name}: a state has shape {t.shape}; it must be {wanted[k]}, where x has shape {x.shape}")
@@ -152,12 +154,14 @@ class _Recurrent(Module):
 
     def _run_direction(self, weights: Weights, state: Any, x: Tensor, axis: int, backwards: bool) -> tuple[Tensor, Any]:
         """Return the results of the steps along `axis` of a sequence in a single direction, and the last state."""
-        step: Callable[[Any, Any], tuple[Any, Tensor]] = lambda state, x: self._step(weights, state, x)  # noqa: E731
+        step: Callable[[Any, Any], tuple[Any, Tensor]] = lambda state, x: self._step(weights, state, x)
         if not 0 < x.shape[axis] < MAX_UNROLLED_STEPS:
-            last_state, states = scan(lambda state, x: step(state, _from_input(weights, x)), state, x, axis=axis, reverse=backwards)
+            last_state, states = scan(
+                lambda state, x: step(state, _apply_input_weights(weights, x)), state, x, axis=axis, reverse=backwards
+            )
             return states, last_state
         results = []
-        steps = _from_input(weights, x).unbind(axis)  # a single matrix product for the whole sequence
+        steps = _apply_input_weights(weights, x).unbind(axis)  # a single matrix product for the whole sequence
         for step_input in reversed(steps) if backwards else steps:
             state, result = step(state, step_input)
             results.append(result)
@@ -169,11 +173,11 @@ class _Recurrent(Module):
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *settings])
 
 
-def _from_input(weights: Weights, x: Any) -> Any:
+def _apply_input_weights(weights: Weights, x: Any) -> Any:
     return _affine(x, weights["weight_ih"], weights["bias_ih"])
 
 
-def _from_hidden(weights: Weights, h: Any) -> Any:
+def _apply_hidden_weights(weights: Weights, h: Any) -> Any:
     return _affine(h, weights["weight_hh"], weights["bias_hh"])
 
 
@@ -197,12 +201,12 @@ class RNN(_Recurrent):
 
     gates = 1
 
-    @checked
+    @validate_arguments
     def __init__(
         self,
         input_size: int,
         hidden_size: int,
-        num_layers: Some = 1,
+        num_layers: PositiveInt = 1,
         nonlinearity: str = "tanh",
         bias: bool = True,
         batch_first: bool = False,
@@ -212,16 +216,16 @@ class RNN(_Recurrent):
         dtype: DTypeLike = float32,
         generator: Source = None,
     ) -> None:
-        self.nonlinearity = one_of("RNN", "nonlinearity", nonlinearity, "tanh", "relu")
+        self.nonlinearity = check_choice("RNN", "nonlinearity", nonlinearity, "tanh", "relu")
         self._build(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype, generator)
 
-    @explained
+    @explain_errors
     def forward(self, x: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
         states, (last_state,) = self._run_layers(x, (hx,), (self.hidden_size,))
         return states, last_state
 
     def _step(self, weights: Weights, state: Any, x: Tensor) -> tuple[Any, Tensor]:
-        h = _op[self.nonlinearity](x + _from_hidden(weights, state))
+        h = _op[self.nonlinearity](x + _apply_hidden_weights(weights, state))
         return h, h
 
 
@@ -244,33 +248,33 @@ class LSTM(_Recurrent):
 
     gates = 4
 
-    @checked
+    @validate_arguments
     def __init__(
         self,
         input_size: int,
         hidden_size: int,
-        num_layers: Some = 1,
+        num_layers: PositiveInt = 1,
         bias: bool = True,
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        proj_size: Count = 0,
+        proj_size: NonNegativeInt = 0,
         *,
         dtype: DTypeLike = float32,
         generator: Source = None,
     ) -> None:
         self._build(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype, generator, proj_size)
 
-    @explained
+    @explain_errors
     def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         if hx is not None:
-            check("LSTM", "hx", hx, "tuple[Tensor, Tensor]")
+            check_argument("LSTM", "hx", hx, "tuple[Tensor, Tensor]")
         states, (h, c) = self._run_layers(x, hx or (None, None), (self.proj_size or self.hidden_size, self.hidden_size))
         return states, (h, c)
 
     def _step(self, weights: Weights, state: Any, x: Tensor) -> tuple[Any, Tensor]:
         h, c = state
-        i, f, g, o = (x + _from_hidden(weights, h)).unflatten(-1, (4, -1)).unbind(1)
+        i, f, g, o = (x + _apply_hidden_weights(weights, h)).unflatten(-1, (4, -1)).unbind(1)
         c = _op["sigmoid"](f) * c + _op["sigmoid"](i) * _op["tanh"](g)
         h = _op["sigmoid"](o) * _op["tanh"](c)
         if weights["weight_hr"] is not None:
@@ -289,12 +293,12 @@ class GRU(_Recurrent):
 
     gates = 3
 
-    @checked
+    @validate_arguments
     def __init__(
         self,
         input_size: int,
         hidden_size: int,
-        num_layers: Some = 1,
+        num_layers: PositiveInt = 1,
         bias: bool = True,
         batch_first: bool = False,
         dropout: float = 0.0,
@@ -305,14 +309,14 @@ class GRU(_Recurrent):
     ) -> None:
         self._build(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype, generator)
 
-    @explained
+    @explain_errors
     def forward(self, x: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
         states, (last_state,) = self._run_layers(x, (hx,), (self.hidden_size,))
         return states, last_state
 
     def _step(self, weights: Weights, state: Any, x: Tensor) -> tuple[Any, Tensor]:
         reset, update, new = x.unflatten(-1, (3, -1)).unbind(1)
-        state_reset, state_update, state_new = _from_hidden(weights, state).unflatten(-1, (3, -1)).unbind(1)
+        state_reset, state_update, state_new = _apply_hidden_weights(weights, state).unflatten(-1, (3, -1)).unbind(1)
         z = _op["sigmoid"](update + state_update)
         n = _op["tanh"](new + _op["sigmoid"](reset + state_reset) * state_new)
         h = n + z * (state - n)

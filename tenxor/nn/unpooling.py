@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ..creation import asarray, zeros
+from ..api.creation import asarray, zeros
+from ..api.sliding_windows import Ints, add_batch_axis, define_for_spatial_axes, parse_per_axis
 from ..errors import ArgumentError, BadIndex, ShapeError
-from ..functions.sliding import Ints, batched, over_axes, per_axis
 from ..tensor import Tensor
-from ..tensor.arguments import ints
+from ..tensor.argument_parsing import parse_ints
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
 
@@ -30,17 +30,17 @@ def _unpool(
         raise BadIndex(f"{op}: indices must be integers, not {positions.dtype}; max_pool gives them with return_indices=True")
     if positions.shape != x.shape:
         raise ShapeError(f"{op}: input has shape {x.shape} and indices {positions.shape}; they must be equal")
-    batched(op, x, space)
-    kernel = per_axis(op, "kernel_size", kernel_size, space, 1)
-    steps = kernel if stride is None else per_axis(op, "stride", stride, space, 1)
-    paddings = per_axis(op, "padding", padding, space, 0)
+    add_batch_axis(op, x, space)
+    kernel = parse_per_axis(op, "kernel_size", kernel_size, space, 1)
+    steps = kernel if stride is None else parse_per_axis(op, "stride", stride, space, 1)
+    paddings = parse_per_axis(op, "padding", padding, space, 0)
     sizes = tuple([(n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[-space:], steps, paddings, kernel, strict=True)])
     if output_size is not None:
-        sizes = _check_sizes(op, ints(op, (output_size,)), sizes, steps)
+        sizes = _check_sizes(op, parse_ints(op, (output_size,)), sizes, steps)
     batch_shape = x.shape[:-space]
     flat = zeros((*batch_shape, prod(sizes)), dtype=x.dtype)
-    selection, values = flat._along(op, flat.layout, -1, positions.reshape((*batch_shape, -1)), x.reshape((*batch_shape, -1)))
-    return flat._scattered(op, selection, values).reshape((*batch_shape, *sizes))
+    selection, values = flat._select_for_scatter(op, flat.layout, -1, positions.reshape((*batch_shape, -1)), x.reshape((*batch_shape, -1)))
+    return flat._scatter_copy(op, selection, values).reshape((*batch_shape, *sizes))
 
 
 def _check_sizes(op: str, wanted: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[int, ...]:
@@ -57,7 +57,7 @@ def _check_sizes(op: str, wanted: tuple[int, ...], sizes: tuple[int, ...], steps
     return wanted
 
 
-@over_axes(1, _unpool)
+@define_for_spatial_axes(1, _unpool)
 def max_unpool1d() -> None:
     """Return maxima written back along the last axis of `input`, (N, C, L) or (C, L). Arguments and errors are those of `max_unpool2d`.
 
@@ -68,7 +68,7 @@ def max_unpool1d() -> None:
     """
 
 
-@over_axes(2, _unpool)
+@define_for_spatial_axes(2, _unpool)
 def max_unpool2d() -> None:
     """Return the maxima of `tx.max_pool2d` with `return_indices`, written back at their `indices` over the last two axes; 0 elsewhere.
 
@@ -84,7 +84,7 @@ def max_unpool2d() -> None:
     """
 
 
-@over_axes(3, _unpool)
+@define_for_spatial_axes(3, _unpool)
 def max_unpool3d() -> None:
     """Return maxima written back over the last three axes of `input`, (N, C, D, H, W) or (C, D, H, W). See `max_unpool2d` for the rest.
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
+from .._utils.lazy import LazyModule
 from ..dtypes import DType, Number, boolean
-from ..late import LateModule
 
-hashing = LateModule("tenxor.hashing")  # imported with the first expression
+hashing = LazyModule("tenxor._utils.hashing")  # imported with the first expression
 _END = b"\0"  # terminates text in the input of a digest; digests have a fixed length
 MAX_TEXT_CHARS = 2000  # characters of an expression in its repr
 
 DTypes = tuple[DType, ...]
 # (name of the operation, operand dtypes) -> (dtypes of the computation, dtype of the result)
-Rule = Callable[[str, DTypes], tuple[DTypes, DType]]
+DTypeRule = Callable[[str, DTypes], tuple[DTypes, DType]]
 
 
 class Expr:
@@ -30,7 +30,7 @@ class Expr:
     digest: bytes
 
     def _set(self, dtype: DType, *fields: object) -> None:
-        """Set dtype and digest, given the parts that distinguish this expression from others of its class."""
+        """Set dtype and digest. `fields`, for instance operands, distinguish the expressions of a class."""
         encoded = [p.digest if isinstance(p, Expr) else repr(p).encode() + _END for p in fields]
         self._set_digest(type(self).__name__.encode() + _END, dtype, encoded)
 
@@ -51,7 +51,7 @@ class Expr:
         return ()
 
     def with_args(self, args: tuple[Expr, ...]) -> Expr:
-        """Return this operation on other operands."""
+        """Return this operation on the operands `args`. A leaf, which has no operands, is returned unchanged."""
         assert not args, f"{self!r} has no operands"
         return self
 
@@ -102,11 +102,12 @@ Exprs = tuple[Expr, ...]
 class Op:
     """An elementwise operation.
 
-    `rule` maps the operand dtypes to the dtypes of the computation and of the result. `formula`, if any, expresses the operation by other
-    entries of the table. `parts` is the formula for complex operands, each a `Pair` of real expressions. `pullback` is the derivative (a
-    VJP formula, `pullbacks.py`); by default it is derived from the formula. `infix` is the printed operator, `meaning` the documentation,
-    and `cost` about how many additions the operation is worth. `in_complex` tells of a formula with complex numbers in it, whatever the
-    operands. `key` identifies the formula of an operation outside the table, in any process. `lengths` is the cache of `ops.lengths`.
+    `rule` maps the operand dtypes to the dtypes of the computation and of the result. `formula`, if any, expresses the operation by
+    other entries of the table. `complex_formula` is the formula for complex operands, each a `ComplexPair` of real expressions. `vjp`
+    is the derivative (a VJP formula, `vjp_formulas.py`); by default it is derived from the formula. `infix` is the printed operator,
+    `meaning` the documentation, and `cost` about how many additions the operation is worth. `uses_complex` tells of a formula with
+    complex numbers in it, whatever the operands. `formula_digest` identifies the formula of an operation outside the table, in any
+    process. `expanded_costs` is the cache of `ops.expanded_cost`.
     """
 
     __slots__ = (
@@ -114,15 +115,15 @@ class Op:
         "arity",
         "cost",
         "formula",
-        "in_complex",
+        "uses_complex",
         "infix",
-        "key",
+        "formula_digest",
         "kind",
-        "lengths",
+        "expanded_costs",
         "meaning",
         "name",
-        "parts",
-        "pullback",
+        "complex_formula",
+        "vjp",
         "rule",
         "digest_prefix",
     )
@@ -131,29 +132,29 @@ class Op:
         self,
         name: str,
         arity: int,
-        rule: Rule,
+        rule: DTypeRule,
         meaning: str = "",
         *,
         infix: str = "",
         cost: int = 1,
         formula: Callable[..., Expr] | None = None,
         formula_key: Expr | None = None,
-        parts: Callable[..., Expr] | None = None,
-        pullback: Callable[..., tuple[Expr | None, ...]] | None = None,
+        complex_formula: Callable[..., Expr] | None = None,
+        vjp: Callable[..., tuple[Expr | None, ...]] | None = None,
     ) -> None:
         self.name, self.arity, self.rule, self.meaning = name, arity, rule, meaning
         self.infix, self.cost, self.formula = infix, cost, formula
-        self.parts, self.pullback, self.in_complex = parts, pullback, False
+        self.complex_formula, self.vjp, self.uses_complex = complex_formula, vjp, False
         self.kind = "elementwise"
-        self.key = b"" if formula_key is None else formula_key.digest
-        self.digest_prefix = b"Call\0" + name.encode() + _END + self.key
+        self.formula_digest = b"" if formula_key is None else formula_key.digest
+        self.digest_prefix = b"Call\0" + name.encode() + _END + self.formula_digest
         self._results: dict[DTypes, DType] = {}
-        self.lengths: dict[DTypes, int] = {}
+        self.expanded_costs: dict[DTypes, int] = {}
 
     def __repr__(self) -> str:
         return self.name
 
-    def result(self, dtypes: DTypes) -> DType:
+    def result_dtype(self, dtypes: DTypes) -> DType:
         """Return the dtype of the result for operands of these dtypes. Raises DTypeError if there is none."""
         dtype = self._results.get(dtypes)
         if dtype is None:
@@ -161,7 +162,7 @@ class Op:
         return dtype
 
     def format(self, args: list[str], dtype: DType) -> str:
-        """Return the operation as text, given the texts of its operands."""
+        """Return the operation as text, given the texts `args` of the operands. `dtype`, of the result, is printed for a cast alone."""
         if self.infix and self.arity == 2:
             return f"({args[0]} {self.infix} {args[1]})"
         if self.name == "cast":
@@ -169,7 +170,7 @@ class Op:
         return f"{self.name}({', '.join(args)})"
 
 
-OPS: dict[str, Op] = {}  # by name; filled by table.py, whose formulas refer to these entries
+OPS: dict[str, Op] = {}  # by name; filled by op_table.py, whose formulas refer to these entries
 
 
 class Arg(Expr):
@@ -217,13 +218,13 @@ class Call(Expr):
 
     def __repr__(self) -> str:
         texts: dict[Expr, str] = {}
-        for e in missing(self, texts):
+        for e in walk_unvisited(self, texts):
             text = e.op.format([texts[a] for a in e.args], e.dtype) if isinstance(e, Call) else repr(e)
             texts[e] = text if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS] + " ..."
         return texts[self]
 
 
-class Pair(Expr):
+class ComplexPair(Expr):
     """A complex number as its real and its imaginary part."""
 
     __slots__ = ("_args",)
@@ -238,13 +239,13 @@ class Pair(Expr):
         return self._args
 
     def with_args(self, args: tuple[Expr, ...]) -> Expr:
-        return Pair(args[0], args[1], self.dtype)
+        return ComplexPair(args[0], args[1], self.dtype)
 
     def __repr__(self) -> str:
         return f"({self.args[0]!r} + {self.args[1]!r}j)"
 
 
-def missing(e: Expr, visited: Container[Expr]) -> Iterator[Expr]:
+def walk_unvisited(e: Expr, visited: Container[Expr]) -> Iterator[Expr]:
     """Iterate over the subexpressions of `e`, itself included, that `visited` lacks, operands first. The caller must add each to `visited`
     before the next step.
     """
@@ -264,7 +265,7 @@ def missing(e: Expr, visited: Container[Expr]) -> Iterator[Expr]:
 def walk(e: Expr) -> list[Expr]:
     """Return the expression and all its subexpressions, each once, operands first."""
     visited: dict[Expr, None] = {}
-    for subexpr in missing(e, visited):
+    for subexpr in walk_unvisited(e, visited):
         visited[subexpr] = None
     return list(visited)
 
@@ -325,13 +326,13 @@ def rebuild(e: Expr, rebuild_other: Callable[[Expr, tuple[Expr, ...]], Expr], re
     return results[e]
 
 
-def replaced(e: Expr, replacements: Mapping[Expr, Expr]) -> Expr:
+def replace_subexprs(e: Expr, replacements: Mapping[Expr, Expr]) -> Expr:
     """Return `e` with the subexpressions that are keys of `replacements` replaced by its values."""
     return rebuild(e, lambda subexpr, args: subexpr.with_args(args), replacements)
 
 
 def substitute(formula: Expr, args: Sequence[Expr]) -> Expr:
-    """Return the formula with each `Arg` replaced by the given expression."""
+    """Return the formula with each `Arg` replaced by the item of `args` at the same index."""
     return rebuild(formula, lambda e, _: args[e.index] if isinstance(e, Arg) else e)
 
 

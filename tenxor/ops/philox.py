@@ -1,4 +1,8 @@
-"""Random numbers as formulas: a counter-based generator computes each element alone, so results do not depend on the threads."""
+"""Random numbers as formulas: a counter-based generator computes each element alone, so results do not depend on the threads.
+
+A random number is made of a block, the output of the generator for three uint64 words: `counter`, the number of the element; `stream`, the
+number of the draw; and `key`, the seed.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from .expr import Const, Expr, Exprs, call, cast
 
 def philox4x32(counter: Exprs, key: Exprs) -> Exprs:
     """Return the four 32-bit words of a block of Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+
+    `counter` has four words of 32 bits, and `key` two.
 
     Words are kept in 64 bits with arbitrary upper halves. Each product is then one vector instruction, which multiplies the lower halves
     and gives both words of the next round.
@@ -36,18 +42,18 @@ def _high(x: Expr) -> Expr:
 
 
 def _block(counter: Expr, stream: Expr, key: Expr) -> Exprs:
-    """Return a block as two expressions of 64 bits each."""
+    """Return the block of three uint64 words as two expressions of 64 bits each."""
     words = [cast(word, uint32) for x in (counter, stream, key) for word in (x, _high(x))]
     c0, c1, c2, c3 = (cast(word, uint64) for word in philox4x32(tuple(words[:4]), tuple(words[4:])))
-    return _joined(c0, c1), _joined(c2, c3)
+    return _join_words(c0, c1), _join_words(c2, c3)
 
 
-def _joined(low: Expr, high: Expr) -> Expr:
+def _join_words(low: Expr, high: Expr) -> Expr:
     return call("bitwise_or", low, call("bitwise_left_shift", high, 32))
 
 
 def random_bits(counter: Expr, stream: Expr, key: Expr) -> Expr:
-    """Return the first 64 bits of a block."""
+    """Return the first 64 bits of the block of three uint64 words."""
     return _block(counter, stream, key)[0]
 
 

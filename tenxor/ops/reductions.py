@@ -18,58 +18,59 @@ from .expr import Arg, Const, DTypes, Expr, Exprs, call, cast, substitute, where
 class Reduction:
     """A reduction of many elements to one.
 
-    The state is a tuple of scalars (for argmax: the value and its position). `states(dtype)` gives their dtypes for an input dtype;
-    `identity` the state of no elements; `lift(x, position)` the state of one element; `combine(left, right)` the state of both parts, or
-    None if elements can only be taken in order (a user's own reduction). `follow`, if given, is a shorter way to add one element that comes
-    after all others; loops that use it must keep the order. `places` tells whether `lift` reads the position; `ordered` whether elements
-    are compared, so complex ones are rejected. The result has the dtype `result(dtype)`: it is the last part of the state, or
-    `finish(state, result_dtype)`. `between` names the operation that reduces two floats to the same result, and is shorter for just two.
+    The state is a tuple of scalars (for argmax: the value and its position). `state_dtypes(dtype)` gives their dtypes for an input
+    dtype; `identity` the state of no elements; `lift(x, position)` the state of one element; `combine(left, right)` the state of both
+    parts, or None if elements can only be taken in order (a user's own reduction). `append`, if given, is a shorter way to add one
+    element that comes after all others; loops that use it must keep the order. `uses_position` tells whether `lift` reads the position;
+    `ordered` whether elements are compared, so complex ones are rejected. The result has the dtype `result_dtype(dtype)`: it is the
+    last part of the state, or `finish(state, result_dtype)`. `binary_op_name` names the operation that reduces two floats to the same
+    result, and is shorter for just two.
     """
 
     __slots__ = (
-        "between",
+        "binary_op_name",
         "combine",
         "finish",
-        "follow",
+        "append",
         "has_identity",
         "identity",
         "kind",
         "lift",
         "name",
         "ordered",
-        "places",
-        "result",
-        "states",
+        "uses_position",
+        "result_dtype",
+        "state_dtypes",
     )
 
     def __init__(
         self,
         name: str,
-        states: Callable[[DType], DTypes],
+        state_dtypes: Callable[[DType], DTypes],
         identity: Callable[[DTypes], Exprs],
         lift: Callable[[Expr, Expr, DTypes], Exprs],
         combine: Callable[[Exprs, Exprs], Exprs] | None,
-        result: Callable[[DType], DType],
+        result_dtype: Callable[[DType], DType],
         *,
         has_identity: bool = True,
-        follow: Callable[[Exprs, Exprs], Exprs] | None = None,
+        append: Callable[[Exprs, Exprs], Exprs] | None = None,
         finish: Callable[[Exprs, DType], Expr] | None = None,
-        places: bool = False,
+        uses_position: bool = False,
         ordered: bool = False,
-        between: str | None = None,
+        binary_op_name: str | None = None,
     ) -> None:
-        self.name, self.states, self.identity, self.lift, self.combine = name, states, identity, lift, combine
-        self.result, self.has_identity, self.follow, self.finish = result, has_identity, follow, finish
-        self.places, self.ordered, self.between = places, ordered, between
+        self.name, self.state_dtypes, self.identity, self.lift, self.combine = name, state_dtypes, identity, lift, combine
+        self.result_dtype, self.has_identity, self.append, self.finish = result_dtype, has_identity, append, finish
+        self.uses_position, self.ordered, self.binary_op_name = uses_position, ordered, binary_op_name
         self.kind = "reduce"
 
-    def step(self, states: Exprs, element: Exprs) -> Exprs:
-        """Return the state after one more lifted element."""
-        join = self.follow or self.combine
+    def add_element(self, states: Exprs, element: Exprs) -> Exprs:
+        """Return the state after one more element: `states` is the state before, and `element` the lifted element behind it."""
+        join = self.append or self.combine
         assert join is not None
         return join(states, element)
 
-    def check(self, op: str, dtype: DType) -> None:
+    def check_dtype(self, op: str, dtype: DType) -> None:
         """Raise DTypeError, which names `op`, if the reduction does not accept elements of this dtype."""
         if self.ordered and dtype.is_complex:
             raise DTypeError(
@@ -82,7 +83,7 @@ class Reduction:
 
 def _accumulator_dtype(d: DType) -> DType:
     """Return the dtype of sums: 64 bits for integers (array API), float32 for narrow floats until the end."""
-    return d.compute if d.is_float else d if d.is_complex else uint64 if d.kind == "uint" else int64
+    return d.compute_dtype if d.is_float else d if d.is_complex else uint64 if d.kind == "uint" else int64
 
 
 def _sum_dtype(d: DType) -> DType:
@@ -112,6 +113,8 @@ def _combine_by(op: str) -> Callable[[Exprs, Exprs], Exprs]:
 def _join_extrema(better: str, not_better: str) -> tuple[Callable[[Exprs, Exprs], Exprs], Callable[[Exprs, Exprs], Exprs]]:
     """Return `combine` and `follow` of argmax or argmin: NaN wins over all values, and the earlier position over an equal value.
 
+    `better` names the comparison for a winner, for instance "greater", and `not_better` the opposite, for instance "less_equal".
+
     `combine` joins two parts in any order. `follow` joins a part and an element behind it; the element wins if it is better.
     """
 
@@ -138,7 +141,7 @@ def _join_extrema(better: str, not_better: str) -> tuple[Callable[[Exprs, Exprs]
 
 
 def _position_or_0(states: Exprs, dtype: DType) -> Expr:
-    """Return the position found, or 0 if no element was better than the identity: then all elements are equal to it."""
+    """Return the position in the final state, or 0 if no element was better than the identity: then all elements are equal to it."""
     return where(call("equal", states[1], _no_position(int64)), 0, states[1])
 
 
@@ -175,26 +178,28 @@ def _arg_extremum(name: str, worst: Callable[[DType], Const], better: str, not_b
         combine,
         lambda d: int64,
         has_identity=False,
-        follow=follow,
+        append=follow,
         finish=_position_or_0,
-        places=True,
+        uses_position=True,
         ordered=True,
     )
 
 
 def _extremum(name: str, op: str, worst: Callable[[DType], Const]) -> Reduction:
-    """Return the reduction to a maximum or minimum. NaN wins over all values, and -0.0 is below 0.0.
+    """Return the reduction `name` to a maximum or minimum. NaN wins over all values, and -0.0 is below 0.0.
+
+    `op` is the operation on two values, "maximum" or "minimum". `worst` gives the identity for the dtype of the state.
 
     Floats are compared by rank (see below), in four fast instructions per element. Comparing the floats themselves, with care for NaN and
     the signs of zeros, takes seven instructions, each of which waits for the previous one.
     """
 
     def lift(x: Expr, position: Expr, states: DTypes) -> Exprs:
-        return (_rank(name, cast(x, x.dtype.compute)) if x.dtype.is_float else x,)
+        return (_rank(name, cast(x, x.dtype.compute_dtype)) if x.dtype.is_float else x,)
 
     return Reduction(
         name,
-        lambda d: ({32: uint32, 64: uint64}[d.compute.bits] if d.is_float else d,),
+        lambda d: ({32: uint32, 64: uint64}[d.compute_dtype.bits] if d.is_float else d,),
         lambda s: (worst(s[0]),),
         lift,
         _combine_by(op),
@@ -202,7 +207,7 @@ def _extremum(name: str, op: str, worst: Callable[[DType], Const]) -> Reduction:
         has_identity=False,
         finish=lambda s, d: _float_of_rank(name, s[0]) if d.is_float else s[0],
         ordered=True,
-        between=op,
+        binary_op_name=op,
     )
 
 
@@ -212,7 +217,10 @@ def _extremum(name: str, op: str, worst: Callable[[DType], Const]) -> Reduction:
 
 
 def _rank_rotation(name: str, bits: int) -> int:
-    """Return the rotation of the ranks. The ranks of negative NaN come first, and there are as many of positive NaN."""
+    """Return the number to add to the ranks of floats of `bits` bits, modulo 2**bits, for the reduction `name`, "max" or "min".
+
+    The ranks of negative NaN come first, as many as the ranks of positive NaN.
+    """
     nans = {32: (1 << 23) - 1, 64: (1 << 52) - 1}[bits]
     return (1 << bits) - nans if name == "max" else nans
 
@@ -236,7 +244,9 @@ REDUCTIONS: dict[str, Reduction] = {
     r.name: r
     for r in (
         Reduction("sum", _single_state(_accumulator_dtype), _constant_identity(0), _lift_value, _combine_by("add"), _sum_dtype),
-        Reduction("sum_in_width", _single_state(lambda d: d.compute), _constant_identity(0), _lift_value, _combine_by("add"), lambda d: d),
+        Reduction(
+            "sum_in_width", _single_state(lambda d: d.compute_dtype), _constant_identity(0), _lift_value, _combine_by("add"), lambda d: d
+        ),
         Reduction("prod", _single_state(_accumulator_dtype), _constant_identity(1), _lift_value, _combine_by("multiply"), _sum_dtype),
         _extremum("max", "maximum", _lowest),
         _extremum("min", "minimum", _highest),
@@ -263,7 +273,7 @@ REDUCTIONS: dict[str, Reduction] = {
 }
 
 # For the name of a reduction, the operation that combines the results of two parts into the result of the whole.
-COMBINED_BY = {
+COMBINING_OPS = {
     "sum": "add",
     "sum_in_width": "add",
     "prod": "multiply",
@@ -281,12 +291,15 @@ COMBINED_BY = {
 _running_sum = Reduction("sum", _single_state(_accumulator_dtype), _negative_zero, _lift_value, _combine_by("add"), _sum_dtype)
 
 
-def running(name: str, dtype: DType) -> Reduction:
-    """Return the reduction whose states make up the running reduction (`cumulative_sum` and the like) of this name."""
+def get_running_reduction(name: str, dtype: DType) -> Reduction:
+    """Return the reduction whose state after each element gives the result of a running reduction there, such as `cumulative_sum`.
+
+    `name` is the name of the operation, such as "sum" or "logaddexp", and `dtype` the dtype of the elements.
+    """
     if name == "prod" and dtype.is_complex:  # the identity 1 + 0j would turn infinities into NaN
-        return reduction_from_first(Arg(0, dtype) * Arg(1, dtype), any_order=True)
+        return make_first_reduction(Arg(0, dtype) * Arg(1, dtype), any_order=True)
     if name == "logaddexp":
-        return reduction_from_first(call(name, Arg(0, dtype), Arg(1, dtype)), any_order=True)
+        return make_first_reduction(call(name, Arg(0, dtype), Arg(1, dtype)), any_order=True)
     return _running_sum if name == "sum" else REDUCTIONS[name]
 
 
@@ -295,7 +308,7 @@ def running(name: str, dtype: DType) -> Reduction:
 _user_reductions: dict[tuple[object, ...], Reduction] = {}  # interned, so that their kernels are reused
 
 
-def reduction_in_order(step: Expr, initial: Const) -> Reduction:
+def make_ordered_reduction(step: Expr, initial: Const) -> Reduction:
     """Return the reduction that starts from `initial` and takes the elements in order; `step` is over Arg(0), the state, and Arg(1), an
     element.
     """
@@ -309,12 +322,12 @@ def reduction_in_order(step: Expr, initial: Const) -> Reduction:
             lambda x, i, s: (x,),
             None,
             lambda d: state,
-            follow=lambda states, element: (substitute(step, (states[0], element[0])),),
+            append=lambda states, element: (substitute(step, (states[0], element[0])),),
         )
     return _user_reductions[key]
 
 
-def reduction_from_first(step: Expr, *, any_order: bool) -> Reduction:
+def make_first_reduction(step: Expr, *, any_order: bool) -> Reduction:
     """Return the reduction that starts from the first element. The state is a flag, whether an element was seen, and the value so far.
 
     `step` is over Arg(0) and Arg(1). If `any_order`, `step` is associative, and parts may be combined.
@@ -337,6 +350,6 @@ def reduction_from_first(step: Expr, *, any_order: bool) -> Reduction:
             join if any_order else None,
             lambda d: state,
             has_identity=False,
-            follow=None if any_order else join,
+            append=None if any_order else join,
         )
     return _user_reductions[key]

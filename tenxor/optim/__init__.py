@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..late import public_dir, public_getattr
+from .._utils.lazy import make_public_dir, make_public_getattr
 from . import lbfgs, optimizer, run, schedules
 from .lbfgs import *
 from .optimizer import *
@@ -12,6 +12,6 @@ from .run import *
 from .schedules import *
 
 __all__ = lbfgs.__all__ + optimizer.__all__ + run.__all__ + schedules.__all__
-__dir__ = public_dir(globals())
+__dir__ = make_public_dir(globals())
 if not TYPE_CHECKING:
-    __getattr__ = public_getattr(globals())
+    __getattr__ = make_public_getattr(globals())

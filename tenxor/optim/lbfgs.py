@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..creation import asarray
+from ..api.argument_validation import check_argument, check_fields, validate_arguments
+from ..api.concatenation import concat
+from ..api.creation import asarray
+from ..api.differentiation import no_grad
 from ..errors import ArgumentError
-from ..functions.differentiation import no_grad
-from ..functions.joining import concat
-from ..functions.kinds import check, check_fields, checked
 from .optimizer import Optimizer
 
 __all__ = ["LBFGS"]
@@ -33,7 +33,7 @@ class LBFGS(Optimizer):
     J. Nocedal, S. Wright: Numerical optimization, 2nd edition, 2006, chapters 3 and 7.
     """
 
-    @checked
+    @validate_arguments
     def __init__(self, params: Iterable[Any], lr: float = 1.0, *, history: int = 10, searches: int = 25) -> None:
         super().__init__(params, lr=lr)
         if len(self.groups) > 1:
@@ -47,11 +47,11 @@ class LBFGS(Optimizer):
         """
         if closure is None:
             raise ArgumentError("LBFGS: step takes a function that computes the loss, as it is asked for several times")
-        check("LBFGS", "closure", closure, "Callable")
+        check_argument("LBFGS", "closure", closure, "Callable")
         self.steps += 1
         value, gradient = self._evaluate(closure)
-        start = self._flat()
-        direction = self._direction(gradient)
+        start = self._flatten_parameters()
+        direction = self._search_direction(gradient)
         slope = (direction * gradient).sum().item()
         if not slope < 0.0:  # at a minimum, or the curvature estimate is wrong
             self._steps.clear()
@@ -61,7 +61,7 @@ class LBFGS(Optimizer):
         size = self.groups[0]["lr"] if self._steps else min(1.0, 1.0 / abs(gradient).sum().item()) * self.groups[0]["lr"]
         low, high = 0.0, float("inf")
         for _ in range(self.searches):
-            self._move(start + direction * size)
+            self._set_parameters(start + direction * size)
             new_value, new_gradient = self._evaluate(closure)
             if not new_value.item() <= value.item() + 1e-4 * size * slope:
                 high = size
@@ -71,7 +71,7 @@ class LBFGS(Optimizer):
                 break
             size = 2.0 * low if high == float("inf") else (low + high) / 2.0
         else:  # the search failed: keep the last point with sufficient decrease, or the start
-            self._move(start + direction * low)
+            self._set_parameters(start + direction * low)
             self._steps.clear()
             return value
         displacement, change = direction * size, new_gradient - gradient
@@ -84,7 +84,7 @@ class LBFGS(Optimizer):
         """Return the loss at the present parameters, and its gradient as one axis."""
         self.zero_grad()
         value = closure()
-        check("LBFGS", "the loss that closure gives", value, "Tensor")
+        check_argument("LBFGS", "the loss that closure gives", value, "Tensor")
         value.backward()
         flat_gradient = concat(
             [component for t in self.parameters for component in _real_components(t * 0.0 if t.grad is None else t.grad)]
@@ -92,10 +92,10 @@ class LBFGS(Optimizer):
         self.zero_grad()
         return value.detach().realize(), flat_gradient.realize()
 
-    def _flat(self) -> Any:
+    def _flatten_parameters(self) -> Any:
         return concat([component for t in self.parameters for component in _real_components(t.detach())]).realize()
 
-    def _move(self, x: Any) -> None:
+    def _set_parameters(self, x: Any) -> None:
         start = 0
         with no_grad():
             for t in self.parameters:
@@ -103,7 +103,7 @@ class LBFGS(Optimizer):
                     component[...] = x[start : start + t.size].reshape(t.shape)
                     start += t.size
 
-    def _direction(self, gradient: Any) -> Any:
+    def _search_direction(self, gradient: Any) -> Any:
         """Return the search direction, by the two-loop recursion of L-BFGS."""
         direction = -gradient
         weights = []
@@ -126,17 +126,17 @@ class LBFGS(Optimizer):
         """Restore a state that `state_dict` returned. Raise ArgumentError for the state of other parameters."""
         check_fields("load_state_dict", state, history="Sequence")
         size = sum(t.size * (2 if t.dtype.is_complex else 1) for t in self.parameters)
-        steps = [_history_entry(entry, size) for entry in state["history"]]
+        steps = [_check_history_entry(entry, size) for entry in state["history"]]
         super().load_state_dict(state)
         self._steps = steps
 
 
-def _history_entry(entry: Any, size: int) -> tuple[Any, Any, float]:
+def _check_history_entry(entry: Any, size: int) -> tuple[Any, Any, float]:
     """Return one step of a history: the changes of parameters and gradient, tensors of `size` elements, and the inverse of their product.
 
     Raise ArgumentError for anything else.
     """
-    check("load_state_dict", "each entry of 'history'", entry, "Sequence")
+    check_argument("load_state_dict", "each entry of 'history'", entry, "Sequence")
     if len(entry) != 3:
         raise ArgumentError(f"load_state_dict: an entry of 'history' has {len(entry)} items; it must have two tensors and a number")
     step, change = asarray(entry[0]), asarray(entry[1])

@@ -10,23 +10,23 @@ from functools import cache
 from math import sqrt
 from typing import Any
 
-from ..creation import asarray, zeros
-from ..derivatives.adjoint import Part
-from ..derivatives.again import made_again
-from ..derivatives.seen import Seen, computed
-from ..derivatives.watched import revalue, watch_of
+from .._utils.records import NamedTuple
+from ..api import elementwise
+from ..api.argument_validation import check_argument, check_fields, register_argument_type, validate_arguments
+from ..api.creation import asarray, zeros
+from ..api.differentiation import no_grad
+from ..autodiff.grad_storage import get_handler, replace_content
+from ..autodiff.layout_adjoint import Cotangent
+from ..autodiff.node_view import NodeView, apply_op
+from ..autodiff.replay import replay_or_record
 from ..dtypes import DType, check_real
-from ..errors import ArgumentError, described
-from ..functions import elementwise
-from ..functions.differentiation import no_grad
-from ..functions.kinds import check, check_fields, checked, kind
-from ..node import MAX_PENDING, Node, Scalar, is_pinned, watchers
-from ..ops import Op, custom
+from ..errors import ArgumentError, describe_value
+from ..graph.node import MAX_PENDING_NODES, Node, Scalar, is_externally_shared, node_observers
+from ..graph.storage import Storage
+from ..ops import Op, make_custom_op
 from ..ops.expr import Arg, Expr, call
-from ..ops.pullbacks import conj
-from ..realize import realize
-from ..records import NamedTuple
-from ..storage import Storage
+from ..ops.vjp_formulas import conj
+from ..runtime.realize import realize
 from ..tensor import Tensor
 
 __all__ = ["SGD", "Adam", "AdamW", "Lion", "Optimizer", "clip_grad_norm", "clip_grad_value"]
@@ -35,7 +35,7 @@ _op = elementwise.FUNCTIONS
 _NONNEGATIVE_SETTINGS = {"lr", "momentum", "weight_decay", "eps"}  # settings of groups that must not be negative
 
 
-class _Move(NamedTuple):
+class _ParameterUpdate(NamedTuple):
     """The update of a parameter: the parameter, the gradient, the optimiser state, the settings of the group, and the number of the update
     for this parameter.
     """
@@ -44,10 +44,10 @@ class _Move(NamedTuple):
     gradient: Storage
     state: dict[str, Any]
     group: Mapping[str, Any]
-    number: int
+    update_number: int
 
 
-@kind("an optimiser")
+@register_argument_type("an optimiser")
 class Optimizer:
     """The base class of optimisers.
 
@@ -58,7 +58,7 @@ class Optimizer:
     `_numbers`. State is float32 for float16 and bfloat16 parameters, whose precision is too low for averages over a thousand steps.
     """
 
-    @checked
+    @validate_arguments
     def __init__(self, params: Iterable[Any], **numbers: Any) -> None:
         if isinstance(params, Tensor):
             raise ArgumentError(f"{type(self).__name__}: params are a list of tensors, not one of shape {params.shape}; give [x]")
@@ -73,8 +73,7 @@ class Optimizer:
         for k, t in enumerate(self.parameters):
             if not isinstance(t, Tensor) or not t.requires_grad:
                 raise ArgumentError(
-                    f"{type(self).__name__}: parameter {k} is {described(t)}, which requires no gradient;"
-                    " use x.requires_grad_()"
+                    f"{type(self).__name__}: parameter {k} is {describe_value(t)}, which requires no gradient; use x.requires_grad_()"
                 )
             if not t.is_leaf:
                 raise ArgumentError(f"{type(self).__name__}: parameter {k} was computed from others; give these, or use x.detach().copy()")
@@ -89,8 +88,8 @@ class Optimizer:
         settings.
         """
         op = type(self).__name__
-        check(op, "each group", group, "Mapping")
-        check(op, 'what a group has as "params"', group.get("params"), "Iterable")
+        check_argument(op, "each group", group, "Mapping")
+        check_argument(op, 'what a group has as "params"', group.get("params"), "Iterable")
         settings = {**numbers, **group, "params": list(group["params"])}
         self._check_numbers(op, settings)
         return settings
@@ -99,7 +98,7 @@ class Optimizer:
         """Raise ArgumentError for invalid settings of a group."""
         kinds = type(self).__init__.__annotations__
         for key in group.keys() & kinds.keys() - {"params"}:
-            check(op, key, group[key], kinds[key])
+            check_argument(op, key, group[key], kinds[key])
         for key in _NONNEGATIVE_SETTINGS & group.keys():
             if group[key] < 0:
                 raise ArgumentError(f"{op}: {key} is {group[key]!r}; it is 0 or more")
@@ -110,16 +109,16 @@ class Optimizer:
     def zero_grad(self) -> None:
         """Set the gradients of the parameters to None, including parameters that no longer require gradients."""
         for t in self.parameters:
-            watch = watch_of(t.storage)
+            watch = get_handler(t.storage)
             if watch is not None:
                 watch.grad = None
 
     def step(self) -> None:
         """Update the parameters that have a gradient, in place."""
         self.steps += 1
-        watches = [watch_of(t.storage) for t in self.parameters]
+        watches = [get_handler(t.storage) for t in self.parameters]
         waiting = [watch.grad.node for watch in watches if watch is not None and watch.grad is not None]
-        if max([node.count for node in waiting], default=0) > MAX_PENDING // 2:
+        if max([node.graph_node_count for node in waiting], default=0) > MAX_PENDING_NODES // 2:
             # Compute them together. Otherwise the graph of one update could exceed the bound on pending nodes and be computed on its own.
             realize(*waiting)
         del waiting  # reference counts decide whether a node's memory can be reused
@@ -128,7 +127,7 @@ class Optimizer:
             watch = watches[k]
             if watch is not None and watch.grad is not None:
                 self.counts[k] += 1
-                moves.append(_Move(t, watch.grad, self.state[k], group, self.counts[k]))
+                moves.append(_ParameterUpdate(t, watch.grad, self.state[k], group, self.counts[k]))
         with no_grad():
             if len({move.x.storage for move in moves}) == len(moves):
                 self._apply_updates(moves)
@@ -138,7 +137,7 @@ class Optimizer:
         state_tensors = [t for state in self.state for t in state.values()]
         realize(*[t.storage.node for t in (*self.parameters, *state_tensors)])
 
-    def _apply_updates(self, moves: Sequence[_Move]) -> None:
+    def _apply_updates(self, moves: Sequence[_ParameterUpdate]) -> None:
         """Update parameters that share no memory. The nodes of the updates follow from the layouts of their inputs, so they are recorded
         once and replayed.
         """
@@ -151,7 +150,7 @@ class Optimizer:
         for x, gradient, state, group, count in moves:
             cached = of_group.get((id(group), x.dtype, count))
             if cached is None:
-                scalars = [Scalar(number, x.dtype.compute) for number in self._numbers(group, count)]
+                scalars = [Scalar(number, x.dtype.compute_dtype) for number in self._numbers(group, count)]
                 cached = of_group[id(group), x.dtype, count] = slice(len(inputs), len(inputs) + len(scalars)), self._keeps(group)
                 inputs += scalars
                 key += [bool(number.value) for number in scalars]
@@ -162,19 +161,19 @@ class Optimizer:
             inputs += (x.storage.node, gradient.node, *[t.storage.node for t in state_tensors])
             changing += (x, *state_tensors)
 
-        def make(placeholders: Sequence[Any]) -> list[tuple[int, Part]]:
-            results: list[Part] = []
+        def make(placeholders: Sequence[Any]) -> list[tuple[int, Cotangent]]:
+            results: list[Cotangent] = []
             for (x, _, state, group, _), (start, numbers) in zip(moves, input_slices, strict=True):
                 layouts = [x.layout, x.layout, *[state[name].layout for name in self._keeps(group)]]
-                views = [Seen(node, layout) for node, layout in zip(placeholders[start : start + len(layouts)], layouts, strict=True)]
-                wide = x.dtype.compute
+                views = [NodeView(node, layout) for node, layout in zip(placeholders[start : start + len(layouts)], layouts, strict=True)]
+                wide = x.dtype.compute_dtype
                 moved, *new_states = self._update(views[0].cast(wide), views[1].cast(wide), views[2:], placeholders[numbers])
                 results += (moved.cast(x.dtype), *new_states)
             return list(enumerate(results))
 
-        for t, (_, new_value) in zip(changing, make(inputs) if watchers else made_again(tuple(key), inputs, make), strict=True):
-            assert isinstance(new_value, Seen)
-            for look in watchers:
+        for t, (_, new_value) in zip(changing, make(inputs) if node_observers else replay_or_record(tuple(key), inputs, make), strict=True):
+            assert isinstance(new_value, NodeView)
+            for look in node_observers:
                 look(new_value.node)
             _replace_content(t, new_value)
 
@@ -188,7 +187,7 @@ class Optimizer:
         """
         raise NotImplementedError(f"{type(self).__name__} has no _numbers()")
 
-    def _update(self, x: Seen, gradient: Seen, states: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
+    def _update(self, x: NodeView, gradient: NodeView, states: Sequence[NodeView], numbers: Sequence[Scalar]) -> Sequence[NodeView]:
         """Return the new value of a parameter, and of each of the state tensors in `states`: new nodes, computed from these arguments
         alone.
         """
@@ -210,7 +209,7 @@ class Optimizer:
             if len(saved) != len(present):
                 raise ArgumentError(f"load_state_dict: the state has {len(saved)} {name}; the optimizer has {len(present)}")
         for settings in (*state["groups"], *state["state"]):
-            check("load_state_dict", "each group, and what is kept of each parameter,", settings, "Mapping")
+            check_argument("load_state_dict", "each group, and what is kept of each parameter,", settings, "Mapping")
         loaded = [{key: asarray(x) for key, x in tensors.items()} for tensors in state["state"]]
         for t, tensors in zip(self.parameters, loaded, strict=True):
             for key, x in tensors.items():
@@ -220,17 +219,17 @@ class Optimizer:
                         f"load_state_dict: {key} has shape {x.shape} for a parameter of shape {t.shape}; they must be equal"
                     )
         converted = [
-            {key: x.astype(t.dtype.compute) for key, x in tensors.items()} for t, tensors in zip(self.parameters, loaded, strict=True)
+            {key: x.astype(t.dtype.compute_dtype) for key, x in tensors.items()} for t, tensors in zip(self.parameters, loaded, strict=True)
         ]
         for settings in state["groups"]:
             self._check_numbers("load_state_dict", settings)
         steps = int(state["steps"])
         counts = state.get("counts", [steps if tensors else 0 for tensors in converted])
-        check("load_state_dict", "what the state has as 'counts'", counts, "Sequence")
+        check_argument("load_state_dict", "what the state has as 'counts'", counts, "Sequence")
         if len(counts) != len(self.counts):
             raise ArgumentError(f"load_state_dict: there are counts of {len(counts)} parameters, and here are {len(self.counts)}")
         for k, count in enumerate(counts):
-            check("load_state_dict", f"count {k}", count, "int")
+            check_argument("load_state_dict", f"count {k}", count, "int")
             if count < 0:
                 raise ArgumentError(f"load_state_dict: count {k} is {count}; it is 0 or more")
         self.steps, self.counts, self.state = steps, [int(count) for count in counts], converted
@@ -238,18 +237,18 @@ class Optimizer:
             group.update(settings)
 
 
-def _replace_content(t: Tensor, new: Seen) -> None:
+def _replace_content(t: Tensor, new: NodeView) -> None:
     """Write new elements into a tensor. `new` has no further references. If the layouts are equal, the node of `new` becomes the content of
     the storage, without a copy.
     """
     storage, layout, spec = t.storage, new.layout, t.spec
-    can_swap = storage.node.recipe.size == spec.size and layout.form is spec.form and t.offset == layout.offset == 0
-    if not can_swap or is_pinned(storage.node):
+    can_swap = storage.node.recipe.size == spec.size and layout.layout_key is spec.layout_key and t.offset == layout.offset == 0
+    if not can_swap or is_externally_shared(storage.node):
         t[...] = Tensor(Storage(new.node), layout, spec.dtype)
     elif type(storage) is Storage:
         storage.node = new.node
     else:
-        revalue(storage, new.node)
+        replace_content(storage, new.node)
 
 
 # The elementwise formulas of the updates. Each is a single operation, so that a step has few nodes.
@@ -269,18 +268,18 @@ def _formula_op(name: str, dtype: DType) -> Op:
     """Return a formula as an operation on operands of a dtype."""
     formula = _FORMULAS[name]
     args = [Arg(k, dtype) for k in range(formula.__code__.co_argcount)]
-    return custom(name, formula(*args), tuple([dtype] * len(args)))
+    return make_custom_op(name, formula(*args), tuple([dtype] * len(args)))
 
 
-def _apply(name: str, *operands: Seen | Scalar) -> Seen:
+def _apply(name: str, *operands: NodeView | Scalar) -> NodeView:
     """Apply a formula to tensors and numbers."""
     dtype = operands[0].dtype
-    return computed(_formula_op(name, dtype), operands, dtype)
+    return apply_op(_formula_op(name, dtype), operands, dtype)
 
 
 def _create_state(state: dict[str, Any], name: str, like: Tensor) -> Tensor:
     """Create the state tensor `name` of a parameter, filled with 0."""
-    tensor: Tensor = zeros(like.shape, dtype=like.dtype.compute)
+    tensor: Tensor = zeros(like.shape, dtype=like.dtype.compute_dtype)
     state[name] = tensor
     return tensor
 
@@ -301,7 +300,7 @@ class SGD(Optimizer):
     [0.5, -1.0]
     """
 
-    @checked
+    @validate_arguments
     def __init__(
         self,
         params: Iterable[Any],
@@ -325,7 +324,7 @@ class SGD(Optimizer):
         damped = 1.0 if count == 1 else 1.0 - group.get("dampening", 0.0)  # the first velocity is the gradient, as in PyTorch
         return group["lr"], group["momentum"], group["weight_decay"], float(group["nesterov"]), damped
 
-    def _update(self, x: Seen, gradient: Seen, states: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
+    def _update(self, x: NodeView, gradient: NodeView, states: Sequence[NodeView], numbers: Sequence[Scalar]) -> Sequence[NodeView]:
         lr, momentum, decay, nesterov, damped = numbers
         if decay.value:
             gradient = _apply("decayed", gradient, x, decay)
@@ -346,7 +345,7 @@ class Adam(Optimizer):
 
     decoupled = False  # True if weight decay is separate from the gradient
 
-    @checked
+    @validate_arguments
     def __init__(
         self,
         params: Iterable[Any],
@@ -366,7 +365,7 @@ class Adam(Optimizer):
         keep, decay = (1.0 - lr * decay, 0.0) if self.decoupled else (1.0, decay)
         return beta1, 1.0 - beta1, beta2, 1.0 - beta2, keep, rate, scale, group["eps"], decay
 
-    def _update(self, x: Seen, gradient: Seen, states: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
+    def _update(self, x: NodeView, gradient: NodeView, states: Sequence[NodeView], numbers: Sequence[Scalar]) -> Sequence[NodeView]:
         *averaging, keep, rate, scale, eps, decay = numbers
         if decay.value:
             gradient = _apply("decayed", gradient, x, decay)
@@ -390,7 +389,7 @@ class AdamW(Adam):
 
     decoupled = True
 
-    @checked
+    @validate_arguments
     def __init__(
         self,
         params: Iterable[Any],
@@ -405,7 +404,7 @@ class AdamW(Adam):
 class Lion(Optimizer):
     """Lion: steps of constant size in the direction of the sign of the averaged gradient (X. Chen et al., 2023, arXiv:2302.06675)."""
 
-    @checked
+    @validate_arguments
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99), weight_decay: float = 0.0
     ) -> None:
@@ -418,7 +417,7 @@ class Lion(Optimizer):
         (beta1, beta2), lr = group["betas"], group["lr"]
         return beta1, 1.0 - beta1, beta2, 1.0 - beta2, 1.0 - lr * group["weight_decay"], lr
 
-    def _update(self, x: Seen, gradient: Seen, states: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
+    def _update(self, x: NodeView, gradient: NodeView, states: Sequence[NodeView], numbers: Sequence[Scalar]) -> Sequence[NodeView]:
         beta1, weight1, beta2, weight2, keep, lr = numbers
         moved = _apply("lion", x, states[0], gradient, keep, beta1, weight1, lr)
         return [moved, _apply("averaged", states[0], gradient, beta2, weight2)]
@@ -427,7 +426,7 @@ class Lion(Optimizer):
 # --- gradient clipping ------------------------------------------------------------------------------------------------
 
 
-@checked
+@validate_arguments
 def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> Tensor:
     """Return the norm of the gradients together, as a new tensor. If the norm exceeds `max_norm`, scale the gradients down in place, to
     this norm.
@@ -442,7 +441,7 @@ def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> Tensor:
     if not gradients:
         return zeros(())
     with no_grad():
-        total = sum([(abs(g).astype(g.dtype.part.compute, copy=False) ** 2).sum() for g in gradients])
+        total = sum([(abs(g).astype(g.dtype.part.compute_dtype, copy=False) ** 2).sum() for g in gradients])
         norm: Any = _op["sqrt"](total)
         scale = _op["minimum"](max_norm / (norm + 1e-6), 1.0)
         for g in gradients:
@@ -450,7 +449,7 @@ def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> Tensor:
     return norm  # type: ignore[no-any-return]
 
 
-@checked
+@validate_arguments
 def clip_grad_value(params: Iterable[Tensor], max_value: float) -> None:
     """Clip each element of the gradients to [-`max_value`, `max_value`], in place."""
     with no_grad():
@@ -463,5 +462,5 @@ def _collect_gradients(op: str, params: Iterable[Tensor]) -> Sequence[Any]:
     """Return the gradients of the parameters, leaving out parameters without a gradient."""
     tensors = list(params)
     for k, t in enumerate(tensors):
-        check(op, f"parameter {k}", t, "Tensor")
+        check_argument(op, f"parameter {k}", t, "Tensor")
     return [t.grad for t in tensors if t.grad is not None]

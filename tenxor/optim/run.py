@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from .. import files
+from .._utils.process import FolderPath
+from ..api.argument_validation import PositiveInt, check_argument, check_fields, describe_with_type, validate_arguments
 from ..errors import ArgumentError
-from ..functions.kinds import Some, check, check_fields, checked, told
-from ..system import Folder
 
 __all__ = ["Run"]
 
@@ -40,11 +40,13 @@ class Run:
     3
     """
 
-    @checked
-    def __init__(self, path: Folder, every: Some = 100, **parts: Any) -> None:
+    @validate_arguments
+    def __init__(self, path: FolderPath, every: PositiveInt = 100, **parts: Any) -> None:
         for name, part in parts.items():
             if not hasattr(part, "state_dict"):
-                raise ArgumentError(f"Run: {name} is {told(part)}, not a module, optimiser, schedule or generator: it has no state_dict")
+                raise ArgumentError(
+                    f"Run: {name} is {describe_with_type(part)}, not a module, optimiser, schedule or generator: it has no state_dict"
+                )
         self.path, self.every, self.parts = Path(path), every, parts
         self.step = 0  # the number of steps done
         self.stopped = False  # True after Ctrl-C
@@ -57,7 +59,10 @@ class Run:
         state = files.load_state(self.path)
         check_fields("Run", state, step="int", parts="Mapping")
         if missing := [name for name in self.parts if name not in state["parts"]]:
-            raise ArgumentError(f"Run: {str(self.path)!r} has no {missing}; it has {list(state['parts'])}")
+            raise ArgumentError(
+                f"Run: the file {str(self.path)!r} has no state of the parts {missing}, only of {list(state['parts'])}; "
+                "give the parts that were saved, or another path"
+            )
         for name, part in self.parts.items():
             part.load_state_dict(state["parts"][name])
         self.step = state["step"]
@@ -69,7 +74,7 @@ class Run:
 
     def steps(self, count: int) -> Iterator[int]:
         """Yield the numbers of the steps from the present step up to `count`, saving regularly. Stop early after Ctrl-C."""
-        check("steps", "count", count, "int")
+        check_argument("steps", "count", count, "int")
         return self._steps(count)
 
     def _steps(self, count: int) -> Iterator[int]:

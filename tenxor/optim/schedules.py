@@ -8,8 +8,8 @@ from collections.abc import Callable
 from math import cos, pi
 from typing import Any
 
+from ..api.argument_validation import NonNegativeInt, PositiveInt, check_argument, check_fields, describe_with_type, validate_arguments
 from ..errors import ArgumentError
-from ..functions.kinds import Count, Some, check, check_fields, checked, told
 from .optimizer import Optimizer
 
 __all__ = ["Schedule", "constant_with_warmup", "cosine", "exponential", "linear", "one_cycle", "steps"]
@@ -29,7 +29,7 @@ class Schedule:
     0.5
     """
 
-    @checked
+    @validate_arguments
     def __init__(self, optimizer: Optimizer, factor: Callable[[int], float]) -> None:
         self.optimizer, self.factor, self.count = optimizer, factor, 0
         self.rates = [group["lr"] for group in optimizer.groups]
@@ -43,7 +43,7 @@ class Schedule:
     def _set_rates(self) -> None:
         for group, rate in zip(self.optimizer.groups, self.rates, strict=True):
             factor = self.factor(self.count)
-            check("Schedule", f"the factor of step {self.count}", factor, "float")
+            check_argument("Schedule", f"the factor of step {self.count}", factor, "float")
             group["lr"] = rate * factor
 
     def state_dict(self) -> dict[str, Any]:
@@ -56,23 +56,23 @@ class Schedule:
         if len(state["rates"]) != len(self.rates):
             raise ArgumentError(f"load_state_dict: the state is of {len(state['rates'])} groups, and here are {len(self.rates)}")
         for rate in state["rates"]:
-            check("load_state_dict", "each rate", rate, "float")
+            check_argument("load_state_dict", "each rate", rate, "float")
         self.count, self.rates = int(state["count"]), list(state["rates"])
         self._set_rates()
 
 
-def _warmup_factor(step: int, warmup: Count) -> float:
+def _warmup_factor(step: int, warmup: NonNegativeInt) -> float:
     return min(1.0, (step + 1) / (warmup + 1))
 
 
-@checked
-def constant_with_warmup(optimizer: Optimizer, warmup: Count) -> Schedule:
+@validate_arguments
+def constant_with_warmup(optimizer: Optimizer, warmup: NonNegativeInt) -> Schedule:
     """Return a schedule that rises linearly for `warmup` steps, then stays at 1."""
     return Schedule(optimizer, lambda step: _warmup_factor(step, warmup))
 
 
-@checked
-def linear(optimizer: Optimizer, total: Count, end: float = 0.0, warmup: Count = 0) -> Schedule:
+@validate_arguments
+def linear(optimizer: Optimizer, total: NonNegativeInt, end: float = 0.0, warmup: NonNegativeInt = 0) -> Schedule:
     """Return a schedule that falls linearly from 1 to `end` within `total` steps, after a warm-up of `warmup` of these steps."""
     return Schedule(
         optimizer,
@@ -80,8 +80,8 @@ def linear(optimizer: Optimizer, total: Count, end: float = 0.0, warmup: Count =
     )
 
 
-@checked
-def cosine(optimizer: Optimizer, total: Count, end: float = 0.0, warmup: Count = 0) -> Schedule:
+@validate_arguments
+def cosine(optimizer: Optimizer, total: NonNegativeInt, end: float = 0.0, warmup: NonNegativeInt = 0) -> Schedule:
     """Return a schedule that falls from 1 to `end` within `total` steps along half a cosine, after a warm-up of `warmup` of these steps (I.
     Loshchilov, F. Hutter, 2017, arXiv:1608.03983).
     """
@@ -93,20 +93,20 @@ def cosine(optimizer: Optimizer, total: Count, end: float = 0.0, warmup: Count =
     return Schedule(optimizer, factor)
 
 
-@checked
+@validate_arguments
 def exponential(optimizer: Optimizer, gamma: float) -> Schedule:
     """Return a schedule that multiplies the rate by `gamma` at each step."""
     return Schedule(optimizer, lambda step: float(gamma**step))
 
 
-@checked
-def steps(optimizer: Optimizer, every: Some, gamma: float = 0.1) -> Schedule:
+@validate_arguments
+def steps(optimizer: Optimizer, every: PositiveInt, gamma: float = 0.1) -> Schedule:
     """Return a schedule that multiplies the rate by `gamma` after every `every` steps."""
     return Schedule(optimizer, lambda step: float(gamma ** (step // every)))
 
 
-@checked
-def one_cycle(optimizer: Optimizer, total: Count, start: float = 0.04, end: float = 1e-4, rise: float = 0.3) -> Schedule:
+@validate_arguments
+def one_cycle(optimizer: Optimizer, total: NonNegativeInt, start: float = 0.04, end: float = 1e-4, rise: float = 0.3) -> Schedule:
     """Return a schedule that rises from `start` to 1 in the first fraction `rise` of `total` steps, then falls to `end`, both along half a
     cosine (L. Smith, N. Topin, 2018, arXiv:1708.07120).
 
@@ -114,7 +114,9 @@ def one_cycle(optimizer: Optimizer, total: Count, start: float = 0.04, end: floa
     Step `rise * total - 1` has the highest rate, and the last step, `total - 1`, has `end`. Raises ArgumentError for a `total` above 2**53.
     """
     if total > MAX_STEPS:
-        raise ArgumentError(f"one_cycle: total is {told(total)}; it must be at most {MAX_STEPS}, the largest exact integer of floats")
+        raise ArgumentError(
+            f"one_cycle: total is {describe_with_type(total)}; it must be at most {MAX_STEPS}, the largest exact integer of floats"
+        )
     peak, last_step = rise * total - 1.0, total - 1.0
 
     def factor(step: int) -> float:

@@ -3,19 +3,19 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ..late import public_dir, public_getattr
+from .._utils.lazy import make_public_dir, make_public_getattr
 
 if TYPE_CHECKING:
-    from .drawing import Figure as Figure
-    from .history import curves_figure as curves
-    from .history import spark as spark
+    from .curve_figures import curves_figure as curves
+    from .curve_figures import spark as spark
     from .html import Page as Page
     from .html import repr_html as repr_html
     from .html import slider_page as slider
-    from .loops import Progress as progress
-    from .svg import storage_figure as storage
-    from .svg import tensor_figure as tensor
-    from .svg import views_figure as views
+    from .progress_display import Progress as progress
+    from .svg_drawing import Figure as Figure
+    from .tensor_figures import storage_figure as storage
+    from .tensor_figures import tensor_figure as tensor
+    from .tensor_figures import views_figure as views
     from .text import format_repr as format_repr
     from .text import to_string as to_string
 
@@ -35,30 +35,30 @@ __all__ = [
 ]
 
 # Most programs draw nothing, so each module here is loaded at the first use of a name.
-_HOMES = {
-    "Figure": ("drawing", "Figure"),
+_LAZY_EXPORTS = {
+    "Figure": ("svg_drawing", "Figure"),
     "Page": ("html", "Page"),
-    "curves": ("history", "curves_figure"),
+    "curves": ("curve_figures", "curves_figure"),
     "format_repr": ("text", "format_repr"),
-    "progress": ("loops", "Progress"),
+    "progress": ("progress_display", "Progress"),
     "repr_html": ("html", "repr_html"),
     "slider": ("html", "slider_page"),
-    "spark": ("history", "spark"),
-    "storage": ("svg", "storage_figure"),
-    "tensor": ("svg", "tensor_figure"),
+    "spark": ("curve_figures", "spark"),
+    "storage": ("tensor_figures", "storage_figure"),
+    "tensor": ("tensor_figures", "tensor_figure"),
     "to_string": ("text", "to_string"),
-    "views": ("svg", "views_figure"),
+    "views": ("tensor_figures", "views_figure"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _LAZY_EXPORTS:
         return _missing(name)
-    module, attribute = _HOMES[name]
+    module, attribute = _LAZY_EXPORTS[name]
     value = getattr(import_module(f".{module}", __name__), attribute)
     globals()[name] = value
     return value
 
 
-__dir__ = public_dir(globals())
-_missing = public_getattr(globals())
+__dir__ = make_public_dir(globals())
+_missing = make_public_getattr(globals())

@@ -7,28 +7,28 @@ import math
 PAPER = "#ffffff"
 BORDER = "#dfe3ea"
 INK = "#1c2434"
-MUTED = "#667085"
-FAINT = "#7d8899"
-UNUSED = "#f2f4f7"
-PLAIN = "#e6ebf5"
-LIT = "#d6336c"
-LIT_INK = "#ffffff"
+MUTED_INK = "#667085"
+FAINT_INK = "#7d8899"
+UNUSED_CELL = "#f2f4f7"
+NEUTRAL_FILL = "#e6ebf5"
+HIGHLIGHT = "#d6336c"
+HIGHLIGHT_INK = "#ffffff"
 
 #: The ramp runs from blue over green to orange at constant lightness, so dark numbers are legible everywhere.
 _FIRST_HUE, _LAST_HUE = 275.0, 40.0
 
 
-def tint(position: float) -> str:
+def cell_fill(position: float) -> str:
     """Return the fill colour of a cell, for its relative position in the storage from 0 to 1."""
     return _oklch(0.885, 0.072, _hue(position))
 
 
-def stroke(position: float) -> str:
-    """Return a strong colour for lines, of the same hue as `tint(position)`."""
+def cell_stroke(position: float) -> str:
+    """Return a strong colour for lines, of the same hue as `cell_fill(position)`."""
     return _oklch(0.64, 0.125, _hue(position))
 
 
-def darker(colour: str, amount: float) -> str:
+def darken(colour: str, amount: float) -> str:
     """Return `#rrggbb` with each channel scaled down by `amount`, from 0 to 1."""
     channels = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(c * (1 - amount)):02x}" for c in channels)

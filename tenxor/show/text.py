@@ -7,12 +7,12 @@ from typing import cast
 
 import numpy as np
 
-from ..errors import ArgumentError, IndexOutOfRange, described
-from .numbers import Format, element_format, write_numbers
-from .shown import Array, Runs, ShownTensor, check_tensor, everything, header, read_values, shorten, with_gaps
+from ..errors import ArgumentError, IndexOutOfRange, describe_value
+from .number_format import Format, element_format, format_numbers
+from .tensor_reading import Array, Runs, ShownTensor, check_tensor, choose_runs, describe_header, full_runs, list_with_gaps, read_values
 
 _SEPARATORS = "-=*#+~%@"
-_GAP = "…"
+_GAP_TEXT = "…"
 _CONTINUATION = "    "
 
 
@@ -69,10 +69,10 @@ def to_string(
     if fmt is None:
         if not values.size:
             return "(no elements)"
-        return "\n".join(line.rstrip() for line in _default_lines(values, t, runs, width))
+        return "\n".join(line.rstrip() for line in _format_default_lines(values, t, runs, width))
     write = element_format(fmt)
     cells = _as_cells([write(value) for value in values.ravel().tolist()], values.shape)
-    return "".join(f"{line}\n" for line in _lines(cells, t.shape, runs, lambda row: [_raw_row(row)]))
+    return "".join(f"{line}\n" for line in _format_lines(cells, t.shape, runs, lambda row: [_format_raw_row(row)]))
 
 
 def format_repr(t: ShownTensor) -> str:
@@ -85,7 +85,7 @@ def format_repr(t: ShownTensor) -> str:
     2.  3.
     """
     check_tensor("show.format_repr", t)
-    return f"{header(t)}\n{to_string(t)}"
+    return f"{describe_header(t)}\n{to_string(t)}"
 
 
 def separator(level: int) -> str:
@@ -95,39 +95,36 @@ def separator(level: int) -> str:
 
 
 def _check_count(name: str, value: object) -> None:
-    """Raise ArgumentError unless an option is an integer of 0 or more."""
+    """Raise ArgumentError unless `value`, given for the option `name`, is an integer of 0 or more."""
     if not isinstance(value, int) or value < 0:
-        raise ArgumentError(f"to_string: {name} is a whole number of 0 or more, not {described(value)}")
+        raise ArgumentError(f"to_string: {name} is a whole number of 0 or more, not {describe_value(value)}")
 
 
 def _index_key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[int | slice, ...]:
     """Return the index key for `dims`. Raise ArgumentError or IndexOutOfRange if `dims` does not fit the shape."""
     if not isinstance(dims, Sequence) or isinstance(dims, str):
-        raise ArgumentError(f"to_string: dims is a tuple with None, an integer or a slice for each axis, not {described(dims)}")
+        raise ArgumentError(f"to_string: dims is a tuple with None, an integer or a slice for each axis, not {describe_value(dims)}")
     if len(dims) > len(shape):
-        raise IndexOutOfRange(
-            f"to_string: dims has {len(dims)} entries, but shape {tuple(shape)} has {len(shape)} axes"
-        )
+        raise IndexOutOfRange(f"to_string: dims has {len(dims)} entries, but shape {tuple(shape)} has {len(shape)} axes")
     for axis, entry in enumerate(dims):
         if isinstance(entry, bool) or not (entry is None or isinstance(entry, slice | int | np.integer)):
-            raise ArgumentError(
-                f"to_string: dims[{axis}] is {described(entry)}; use None for the whole axis, an integer, or a slice"
-            )
+            raise ArgumentError(f"to_string: dims[{axis}] is {describe_value(entry)}; use None for the whole axis, an integer, or a slice")
     for axis, (entry, size) in enumerate(zip(dims, shape, strict=False)):
         if isinstance(entry, int | np.integer) and not -size <= entry < size:
-            raise IndexOutOfRange(
-                f"to_string: dims[{axis}] is {entry}, but axis {axis} of shape {tuple(shape)} has {size} positions"
-            )
+            raise IndexOutOfRange(f"to_string: dims[{axis}] is {entry}, but axis {axis} of shape {tuple(shape)} has {size} positions")
     return tuple(slice(None) if entry is None else entry for entry in dims)
 
 
 def _choose_runs(shape: tuple[int, ...], edge: int, threshold: int | None) -> tuple[Runs, ...]:
-    """Return the positions to print: every position of a small tensor, else `edge` at either end of each axis, or fewer."""
+    """Return the positions to print of each axis: every position for at most `threshold` elements, or if `threshold` is None.
+
+    Otherwise print `edge` positions at either end of each axis, or fewer.
+    """
     size = int(np.prod(shape, dtype=object)) if shape else 1
     if threshold is None or size <= threshold:
-        return everything(shape)
+        return full_runs(shape)
     limit = max(threshold, (2 * edge + 1) ** min(len(shape), 2))
-    return shorten(shape, [edge] * len(shape), limit)
+    return choose_runs(shape, [edge] * len(shape), limit)
 
 
 def _as_cells(texts: list[str], shape: tuple[int, ...]) -> Array:
@@ -137,46 +134,48 @@ def _as_cells(texts: list[str], shape: tuple[int, ...]) -> Array:
     return cells.reshape(shape)
 
 
-def _default_lines(values: Array, t: ShownTensor, runs: Sequence[Runs], width: int | None) -> Iterator[str]:
-    """Yield the lines of numbers at a common precision, broken at `width` characters."""
-    texts = write_numbers(values, t.dtype.name)
+def _format_default_lines(values: Array, t: ShownTensor, runs: Sequence[Runs], width: int | None) -> Iterator[str]:
+    """Yield the lines of the printed elements `values` of `t`, at a common precision.
+
+    `runs` are the printed positions of each axis. A row longer than `width` characters continues on an indented line; None never breaks a
+    row.
+    """
+    texts = format_numbers(values, t.dtype.name)
     column = len(texts[0]) + 2
 
     def row(cells: list[str]) -> list[str]:
         if width is None or len(cells) * column - 2 <= width:
             return ["  ".join(cells)]
         step = max(1, (width - len(_CONTINUATION) + 2) // column)
-        return [
-            (_CONTINUATION if start else "") + "  ".join(cells[start : start + step])
-            for start in range(0, len(cells), step)
-        ]
+        return [(_CONTINUATION if start else "") + "  ".join(cells[start : start + step]) for start in range(0, len(cells), step)]
 
-    return _lines(_as_cells(texts, values.shape), t.shape, runs, row)
+    return _format_lines(_as_cells(texts, values.shape), t.shape, runs, row)
 
 
-def _raw_row(cells: list[str]) -> str:
+def _format_raw_row(cells: list[str]) -> str:
     """Return the elements of a row, each followed by two spaces."""
     return "".join(f"{cell}  " for cell in cells)
 
 
-def _lines(
-    cells: Array, shape: tuple[int, ...], runs: Sequence[Runs], row: Callable[[list[str]], list[str]]
-) -> Iterator[str]:
-    """Yield the lines of an array of texts; `row` formats a row as one or more lines."""
+def _format_lines(cells: Array, shape: tuple[int, ...], runs: Sequence[Runs], row: Callable[[list[str]], list[str]]) -> Iterator[str]:
+    """Yield the lines of `cells`, the texts of the printed elements; `row` formats the texts of a row as a list of lines.
+
+    `shape` is the shape of the whole tensor, and `runs` are the printed positions of each axis.
+    """
     if cells.ndim == 0:
         yield from row([cast(str, cells.item())])
         return
     if not cells.size:
         return
     items = iter(cells)
-    positions = with_gaps(runs[0], shape[0])
+    positions = list_with_gaps(runs[0], shape[0])
     if cells.ndim == 1:
-        yield from row([_GAP if position is None else next(items) for position in positions])
+        yield from row([_GAP_TEXT if position is None else next(items) for position in positions])
         return
     for number, position in enumerate(positions):
         if number and cells.ndim > 2:
             yield separator(cells.ndim - 3)
         if position is None:
-            yield _GAP
+            yield _GAP_TEXT
         else:
-            yield from _lines(next(items), shape[1:], runs[1:], row)
+            yield from _format_lines(next(items), shape[1:], runs[1:], row)

@@ -1,4 +1,6 @@
-"""Contractions: a multiplication over pairs of indices and a sum, compiled to a single kernel without temporaries (`kernel/pairs.py`)."""
+"""Contractions: a multiplication over pairs of indices and a sum, compiled to a single kernel without temporaries
+(`lowering/match_contraction.py`).
+"""
 
 from __future__ import annotations
 
@@ -8,21 +10,21 @@ from functools import lru_cache
 from typing import Any, TypeVar, overload
 
 from ..dtypes import DType, complex64, complex128, float32, float64, int32, int64, promote, uint32, uint64
-from ..errors import AxisError, DTypeError, ShapeError, described
-from ..layout import Form, Layout, broadcast_shapes
-from ..node import Node, Recipe, is_pinned, recipe_of
+from ..errors import AxisError, DTypeError, ShapeError, describe_value
+from ..graph.node import Node, Recipe, intern_recipe, is_externally_shared
+from ..graph.spec import memoized_call
+from ..layout import Layout, LayoutKey, broadcast_shapes
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction
-from ..realize import realize
-from ..spec import called_again
+from ..runtime.realize import realize
 from . import Tensor
-from .arguments import axis_of, into
-from .core import Axed, Core, Values
+from .argument_parsing import normalize_axis, write_out
+from .core import ArrayLike, NonTensorArrayLike, TensorBase
 
 __all__ = ["matmul"]
 
-T = TypeVar("T", bound=Core)
-MAX_LOOPS = 4096  # entries of a cache of loops, by pairs of layouts
+T = TypeVar("T", bound=TensorBase)
+MAX_CACHED_LOOPS = 4096  # entries of a cache of loops, by pairs of layouts
 
 Loops = tuple[Layout, Layout, int]  # two layouts of one shape, an axis for each loop, and how many loops are not summed over
 Labels = Sequence[Hashable]  # a label for each axis; axes with one label are iterated together
@@ -32,32 +34,54 @@ _MULTIPLY = OPS["multiply"]
 
 
 @overload
-def matmul(a: T, b: T | Values, *, out: T | None = None) -> T: ...
+def matmul(a: T, b: T | NonTensorArrayLike, *, out: T | None = None) -> T: ...
 @overload
-def matmul(a: Values, b: T, *, out: T | None = None) -> T: ...
+def matmul(a: NonTensorArrayLike, b: T, *, out: T | None = None) -> T: ...
 @overload
-def matmul(a: Values, b: Values, *, out: Any = None) -> Any: ...
+def matmul(a: NonTensorArrayLike, b: NonTensorArrayLike, *, out: Any = None) -> Any: ...
 
 
-@called_again
-def matmul(a: Axed, b: Axed, *, out: Any = None) -> Any:
-    """Return a new tensor: the matrix product over the last two axes, broadcast over the leading axes.
+@memoized_call
+def matmul(a: ArrayLike, b: ArrayLike, *, out: Any = None) -> Any:
+    """Return the matrix product over the last two axes, broadcast over the leading axes.
 
-    A 1-D operand is a row on the left and a column on the right. Array-likes are converted to tensors. With `out` the result is written
-    into this tensor, and `out` is returned. Integers wrap around at their width; float16 and bfloat16 are summed in float32; for bools the
-    result is true if any product is true. A ShapeError names both shapes and the axis.
+    Parameters
+    ----------
+    a : Tensor, array or sequence
+        Matrices of shape `(..., m, k)`. A 1-D operand is a row.
+    b : Tensor, array or sequence
+        Matrices of shape `(..., k, n)`. A 1-D operand is a column.
+    out : Tensor, optional
+        Receives the result, and is returned.
 
+    Returns
+    -------
+    Tensor
+        New tensor of shape `(..., m, n)`, without the axis of a 1-D operand, and of the promoted dtype. Integers wrap around at their
+        width; float16 and bfloat16 are summed in float32; for bools the result is true if any product is true. With `out`, that tensor.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit. The text names both shapes and the axis.
+    DTypeError
+        If an operand is a number, which has no axes.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> (tx.asarray([[1, 2, 3], [2, 4, 6]]) @ tx.asarray([[1, 4], [2, 5], [3, 6]])).tolist()
     [[14, 32], [28, 64]]
     """
-    left, right = (a, b) if isinstance(a, Core) and isinstance(b, Core) else (_to_operand(a), _to_operand(b))
+    left, right = (a, b) if isinstance(a, TensorBase) and isinstance(b, TensorBase) else (_to_operand(a), _to_operand(b))
     dtype = left.dtype
     if dtype is not right.dtype or dtype not in _UNWIDENED_DTYPES:
-        dtype = result_dtype("matmul", left, right)
-        left, right = widened(left, dtype), widened(right, dtype)
-    product = contracted(left, right, begun(_loops_of_matmul(at_start(left), at_start(right)), left, right), dtype)
-    return product if out is None else into("matmul", out, product)
+        dtype = contraction_dtype("matmul", left, right)
+        left, right = widen(left, dtype), widen(right, dtype)
+    product = contract_over_loops(
+        left, right, offset_loops(_build_matmul_loops(zero_offset_layout(left), zero_offset_layout(right)), left, right), dtype
+    )
+    return product if out is None else write_out("matmul", out, product)
 
 
 # Type checkers use the overloads above; `inspect.signature` shows these annotations.
@@ -67,28 +91,29 @@ matmul.__annotations__.update({"out": f"{Tensor.__name__} | None", "return": Ten
 def _to_operand(x: Any) -> Any:
     """Return an operand of a product as a tensor. Raise DTypeError for a number, which has no axes."""
     if isinstance(x, (bool, int, float, complex)):
-        raise DTypeError(f"matmul: operands have axes, and {described(x)} has none; use x * y for numbers")
-    return x if isinstance(x, Core) else sys.modules["tenxor"].asarray(x)
+        raise DTypeError(f"matmul: operands have axes, and {describe_value(x)} has none; use x * y for numbers")
+    return x if isinstance(x, TensorBase) else sys.modules["tenxor"].asarray(x)
 
 
-def at_start(t: Core) -> Layout:
+def zero_offset_layout(t: TensorBase) -> Layout:
     """Return the layout of a tensor with offset 0. Loops are cached by such layouts, since they do not depend on offsets."""
     return t.spec.layout
 
 
-def begun(loops: Loops, a: Core, b: Core) -> Loops:
-    """Return loops found for the layouts `at_start(a)` and `at_start(b)`, moved to the offsets of `a` and `b`."""
+def offset_loops(loops: Loops, a: TensorBase, b: TensorBase) -> Loops:
+    """Return loops found for the layouts `zero_offset_layout(a)` and `zero_offset_layout(b)`, moved to the offsets of `a` and `b`."""
     left, right, kept_count = loops
     return _move_to_offset(left, a), _move_to_offset(right, b), kept_count
 
 
-def _move_to_offset(layout: Layout, t: Core) -> Layout:
+def _move_to_offset(layout: Layout, t: TensorBase) -> Layout:
     return layout if t.spec.layout.base is not None else layout.at(t.offset)
 
 
-@lru_cache(maxsize=MAX_LOOPS)
-def _loops_of_matmul(a: Layout, b: Layout) -> Loops:
-    """Return the loops of a matrix product: batch axes, rows, columns, and the summed axis last. Raise ShapeError if the shapes do not fit.
+@lru_cache(maxsize=MAX_CACHED_LOOPS)
+def _build_matmul_loops(a: Layout, b: Layout) -> Loops:
+    """Return the loops of a matrix product: batch axes, rows, columns, and the summed axis last. Raise ShapeError if the shapes do not
+    fit.
     """
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"matmul: shapes {a.shape} and {b.shape}: a 0-d tensor has no axis to sum over; use x * y")
@@ -101,9 +126,7 @@ def _loops_of_matmul(a: Layout, b: Layout) -> Loops:
     try:
         batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ShapeError as error:
-        raise ShapeError(
-            f"matmul: shapes {a.shape} and {b.shape} do not fit: before the last two axes, {error}"
-        ) from None
+        raise ShapeError(f"matmul: shapes {a.shape} and {b.shape} do not fit: before the last two axes, {error}") from None
     left, right = a, b
     if column:
         left, right = left.expand_dims(left.ndim - 1), right.swapaxes(-2, -1)
@@ -113,29 +136,27 @@ def _loops_of_matmul(a: Layout, b: Layout) -> Loops:
     return left.expand(shape), right.expand(shape), len(shape) - 1
 
 
-def loops_of(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, kept_labels: Labels, summed_labels: Labels) -> Loops:
+def build_loops(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, kept_labels: Labels, summed_labels: Labels) -> Loops:
     """Return the loops over axes given by labels: the `kept_labels` axes in the order of the result, then the `summed_labels` axes."""
     sizes = dict(zip(a_labels, a.shape, strict=True)) | dict(zip(b_labels, b.shape, strict=True))
     loops = [*kept_labels, *summed_labels]
     shape = [sizes[label] for label in loops]
-    return _broadcast_over(loops, a, a_labels, shape), _broadcast_over(loops, b, b_labels, shape), len(kept_labels)
+    return _arrange_for_loops(loops, a, a_labels, shape), _arrange_for_loops(loops, b, b_labels, shape), len(kept_labels)
 
 
-def _broadcast_over(loops: Labels, layout: Layout, labels: Labels, shape: Sequence[int]) -> Layout:
+def _arrange_for_loops(loops: Labels, layout: Layout, labels: Labels, shape: Sequence[int]) -> Layout:
     """Return a layout with an axis for each loop, in order. The layout is broadcast along loops for which the operand has no axis."""
     axes = list(labels)
     permuted = layout.permute([axes.index(label) for label in loops if label in axes])
     return permuted.expand_dims([k for k, label in enumerate(loops) if label not in axes]).expand(shape)
 
 
-@lru_cache(maxsize=MAX_LOOPS)
-def loops_along(
-    op: str, a: Layout, b: Layout, a_axes: tuple[int, ...], b_axes: tuple[int, ...], batches: int = 0
-) -> Loops:
+@lru_cache(maxsize=MAX_CACHED_LOOPS)
+def build_axis_loops(op: str, a: Layout, b: Layout, a_axes: tuple[int, ...], b_axes: tuple[int, ...], kept_pair_count: int = 0) -> Loops:
     """Return the loops that iterate `a_axes` of `a` together with the axes `b_axes` of `b`.
 
-    The first `batches` pairs of axes are kept; they come first in the result, before the free axes of `a` and then of `b`. The remaining
-    pairs are summed over. Raise ShapeError if paired axes differ in size.
+    The first `kept_pair_count` pairs of axes are kept; they come first in the result, before the free axes of `a` and then of `b`. The
+    remaining pairs are summed over. Raise ShapeError if paired axes differ in size.
     """
     for i, j in zip(a_axes, b_axes, strict=True):
         if a.shape[i] != b.shape[j]:
@@ -146,37 +167,39 @@ def loops_along(
     a_labels = list(range(a.ndim))
     b_labels = [a_axes[b_axes.index(j)] if j in b_axes else a.ndim + j for j in range(b.ndim)]
     free_labels = [label for label in (*a_labels, *b_labels) if label not in a_axes]
-    return loops_of(a, a_labels, b, b_labels, [*a_axes[:batches], *free_labels], a_axes[batches:])
+    return build_loops(a, a_labels, b, b_labels, [*a_axes[:kept_pair_count], *free_labels], a_axes[kept_pair_count:])
 
 
-def paired_axes(op: str, operand_name: str, shape: tuple[int, ...], axes: Sequence[Any]) -> tuple[int, ...]:
+def normalize_operand_axes(op: str, operand_name: str, shape: tuple[int, ...], axes: Sequence[Any]) -> tuple[int, ...]:
     """Return axes of an operand as non-negative numbers. An AxisError names the operand (`operand_name`) and its shape."""
     try:
-        return tuple([axis_of(op, axis, len(shape)) for axis in axes])
+        return tuple([normalize_axis(op, axis, len(shape)) for axis in axes])
     except AxisError as error:
         raise AxisError(f"{error}; the {operand_name} has shape {shape}") from None
 
 
 def dot(a: Any, b: Any) -> Any:
     """Return a new tensor: `a * b` if an operand is a number or 0-d, else the sum over the last axis of `a` and the last but one of `b`."""
-    if not (isinstance(a, Core) and isinstance(b, Core) and a.layout.shape and b.layout.shape):
+    if not (isinstance(a, TensorBase) and isinstance(b, TensorBase) and a.layout.shape and b.layout.shape):
         return a * b
-    return along("dot", a, b, (a.ndim - 1,), (max(b.ndim - 2, 0),))
+    return contract_axes("dot", a, b, (a.ndim - 1,), (max(b.ndim - 2, 0),))
 
 
-def along(op: str, a: Any, b: Any, a_axes: tuple[int, ...], b_axes: tuple[int, ...]) -> Any:
+def contract_axes(op: str, a: Any, b: Any, a_axes: tuple[int, ...], b_axes: tuple[int, ...]) -> Any:
     """Return a new tensor: the products of two tensors, summed over `a_axes` of `a` together with the axes `b_axes` of `b`."""
-    dtype = result_dtype(op, a, b)
-    a, b = widened(a, dtype), widened(b, dtype)
-    return contracted(a, b, begun(loops_along(op, at_start(a), at_start(b), a_axes, b_axes), a, b), dtype)
+    dtype = contraction_dtype(op, a, b)
+    a, b = widen(a, dtype), widen(b, dtype)
+    return contract_over_loops(
+        a, b, offset_loops(build_axis_loops(op, zero_offset_layout(a), zero_offset_layout(b), a_axes, b_axes), a, b), dtype
+    )
 
 
-def result_dtype(op: str, a: Core, b: Core) -> DType:
+def contraction_dtype(op: str, a: TensorBase, b: TensorBase) -> DType:
     """Return the dtype of a sum of products. For bools this is bool: whether any product is true."""
     return promote(a.dtype, b.dtype, op)
 
 
-def widened(t: Any, dtype: DType) -> Any:
+def widen(t: Any, dtype: DType) -> Any:
     """Return a tensor in the dtype for sums of its products.
 
     Narrow floats are summed in float32. Narrow integers are summed in 32 bits: the result is the same modulo 2 to the power of the narrow
@@ -185,35 +208,36 @@ def widened(t: Any, dtype: DType) -> Any:
     if dtype.is_integer:
         wide = dtype if dtype.bits > 16 else uint32 if dtype.kind == "uint" else int32
     else:
-        wide = float32 if dtype.kind == "bool" else dtype.compute
+        wide = float32 if dtype.kind == "bool" else dtype.compute_dtype
     return t if t.dtype is wide else t.astype(wide)
 
 
-def adding(dtype: DType) -> Reduction:
+def product_sum_reduction(dtype: DType) -> Reduction:
     """Return the reduction that sums products of a dtype and keeps the dtype."""
     return REDUCTIONS["sum_in_width" if dtype.is_integer else "sum"]
 
 
-@lru_cache(maxsize=MAX_LOOPS)
-def _build_recipes(left: Form, right: Form, kept_count: int, dtype: DType) -> tuple[Recipe, Recipe]:
+@lru_cache(maxsize=MAX_CACHED_LOOPS)
+def _build_recipes(left: LayoutKey, right: LayoutKey, kept_count: int, dtype: DType) -> tuple[Recipe, Recipe]:
     """Return the recipe of the products of two operands with the given layouts, and the recipe of the sum over the axes after the first
     `kept_count`.
     """
-    shape, reduction = left.layout.shape, adding(dtype)
-    products = recipe_of(_MULTIPLY, shape, dtype, (dtype, dtype), (left, right))
-    return products, recipe_of(reduction, shape[:kept_count], dtype, (dtype,), (Layout.contiguous(shape).form,))
+    shape, reduction = left.layout.shape, product_sum_reduction(dtype)
+    products = intern_recipe(_MULTIPLY, shape, dtype, (dtype, dtype), (left, right))
+    return products, intern_recipe(reduction, shape[:kept_count], dtype, (dtype,), (Layout.contiguous(shape).layout_key,))
 
 
-def contracted(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
+def contract_over_loops(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
     """Return the pending sum, as `dtype`, of the products of two tensors of equal dtype over the given loops."""
     left, right, kept_count = loops
     shape = left.shape
     if kept_count == len(shape):
-        return a._of(Node.of(_MULTIPLY, shape, a.dtype, (a.node, b.node), (left, right))).astype(dtype, copy=False)
+        return a._from_node(Node.of(_MULTIPLY, shape, a.dtype, (a.node, b.node), (left, right))).astype(dtype, copy=False)
     left_node, right_node = a.node, b.node
-    product_recipe, sum_recipe = _build_recipes(left.form, right.form, kept_count, a.dtype)
+    product_recipe, sum_recipe = _build_recipes(left.layout_key, right.layout_key, kept_count, a.dtype)
     products = Node(product_recipe, (left_node, right_node), (left.offset, right.offset))
-    result = a._of(Node(sum_recipe, (products,), (0,)))
-    if is_pinned(left_node) or is_pinned(right_node):  # the externally shared memory may change before the result is evaluated
+    result = a._from_node(Node(sum_recipe, (products,), (0,)))
+    # The externally shared memory may change before the result is evaluated
+    if is_externally_shared(left_node) or is_externally_shared(right_node):
         realize(result.node)
     return result if result.dtype is dtype else result.astype(dtype)

@@ -13,48 +13,60 @@ from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
+from .._utils.lazy import LazyModule
 from ..dtypes import (
     DEFAULT_FLOAT,
     DType,
     Number,
+    default_dtype_of,
+    format_integer,
+    int8,
+    int16,
+    int32,
     int64,
-    of_number,
-    plain_number,
-    shown_integer,
+    promote_weak,
+    to_plain_number,
     uint64,
-    weak,
 )
-from ..errors import ArgumentError, DTypeError, NegativeExponent, ShapeError, UnknownAttribute, described
-from ..late import LateModule
+from ..errors import ArgumentError, DTypeError, NegativeExponent, ShapeError, UnknownAttribute, describe_value
+from ..graph.node import HELD_BYTES_SMALL_RESULT, MAX_PENDING_NODES, Node, Recipe, Scalar, node_observers, reinterpret
+from ..graph.spec import (
+    FLOAT64_EXACT_LIMIT,
+    MAX_INT64,
+    MAX_UINT64,
+    ResultTemplate,
+    Spec,
+    get_constant_spec,
+    intern_spec,
+    locate_template,
+    record_template,
+)
+from ..graph.storage import ScalarStorage, Storage
 from ..layout import Layout, broadcast_shapes, memory_order
-from ..node import HEAVY, MAX_PENDING, Node, Recipe, Scalar, reinterpreted, watchers
+from ..memory.block_pool import pool
 from ..ops import OPS, Op
-from ..ops.rules import floating, inexact, number_and_real
-from ..pool import pool
-from ..realize import realize
-from ..spec import EXACT, LARGEST_INT, LARGEST_UNSIGNED, Made, Spec, found_with, of_known, spec_of
-from ..spec import remember as remember_made
-from ..storage import Element, Storage
+from ..ops.dtype_rules import floating, inexact, number_and_float
+from ..runtime.realize import realize
 
-waiting = LateModule("tenxor.pending")
+pending_limits = LazyModule("tenxor.runtime.pending_limits")
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
-MAX_SIZE = 1 << 59  # elements of one tensor: their bytes can be counted in 64 bits
+MAX_TENSOR_ELEMENTS = 1 << 59  # elements of one tensor: their bytes can be counted in 64 bits
 _POSITIVE, _CAST, _POW = OPS["positive"], OPS["cast"], OPS["pow"]
 # The result of an in-place operation must not be of a higher kind than the tensor.
-KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
+DTYPE_KIND_RANKS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
 
 
 def check_device(op: str, device: object) -> None:
     """Raise ArgumentError for any device but "cpu"."""
     if not (isinstance(device, str) and device == "cpu"):
         raise ArgumentError(
-            f"{op}: there is no device {described(device)};"
+            f"{op}: there is no device {describe_value(device)};"
             " Tenxor computes on the CPU, where every tensor is: leave the device out, or give 'cpu'"
         )
 
 
-class Elsewhere:
+class MigrationHints:
     """The last base class of `Tensor`, for advice about attribute names of other libraries.
 
     Foreign names may be set on this class, so that an access raises an error with advice. `dir` does not list them.
@@ -63,11 +75,11 @@ class Elsewhere:
     __slots__ = ()
 
     def __dir__(self) -> list[str]:
-        own_names = {name for cls in type(self).__mro__ if cls is not Elsewhere for name in vars(cls)}
-        return [name for name in super().__dir__() if name in own_names or name not in vars(Elsewhere)]
+        own_names = {name for cls in type(self).__mro__ if cls is not MigrationHints for name in vars(cls)}
+        return [name for name in super().__dir__() if name in own_names or name not in vars(MigrationHints)]
 
 
-class Core(Elsewhere):
+class TensorBase(MigrationHints):
     """A storage seen through a layout; see `Tensor`.
 
     A view is described by `layout`, or by `spec` and `offset`. Either description is computed from the other when first read.
@@ -75,11 +87,11 @@ class Core(Elsewhere):
 
     __slots__ = {
         "__weakref__": None,
-        "dtype": "The elements' type.",
-        "layout": "Where in the storage each element is.",
-        "offset": "Where in the storage the first element is, in elements (in a chain: in the view below).",
-        "spec": "What it is besides its storage and where in it it begins.",
-        "storage": "The memory that this is a view of.",
+        "dtype": "Type of the elements.",
+        "layout": "Map from indices to positions in the storage.",
+        "offset": "Position of the first element in the storage, in elements. In a view chain, the position in the view below.",
+        "spec": "Shape, strides and dtype, interned: the tensor without its storage and offset.",
+        "storage": "Cell that holds the elements. Views share one storage.",
     }
 
     storage: Storage
@@ -113,22 +125,22 @@ class Core(Elsewhere):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The size of each axis."""
+        """Size of each axis."""
         return self.layout.shape
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
+        """Number of axes."""
         return len(self.layout.shape)
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """Number of elements."""
         return self.layout.size
 
     @property
     def strides(self) -> tuple[int | None, ...]:
-        """The number of elements to the next index, for each axis; None for a gathered axis and in a view chain, which have no strides."""
+        """Number of elements to the next index, for each axis. None for a gathered axis and in a view chain, which have no strides."""
         layout = self.layout
         if layout.base is not None:
             return (None,) * len(layout.shape)
@@ -138,17 +150,17 @@ class Core(Elsewhere):
 
     @property
     def nbytes(self) -> int:
-        """The memory that the elements would take in a contiguous copy, in bytes."""
+        """Memory that the elements would take in a contiguous copy, in bytes."""
         return self.layout.size * self.dtype.itemsize
 
     @property
     def itemsize(self) -> int:
-        """The memory of one element, in bytes."""
+        """Memory of one element, in bytes."""
         return self.dtype.itemsize
 
     @property
     def device(self) -> str:
-        """The device of the tensor, always "cpu"."""
+        """Device of the tensor, always "cpu"."""
         return "cpu"
 
     def to_device(self, device: str, /, *, stream: object = None) -> Self:
@@ -168,12 +180,14 @@ class Core(Elsewhere):
     def node(self) -> Node:
         """The current node of the storage, with its bytes seen as elements of this dtype."""
         node = self.storage.node
-        return node if node.dtype is self.dtype else reinterpreted(node, self.dtype)
+        return node if node.dtype is self.dtype else reinterpret(node, self.dtype)
 
-    def _has_past(self) -> bool:
+    def _is_on_tape(self) -> bool:
         """Return whether the content has a tape node or reads an argument of a traced function. For a known scalar, return False."""
         storage = self.storage
-        return not (type(storage) is Element and storage.known(self.dtype) is not None) and storage.node.past is not None
+        return (
+            not (type(storage) is ScalarStorage and storage.get_known_number(self.dtype) is not None) and storage.node.tape_node is not None
+        )
 
     # The four basic methods
 
@@ -182,27 +196,27 @@ class Core(Elsewhere):
         return self.__class__(self.storage, layout, self.dtype)
 
     @classmethod
-    def _of(cls, node: Node, layout: Layout | None = None) -> Self:
+    def _from_node(cls, node: Node, layout: Layout | None = None) -> Self:
         """Return a new tensor for a node, seen through a layout or in the node's shape.
 
         A node with an externally shared source buffer is evaluated at once. The size of the pending graph is capped.
         """
         recipe = node.recipe
         if layout is None:
-            if recipe.size > MAX_SIZE:
-                check_count(recipe.op.name, recipe.shape)
+            if recipe.size > MAX_TENSOR_ELEMENTS:
+                check_element_count(recipe.op.name, recipe.shape)
             layout = _contiguous(recipe.shape)
-        for watcher in watchers:
+        for watcher in node_observers:
             watcher(node)
         if node.buffer is None:
-            if reads_pinned(node) and not node.traced:
+            if reads_externally_shared(node) and not node.is_traced:
                 realize(node)
-            elif node.count > MAX_PENDING:
-                waiting.bounded(node)
-            if node.heavy >= HEAVY:
-                waiting.remember(node)
-        if pool.pressed:
-            waiting.relieve()
+            elif node.graph_node_count > MAX_PENDING_NODES:
+                pending_limits.cap_graph_size(node)
+            if node.max_operand_nbytes >= HELD_BYTES_SMALL_RESULT:
+                pending_limits.record_pending(node)
+        if pool.is_under_pressure:
+            pending_limits.free_pending_memory()
         return cls(Storage(node), layout, recipe.dtype)
 
     @classmethod
@@ -216,96 +230,96 @@ class Core(Elsewhere):
         offsets: list[int] = []
         number_positions: list[int] = []
         for x in operands:
-            if isinstance(x, Core):
+            if isinstance(x, TensorBase):
                 spec, storage = x.spec, x.storage
-                if type(storage) is Element and (number := storage.known(spec.dtype)) is not None:
+                if type(storage) is ScalarStorage and (number := storage.get_known_number(spec.dtype)) is not None:
                     sources.append(Scalar(number, spec.dtype))
                     offsets.append(0)
-                    keys.append(of_known(spec))
+                    keys.append(get_constant_spec(spec))
                     continue
                 node = storage.node
-                sources.append(node if node.recipe.dtype is spec.dtype else reinterpreted(node, spec.dtype))
+                sources.append(node if node.recipe.dtype is spec.dtype else reinterpret(node, spec.dtype))
                 offsets.append(x.offset)
                 keys.append(spec)
             else:
                 number_type = type(x)
                 if number_type is not float and number_type is not int:
-                    return cls._computed(op, operands)[0]
+                    return cls._compute_uncached(op, operands)[0]
                 number_positions.append(len(sources))
                 sources.append(x)
                 offsets.append(0)
                 keys.append(number_type)
         if type(keys[0]) is not Spec and (len(keys) == 1 or type(keys[1]) is not Spec):
-            return cls._computed(op, operands)[0]
-        table, operation, other_keys = found_with(op, keys)
+            return cls._compute_uncached(op, operands)[0]
+        table, operation, other_keys = locate_template(op, keys)
         templates = table.get(operation)
         template = None if templates is None else templates.get(other_keys)
         if template is None or not all(
             [type(x) is float or template.low <= x <= template.high for x in map(sources.__getitem__, number_positions)]
         ):
-            result, recipe = cls._computed(op, operands)
-            if recipe is not None and not recipe.passing:
+            result, recipe = cls._compute_uncached(op, operands)
+            if recipe is not None and not recipe.is_uncacheable:
                 low, high = _integer_bounds(op, [recipe.dtypes[k] for k in number_positions])
-                remember_made(table, operation, other_keys, Made(result.spec, recipe, low, high))
+                record_template(table, operation, other_keys, ResultTemplate(result.spec, recipe, low, high))
             return result
         recipe = template.recipe
         assert recipe is not None
         for k in number_positions:
             sources[k] = Scalar(sources[k], recipe.dtypes[k])
-        result = cls._of(Node(recipe, tuple(sources), tuple(offsets)), template.spec.layout)
+        result = cls._from_node(Node(recipe, tuple(sources), tuple(offsets)), template.spec.layout)
         _set_spec(result, template.spec)
         return result
 
-    def _with(self, op: Op, *operands: Any) -> Self:
+    def _apply(self, op: Op, *operands: Any) -> Self:
         """Return the pending tensor of an elementwise operation on this tensor and further operands."""
         return self._compute(op, self, *operands)
 
     @classmethod
-    def _computed(cls, op: Op, operands: Sequence[Any]) -> tuple[Self, Recipe | None]:
+    def _compute_uncached(cls, op: Op, operands: Sequence[Any]) -> tuple[Self, Recipe | None]:
         """Return the pending tensor of an elementwise operation, without the cache of result templates, and its recipe.
 
         The recipe is None if the result must not be cached.
         """
-        if op.name in _COMPARISONS and {x.dtype for x in operands if isinstance(x, Core)} == _BOTH_SIGNS:
+        if op.name in _COMPARISONS and frozenset([x.dtype for x in operands if isinstance(x, TensorBase)]) in _MIXED_SIGN_PAIRS:
             return cls._compare_mixed_signs(op, operands), None
-        shape = broadcast(op.name, *[x.layout.shape for x in operands if isinstance(x, Core)])
+        shape = broadcast_op_shapes(op.name, *[x.layout.shape for x in operands if isinstance(x, TensorBase)])
         number_dtype = _dtype_for_numbers(op, operands)
         sources: list[Node | Scalar] = []
         layouts: list[Layout | None] = []
         for x in operands:
             layout = None
-            if not isinstance(x, Core):
+            if not isinstance(x, TensorBase):
                 if op is _POW and sources:
                     _check_exponent(x, number_dtype)
-                sources.append(scalar(x, number_dtype, op.name))
-            elif type(x.storage) is Element and (number := x.storage.known(x.dtype)) is not None:
+                sources.append(to_scalar(x, number_dtype, op.name))
+            elif type(x.storage) is ScalarStorage and (number := x.storage.get_known_number(x.dtype)) is not None:
                 sources.append(Scalar(number, x.dtype))
             else:
                 layout = x.layout if x.layout.shape == shape else x.layout.expand(shape)
                 sources.append(x.node)
             layouts.append(layout)
-        dtype = op.result(tuple([s.dtype for s in sources]))
-        if op is _POW and type(sources[1]) is Scalar and isinstance(operands[1], Core):
+        dtype = op.result_dtype(tuple([s.dtype for s in sources]))
+        if op is _POW and type(sources[1]) is Scalar and isinstance(operands[1], TensorBase):
             _check_exponent(sources[1].value, dtype)
             # not cacheable: the recipe would be reused for other exponents without this check
-            return cls._in_memory_order(op, shape, dtype, tuple(sources), layouts)[0], None
-        return cls._in_memory_order(op, shape, dtype, tuple(sources), layouts)
+            return cls._compute_in_memory_order(op, shape, dtype, tuple(sources), layouts)[0], None
+        return cls._compute_in_memory_order(op, shape, dtype, tuple(sources), layouts)
 
     @classmethod
     def _compare_mixed_signs(cls, op: Op, operands: Sequence[Any]) -> Self:
-        """Return a comparison of int64 with uint64, which have no common dtype.
+        """Return a comparison of a signed integer dtype with uint64, which have no common dtype.
 
         Negative numbers are less than every uint64; non-negative numbers are compared as uint64.
         """
-        signed = next(x for x in operands if x.dtype is int64)
+        signed = next(x for x in operands if x.dtype is not uint64)
         unsigned_operands = [
-            cls._of(Node.of(_CAST, x.layout.shape, uint64, (x.node,), (x.layout,))) if x is signed else x for x in operands
+            cls._from_node(Node.of(_CAST, x.layout.shape, uint64, (x.node,), (x.layout,))) if x is signed else x for x in operands
         ]
         negative_result = op.name == "not_equal" or op.name.startswith("less" if operands[0] is signed else "greater")
         return cls._compute(OPS["where"], cls._compute(OPS["less"], signed, 0), negative_result, cls._compute(op, *unsigned_operands))
 
     @classmethod
-    def _in_memory_order(
+    def _compute_in_memory_order(
         cls, op: Op, shape: Shape, dtype: DType, sources: tuple[Node | Scalar, ...], layouts: Sequence[Layout | None]
     ) -> tuple[Self, Recipe]:
         """Return the pending tensor of an elementwise operation, stored in the memory order of the operands, and the recipe.
@@ -316,16 +330,17 @@ class Core(Elsewhere):
         if order is None:
             node = Node.of(op, shape, dtype, sources, tuple(layouts))
             recipe = node.recipe
-            return cls._of(node), recipe
+            return cls._from_node(node), recipe
         permuted = tuple([None if x is None else x.permute(order) for x in layouts])
         node = Node.of(op, tuple([shape[axis] for axis in order]), dtype, sources, permuted)
         recipe = node.recipe
-        result = cls._of(node)
+        result = cls._from_node(node)
         return result._view(result.layout.permute([order.index(axis) for axis in range(len(order))])), recipe
 
     def realize(self) -> Self:
-        """Evaluate this tensor now, if pending, and return the tensor. Results are evaluated on demand, so no program needs to call this
-        method.
+        """Evaluate this tensor now, if pending, and return it.
+
+        Results are evaluated on demand, so no program needs to call this method.
 
         >>> import tenxor as tx
         >>> (tx.ones(3) + 1).realize().tolist()
@@ -338,17 +353,18 @@ class Core(Elsewhere):
 
 def is_traced(x: object) -> bool:
     """Return whether `x` is a tensor that reads an argument of a traced function and so has no values."""
-    return isinstance(x, Core) and x._has_past() and x.storage.node.traced
+    return isinstance(x, TensorBase) and x._is_on_tape() and x.storage.node.is_traced
 
 
 # A tensor is never changed into another view: only its constructor and lazy attributes set these slots.
-FOUND_OUT = ("layout", "spec", "offset")  # attributes that are computed when they are first read
-_set_storage, _set_dtype = [Core.__dict__[name].__set__ for name in ("storage", "dtype")]
-_set_layout, _set_spec, _set_offset = [Core.__dict__[name].__set__ for name in FOUND_OUT]
-_layout_of, _spec_of, _offset_of = [Core.__dict__[name].__get__ for name in FOUND_OUT]  # raise AttributeError if the slot is unset
+LAZY_ATTRIBUTES = ("layout", "spec", "offset")  # attributes that are computed when they are first read
+_set_storage, _set_dtype = [TensorBase.__dict__[name].__set__ for name in ("storage", "dtype")]
+_set_layout, _set_spec, _set_offset = [TensorBase.__dict__[name].__set__ for name in LAZY_ATTRIBUTES]
+# Raise AttributeError if the slot is unset
+_layout_of, _spec_of, _offset_of = [TensorBase.__dict__[name].__get__ for name in LAZY_ATTRIBUTES]
 
 
-def found_out(x: Core, name: str) -> Any:
+def resolve_lazy_attribute(x: TensorBase, name: str) -> Any:
     """Compute an unset attribute of a tensor, "layout", "spec" or "offset"; store and return the value.
 
     Raise AttributeError if the tensor is not initialized.
@@ -359,7 +375,7 @@ def found_out(x: Core, name: str) -> Any:
             value = _spec_of(x, type(x)).layout.at(_offset_of(x, type(x)))
             _set_layout(x, value)
         elif name == "spec":
-            value = spec_of(_layout_of(x, type(x)), x.dtype)
+            value = intern_spec(_layout_of(x, type(x)), x.dtype)
             _set_spec(x, value)
         else:
             value = _layout_of(x, type(x)).offset
@@ -374,12 +390,12 @@ def found_out(x: Core, name: str) -> Any:
 UNINITIALIZED = "Tensor: this object is not initialized; object.__new__ made it, or an attribute was deleted; make tensors with tx.asarray"
 
 
-def is_initialized(x: Core) -> bool:
+def is_initialized(x: TensorBase) -> bool:
     """Return whether a tensor has every attribute set by the constructor."""
 
     def has(name: str) -> bool:
         try:
-            vars(Core)[name].__get__(x, type(x))
+            vars(TensorBase)[name].__get__(x, type(x))
         except AttributeError:
             return False
         return True
@@ -387,34 +403,34 @@ def is_initialized(x: Core) -> bool:
     return has("storage") and has("dtype") and (has("layout") or (has("spec") and has("offset")))
 
 
-def reads_pinned(node: Node) -> bool:
+def reads_externally_shared(node: Node) -> bool:
     """Return whether a pending node reads an externally shared buffer. A plain loop, since this runs for every operation."""
     for source in node.sources:  # noqa: SIM110
-        if type(source) is Node and source.buffer is not None and source.buffer.pins:
+        if type(source) is Node and source.buffer is not None and source.buffer.externally_shared:
             return True
     return False
 
 
-def check_count(op: str, shape: Shape) -> None:
-    """Raise MemoryError for more than `MAX_SIZE` elements, and ShapeError for an empty shape whose non-zero sizes have a product of at
-    least `MAX_SIZE`.
+def check_element_count(op: str, shape: Shape) -> None:
+    """Raise MemoryError for more than `MAX_TENSOR_ELEMENTS` elements, and ShapeError for an empty shape whose non-zero sizes have a
+    product of at least `MAX_TENSOR_ELEMENTS`.
     """
-    if prod(shape) > MAX_SIZE:
-        raise MemoryError(f"{op}: there is no memory for {shown_integer(prod(shape))} elements, those of shape {shape}")
-    if 0 in shape and prod([n or 1 for n in shape]) >= MAX_SIZE:
+    if prod(shape) > MAX_TENSOR_ELEMENTS:
+        raise MemoryError(f"{op}: there is no memory for {format_integer(prod(shape))} elements, those of shape {shape}")
+    if 0 in shape and prod([n or 1 for n in shape]) >= MAX_TENSOR_ELEMENTS:
         raise ShapeError(f"{op}: the other axes of shape {shape} are too long, even for a tensor without elements")
 
 
 # Types of array-likes that are no tensors, and of all array-likes.
-Values = np.ndarray[Any, Any] | list[Any] | tuple[Any, ...]
-Axed = Core | Values
-# Types that `_operand` accepts beside a tensor or in its place.
-Operand = Axed | Number | np.generic
+NonTensorArrayLike = np.ndarray[Any, Any] | list[Any] | tuple[Any, ...]
+ArrayLike = TensorBase | NonTensorArrayLike
+# Types that `_to_operand` accepts beside a tensor or in its place.
+Operand = ArrayLike | Number | np.generic
 # Types of indexing keys.
-Key = SupportsIndex | slice | EllipsisType | Core | np.ndarray[Any, Any] | list[Any] | tuple[Any, ...] | None
+IndexKey = SupportsIndex | slice | EllipsisType | TensorBase | np.ndarray[Any, Any] | list[Any] | tuple[Any, ...] | None
 
 
-def broadcast(op: str, *shapes: Shape) -> Shape:
+def broadcast_op_shapes(op: str, *shapes: Shape) -> Shape:
     """Return the common shape of `shapes`. A ShapeError names the operation."""
     try:
         return broadcast_shapes(*shapes)
@@ -422,7 +438,7 @@ def broadcast(op: str, *shapes: Shape) -> Shape:
         raise ShapeError(f"{op}: {error}") from None
 
 
-_BOTH_SIGNS = {int64, uint64}
+_MIXED_SIGN_PAIRS = frozenset([frozenset((d, uint64)) for d in (int8, int16, int32, int64)])
 _COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
 
 
@@ -431,24 +447,24 @@ def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
     dtype: DType | None = None
     candidates = operands[1:] if op.name == "where" else operands
     for x in candidates:
-        if isinstance(x, Core) and (dtype is None or x.dtype.rank > dtype.rank):
+        if isinstance(x, TensorBase) and (dtype is None or x.dtype.rank > dtype.rank):
             dtype = x.dtype
     if dtype is None:
         numbers = [x for x in candidates if isinstance(x, (int, float, complex))]
-        dtype = max((of_number(x) for x in numbers), key=lambda d: d.rank)
+        dtype = max((default_dtype_of(x) for x in numbers), key=lambda d: d.rank)
     if op.rule in (floating, inexact) and not (dtype.is_float or dtype.is_complex):
         return DEFAULT_FLOAT  # the operation computes in floats, so every number is accepted
-    return dtype.part if op.rule is number_and_real else dtype
+    return dtype.part if op.rule is number_and_float else dtype
 
 
 def _integer_bounds(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
     """Return the lowest and the highest Python integer for which the dtypes of the scalar operands stay the same."""
-    low, high = -LARGEST_INT, LARGEST_UNSIGNED
+    low, high = -MAX_INT64, MAX_UINT64
     for dtype in dtypes:
         if dtype.is_integer:
             low, high = max(low, 0 if op is _POW else int(dtype.lowest)), min(high, int(dtype.highest))
         elif dtype.is_float or dtype.is_complex:
-            low, high = max(low, -EXACT), min(high, EXACT)
+            low, high = max(low, -FLOAT64_EXACT_LIMIT), min(high, FLOAT64_EXACT_LIMIT)
         else:
             low, high = 0, 1
     return low, high
@@ -460,7 +476,7 @@ def _check_exponent(value: Any, base_dtype: DType) -> None:
         raise NegativeExponent.of(base_dtype, value)
 
 
-def scalar(value: Any, tensor_dtype: DType, op: str) -> Scalar:
+def to_scalar(value: Any, tensor_dtype: DType, op: str) -> Scalar:
     """Return a `Scalar` of a Python number, in the number's dtype beside a tensor of dtype `tensor_dtype`.
 
     Raise DTypeError for objects that are no numbers.
@@ -468,15 +484,16 @@ def scalar(value: Any, tensor_dtype: DType, op: str) -> Scalar:
     number_type = type(value)
     if number_type is not float and number_type is not int and number_type is not bool and number_type is not complex:
         if not isinstance(value, (int, float, complex)):
-            from ..sizes import Quotient, Size  # imported late: used while a call is traced with symbolic sizes
+            from ..symbolic.symint import FloatBySymInt, SymInt  # imported late: used while a call is traced with symbolic sizes
 
-            if isinstance(value, Size) or (isinstance(value, Quotient) and tensor_dtype is DEFAULT_FLOAT):
+            if isinstance(value, SymInt) or (isinstance(value, FloatBySymInt) and tensor_dtype is DEFAULT_FLOAT):
                 return Scalar(value, tensor_dtype)  # type: ignore[arg-type]  # how many elements a mean is of
             raise DTypeError(
-                f"{op}: cannot compute with {described(value)} of type {number_type.__name__}; use a tensor (tx.asarray) or a Python number"
+                f"{op}: cannot compute with {describe_value(value)} of type {number_type.__name__}; "
+                "use a tensor (tx.asarray) or a Python number"
             )
-        value = plain_number(value)
+        value = to_plain_number(value)
         number_type = type(value)
     if op in _COMPARISONS and number_type is int and tensor_dtype.is_integer and not tensor_dtype.lowest <= value <= tensor_dtype.highest:
         return Scalar(inf if value > 0 else -inf, DEFAULT_FLOAT)  # an infinity of the same sign: the number is outside of the dtype's range
-    return Scalar(value, weak(value, tensor_dtype, op))
+    return Scalar(value, promote_weak(value, tensor_dtype, op))

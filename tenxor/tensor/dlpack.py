@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-_UINT, _BFLOAT = 1, 4  # kDLUInt, kDLBfloat
-_IS_COPIED = 1 << 1  # DLPACK_FLAG_BITMASK_IS_COPIED
+_UINT_CODE, _BFLOAT_CODE = 1, 4  # kDLUInt, kDLBfloat
+_IS_COPIED_FLAG = 1 << 1  # DLPACK_FLAG_BITMASK_IS_COPIED
 
 
-class _Tensor(ctypes.Structure):
+class _DLTensor(ctypes.Structure):
     """The C struct `DLTensor`."""
 
     _fields_ = (
@@ -32,7 +32,7 @@ class _Tensor(ctypes.Structure):
     )
 
 
-class _Versioned(ctypes.Structure):
+class _DLManagedTensorVersioned(ctypes.Structure):
     """The C struct `DLManagedTensorVersioned`. The older, unversioned `DLManagedTensor` begins with its `DLTensor`."""
 
     _fields_ = (
@@ -40,35 +40,35 @@ class _Versioned(ctypes.Structure):
         ("manager", ctypes.c_void_p),
         ("deleter", ctypes.c_void_p),
         ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
+        ("tensor", _DLTensor),
     )
 
 
-_VERSIONED, _LEGACY = b"dltensor_versioned", b"dltensor"
+_VERSIONED_NAME, _LEGACY_NAME = b"dltensor_versioned", b"dltensor"
 _is_valid = ctypes.pythonapi.PyCapsule_IsValid
 _is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
 _get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _get_pointer.restype, _get_pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 
 
-def _read_capsule(capsule: Any) -> tuple[_Tensor, _Versioned | None]:
+def _read_capsule(capsule: Any) -> tuple[_DLTensor, _DLManagedTensorVersioned | None]:
     """Return the structs in a capsule that has not been consumed; the second is None for an unversioned capsule."""
-    if _is_valid(capsule, _VERSIONED):
-        versioned = _Versioned.from_address(_get_pointer(capsule, _VERSIONED))
+    if _is_valid(capsule, _VERSIONED_NAME):
+        versioned = _DLManagedTensorVersioned.from_address(_get_pointer(capsule, _VERSIONED_NAME))
         return versioned.tensor, versioned
-    return _Tensor.from_address(_get_pointer(capsule, _LEGACY)), None
+    return _DLTensor.from_address(_get_pointer(capsule, _LEGACY_NAME)), None
 
 
-def capsule_of(array: Array, max_version: tuple[int, int] | None, *, is_bfloat16: bool, is_copied: bool) -> Any:
+def make_capsule(array: Array, max_version: tuple[int, int] | None, *, is_bfloat16: bool, is_copied: bool) -> Any:
     """Return the DLPack capsule of an array. `is_bfloat16` marks elements that are bits of bfloat16, `is_copied` a copy made for this
     capsule.
     """
     capsule = array.__dlpack__(max_version=max_version)
     tensor, versioned = _read_capsule(capsule)
     if is_bfloat16:
-        tensor.kind = _BFLOAT
+        tensor.kind = _BFLOAT_CODE
     if is_copied and versioned is not None:
-        versioned.flags |= _IS_COPIED
+        versioned.flags |= _IS_COPIED_FLAG
     return capsule
 
 
@@ -81,15 +81,15 @@ class _BitsExporter:
     def __dlpack__(self, **options: Any) -> Any:
         capsule = self.exporter.__dlpack__(**options)
         tensor, _ = _read_capsule(capsule)
-        if tensor.kind == _BFLOAT:
-            tensor.kind = _UINT
+        if tensor.kind == _BFLOAT_CODE:
+            tensor.kind = _UINT_CODE
         return capsule
 
     def __dlpack_device__(self) -> Any:
         return self.exporter.__dlpack_device__()
 
 
-def received(exporter: Any, device: str | None, copy: bool | None, *, is_bfloat16: bool) -> Array:
+def import_array(exporter: Any, device: str | None, copy: bool | None, *, is_bfloat16: bool) -> Array:
     """Return a NumPy array over the memory of a DLPack exporter, or a necessary copy. For bfloat16 the array holds the bits."""
     source = _BitsExporter(exporter) if is_bfloat16 else exporter
     if device is None and copy is None:  # the only call that the oldest exporters understand

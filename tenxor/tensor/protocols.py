@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 
 from ..dtypes import dtype as dtype_of
-from ..layout.portions import PORTION
+from ..layout.interruptible_chunks import MAX_CHUNK_ELEMENTS
+from .conversion_methods import FUNCTION_OF_UFUNC, is_numpy_value
 from .core import UNINITIALIZED, is_initialized, is_traced
-from .differentiating import Differentiating
-from .exchange import UFUNCS, is_of_numpy
+from .gradient_methods import GradientMethods
 
 
-class Protocols(Differentiating):
+class ProtocolMethods(GradientMethods):
     """The special methods of `Tensor` for Python, NumPy, Arrow and notebooks."""
 
     __slots__ = ()
@@ -32,38 +32,38 @@ class Protocols(Differentiating):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any) -> Any:
         """Apply a NumPy ufunc to tensors.
 
-        `array + tensor`, `np.sin(tensor)` and `np.add.reduce(tensor)` return tensors. `np.add.at(tensor, key, values)` and `np.add(x, y,
-        out=tensor)` work in place.
+        `array + tensor`, `numpy.sin(tensor)` and `numpy.add.reduce(tensor)` return tensors. `numpy.add.at(tensor, key, values)` and
+        `np.add(x, y, out=tensor)` work in place.
         """
-        ours = UFUNCS.get(ufunc)
+        ours = FUNCTION_OF_UFUNC.get(ufunc)
         if ours is not None and method == "__call__" and not out and not options:
             plain_types = (type(self), float, int)
-            if all([type(x) in plain_types or is_of_numpy(x) for x in inputs]):
-                return ours(*map(self._ours, inputs))
-        from .ufuncs import applied
+            if all([type(x) in plain_types or is_numpy_value(x) for x in inputs]):
+                return ours(*map(self._from_array_or_same, inputs))
+        from .numpy_ufuncs import apply_ufunc
 
-        return applied(self._namespace(), ufunc, method, inputs, out, options)
+        return apply_ufunc(self._namespace(), ufunc, method, inputs, out, options)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """Call our function in place of a NumPy function on tensors, and return a tensor. Raise DTypeError for a function without a
         counterpart here.
         """
-        return self._namespace()._for_numpy(function, types, args, kwargs)
+        return self._namespace()._call_numpy_function(function, types, args, kwargs)
 
     # Arrow
 
     def __arrow_array__(self, type: Any = None) -> Any:
         """Return the tensor as a pyarrow array, for `pyarrow.array`: an array of numbers, or of lists of them."""
-        from .arrow import arrow_array
+        from .arrow_export import to_arrow_array
 
-        array = arrow_array("__arrow_array__", self.__array__())
+        array = to_arrow_array("__arrow_array__", self.__array__())
         return array if type is None else array.cast(type)
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
         """Return the capsules of a schema and an array for Arrow's C interface, which polars uses, for example."""
-        from .arrow import arrow_array
+        from .arrow_export import to_arrow_array
 
-        capsules: tuple[Any, Any] = arrow_array("__arrow_c_array__", self.__array__()).__arrow_c_array__(requested_schema)
+        capsules: tuple[Any, Any] = to_arrow_array("__arrow_c_array__", self.__array__()).__arrow_c_array__(requested_schema)
         return capsules
 
     # Containers
@@ -77,11 +77,11 @@ class Protocols(Differentiating):
         if not self.layout.shape:
             raise TypeError("iteration over a 0-d tensor; it has no axes, use item()")
         if len(self.layout.shape) == 1:
-            return (self._element((k,)) for k in range(self.layout.shape[0]))
+            return (self._read_element((k,)) for k in range(self.layout.shape[0]))
         return map(self._view, self.layout.along(0))
 
     def __contains__(self, value: Any) -> bool:
-        value = self._operand(value, "in", quietly=not isinstance(value, np.ndarray))
+        value = self._to_operand(value, "in", is_operator=not isinstance(value, np.ndarray))
         return value is not NotImplemented and bool((self == value).any())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -90,20 +90,23 @@ class Protocols(Differentiating):
         Large tensors are pickled in pieces. From protocol 5 on, the memory itself may travel out of band. A leaf that requires a gradient
         still requires one after unpickling.
         """
-        source = self if self._unshared() is None and self.layout.is_contiguous() else self._own()
-        elements = source._shown()
+        source = self if self._unshareable_reason() is None and self.layout.is_contiguous() else self._copy_detached()
+        elements = source._share_as_array()
         content: Any
         if protocol >= 5:
             content = PickleBuffer(elements.data)
         else:
             flat = elements.reshape(-1).view(np.uint8)
-            starts = range(0, max(1, flat.size), PORTION)
-            content = flat.tobytes() if len(starts) == 1 else tuple([_Piece(flat[k : k + PORTION], source) for k in starts])
+            starts = range(0, max(1, flat.size), MAX_CHUNK_ELEMENTS)
+            content = (
+                flat.tobytes() if len(starts) == 1 else tuple([_PickleChunk(flat[k : k + MAX_CHUNK_ELEMENTS], source) for k in starts])
+            )
         arguments = (self.__class__, self.dtype.name, self.layout.shape, content)
         return (_unpickled_leaf if self._is_parameter() else _unpickled), arguments
 
     def __sizeof__(self) -> int:
-        """Return the bytes of the object and of the visible elements. For repeated elements, no more than the storage's bytes are counted.
+        """Return the bytes of the object and of the visible elements. For repeated elements, no more than the storage's bytes are
+        counted.
         """
         return object.__sizeof__(self) + min(self.nbytes, self.storage.nbytes)
 
@@ -115,7 +118,7 @@ class Protocols(Differentiating):
 
     def _is_parameter(self) -> bool:
         """Return whether the tensor is a leaf that requires a gradient."""
-        return self._has_past() and self.requires_grad and self.is_leaf
+        return self._is_on_tape() and self.requires_grad and self.is_leaf
 
     # Text and pictures
 
@@ -141,9 +144,7 @@ class Protocols(Differentiating):
         if not spec or is_traced(self):
             return str(self)
         if self.layout.shape:
-            raise TypeError(
-                f"format {spec!r} is for one element; use to_string(fmt=...) for a tensor of shape {self.shape}"
-            )
+            raise TypeError(f"format {spec!r} is for one element; use to_string(fmt=...) for a tensor of shape {self.shape}")
         return format(self.item(), spec)
 
     def to_string(
@@ -154,14 +155,32 @@ class Protocols(Differentiating):
         threshold: int | None = 1000,
         width: int | None = 80,
     ) -> str:
-        """Return the elements as text: rows on lines, matrices separated by `---`, 3-D blocks by `===`, and so on for any rank.
+        r"""Return the elements as text. See `tx.show.to_string`.
 
-        `dims` selects a slice, with an int or None for each axis. `fmt` formats an element, for example `"%7.2f"`. Of an axis with more
-        than `threshold` elements, `edge` elements of each end are shown. Lines have at most `width` characters. See `tx.show.to_string`.
+        Rows are on lines, matrices are separated by `---`, 3-D blocks by `===`, and so on for any rank.
 
+        Parameters
+        ----------
+        dims : Sequence[int | slice | None], optional
+            The positions of each axis to show: an int, a slice, or None for every position.
+        fmt : str or Callable[..., str], optional
+            The format of an element, for example `"%7.2f"`.
+        edge : int, default 3
+            The number of positions shown at each end of an axis, if the tensor is shortened.
+        threshold : int or None, default 1000
+            A tensor with more elements is shortened. None never shortens.
+        width : int or None, default 80
+            The most characters of a line without `fmt`. None never breaks a row.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
         >>> import tenxor as tx
         >>> tx.arange(4).reshape(2, 2).to_string(fmt="%2d")
-        ' 0   1  \\n 2   3  \\n'
+        ' 0   1  \n 2   3  \n'
         """
         from .. import show
 
@@ -173,7 +192,7 @@ class Protocols(Differentiating):
         return show.repr_html(self)
 
 
-class _Piece:
+class _PickleChunk:
     """A piece of a large tensor, pickled separately so that signals are handled between two pieces."""
 
     __slots__ = ("array", "owner")
@@ -205,4 +224,4 @@ def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: Any) -> An
         content = joined
     elements = np.frombuffer(content, d.numpy).reshape(shape) if 0 not in shape else np.empty(shape, d.numpy)
     must_copy = isinstance(content, bytearray) or not elements.flags.aligned  # memory received over a network may have any alignment
-    return cls._copied(elements, d) if must_copy else cls._shared(elements, d)
+    return cls._from_copy(elements, d) if must_copy else cls._from_shared(elements, d)

@@ -1,4 +1,4 @@
-"""Damaged files of each format that `tx.files` reads: what comes of them is tensors, or an error of Tenxor's that names the file."""
+"""Damaged files of each format that `tenxor.files` reads: what comes of them is tensors, or an error of Tenxor's that names the file."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import tenxor as tx
 from tenxor import memory
-from tenxor.backend.llvm.compiler import compiler
-from tenxor.backend.places import MachinePlace
-from tenxor.kernel import footprint, pairs
-from tenxor.pool import Block, Pool
-from tests.backend.twins import PATTERN, Array, Fenced
+from tenxor.codegen.llvm.compiler import compiler
+from tenxor.codegen.threads.work_queue import NativeWorkQueue
+from tenxor.lowering import match_contraction, predict_contraction
+from tenxor.memory.block_pool import Block, Pool
+from tests.codegen.twins import PATTERN, Array, Fenced
 
 from .running import check_seed, library_world
 from .ways import WAYS
@@ -29,7 +29,7 @@ blocks = shared = 0
 
 
 def fenced(pool: Pool, nbytes: int) -> Block:
-    """In place of `Pool.new`: a block that ends where the process may go no further."""
+    """In place of `Pool.make_block`: a block that ends where the process may go no further."""
     global blocks
     blocks += 1
     memory = Fenced(nbytes)
@@ -44,26 +44,28 @@ def intact(before: Array) -> None:
         os.abort()  # nothing that is raised here would be heard
 
 
-def counted(place: MachinePlace, *given: Any) -> Any:
-    """In place of `MachinePlace.loop`."""
+def counted(place: NativeWorkQueue, *given: Any) -> Any:
+    """In place of `NativeWorkQueue.bind_loop`."""
     global shared
     shared += 1
     return _loop(place, *given)
 
 
-_loop = MachinePlace.loop
+_loop = NativeWorkQueue.bind_loop
 
 
 def watch() -> None:
     """From now on blocks are fenced, and loops shared."""
-    Pool.new = fenced  # type: ignore[method-assign, assignment]
-    MachinePlace.loop = counted  # type: ignore[method-assign]
+    Pool.make_block = fenced  # type: ignore[method-assign, assignment]
+    NativeWorkQueue.bind_loop = counted  # type: ignore[method-assign]
     memory.capacity_of = lambda nbytes: (nbytes + 63) & -64 if nbytes else 64  # type: ignore[assignment]
     made = compiler()
-    sharing = made.target.sharing._replace(hold_lock=0, share=0, in_place=1, rows=1, steps=1, scattered=1, scattered_block=1)
-    made.target = made.target._replace(sharing=sharing)
+    sharing = made.target.thread_limits._replace(
+        max_gil_held_work=0, min_shared_work=0, min_donated_bytes=1, row_grain=1, step_grain=1, min_shared_scatter=1, min_scatter_block=1
+    )
+    made.target = made.target._replace(thread_limits=sharing)
     tx.set_num_threads(3)
-    for module in (pairs, footprint):
+    for module in (match_contraction, predict_contraction):
         module.LEAST = (2, 2, 2)  # type: ignore[attr-defined]  # tensors are small here
 
 

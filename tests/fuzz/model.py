@@ -335,10 +335,7 @@ class Tensor:
         (rows, inner), (inner2, columns) = self.shape, other.shape
         assert inner == inner2
         a, b = self.values(), other.values()
-        cells = [
-            sum(a[i * inner + k] * b[k * columns + j] for k in range(inner))
-            for i, j in product(range(rows), range(columns))
-        ]
+        cells = [sum(a[i * inner + k] * b[k * columns + j] for k in range(inner)) for i, j in product(range(rows), range(columns))]
         return fresh(cells, (rows, columns), promote(self.dtype, other.dtype))
 
     # Reductions

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import tenxor as tx
-from tenxor.backend.llvm import cache
+from tenxor.codegen.llvm import kernel_disk_cache
 
 from . import ladder, peers
 from .files import check_damaged_files
@@ -166,10 +166,10 @@ def summed(seed: int) -> None:
 def kept(seed: int) -> None:
     """A damaged entry of the cache on disk is never run: what it was for is made anew."""
     rng = random.Random(seed)
-    content, key = rng.randbytes(rng.randrange(1, 300)), cache.key_of("fuzz", str(seed))
-    cache.write(key, content)
-    assert cache.read(key) in (content, None)  # None: there is no cache here
-    for path in [Path(cache.location(), key)]:
+    content, key = rng.randbytes(rng.randrange(1, 300)), kernel_disk_cache.make_key("fuzz", str(seed))
+    kernel_disk_cache.write(key, content)
+    assert kernel_disk_cache.read(key) in (content, None)  # None: there is no cache here
+    for path in [Path(kernel_disk_cache.find_cache_folder(), key)]:
         if not path.is_file():
             return
         held = bytearray(path.read_bytes())
@@ -178,7 +178,7 @@ def kept(seed: int) -> None:
         if rng.random() < 0.3:
             del held[rng.randrange(len(held)) :]
         path.write_bytes(held)
-        assert cache.read(key) in (content, None), "what was read is not what was written"
+        assert kernel_disk_cache.read(key) in (content, None), "what was read is not what was written"
         path.unlink(missing_ok=True)
 
 

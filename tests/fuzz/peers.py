@@ -112,9 +112,7 @@ GIVEN: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(_words("concat concatenate stack hstack vstack dstack column_stack"), (several,)),
     **dict.fromkeys(_words("empty ones zeros"), (shape,)),
     **dict.fromkeys(_words("bartlett blackman hamming hanning"), (drawn_from(0, 1, 2, 7),)),
-    **dict.fromkeys(
-        _words("array_split hsplit vsplit dsplit split"), (array, drawn_from(1, 2, 3, [1], [1, 2], [0, 9]))
-    ),
+    **dict.fromkeys(_words("array_split hsplit vsplit dsplit split"), (array, drawn_from(1, 2, 3, [1], [1, 2], [0, 9]))),
     **dict.fromkeys(_words("quantile"), (array, drawn_from(0.0, 0.25, 1.0, [0.1, 0.5]))),
     "percentile": (array, drawn_from(0, 25, 100, [10, 50.0])),
     "arange": (integer, integer, drawn_from(1, 2, -1, 0.5)),
@@ -256,9 +254,7 @@ def check(seed: int) -> None:
     name = rng.choice(list(GIVEN))
     args: list[Any] = []
     for draw in GIVEN[name]:
-        args.append(
-            draw(rng, args) if len(inspect.signature(draw).parameters) == 2 and draw is not array else draw(rng)
-        )
+        args.append(draw(rng, args) if len(inspect.signature(draw).parameters) == 2 and draw is not array else draw(rng))
     named = {n: NAMED[n](rng) for n in names_of(name) if rng.random() < 0.4}
     told = f"{name}({', '.join([*map(_shown, args), *[f'{n}={_shown(v)}' for n, v in named.items()]])})"
     with warnings.catch_warnings(action="ignore"):
@@ -312,8 +308,6 @@ def _compare(told: str, found: Any, expected: Any) -> None:
             min(found.dtype.itemsize, expected.dtype.itemsize)
         ]
         with np.errstate(all="ignore"):
-            assert np.allclose(found, expected, rtol=near, atol=near, equal_nan=True), (
-                f"{told}: {found.tolist()} for {expected.tolist()}"
-            )
+            assert np.allclose(found, expected, rtol=near, atol=near, equal_nan=True), f"{told}: {found.tolist()} for {expected.tolist()}"
     else:
         assert np.array_equal(found, expected), f"{told}: {found.tolist()} for {expected.tolist()}"

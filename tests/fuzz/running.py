@@ -40,15 +40,15 @@ def hold(tensor):  # what it is now: no copy, but another that holds the same
 def library_world(log: Callable[[Any], None]) -> dict[str, Any]:
     """What a program's names mean in Tenxor and NumPy."""
     import tenxor
-    from tenxor.node import is_pinned
-    from tenxor.storage import Storage
+    from tenxor.graph.node import is_externally_shared
+    from tenxor.graph.storage import Storage
 
     def show(value: Any) -> None:
         described = isinstance(value, tenxor.Tensor | numpy.ndarray)
         log((value.dtype.name, value.shape, value.tolist()) if described else value)
 
     def hold(tensor: tenxor.Tensor) -> tenxor.Tensor:
-        if is_pinned(tensor.node):
+        if is_externally_shared(tensor.node):
             return tensor.copy()
         return tenxor.Tensor(Storage(tensor.node), tensor.layout, tensor.dtype)
 

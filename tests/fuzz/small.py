@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
-from tenxor import backend
-from tenxor.kernel import footprint, pairs
+from tenxor import codegen
+from tenxor.lowering import match_contraction, predict_contraction
 from tenxor.target import Target
 from tests.machines import tuned
 
 BLOCK = 500  # seeds whose programs run under the same rules
 
-plans = import_module("tenxor.realize")  # `tenxor.realize` is the function
+plans = import_module("tenxor.runtime.realize")  # `tenxor.runtime.realize` is the function
 
 
 def blocks(seeds: range) -> list[range]:
@@ -24,7 +24,7 @@ def blocks(seeds: range) -> list[range]:
 @contextmanager
 def as_large(seed: int) -> Iterator[None]:
     """Meanwhile products of two rows are products; in every other block an operand of any size may donate its memory to the result."""
-    least, in_place = pairs.LEAST, Target(0).sharing.in_place
+    least, in_place = match_contraction.MIN_CONTRACTION_SIZES, Target(0).thread_limits.min_donated_bytes
     _set((2, 2, 2), 1 if seed // BLOCK % 2 else in_place)
     try:
         yield
@@ -33,13 +33,13 @@ def as_large(seed: int) -> Iterator[None]:
 
 
 def _set(least: tuple[int, int, int], in_place: int) -> None:
-    pairs.LEAST = footprint.LEAST = least  # type: ignore[attr-defined]
-    if backend.NAME == "llvm":
-        from tenxor.backend.llvm.compiler import compiler
+    match_contraction.MIN_CONTRACTION_SIZES = predict_contraction.MIN_CONTRACTION_SIZES = least  # type: ignore[attr-defined]
+    if codegen.BACKEND_NAME == "llvm":
+        from tenxor.codegen.llvm.compiler import compiler
 
-        compiler().target = tuned(compiler().target, sharing={"in_place": in_place})
+        compiler().target = tuned(compiler().target, thread_limits={"min_donated_bytes": in_place})
     else:
-        from tenxor.backend import interpreter
+        from tenxor.codegen import interpreter
 
-        interpreter._PLANNING_TARGET = tuned(interpreter._PLANNING_TARGET, sharing={"in_place": in_place})
-    plans.forget()  # they were made by other rules
+        interpreter._LOOP_PLANNING_TARGET = tuned(interpreter._LOOP_PLANNING_TARGET, thread_limits={"min_donated_bytes": in_place})
+    plans.evict_plans()  # they were made by other rules

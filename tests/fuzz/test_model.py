@@ -82,9 +82,7 @@ class Mapped:
 
     def __getitem__(self, key: Any) -> Mapped:
         picked = self.numbers[as_numpy_key(key)]
-        basic = isinstance(picked, np.ndarray) and (
-            np.shares_memory(picked, self.numbers) or picked.size == 0 or not has_list(key)
-        )
+        basic = isinstance(picked, np.ndarray) and (np.shares_memory(picked, self.numbers) or picked.size == 0 or not has_list(key))
         return self.seen(picked) if basic else made(self.cells[picked])
 
     def __setitem__(self, key: Any, value: Any) -> None:

@@ -21,7 +21,7 @@ from . import trained
 from .trained import OBJECTS, ROOMS, SENSIBLE_OF, used
 
 LARGE = 1 << 16  # elements of results that are not looked at
-# What acts on the process, or on the machine; what is made of values by others (`tx.asarray`), and only documented as a type.
+# What acts on the process, or on the machine; what is made of values by others (`tenxor.asarray`), and only documented as a type.
 SPARED = frozenset(("set_num_threads", "set_memory_limit", "clear_caches", "release_memory", "DType", "Tensor", "from_dlpack"))
 UNARY = (operator.invert, operator.neg, operator.abs, operator.index, float, int, complex, len, iter, bool, repr, hash)
 BINARY = (

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenxor.backend.llvm.compiler import Compiler
-from tenxor.pool import Pool
+from tenxor.codegen.llvm.compiler import Compiler
+from tenxor.memory.block_pool import Pool
 
 
 @dataclass
@@ -45,7 +45,7 @@ def memory(failing: Failing) -> None:
     def instead(real: Any) -> Any:
         return lambda pool, borrower, capacity: not failing.fails() and real(pool, borrower, capacity)
 
-    failing.replace(Pool, "lend", instead)
+    failing.replace(Pool, "assign_block", instead)
 
 
 def mapping(failing: Failing) -> None:
@@ -54,7 +54,7 @@ def mapping(failing: Failing) -> None:
     def instead(real: Any) -> Any:
         return lambda pool, nbytes: None if failing.fails() else real(pool, nbytes)
 
-    failing.replace(Pool, "new", instead)
+    failing.replace(Pool, "make_block", instead)
 
 
 def compiling(failing: Failing) -> None:
@@ -69,7 +69,7 @@ def compiling(failing: Failing) -> None:
 
         return image
 
-    failing.replace(Compiler, "_image", instead)
+    failing.replace(Compiler, "_compile_object", instead)
 
 
 def linking(failing: Failing) -> None:
@@ -95,7 +95,7 @@ def threads(failing: Failing) -> None:
     failing.replace(threading.Thread, "start", instead)
 
 
-CACHE = ("tenxor.folders", "tenxor.backend.llvm.cache")
+CACHE = ("tenxor._utils.private_dirs", "tenxor.codegen.llvm.kernel_disk_cache")
 CALLS = ("open", "fstat", "stat", "read", "write", "replace", "unlink", "mkdir", "scandir", "close", "utime", "fdopen", "lstat")
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 import tenxor as tx
-from tenxor.backend import helpers
-from tenxor.backend.llvm import compiler as compilers
-from tenxor.backend.llvm.compiler import Compiler, compiler
-from tenxor.realize import forget
+from tenxor.codegen.llvm import compiler as compilers
+from tenxor.codegen.llvm.compiler import Compiler, compiler
+from tenxor.codegen.threads import worker_pool
+from tenxor.runtime.realize import evict_plans
 
 from . import failing as failures
 from .failing import Failing, injected
@@ -38,17 +38,17 @@ CLEAR = {"memory": (MemoryError, "no memory for"), "compiling": (MemoryError, "L
 def fresh(identity: str) -> Iterator[None]:
     """Nothing is known of any plan or kernel in memory; those on disk are only found by the same identity."""
     before = compilers._compiler
-    made = Compiler(compiler().whole)
+    made = Compiler(compiler().full_target)
     made.identity += identity
     compilers._compiler = made
-    forget()
-    helpers._stop_pool()
+    evict_plans()
+    worker_pool._stop_pool()
     tx.release_memory()
     try:
         yield
     finally:
-        helpers._stop_pool()
-        forget()
+        worker_pool._stop_pool()
+        evict_plans()
         compilers._compiler = before
 
 
@@ -88,7 +88,7 @@ class Run:
         gc.collect()
         before = tx.memory().in_use
         said = self.tried(failing, f"{self.program.name}, {self.kind} {failing.at}")
-        forget()
+        evict_plans()
         gc.collect()
         assert tx.memory().in_use == before, f"{self.program.name}, {self.kind} {failing.at}: memory is lost"
         return said

@@ -22,9 +22,9 @@ from dask.highlevelgraph import HighLevelGraph
 from dask.sizeof import sizeof
 
 import tenxor.dask
-from tenxor.dask.backend import lent
-from tenxor.dask.fusing import fused
-from tenxor.dask.tasks import Computed, computed
+from tenxor.dask.array_backend import assume_constant
+from tenxor.dask.task_fusion import fuse_tasks
+from tenxor.dask.tasks import ComputingTask, compute_result
 
 X = np.random.default_rng(0).normal(size=(40, 30))
 ROWS = (10, 30)  # chunks of whole rows
@@ -171,12 +171,12 @@ class TestTheEndOfATask:
 
         t = tx.asarray(X)
         for make in (lambda a: [a], lambda a: (a, 1), lambda a: {"k": a}, lambda a: [[a]], lambda a: Pair(a, None)):
-            found: Any = computed(make(t + 1))
+            found: Any = compute_result(make(t + 1))
             assert type(found) is type(make(0))
             while not isinstance(found, tx.Tensor):
                 found = next(iter(found.values() if isinstance(found, dict) else found))
             assert in_memory(found) and found.tolist() == (X + 1).tolist()
-        assert computed("text") == "text" and not in_memory(t + 1)
+        assert compute_result("text") == "text" and not in_memory(t + 1)
 
     def test_delayed_call_computes_its_result(self) -> None:
         kept = dask.delayed(lambda a: a * 2)(tx.asarray(X)).persist()
@@ -211,7 +211,7 @@ class TestTheEndOfATask:
             assert len(of_a_chunk) == 4 + large, of_a_chunk
             kinds = [type(node) for node in graph.values()]
             assert kinds.count(DataNode) == large and not kinds.count(Alias)
-            assert {type(node) for node in graph.values()} <= {Computed, DataNode}
+            assert {type(node) for node in graph.values()} <= {ComputingTask, DataNode}
             wanted = dask.compute(*blocks(np.asarray, da.ones((80, 30), chunks=ROWS)))
             for ours, theirs in zip(dask.compute(sums, counts), wanted, strict=True):
                 np.testing.assert_array_equal(np.asarray(ours), theirs)
@@ -228,7 +228,7 @@ class TestTheEndOfATask:
         pinned = tx.asarray(np.arange(3.0), copy=False)  # as what came over a wire is
         assert in_memory(pinned + 1)
         graph = {"c": DataNode("c", pinned), "waits": Task("waits", lambda x: not in_memory(x + 1), TaskRef("c"))}
-        (task,) = fused(graph, ["waits"]).values()
+        (task,) = fuse_tasks(graph, ["waits"]).values()
         assert task() is True
 
     def test_error_is_raised_by_its_task(self) -> None:
@@ -243,11 +243,11 @@ class TestTheEndOfATask:
         assert whole.storage.nbytes == 40 * 30 * 8
 
     def test_graphs_without_tensors_are_left_to_dask(self) -> None:
-        for array, kinds in zip(both(), ({Computed}, {Computed} - {Computed}), strict=True):
+        for array, kinds in zip(both(), ({ComputingTask}, {ComputingTask} - {ComputingTask}), strict=True):
             graph = (array + 1).__dask_optimize__((array + 1).dask, (array + 1).__dask_keys__())
-            assert {type(node) for node in graph.values()} & {Computed} == kinds
+            assert {type(node) for node in graph.values()} & {ComputingTask} == kinds
         once = (both()[0] + 1).__dask_optimize__((both()[0] + 1).dask, (both()[0] + 1).__dask_keys__())
-        assert all(type(node) is not Computed or type(node.args[0]) is not Computed for node in once.values())
+        assert all(type(node) is not ComputingTask or type(node.args[0]) is not ComputingTask for node in once.values())
 
     def test_user_optimisation_is_kept(self) -> None:
         for own in (False, len):
@@ -270,20 +270,20 @@ class TestMemory:
     def test_unaligned_and_byte_swapped_arrays_are_copied(self) -> None:
         at_odds = np.frombuffer(bytearray(81), np.uint8)[1:].view(np.float64)
         for array in (at_odds, np.arange(3, dtype=">i4"), np.ones(3, "c16")[::2]):
-            assert tenxor.dask.backend.tensor(array).tolist() == array.tolist()
+            assert tenxor.dask.array_backend.to_tensor(array).tolist() == array.tolist()
             found = (tenxor.dask.from_array(array) + 1).compute()
             assert found.tolist() == (array + 1).tolist() and found.dtype == array.dtype.newbyteorder("=")
 
     def test_task_treats_received_memory_as_constant(self) -> None:
         t = tx.asarray(np.arange(1000.0), copy=False)  # pinned: what reads it is computed at once
         assert in_memory(t + 1)
-        seen = lent(t)
+        seen = assume_constant(t)
         assert np.shares_memory(np.asarray(seen), np.asarray(t))
         assert not in_memory(seen + 1)
-        assert Computed("key", lambda x: not in_memory(x + 1), TaskRef("x"))({"x": t})
-        assert lent(3) == 3 and (own := tx.ones(3)) is lent(own)
+        assert ComputingTask("key", lambda x: not in_memory(x + 1), TaskRef("x"))({"x": t})
+        assert assume_constant(3) == 3 and (own := tx.ones(3)) is assume_constant(own)
         past = tx.asarray(np.arange(3.0), copy=False).requires_grad_()
-        assert lent(past).requires_grad
+        assert assume_constant(past).requires_grad
 
     def test_sizeof_counts_the_storage(self) -> None:
         class Plain:

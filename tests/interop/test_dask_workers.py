@@ -25,7 +25,7 @@ from distributed import Client, LocalCluster, get_worker, wait
 from distributed.protocol import deserialize_bytes, serialize, serialize_bytes
 
 import tenxor.dask
-from tenxor.pool import UNLIMITED, pool
+from tenxor.memory.block_pool import UNLIMITED_BYTES, pool
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not find the tests
 X = np.random.default_rng(0).normal(size=(2000, 300))
@@ -54,7 +54,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 def tensors_on_worker(dask_worker: Any) -> list[tuple[str, bool, bool]]:
     """Return for each tensor on a worker its type, whether it is computed, and whether others may write it."""
     buffers = [(type(x).__name__, x.storage.node.buffer) for x in dask_worker.data.values() if isinstance(x, tx.Tensor)]
-    return [(name, buffer is not None, bool(buffer is not None and buffer.pins)) for name, buffer in buffers]
+    return [(name, buffer is not None, bool(buffer is not None and buffer.externally_shared)) for name, buffer in buffers]
 
 
 def test_standardised_product_on_workers_matches_numpy(client: Client) -> None:
@@ -92,7 +92,7 @@ def test_workers_pool_little_memory(client: Client) -> None:
         return tx.memory().pooled <= 1e9 / 16 and tx.memory().peak > 100e6
 
     assert all(client.run(pooled).values())
-    assert pool.free_limit == UNLIMITED  # here
+    assert pool.max_free_bytes == UNLIMITED_BYTES  # here
 
 
 def test_results_of_submitted_calls_are_computed(client: Client) -> None:

@@ -148,7 +148,7 @@ def test_array_subclasses_are_not_written_into_tensors_by_operators() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
-def test_memory_maps_and_matrices_beside_tensors(tmp_path: Path) -> None:
+def test_products_of_tensors_are_tensors_with_memory_maps_and_matrices_with_matrices(tmp_path: Path) -> None:
     t = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
     mapped = np.memmap(tmp_path / "x", dtype=float, shape=(2, 2), mode="w+")
     mapped[...] = 2.0

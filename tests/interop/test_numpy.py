@@ -235,7 +235,6 @@ def test_what_they_refuse_they_explain(call: Any, words: str) -> None:
         call(tx.asarray(M))
 
 
-
 def test_numpy_functions_write_into_out() -> None:
     t, out = tx.asarray(M), tx.zeros((2, 3))
     assert np.sum(t, axis=0, out=out[0]).tolist() == M.sum(0).tolist() == out[0].tolist()

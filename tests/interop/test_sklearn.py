@@ -58,12 +58,8 @@ MODELS: dict[str, Callable[[Any, Any, Any], dict[str, Any]]] = {
     "Ridge": lambda x, y, t: attributes(Ridge(solver="svd").fit(x, t), x, "coef_", "intercept_", "predict"),
     "RidgeCV": lambda x, y, t: attributes(RidgeCV().fit(x, t), x, "coef_", "alpha_", "predict"),
     "LogisticRegression": lambda x, y, t: attributes(LogisticRegression().fit(x, y), x, "coef_", "predict", "predict_proba"),
-    "several classes": lambda x, y, t: attributes(
-        LogisticRegression().fit(x, y + (x[:, 0] > 1)), x, "coef_", "predict", "predict_proba"
-    ),
-    "LDA": lambda x, y, t: attributes(
-        LinearDiscriminantAnalysis().fit(x, y), x, "coef_", "predict", "predict_proba", "transform"
-    ),
+    "several classes": lambda x, y, t: attributes(LogisticRegression().fit(x, y + (x[:, 0] > 1)), x, "coef_", "predict", "predict_proba"),
+    "LDA": lambda x, y, t: attributes(LinearDiscriminantAnalysis().fit(x, y), x, "coef_", "predict", "predict_proba", "transform"),
     "GaussianNB": lambda x, y, t: attributes(GaussianNB().fit(x, y), x, "theta_", "predict", "predict_proba"),
     **{f"GaussianMixture {kind}": lambda x, y, t, kind=kind: mixture(x, y, t, kind) for kind in ("full", "tied", "diag", "spherical")},  # type: ignore[misc]
     "GridSearchCV": grid,

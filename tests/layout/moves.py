@@ -141,10 +141,7 @@ def expand(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.nda
     shape = [draw(st.integers(0, 3)) if size == 1 else size for size in model.shape]
     if draw(st.booleans()):
         shape.insert(0, draw(st.integers(0, 3)))
-    sizes = [
-        -1 if size == old and draw(st.booleans()) else size
-        for size, old in zip(shape[::-1], model.shape[::-1], strict=False)
-    ]
+    sizes = [-1 if size == old and draw(st.booleans()) else size for size, old in zip(shape[::-1], model.shape[::-1], strict=False)]
     return layout.expand(shape[: len(shape) - len(sizes)] + sizes[::-1]), np.broadcast_to(model, shape)
 
 

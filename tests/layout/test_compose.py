@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tenxor.errors import IndexOutOfRange
 from tenxor.layout import Layout
-from tenxor.layout.layout import LONGEST_CHAIN
+from tenxor.layout.layout import MAX_CHAIN_DEPTH
 
 from . import contiguous, examples
 from .moves import chains, layouts
@@ -105,7 +105,7 @@ def test_chain_depth_is_bounded_for_repeated_transposes():
     for _ in range(40):
         layout, model = layout.transpose().reshape((6, 10)), model.T.reshape(6, 10)
         assert np.array_equal(layout.offsets(), model)
-        assert layout.depth <= LONGEST_CHAIN
+        assert layout.depth <= MAX_CHAIN_DEPTH
 
 
 def test_gathered_rows_stay_one_view_under_basic_indexing():

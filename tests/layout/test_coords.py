@@ -134,9 +134,7 @@ def test_broadcast_shapes_matches_numpy(shapes):
 def test_broadcast_error_names_shapes_axis_and_sizes():
     with pytest.raises(ShapeError) as error:
         broadcast_shapes((2, 3), (4,))
-    assert str(error.value) == (
-        "shapes (2, 3) and (4,) do not broadcast: axis -1 has sizes 3 and 4; sizes must be equal or 1"
-    )
+    assert str(error.value) == ("shapes (2, 3) and (4,) do not broadcast: axis -1 has sizes 3 and 4; sizes must be equal or 1")
     with pytest.raises(ShapeError, match=r"shapes \(2, 1\), \(1,\) and \(3, 4\) do not.*axis -2 has sizes 2 and 3"):
         broadcast_shapes((2, 1), (1,), (3, 4))
 

@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenxor.layout.diophantine import merged, reaches
+from tenxor.layout.diophantine import is_reachable, merge_terms
 
 from . import examples
 
@@ -24,19 +24,19 @@ def sums(drawn_terms: list[tuple[int, int]]) -> set[int]:
 def test_reaches_exactly_the_possible_sums(drawn_terms):
     reached = sums(drawn_terms)
     for target in range(-2, max(reached) + 3):
-        assert reaches(target, drawn_terms) == (target in reached)
+        assert is_reachable(target, drawn_terms) == (target in reached)
 
 
 @examples(300)
 @given(terms)
 def test_merged_terms_reach_the_same_sums(drawn_terms):
-    assert sums(merged(drawn_terms)) == sums(drawn_terms)
+    assert sums(merge_terms(drawn_terms)) == sums(drawn_terms)
 
 
 def test_terms_of_contiguous_rows_merge_into_one():
-    assert merged([(20, 2), (5, 3), (1, 4)]) == [(1, 59)]
+    assert merge_terms([(20, 2), (5, 3), (1, 4)]) == [(1, 59)]
 
 
 def test_reaches_handles_large_numbers():
-    assert reaches(3 * 10**15 + 7, [(10**15, 5), (7, 10**9)])
-    assert not reaches(3 * 10**15 + 6, [(10**15, 5), (7, 1)])
+    assert is_reachable(3 * 10**15 + 7, [(10**15, 5), (7, 10**9)])
+    assert not is_reachable(3 * 10**15 + 6, [(10**15, 5), (7, 1)])

@@ -9,9 +9,7 @@ from . import contiguous
 
 def test_explain_gives_the_formula_of_a_view():
     assert contiguous(2, 5, 6).index((slice(None), 4)).explain() == (
-        "shape (2, 6), 12 elements\n"
-        "offset = 24 + 30*i + 1*j\n"
-        "not contiguous; writable: every position has an element of its own"
+        "shape (2, 6), 12 elements\noffset = 24 + 30*i + 1*j\nnot contiguous; writable: every position has an element of its own"
     )
 
 
@@ -42,9 +40,7 @@ def test_explain_shortens_tables():
 
 
 def test_explain_of_a_scalar_is_contiguous():
-    assert contiguous().explain() == (
-        "shape (), 1 element\noffset = 0\ncontiguous; writable: every position has an element of its own"
-    )
+    assert contiguous().explain() == ("shape (), 1 element\noffset = 0\ncontiguous; writable: every position has an element of its own")
 
 
 def test_explain_numbers_axes_beyond_the_letters():

@@ -14,7 +14,7 @@ from tenxor.layout import Layout
 
 from . import contiguous, examples
 from .moves import chains, expand_dims, flip, layouts, moveaxis, permute, reshape
-from .test_questions import any_layout
+from .test_queries import any_layout
 
 BIJECTIVE_MOVES = [permute, moveaxis, reshape, flip, expand_dims]
 
@@ -92,7 +92,5 @@ def test_adjoint_kind_of_common_views():
 
 
 def test_inverse_error_explains_the_missing_inverse():
-    with pytest.raises(
-        ArgumentError, match=r"^inverse: Layout\(.*\) of 3 elements has none, as not each of the offsets"
-    ):
+    with pytest.raises(ArgumentError, match=r"^inverse: Layout\(.*\) of 3 elements has none, as not each of the offsets"):
         contiguous(4).index((slice(1, None),)).inverse()

@@ -66,9 +66,7 @@ def test_reshape_infers_minus_1():
 def test_reshape_to_another_size_is_an_error():
     with pytest.raises(ShapeError) as error:
         contiguous(2, 3, 4).reshape((5, 6))
-    assert str(error.value) == (
-        "reshape: shape (2, 3, 4) has 24 elements, shape (5, 6) has 30; (-1, 6) would be (4, 6)"
-    )
+    assert str(error.value) == ("reshape: shape (2, 3, 4) has 24 elements, shape (5, 6) has 30; (-1, 6) would be (4, 6)")
     with pytest.raises(ShapeError, match=r"shape \(5, 7\) has 35$"):
         contiguous(2, 3).reshape((5, 7))
 

@@ -254,7 +254,7 @@ def cofactors(x: Any) -> Any:
 def matrices_of_every_rank(n: int, dtype: Any) -> tuple[Any, Any]:
     """Return integer matrices of each rank, and as many integer directions for derivatives."""
     rng = np.random.default_rng(n)
-    integers = lambda *shape: rng.integers(-3, 4, shape).astype(dtype) * (1 if dtype is np.float64 else 1 + 1j)  # noqa: E731
+    integers = lambda *shape: rng.integers(-3, 4, shape).astype(dtype) * (1 if dtype is np.float64 else 1 + 1j)
     return np.stack([integers(n, rank) @ integers(rank, n) for rank in range(n + 1)]), integers(n + 1, n, n)
 
 
@@ -292,7 +292,7 @@ def test_second_derivatives_of_det_of_singular_matrices(n: int, dtype: Any) -> N
 
 def test_third_derivatives_of_det() -> None:
     x, y = random((4, 4)), random((4, 4))
-    second = lambda x: (tx.grad(lambda t: (tx.grad(L.det)(t) * y).sum())(x) * y.T).sum()  # noqa: E731
+    second = lambda x: (tx.grad(lambda t: (tx.grad(L.det)(t) * y).sum())(x) * y.T).sum()
     check(lambda x: tx.grad(second)(x), x)
     assert np.allclose(tx.grad(second)(tx.eye(4)).to_numpy(), tx.grad(second)(tx.eye(4) + 1e-9 * y).to_numpy(), rtol=1e-6)
     with pytest.raises(LinearAlgebraError, match="singular"):
@@ -302,7 +302,7 @@ def test_third_derivatives_of_det() -> None:
 @pytest.mark.parametrize("order", [0.5, 1, 1.5, 2, 3, inf, -inf])
 def test_gradient_of_norms_at_zero_is_the_least_subgradient(order: float) -> None:
     """At zero, norms have no derivative and give the least subgradient, as in PyTorch."""
-    norm = lambda x: L.vector_norm(x, ord=order)  # noqa: E731
+    norm = lambda x: L.vector_norm(x, ord=order)
     assert tx.grad(norm)(tx.zeros(3)).tolist() == [0.0] * 3
     assert tx.jvp(norm, [tx.zeros(3)], [tx.ones(3)])[1].item() == 0.0
     assert bool(tx.grad(norm)(tx.asarray([0.0, 1.0, 2.0])).isfinite().all())

@@ -11,7 +11,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import memory
-from tenxor.pool import Pool, pool
+from tenxor.memory.block_pool import Pool, pool
 
 
 def used() -> int:
@@ -22,7 +22,7 @@ def used() -> int:
 
 def free_bytes(pool: Pool) -> int:
     """Return the free bytes in the pool's lists."""
-    return sum([size * len(free) for size, free in pool.free.copy().items()])
+    return sum([size * len(free) for size, free in pool.free_blocks.copy().items()])
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -38,10 +38,10 @@ def _unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()
     pool.release(pool.pooled)
     while _is_watched():
-        pool.watched = False
-        pool.get_bell().put(None)  # type: ignore[arg-type]
+        pool.has_decay_thread = False
+        pool.get_wake_queue().put(None)  # type: ignore[arg-type]
         time.sleep(0.001)
-    monkeypatch.setattr(pool, "watched", True)  # so that none is started
+    monkeypatch.setattr(pool, "has_decay_thread", True)  # so that none is started
 
 
 def _is_watched() -> bool:

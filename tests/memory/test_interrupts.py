@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 import tenxor as tx
-from tenxor.memory import Buffer, allocate
-from tenxor.pool import HUGE_PAGE, Pool, capacity_of, pool
+from tenxor.memory.block_pool import HUGE_PAGE_BYTES, Pool, capacity_of, pool
+from tenxor.memory.buffer import Buffer, allocate
 from tests.processes import python
 
 from .conftest import free_bytes
 
-MODULES = ("tenxor.pool", "tenxor.memory")
-SIZES = (64, 100_000, 64, 5000, HUGE_PAGE, 100_000, 300)
+MODULES = ("tenxor.memory.block_pool", "tenxor.memory.buffer")
+SIZES = (64, 100_000, 64, 5000, HUGE_PAGE_BYTES, 100_000, 300)
 
 
 class Interrupter:
@@ -65,8 +65,8 @@ def interrupt_everywhere(program: Callable[[], None], check: Callable[[], None])
 def test_interrupts_keep_memory_counts_exact(impatient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the second case the pool forgets blocks at once, so they go back to the system."""
     if impatient:
-        monkeypatch.setattr(sys.modules["tenxor.pool"], "DECAY_S", 1e-9)
-        monkeypatch.setattr(sys.modules["tenxor.pool"], "SPARE", 0)
+        monkeypatch.setattr(sys.modules["tenxor.memory.block_pool"], "DECAY_S", 1e-9)
+        monkeypatch.setattr(sys.modules["tenxor.memory.block_pool"], "SPARE_BYTES", 0)
     start, held = tx.memory().in_use, list[Buffer]()
 
     def program() -> None:
@@ -87,15 +87,15 @@ def test_interrupts_keep_memory_counts_exact(impatient: bool, monkeypatch: pytes
             del again
             held.clear()
         assert tx.memory().in_use == start and tx.memory().pooled == free_bytes(pool)
-        assert pool._sums[0] == pool._latest, "whoever comes next need not count again"
+        assert pool._totals[0] == pool._latest_operation, "whoever comes next need not count again"
 
     assert interrupt_everywhere(program, check) > 500
-    assert len(pool.loans) < 200
+    assert len(pool.used_blocks) < 200
 
 
 def test_interrupts_lose_no_memory_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """The array of each block is lent, or free, or deallocated."""
-    real, made = Pool.new, set[int]()
+    real, made = Pool.make_block, set[int]()
 
     class RecordedBytes:
         """Stands for the bytes of a block, and records when they are freed."""
@@ -117,7 +117,7 @@ def test_interrupts_lose_no_memory_block(monkeypatch: pytest.MonkeyPatch) -> Non
         array, address, nbytes = real(self, nbytes)  # type: ignore[misc]
         return RecordedBytes(array), address, nbytes
 
-    monkeypatch.setattr(Pool, "new", new)
+    monkeypatch.setattr(Pool, "make_block", new)
     held = list[Buffer]()
 
     def program() -> None:
@@ -129,7 +129,7 @@ def test_interrupts_lose_no_memory_block(monkeypatch: pytest.MonkeyPatch) -> Non
         held.clear()
         used = tx.memory().in_use
         assert tx.memory().pooled == free_bytes(pool) and used == tx.memory().in_use
-        assert len(made) == sum(isinstance(b[0], RecordedBytes) for blocks in pool.free.values() for b in blocks)
+        assert len(made) == sum(isinstance(b[0], RecordedBytes) for blocks in pool.free_blocks.values() for b in blocks)
 
     interrupt_everywhere(program, check)
     pool.release(pool.pooled)
@@ -176,7 +176,7 @@ def test_allocation_inside_a_signal_handler_is_counted() -> None:
         at += 1
     assert at > 30
     allocate(64)
-    assert pool._sums[0] == pool._latest
+    assert pool._totals[0] == pool._latest_operation
 
 
 def test_concurrent_allocations_keep_memory_counts_exact() -> None:

@@ -12,8 +12,8 @@ import pytest
 import tenxor as tx
 from tenxor import memory
 from tenxor.errors import ArgumentError
-from tenxor.memory import Buffer, allocate
-from tenxor.pool import pool
+from tenxor.memory.block_pool import pool
+from tenxor.memory.buffer import Buffer, allocate
 from tests.processes import python
 
 from .conftest import used
@@ -108,9 +108,7 @@ class TestLimit:
         array = np.ones(1 << 20)
         tx.set_memory_limit(used() + MiB)
         assert tx.asarray(array, copy=False).sum().item() == 1 << 20
-        with pytest.raises(
-            MemoryError, match=re.escape(f"asarray: no memory for ({1 << 20},) float64, {8 * MiB} bytes")
-        ):
+        with pytest.raises(MemoryError, match=re.escape(f"asarray: no memory for ({1 << 20},) float64, {8 * MiB} bytes")):
             tx.asarray(array)
 
     @pytest.mark.parametrize("pending", [False, True])

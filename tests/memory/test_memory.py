@@ -18,16 +18,17 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import memory, system
+from tenxor import memory
+from tenxor._utils import process
 from tenxor.dtypes import float32, int64
-from tenxor.memory import Buffer, allocate, foreign
-from tenxor.pool import ALIGNMENT, pool
+from tenxor.memory.block_pool import ALIGNMENT_BYTES, pool
+from tenxor.memory.buffer import Buffer, allocate, wrap_foreign_memory
 from tenxor.tensor import Tensor
 from tests.processes import python
 
 from .conftest import used
 
-module = sys.modules["tenxor.pool"]
+module = sys.modules["tenxor.memory.block_pool"]
 MiB = 1 << 20
 
 
@@ -38,12 +39,10 @@ def address(t: Tensor) -> int:
 
 
 class TestBuffers:
-    @pytest.mark.parametrize(
-        "nbytes", [0, 1, 7, 63, 64, 65, 100, 4095, 4096, 4097, 5000, 70_000, 1_000_003, 9 * MiB + 1]
-    )
+    @pytest.mark.parametrize("nbytes", [0, 1, 7, 63, 64, 65, 100, 4095, 4096, 4097, 5000, 70_000, 1_000_003, 9 * MiB + 1])
     def test_buffers_are_aligned_and_large_enough(self, nbytes: int) -> None:
         for buffer in (allocate(nbytes), allocate(nbytes)):
-            assert buffer.address % ALIGNMENT == 0 and ALIGNMENT == 64
+            assert buffer.address % ALIGNMENT_BYTES == 0 and ALIGNMENT_BYTES == 64
             assert buffer.nbytes == nbytes <= buffer.array.nbytes
             assert buffer.array.__array_interface__["data"][0] == buffer.address
             buffer.array[:] = 1  # all of it is ours
@@ -53,7 +52,7 @@ class TestBuffers:
         before = memory().in_use
         buffer = allocate(nbytes)
         assert nbytes <= memory().in_use - before <= max(nbytes * 9 // 8, nbytes + 63)
-        assert buffer.pins == 0 and not buffer.frozen
+        assert buffer.externally_shared == 0 and not buffer.is_read_only
 
     def test_live_buffers_never_overlap(self) -> None:
         buffers = [allocate(n) for n in (0, 1, 64, 100, 5000, 5001, 100_000) * 5]
@@ -62,25 +61,25 @@ class TestBuffers:
 
     def test_buffers_have_typed_arrays_of_any_dtype(self) -> None:
         buffer = allocate(64)
-        buffer.typed(int64)[:] = -1
-        assert buffer.typed(int64).shape == (8,) and buffer.typed(float32).shape == (16,)
-        assert buffer.typed(tx.uint8)[:64].tolist() == [255] * 64
-        assert buffer.typed(tx.uint8) is buffer.typed(tx.uint8)
-        assert buffer.typed(int64).dtype == np.int64 and buffer.typed(tx.float64).dtype == np.float64
-        assert allocate(20).typed(int64).shape == (2,) and allocate(20).typed(tx.uint16).shape == (10,)
+        buffer.typed_view(int64)[:] = -1
+        assert buffer.typed_view(int64).shape == (8,) and buffer.typed_view(float32).shape == (16,)
+        assert buffer.typed_view(tx.uint8)[:64].tolist() == [255] * 64
+        assert buffer.typed_view(tx.uint8) is buffer.typed_view(tx.uint8)
+        assert buffer.typed_view(int64).dtype == np.int64 and buffer.typed_view(tx.float64).dtype == np.float64
+        assert allocate(20).typed_view(int64).shape == (2,) and allocate(20).typed_view(tx.uint16).shape == (10,)
 
     def test_foreign_buffers_stay_with_their_owner(self) -> None:
         array = np.arange(10)
         before = used()
-        buffer = foreign(array.ctypes.data, array.nbytes, array, frozen=False)
-        assert buffer.pins == 1 and buffer.address == array.ctypes.data and used() == before
-        buffer.typed(int64)[3] = 99
+        buffer = wrap_foreign_memory(array.ctypes.data, array.nbytes, array, is_read_only=False)
+        assert buffer.externally_shared == 1 and buffer.address == array.ctypes.data and used() == before
+        buffer.typed_view(int64)[3] = 99
         assert array[3] == 99
         pooled = memory().pooled
         del buffer
         assert memory().pooled == pooled and array.tolist() == [0, 1, 2, 99, 4, 5, 6, 7, 8, 9]
-        assert foreign(array.ctypes.data, 80, array, frozen=True).pins == 0
-        assert foreign(0, 0, None, frozen=False).typed(int64).size == 0
+        assert wrap_foreign_memory(array.ctypes.data, 80, array, is_read_only=True).externally_shared == 0
+        assert wrap_foreign_memory(0, 0, None, is_read_only=False).typed_view(int64).size == 0
 
 
 class TestPool:
@@ -99,7 +98,7 @@ class TestPool:
 
     def test_pool_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         pool.release(pool.pooled)
-        monkeypatch.setattr(module, "MAX_POOLED", 4 * MiB)
+        monkeypatch.setattr(module, "MAX_POOLED_BYTES", 4 * MiB)
         buffers = [allocate(MiB) for _ in range(10)]
         del buffers
         assert memory().pooled <= 4 * MiB
@@ -130,7 +129,7 @@ class TestPool:
             buffers.append(allocate(3 * MiB // 2))
             assert len(failed) == 1 and memory().pooled == 0
         for buffer in buffers:
-            assert buffer.address % ALIGNMENT == 0 and buffer.array.nbytes >= buffer.nbytes == 3 * MiB // 2
+            assert buffer.address % ALIGNMENT_BYTES == 0 and buffer.array.nbytes >= buffer.nbytes == 3 * MiB // 2
 
     @pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="large blocks are mapped for huge pages, on Linux")
     def test_pool_is_released_before_a_large_mapping_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,23 +142,23 @@ class TestPool:
                 raise OSError(12, "Cannot allocate memory")
             return real(*args, **more)
 
-        monkeypatch.setattr(system, "mmap", SimpleNamespace(**{**vars(mmap), "mmap": short}))
+        monkeypatch.setattr(process, "mmap", SimpleNamespace(**{**vars(mmap), "mmap": short}))
         buffer = allocate(5 * MiB)
         assert len(failed) == 2, "with room to grow, and without"
-        assert memory().pooled == 0 and buffer.address % ALIGNMENT == 0
+        assert memory().pooled == 0 and buffer.address % ALIGNMENT_BYTES == 0
 
     def test_large_blocks_work_on_systems_without_huge_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(system, "mmap", SimpleNamespace(mmap=mmap.mmap))
+        monkeypatch.setattr(process, "mmap", SimpleNamespace(mmap=mmap.mmap))
         tx.release_memory()
         buffers = [allocate(5 * MiB) for _ in range(3)]
         for buffer in buffers:
             buffer.array[:] = 7
-            assert buffer.address % ALIGNMENT == 0 and buffer.array.nbytes >= buffer.nbytes == 5 * MiB
+            assert buffer.address % ALIGNMENT_BYTES == 0 and buffer.array.nbytes >= buffer.nbytes == 5 * MiB
 
     def test_pool_drops_old_sizes_for_new_ones(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Blocks of an earlier part of a program must not keep out sizes that are needed repeatedly now."""
         pool.release(pool.pooled)
-        monkeypatch.setattr(module, "MAX_POOLED", 8 * MiB)
+        monkeypatch.setattr(module, "MAX_POOLED_BYTES", 8 * MiB)
         old = [allocate(MiB) for _ in range(8)]
         del old
         assert memory().pooled == 8 * MiB
@@ -285,9 +284,7 @@ class TestExhaustion:
             make((1 << 50,)).realize()
 
     def test_out_of_memory_error_of_sizes_beyond_64_bits(self) -> None:
-        with pytest.raises(
-            MemoryError, match=re.escape(f"empty: no memory for ({1 << 59},) float64, {8 << 59} bytes;")
-        ):
+        with pytest.raises(MemoryError, match=re.escape(f"empty: no memory for ({1 << 59},) float64, {8 << 59} bytes;")):
             tx.empty(1 << 59).realize()
         for power in (60, 63, 70):
             with pytest.raises(MemoryError, match=f"empty: .*{1 << power} elements"):
@@ -353,9 +350,7 @@ def test_large_buffers_use_huge_pages() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="page faults are counted where there is getrusage")
-def test_large_results_page_fault_in_the_first_rounds_only(
-    monkeypatch: pytest.MonkeyPatch, threads: Callable[[int], None]
-) -> None:
+def test_large_results_page_fault_in_the_first_rounds_only(monkeypatch: pytest.MonkeyPatch, threads: Callable[[int], None]) -> None:
     import resource
 
     def faults() -> int:
@@ -363,7 +358,7 @@ def test_large_results_page_fault_in_the_first_rounds_only(
 
     threads(1)
     pool.release(pool.pooled)
-    monkeypatch.setattr(pool, "due", time.monotonic() + 1000)  # nothing is forgotten meanwhile, however long it takes
+    monkeypatch.setattr(pool, "decay_time", time.monotonic() + 1000)  # nothing is forgotten meanwhile, however long it takes
     x = tx.ones(16 * MiB, dtype=tx.float32).realize()
     y = x
     counts = [faults()]
@@ -406,8 +401,8 @@ class TestNothing:
 def test_memory_counts_are_a_consistent_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tensor is freed while the counts are read."""
     held = [tx.ones(1 << 20).realize()]
-    inspection = sys.modules["tenxor.functions.inspection"]
-    own = inspection.waiting_bytes
-    monkeypatch.setattr(inspection, "waiting_bytes", lambda: held.clear() or own())  # type: ignore[func-returns-value]
+    inspection = sys.modules["tenxor.api.inspection"]
+    own = inspection.count_pending_bytes
+    monkeypatch.setattr(inspection, "count_pending_bytes", lambda: held.clear() or own())  # type: ignore[func-returns-value]
     before, found = tx.memory(), tx.memory()
     assert before == found

@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import shortcut
-from tenxor.memory import Buffer, allocate
-from tenxor.pool import SPARE, Pool, pool
-from tenxor.shortcut.code.blocks import KEPT
+from tenxor import fastpath
+from tenxor.fastpath.emit.block_allocator import MAX_FREE_BYTES
+from tenxor.memory.block_pool import SPARE_BYTES, Pool, pool
+from tenxor.memory.buffer import Buffer, allocate
 from tests.processes import python
 
 from .conftest import free_bytes
 
 MiB = 1 << 20
-memory, module = sys.modules["tenxor.memory"], sys.modules["tenxor.pool"]
+memory, module = sys.modules["tenxor.memory.buffer"], sys.modules["tenxor.memory.block_pool"]
 
 
 class Blocks:
@@ -32,12 +32,12 @@ class Blocks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.made, self.pool = 0.0, 0, Pool()
-        self.pool.due = module.DECAY_S
-        self.pool.watched = True  # by the test alone
+        self.pool.decay_time = module.DECAY_S
+        self.pool.has_decay_thread = True  # by the test alone
         monkeypatch.setattr(module, "monotonic", lambda: self.now)
-        monkeypatch.setattr(module, "MAX_POOLED", 1 << 50)
+        monkeypatch.setattr(module, "MAX_POOLED_BYTES", 1 << 50)
         monkeypatch.setattr(memory, "pool", self.pool)
-        monkeypatch.setattr(Pool, "new", lambda pool, nbytes: self.new(nbytes))
+        monkeypatch.setattr(Pool, "make_block", lambda pool, nbytes: self.new(nbytes))
 
     def new(self, nbytes: int) -> module.Block:  # type: ignore[name-defined]
         self.made += 1
@@ -62,46 +62,46 @@ def own_pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
     """A pool of blocks without memory, with its thread."""
     own = Pool()
     monkeypatch.setattr(memory, "pool", own)
-    monkeypatch.setattr(Pool, "new", lambda pool, nbytes: (np.empty(0, np.uint8), 1, nbytes))
+    monkeypatch.setattr(Pool, "make_block", lambda pool, nbytes: (np.empty(0, np.uint8), 1, nbytes))
     return own
 
 
 def test_idle_process_gives_memory_back(own_pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DECAY_S", 0.01)
-    own_pool.due = 0.0
+    own_pool.decay_time = 0.0
     for _ in range(2):  # the thread ends when there is nothing to forget, and is there again when there is
         taken = [allocate(64 * MiB) for _ in range(20)]
         del taken
-        assert own_pool.pooled > SPARE and own_pool.watched
-        assert within_seconds(lambda: not own_pool.watched)
-        assert free_bytes(own_pool) <= SPARE
+        assert own_pool.pooled > SPARE_BYTES and own_pool.has_decay_thread
+        assert within_seconds(lambda: not own_pool.has_decay_thread)
+        assert free_bytes(own_pool) <= SPARE_BYTES
 
 
 def test_blocks_above_the_pool_limit_are_released_at_once(own_pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     """No allocation follows, and blocks would be forgotten only much later."""
     monkeypatch.setattr(module, "DECAY_S", 1e6)
-    monkeypatch.setattr(module, "MAX_POOLED", 3 * SPARE)
-    taken = [allocate(SPARE) for _ in range(20)]
-    assert not own_pool.free
+    monkeypatch.setattr(module, "MAX_POOLED_BYTES", 3 * SPARE_BYTES)
+    taken = [allocate(SPARE_BYTES) for _ in range(20)]
+    assert not own_pool.free_blocks
     del taken
-    assert within_seconds(lambda: free_bytes(own_pool) == 3 * SPARE and not own_pool.returned_loans and not own_pool.awaited)
+    assert within_seconds(lambda: free_bytes(own_pool) == 3 * SPARE_BYTES and not own_pool.freed_refs and not own_pool.large_block_refs)
     own_pool.release(own_pool.pooled)
-    own_pool.get_bell().put(None)  # type: ignore[arg-type]  # that thread has nothing to forget any more
-    assert within_seconds(lambda: not own_pool.watched)
+    own_pool.get_wake_queue().put(None)  # type: ignore[arg-type]  # that thread has nothing to forget any more
+    assert within_seconds(lambda: not own_pool.has_decay_thread)
 
 
 def test_keep_at_most_releases_blocks_at_once(own_pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process may be judged by its memory, so this includes blocks that are not large."""
     monkeypatch.setattr(module, "DECAY_S", 1e6)
-    own_pool.keep_at_most(20 * MiB)
+    own_pool.limit_free_blocks(20 * MiB)
     taken = [allocate(4 * MiB) for _ in range(40)]
     del taken
-    assert within_seconds(lambda: free_bytes(own_pool) == 20 * MiB and not own_pool.returned_loans)
-    own_pool.keep_at_most(8 * MiB)
+    assert within_seconds(lambda: free_bytes(own_pool) == 20 * MiB and not own_pool.freed_refs)
+    own_pool.limit_free_blocks(8 * MiB)
     assert free_bytes(own_pool) == 8 * MiB
     taken = [allocate(16 * MiB)]
     del taken
-    assert within_seconds(lambda: not own_pool.returned_loans and not own_pool.watched and free_bytes(own_pool) <= 8 * MiB)
+    assert within_seconds(lambda: not own_pool.freed_refs and not own_pool.has_decay_thread and free_bytes(own_pool) <= 8 * MiB)
 
 
 def test_pool_works_if_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,9 +111,9 @@ def test_pool_works_if_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "start_new_thread", none)
     monkeypatch.setattr(memory, "pool", own_pool := Pool())
     for _ in range(2):
-        taken = [allocate(2 * SPARE)]
+        taken = [allocate(2 * SPARE_BYTES)]
         taken.clear()
-        assert own_pool.pooled >= 2 * SPARE and not own_pool.watched
+        assert own_pool.pooled >= 2 * SPARE_BYTES and not own_pool.has_decay_thread
 
 
 def test_repeated_sizes_are_allocated_once(blocks: Blocks) -> None:
@@ -132,8 +132,8 @@ def test_pool_of_changing_sizes_is_bounded_by_memory_in_use(blocks: Blocks) -> N
         blocks.now += 0.001
         while blocks.pool.in_use > 1600 * MiB:
             del taken[numbers.randrange(len(taken))]
-        assert blocks.pool.in_use + blocks.pool.pooled <= 1.25 * (1600 + 45) * MiB + SPARE
-        assert sum(size * len(free) for size, free in blocks.pool.free.items()) == blocks.pool.pooled
+        assert blocks.pool.in_use + blocks.pool.pooled <= 1.25 * (1600 + 45) * MiB + SPARE_BYTES
+        assert sum(size * len(free) for size, free in blocks.pool.free_blocks.items()) == blocks.pool.pooled
 
 
 def test_new_sizes_are_served_by_larger_blocks(blocks: Blocks) -> None:
@@ -151,20 +151,20 @@ def test_new_sizes_are_served_by_larger_blocks(blocks: Blocks) -> None:
 def test_larger_blocks_are_lent_only_up_to_the_recent_use(blocks: Blocks) -> None:
     held = [allocate(n * MiB) for n in (10, 6)]
     del held[0]
-    assert blocks.pool.recent == 16 * MiB
+    assert blocks.pool.recent_need_bytes == 16 * MiB
     held.append(allocate(9 * MiB))
     assert blocks.pool.in_use == 16 * MiB
     held.append(allocate(5 * MiB))
     assert blocks.made == 3
     del held[-1]
-    blocks.pool.recent = blocks.pool.peak_since_decay = 21 * MiB - 1
+    blocks.pool.recent_need_bytes = blocks.pool.peak_since_decay = 21 * MiB - 1
     held.append(allocate(4 * MiB))
     assert blocks.made == 4 and blocks.pool.in_use == 20 * MiB
 
 
 def test_blocks_have_exact_sizes_under_a_memory_limit(blocks: Blocks) -> None:
     allocate(10 * MiB)
-    blocks.pool.limit = 100 * MiB
+    blocks.pool.limit_bytes = 100 * MiB
     held = allocate(9 * MiB)
     assert blocks.pool.in_use == held.nbytes == 9 * MiB and blocks.made == 2
 
@@ -172,11 +172,11 @@ def test_blocks_have_exact_sizes_under_a_memory_limit(blocks: Blocks) -> None:
 @pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="large blocks are mapped for huge pages, on Linux")
 def test_large_blocks_grow_in_place() -> None:
     own = Pool()
-    own.watched = True
+    own.has_decay_thread = True
 
     def lent(nbytes: int) -> Buffer:
         buffer = Buffer(nbytes)
-        assert own.lend(buffer, module.capacity_of(nbytes)) and len(buffer.array) == module.capacity_of(nbytes)
+        assert own.assign_block(buffer, module.capacity_of(nbytes)) and len(buffer.array) == module.capacity_of(nbytes)
         buffer.array[:] = 7
         return buffer
 
@@ -185,17 +185,17 @@ def test_large_blocks_grow_in_place() -> None:
     del first
     for n in (4.5, 5, 6):  # half as much again
         buffer = lent(int(n * MiB))
-        assert buffer.address == address and own.settle() == (module.capacity_of(buffer.nbytes), 0)
+        assert buffer.address == address and own.collect_freed() == (module.capacity_of(buffer.nbytes), 0)
         del buffer
     another = lent(7 * MiB)
-    assert another.address != address and own.settle() == (7 * MiB, 6 * MiB)
+    assert another.address != address and own.collect_freed() == (7 * MiB, 6 * MiB)
     again = lent(6 * MiB)
     assert again.address == address
 
 
 def test_large_block_is_mapped_without_room_to_grow_if_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     own, asked = Pool(), list[int]()
-    own.watched = True
+    own.has_decay_thread = True
 
     def pages(nbytes: int, page: int) -> module.Array:  # type: ignore[name-defined]
         asked.append(nbytes)
@@ -203,9 +203,9 @@ def test_large_block_is_mapped_without_room_to_grow_if_memory_is_short(monkeypat
             raise OSError(12, "Cannot allocate memory")
         return np.empty(nbytes, np.uint8)
 
-    monkeypatch.setattr(module, "huge_pages", pages)
+    monkeypatch.setattr(module, "map_huge_pages", pages)
     buffer = Buffer(4 * MiB)
-    assert own.lend(buffer, 4 * MiB) and asked[0] > 6 * MiB > asked[1] > 4 * MiB and len(asked) == 2
+    assert own.assign_block(buffer, 4 * MiB) and asked[0] > 6 * MiB > asked[1] > 4 * MiB and len(asked) == 2
 
 
 def test_release_frees_the_oldest_blocks_first(blocks: Blocks) -> None:
@@ -213,10 +213,10 @@ def test_release_frees_the_oldest_blocks_first(blocks: Blocks) -> None:
     while taken:
         del taken[0]
     blocks.pool.release(50 * MiB)
-    assert [size // MiB for size, free in blocks.pool.free.items() if free] == [208, 320]
+    assert [size // MiB for size, free in blocks.pool.free_blocks.items() if free] == [208, 320]
     allocate(200 * MiB)
     blocks.pool.release(50 * MiB)
-    assert [size // MiB for size, free in blocks.pool.free.items() if free] == [208]
+    assert [size // MiB for size, free in blocks.pool.free_blocks.items() if free] == [208]
 
 
 def test_unused_blocks_are_released_gradually(blocks: Blocks) -> None:
@@ -228,7 +228,7 @@ def test_unused_blocks_are_released_gradually(blocks: Blocks) -> None:
         allocate(MiB)
         held.append(blocks.pool.pooled)
     assert held[0] == held[1] - MiB == 4096 * MiB and held[2] <= 2600 * MiB and held[3] <= 1350 * MiB
-    assert held[1:] == sorted(held[1:], reverse=True) and held[-1] <= SPARE
+    assert held[1:] == sorted(held[1:], reverse=True) and held[-1] <= SPARE_BYTES
 
 
 def test_short_pause_keeps_pooled_blocks(blocks: Blocks) -> None:
@@ -245,7 +245,7 @@ def test_small_allocations_let_unused_large_blocks_go(blocks: Blocks) -> None:
     for _ in range(8):
         blocks.now += module.DECAY_S
         allocate(64)
-    assert blocks.pool.pooled <= SPARE
+    assert blocks.pool.pooled <= SPARE_BYTES
 
 
 OPERATIONS: dict[str, Callable[[tx.Tensor, int], object]] = {
@@ -266,9 +266,9 @@ def count_plans(work: Callable[[], object]) -> int:
 
     A wrapper of `realize_by_plan` would hold its operands, which changes what is done in place.
     """
-    if not isinstance(pool.small, ctypes.Array):
-        pytest.skip(f"there is no short way: {shortcut.state}")
-    by_plan, count = sys.modules["tenxor.realize"].realize_by_plan.__code__, 0
+    if not isinstance(pool.small_block_bytes, ctypes.Array):
+        pytest.skip(f"there is no short way: {fastpath.state}")
+    by_plan, count = sys.modules["tenxor.runtime.realize"].realize_by_plan.__code__, 0
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         nonlocal count
@@ -293,7 +293,7 @@ def test_fast_path_allocates_again_after_its_allowance_is_used_up(name: str) -> 
 
     work(40)
     assert count_plans(lambda: work(40)) == 0
-    pool.small[module.ALLOWED] = 0
+    pool.small_block_bytes[module.ALLOWED] = 0
     work(4)
     assert count_plans(lambda: work(40)) == 0
 
@@ -312,55 +312,55 @@ def test_fast_path_computes_any_number_of_in_place_writes() -> None:
 
 def test_fast_path_blocks_of_changing_sizes_are_bounded() -> None:
     """The fast path keeps some MiB of blocks, then drops them and keeps the present sizes."""
-    if not isinstance(pool.small, ctypes.Array):
-        pytest.skip(f"there is no short way: {shortcut.state}")
+    if not isinstance(pool.small_block_bytes, ctypes.Array):
+        pytest.skip(f"there is no short way: {fastpath.state}")
     for size in range(100_000, 130_000, 1_000):
         x = tx.ones(size, dtype=tx.float32)
         for _ in range(3):
             (x + 1).realize()
-        assert 4 * size <= pool.small[module.POOLED] <= KEPT
+        assert 4 * size <= pool.small_block_bytes[module.POOLED] <= MAX_FREE_BYTES
 
 
 def test_results_of_a_few_mib_cause_no_memory_pressure() -> None:
     x = tx.ones(350_000, dtype=tx.float32).realize()
-    pool.relieved()
+    pool.reset_pressure()
     for _ in range(5):
         (x + x).realize()
-        assert not pool.pressed
+        assert not pool.is_under_pressure
 
 
 def test_settle_counts_anew_if_the_interrupted_frame_is_gone(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
     """CPython 3.11 may return another object for a frame that ends during the query."""
     own_pool = blocks.pool
     held = Buffer(1 << 12)
-    assert own_pool.lend(held, 1 << 12)
-    own_pool._latest += 1  # somebody had begun, and was broken off
+    assert own_pool.assign_block(held, 1 << 12)
+    own_pool._latest_operation += 1  # somebody had begun, and was broken off
     monkeypatch.setattr(sys, "_current_frames", lambda: {-1: object()})
-    assert own_pool.settle() == (1 << 12, 0)
-    assert own_pool._sums[0] == module.NO_OPERATION  # so whoever comes next counts anew
+    assert own_pool.collect_freed() == (1 << 12, 0)
+    assert own_pool._totals[0] == module.NO_OPERATION_NUMBER  # so the next reader counts anew
 
 
 def test_finalizer_during_a_frame_query_does_not_query_again(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
     """The interpreter holds a lock meanwhile, so a second query, or the start of a thread, would wait forever."""
     own_pool, frames, asked = blocks.pool, sys._current_frames, list[object]()
     held, other = Buffer(1 << 12), Buffer(module.MIN_TIMED_BYTES)
-    assert own_pool.lend(held, 1 << 12)
+    assert own_pool.assign_block(held, 1 << 12)
 
     def look() -> object:
         asked.append(None)
         if len(asked) == 1:  # as a collection in the midst of it would
-            own_pool._latest += 1
-            assert own_pool.lend(other, module.MIN_TIMED_BYTES)
-            assert own_pool.settle() == ((1 << 12) + module.MIN_TIMED_BYTES, 0)
-            own_pool.watched = False
-            own_pool._watch()
-            assert not own_pool.watched
+            own_pool._latest_operation += 1
+            assert own_pool.assign_block(other, module.MIN_TIMED_BYTES)
+            assert own_pool.collect_freed() == ((1 << 12) + module.MIN_TIMED_BYTES, 0)
+            own_pool.has_decay_thread = False
+            own_pool._start_decay_thread()
+            assert not own_pool.has_decay_thread
         return frames()
 
-    own_pool._latest += 1
+    own_pool._latest_operation += 1
     monkeypatch.setattr(sys, "_current_frames", look)
     monkeypatch.setattr(module, "start_new_thread", lambda *_: pytest.fail("a thread was begun"))
-    assert own_pool.settle() == ((1 << 12) + module.MIN_TIMED_BYTES, 0)
+    assert own_pool.collect_freed() == ((1 << 12) + module.MIN_TIMED_BYTES, 0)
     assert len(asked) == 2 and not module._is_examining  # both by who looked first
 
 
@@ -369,7 +369,7 @@ def test_finalizer_during_a_frame_query_does_not_query_again(blocks: Blocks, mon
 def test_large_blocks_begin_at_different_page_offsets(nbytes: int, short: bool) -> None:
     """A load whose address ends in the twelve bits of a recent store would wait for that store."""
     pool.release(1 << 62)  # blocks that other tests used begin anywhere
-    with contextlib.nullcontext() if short else shortcut.aside():
+    with contextlib.nullcontext() if short else fastpath.disabled():
         blocks = [(tx.zeros(nbytes // 4, dtype=tx.float32) + k).realize() for k in range(8)]
     offsets = [np.asarray(t).ctypes.data % 4096 for t in blocks]
     assert len(set(offsets)) >= 6 and all(offset % 64 == 0 for offset in offsets)
@@ -377,9 +377,9 @@ def test_large_blocks_begin_at_different_page_offsets(nbytes: int, short: bool) 
 
 WITHOUT_MEMORY = """
 import _testcapi
-from tenxor.pool import Pool
+from tenxor.memory.block_pool import Pool
 pool = Pool()
-pool.free = {(1 << 20) + (k << 17): [None] for k in range(3)}
+pool.free_blocks = {(1 << 20) + (k << 17): [None] for k in range(3)}
 kept = [(k, k) for k in range(5000)]  # so that none is left of those that the interpreter keeps for reuse
 for fails in range(12):
     _testcapi.set_nomemory(fails, fails + 1)

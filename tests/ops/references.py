@@ -94,8 +94,8 @@ def _smaller(x: Array, y: Array) -> Array:
 
 maximum = _by_kind(_larger, np.maximum)
 minimum = _by_kind(_smaller, np.minimum)
-_identity: Reference = lambda x: x  # noqa: E731
-_rounding = lambda function: _by_kind(function, _identity)  # noqa: E731
+_identity: Reference = lambda x: x
+_rounding = lambda function: _by_kind(function, _identity)
 
 
 def _false(x: Array) -> Array:

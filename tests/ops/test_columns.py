@@ -8,20 +8,30 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.kernel.cpu.columns import STEPS
+from tenxor.lowering.cpu.interchange import ROWS_PER_CHUNK
 from tenxor.target import Loops
 from tenxor.tensor import Tensor
 
 from .values import Array
 
 pytestmark = pytest.mark.large
-BLOCK_COLUMNS, NARROW_COLUMNS, MAX_ROW = Loops().columns, Loops().narrow, Loops().row
+BLOCK_COLUMNS, NARROW_COLUMNS, MAX_ROW = Loops().block_columns, Loops().reread_block_columns, Loops().max_row_buffer_elements
 FEW_COLUMNS = (2, 3, 4)
 WIDTHS = (
-    1, *FEW_COLUMNS, 15, 16, 17, NARROW_COLUMNS - 1, NARROW_COLUMNS, NARROW_COLUMNS + 1,
-    BLOCK_COLUMNS - 1, BLOCK_COLUMNS, BLOCK_COLUMNS + 1, 2 * BLOCK_COLUMNS + 300,
+    1,
+    *FEW_COLUMNS,
+    15,
+    16,
+    17,
+    NARROW_COLUMNS - 1,
+    NARROW_COLUMNS,
+    NARROW_COLUMNS + 1,
+    BLOCK_COLUMNS - 1,
+    BLOCK_COLUMNS,
+    BLOCK_COLUMNS + 1,
+    2 * BLOCK_COLUMNS + 300,
 )
-HEIGHTS = (1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS, 100)
+HEIGHTS = (1, ROWS_PER_CHUNK - 1, ROWS_PER_CHUNK, ROWS_PER_CHUNK + 1, 2 * ROWS_PER_CHUNK, 100)
 
 
 def integers(*shape: int, dtype: type = np.float32, seed: int = 0) -> Array:

@@ -159,9 +159,7 @@ def test_complex_division_with_zeros_and_infinities(dtype: DType) -> None:
             wanted = np.array([x], dtype.numpy) / dtype.numpy.type(0)
             assert_same(array(tx.asarray([x], dtype=dtype) / 0), wanted, x)
     assert np.isnan((x_all / complex(nan, 1)).to_numpy()).all()
-    assert (
-        (1 / tx.asarray([2j], dtype=dtype)).tolist() == [-0.5j] == tx.reciprocal(tx.asarray([2j], dtype=dtype)).tolist()
-    )
+    assert (1 / tx.asarray([2j], dtype=dtype)).tolist() == [-0.5j] == tx.reciprocal(tx.asarray([2j], dtype=dtype)).tolist()
 
 
 # --- elementary functions ---------------------------------------------------------------------------------------------
@@ -183,10 +181,7 @@ def samples(dtype: DType, size: int = 900) -> Array:
     groups = [s * np.exp(1j * angle) for s in sizes]
     groups.append(rng.normal(size=size) + 1j * 10.0 ** rng.uniform(-20, 0, size))
     groups.append(10.0 ** rng.uniform(-20, 0, size) + 1j * rng.normal(size=size) * 3)
-    groups.append(
-        rng.choice([1, -1], size)
-        + (rng.normal(size=size) + 1j * rng.normal(size=size)) * 10.0 ** rng.integers(-12, 0, size)
-    )
+    groups.append(rng.choice([1, -1], size) + (rng.normal(size=size) + 1j * rng.normal(size=size)) * 10.0 ** rng.integers(-12, 0, size))
     return np.concatenate(groups).astype(dtype.numpy)
 
 
@@ -332,9 +327,7 @@ def test_complex_reductions_match_numpy(kind: str, dtype: DType) -> None:
 def test_large_complex_reductions_match_numpy(dtype: DType) -> None:
     x = np.round(random(dtype, 1 << 19)).reshape(1 << 10, 1 << 9)
     for axis in (None, 0, 1):
-        np.testing.assert_allclose(
-            array(tensor(x).sum(axis=axis)), x.sum(axis=axis, dtype=np.complex128), rtol=1e-4, atol=1e-2
-        )
+        np.testing.assert_allclose(array(tensor(x).sum(axis=axis)), x.sum(axis=axis, dtype=np.complex128), rtol=1e-4, atol=1e-2)
 
 
 @BOTH
@@ -350,9 +343,7 @@ def test_complex_reductions_of_empty_and_infinite_input(dtype: DType) -> None:
 
 @pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin"])
 def test_ordered_reductions_reject_complex_dtypes(name: str) -> None:
-    with pytest.raises(
-        DTypeError, match=rf"^{name}: does not accept complex64, as complex numbers have no order; use it on tx.real"
-    ):
+    with pytest.raises(DTypeError, match=rf"^{name}: does not accept complex64, as complex numbers have no order; use it on tx.real"):
         getattr(tx, name)(tx.ones(3, dtype=complex64))
 
 
@@ -420,9 +411,7 @@ def test_complex_convolutions_match_numpy() -> None:
     assert (actual.to_numpy() == np.einsum("ncxk,ock->nox", windows, w)).all()
     image, kernel = (np.round(rng.normal(size=s) + 1j * rng.normal(size=s)) for s in ((1, 2, 9, 9), (3, 2, 3, 3)))
     patches = np.lib.stride_tricks.sliding_window_view(image, (3, 3), axis=(2, 3))
-    assert (
-        tx.conv2d(tx.asarray(image), tx.asarray(kernel)).to_numpy() == np.einsum("ncxykl,ockl->noxy", patches, kernel)
-    ).all()
+    assert (tx.conv2d(tx.asarray(image), tx.asarray(kernel)).to_numpy() == np.einsum("ncxykl,ockl->noxy", patches, kernel)).all()
     cube = np.round(rng.normal(size=(1, 1, 5, 5, 5)) + 1j)
     assert (tx.conv3d(tx.asarray(cube), tx.ones((1, 1, 1, 1, 1)) * 1j).to_numpy() == cube * 1j).all()
 
@@ -431,7 +420,7 @@ def test_complex_contraction_with_user_functions() -> None:
     x, y = (np.round(random(complex64, n, k)) for k, n in enumerate((60, 100)))
     a, b = tensor(x.reshape(6, 10)), tensor(y.reshape(10, 10))
     distances = abs(x.reshape(6, 10)[:, None] - y.reshape(10, 10).T[None]) ** 2
-    squared = lambda p, q: (p - q).real * (p - q).real + (p - q).imag * (p - q).imag  # noqa: E731
+    squared = lambda p, q: (p - q).real * (p - q).real + (p - q).imag * (p - q).imag
     actual = tx.contract(a, b, [(1, 0)], multiply=squared)
     assert actual.dtype is float32
     np.testing.assert_allclose(actual.to_numpy(), distances.sum(-1), rtol=1e-5)

@@ -8,25 +8,12 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.dtypes import ALL, DType, boolean, float16, float64, int16, uint64
+from tenxor.dtypes import ALL_DTYPES, DType, boolean, float16, float64, int16, uint64
 from tenxor.errors import DTypeError
 from tenxor.ops import OPS, Op
 
 from .references import CANCELS, MEANING, TOLERANCE, cast, expected
-from .values import (
-    ELEMENT,
-    FLOATS,
-    REAL,
-    VIEWS,
-    Array,
-    array,
-    assert_close,
-    assert_identical,
-    operands,
-    random,
-    specials,
-    tensor,
-)
+from .values import ELEMENT, FLOATS, REAL, VIEWS, Array, array, assert_close, assert_identical, operands, random, specials, tensor
 
 LENGTHS = (*range(36), 63, 64, 65, 77, 127, 128, 129, 200)
 
@@ -62,7 +49,7 @@ def compute(op: Op, *args: Any) -> Array:
 def check(op: Op, actual: Array, *args: Array, label: object = "") -> None:
     """Compare a result with the reference, on operands converted by the dtype rule."""
     __tracebackhide__ = True
-    dtypes = tuple(next(d for d in ALL if ELEMENT[d] == x.dtype) for x in args)
+    dtypes = tuple(next(d for d in ALL_DTYPES if ELEMENT[d] == x.dtype) for x in args)
     computed, result = op.rule(op.name, dtypes)
     shape = actual.shape
     flat = [cast(np.broadcast_to(x, shape).ravel(), d) for x, d in zip(args, computed, strict=True)]
@@ -86,16 +73,10 @@ def test_every_operation_has_a_reference_formula() -> None:
 
 def test_operations_accept_their_documented_kinds_of_dtype() -> None:
     kinds = {op.name: {d.kind for d in ACCEPTED[op]} for op in TABLE}
-    assert all(
-        kinds[n] == {"bool", "uint", "int"} for n in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert")
-    )
+    assert all(kinds[n] == {"bool", "uint", "int"} for n in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"))
     assert all(kinds[n] == {"uint", "int"} for n in ("bitwise_left_shift", "bitwise_right_shift"))
-    assert all(
-        kinds[n] == {"uint", "int", "float"} for n in ("subtract", "negative", "sign", "pow", "floor", "remainder")
-    )
-    assert all(
-        len(kinds[n]) == 4 for n in ("add", "multiply", "divide", "exp", "equal", "logical_and", "isnan", "maximum")
-    )
+    assert all(kinds[n] == {"uint", "int", "float"} for n in ("subtract", "negative", "sign", "pow", "floor", "remainder"))
+    assert all(len(kinds[n]) == 4 for n in ("add", "multiply", "divide", "exp", "equal", "logical_and", "isnan", "maximum"))
     assert kinds["signbit"] == {"float"} and kinds["multiply_high"] == {"uint"}
     assert ACCEPTED[OPS["random_bits"]] == ACCEPTED[OPS["standard_normal"]] == [uint64]
 
@@ -126,7 +107,7 @@ def test_operations_on_views_match_reference(op: Op) -> None:
         check(op, compute(op, *tensors), *(VIEWS[kind](x) for kind, x in zip(kinds, args, strict=True)), label=kinds)
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
 def test_views_read_and_write_every_dtype(dtype: DType) -> None:
     values, sources = random(dtype, 300), random(dtype, 300, 1)
     for kind, view in VIEWS.items():
@@ -156,10 +137,7 @@ def test_operations_broadcast_shapes_like_numpy(name: str) -> None:
     for dtype in (int16, float16, float64):
         for shapes in SHAPES:
             shapes = (*shapes, shapes[0])[: op.arity]
-            args = [
-                random(d, 400, k)[: int(np.prod(s))]
-                for k, (d, s) in enumerate(zip(operand_dtypes(op, dtype), shapes, strict=True))
-            ]
+            args = [random(d, 400, k)[: int(np.prod(s))] for k, (d, s) in enumerate(zip(operand_dtypes(op, dtype), shapes, strict=True))]
             args = in_domain(op, [x.reshape(s) for x, s in zip(args, shapes, strict=True)])
             actual = compute(op, *(tensor(x) for x in args))
             assert actual.shape == np.broadcast_shapes(*shapes)
@@ -208,9 +186,7 @@ def test_casts_between_all_dtypes_match_reference(source: DType) -> None:
             2**40 + 2**32 + 1,
             2**63 - 2**54,
         ]
-        ties64 += (
-            [2**63 + 2**55 + 1, 2**63 + 2**39 + 1] if source is uint64 else [-(2**62) - 2**54 - 1, -(2**62) - 2**54]
-        )
+        ties64 += [2**63 + 2**55 + 1, 2**63 + 2**39 + 1] if source is uint64 else [-(2**62) - 2**54 - 1, -(2**62) - 2**54]
         values = np.concatenate([values, np.array(ties64, source.numpy)])
     t = tensor(values)
     for target in REAL:
@@ -310,14 +286,10 @@ SPECIAL_CASES = {
 @pytest.mark.parametrize("name", SPECIAL_CASES)
 def test_special_cases_of_the_array_api_standard(name: str) -> None:
     for dtype in FLOATS:
-        *args, wanted = (
-            np.array(c, np.float64).astype(ELEMENT[dtype]) for c in zip(*SPECIAL_CASES[name], strict=True)
-        )
+        *args, wanted = (np.array(c, np.float64).astype(ELEMENT[dtype]) for c in zip(*SPECIAL_CASES[name], strict=True))
         assert_identical(compute(OPS[name], *(tensor(x) for x in args)), wanted, name, dtype)
         for k, row in enumerate(zip(*args, strict=True)):  # alone: the scalar code
-            assert_identical(
-                compute(OPS[name], *(tensor(np.array(v)) for v in row)), wanted[k].reshape(()), name, dtype, *row
-            )
+            assert_identical(compute(OPS[name], *(tensor(np.array(v)) for v in row)), wanted[k].reshape(()), name, dtype, *row)
 
 
 def test_power_operator_equals_pow() -> None:

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.dtypes import (
-    ALL,
-    DType,
-    bfloat16,
-    boolean,
-    complex128,
-    float16,
-    float32,
-    float64,
-    int8,
-    int64,
-    uint8,
-    uint64,
-)
+from tenxor.dtypes import ALL_DTYPES, DType, bfloat16, boolean, complex128, float16, float32, float64, int8, int64, uint8, uint64
 from tenxor.errors import DTypeError, OutOfBounds, TenxorError
 
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
-INTEGERS = [d for d in ALL if d.is_integer]
+INTEGERS = [d for d in ALL_DTYPES if d.is_integer]
 
 
 def documented_promotion(a: DType, b: DType) -> str | None:
@@ -50,7 +38,7 @@ def documented_promotion(a: DType, b: DType) -> str | None:
     return np.result_type(a.numpy, b.numpy).name
 
 
-PAIRS = list(itertools.product(ALL, ALL))
+PAIRS = list(itertools.product(ALL_DTYPES, ALL_DTYPES))
 
 
 def test_every_pair_of_dtypes_promotes_as_documented() -> None:
@@ -82,15 +70,13 @@ def test_mixed_operands_are_promoted_before_the_operation() -> None:
     assert (tx.asarray([-1], dtype=int8) < tx.asarray([255], dtype=uint8)).tolist() == [True]
     assert (tx.asarray([2**31 - 1], dtype=tx.int32) + tx.asarray([0.0], dtype=float32)).tolist() == [2.0**31 - 1]
     assert (tx.asarray([True, False]) + tx.asarray([255, 255], dtype=uint8)).tolist() == [0, 255]
-    assert (tx.asarray([1 + 2**-10], dtype=float16) * tx.asarray([1 + 2**-7], dtype=bfloat16)).tolist() == [
-        (1 + 2**-10) * (1 + 2**-7)
-    ]
+    assert (tx.asarray([1 + 2**-10], dtype=float16) * tx.asarray([1 + 2**-7], dtype=bfloat16)).tolist() == [(1 + 2**-10) * (1 + 2**-7)]
 
 
 # --- Python numbers ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
 def test_python_numbers_take_the_dtype_of_the_tensor(dtype: DType) -> None:
     t = tx.ones(2, dtype=dtype)
     of_int = int64 if dtype is boolean else dtype
@@ -104,11 +90,7 @@ def test_python_numbers_take_the_dtype_of_the_tensor(dtype: DType) -> None:
     assert (t / 2).dtype is of_float and (1 / t).dtype is of_float and tx.exp(t).dtype is of_float
     if not dtype.is_complex:
         assert (t < 1).dtype is boolean and tx.maximum(t, 1.5).dtype is tx.copysign(t, 1).dtype is of_float
-    assert (
-        (t + 1j).dtype
-        is tx.result_type(dtype, 1j)
-        is (tx.complex64 if dtype.bits <= 32 and dtype.is_float else of_complex)
-    )
+    assert (t + 1j).dtype is tx.result_type(dtype, 1j) is (tx.complex64 if dtype.bits <= 32 and dtype.is_float else of_complex)
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
@@ -149,6 +131,20 @@ def test_numpy_scalars_promote_like_tensors() -> None:
     t = tx.ones(2, dtype=float32)
     assert (t + np.float64(1)).dtype is float64 and (np.float64(1) + t).dtype is float64
     assert (tx.ones(2, dtype=int8) + np.int64(300)).tolist() == [301, 301]
+
+
+@pytest.mark.parametrize("signed", ["int8", "int16", "int32", "int64"])
+def test_comparisons_of_signed_integers_with_uint64_are_exact(signed: str) -> None:
+    """No integer dtype holds both operands, and float64 would round them; Python's integers are exact."""
+    numbers, naturals = (
+        np.asarray([-1, 0, 5, np.iinfo(signed).max], dtype=signed),
+        np.asarray([0, 5, 127, 2**63, 2**64 - 1], dtype="uint64"),
+    )
+    x, y = tx.asarray(numbers[:, None]), tx.asarray(naturals)
+    for name, compare in (("equal", operator.eq), ("not_equal", operator.ne), ("less", operator.lt), ("greater_equal", operator.ge)):
+        expected = [[compare(a, b) for b in naturals.tolist()] for a in numbers.tolist()]
+        assert getattr(tx, name)(x, y).tolist() == expected
+        assert getattr(tx, name)(y, x).tolist() == [[compare(b, a) for b in naturals.tolist()] for a in numbers.tolist()]
 
 
 @pytest.mark.parametrize(

@@ -13,22 +13,9 @@ import tenxor as tx
 from tenxor.dtypes import DType, bfloat16, boolean, float16, float32, float64, int8, int64, uint8, uint64
 from tenxor.errors import DTypeError, ShapeError
 from tenxor.ops.reductions import REDUCTIONS
-from tenxor.plans.plan import planned
+from tenxor.runtime.planner import preview_kernels
 
-from .values import (
-    ELEMENT,
-    FLOATS,
-    INTEGERS,
-    REAL,
-    VIEWS,
-    Array,
-    array,
-    assert_close,
-    assert_identical,
-    narrowed,
-    random,
-    tensor,
-)
+from .values import ELEMENT, FLOATS, INTEGERS, REAL, VIEWS, Array, array, assert_close, assert_identical, narrowed, random, tensor
 
 Axes = int | tuple[int, ...] | None
 NAMES = ("sum", "prod", "max", "min", "any", "all", "count_nonzero", "argmax", "argmin", "mean", "var", "std")
@@ -263,9 +250,7 @@ def test_var_and_std_corrections_match_numpy(name: str) -> None:
             for axis in (None, 0, 1):
                 actual = array(getattr(tensor(x), name)(axis=axis, correction=correction, keepdims=True))
                 wanted = getattr(np, name)(x.astype(np.longdouble), axis=axis, ddof=correction, keepdims=True)
-                assert_close(
-                    actual, narrowed(wanted, dtype), 1 if dtype.bits == 16 else 8, None, name, dtype, correction, axis
-                )
+                assert_close(actual, narrowed(wanted, dtype), 1 if dtype.bits == 16 else 8, None, name, dtype, correction, axis)
     with np.errstate(all="ignore"):
         assert np.isnan(tx.asarray([1.0]).var(correction=1).item())
     shifted = tx.asarray(np.array([1e8, 1e8 + 1, 1e8 + 2]))
@@ -377,7 +362,7 @@ def test_operand_of_large_reduction_is_inlined(case: str) -> None:
     """Another kernel reduces the remainder that fills no block."""
     shape, axis = LARGE[case]
     x = tx.arange(prod(shape), dtype=float32).reshape(shape).realize() / prod(shape)
-    kernels = planned([tx.exp(x * 2).sum(axis=axis).storage.node])
+    kernels = preview_kernels([tx.exp(x * 2).sum(axis=axis).storage.node])
     assert 1 < len(kernels) == len([k for _, k in kernels if k is not None and k.accumulators])
     before = tx.memory(reset_peak=True).in_use
     actual = tx.exp(x * 2).sum(axis=axis).realize()

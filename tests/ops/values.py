@@ -9,14 +9,14 @@ import ml_dtypes
 import numpy as np
 
 import tenxor as tx
-from tenxor.dtypes import ALL, DType, bfloat16, float16, float32, float64
+from tenxor.dtypes import ALL_DTYPES, DType, bfloat16, float16, float32, float64
 
 Array = np.ndarray[Any, Any]
-ELEMENT: dict[DType, Any] = {d: np.dtype(ml_dtypes.bfloat16) if d is bfloat16 else d.numpy for d in ALL}
+ELEMENT: dict[DType, Any] = {d: np.dtype(ml_dtypes.bfloat16) if d is bfloat16 else d.numpy for d in ALL_DTYPES}
 DTYPE = {element: d for d, element in ELEMENT.items()}
 FLOATS = (float16, bfloat16, float32, float64)
-INTEGERS = tuple(d for d in ALL if d.is_integer)
-REAL = tuple(d for d in ALL if not d.is_complex)  # complex ones have tests of their own
+INTEGERS = tuple(d for d in ALL_DTYPES if d.is_integer)
+REAL = tuple(d for d in ALL_DTYPES if not d.is_complex)  # complex ones have tests of their own
 
 
 def tensor(values: Array) -> tx.Tensor:
@@ -101,9 +101,7 @@ def bits(values: Array) -> Array:
     if values.dtype.kind == "c":
         return np.stack([bits(values.real.copy()), bits(values.imag.copy())], axis=-1)
     integer = np.dtype(f"i{values.dtype.itemsize}")
-    return np.where(
-        np.isnan(values), np.iinfo(integer).max, np.ascontiguousarray(values).view(integer).reshape(values.shape)
-    )
+    return np.where(np.isnan(values), np.iinfo(integer).max, np.ascontiguousarray(values).view(integer).reshape(values.shape))
 
 
 def assert_identical(actual: Array, expected: Array, *label: Any) -> None:
@@ -127,9 +125,7 @@ def assert_close(actual: Array, expected: Array, ulps: float, scale: Array | Non
         unit = np.maximum(np.ldexp(np.longdouble(1), exponent - info.nmant - 1), np.longdouble(info.smallest_subnormal))
         is_near = np.abs(a - b) <= ulps * unit
         finite = np.isfinite(b) & np.isfinite(a)
-        overflow = (
-            (np.isinf(a) | np.isinf(b)) & (np.sign(a) == np.sign(b)) & (np.minimum(np.abs(a), np.abs(b)) >= info.max)
-        )
+        overflow = (np.isinf(a) | np.isinf(b)) & (np.sign(a) == np.sign(b)) & (np.minimum(np.abs(a), np.abs(b)) >= info.max)
     same_sign = (np.signbit(a) == np.signbit(b)) | (magnitude > np.abs(b)) | (b != 0)
     _assert_all(np.where(finite, is_near & same_sign, (bits(actual) == bits(expected)) | overflow), actual, expected, *label)
 
@@ -158,9 +154,7 @@ def _gathered_columns(x: Any) -> Any:
 
 def _gathered(x: Any) -> Any:
     rows = x[: 16 * 13].reshape(16, 13)
-    return (
-        rows.oindex[_SOME_ROWS, _SOME_COLUMNS] if isinstance(x, tx.Tensor) else rows[np.ix_(_SOME_ROWS, _SOME_COLUMNS)]
-    )
+    return rows.oindex[_SOME_ROWS, _SOME_COLUMNS] if isinstance(x, tx.Tensor) else rows[np.ix_(_SOME_ROWS, _SOME_COLUMNS)]
 
 
 def _spread(x: Any, shape: tuple[int, ...]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenxor.tensor import core, exchange
+from tenxor.tensor import conversion_methods, core
 
 
 @pytest.fixture(autouse=True)
@@ -12,5 +12,5 @@ def _planned(plain: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plan every requested tensor. Otherwise the fast path could compute tensors as recorded in other tests, and memory pressure could
     evict pending ones.
     """
-    for module in (core, exchange):
-        monkeypatch.setattr(module.waiting, "relieve", lambda: None)
+    for module in (core, conversion_methods):
+        monkeypatch.setattr(module.pending_limits, "free_pending_memory", lambda: None)

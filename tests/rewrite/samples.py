@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import tenxor as tx
-from tenxor.plans.plan import planned
+from tenxor.runtime.planner import preview_kernels
 
 
 def drawn(*shape: int, seed: int = 0) -> tx.Tensor:
@@ -15,4 +15,4 @@ def drawn(*shape: int, seed: int = 0) -> tx.Tensor:
 
 def kernels(*tensors: tx.Tensor) -> list[str]:
     """Return the names of the kernels that compute some tensors together."""
-    return [kernel.name for _, kernel in planned([t.storage.node for t in tensors]) if kernel is not None]
+    return [kernel.name for _, kernel in preview_kernels([t.storage.node for t in tensors]) if kernel is not None]

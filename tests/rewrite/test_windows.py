@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.node import Node
+from tenxor.graph.node import Node
 from tenxor.ops import OPS
 from tenxor.ops.reductions import REDUCTIONS
-from tenxor.rewrite.convolution import kernels_apart
-from tenxor.rewrite.short import written_out
+from tenxor.rewrite.convolution_weights import copy_convolution_weights
+from tenxor.rewrite.unroll_reductions import unroll_reduction
 
 from .models import convolved, pooled
 from .samples import drawn, kernels
@@ -74,8 +74,8 @@ def test_convolution_is_one_sum_of_products(name: str) -> None:
     assert products.sources[0] is w.storage.node
     if not options.get("padding"):
         assert products.sources[1] is x.storage.node
-    assert (written_out(node) is not None) == name.startswith("taps")
-    assert (written_out(node) is None and kernels_apart(node) is not None) == name.startswith("apart")
+    assert (unroll_reduction(node) is not None) == name.startswith("taps")
+    assert (unroll_reduction(node) is None and copy_convolution_weights(node) is not None) == name.startswith("apart")
     np.testing.assert_allclose(result, convolved(x.to_numpy(), w.to_numpy(), **options), rtol=1e-4, atol=1e-3)
 
 
@@ -113,7 +113,7 @@ def test_pooling_is_one_reduction_and_matches_numpy(shape: tuple[int, ...], kern
         assert node.op is REDUCTIONS[name] and node.sources == (x.storage.node,)
         overlap = stride < kernel
         short = kernel**2 <= 32 and (overlap or x.size >= 1 << 16)
-        assert (written_out(node) is not None) == short
+        assert (unroll_reduction(node) is not None) == short
     np.testing.assert_array_equal(largest, pooled(x.to_numpy(), np.maximum, (kernel, kernel), stride))
     total = pooled(x.to_numpy().astype(np.float64), np.add, (kernel, kernel), stride)
     np.testing.assert_allclose(mean, total / kernel**2, rtol=1e-5, atol=1e-6)
@@ -173,10 +173,10 @@ def test_columns_and_longer_rows_are_not_unrolled() -> None:
         drawn(33_000, 3).sum(axis=0),
         drawn(30, 600, 3).sum(axis=1),
     ):
-        assert written_out(t.storage.node) is None
+        assert unroll_reduction(t.storage.node) is None
     a, b = drawn(13_000, 6), drawn(6, 50)
-    assert written_out((a @ b).storage.node) is None  # tiles share what they read
-    assert written_out((a @ b[:, :3]).storage.node) is not None
+    assert unroll_reduction((a @ b).storage.node) is None  # tiles share what they read
+    assert unroll_reduction((a @ b[:, :3]).storage.node) is not None
     np.testing.assert_allclose(a @ b[:, :3], a.to_numpy() @ b.to_numpy()[:, :3], rtol=1e-5, atol=1e-5)
 
 

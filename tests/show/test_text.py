@@ -32,9 +32,7 @@ def test_dims_take_slices_and_may_be_fewer_than_the_axes() -> None:
 
 
 def test_blocks_of_each_axis_have_their_own_separator() -> None:
-    assert [separator(level) for level in range(10)] == [
-        *("---", "===", "***", "###", "+++", "~~~", "%%%", "@@@", "------", "======")
-    ]
+    assert [separator(level) for level in range(10)] == [*("---", "===", "***", "###", "+++", "~~~", "%%%", "@@@", "------", "======")]
     lines = to_string(counting(*[2] * 6), threshold=None).splitlines()
     assert [line for line in lines if not line[-1].isdigit()] == [
         *("---", "===", "---", "***", "---", "===", "---", "###"),

@@ -65,9 +65,7 @@ def test_casts_from_complex_to_real_raise() -> None:
     for source in (tx.bool, tx.uint8, tx.int64, tx.float16, tx.bfloat16, tx.float64):
         assert tx.ones(2, dtype=source).astype(tx.complex64).tolist() == [1, 1]
     for target in (tx.int8, tx.uint64, tx.float16, tx.float64):
-        with pytest.raises(
-            DTypeError, match=rf"^astype: complex128 as {target} would drop the imaginary parts; take tx.real"
-        ):
+        with pytest.raises(DTypeError, match=rf"^astype: complex128 as {target} would drop the imaginary parts; take tx.real"):
             x.astype(target)
     for attempt, op in (
         (lambda: tx.asarray(x, dtype=tx.float64), "astype"),
@@ -156,10 +154,7 @@ def test_movement_and_indexing_of_complex_tensors_equal_numpy(dtype: tx.DType) -
     assert [k.tolist() for k in tx.nonzero(t)] == [k.tolist() for k in np.nonzero(model)]
     assert tx.concat([t, t.real], axis=0).dtype is dtype and tx.stack([t, t])[1].tolist() == model.tolist()
     assert tx.roll(t, 2, 1).tolist() == np.roll(model, 2, 1).tolist() and tx.pad(t, 1).shape == (8, 9)
-    assert (
-        tx.diff(t).tolist() == np.diff(model).tolist()
-        and tx.isin(t, model[0]).tolist() == np.isin(model, model[0]).tolist()
-    )
+    assert tx.diff(t).tolist() == np.diff(model).tolist() and tx.isin(t, model[0]).tolist() == np.isin(model, model[0]).tolist()
     assert t.expand(2, 6, 7).sum(axis=0).tolist() == (2 * model).tolist()
 
 
@@ -231,9 +226,7 @@ def test_complex_elements_convert_to_python_numbers(dtype: tx.DType) -> None:
 def test_python_complex_numbers_promote_weakly() -> None:
     assert (tx.ones(2, dtype=tx.float32) * 1j).dtype is (1j + tx.ones(2, dtype=tx.float16)).dtype is tx.complex64
     assert (tx.ones(2, dtype=tx.int8) + 1j).dtype is (tx.ones(2) - 1j).dtype is tx.complex128
-    assert (
-        (tx.ones(2, dtype=tx.complex64) * 2.5).dtype is (2**1j * tx.ones(2, dtype=tx.complex64)).dtype is tx.complex64
-    )
+    assert (tx.ones(2, dtype=tx.complex64) * 2.5).dtype is (2**1j * tx.ones(2, dtype=tx.complex64)).dtype is tx.complex64
     assert (tx.ones(2, dtype=tx.complex64) + np.float64(1)).dtype is tx.complex128
     assert (tx.asarray([1, 2]) == 1 + 0j).tolist() == [True, False]
 
@@ -255,9 +248,7 @@ def test_complex_memory_is_shared_with_numpy_and_dlpack(dtype: tx.DType) -> None
     shared.imag[0] = 7
     assert array[0].imag.tolist() == [7] * 4 and (shared.T[1] + 0).tolist() == array.T[1].tolist()
     array[1] = 5
-    assert (
-        shared[1].tolist() == [5] * 4 and tx.asarray(array[::-1, 1:], copy=False).tolist() == array[::-1, 1:].tolist()
-    )
+    assert shared[1].tolist() == [5] * 4 and tx.asarray(array[::-1, 1:], copy=False).tolist() == array[::-1, 1:].tolist()
     back = np.asarray(shared[:, ::2])
     assert np.shares_memory(back, array) and back.dtype == dtype.numpy
     t = tx.asarray(array)
@@ -266,11 +257,7 @@ def test_complex_memory_is_shared_with_numpy_and_dlpack(dtype: tx.DType) -> None
     assert t[0, 0].item() == 1 - 1j and tx.from_dlpack(array).dtype is dtype
     assert tx.asarray(memoryview(array)).tolist() == array.tolist()
     assert pickle.loads(pickle.dumps(t.T)).tolist() == t.T.tolist()
-    assert (
-        isinstance(np.sin(t), tx.Tensor)
-        and isinstance(np.conjugate(t), tx.Tensor)
-        and np.linalg.norm(t) == np.linalg.norm(t.to_numpy())
-    )
+    assert isinstance(np.sin(t), tx.Tensor) and isinstance(np.conjugate(t), tx.Tensor) and np.linalg.norm(t) == np.linalg.norm(t.to_numpy())
     swapped = array.astype(array.dtype.newbyteorder())
     assert tx.asarray(swapped).tolist() == array.tolist()
     odd = np.zeros(33, np.uint8)[1:].view(dtype.numpy)  # an address that is no multiple of the part's itemsize

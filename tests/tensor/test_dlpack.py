@@ -25,7 +25,7 @@ def flags(capsule: Any) -> int:
 def pins(t: tx.Tensor) -> int:
     buffer = t.storage.node.buffer
     assert buffer is not None
-    return int(bool(buffer.pins))
+    return int(bool(buffer.externally_shared))
 
 
 class Exporter:
@@ -39,9 +39,7 @@ class Exporter:
         if self.old and options.keys() - {"stream"}:
             raise TypeError("__dlpack__() got an unexpected keyword argument")
         self.options = options
-        return dlpack.capsule_of(
-            self.array, options.get("max_version"), is_bfloat16=self.dtype.endswith("bfloat16"), is_copied=False
-        )
+        return dlpack.make_capsule(self.array, options.get("max_version"), is_bfloat16=self.dtype.endswith("bfloat16"), is_copied=False)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import tenxor as tx
 from tenxor.errors import DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError
-from tenxor.storage import Element
+from tenxor.graph.storage import ScalarStorage
 
 Array = np.ndarray[Any, Any]
 NUMBERS: dict[str, Any] = {
@@ -342,7 +342,7 @@ def test_iteration_and_unbind_give_elements_or_row_views() -> None:
 
 def test_element_storage_reports_its_properties() -> None:
     storage = tx.asarray([0, 1, 2], dtype=tx.int8)[2].storage
-    assert isinstance(storage, Element)
+    assert isinstance(storage, ScalarStorage)
     assert (storage.dtype, storage.size, storage.nbytes, storage.tolist()) == (tx.int8, 1, 1, [2])
     with pytest.raises(AttributeError, match="nodes"):
         storage.nodes
@@ -354,9 +354,7 @@ def test_elements_keep_their_values_across_random_writes(data: st.DataObject) ->
     """Elements are read between random writes, by item() or in arithmetic, and compared at the end."""
     a = np.arange(12).reshape(3, 4)
     t = tx.asarray(a)
-    a, t = data.draw(
-        st.sampled_from([(a, t), (a.T[::-1], t.T[::-1]), (a.T.reshape(-1), t.T.reshape(-1)), (a + 1, t + 1)])
-    )
+    a, t = data.draw(st.sampled_from([(a, t), (a.T[::-1], t.T[::-1]), (a.T.reshape(-1), t.T.reshape(-1)), (a + 1, t + 1)]))
     a = a.copy()
     values: list[tuple[Any, Any]] = []
     for _ in range(data.draw(st.integers(2, 8))):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tenxor as tx
-from tests.backend.twins import check
+from tests.codegen.twins import check
 
 Array = np.ndarray[Any, Any]
 SIDE = 4
@@ -111,9 +111,7 @@ def test_several_gathers_by_one_index_equal_numpy(data: st.DataObject) -> None:
         ndim = data.draw(st.integers(1, 3))
         part = square(ndim).then(read, data.draw(keys(ndim, i))).then(data.draw(st.sampled_from(USES)))
         part = part.then(lambda lib, x: x.sum() if x.ndim > 1 or x.shape not in ((), (SIDE,)) else x)
-        combine = data.draw(
-            st.sampled_from([lambda lib, a, b: a * b - a, lambda lib, a, b: lib.where(a > b, b, a + 1)])
-        )
+        combine = data.draw(st.sampled_from([lambda lib, a, b: a * b - a, lambda lib, a, b: lib.where(a > b, b, a + 1)]))
         total = part if total is None else total.then(combine, part)
     assert total is not None
     total.same()

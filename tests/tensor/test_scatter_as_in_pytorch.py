@@ -87,16 +87,19 @@ FAMILY: dict[str, Case] = {
         lambda s: scattered(s.x, s.axis, s.index, np.full(s.index.shape, 2.5), "set"),
     ),
     "scatter, multiply": (
-        lambda x, s: tx.scatter(x, s.axis, s.index, s.src, reduce="multiply"), lambda s: scattered(s.x, s.axis, s.index, s.src, "prod"),
+        lambda x, s: tx.scatter(x, s.axis, s.index, s.src, reduce="multiply"),
+        lambda s: scattered(s.x, s.axis, s.index, s.src, "prod"),
     ),
     "scatter_add": (lambda x, s: tx.scatter_add(x, s.axis, s.index, s.src), lambda s: scattered(s.x, s.axis, s.index, s.src, "sum")),
     "index_select": (lambda x, s: tx.index_select(x, s.axis, s.one), lambda s: np.take(s.x, s.one, s.axis)),
     "index_copy": (
-        lambda x, s: tx.index_copy(x, s.axis, s.one, s.slices), lambda s: of_slices(s.x, s.axis, s.one, s.slices, False),
+        lambda x, s: tx.index_copy(x, s.axis, s.one, s.slices),
+        lambda s: of_slices(s.x, s.axis, s.one, s.slices, False),
     ),
     "index_add": (lambda x, s: tx.index_add(x, s.axis, s.one, s.slices), lambda s: of_slices(s.x, s.axis, s.one, s.slices, True)),
     "masked_scatter": (
-        lambda x, s: tx.masked_scatter(x, tx.asarray(s.mask), tx.asarray(s.x * 2.0)), lambda s: masked(s.x, s.mask, s.x * 2.0),
+        lambda x, s: tx.masked_scatter(x, tx.asarray(s.mask), tx.asarray(s.x * 2.0)),
+        lambda s: masked(s.x, s.mask, s.x * 2.0),
     ),
 }
 for _name in ("sum", "prod", "mean", "amax", "amin"):
@@ -154,7 +157,7 @@ def test_vmap_and_derivatives_of_shorter_indices(name: str) -> None:
             np.testing.assert_allclose(result[k].to_numpy(), ours(batch[k], sample).to_numpy(), 1e-13)
         weights = tx.asarray(rng.normal(size=result[0].shape))
         direction, step = rng.normal(size=sample.x.shape), 1e-6
-        of_x = lambda x, s=sample, w=weights: (ours(x, s) * w).sum()  # noqa: E731
+        of_x = lambda x, s=sample, w=weights: (ours(x, s) * w).sum()
         slope = (of_x(tx.asarray(sample.x + step * direction)) - of_x(tx.asarray(sample.x - step * direction))).item() / (2 * step)
         assert abs((tx.grad(of_x)(batch[0]).to_numpy() * direction).sum() - slope) < 1e-6 * max(1.0, abs(slope))
 

@@ -22,7 +22,7 @@ def exported() -> tuple[tx.Tensor, Any]:
 def pinned(t: tx.Tensor) -> bool:
     buffer = t.storage.node.buffer
     assert buffer is not None
-    return bool(buffer.pins)
+    return bool(buffer.externally_shared)
 
 
 # Export: np.asarray(t)
@@ -486,7 +486,7 @@ def test_from_dlpack_copies_on_request_and_rejects_other_objects() -> None:
     assert read_only.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("dtype", tx.dtypes.ALL, ids=str)
+@pytest.mark.parametrize("dtype", tx.dtypes.ALL_DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 3)])
 def test_conversion_to_numpy_returns_arrays_for_every_shape(dtype: tx.DType, shape: tuple[int, ...]) -> None:
     """Also for 0-d tensors, for which NumPy's operators return scalars."""

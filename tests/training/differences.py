@@ -10,7 +10,7 @@ import tenxor as tx
 
 
 def gradients_agree(function: Any, *args: Any, step: float = 1e-6, rtol: float = 2e-5, atol: float = 2e-7) -> None:
-    """Return whether `tx.grad` agrees with finite differences of a function of float64 tensors."""
+    """Return whether `tenxor.grad` agrees with finite differences of a function of float64 tensors."""
     found = tx.grad(function, tuple(range(len(args))))(*args)
     for k, (x, gradient) in enumerate(zip(args, found, strict=True)):
         values = x.to_numpy()

@@ -13,7 +13,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import nn
-from tenxor.keywords import KEYWORDS
+from tenxor._utils.aliases import OUR_NAMES_BY_ALIAS
 from tenxor.nn import functional as F
 
 DEPRECATED = {"size_average", "reduce"}
@@ -157,7 +157,7 @@ def check_order(name: str, function: Any, theirs: str) -> None:
     wanted = [p for p in theirs.split(", ") if p and p not in DEPRECATED]
     for k, p in enumerate(positional(function)):
         assert k < len(wanted), f"{name}: {p.name} is positional, PyTorch has {wanted}"
-        other_names = {p.name, *[other for other, ours in KEYWORDS.items() if p.name in ours]}
+        other_names = {p.name, *[other for other, ours in OUR_NAMES_BY_ALIAS.items() if p.name in ours]}
         of_package = k == 0 and (p.kind is p.POSITIONAL_ONLY or p.name == "x") and hasattr(tx, name)  # a function of `tx`, too
         assert wanted[k] in other_names or of_package, f"{name}: argument {k} is {p.name}, PyTorch's {wanted[k]}"
 
@@ -233,7 +233,7 @@ INPUTS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_input_of_another_dtype_than_the_parameters_raises(name: str) -> None:
-    """The default dtype of `tx.asarray` is float64, and of parameters float32: nothing may become float64 silently."""
+    """The default dtype of `tenxor.asarray` is float64, and of parameters float32: nothing may become float64 silently."""
     make, shape = INPUTS[name]
     layer, x = make(), np.ones(shape)
     for dtype in (tx.float64, tx.int64):
@@ -327,9 +327,15 @@ def test_activations_follow_their_formulas() -> None:
     x = np.linspace(-8.0, 8.0, 41)
     t = tx.asarray(x)
     expected = {
-        "relu6": np.clip(x, 0, 6), "hardtanh": np.clip(x, -1, 1), "softsign": x / (1 + np.abs(x)), "softplus": np.log1p(np.exp(x)),
-        "logsigmoid": -np.log1p(np.exp(-x)), "celu": np.where(x > 0, x, np.exp(np.minimum(x, 0)) - 1), "tanhshrink": x - np.tanh(x),
-        "hardshrink": x * (np.abs(x) > 0.5), "softshrink": np.sign(x) * np.maximum(np.abs(x) - 0.5, 0),
+        "relu6": np.clip(x, 0, 6),
+        "hardtanh": np.clip(x, -1, 1),
+        "softsign": x / (1 + np.abs(x)),
+        "softplus": np.log1p(np.exp(x)),
+        "logsigmoid": -np.log1p(np.exp(-x)),
+        "celu": np.where(x > 0, x, np.exp(np.minimum(x, 0)) - 1),
+        "tanhshrink": x - np.tanh(x),
+        "hardshrink": x * (np.abs(x) > 0.5),
+        "softshrink": np.sign(x) * np.maximum(np.abs(x) - 0.5, 0),
         "softmin": np.exp(-x) / np.exp(-x).sum(),
     }
     for name, wanted in expected.items():

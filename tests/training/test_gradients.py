@@ -28,16 +28,12 @@ def windows(x: Array, size: tuple[int, ...], step: int, padding: int, dilation: 
     places = [(wide.shape[a] - dilation * (n - 1) - 1) // step + 1 for a, n in zip(axes, size, strict=True)]
     found = np.empty((*x.shape[:2], *places, *size))
     for at in np.ndindex(*places):
-        cut = tuple(
-            [slice(p * step, p * step + dilation * (n - 1) + 1, dilation) for p, n in zip(at, size, strict=True)]
-        )
+        cut = tuple([slice(p * step, p * step + dilation * (n - 1) + 1, dilation) for p, n in zip(at, size, strict=True)])
         found[(slice(None), slice(None), *at)] = wide[(slice(None), slice(None), *cut)]
     return found
 
 
-@pytest.mark.parametrize(
-    ("step", "padding", "dilation", "groups"), [(1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 2), (3, 0, 1, 2)]
-)
+@pytest.mark.parametrize(("step", "padding", "dilation", "groups"), [(1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 2), (3, 0, 1, 2)])
 @pytest.mark.parametrize("space", [1, 2])
 def test_convolution_layers_match_numpy_loops(space: int, step: int, padding: int, dilation: int, groups: int) -> None:
     kind: Any = {1: nn.Conv1d, 2: nn.Conv2d}[space]
@@ -49,8 +45,7 @@ def test_convolution_layers_match_numpy_loops(space: int, step: int, padding: in
     each = 6 // groups
     spaces = tuple(range(-space, 0))
     parts = [
-        np.tensordot(seen[:, part], weight[k * each : (k + 1) * each], axes=((1, *spaces), (1, *spaces)))
-        for k, part in enumerate(own)
+        np.tensordot(seen[:, part], weight[k * each : (k + 1) * each], axes=((1, *spaces), (1, *spaces))) for k, part in enumerate(own)
     ]
     wanted = np.moveaxis(np.concatenate(parts, axis=-1) + layer.bias.to_numpy(), -1, 1)
     np.testing.assert_allclose(layer(x).to_numpy(), wanted, rtol=1e-12, atol=1e-13)

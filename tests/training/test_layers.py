@@ -197,7 +197,7 @@ def test_recurrent_layers_match_numpy_loops(layer: Any, expected: Any, steps: in
 def test_recurrent_initial_states_broadcast_over_sequences(layer: Any, steps: int) -> None:
     """There is one state for all sequences, or several states for one sequence."""
     own = layer(3, 4, batch_first=True, dtype=tx.float64)
-    begun = lambda h: (h, h) if layer is nn.LSTM else h  # noqa: E731
+    begun = lambda h: (h, h) if layer is nn.LSTM else h
     x, h = drawn(2, steps, 3), drawn(1, 1, 4)
     found, wanted = own(x, begun(h))[0], own(x, begun(tx.concat([h, h], 1)))[0]
     np.testing.assert_allclose(found.to_numpy(), wanted.to_numpy(), rtol=1e-12)
@@ -231,7 +231,7 @@ def test_gradients_of_recurrent_layers_match_differences(layer: Any, bias: bool)
 
 def attention(q: Any, k: Any, v: Any, heads: int, causal: bool) -> Any:
     n, length, width = q.shape
-    cut = lambda x: x.reshape(n, x.shape[1], heads, -1).transpose(0, 2, 1, 3)  # noqa: E731
+    cut = lambda x: x.reshape(n, x.shape[1], heads, -1).transpose(0, 2, 1, 3)
     q, k, v = cut(q), cut(k), cut(v)
     scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1])
     if causal:

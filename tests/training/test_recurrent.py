@@ -48,7 +48,7 @@ def reference(kind: str, layer: Any, x: Any, h: Any, c: Any) -> tuple[Any, Any, 
             suffix, at = f"_l{k}" + ("_reverse" if d else ""), k * directions + d
             for n in range(x.shape[1]):
                 for time in range(len(x))[:: -1 if d else 1]:
-                    own = lambda name, suffix=suffix: parameters.get(name + suffix, 0.0)  # noqa: E731
+                    own = lambda name, suffix=suffix: parameters.get(name + suffix, 0.0)
                     h[at, n], c[at, n] = step(kind, own, x[time, n], h[at, n], c[at, n])
                     found[time, n, d * h.shape[-1] : (d + 1) * h.shape[-1]] = h[at, n]
         x = found
@@ -139,15 +139,18 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "a nonlinearity": (lambda: nn.RNN(3, 4, 1, "sin"), ValueError, "RNN: nonlinearity"),
     "too few states": (
         lambda: nn.GRU(3, 4, 2, dtype=tx.float64)(tx.zeros((5, 2, 3)), tx.zeros((1, 2, 4))),
-        ValueError, r"GRU: a state has shape \(1, 2, 4\); it must be \(2, N, 4\)",
+        ValueError,
+        r"GRU: a state has shape \(1, 2, 4\); it must be \(2, N, 4\)",
     ),
     "a state without batch": (
         lambda: nn.GRU(3, 4, dtype=tx.float64)(tx.zeros((5, 2, 3)), tx.zeros((1, 4))),
-        ValueError, r"GRU: a state has shape \(1, 4\); it must be \(1, N, 4\)",
+        ValueError,
+        r"GRU: a state has shape \(1, 4\); it must be \(1, N, 4\)",
     ),
     "another batch": (
         lambda: nn.GRU(3, 4, dtype=tx.float64)(tx.zeros((5, 2, 3)), tx.zeros((1, 3, 4))),
-        ValueError, r"GRU: a state has shape \(1, 3, 4\) for 2 sequences; it must be \(1, 2, 4\)",
+        ValueError,
+        r"GRU: a state has shape \(1, 3, 4\) for 2 sequences; it must be \(1, 2, 4\)",
     ),
 }
 

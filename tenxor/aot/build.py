@@ -1,0 +1,314 @@
+"""The builder of prebuilt machine code (`codegen/llvm/shipped_code.py`): kernels and plans for the first and most frequent operations of
+programs.
+
+Nothing is computed here. The operations are planned for the generic machine of each level of x86-64, and the kernels of the plans are
+compiled, independently of the present processor. The remaining operations of a program are compiled when they first run.
+"""
+
+from __future__ import annotations
+
+import marshal
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tenxor as tx
+
+from ..codegen import backend
+from ..codegen.llvm.cpuid import CPU_LEVELS, CpuLevel
+from ..codegen.llvm.level_compiler import LevelCompiler, describe_sources
+from ..fastpath import disabled, get_object_table
+from ..fastpath.install import link_code
+from ..fastpath.launch_records import build_node_signature
+from ..graph.node import Node, Scalar
+from ..memory.buffer import META_BUFFER
+from ..runtime import plan_disk_cache, shipped_op_plans
+from ..runtime.generic_plans import split_plan_dims, split_structure
+from ..runtime.graph_signature import GraphSignature, capture_in_python, make_placeholders
+from ..runtime.pending_limits import pending_refs
+from ..runtime.plan_tracing import trace_shipped_plan
+from ..runtime.planner import make_plan, make_symbolic_plan
+from ..runtime.realize import evict_plans
+from ..runtime.shipped_generic_plans import SHIPPED_NAMESPACE, ShippedPlan, serialize_generic_plans
+from ..runtime.unfused_nodes import find_summed_product, find_unfused_sources
+from ..symbolic.guards import guards_hold
+from ..target import Caches
+
+DTYPES = (tx.float32, tx.float64, tx.int64)
+VECTOR_SIZES = (12, 100, 1000, 100_000)  # elements of vectors: few, several registers, in a cache, and shared by threads
+LONG_REDUCTION_SIZE = 1_000_000  # elements of long reductions, with kernels that read several rows at a time
+# Of small matrices
+SMALL_MATRIX_SHAPES = ((2, 3), (3, 16), (20, 8), (50, 4), (10, 100), (100, 100), (100, 10), (20, 20), (60, 50), (50, 60))
+MATRIX_SHAPES = (*SMALL_MATRIX_SHAPES, (300, 300), (3, 500), (500, 3), (500, 50), (50, 500))
+SQUARE_SIDES = (2, 10, 20, 32, 50, 64, 100, 128, 256)  # sides of square products
+RECTANGULAR_SHAPES = (
+    (3, 4, 5),
+    (20, 8, 10),
+    (100, 50, 10),
+    (30, 20, 40),
+    (64, 20, 5),
+    (300, 50, 100),
+    (300, 5, 20),
+    (20, 300, 5),
+    (10, 100, 20),
+)
+CONTRACTION_SHAPES = (*((n, n, n) for n in SQUARE_SIDES), *RECTANGULAR_SHAPES)
+CACHES = (Caches(), Caches(l2_bytes=1 << 18, last_level_bytes=1 << 23))  # caches of the target machines
+THREAD_COUNTS = (1, 8)  # thread counts of the target machines
+LARGE_CONTRACTION_SHAPES = ((500, 500, 500), (1000, 1000, 1000), (64, 784, 128), (128, 1000, 10))
+
+UNARY = ("negative", "abs", "square", "sign")
+FLOAT_UNARY = ("exp", "log", "sqrt", "tanh", "sin", "cos", "expm1", "log1p", "reciprocal", "floor", "round", "isnan", "isfinite")
+BINARY = ("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "maximum", "minimum")
+COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
+LOGICAL = ("logical_and", "logical_or", "logical_xor")
+REDUCTIONS = ("sum", "mean", "max", "min")
+ARITHMETIC = ("add", "subtract", "multiply", "divide")
+
+
+def build_bundles(
+    folder: Path,
+    make_tensors: Callable[[], Iterable[tx.Tensor]] | None = None,
+    levels: Iterable[CpuLevel] = CPU_LEVELS,
+    report: Callable[[str], object] | None = None,
+) -> Iterator[tuple[Path, int]]:
+    """Write the prebuilt file of each level into a folder, and yield its path and the number of objects in it.
+
+    A file holds the code to compute the tensors of `make_tensors`, which are pending, by default those of `list_sections`; and the code
+    of the fast path, if this process can have it. `report` is called with a line of text after each section. Finally the list of
+    sources that the files were made from is written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    objects = get_object_table()
+    for level in levels:
+        maker, begin = LevelCompiler(level), time.monotonic()
+        evict_plans()  # plans and kernels of the machine before
+        with maker.use_for_process(), disabled():
+            plans, all_sections = _PlanCollection(), [("wanted", make_tensors)] if make_tensors else list_sections()
+            for k, (title, tensors) in enumerate(all_sections, 1):
+                for tensor in tensors():
+                    plans.add(tensor)
+                    pending_refs.clear()  # under memory pressure it would be computed, by kernels for another processor
+                if report:
+                    seconds = time.monotonic() - begin
+                    report(f"{level.name}: {k} of {len(all_sections)}, {title}: {len(maker.objects):,} kernels in all, {seconds:.0f} s")
+            for entry in plans.iter_entries():
+                maker.add_plan(*entry)
+            maker.load_parallel_for()
+            if objects is not None:
+                link_code(objects, maker)
+        path = folder / maker.file_name
+        path.write_bytes(maker.build_content())
+        yield path, len(maker.objects)
+    name, content = describe_sources()
+    folder.joinpath(name).write_text(content, encoding="utf-8")
+    evict_plans()
+
+
+class _PlanCollection:
+    """A collection of prebuilt plans for the present compiler's target, and for several cache sizes and numbers of threads.
+
+    The kernels of a plan are compiled while it is made. `single_operations` has the contents for single operations, by text key;
+    `generic_plans` has the size-generic plans, by the text key of their structure.
+    """
+
+    def __init__(self) -> None:
+        target = backend().target
+        self.targets = [target.with_caches(caches).with_threads(threads) for caches in CACHES for threads in THREAD_COUNTS]
+        self.single_operations: dict[str, bytes] = {}
+        self.generic_plans: dict[str, list[ShippedPlan]] = {}
+
+    def add(self, x: tx.Tensor) -> None:
+        """Plan the computation of a tensor for all sizes, as a whole and in parts."""
+        root = x.storage.node
+        for pattern in (capture_in_python([root]), *_partial_patterns(root)):
+            if not (self._add_compact(pattern) or self._add_generic(pattern)):
+                make_plan(pattern)
+
+    def _add_compact(self, pattern: GraphSignature) -> bool:
+        """Return whether a graph is a single operation with a compact plan (`runtime/shipped_op_plans.py`); add a new plan to the
+        collection.
+
+        Return False if the compact plan differs from the planner's plan.
+        """
+        key = shipped_op_plans.encode_op_key(pattern.nodes[-1]) if pattern.pending_count == 1 else None
+        if key is None or key in self.single_operations:
+            return key is not None
+        plan = make_plan(pattern)
+        compact = shipped_op_plans.serialize_op_plan(pattern, plan)
+        if compact is None or plan_disk_cache.serialize_plan(compact[2]) != plan_disk_cache.serialize_plan(plan):
+            return False
+        self.single_operations[key] = compact[1]
+        return True
+
+    def _add_generic(self, pattern: GraphSignature) -> bool:
+        """Return whether size-generic plans exist for the structure of a graph and each target; make the missing ones.
+
+        Return False if a plan cannot be size-generic, or differs from the planner's plan.
+        """
+        structure, sizes = split_structure(pattern) or (None, ())
+        key = None if structure is None else plan_disk_cache.encode_structure_key(structure, SHIPPED_NAMESPACE)
+        if key is None:
+            return False
+        plans = self.generic_plans.setdefault(key, [])
+        for target in self.targets:
+            inputs = *sizes, *target.settings
+            if not any([guards_hold(plan.guard_program, inputs) for plan in plans]):
+                new_plan = trace_shipped_plan(pattern, sizes, target.settings)
+                if new_plan is None:
+                    return False
+                outline, expected = split_plan_dims(make_symbolic_plan(pattern, make_placeholders(pattern), target))
+                if new_plan.compile_evaluator()(*inputs) != expected or marshal.loads(
+                    new_plan.serialized_plan
+                ) != plan_disk_cache.serialize_plan(outline):
+                    return False
+                plans.append(new_plan)
+        return True
+
+    def iter_entries(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the text key and the content of each prebuilt entry."""
+        yield from self.single_operations.items()
+        yield from ((text, serialize_generic_plans(plans)) for text, plans in self.generic_plans.items() if plans)
+
+
+def _partial_patterns(root: Node) -> Iterator[GraphSignature]:
+    """Yield the graph signatures of the nodes to be computed one after another if a tensor is computed in parts.
+
+    The operands of each are in memory. Yield nothing for a tensor that is not computed in parts.
+    """
+    nodes, visited = [root] if find_unfused_sources([root]) else [], set[Node]()
+    while nodes:
+        node = nodes.pop()
+        product = find_summed_product(node)
+        sources = (product or node).sources
+        nodes += [s for s in sources if type(s) is Node and s.buffer is None and s not in visited]
+        visited.update(nodes)
+        operands = [s if type(s) is Scalar else Node(s.recipe.data_recipe, buffer=META_BUFFER) for s in sources]  # type: ignore[union-attr, arg-type]
+        yield build_node_signature(node.recipe, None if product is None else product.recipe, operands, (product or node).offsets)[0]
+
+
+def list_sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:
+    """Return the sections of the prebuilt code: a title and a function that yields pending tensors."""
+    table: list[tuple[str, Callable[[], Iterator[tx.Tensor]]]] = [("bool", _booleans)]
+    for dtype in DTYPES:
+        table.append((f"{dtype} creation", partial(_creations, dtype)))
+        table += [(f"{dtype} vectors of {size:,}", partial(_vectors, dtype, size)) for size in VECTOR_SIZES]
+        table.append((f"{dtype} reductions of {LONG_REDUCTION_SIZE:,}", partial(_reductions, dtype, LONG_REDUCTION_SIZE)))
+        table.append((f"{dtype} scalars", partial(_scalars, dtype)))
+        table.append((f"{dtype} matrices", partial(_iter_shapes, _matrices, dtype, MATRIX_SHAPES)))
+        table.append(
+            (
+                f"{dtype} products",
+                partial(_iter_shapes, _products, dtype, (*CONTRACTION_SHAPES, *(LARGE_CONTRACTION_SHAPES if dtype.is_float else ()))),
+            )
+        )
+    return table
+
+
+def _iter_shapes(make: Callable[..., Iterator[tx.Tensor]], dtype: tx.DType, shapes: Iterable[tuple[int, ...]]) -> Iterator[tx.Tensor]:
+    """Yield the tensors that `make` yields for a dtype and each shape."""
+    for shape in shapes:
+        yield from make(dtype, shape)
+
+
+def _in_memory(shape: tuple[int, ...], dtype: tx.DType) -> tx.Tensor:
+    """Return an uninitialized tensor in memory."""
+    return tx.empty(shape, dtype=dtype).realize()
+
+
+def _iter_functions(names: Sequence[str]) -> Iterator[Callable[..., Any]]:
+    """Return an iterator over the functions of the package with these names."""
+    return (getattr(tx, name) for name in names)
+
+
+def _creations(dtype: tx.DType) -> Iterator[tx.Tensor]:
+    """Yield tensors created from numbers, and arithmetic with them."""
+    number = 2 if dtype.is_integer else 2.0
+    for size in (12, 1000):
+        steps = tx.arange(size, dtype=dtype), tx.arange(float(size), dtype=dtype), tx.linspace(0, 1, size).astype(dtype)
+        fulls = [tx.full((size,), value, dtype=dtype) for value in ((2, 2.0) if dtype.is_float else (2,))]
+        for x in (*steps, *fulls):
+            values = [x, x * number, x + x, x * number + number]
+            if dtype.is_float:
+                values += [tx.exp(x), x * number + tx.exp(x), tx.sqrt(x) + x]
+            yield from values
+            yield from (value.sum() for value in values)
+    for rows, columns in SMALL_MATRIX_SHAPES:
+        x, y = tx.ones((rows, columns), dtype=dtype), tx.ones((columns, rows), dtype=dtype)
+        yield from (x, x * number, x + x, x * number + number, x.sum(), x.sum(axis=0), x.sum(axis=1), x.mean(axis=0), x @ y, x @ x.T)
+        yield from ((x @ x, (x @ x).sum()) if rows == columns else ())
+
+
+def _vectors(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
+    """Yield elementwise operations on vectors and scalars, some of them nested, and their reductions."""
+    number = 2 if dtype.is_integer else 2.0
+    a, b, c = [_in_memory((size,), dtype) for _ in range(3)]
+    mask = _in_memory((size,), tx.bool)
+    values = [f(a) for f in _iter_functions((*UNARY, *(FLOAT_UNARY if dtype.is_float else ())))]
+    for f in _iter_functions((*BINARY, *COMPARISONS)):
+        values += [f(a, b), f(a, a), f(a, number), f(number, a)]
+    values += [a.astype(d) for d in (*DTYPES, tx.bool) if d is not dtype]
+    values += [tx.where(mask, a, b), tx.where(mask, a, number), tx.where(mask, number, a), tx.clip(a, 0, 1)]
+    values += [a * number + number, a * b + c, a * number + b, (a - b) * number, (a - b) ** 2, (a + b) * (a - b)]
+    if dtype.is_float:
+        values += [a**number, a**3, a**0.5, a**b]
+        values += [1 / (1 + tx.exp(-a)), tx.sqrt(a * a + b * b), a * number + tx.exp(a), (a * number + tx.exp(a)).sum()]
+    yield from values
+    yield from _reductions(dtype, size)
+    yield from (a.prod(), a.std(), a.argmax(), a.argmin(), a.cumsum(0))
+
+
+def _reductions(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
+    """Yield reductions of vectors and of simple expressions."""
+    a, b = _in_memory((size,), dtype), _in_memory((size,), dtype)
+    yield from (f(x) for x in (a, a * a, a * b, a - b, (a - b) ** 2) for f in _iter_functions(REDUCTIONS))
+
+
+def _scalars(dtype: tx.DType) -> Iterator[tx.Tensor]:
+    """Yield operations with 0-d tensors, such as the results of reductions."""
+    number = 2 if dtype.is_integer else 2.0
+    a, p, q = _in_memory((1000,), dtype), _in_memory((), dtype), _in_memory((), dtype)
+    for f in _iter_functions((*ARITHMETIC, "maximum", "minimum")):
+        yield from (f(a, p), f(p, a), f(p, q), f(p, p), f(p, number), f(number, p))
+    yield from (f(p) for f in _iter_functions((*UNARY, *(FLOAT_UNARY if dtype.is_float else ()))))
+    yield from (p.astype(d) for d in DTYPES if d is not dtype)
+
+
+def _matrices(dtype: tx.DType, shape: tuple[int, int]) -> Iterator[tx.Tensor]:
+    """Yield operations on a matrix with a row, a column or its transpose, reductions along an axis, and a softmax."""
+    a, b = _in_memory(shape, dtype), _in_memory(shape, dtype)
+    row, column = _in_memory(shape[1:], dtype), _in_memory((shape[0], 1), dtype)
+    yield from (f(a, operand) for f in _iter_functions(ARITHMETIC) for operand in (b, row, column, a[0], a[:, :1], b[0], b[:, :1]))
+    yield from (a.T + 1, a.T * a.T, tx.add(a, a.T) if shape[0] == shape[1] else a.T * 2)
+    for axis in (None, 0, 1):
+        yield from (f(x, axis=axis) for x in (a, a * b, a - b) for f in _iter_functions(REDUCTIONS))
+        yield from (a.argmax(axis=axis), a.max(axis=axis, keepdims=True), a.sum(axis=axis, keepdims=True))
+    if dtype.is_float:
+        yield from (tx.softmax(a, axis=-1), tx.softmax(tx.full(shape, 2, dtype=dtype), axis=-1))
+        yield from (a - a.mean(axis=0), ((a - b) ** 2).sum(axis=-1), tx.exp(a).sum(axis=-1))
+        yield from (tx.sqrt(((a - b) ** 2).sum(axis=-1)), (a - a.mean(axis=0)) / a.std(axis=0))
+        yield from (tx.sqrt((a * a).sum()), a.std(), a.std(axis=0), a.std(axis=1))
+
+
+def _products(dtype: tx.DType, shape: tuple[int, int, int]) -> Iterator[tx.Tensor]:
+    """Yield products of matrices with matrices and vectors, some with a bias, a maximum or a sum."""
+    m, k, n = shape
+    a, b, c, d, e = [_in_memory(shape, dtype) for shape in ((m, k), (k, n), (n, k), (k, m), (m, k))]
+    x, row = _in_memory((k,), dtype), _in_memory((n,), dtype)
+    yield from (a @ b, a @ x, a @ c.T, d.T @ b, a @ b + row, x @ b, (x * x).sum(), (a @ b).sum(), a @ a.T, a.T @ a)
+    yield from (tx.maximum(a @ b + row, 0), a @ e.T, a.T @ e, a @ e[0], a @ b + row[None, :])
+    if m == k:
+        yield from (a @ a, (a @ a).sum())
+
+
+def _booleans() -> Iterator[tx.Tensor]:
+    """Yield operations on booleans."""
+    for shape in (*((size,) for size in VECTOR_SIZES), (10, 100)):
+        a, b = _in_memory(shape, tx.bool), _in_memory(shape, tx.bool)
+        yield from (a & b, a | b, a ^ b, ~a)
+        yield from (f(a, b) for f in _iter_functions((*LOGICAL, "equal", "not_equal")))
+        yield from (tx.logical_not(a), *(a.astype(d) for d in DTYPES), tx.full(shape, True))
+        for axis in (None, 0):
+            yield from (a.any(axis=axis), a.all(axis=axis), a.sum(axis=axis))

@@ -1,0 +1,552 @@
+"""Constructors of tensors: from data, from a rule, or with another tensor's shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from math import ceil, inf, isfinite, isinf
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from .._utils.aliases import argument_aliases
+from ..dtypes import (
+    DEFAULT_COMPLEX,
+    DEFAULT_FLOAT,
+    DEFAULT_INT,
+    DTYPE_BY_PYTHON_TYPE,
+    DType,
+    DTypeLike,
+    bfloat16,
+    check_fits,
+    check_real,
+    default_dtype_of,
+    tensor_constructors,
+    uint64,
+)
+from ..dtypes import dtype as dtype_of
+from ..errors import ArgumentError, DTypeError, NotShared, ShapeError
+from ..graph.node import EMPTY, POSITION, Node, Scalar
+from ..graph.spec import P, memoized_call
+from ..layout.coords import is_symbolic, validate_int
+from ..ops import OPS
+from ..tensor import Tensor
+from ..tensor.argument_parsing import check_flag, parse_ints, to_number
+from ..tensor.conversion_methods import DLPACK_CPU, creation_hooks
+from ..tensor.core import MAX_TENSOR_ELEMENTS, Operand, check_device, check_element_count
+
+__all__ = [
+    "arange",
+    "array",
+    "asarray",
+    "astype",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_dlpack",
+    "full",
+    "full_like",
+    "linspace",
+    "ones",
+    "ones_like",
+    "tensor",
+    "tril",
+    "triu",
+    "zeros",
+    "zeros_like",
+]
+
+Shape = int | Sequence[int]
+
+
+def normalize_shape(op: str, shape: Shape) -> tuple[int, ...]:
+    """Return a shape, given as an integer or several, as a tuple. Raise ShapeError for a negative size."""
+    if type(shape) is int and 0 <= shape <= MAX_TENSOR_ELEMENTS:  # as mostly
+        return (shape,)
+    if type(shape) is tuple and len(shape) <= 3 and all([type(n) is int and 0 <= n < 1 << 16 for n in shape]):  # at most 2**48 elements
+        return shape
+    sizes = parse_ints(op, (shape,))
+    for axis, n in enumerate(sizes):
+        if n < 0:
+            raise ShapeError(f"{op}: shape {sizes} has a negative size along axis {axis}; sizes are 0 or more")
+    check_element_count(op, sizes)
+    return sizes
+
+
+def _check_device(op: str, device: str | None) -> None:
+    if device is not None:
+        check_device(op, device)
+
+
+def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None = None, copy: bool | None = None) -> Tensor:
+    """Return a tensor with the elements of `obj`.
+
+    Parameters
+    ----------
+    obj : number, nested lists of numbers, Tensor, NumPy array, or object with a buffer, DLPack or `__array__`
+    dtype : dtype, optional
+        By default the dtype of the elements (tensors, NumPy scalars). Python numbers become bool, int64, float64 or complex128.
+    device : "cpu", optional
+    copy : bool, optional
+        True always copies. False shares the memory of an array or buffer, and writes to either side are visible in both. By default, a
+        NumPy array is copied unless permanently read-only.
+
+    Returns
+    -------
+    Tensor
+        `obj` itself if it is a tensor of the wanted dtype and `copy` is not True. Else a new tensor, with new or shared memory. Shared
+        read-only memory is never written: the first write moves the tensor to new memory.
+
+    Raises
+    ------
+    ArgumentError, DTypeError, OutOfBounds, ShapeError
+        If `copy=False` needs a copy, elements are not numbers, a Python number is beyond the dtype's range, or lists are ragged.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.asarray([[1, 2], [3, 4]]).sum().item()
+    10
+    """
+    if type(obj) is Tensor and dtype is None and copy is None and device is None:
+        return obj
+    kind = type(obj)
+    maker, result = next(iter(creation_hooks), None), None
+    if maker and (dtype is None or dtype is DTYPE_BY_PYTHON_TYPE.get(kind)) and device is None and (copy is None or copy is True):
+        if kind is list:
+            result = maker.replay_list(obj, maker.list_recipes)
+            if result is None:
+                result = maker.from_list(Tensor, obj)
+        elif kind is float or kind is int:
+            result = maker.from_number(obj)
+        elif kind is np.ndarray or issubclass(kind, np.generic):
+            array = np.asarray(obj)
+            result = maker.replay_array(array, maker.array_recipes)
+            result = maker.from_array(array) if result is None else result
+        if result is not None:
+            return result  # type: ignore[no-any-return]
+    _check_device("asarray", device)
+    wanted = None if dtype is None else dtype_of(dtype)
+    if isinstance(obj, Tensor):
+        if wanted is not None and wanted is not obj.dtype:
+            if copy is False:
+                raise ArgumentError(f"asarray: {obj.dtype} as {wanted} needs a copy, and copy=False forbids it")
+            return obj.astype(wanted)
+        return obj.copy() if check_flag("asarray", "copy", copy) else obj
+    if isinstance(obj, (np.ndarray, np.generic)):
+        return Tensor._from_numpy(obj, wanted, copy)
+    if _has_buffer(obj):
+        return Tensor._from_numpy(memoryview(obj), wanted, copy)
+    speaks_dlpack = hasattr(obj, "__dlpack__")
+    if copy is False:
+        if speaks_dlpack:
+            return _from_dlpack("asarray", obj, None, copy)
+        raise ArgumentError(f"asarray: {type(obj).__name__} has no memory to share; leave out copy=False")
+    if speaks_dlpack and (_is_bfloat16(obj) or not hasattr(obj, "__array__")):
+        result = _from_dlpack("asarray", obj, None, True)
+        return result if wanted is None else result.astype(wanted, copy=False)
+    if hasattr(obj, "__array__") or hasattr(obj, "__array_interface__"):
+        return Tensor._from_numpy(_export_foreign("asarray", obj, lambda: np.asarray(obj)), wanted, True)
+    return Tensor._from_nested(obj, wanted, "asarray")
+
+
+array = tensor = asarray
+
+
+def _make_of_dtype(value: Any, dtype: DType) -> Tensor:
+    return asarray(value, dtype=dtype, copy=True)
+
+
+tensor_constructors.append(_make_of_dtype)
+
+
+def _export_foreign(op: str, obj: Any, export: Callable[[], Any]) -> Any:
+    """Return `export()`, which exports `obj` from another library. Raise DTypeError if the export fails, NotShared for a BufferError."""
+    try:
+        return export()
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        kind, is_kept = getattr(obj, "dtype", None), isinstance(error, BufferError)
+        raise (NotShared if is_kept else DTypeError)(
+            f"{op}: {type(obj).__name__}{'' if kind is None else f' of {kind}'} does not"
+            f" {'share its memory' if is_kept else 'show its elements to NumPy'} ({error}); copy it there, or convert it there to a dtype"
+            " that NumPy has, such as float32, and here with astype"
+        ) from error
+
+
+def _has_buffer(obj: Any) -> bool:
+    """Return whether an object exports memory through the buffer protocol, as Python's arrays do. Bytes count as text."""
+    if isinstance(obj, bytes):
+        return False
+    try:
+        memoryview(obj)
+    except (TypeError, BufferError):  # JAX's bfloat16 arrays have a buffer but do not export it
+        return False
+    return True
+
+
+def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
+    """Return a tensor over the memory of an object that exports DLPack. Writes to either side are visible in both.
+
+    With `copy=True` the tensor has new memory. With None the other library may copy if nothing can be shared; with False the library must
+    not copy. The first write to a tensor over read-only memory moves the tensor to new memory, and leaves the shared memory unchanged.
+
+    Raise ArgumentError for an object without DLPack or on another device, and DTypeError for an unsupported dtype or if the library
+    refuses. Raise NotShared, which is also a BufferError, if the library cannot share. (Array API 2025.12, `from_dlpack`.)
+
+    Examples
+    --------
+    >>> import numpy as np, tenxor as tx
+    >>> a = np.zeros(2); t = tx.from_dlpack(a); t[0] = 7; a.tolist()
+    [7.0, 0.0]
+    """
+    _check_device("from_dlpack", device)
+    if not hasattr(x, "__dlpack__"):
+        raise ArgumentError(f"from_dlpack: {type(x).__name__} does not speak DLPack; use tx.asarray")
+    return _from_dlpack("from_dlpack", x, device, copy if copy is None else check_flag("from_dlpack", "copy", copy))
+
+
+def _is_bfloat16(x: Any) -> bool:
+    """Return whether the dtype of another library's object is called bfloat16."""
+    return str(getattr(x, "dtype", "")).endswith("bfloat16")
+
+
+def _from_dlpack(op: str, x: Any, device: str | None, copy: bool | None) -> Tensor:
+    from ..tensor.dlpack import import_array
+
+    dlpack_device = _export_foreign(op, x, lambda: tuple(x.__dlpack_device__()))
+    if dlpack_device[0] != DLPACK_CPU[0] and device is None:
+        raise ArgumentError(
+            f"{op}: {type(x).__name__} is not in the CPU's memory (DLPack's device {dlpack_device}); bring it there first, or give"
+            " device='cpu' if its library does that"
+        )
+    bits = _is_bfloat16(x)
+    array = _export_foreign(op, x, lambda: import_array(x, device, False if copy is False else None, is_bfloat16=bits))
+    dtype = bfloat16 if bits else dtype_of(array.dtype)
+    return Tensor._from_copy(array, dtype) if copy else Tensor._from_shared(array, dtype)
+
+
+def astype(x: Operand, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
+    """Return a new tensor with the elements of `x` in another dtype. With `copy=False`, return `x` itself if its dtype is equal."""
+    _check_device("astype", device)
+    return asarray(x).astype(dtype, copy=copy)
+
+
+# --- from a rule ------------------------------------------------------------------------------------------------------
+
+
+def memoized_creation(fallback: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """Decorate a function of the arguments alone, so that the fast path records and replays calls."""
+    name = fallback.__name__
+
+    @wraps(fallback)
+    def function(*args: P.args, **named: P.kwargs) -> Tensor:
+        for maker in creation_hooks:
+            result: Tensor | None = maker.replay(name, args, named, maker.templates)
+            return maker.call_and_record(name, fallback, args, named) if result is None else result
+        return fallback(*args, **named)
+
+    function.__annotations__ = fallback.__annotations__
+    return function
+
+
+@memoized_creation
+@argument_aliases
+def full(shape: Shape, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
+    """Return a new tensor filled with `fill_value`, a number or a 0-d tensor. The dtype defaults to the one of `fill_value`.
+
+    `shape` is an int or a Sequence[int]. Raise OutOfBounds for an integer beyond the dtype's range, DTypeError for a complex in a real
+    dtype.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.full((2, 2), 7).tolist()
+    [[7, 7], [7, 7]]
+    """
+    return _fill("full", shape, fill_value, dtype, device)
+
+
+@memoized_creation
+def _fill(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
+    _check_device(op, device)
+    sizes = normalize_shape(op, shape)
+    if is_scalar_on_tape(fill_value):
+        d = fill_value.dtype if dtype is None else dtype_of(dtype)
+        check_real(op, fill_value.dtype, d)
+        return fill_value.astype(d, copy=False).expand(sizes).copy()
+    value = to_number(fill_value, op)
+    d = dtype_of(getattr(fill_value, "dtype", default_dtype_of(value)) if dtype is None else dtype)
+    if isinstance(value, complex):
+        check_real(op, DEFAULT_COMPLEX, d)
+    if d.kind == "bool":
+        value = bool(value)
+    elif type(value) is int:
+        check_fits(value, d if d.is_integer else DEFAULT_FLOAT, op)
+    scalar = Scalar(value, default_dtype_of(value) if type(value) in (float, complex) else d)
+    return Tensor._from_node(Node.of(OPS["cast"], sizes, d, (scalar,), (None,)))
+
+
+@memoized_creation
+@argument_aliases
+def zeros(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
+    """Return a new tensor of zeros.
+
+    Parameters
+    ----------
+    shape : int or Sequence[int]
+        Sizes of the axes, 0 or more, else a ShapeError is raised. One integer gives a 1-D tensor.
+    dtype : dtype, default float64
+    device : "cpu", optional
+    """
+    return _fill("zeros", shape, 0, DEFAULT_FLOAT if dtype is None else dtype, device)
+
+
+@memoized_creation
+@argument_aliases
+def ones(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
+    """Return a new tensor of ones. `shape` is an int or a Sequence[int]; the dtype defaults to float64."""
+    return _fill("ones", shape, 1, DEFAULT_FLOAT if dtype is None else dtype, device)
+
+
+@memoized_creation
+@argument_aliases
+def empty(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
+    """Return a new tensor with uninitialised elements. `shape` is an int or a Sequence[int]; the dtype defaults to float64."""
+    _check_device("empty", device)
+    return Tensor._from_node(Node.of(EMPTY, normalize_shape("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
+
+
+@argument_aliases
+def full_like(x: Operand, /, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
+    """Return a new tensor filled with the number `fill_value`, with the shape of `x`, and by default the dtype of `x`."""
+    x = asarray(x)
+    return _fill("full_like", x.shape, fill_value, x.dtype if dtype is None else dtype, device)
+
+
+@argument_aliases
+def zeros_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
+    """Return a new tensor of zeros with the shape of `x`, and by default the dtype of `x`."""
+    x = asarray(x)
+    return _fill("zeros_like", x.shape, 0, x.dtype if dtype is None else dtype, device)
+
+
+@argument_aliases
+def ones_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
+    """Return a new tensor of ones with the shape of `x`, and by default the dtype of `x`."""
+    x = asarray(x)
+    return _fill("ones_like", x.shape, 1, x.dtype if dtype is None else dtype, device)
+
+
+@argument_aliases
+def empty_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
+    """Return a new tensor with uninitialised elements, the shape of `x`, and by default the dtype of `x`."""
+    x = asarray(x)
+    return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device)
+
+
+@memoized_creation
+def make_flat_indices(shape: tuple[int, ...]) -> Tensor:
+    """Return the row-major flat index of each element, as int64. The tensor is lazy and takes no memory until computed."""
+    return Tensor._from_node(Node.of(POSITION, shape, DEFAULT_INT))
+
+
+@memoized_creation
+def _float_range(count: int) -> Tensor:
+    """Return the vector 0, 1, ..., `count` - 1, as float64."""
+    return make_flat_indices((count,)).astype(DEFAULT_FLOAT)
+
+
+def is_scalar_on_tape(x: Any) -> TypeGuard[Tensor]:
+    """Return whether `x` is a 0-d tensor on the tape. Such an `x` must remain a tensor, as it may have a derivative."""
+    return isinstance(x, Tensor) and x.ndim == 0 and x._is_on_tape()
+
+
+def _to_real(op: str, x: Any) -> float:
+    """Return `x` as a real number. Raise DTypeError if complex."""
+    if type(x) is int or type(x) is float or is_symbolic(x):
+        return x  # type: ignore[no-any-return]
+    value = to_number(x, op)
+    if isinstance(value, complex):
+        raise DTypeError(f"{op}: {value} is complex; use a real number, and arithmetic on the result")
+    return value
+
+
+@memoized_creation
+@argument_aliases
+def arange(
+    start: float,
+    /,
+    stop: float | None = None,
+    step: float = 1,
+    dtype: DTypeLike | None = None,
+    *,
+    end: float | None = None,
+    device: str | None = None,
+) -> Tensor:
+    """Return a new 1-D tensor of `start`, `start + step`, ... before `stop`.
+
+    Parameters
+    ----------
+    start, stop : int or float
+        A single argument is `stop`, and `start` is 0. `end` is another name of `stop`.
+    step : int or float, not 0, default 1
+    dtype : dtype, optional
+        int64 by default if all three numbers are integers, else float64.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.arange(3).tolist(), tx.arange(1, 0, -0.5).tolist()
+    ([0, 1, 2], [1.0, 0.5])
+    """
+    _check_device("arange", device)
+    if stop is None:
+        start, stop = 0, start
+    followed: list[Any] = [x if is_scalar_on_tape(x) else None for x in (start, step)]
+    start, stop, step = _to_real("arange", start), _to_real("arange", stop), _to_real("arange", step)
+    if step == 0:
+        raise ArgumentError("arange: a step of 0 never arrives; use a step above or below 0")
+    integral = all(isinstance(x, int) or is_symbolic(x) for x in (start, stop, step))
+    count: Any
+    try:
+        count = -(-(stop - start) // step) if integral else (stop - start) / step
+    except OverflowError:  # an integer beyond the range of floats
+        count = inf
+    if not integral:
+        if not isfinite(count):
+            raise ArgumentError(f"arange: from {start} to {stop} by {step} is not a finite number of steps")
+        count = ceil(count)
+    count = max(count, 0)
+    check_element_count("arange", (count,))
+    d = dtype_of((DEFAULT_INT if integral else DEFAULT_FLOAT) if dtype is None else dtype)
+    if integral and d.is_integer and count:
+        for x in (start, start + (count - 1) * step):
+            if d is not DEFAULT_INT or not is_symbolic(x):  # a symbolic size is an int64 itself
+                check_fits(x, d, "arange")
+    if not integral:
+        first_value, step_value = [float(x) if t is None else t.astype(DEFAULT_FLOAT) for x, t in zip((start, step), followed, strict=True)]
+        return (_float_range(count) * step_value + first_value).astype(d, copy=False)
+    values = make_flat_indices((count,))
+    if d.kind == "uint":  # arithmetic modulo 2**64 is exact for either sign of the step
+        values, start, step = values.astype(uint64), start % 2**64, step % 2**64
+    if step != 1:
+        values *= step
+    if start != 0:
+        values += start
+    return values.astype(d, copy=False)
+
+
+@memoized_creation
+@argument_aliases
+def linspace(
+    start: complex,
+    stop: complex,
+    /,
+    num: int = 50,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    endpoint: bool = True,
+    steps: int | None = None,
+) -> Tensor:
+    """Return a new 1-D tensor of `num` evenly spaced numbers from `start` to `stop`.
+
+    Parameters
+    ----------
+    start, stop : int, float or complex
+    num : int, default 50
+        Number of elements, 0 or more. `steps` is another name of `num`.
+    dtype : dtype, optional
+        By default complex128 if `start` or `stop` is complex, else float64. Integer dtypes round down.
+    endpoint : bool, default True
+        Whether `stop` is the last number.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.linspace(0, 1, 5).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    _check_device("linspace", device)
+    first_value, last_value, default_dtype = _convert_ends(start, stop)
+    count = validate_int("linspace", "num", num)
+    if count < 0:
+        raise ArgumentError(f"linspace: num is {num}; it must be 0 or more")
+    d = default_dtype if dtype is None else dtype_of(dtype)
+    check_real("linspace", default_dtype, d)
+    gaps = count - 1 if endpoint else count
+    counted = _float_range(count)
+    scale = 1.0 if isinstance(first_value, Tensor) or isinstance(last_value, Tensor) else choose_step_scale(first_value, last_value)
+    step = (last_value * scale - first_value * scale) / gaps if gaps > 0 else 0.0
+    # Operators do not accept numbers that depend on symbolic sizes (`symbolic/symint.py`), so operations are named.
+    values: Tensor = counted._apply(OPS["multiply"], step) + first_value * scale
+    if scale != 1:
+        values *= 1 / scale
+    if endpoint and gaps > 0:
+        values = counted._apply(OPS["equal"], gaps)._apply(OPS["where"], last_value, values)
+    return (values.floor() if d.is_integer else values).astype(d, copy=False)
+
+
+def _convert_ends(start: Any, stop: Any) -> tuple[Any, Any, DType]:
+    """Return both ends of `linspace` and the default dtype of the result, float or complex.
+
+    The ends become Python floats or complex numbers of this kind. A 0-d tensor on the tape stays a tensor.
+    """
+    if type(start) is float and type(stop) is float:  # as mostly
+        return start, stop, DEFAULT_FLOAT
+    ends: list[Any] = [x if is_scalar_on_tape(x) else to_number(x, "linspace") for x in (start, stop)]
+    for x in ends:
+        if type(x) is int:
+            check_fits(x, DEFAULT_FLOAT, "linspace")
+    are_complex = any([x.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex) for x in ends])
+    kind, default_dtype = (complex, DEFAULT_COMPLEX) if are_complex else (float, DEFAULT_FLOAT)
+    return *[x.astype(default_dtype) if isinstance(x, Tensor) else kind(x) for x in ends], default_dtype  # type: ignore[return-value]
+
+
+def choose_step_scale(start: complex, stop: complex) -> float:
+    """Return a power of two, mostly 1: scaled by it, `start` and `stop` have a finite distance, and a step keeps full precision."""
+    distance = stop - start
+    if type(distance) is float and 2.0**-900 <= abs(distance) < inf:
+        return 1.0
+    magnitudes = [abs(x) for x in (distance.real, distance.imag) if x]
+    if any(isinf(x) for x in magnitudes):
+        return 0.5
+    return 2.0**200 if magnitudes and max(magnitudes) < 2.0**-900 and max(map(abs, (start, stop))) < 2.0**-700 else 1.0
+
+
+@memoized_creation
+@argument_aliases
+def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
+    """Return a new matrix with ones on diagonal `k` and zeros elsewhere. The dtype defaults to float64, and `n_cols` to `n_rows`."""
+    _check_device("eye", device)
+    n_cols = n_rows if n_cols is None else n_cols
+    n_rows, n_cols = normalize_shape("eye", (n_rows, n_cols))
+    rows, columns = make_flat_indices((n_rows,)), make_flat_indices((n_cols,))
+    is_diagonal: Tensor = columns == rows.expand_dims(1) + _clamp_diagonal("eye", k, n_rows, n_cols)
+    return is_diagonal.astype(dtype_of(DEFAULT_FLOAT if dtype is None else dtype))
+
+
+def _clamp_diagonal(op: str, k: int, rows: int, columns: int) -> int:
+    """Return the number `k` of a diagonal of a matrix (0: the main one, above 0: to the right), limited to just outside of the matrix."""
+    return max(-rows - 1, min(validate_int(op, "k", k), columns + 1))
+
+
+def _mask_triangle(op: str, x: Operand, k: int, keep: str) -> Tensor:
+    x = asarray(x)
+    if x.ndim < 2:
+        raise ShapeError(f"{op}: shape {x.shape} has {x.ndim} axes; a matrix has at least 2")
+    rows, columns = make_flat_indices((x.shape[-2],)).expand_dims(1), make_flat_indices((x.shape[-1],))
+    k = _clamp_diagonal(op, k, *x.shape[-2:])
+    return Tensor._compute(OPS["where"], Tensor._compute(OPS[keep], columns, rows + k), x, False)  # False becomes 0 of any dtype
+
+
+@memoized_call
+def tril(x: Operand, /, k: int = 0) -> Tensor:
+    """Return a new tensor: the matrices in the last two axes of `x`, with zeros above diagonal `k`. `x` needs two axes or more."""
+    return _mask_triangle("tril", x, k, "less_equal")
+
+
+@memoized_call
+def triu(x: Operand, /, k: int = 0) -> Tensor:
+    """Return a new tensor: the matrices in the last two axes of `x`, with zeros below diagonal `k`. `x` needs two axes or more."""
+    return _mask_triangle("triu", x, k, "greater_equal")

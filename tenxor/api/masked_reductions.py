@@ -1,0 +1,99 @@
+"""NumPy's extra arguments of reductions: `where`, to reduce only some elements, `initial`, one more element, and `out`, the tensor for the
+result.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ..dtypes import DTypeLike
+from ..errors import ArgumentError, DTypeError, ShapeError
+from ..ops import OPS
+from ..ops.reductions import COMBINING_OPS
+from ..tensor import Tensor
+from ..tensor.argument_parsing import Axes, check_flag, normalize_axes
+from ..tensor.core import broadcast_op_shapes
+from .creation import asarray, full
+from .output_arguments import cast_to, write_out
+
+_IDENTITIES: dict[str, Any] = {"sum": 0, "prod": 1, "any": False, "all": True}  # identities: elements without influence on the result
+
+
+def reduce_where(
+    op: str,
+    x: Any,
+    axis: Axes,
+    keepdims: Any,
+    *,
+    out: Any,
+    where: Any,
+    initial: Any = None,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return the reduction of `x` by the method `op`, over the elements where `where` is true, and `initial`, unless None.
+
+    The result is written into `out`, if given. Raise ArgumentError if no element may remain and the reduction has neither identity nor
+    `initial`.
+    """
+    x = asarray(x)
+    keep = check_flag(op, "keepdims", keepdims)
+    if where is not None and where is not True:
+        identity = _IDENTITIES.get(op, initial)
+        if identity is None:
+            raise ArgumentError(f"{op}: where may select no elements, and {op} of no elements is undefined; give its value as initial=")
+        x = Tensor._compute(OPS["where"], to_mask(op, where, x), x, identity)
+    axes = normalize_axes(op, axis, x.ndim)
+    if initial is not None and op not in _IDENTITIES and prod([x.shape[a] for a in axes]) == 0:
+        shape = [1 if a in axes else n for a, n in enumerate(x.shape) if keep or a not in axes]
+        result = full(shape, initial, dtype=x.dtype)
+    else:
+        result = getattr(x, op)(axes, dtype, keep) if op in ("sum", "prod") else getattr(x, op)(axes, keep)
+        if initial is not None:
+            result = cast_to(Tensor._compute(OPS[COMBINING_OPS[op]], result, result._to_operand(initial, op)), result.dtype)
+    return write_out(op, out, result)
+
+
+def to_mask(op: str, where: Any, x: Tensor) -> Tensor:
+    """Return the mask `where` as a bool tensor of `x`'s shape. Raise DTypeError or ShapeError if that is impossible."""
+    mask = asarray(where)
+    if mask.dtype.kind != "bool":
+        raise DTypeError(f"{op}: where is a bool tensor, not one of {mask.dtype}; use x != 0")
+    if broadcast_op_shapes(op, mask.shape, x.shape) != x.shape:
+        raise ShapeError(f"{op}: where has shape {mask.shape}, which does not broadcast to the shape of the tensor, {x.shape}")
+    return mask.expand(x.shape)
+
+
+def mean_where(x: Any, axis: Axes, keepdims: bool, where: Any) -> Tensor:
+    """Return the mean of the elements where `where` is true, or NaN where there are none."""
+    wide, dtype = asarray(x)._prepare_average("mean")
+    return cast_to(_mean_where(wide, to_mask("mean", where, wide), normalize_axes("mean", axis, wide.ndim), keepdims), dtype)
+
+
+def _mean_where(wide: Tensor, mask: Tensor, axis: Axes, keepdims: bool) -> Tensor:
+    """Return the mean over `axis` of the elements of `wide` at which the bool tensor `mask` is true; NaN if there are none."""
+    total = Tensor._compute(OPS["where"], mask, wide, 0).sum(axis, keepdims=keepdims)
+    return total / mask.count_nonzero(axis, keepdims).astype(wide.dtype.part)
+
+
+def var_where(op: str, x: Any, axis: Axes, correction: float, keepdims: bool, where: Any, mean: Any = None) -> Tensor:
+    """Return the variance of the elements where `where` is true, or its square root for the op "std".
+
+    The divisor is their number less `correction`. `mean`, if given, must have reduced axes of size 1. Raise ShapeError if it does not fit.
+    """
+    wide, dtype = asarray(x)._prepare_average(op)
+    mask, axis = to_mask(op, where, wide), normalize_axes(op, axis, wide.ndim)
+    centre = _mean_where(wide, mask, axis, True) if mean is None else asarray(mean)
+    deviations = wide - centre
+    if deviations.shape != wide.shape:
+        raise ShapeError(
+            f"{op}: a mean of shape {centre.shape} does not broadcast to shape {wide.shape}; give x.mean(axis, keepdims=True, where=where)"
+        )
+    squares = deviations.square() if not deviations.dtype.is_complex else deviations.real.square() + deviations.imag.square()
+    total = Tensor._compute(OPS["where"], mask, squares, 0.0).sum(axis, keepdims=keepdims)
+    count = mask.count_nonzero(axis, keepdims).astype(total.dtype)
+    if mean is None:
+        total = total._correct_rounded_mean(Tensor._compute(OPS["where"], mask, deviations, 0.0).sum(axis, keepdims=keepdims), count)
+    divisor = (count - correction).clip(0, None)
+    variance = total / divisor
+    return cast_to(variance.sqrt() if op == "std" else variance, dtype.part)

@@ -1,0 +1,159 @@
+"""`check_nan`: find the operation with the first NaN."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from .. import fastpath
+from ..dtypes import decode_elements
+from ..errors import NotANumber
+from ..graph.node import DATA, EMPTY, Node, next_serial, node_observers
+from ..graph.tape import TapeNode, get_tape_node
+from ..ops.reductions import Reduction
+from ..runtime.realize import realize
+
+__all__ = ["check_nan"]
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+_Line = tuple[str, int] | None  # file and line number; None if unknown
+# The line of creation of each observed tape node. An entry is removed with the tape node, by a C function.
+_lines: dict[ref[TapeNode], _Line] = {}
+_traced_lines: dict[ref[Node], tuple[_Line, TapeNode | None]] = {}  # likewise for traced nodes; their batches are computed later
+
+
+@contextmanager
+def check_nan() -> Iterator[None]:
+    """Raise NotANumber, inside this context, at the first operation that computes NaN from operands without NaN.
+
+    Inside the context everything is computed operation by operation, so programs run much slower. The context applies to every thread.
+
+    Raises
+    ------
+    NotANumber
+        With the operation's name, the shape of the result and the source line. Derivatives are checked, too: their operations are named
+        after the differentiated operation, and the error also gives the line where the differentiated operation was computed.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> with tx.check_nan():
+    ...     y = tx.log(tx.asarray([1.0, -1.0])) + 1.0
+    Traceback (most recent call last):
+    ...
+    tenxor.errors.NotANumber: check_nan: log made the first NaN, in a result of shape (2,), at ...
+    """
+    previous = node_observers[:]
+    with fastpath.disabled():
+        node_observers[:] = [partial(_check_new_node, next_serial())]
+        try:
+            yield
+        finally:
+            node_observers[:] = previous
+
+
+def _check_new_node(
+    oldest: int, node: Node, name: str | None = None, sources: Sequence[Node] = (), of: TapeNode | None = None, like: Node | None = None
+) -> None:
+    """Compute and check a new node, with the pending operands created since tape number `oldest`, at which `check_nan` began.
+
+    Raise NotANumber for the first node with a NaN but without NaN in the operands. A result not computed from nodes is described by `name`
+    and `sources`. A node of a derivative belongs to the tape node `of`. A batch belongs to the line of `like`, the traced node of a batch
+    element.
+    """
+    line = _find_user_line()
+    if like is not None:
+        if ref(like) not in _traced_lines:
+            return  # part of an operation that is checked as a whole
+        line, of = _traced_lines[ref(like)]
+    if node.is_traced and ref(node) not in _traced_lines:
+        _traced_lines[ref(node, _traced_lines.pop)] = line, of
+    _note_line(node, oldest, line)
+    if name is not None:
+        return _check_node(node, name, sources, line, of)
+    steps = _collect_pending(node, oldest)
+    reads = {step: [s for s in step.sources if type(s) is Node] for step in steps}  # before evaluation drops the sources
+    # The operand of a reduction is computed together with it, as products may be many times as large as their operands.
+    inlined = {s for step in steps if isinstance(step.op, Reduction) for s in reads[step] if s in reads}
+    for step in steps:
+        if step in inlined or step.op in (DATA, EMPTY):
+            continue
+        inner = [s for s in reads[step] if s in inlined] if isinstance(step.op, Reduction) else []
+        description = " of ".join([step.op.name, *[s.op.name for s in inner]])
+        _check_node(step, description, [s for k in (step, *inner) for s in reads[k] if s not in inner], line, of)
+
+
+def _note_line(node: Node, oldest: int, line: _Line) -> None:
+    """Record `line`, a file and a line number or None, for tape nodes that lead to `node` and have no line yet.
+
+    Only nodes numbered after `oldest` are visited. Their derivatives may be computed later, from another line.
+    """
+    stack = [get_tape_node(node)]
+    while stack:
+        past = stack.pop()
+        if past is not None and past.serial > oldest and ref(past) not in _lines:
+            _lines[ref(past, _lines.pop)] = line
+            stack += map(get_tape_node, past.sources)
+
+
+def _check_node(node: Node, name: str, sources: Sequence[Node], line: _Line, of: TapeNode | None) -> None:
+    """Raise NotANumber if `node` has a NaN and none of `sources` has. `name` is the operation, and `line` the user's line, or None.
+
+    `of` is the tape node whose derivative computed `node`, or None.
+    """
+    if _has_nan(node) and not any(map(_has_nan, sources)):
+        origin = ""
+        if of is not None:
+            is_known = ref(of) in _lines
+            location = f"at {_describe_line(_lines[ref(of)])}" if is_known else "before check_nan was open, so its line is not known"
+            origin = f", in the derivative of {of.recipe.op.name}, which was computed {location}"
+        raise NotANumber(f"check_nan: {name} made the first NaN, in a result of shape {node.shape}, at {_describe_line(line)}{origin}")
+
+
+def _collect_pending(node: Node, oldest: int) -> list[Node]:
+    """Return `node` and the pending operands created since number `oldest`, operands first."""
+    order: dict[Node, None] = {}
+    stack = [(node, False)]
+    while stack:
+        step, ready = stack.pop()
+        if ready:
+            order[step] = None
+        elif step not in order:
+            stack.append((step, True))
+            stack += [
+                (s, False) for s in step.sources if type(s) is Node and s.buffer is None and s.oldest_serial > oldest and not s.is_traced
+            ]
+    return list(order)
+
+
+def _has_nan(node: Node) -> bool:
+    """Return whether a node has a NaN, computing the node if pending. False for a traced node."""
+    if node.is_traced or not (node.dtype.is_float or node.dtype.is_complex):
+        return False
+    realize(node)
+    assert node.buffer is not None
+    return bool(np.isnan(decode_elements(node.buffer.typed_view(node.dtype)[: node.size], node.dtype)).any())
+
+
+def _find_user_line() -> _Line:
+    """Return the current line of the user's program."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def _describe_line(line: _Line) -> str:
+    if line is None:
+        return "an unknown line"
+    import linecache
+
+    text = linecache.getline(*line).strip()
+    return f"{line[0]}:{line[1]}" + (f": {text}" if text else "")

@@ -1,0 +1,183 @@
+"""The backward pass over a slice of the tape, newest tape node first: add up the cotangents of each tape node, and pass the sum to the
+sources.
+
+The nodes created for a segment of the tape follow from the recipes, layouts and shapes. So the rules of a segment run once, with
+placeholders, and later passes replay the recording (`replay.py`) after a single cache lookup. The results of a single tape node are
+replayed as well (`node_replay.py`), to speed up the recording of new segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from ..graph.node import MAX_PENDING_NODES, Node, next_serial, node_observers
+from ..graph.tape import TapeNode, get_tape_node
+from ..ops import Op
+from ..runtime.plan_tracing import SymbolicSizes
+from ..runtime.realize import realize
+from .combine_matmuls import combine_matmuls
+from .layout_adjoint import Cotangent, get_values
+from .node_replay import apply_vjp, replay_sum
+from .node_view import NodeView
+from .rule_table import is_replayable
+from .segment_signature import MAX_SEGMENT_NODES, SegmentInput, SegmentSignature, TapeGraph
+
+MAX_UNCOMPUTED_NODES = 4 * MAX_PENDING_NODES  # nodes created before the pending cotangents are computed
+CotangentLists = dict[TapeNode, list[Cotangent]]  # the partial cotangents so far, by tape node
+CotangentCallback = Callable[[TapeNode, NodeView], NodeView]
+VisitedCallback = Callable[[Sequence[TapeNode]], None]
+
+
+def run_backward_pass(
+    cotangent_lists: CotangentLists,
+    graph: TapeGraph,
+    wanted: Collection[TapeNode],
+    on_cotangent: CotangentCallback,
+    on_visited: VisitedCallback,
+) -> None:
+    """Run the backward pass over `graph`, starting with the cotangents in `cotangent_lists`. Visited tape nodes are removed from
+    `cotangent_lists` and `graph.result_nodes`.
+
+    `on_cotangent(tape_node, g)` is called with the cotangent of each tape node in `wanted`, and returns the cotangent to continue with. The
+    returned value matters only for tape nodes with hooks, which are visited alone. `on_visited(segment)` is called once the cotangents of
+    the sources of a segment are known. Partial cotangents of tape nodes outside `graph` stay in `cotangent_lists`.
+    """
+    uncomputed: list[Node] = []  # cotangents passed to `on_cotangent`, maybe still pending
+
+    def note_cotangent(past: TapeNode, g: NodeView) -> NodeView:
+        uncomputed.append(g.node)
+        return on_cotangent(past, g)
+
+    computed = next_serial()
+    for segment in _split_segments(graph):
+        if len(segment) > 1:
+            _visit_segment(segment, cotangent_lists, graph, wanted, note_cotangent)
+        elif segment[0] in cotangent_lists:
+            if getattr(segment[0].recipe.op, "recomputes", False):
+                _compute_pending(cotangent_lists, uncomputed)
+            _visit_node(segment[0], cotangent_lists, graph, wanted, note_cotangent)
+        if graph.result_nodes:
+            for past in segment:
+                graph.result_nodes.pop(past, None)
+        on_visited(segment)
+        if next_serial() - computed > MAX_UNCOMPUTED_NODES:
+            _compute_pending(cotangent_lists, uncomputed)
+            computed = next_serial()
+
+
+def _compute_pending(cotangent_lists: CotangentLists, uncomputed: list[Node]) -> None:
+    """Replace the partial cotangents of each tape node in `cotangent_lists` by their sum, in place. Compute the sums and the nodes in
+    `uncomputed`, and clear `uncomputed`.
+
+    So inputs can be freed. Nothing is computed if a node is traced.
+    """
+    for past, cotangents in cotangent_lists.items():
+        total_so_far = replay_sum(combine_matmuls(cotangents), past.recipe)
+        cotangents[:] = [total_so_far]
+        uncomputed.append(total_so_far.node)
+    if not any([node.is_traced for node in uncomputed]):
+        realize(*uncomputed)
+    uncomputed.clear()
+
+
+def _split_segments(graph: TapeGraph) -> Iterator[list[TapeNode]]:
+    """Yield the tape nodes in `graph.nodes_to_visit`, newest first, in segments of at most `MAX_SEGMENT_NODES` tape nodes to be replayed.
+
+    A tape node with hooks, or with a rule that cannot be replayed, is a segment of its own. While nodes are observed (`tx.check_nan`),
+    every tape node is.
+    """
+    segment: list[TapeNode] = []
+    depends = graph.nodes_to_visit
+    for past in reversed(graph.order):
+        if past not in depends:
+            graph.result_nodes.pop(past, None)
+            continue
+        recipe = past.recipe  # This loop visits the whole tape; most recipes are elementwise.
+        is_alone = (type(recipe.op) is not Op or recipe.is_uncacheable) and not is_replayable(recipe)
+        if is_alone or node_observers or (past.grad_hook is not None and past.grad_hook.hooks):
+            if segment:
+                yield segment
+            yield [past]
+            segment = []
+            continue
+        segment.append(past)
+        if len(segment) == MAX_SEGMENT_NODES:
+            yield segment
+            segment = []
+    if segment:
+        yield segment
+
+
+def _visit_node(
+    tape_node: TapeNode, cotangent_lists: CotangentLists, graph: TapeGraph, wanted: Collection[TapeNode], on_cotangent: CotangentCallback
+) -> None:
+    """Visit a tape node: add up its cotangents, pass the sum to `on_cotangent` if the tape node is in `wanted`, and append the sources'
+    cotangents to `cotangent_lists`.
+
+    The lists hold the partial cotangents so far by tape node; that of `tape_node` is removed. Only sources in `graph.nodes_to_visit`
+    get a cotangent.
+    """
+    g = replay_sum(combine_matmuls(cotangent_lists.pop(tape_node)), tape_node.recipe)
+    if tape_node in wanted:
+        g = on_cotangent(tape_node, g)
+    sources = [get_tape_node(operand) for operand in tape_node.sources]
+    needed = tuple([k for k, source in enumerate(sources) if source in graph.nodes_to_visit])
+    if needed:
+        for k, cotangent in apply_vjp(tape_node, g, needed, graph.result_nodes.get(tape_node)):
+            for look in node_observers:
+                look(get_values(cotangent).node, of=tape_node)
+            cotangent_lists.setdefault(sources[k], []).append(cotangent)  # type: ignore[arg-type]
+
+
+def _visit_segment(
+    segment: Sequence[TapeNode],
+    cotangent_lists: CotangentLists,
+    graph: TapeGraph,
+    wanted: Collection[TapeNode],
+    on_cotangent: CotangentCallback,
+) -> None:
+    """Visit the tape nodes `segment`, newest first, replaying the recorded computation of an equal segment if possible.
+
+    `cotangent_lists` holds the partial cotangents so far by tape node: those of the segment are removed, and those of its outer sources
+    appended. Only sources in `graph.nodes_to_visit` get a cotangent. `on_cotangent(tape_node, g)` is called with the cotangent of each tape
+    node in `wanted`; the result of `on_cotangent` is ignored.
+    """
+    arrived = [(past, cotangent) for past in segment if past in cotangent_lists for cotangent in combine_matmuls(cotangent_lists.pop(past))]
+    if not arrived:
+        return
+    outline = SegmentSignature("back", segment, arrived, graph, wanted)
+
+    def compute(placeholders: Sequence[SegmentInput], numbers: SymbolicSizes | None = None) -> list[tuple[int, Cotangent]]:
+        """Return (k, cotangent of tape node k of the segment) for those in `wanted`, and (~k, partial cotangent of outer tape node k).
+
+        `placeholders` replace the inputs of the segment. `numbers` maps numbers to symbolic sizes, if given.
+        """
+        clones = outline.clone_segment(placeholders, numbers)
+        clone_cotangents: CotangentLists = {}
+        for past, cotangent in clones.cotangents:
+            clone_cotangents.setdefault(past, []).append(cotangent)
+        index_of = {clones.clone_of[past]: k for k, past in enumerate(segment) if past in wanted}
+        results: list[tuple[int, Cotangent]] = []
+
+        def note_cotangent(clone: TapeNode, g: NodeView) -> NodeView:
+            results.append((index_of[clone], g))
+            return g
+
+        for past in segment:
+            if clones.clone_of[past] in clone_cotangents:
+                _visit_node(
+                    clones.clone_of[past],
+                    clone_cotangents,
+                    TapeGraph((), clones.result_nodes, set(clones.clone_of.values())),
+                    index_of,
+                    note_cotangent,
+                )
+        return results + [
+            (~k, cotangent) for k, past in enumerate(outline.outer_nodes) for cotangent in clone_cotangents.get(clones.clone_of[past], ())
+        ]
+
+    for index, cotangent in outline.replay_or_record(compute):
+        if index < 0:
+            cotangent_lists.setdefault(outline.outer_nodes[~index], []).append(cotangent)
+        else:
+            on_cotangent(segment[index], cotangent)  # type: ignore[arg-type]

@@ -1,0 +1,75 @@
+"""Forward mode: pass tangents along the tape, from the independent variables to the results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..graph.node import Node, node_observers
+from ..graph.tape import TapeNode, get_tape_node
+from ..runtime.plan_tracing import SymbolicSizes
+from .layout_adjoint import Cotangent
+from .node_replay import apply_jvp
+from .node_view import NodeView
+from .reverse import collect_tape, reachable_from
+from .rule_table import is_replayable
+from .segment_signature import MAX_SEGMENT_NODES, SegmentInput, SegmentSignature, TapeGraph
+
+TangentMap = dict[TapeNode, NodeView]
+
+
+def compute_tangents(results: Sequence[Node], source_tangents: Mapping[TapeNode, NodeView]) -> list[NodeView | None]:
+    """Return the tangent of the content of each of `results`; None stands for 0. `source_tangents` maps independent tape nodes to
+    tangents.
+    """
+    graph = collect_tape(results, min([past.serial for past in source_tangents], default=0))
+    depends = reachable_from(graph.order, source_tangents)
+    order = [past for past in graph.order if past in depends]
+    tangent_of = {past: tangent.reshape(past.recipe.shape) for past, tangent in source_tangents.items()}
+    wanted = frozenset([past for node in results if (past := get_tape_node(node)) in depends])
+    with graph.recording_context(source_tangents.values()):
+        if not node_observers and len(order) <= MAX_SEGMENT_NODES and all([is_replayable(past.recipe) for past in order]):
+            _replay_segment(tangent_of, TapeGraph(order, graph.result_nodes, depends), wanted)
+        else:
+            _push_in_order(tangent_of, order, graph.result_nodes)
+    return [tangent_of.get(get_tape_node(node)) for node in results]  # type: ignore[arg-type]
+
+
+def _push_in_order(tangent_of: TangentMap, order: Sequence[TapeNode], nodes: Mapping[TapeNode, Node]) -> None:
+    """Add the tangents of the tape nodes in `order`, oldest first, to `tangent_of`, which holds the given tangents.
+
+    A tape node with tangent 0 gets no entry. `nodes` maps tape nodes to their graph nodes, where the rule reads the result.
+    """
+    for past in order:
+        if past not in tangent_of:
+            source_tangents = {
+                k: tangent_of[source] for k, operand in enumerate(past.sources) if (source := get_tape_node(operand)) in tangent_of
+            }
+            # A source without an entry has the tangent 0.
+            tangent = apply_jvp(past, source_tangents, nodes.get(past)) if source_tangents else None
+            if tangent is not None:
+                for look in node_observers:
+                    look(tangent.node, of=past)
+                tangent_of[past] = tangent.reshape(past.recipe.shape)
+
+
+def _replay_segment(tangent_of: TangentMap, graph: TapeGraph, wanted: frozenset[TapeNode]) -> None:
+    """Add the tangents of the tape nodes `wanted` of the segment `graph` to `tangent_of`, which holds the given tangents. A tape node with
+    tangent 0 gets no entry.
+
+    The recorded computation of an equal tape segment is replayed if possible.
+    """
+    order = graph.order
+    outline = SegmentSignature("forward", order, [(past, tangent_of[past]) for past in order if past in tangent_of], graph, wanted)
+
+    def compute(placeholders: Sequence[SegmentInput], numbers: SymbolicSizes | None = None) -> list[tuple[int, Cotangent]]:
+        clones = outline.clone_segment(placeholders, numbers)
+        clone_tangents: TangentMap = dict(clones.cotangents)  # type: ignore[arg-type]
+        _push_in_order(clone_tangents, [clones.clone_of[past] for past in order], clones.result_nodes)
+        return [
+            (k, clone_tangents[clones.clone_of[past]])
+            for k, past in enumerate(order)
+            if past in wanted and clones.clone_of[past] in clone_tangents
+        ]
+
+    for index, tangent in outline.replay_or_record(compute):
+        tangent_of[order[index]] = tangent  # type: ignore[assignment]

@@ -1,0 +1,118 @@
+"""Differentiation rules: the type of a rule for a kind of recipe, and helper functions shared by the rules.
+
+A rule has three functions. `residuals_of` determines the residuals. `vjp` takes a tape node and the cotangent of its content in the
+content's shape. Further arguments are the indices of the wanted sources, and the graph node if the rule reads the result. It yields the
+sources' cotangents with the indices. `jvp` takes the tangents of sources, by index, in the sources' shapes, and returns the tangent
+of the content. A linear operation is applied to the tangent in the same way as to the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from .._utils.records import NamedTuple
+from ..dtypes import DType
+from ..graph.node import Node, Recipe
+from ..graph.tape import Residuals
+from ..layout import Layout
+from ..ops import OPS
+from .layout_adjoint import Cotangent, apply_adjoint
+from .node_view import DeferredTerm, NodeView, apply_op
+
+
+class TapeNodeLike(Protocol):
+    """The interface of a tape node (`TapeNode`) as used by rules.
+
+    `layouts` has the layout through which the operation reads each source, or None for a number. `target` is the layout through which a
+    write, a scatter or a scan writes. `offsets` are the offsets of `layouts` and of `target`.
+    """
+
+    recipe: Recipe
+    sources: tuple[Any, ...]
+    offsets: tuple[int, ...]
+
+    @property
+    def layouts(self) -> tuple[Layout | None, ...]: ...
+
+    @property
+    def target(self) -> Layout: ...
+
+
+CotangentIterator = Iterator[tuple[int, Cotangent]]
+SourceTangents = Mapping[int, NodeView]
+_REAL = OPS["real"]
+SUM_NAMES = ("sum", "sum_in_width")  # linear reductions
+
+
+class GradRule(NamedTuple):
+    """The derivative of a kind of recipe: three functions with the arguments below.
+
+    `residuals_of(recipe, tracked)` returns the residuals, the values that `vjp` and `jvp` read. Item k of `tracked` says whether source k
+    is on the tape.
+
+    `vjp(tape_node, g, wanted, result)` is the VJP: it yields pairs (k, cotangent of the content of source k) for k in `wanted`. Several
+    pairs of a source add up; a source without a pair has the cotangent 0. `g` is the cotangent of the content of `tape_node`.
+
+    `jvp(tape_node, source_tangents, result)` is the JVP: the tangent of the content of `tape_node`, or None for 0. `source_tangents` maps k
+    to the tangent of source k; a source without an entry has the tangent 0.
+
+    `result` is the graph node of `tape_node`, or None if the residuals leave out the result.
+    """
+
+    residuals_of: Callable[[Recipe, tuple[bool, ...]], Residuals]
+    vjp: Callable[[TapeNodeLike, NodeView, Sequence[int], Node | None], CotangentIterator]
+    jvp: Callable[[TapeNodeLike, SourceTangents, Node | None], NodeView | None]
+
+
+def convert_cotangent(x: NodeView, dtype: DType) -> NodeView:
+    """Return the cotangent `x` converted to `dtype`, the dtype of its content. For real content, only the real part is kept."""
+    if x.dtype.is_complex and not dtype.is_complex:
+        x = apply_op(_REAL, [x])
+    return x.cast(dtype)
+
+
+def view_source(tape_node: TapeNodeLike, k: int) -> NodeView:
+    """Return the value of source `k` of the tape node `tape_node`, a residual, viewed through the layout by which the operation reads
+    it.
+    """
+    node, layout = tape_node.sources[k], tape_node.layouts[k]
+    assert type(node) is Node and layout is not None
+    return NodeView(node, layout)
+
+
+def get_source_size(tape_node: TapeNodeLike, k: int) -> int:
+    """Return the number of elements of the content of source `k` of the tape node `tape_node`: of the whole source, not of the part
+    read.
+    """
+    source: Any = tape_node.sources[k]
+    size: int = source.size if type(source) is Node else source.recipe.size
+    return size
+
+
+def get_source_dtype(tape_node: TapeNodeLike, k: int) -> DType:
+    """Return the dtype of source `k` of the tape node `tape_node`."""
+    dtype: DType = tape_node.recipe.dtypes[k]
+    return dtype
+
+
+def pull_to_source(tape_node: TapeNodeLike, k: int, term: DeferredTerm) -> Cotangent:
+    """Return the cotangent of the content of source `k` of the tape node `tape_node`, given the cotangent `term` of the elements read
+    from it.
+
+    The cotangent is converted to the dtype of the source. It may be partial, for a read of a part of the source.
+    """
+    layout = tape_node.layouts[k]
+    assert layout is not None
+    if term.dtype is not get_source_dtype(tape_node, k):
+        term = DeferredTerm.of(convert_cotangent(term.to_view(), get_source_dtype(tape_node, k)))
+    return apply_adjoint(layout, term, get_source_size(tape_node, k))
+
+
+def read_tangent(tape_node: TapeNodeLike, k: int, tangent: NodeView) -> NodeView:
+    """Return the tangent of the elements that the tape node `tape_node` reads of source `k`, given `tangent`, the tangent of the source's
+    whole content.
+    """
+    layout = tape_node.layouts[k]
+    assert layout is not None
+    return tangent.view_through(layout)

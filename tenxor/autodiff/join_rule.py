@@ -1,0 +1,81 @@
+"""The derivative of `concat` and `stack` as a single tape node. Each operand gets a region of the cotangent as a view, without a copy for
+the remaining operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from ..graph.node import Node, Recipe, intern_recipe
+from ..graph.tape import Residuals, TapeNode, TapeSource, get_tape_node
+from ..layout import Layout
+from ..runtime.plan_tracing import SymbolicSizes
+from .formula_derivatives import is_smooth
+from .grad_rule import CotangentIterator, GradRule, SourceTangents, TapeNodeLike, convert_cotangent, pull_to_source, read_tangent
+from .node_view import DeferredTerm, NodeView, apply_store, full_view
+
+
+class Join:
+    """The operation of a tape node for joined operands. `layouts` are the layouts through which the operands were written into the
+    result.
+    """
+
+    __slots__ = ("kind", "layouts", "name")
+
+    def __init__(self, layouts: tuple[Layout, ...]) -> None:
+        self.kind = self.name = "join"
+        self.layouts = layouts
+
+    def resized(self, symbolic_sizes: SymbolicSizes) -> Join:
+        """Return the operation with the symbolic sizes of `symbolic_sizes` in place of numbers in the layouts."""
+        return Join(tuple(map(symbolic_sizes.symbolize_layout, self.layouts)))
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+_intern_join = lru_cache(1 << 8)(Join)  # interned, as recipes compare operations by identity
+
+
+def record_join(node: Node, operands: Sequence[NodeView], layouts: tuple[Layout, ...]) -> None:
+    """Give `node`, a new node without further references, a tape node for the join of `operands`, written through `layouts`.
+
+    Item k of `layouts` is the part of `node` into which item k of `operands` was written. Do nothing if the dtype has no derivative. Do
+    nothing either if the node is on the tape already: the node is then itself the only operand with elements.
+    """
+    if node.tape_node is not None or not is_smooth(node.dtype):
+        return
+    op = _intern_join(layouts)
+    dtypes, forms = tuple([x.dtype for x in operands]), tuple([x.layout.layout_key for x in operands])
+    sources: list[TapeSource] = []
+    for x in operands:
+        past = get_tape_node(x.node)
+        sources.append(None if past is None else x.node if past.reads_result else past)
+    recipe = intern_recipe(op, node.shape, node.dtype, dtypes, forms)  # type: ignore[arg-type]
+    node.tape_node = TapeNode(recipe, tuple(sources), tuple([x.layout.offset for x in operands]))
+
+
+def _residuals_of(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
+    """Return the residuals of a join: none (`GradRule.residuals_of`)."""
+    return Residuals((False,) * len(tracked), False)
+
+
+def _join_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:
+    """Yield (k, cotangent of operand k) for the operands `wanted` of a join, given the cotangent `g` of the result (`GradRule.vjp`)."""
+    op: Join = tape_node.recipe.op  # type: ignore[assignment]
+    g = g.reshape((tape_node.recipe.size,))
+    for k in wanted:
+        yield k, pull_to_source(tape_node, k, DeferredTerm.of(g.view_through(op.layouts[k])))
+
+
+def _join_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, result: Node | None) -> NodeView:
+    """Return the tangent of the result of a join, given tangents of operands by index (`GradRule.jvp`)."""
+    op: Join = tape_node.recipe.op  # type: ignore[assignment]
+    joined = full_view(0, (tape_node.recipe.size,), tape_node.recipe.dtype)
+    for k, tangent in source_tangents.items():
+        joined = apply_store(joined, op.layouts[k], convert_cotangent(read_tangent(tape_node, k, tangent), tape_node.recipe.dtype))
+    return joined
+
+
+JOIN_RULE = GradRule(_residuals_of, _join_vjp, _join_jvp)

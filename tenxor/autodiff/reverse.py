@@ -1,0 +1,209 @@
+"""Reverse mode: collect the tape that leads to given results, and run the backward pass over it.
+
+The tape is a graph of `TapeNode` objects, one for each recorded node (in PyTorch: `grad_fn`). The serial number of a tape node is
+larger than the numbers of the operands, so sorting by number is a topological sort. The backward pass visits each tape node once,
+newest first, and adds up the arriving cotangents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+from .._utils.records import NamedTuple
+from ..errors import DerivativeError
+from ..graph.node import Node, use_tape_mode
+from ..graph.tape import FREED_SOURCES, TapeNode, TapeSource, get_tape_node, tape_replay_hooks
+from .backward_pass import CotangentCallback, CotangentLists, VisitedCallback, run_backward_pass
+from .node_replay import replay_sum
+from .node_view import NodeView
+from .segment_signature import TapeGraph, get_serial_number
+
+Root = tuple[Node, NodeView]  # a result, and the cotangent of its content
+
+
+class TapeSlice(NamedTuple):
+    """A slice of the tape.
+
+    `order` lists the tape nodes, oldest first. `result_nodes` maps each tape node whose derivative reads the result to the graph node
+    that holds the result. `has_older` is True if the tape continues beyond the slice, to nodes older than the first requested number.
+    """
+
+    order: list[TapeNode]
+    result_nodes: dict[TapeNode, Node]
+    has_older: bool
+
+    def recording_context(self, inputs: Iterable[NodeView]) -> AbstractContextManager[None]:
+        """Return the context in which to compute derivatives of this slice from `inputs`, the initial cotangents or tangents.
+
+        The context records a tape, for second derivatives, only if the slice continues to older nodes or an element of `inputs` is on a
+        tape.
+        """
+        is_recording = self.has_older or any([get_tape_node(g.node) is not None for g in inputs])
+        return nullcontext() if is_recording else use_tape_mode(None)
+
+
+def collect_tape(roots: Iterable[Node], oldest: int = 0) -> TapeSlice:
+    """Return the slice of the tape that leads to `roots`, without tape nodes with a serial number below `oldest`. A root off the tape adds
+    nothing.
+
+    Raise DerivativeError if an earlier backward pass without `retain_graph=True` has freed a tape node.
+    """
+    stack: list[TapeSource] = list(roots)
+    for short in tape_replay_hooks:
+        collected = short.collect_tape(stack, oldest)
+        if collected is not None:
+            return TapeSlice(sorted(collected[0], key=get_serial_number), *collected[1:])
+    visited: set[TapeNode] = set()
+    nodes: dict[TapeNode, Node] = {}
+    goes_on = False
+    while stack:  # This loop visits the whole tape of a result, so it tests types directly and calls no functions.
+        operand = stack.pop()
+        kind = type(operand)
+        past = operand if kind is TapeNode else operand.tape_node if kind is Node else None
+        if type(past) is not TapeNode or past in visited:
+            continue
+        if past.serial < oldest:
+            goes_on = True
+            continue
+        if past.sources is FREED_SOURCES:
+            raise DerivativeError(
+                "backward: an earlier backward() freed the saved values of this graph; call the earlier backward() with retain_graph=True,"
+                " or compute the tensor again; update tensors that require gradients inside `with tx.no_grad():`"
+            )
+        if past.reads_result and kind is Node:  # a reader of such a tape node refers to the graph node instead
+            nodes[past] = operand
+        visited.add(past)
+        stack += past.sources
+    return TapeSlice(sorted(visited, key=get_serial_number), nodes, goes_on)
+
+
+def reachable_from(order: Sequence[TapeNode], sources: Iterable[TapeNode]) -> set[TapeNode]:
+    """Return the tape nodes of `order` that depend on the tape nodes `sources`, together with `sources`. `order` is oldest first."""
+    dependents = set(sources)
+    for past in order:
+        for operand in past.sources:
+            if (operand if type(operand) is TapeNode else operand.tape_node if type(operand) is Node else None) in dependents:
+                dependents.add(past)
+                break
+    return dependents
+
+
+def compute_cotangents(roots: Sequence[Root], wanted: Collection[TapeNode]) -> dict[TapeNode, NodeView]:
+    """Return the cotangents of the tape nodes `wanted`, given `roots`, pairs of a result and its cotangent.
+
+    A tape node that no result depends on has no entry.
+    """
+    tape_slice = collect_tape([node for node, _ in roots], min([past.serial for past in wanted], default=0))
+    wanted_set = frozenset(wanted)
+    result: dict[TapeNode, NodeView] = {}
+
+    def on_cotangent(past: TapeNode, g: NodeView) -> NodeView:
+        result[past] = g
+        return g
+
+    with tape_slice.recording_context([g for _, g in roots]):
+        _run_from_roots(roots, tape_slice, wanted_set, on_cotangent)
+    return result
+
+
+def compute_at_boundary(roots: Sequence[Root], wanted: Collection[TapeNode], boundary: Collection[TapeNode]) -> dict[TapeNode, NodeView]:
+    """Return the cotangents of the tape nodes `wanted`, with a backward pass that stops at the tape nodes `boundary`, the boundary.
+
+    `roots` are pairs of a result and its cotangent. `wanted` is a subset of `boundary`. The boundary nodes count as independent
+    variables: if node b of the boundary was computed from node a of the boundary, the cotangent of a leaves out the contribution
+    through b. A tape node that no result depends on has no entry.
+    """
+    tape_slice = collect_tape([node for node, _ in roots], min([past.serial for past in wanted], default=0))
+    depends = reachable_from(tape_slice.order, wanted)
+    inner_graph = TapeGraph([past for past in tape_slice.order if past not in boundary], tape_slice.result_nodes, depends)
+    with tape_slice.recording_context([g for _, g in roots]):
+        cotangent_lists = _initial_cotangents(roots, depends)
+        run_backward_pass(cotangent_lists, inner_graph, frozenset(), lambda past, g: g, lambda pasts: None)
+        return {past: replay_sum(cotangent_lists[past], past.recipe) for past in wanted if past in cotangent_lists}
+
+
+def accumulate_grads(roots: Sequence[Root], *, free_residuals: bool) -> None:
+    """Run the backward pass of `Tensor.backward`: pass the cotangent of each tape node with a handler to its `GradHandler`, which runs
+    hooks and adds to the gradient.
+
+    `roots` are pairs of a result and its cotangent. With `free_residuals`, each tape node drops its sources, and so the residuals,
+    after the visit. A second backward pass over the same tape then raises DerivativeError.
+    """
+    tape_slice = collect_tape([node for node, _ in roots])
+
+    def on_cotangent(past: TapeNode, g: NodeView) -> NodeView:
+        assert past.grad_hook is not None
+        cotangent: NodeView = past.grad_hook.receive(g)
+        return cotangent
+
+    def on_visited(pasts: Sequence[TapeNode]) -> None:
+        for past in pasts if free_residuals else ():
+            if past.sources and not past.is_traced:  # `vmap` replays a traced tape later, for the whole batch
+                past.sources = FREED_SOURCES
+
+    _run_from_roots(
+        roots, tape_slice, frozenset([past for past in tape_slice.order if past.grad_hook is not None]), on_cotangent, on_visited
+    )
+
+
+def _run_from_roots(
+    roots: Sequence[Root],
+    tape_slice: TapeSlice,
+    wanted: frozenset[TapeNode],
+    on_cotangent: CotangentCallback,
+    on_visited: VisitedCallback = lambda pasts: None,
+) -> None:
+    """Run the backward pass over `tape_slice`, visiting only tape nodes that depend on `wanted`.
+
+    `roots` are pairs of a result and its cotangent. `on_cotangent` receives each tape node in `wanted` with its cotangent, and returns the
+    cotangent to continue with. `on_visited` receives each segment of the tape after the visit.
+    """
+    depends = reachable_from(tape_slice.order, wanted)
+    run_backward_pass(
+        _initial_cotangents(roots, depends), TapeGraph(tape_slice.order, tape_slice.result_nodes, depends), wanted, on_cotangent, on_visited
+    )
+
+
+def _initial_cotangents(roots: Sequence[Root], depends: Collection[TapeNode]) -> CotangentLists:
+    """Return the initial cotangents of the backward pass, as a list for each tape node, for the results whose tape node is in `depends`.
+
+    `roots` are pairs of a result and its cotangent.
+    """
+    cotangent_lists: CotangentLists = {}
+    for node, g in roots:
+        past = get_tape_node(node)
+        if past is not None and past in depends:
+            cotangent_lists.setdefault(past, []).append(g)
+    return cotangent_lists
+
+
+def find_segment_inputs(roots: Iterable[Node], oldest: int) -> list[TapeSource]:
+    """Return the inputs of the tape segment that leads to `roots`: the distinct roots and operands with a tape node numbered below
+    `oldest`.
+
+    An input is a graph node, or a tape node where no derivative reads the input's value.
+    """
+    roots = list(roots)
+    operand_of = {
+        get_tape_node(operand): operand
+        for operand in (*roots, *[operand for past in collect_tape(roots, oldest).order for operand in past.sources])
+    }
+    return [operand for past, operand in operand_of.items() if past is not None and past.serial < oldest]
+
+
+def detach_segment(node: Node, oldest: int, *, even_if_older: bool = False) -> None:
+    """Detach `node` from the tape segment recorded since the number `oldest`, to free the residuals of the segment.
+
+    Tape nodes numbered below `oldest` stay intact. Nothing happens if `node` is off the tape, or older itself. A segment that reads older
+    nodes may belong to an outer derivative, so it is detached only if `even_if_older`. A traced node is never detached, as `vmap` replays
+    the tape for the whole batch.
+    """
+    past = get_tape_node(node)
+    if past is None or past.serial < oldest or node.is_traced:
+        return
+    tape_slice = collect_tape([node], oldest)
+    if even_if_older or not tape_slice.has_older:
+        for past in tape_slice.order:
+            past.sources = ()
+        node.tape_node = None

@@ -1,0 +1,351 @@
+"""The step function of `tx.scan`: traced once, then compiled to a plan that runs for every iteration (`runtime/repeated_plans.py`).
+
+An iteration takes the carried values of the previous iteration and an element of each input sequence. It gives new carried values and an
+element of each output sequence. Captured values are the same in every iteration.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from math import prod
+
+import numpy as np
+
+from .._utils.records import NamedTuple
+from ..codegen.interface import BufferWindow
+from ..dtypes import DType
+from ..graph.node import (
+    PLACEHOLDER,
+    REINTERPRET,
+    TRACED_CONSTANT,
+    ExternalOp,
+    Node,
+    Recipe,
+    Scalar,
+    disable_tape,
+    is_externally_shared,
+    is_write,
+    make_data_node,
+    tape_mode,
+)
+from ..graph.tape import get_tape_node
+from ..layout import Layout
+from ..memory.buffer import Buffer, allocate
+from ..ops import OPS
+from ..runtime.graph_signature import capture_signature
+from ..runtime.realize import compute_lock, get_plan
+from ..runtime.repeated_plans import is_repeatable, repeat_plan
+from .formula_derivatives import is_smooth
+from .node_view import NodeView
+from .rule_table import has_custom_rule
+from .tape_leaves import make_leaf
+
+_POSITIVE = OPS["positive"]
+EMPTY_BUFFER = allocate(0)
+
+
+def make_placeholder(shape: tuple[int, ...], dtype: DType) -> Node:
+    """Return a placeholder of `shape` and `dtype` for a value that differs between iterations. It is a leaf of the tape if a tape is
+    recorded and the dtype is differentiable.
+    """
+    node = Node.of(PLACEHOLDER, shape, dtype)
+    return make_leaf(node)[0] if tape_mode.get() and is_smooth(dtype) else node
+
+
+class TracedNodes(NamedTuple):
+    """The nodes between the inputs and the results of a traced function.
+
+    `order` lists the nodes, operands first. `captured` lists the remaining nodes they read. `constant_clones` maps a pending constant
+    to its clone in `order`, as another thread may compute the original.
+    """
+
+    order: list[Node]
+    captured: list[Node]
+    constant_clones: dict[Node, Node]
+
+
+NO_TRACED_NODES = TracedNodes([], [], {})
+
+
+class ScanBody(NamedTuple):
+    """One traced iteration. `carries` and `xs` are placeholders for the carried values and sequence elements. `next_carries` and `ys`
+    are distinct nodes for the results, and `traced_nodes` holds the nodes between.
+    """
+
+    carries: list[Node]
+    xs: list[Node]
+    next_carries: list[Node]
+    ys: list[Node]
+    traced_nodes: TracedNodes
+
+    @staticmethod
+    def of(carries: list[Node], xs: list[Node], next_carries: Sequence[NodeView], ys: Sequence[NodeView]) -> ScanBody | None:
+        """Return the traced iteration from placeholders to results, or None if it cannot run as one plan per iteration.
+
+        `carries` and `xs` are placeholders for carried values and sequence elements, `next_carries` and `ys` the views returned by the
+        function. None means that a result reads another placeholder, or that an operation runs outside kernels. Or a tape node has a
+        handler (`GradHandler`), or an operation with its own rule.
+        """
+        inputs = {*carries, *xs}
+        roots: list[Node] = []
+        for view in next_carries:
+            roots.append(make_distinct_root(view, {*inputs, *roots}))
+        results = roots[:]
+        for view in ys:
+            node = view.to_node()
+            results.append(node if node in results else make_distinct_root(view, inputs))
+        traced_nodes = collect_between(results, inputs)
+        if traced_nodes is None:
+            return None
+        if any(
+            [
+                has_custom_rule(past.recipe) or past.grad_hook is not None
+                for node in traced_nodes.order
+                if (past := get_tape_node(node)) is not None
+            ]
+        ):
+            return None
+        return ScanBody(carries, xs, roots, results[len(roots) :], traced_nodes)
+
+    def to_program(self) -> NodeProgram:
+        """Return the iteration without the traced nodes. Its inputs are the carried values, the sequence elements and the captured
+        values.
+        """
+        return NodeProgram([*self.carries, *self.xs, *self.traced_nodes.captured], self.traced_nodes)
+
+
+def make_distinct_root(view: NodeView, distinct_from: Iterable[Node]) -> Node:
+    """Return a pending node with the content of `view` that is none of the nodes `distinct_from`, so that the content gets its own
+    buffer.
+    """
+    node = view.to_node()
+    if node.buffer is None and node.op is not PLACEHOLDER and node.op is not REINTERPRET and node.is_traced and node not in distinct_from:
+        return node
+    return Node.of(_POSITIVE, node.shape, node.dtype, (node,), (Layout.contiguous(node.shape),))
+
+
+def collect_between(roots: Sequence[Node], inputs: Iterable[Node]) -> TracedNodes | None:
+    """Return the nodes on the paths from the nodes `inputs` to `roots`, and the captured nodes, which have the same content in each
+    iteration.
+
+    Return None if a path reads a placeholder not in `inputs`, or the result of an operation outside kernels (`ExternalOp`).
+    """
+    visited = set(inputs)
+    root_set = set(roots)
+    order: dict[Node, None] = {}
+    captured: dict[Node, None] = {}
+    instead: dict[Node, Node] = {}
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            order[node] = None
+        if node in visited:
+            continue
+        visited.add(node)
+        recipe, sources, offsets = node.recipe, node.sources, node.offsets
+        node_sources = [s for s in sources if type(s) is Node]
+        if node.is_traced and (recipe.op is PLACEHOLDER or type(recipe.op) is ExternalOp):
+            return None
+        if node.buffer is not None or not (node.is_traced or node in root_set or not node_sources):
+            captured[node] = None
+        # A constant, computed in each iteration; cloned, as another thread may compute the original.
+        elif not node_sources and not node.is_traced:
+            clone = instead[node] = Node(recipe, sources, offsets)
+            order[clone] = None
+        else:
+            stack.append((node, True))
+            stack += [(s, False) for s in reversed(node_sources)]
+    return TracedNodes(list(order), list(captured), instead)
+
+
+class ProgramStep(NamedTuple):
+    """One node of a program: the `recipe`, the `sources` as value numbers or scalars, and the `offsets`. `constant` says whether the result
+    is a constant for derivatives.
+    """
+
+    recipe: Recipe
+    sources: tuple[int | Scalar, ...]
+    offsets: tuple[int, ...]
+    constant: bool
+
+
+class NodeProgram:
+    """A recorded computation that creates nodes from inputs. Values are numbered: the inputs first, then the created nodes, in order.
+
+    The created nodes are recorded from `traced_nodes.order`, nodes computed from `inputs`. `value_numbers` maps the recorded nodes to their
+    numbers. `input_types` lists shape and dtype of each input, and `steps` has a step for each created node.
+    """
+
+    def __init__(self, inputs: Sequence[Node] = (), traced_nodes: TracedNodes = NO_TRACED_NODES) -> None:
+        self.value_numbers = {node: k for k, node in enumerate(inputs)}
+        self.input_types = [(node.shape, node.dtype) for node in inputs]
+        self.steps: list[ProgramStep] = []
+        originals = {clone: node for node, clone in traced_nodes.constant_clones.items()}
+        for node in traced_nodes.order:
+            sources = tuple([self.value_numbers[s] if type(s) is Node else s for s in node.sources])
+            self.steps.append(ProgramStep(node.recipe, sources, node.offsets, node.tape_node is TRACED_CONSTANT))  # type: ignore[arg-type]
+            self.value_numbers[node] = self.value_numbers[originals.get(node, node)] = len(inputs) + len(self.steps) - 1
+
+    def instantiate(self, inputs: Sequence[NodeView], *, copy_before_write: bool = False) -> list[Node]:
+        """Create the nodes from new `inputs`, one for each input of the program. Return the input nodes, then the new nodes, in order.
+
+        With `copy_before_write`, an in-place write copies its operand first if the operand is an input or has several readers: a
+        repeated plan cannot check for later reads.
+        """
+        nodes = [view.node for view in inputs]
+        read_counts = Counter([k for step in self.steps for k in step.sources if type(k) is int]) if copy_before_write else Counter[int]()
+        moved = {k: x.layout for k, x in enumerate(inputs) if not is_identity_layout(x.layout) or x.layout.size < x.node.size}
+        for recipe, numbers, offsets, constant in self.steps:
+            sources = [nodes[k] if type(k) is int else k for k in numbers]
+            flat = is_write(recipe.op) or recipe.op is REINTERPRET  # these operations read the whole content in order
+            first_source = numbers[0] if numbers else None
+            with disable_tape() if constant else nullcontext():
+                is_copied = (
+                    flat
+                    and type(first_source) is int
+                    and first_source < len(inputs)
+                    and (first_source in moved or (copy_before_write and is_write(recipe.op)))
+                )
+                if is_copied:
+                    assert type(first_source) is int
+                    sources[0] = _copy_flat(inputs[first_source])
+                elif type(first_source) is int and read_counts[first_source] > 1 and is_write(recipe.op):
+                    sources[0] = _copy_flat(NodeView(nodes[first_source]))
+                moved_indices = [j for j, k in enumerate(numbers) if k in moved and not (is_copied and j == 0)]
+                if not moved_indices:
+                    nodes.append(Node(recipe, tuple(sources), offsets))  # type: ignore[arg-type]
+                    continue
+                layouts = [
+                    None if form is None else form.layout.at(offset) for form, offset in zip(recipe.layout_keys, offsets, strict=False)
+                ]
+                for j in moved_indices:
+                    layouts[j] = layouts[j].over(moved[numbers[j]])  # type: ignore[index,union-attr]
+                target = None if recipe.target is None else recipe.target.layout.at(offsets[-1])
+                nodes.append(Node.of(recipe.op, recipe.shape, recipe.dtype, tuple(sources), tuple(layouts), target))  # type: ignore[arg-type]
+        return nodes
+
+
+def _copy_flat(x: NodeView) -> Node:
+    """Return a 1-d copy of the view `x`, pending."""
+    size = (x.layout.size,)
+    return Node.of(_POSITIVE, size, x.dtype, (x.node,), (x.layout.reshape(size),))
+
+
+def is_identity_layout(layout: Layout) -> bool:
+    """Return whether `layout` is contiguous from offset 0."""
+    return layout.offset == 0 and layout.is_contiguous()
+
+
+def is_affine(layout: Layout) -> bool:
+    """Return whether `layout` is a single view with a constant stride along each axis, without view chain and offset tables."""
+    return layout.base is None and layout.tables is None
+
+
+class ValueLocation(NamedTuple):
+    """The location of a value in iteration `t` of a loop: in source `source_index`, viewed through `layout`, moved by `start + t *
+    step` elements.
+    """
+
+    source_index: int
+    layout: Layout
+    start: int
+    step: int
+
+    @staticmethod
+    def of(source_index: int, layout: Layout) -> ValueLocation:
+        """Return the location of the elements of a sequence, stored in source `source_index` of the loop. `layout` is the layout of the
+        whole sequence, with the iterations along the first axis.
+        """
+        step = layout.strides[0]
+        element_layout = Layout(layout.shape[1:], layout.strides[1:], layout.offset)
+        low = (element_layout.range() or (element_layout.offset, 0))[0]
+        return ValueLocation(source_index, element_layout.at(element_layout.offset - low), low, step)
+
+    def view_at(self, node: Node, iteration: int) -> NodeView:
+        """Return the view of the value in iteration `iteration`; `node` is the source."""
+        return NodeView(node, self.layout.at(self.layout.offset + self.start + iteration * self.step))
+
+    def stack_iterations(self, iteration_count: int) -> Layout:
+        """Return the layout of the values of all `iteration_count` iterations in the source, with the iterations along the first axis."""
+        layout = self.layout
+        return Layout((iteration_count, *layout.shape), (self.step, *layout.strides), layout.offset + self.start)
+
+    def make_placeholder(self, dtype: DType) -> NodeView:
+        """Return a placeholder of `dtype`, without memory, for the planner, of the part of the source read in an iteration."""
+        reach = self.layout.range()
+        shape = self.layout.shape if is_identity_layout(self.layout) else (0 if reach is None else reach[1] + 1,)
+        return NodeView(make_data_node(EMPTY_BUFFER, shape, dtype), self.layout)
+
+    def to_window(self, node: Node, order: np.ndarray) -> BufferWindow:
+        """Return the memory that each iteration reads or writes, in the buffer of the source `node`, which is in memory.
+
+        `order` lists the iterations `t` in the order of execution.
+        """
+        assert node.buffer is not None
+        reach, itemsize = self.layout.range(), node.dtype.itemsize
+        starts = order * (self.step * itemsize) + self.start * itemsize if self.step else np.full(1, self.start * itemsize)
+        return BufferWindow(node.buffer, starts, 0 if reach is None else (reach[1] + 1) * itemsize)
+
+
+class RingBuffer(NamedTuple):
+    """A ring buffer for a carried value: `slot_count` slots of `nbytes` bytes in the memory `buffer`. The first slot holds the initial
+    value. Iteration `t` reads slot `t % slot_count` and writes the next slot, the first after the last.
+    """
+
+    buffer: Buffer
+    slot_count: int
+    nbytes: int
+
+    @staticmethod
+    def of(shape: tuple[int, ...], dtype: DType, iteration_count: int, initial: Node | None, *, keep_all: bool) -> RingBuffer:
+        """Allocate slots for values of `shape` and `dtype`: `iteration_count + 1` if `keep_all`, to keep the values of every iteration,
+        else two.
+
+        The first slot is filled from the node `initial`, which must be in memory, or with 0 if `initial` is None.
+        """
+        count, nbytes = iteration_count + 1 if keep_all else 2, prod(shape) * dtype.itemsize
+        slots = RingBuffer(allocate(count * nbytes, "scan", (count, *shape), dtype), count, nbytes)
+        slots.buffer.array[:nbytes] = 0 if initial is None else initial.buffer.array[:nbytes]  # type: ignore[union-attr]
+        return slots
+
+    def to_window(self, iteration_count: int, slot_shift: int) -> BufferWindow:
+        """Return the memory of the slot that each of `iteration_count` iterations reads (`slot_shift` 0) or writes (`slot_shift` 1)."""
+        return BufferWindow(self.buffer, (np.arange(iteration_count) + slot_shift) % self.slot_count * self.nbytes, self.nbytes)
+
+    def copy_last(self, iteration_count: int) -> Buffer:
+        """Return a copy of the slot that the last of `iteration_count` iterations wrote, in a new buffer."""
+        copy, start = allocate(self.nbytes, "scan"), iteration_count % self.slot_count * self.nbytes
+        copy.array[: self.nbytes] = self.buffer.array[start : start + self.nbytes]
+        return copy
+
+
+def run_repeated(roots: Sequence[Node], windows: Mapping[Node, BufferWindow], iteration_count: int) -> bool:
+    """Run the plan that computes `roots` `iteration_count` times, and return True; return False, having computed nothing, if it cannot
+    be repeated.
+
+    `windows` maps the roots, and each node in memory, to the memory that each iteration writes or reads for them.
+    """
+    with compute_lock:
+        plan = None
+        while plan is None:
+            pattern = capture_signature(list(roots))
+            plan = get_plan(pattern)
+        if not is_repeatable(plan, pattern, windows):
+            return False
+        repeat_plan(plan, pattern, windows, iteration_count)
+        return True
+
+
+def ensure_unshared(node: Node) -> Node:
+    """Return a node with the content and the tape node of `node`, in memory that is not externally shared. `node` must be in memory."""
+    assert node.buffer is not None
+    if not is_externally_shared(node):
+        return node
+    buffer = allocate(node.recipe.nbytes, "scan", node.shape, node.dtype)
+    buffer.array[: node.recipe.nbytes] = node.buffer.array[: node.recipe.nbytes]
+    copy = make_data_node(buffer, node.shape, node.dtype)
+    copy.tape_node = node.tape_node
+    return copy

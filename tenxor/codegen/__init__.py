@@ -1,0 +1,44 @@
+"""The back ends that run kernels: LLVM, which compiles them, and an interpreter, the reference in tests.
+
+Both see only the loop IR (`lowering/ir`). The environment variable `TENXOR_BACKEND` selects the back end of this process: `llvm`, the
+default, or `interpreter`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ..errors import ArgumentError
+
+if TYPE_CHECKING:
+    from .interface import Backend
+
+BACKEND_NAMES = ("llvm", "interpreter")
+
+
+def _select_backend_name() -> str:
+    """Return the name of the back end that `TENXOR_BACKEND` selects; raise ArgumentError for an unknown name."""
+    name = os.environ.get("TENXOR_BACKEND") or BACKEND_NAMES[0]
+    if name not in BACKEND_NAMES:
+        raise ArgumentError(f"TENXOR_BACKEND: there is no back end {name!r}; choose one of {', '.join(BACKEND_NAMES)}")
+    return name
+
+
+BACKEND_NAME = _select_backend_name()
+_backend: Backend | None = None
+
+
+def backend() -> Backend:
+    """Return the back end of this process, and load it at the first call."""
+    global _backend
+    if _backend is None:
+        if BACKEND_NAME == "llvm":
+            from .llvm.launch import LlvmBackend as Chosen
+        else:
+            from .interpreter import Interpreter as Chosen  # type: ignore[assignment]
+        new_backend = Chosen()
+        # Another thread may have been faster. No thread switch happens between this test and the assignment.
+        if _backend is None:
+            _backend = new_backend
+    return _backend

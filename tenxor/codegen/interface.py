@@ -1,0 +1,299 @@
+"""The interface of a back end: memory, and the kernels that run on it.
+
+A kernel is compiled once for all shapes. Binding adds the arguments that belong to one set of shapes. Each launch runs the bound kernel on
+memory of its own. A back end receives loop IR, buffers and numbers, and decides how to run them: how many threads share a loop, which
+processor computes, and whether the GIL is held meanwhile.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .._utils.lazy import LazyModule
+from .._utils.records import NamedTuple
+from ..memory.buffer import Array, allocate, make_window
+
+if TYPE_CHECKING:
+    from ..dtypes import DType
+    from ..graph.node import Scalar
+    from ..layout import Table
+    from ..lowering.ir import Kernel
+    from ..memory.buffer import Buffer
+    from ..target import Target, ThreadLimits
+
+interruptible = LazyModule("tenxor._utils.interruptible")
+
+
+class KernelArguments(NamedTuple):
+    """The arguments of a kernel for one set of shapes, without the `LaunchValues` of each launch.
+
+    Operand 0 is the result, from element `given.offsets[out[0]] + out[1]` of the buffer to fill. Each further operand is an entry `(k, at,
+    more)` of `sources`: the buffer of `given.nodes[k]`, from element `given.offsets[at] + more` on. An entry `(k, imag)` of `scalars` is
+    the real part of `given.scalars[k]`, or with `imag` the imaginary part. `tables` and `sizes` are in the kernel's order.
+
+    `split_extent` is the extent of the loop that may run in chunks. `work` is the approximate cost of the kernel, in additions.
+    `scratch_bytes` is the size of the scratch memory that each thread may need, in bytes.
+    """
+
+    out: tuple[int, int]
+    sources: Sequence[tuple[int, int, int]]
+    scalars: Sequence[tuple[int, bool]]
+    tables: Sequence[Table]
+    sizes: Sequence[int]
+    split_extent: int
+    work: int
+    scratch_bytes: int
+
+
+class LaunchValues(Protocol):
+    """The values that differ from launch to launch.
+
+    The items of `nodes` hold the memory in their attribute `buffer`. `scalars` are the numbers, and `offsets` say where views of the memory
+    begin, in elements.
+    """
+
+    nodes: list[Any]
+    scalars: list[Scalar]
+    offsets: list[int]
+
+
+class BufferWindow(NamedTuple):
+    """The memory of a value in each iteration of a repeated plan: `nbytes` bytes of `buffer`, from byte `starts[iteration]` on.
+
+    `starts` has a single entry if the memory is the same in every iteration.
+    """
+
+    buffer: Buffer
+    starts: Array
+    nbytes: int
+
+    def window(self, iteration: int) -> Buffer:
+        """Return the memory of the value in iteration number `iteration`, as a buffer."""
+        return make_window(self.buffer, int(self.starts[iteration % len(self.starts)]), self.nbytes)
+
+
+class BufferHolder(NamedTuple):
+    """The memory of a value in an iteration of a repeated plan, in the place of a node; None for a value without memory."""
+
+    buffer: Buffer | None
+
+
+class IterationValues:
+    """The values (`LaunchValues`) for the launches in an iteration of a repeated plan."""
+
+    __slots__ = ("nodes", "offsets", "scalars")
+
+    def __init__(self, nodes: list[BufferHolder], scalars: list[Scalar], offsets: list[int]) -> None:
+        self.nodes, self.scalars, self.offsets = nodes, scalars, offsets
+
+
+class ResumableLaunch(Protocol):
+    """A launch that must not run twice, as the kernel overwrites memory that it reads."""
+
+    @property
+    def is_done(self) -> bool:
+        """True if the launch is done already, by a signal handler."""
+
+    @property
+    def mark_done(self) -> Callable[[], object]:
+        """The C function to call as soon as the launch is done."""
+
+    def register_rest(self, rest: Callable[[], object]) -> bool:
+        """Register `rest()`, which does the rest of the launch, before the first write. Return whether the caller must still call `rest()`.
+
+        A later call of `rest` may continue after an interrupt. The answer is False if a signal handler has done the launch already.
+        """
+
+
+class Launch(Protocol):
+    """A function that runs a bound kernel and fills `out`. It returns whether the kernel met an index out of range.
+
+    The answer concerns this launch alone, also if other threads launch the same kernel. With `once`, the kernel runs in one step that ends
+    with the C call `once.mark_done()`: no signal handler runs between the first write to `out` and that call. Or the launch calls
+    `once.register_rest` before the first write, and then lets signal handlers run between slices.
+    """
+
+    def __call__(self, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool: ...
+
+
+class ContractionFacts(NamedTuple):
+    """Of a product, the pairs `(left, right)` of values of both sides that are equal if both sides read the same memory."""
+
+    symmetric_pairs: tuple[tuple[int, int], ...]
+
+
+class KernelFacts(NamedTuple):
+    """The properties of a kernel needed to run it, without the loops.
+
+    The compiled code is found by `text_hash`. The other fields have the names and values of properties of `Kernel`; `min_grain` is the
+    value of `Kernel.choose_grain`.
+    """
+
+    text_hash: str
+    name: str
+    itemsizes: tuple[int, ...]
+    scalar_dtypes: tuple[DType, ...]
+    can_fail: bool
+    is_interruptible: bool
+    split_axis: int
+    shared_axis: int
+    contraction: ContractionFacts | None
+    min_grain: int
+
+    def choose_grain(self, sharing: ThreadLimits) -> int:
+        """Return the least number of iterations in a chunk of the split loop; 0 if no loop is split. `sharing` is not used."""
+        return self.min_grain
+
+
+class Compiled(Protocol):
+    """A kernel in the form that a back end runs. `origin` is a word for the source of the code, "compiled" or "disk" for instance."""
+
+    @property
+    def kernel(self) -> Kernel | KernelFacts: ...
+
+    @property
+    def origin(self) -> str: ...
+
+
+class Backend(ABC):
+    """A back end: it allocates memory, and compiles and launches kernels.
+
+    All back ends promise the same values, but for the last bits of float sums and products: see `docs/architecture/observable.md`.
+    Several Python threads may use one object at a time.
+
+    Data about plans is stored under a `text`, the key: a text that is equal only for equal plans.
+    """
+
+    name: str
+
+    @abstractmethod
+    def allocate(self, nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None = None, dtype: object = None) -> Buffer:
+        """Return memory for a result: at least `nbytes` bytes, aligned to 64 bytes, with undefined content.
+
+        The other arguments are for errors: a MemoryError names `op`, the `shape` and `dtype` if they are not None, and the bytes.
+        """
+
+    @property
+    @abstractmethod
+    def kernels(self) -> Mapping[Any, Compiled]:
+        """The kernels in memory, each with its compiled form: those still referenced, and the most recently requested."""
+
+    @abstractmethod
+    def kernel_count(self) -> int:
+        """Return about how many kernels are in memory, without building the mapping `kernels`."""
+
+    @abstractmethod
+    def count_compilations(self) -> tuple[int, int]:
+        """Return how many kernels this process compiled and how many it loaded, counting a kernel each time; start no compiler."""
+
+    @property
+    @abstractmethod
+    def target(self) -> Target:
+        """The machine that loops are planned for, with the present number of threads."""
+
+    @abstractmethod
+    def compile(self, kernel: Kernel) -> Compiled:
+        """Return a kernel ready to be bound. Equal kernels give the same object, which stays in memory as long as it is referenced."""
+
+    @abstractmethod
+    def set_may_decline(self, may_decline: bool) -> None:
+        """Set whether `compile` may raise `NotCompiled` from now on instead of compiling.
+
+        With `may_decline`, `compile` declines a kernel without compiled code, if the caller may compute by other kernels.
+        """
+
+    def get_facts(self, compiled: Compiled) -> KernelFacts | None:
+        """Return the facts by which another process finds a compiled kernel (`find_compiled`); None if a process must compile its own."""
+        return None
+
+    def find_compiled(self, facts: KernelFacts) -> Compiled | None:
+        """Return the kernel with these facts, without its loops, which plans do not need; None if the kernel would have to be compiled."""
+        return None
+
+    def read_shipped(self, text: str) -> bytes | None:
+        """Return the data in the package under the key `text`; None if there is none.
+
+        Data is ignored if the code that plans or compiles has changed since the package was built.
+        """
+        return None
+
+    def read_stored(self, text: str) -> bytes | None:
+        """Return the data stored by an earlier process under the key `text`; None if there is none.
+
+        Data is ignored if the code that plans or compiles has changed since.
+        """
+        return None
+
+    def write_stored(self, text: str, content: bytes) -> object:
+        """Store `content` under the key `text` for later processes; do nothing in a back end without storage. The result is not used."""
+        return None
+
+    @abstractmethod
+    def bind(self, compiled: Compiled, arguments: KernelArguments) -> Launch:
+        """Return a function that launches `compiled`, a kernel of this back end, with the `arguments` for a set of shapes."""
+
+    @abstractmethod
+    def repeat(
+        self,
+        launches: Sequence[tuple[Launch, int]],
+        windows: Sequence[BufferWindow | None],
+        scalars: list[Scalar],
+        offsets: list[int],
+        iterations: int,
+    ) -> None:
+        """Launch a sequence of kernels, one after the other, and repeat the sequence `iterations` times. No kernel may look up indices.
+
+        An entry of `windows` is the memory of a value in each iteration, or None for a value without memory. Each entry of `launches` is a
+        bound kernel, and the index in `windows` of the value to fill. The sources of the kernel are indices in `windows`, too. `scalars`
+        and `offsets`, as in `LaunchValues`, are the same in all iterations.
+        """
+
+    @abstractmethod
+    def listing(self, kernel: Kernel) -> str:
+        """Return the code of a kernel as readable text, such as assembly; an empty text in a back end without code."""
+
+    @abstractmethod
+    def synchronise(self) -> None:
+        """Wait until everything launched has run.
+
+        A launch that has a `once`, or may find an index out of range, is complete when it returns. So is a launch whose result is read
+        through `Buffer.array`.
+        """
+
+
+class HostBackend(Backend):
+    """A back end on the host's memory: buffers come from the pool, and a launch is complete when it returns."""
+
+    allocate = staticmethod(allocate)
+
+    def repeat(
+        self,
+        launches: Sequence[tuple[Launch, int]],
+        windows: Sequence[BufferWindow | None],
+        scalars: list[Scalar],
+        offsets: list[int],
+        iterations: int,
+    ) -> None:
+        """Launch a sequence of kernels `iterations` times, each launch by a call from Python; see `Backend.repeat`."""
+        for iteration in range(iterations):
+            values = [BufferHolder(None if memory is None else memory.window(iteration)) for memory in windows]
+            iteration_values = IterationValues(values, scalars, offsets)
+            for launch, out in launches:
+                buffer = values[out].buffer
+                assert buffer is not None
+                launch(buffer, iteration_values)
+
+    def synchronise(self) -> None:
+        """Do nothing: every launch is complete when it returns."""
+
+
+def run_only_once(run: Callable[[], object], once: ResumableLaunch) -> None:
+    """Call the C function `run` and then `once.mark_done`, unless a signal handler has done the launch already.
+
+    No signal handler runs between the test and the end of both calls.
+    """
+    calls = interruptible.chain_signal_atomic(run, once.mark_done)
+    if not once.is_done:  # no signal handler runs from here on
+        list(calls)

@@ -1,0 +1,456 @@
+"""A slow and simple back end, which runs loop IR statement by statement, element by element: the reference in tests.
+
+`interpreter_primitives.py` defines the primitive operations. With `TENXOR_BACKEND=interpreter`, this back end does all the work. Such a
+run shows that the rest of the library needs no compiler, and whether a wrong result comes from the compiler.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..dtypes import DType
+from ..errors import IndexOutOfRange
+from ..graph.node import Scalar
+from ..lowering.ir import (
+    Accumulate,
+    Address,
+    Contraction,
+    Factor,
+    For,
+    Index,
+    Init,
+    Kernel,
+    Load,
+    Position,
+    Prefetch,
+    Result,
+    RowLoad,
+    RowStore,
+    ScalarParameter,
+    Side,
+    State,
+    Statement,
+    Store,
+    TileElement,
+    TileLoad,
+    Update,
+    expand_formula,
+    group_stores,
+)
+from ..memory.buffer import Buffer
+from ..ops.expr import Arg, Call, Const, Expr, walk_unvisited
+from ..target import Target
+from .interface import Compiled, HostBackend, KernelArguments, Launch, LaunchValues, ResumableLaunch, run_only_once
+from .interpreter_primitives import ScalarValue, cast, from_memory, get_primitive, to_memory
+from .kernel_cache import KernelCache
+from .threads.thread_count import num_threads
+
+_LOOP_PLANNING_TARGET = Target(vector_bytes=32)  # loops have to be planned for some machine
+Array = np.ndarray[Any, Any]
+Selector = Callable[[list[ScalarValue]], Sequence[ScalarValue]]
+
+
+class ExpressionSteps(NamedTuple):
+    """The steps to compute expressions. Each step is a function, and a selector that returns its operands from a list of values.
+
+    The list begins with the values of the `Arg`s and the constants; each step appends its result. `select_results` returns the values of
+    the expressions from the list.
+    """
+
+    constants: list[ScalarValue]
+    steps: list[tuple[Callable[..., ScalarValue], Selector]]
+    select_results: Selector
+
+
+def _make_selector(positions: Sequence[int]) -> Selector:
+    """Return a function from a list to its elements at `positions`, in this order, as a list or a tuple."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    begin = positions[0] if positions else 0
+    return itemgetter(slice(begin, begin + len(positions)))  # `itemgetter(k)` would return the element itself
+
+
+def _order_subexpressions(e: Expr, order: dict[Expr, Expr | None]) -> None:
+    """Append an expression to `order`, after the expressions needed to compute it.
+
+    The value in `order` is the formula of a composite operation, and None for any other expression.
+    """
+    for subexpr in walk_unvisited(e, order):
+        formula = expand_formula(subexpr) if isinstance(subexpr, Call) else None
+        if formula is not None:
+            _order_subexpressions(formula, order)
+        order[subexpr] = formula
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class InterpretedKernel:
+    """A kernel for the interpreter, which runs loop IR directly."""
+
+    kernel: Kernel
+    origin: str = "interpreted"
+
+
+class Interpreter(HostBackend):
+    """A back end that runs kernels on NumPy views of the buffers."""
+
+    name = "interpreter"
+
+    def __init__(self) -> None:
+        self._kernels = KernelCache(InterpretedKernel)
+
+    @property
+    def kernels(self) -> Mapping[Kernel, InterpretedKernel]:
+        return self._kernels.live_kernels
+
+    def kernel_count(self) -> int:
+        return len(self._kernels)
+
+    def count_compilations(self) -> tuple[int, int]:
+        return 0, 0
+
+    @property
+    def target(self) -> Target:
+        return _LOOP_PLANNING_TARGET.with_threads(num_threads())
+
+    def set_may_decline(self, may_decline: bool) -> None:
+        """Do nothing: the interpreter has no compiler to wait for."""
+
+    def compile(self, kernel: Kernel) -> InterpretedKernel:
+        return self._kernels.get(kernel)
+
+    def bind(self, compiled: Compiled, arguments: KernelArguments) -> Launch:
+        assert isinstance(compiled, InterpretedKernel)
+        return partial(_launch, compiled.kernel, arguments)
+
+    def listing(self, kernel: Kernel) -> str:
+        return ""
+
+
+def _launch(kernel: Kernel, arguments: KernelArguments, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
+    """Run a kernel, and return whether the kernel met an index out of range; see `interface.Launch`.
+
+    With `once`, the kernel writes to a copy of `out`, and a single call copies the result back. So an interrupt leaves `out` unchanged.
+    """
+    result = out.typed_view(kernel.operands[0].dtype)
+    operands, origins = [result if once is None else result.copy()], [given.offsets[arguments.out[0]] + arguments.out[1]]
+    for index, (k, offset_index, displacement) in enumerate(arguments.sources, 1):
+        buffer = given.nodes[k].buffer
+        assert buffer is not None, f"{kernel.name} reads what is not computed"
+        operands.append(buffer.typed_view(kernel.operands[index].dtype))
+        origins.append(given.offsets[offset_index] + displacement)
+    flag = np.zeros(1, np.int64)
+    if kernel.can_fail:
+        operands.append(flag)
+        origins.append(0)
+    scalars = [
+        _scalar_part(given.scalars[k], imag, dtype) for (k, imag), dtype in zip(arguments.scalars, kernel.scalar_dtypes, strict=True)
+    ]
+    run_kernel(kernel, operands, [t.offsets for t in arguments.tables], scalars, arguments.sizes, origins)
+    if once is not None:
+        run_only_once(partial(np.copyto, result, operands[0]), once)
+    return bool(flag[0])
+
+
+def _scalar_part(scalar: Scalar, imag: bool, dtype: DType) -> bool | int | float:
+    """Return the real part of a scalar for a kernel, or with `imag` the imaginary part: a Python float if `dtype` is a float."""
+    component = scalar.value.imag if imag else scalar.value.real
+    return float(component) if dtype.is_float else component
+
+
+def run_kernel(
+    kernel: Kernel,
+    operands: Sequence[Array],
+    tables: Sequence[Array],
+    scalars: Sequence[bool | int | float],
+    sizes: Sequence[int],
+    origins: Sequence[int],
+) -> None:
+    """Run `kernel`, and write its results into `operands`.
+
+    Each operand is all the elements of a buffer as a 1-D array (`bfloat16` as its bits); its pointer stands at the element given in
+    `origins`. `tables` are the offsets of each table. `scalars` and `sizes` are the values of the kernel's parameters, in the kernel's
+    order. An access outside of an operand raises IndexOutOfRange, which names the kernel, the operand and the position.
+    """
+    with np.errstate(all="ignore"):
+        _KernelRun(kernel, operands, tables, scalars, sizes, origins).run_body(kernel.body)
+
+
+class _KernelRun:
+    """A call of a kernel: its arguments, the current index of each loop, and the states of reductions."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        operands: Sequence[Array],
+        tables: Sequence[Array],
+        scalars: Sequence[bool | int | float],
+        sizes: Sequence[int],
+        origins: Sequence[int],
+    ) -> None:
+        self.kernel, self.operands, self.tables = kernel, operands, tables
+        self.sizes, self.origins = sizes, origins
+        self.scalars = [cast(x, dtype) for x, dtype in zip(scalars, kernel.scalar_dtypes, strict=True)]
+        self.loop_index: dict[int, int] = {}  # the current index of each loop, by axis
+        self.block_ranges: dict[int, tuple[int, int]] = {}  # the block that the loop over an axis runs through, by axis: begin and end
+        self.tiles: dict[int, dict[tuple[int, int], ScalarValue | complex]] = {}  # the elements of each tile, by row and column
+        self.row_values: dict[tuple[int, int], ScalarValue] = {}  # the values kept for a later loop, by row and index
+        self.states: dict[tuple[int, int], Sequence[ScalarValue]] = {}
+        # The current factors of the left and the right side of a product
+        self.factors: tuple[Sequence[ScalarValue], Sequence[ScalarValue]] = [], []
+        self.expression_steps: dict[tuple[Expr, ...], ExpressionSteps] = {}
+        # The statements of a body as `group_stores` groups them, by the body's id
+        self.statement_groups: dict[int, list[tuple[Statement, ...]]] = {}
+        for array, operand in zip(operands, kernel.operands, strict=True):
+            assert array.dtype == operand.dtype.numpy, f"{kernel.name}: {array.dtype} is not {operand.dtype}"
+
+    # Statements
+
+    def run_body(self, statements: tuple[Statement, ...]) -> None:
+        """Run statements in order. Stores side by side are a single step: their values are computed before the first write."""
+        groups = self.statement_groups.get(id(statements))
+        if groups is None:
+            # The kernel keeps the statements alive, so ids stay unique
+            groups = self.statement_groups[id(statements)] = list(group_stores(statements))
+        for s, *adjacent in groups:
+            if isinstance(s, For):
+                self.run_loop(s)
+            elif isinstance(s, Init):
+                accumulator = self.kernel.accumulators[s.accumulator]
+                self.states[self.state_key(s.accumulator)] = self.evaluate(accumulator.reduction.identity(accumulator.state_dtypes))
+            elif isinstance(s, Update):
+                self.states[self.state_key(s.accumulator)] = self.evaluate(s.values)  # every value is computed from the old state
+            elif isinstance(s, RowStore):
+                (self.row_values[s.row_buffer, self.loop_index[s.axis]],) = self.evaluate((s.value,))
+            elif isinstance(s, Accumulate):
+                self.run_accumulate(s)
+            elif isinstance(s, TileLoad):
+                self.fill_tile(s)
+            elif isinstance(s, Contraction):
+                self.run_contraction(s)
+            elif isinstance(s, Prefetch):
+                pass  # an interpreter has no use for it
+            else:
+                self.run_stores(s, *adjacent)  # type: ignore[arg-type]
+
+    def state_key(self, accumulator: int) -> tuple[int, int]:
+        """Return the key of the current state of reduction number `accumulator`: that number, and the index in a row of states, or 0."""
+        row = self.kernel.accumulators[accumulator].row_axis
+        return accumulator, self.loop_index[row] if row >= 0 else 0
+
+    def extent(self, axis: int) -> int:
+        """Return the number of indices of the axis number `axis` of the kernel."""
+        return self.sizes[self.kernel.axes[axis].extent]
+
+    def run_loop(self, s: For) -> None:
+        """Run a loop, or a loop over blocks, which sets the range for the loop inside."""
+        begin, end = self.block_ranges.get(s.axis, (0, self.extent(s.axis)))
+        for index in range(begin, end, s.block or 1):
+            if s.block:
+                self.block_ranges[s.axis] = index, min(index + s.block, end)
+            else:
+                self.loop_index[s.axis] = index
+            self.run_body(s.body)
+        if s.block:
+            del self.block_ranges[s.axis]
+
+    def run_contraction(self, s: Contraction) -> None:
+        """Run a product: for every row and every column, the reduction over all steps, and then the statements about the result."""
+        accumulator = self.kernel.accumulators[s.accumulator]
+        steps = list(itertools.product(*(range(self.extent(a)) for a in s.summed_axes)))
+        left, right = self.evaluate_side(s.left, s.summed_axes, steps), self.evaluate_side(s.right, s.summed_axes, steps)
+        identity, update = self.find_steps(accumulator.reduction.identity(accumulator.state_dtypes)), self.find_steps(s.values)
+        for row, column in itertools.product(range(len(left)), range(len(right))):
+            self.loop_index.update({s.left.axis: row, s.right.axis: column})
+            state = self.state_key(s.accumulator)
+            self.states[state] = self.run_steps(identity)
+            for factors in zip(left[row], right[column], strict=True):
+                self.factors = factors
+                self.states[state] = self.run_steps(update)
+            self.run_body(s.body)
+
+    def evaluate_side(self, side: Side, summed: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[list[Sequence[ScalarValue]]]:
+        """Return the values of a product's side, as a list for each index of the side's axis with an entry for each step.
+
+        A step is the indices of the `summed` axes.
+        """
+        factors: list[list[Sequence[ScalarValue]]] = []
+        for index in range(self.extent(side.axis)):
+            self.loop_index[side.axis] = index
+            factors.append([])
+            for step in steps:
+                self.loop_index.update(zip(summed, step, strict=True))
+                factors[-1].append(self.evaluate(side.values))
+        return factors
+
+    def fill_tile(self, s: TileLoad) -> None:
+        """Fill a tile with an operand's elements over the present blocks of its two axes."""
+        dtype = self.kernel.operands[s.operand].dtype
+        tile = self.tiles[s.tile] = {}
+        for row in range(*self.block_ranges[s.contiguous_axis]):
+            for column in range(*self.block_ranges[s.read_axis]):
+                self.loop_index.update({s.contiguous_axis: row, s.read_axis: column})
+                raw = self.operands[s.operand][self.locate_element(s.operand, s.address)]
+                tile[row, column] = complex(raw) if dtype.is_complex else from_memory(raw, dtype)
+
+    def run_stores(self, *stores: Store) -> None:
+        """Write values to operands, except for stores with a false predicate."""
+        written = [s for s in stores if s.predicate is None or self.evaluate((s.predicate,))[0]]
+        for s, values in [(s, self.evaluate(s.values)) for s in written]:
+            assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
+            memory, position = self.operands[s.operand], self.locate_element(s.operand, s.address)
+            for component, value in zip((memory,) if s.imag is None else (memory.real, memory.imag), values, strict=True):
+                component[position] = to_memory(value, s.value.dtype)
+
+    def run_accumulate(self, s: Accumulate) -> None:
+        """Update an element of an operand by a value."""
+        assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
+        values, indices = self.evaluate(s.values), [int(i) for i in self.evaluate(s.indices)]
+        memory, position = self.operands[s.operand], self.locate_element(s.operand, s.address, indices)
+        components = (memory,) if len(values) == 1 else (memory.real, memory.imag)
+        dtypes = [e.dtype for e in s.values]
+        old_values = [from_memory(component[position], dtype) for component, dtype in zip(components, dtypes, strict=True)]
+        new_values = self.evaluate(s.new_values, [*old_values, *values])
+        for component, value, dtype in zip(components, new_values, dtypes, strict=True):
+            component[position] = to_memory(value, dtype)
+
+    # Addresses
+
+    def locate_element(self, operand: int, address: Address, indices: Sequence[int] = ()) -> int:
+        """Return the position of an address in operand number `operand`, in elements; raise IndexOutOfRange outside of the operand.
+
+        `indices` are the values of the access's index expressions.
+        """
+        loop_index = self.loop_index | {~k: index for k, index in enumerate(indices)} if indices else self.loop_index
+        position = self.origins[operand] + self.evaluate_address(address, loop_index)
+        self.check_range(position, len(self.operands[operand]), "operand p{}", operand)
+        return position
+
+    def evaluate_address(self, address: Address, index: dict[int, int]) -> int:
+        """Return the value of an address, in elements. `index` maps each axis, or `~k` for index expression k, to its present index."""
+        position = 0 if address.offset is None else self.sizes[address.offset]
+        for term in address.terms:
+            step = index[term.axis]
+            if term.step_kind == "table":
+                table = self.tables[term.value]
+                self.check_range(step, len(table), "table t{}", term.value)
+                position += int(table[step])
+            elif term.step_kind == "stride":
+                position += step * self.sizes[term.value]
+            else:
+                position += step * (1 if term.step_kind == "unit" else term.value)
+        if address.base is None:
+            return position
+        sizes = [self.sizes[d] for d in address.digit_sizes]
+        self.check_range(position, math.prod(sizes), "a view of sizes {}", tuple(sizes))
+        digits: dict[int, int] = {}
+        for axis in reversed(range(len(sizes))):
+            position, digits[axis] = divmod(position, sizes[axis])
+        return self.evaluate_address(address.base, digits)
+
+    def check_range(self, position: int, size: int, domain: str, label: object) -> None:
+        """Raise IndexOutOfRange unless 0 <= position < size. The error names the domain: `domain` is a text with `{}` for `label`."""
+        if not 0 <= position < size:
+            raise IndexOutOfRange(f"{self.kernel.name}: position {position} in {domain.format(label)} of {size} elements")
+
+    # Values
+
+    def evaluate(self, expressions: tuple[Expr, ...], arg_values: Sequence[ScalarValue] = ()) -> Sequence[ScalarValue]:
+        """Return the present values of expressions; `Arg` number k has the value `arg_values[k]`.
+
+        A shared subexpression is computed once.
+        """
+        return self.run_steps(self.find_steps(expressions, len(arg_values)), arg_values)
+
+    def run_steps(self, program: ExpressionSteps, arg_values: Sequence[ScalarValue] = ()) -> Sequence[ScalarValue]:
+        """Return the present values of a program's expressions; `Arg` number k has the value `arg_values[k]`."""
+        results = [*arg_values, *program.constants]
+        for function, select in program.steps:
+            results.append(function(*select(results)))
+        return program.select_results(results)
+
+    def find_steps(self, expressions: tuple[Expr, ...], arg_count: int = 0) -> ExpressionSteps:
+        """Return the program that computes expressions with `arg_count` `Arg`s. The first call for these expressions makes the program."""
+        program = self.expression_steps.get(expressions)
+        if program is None:
+            program = self.expression_steps[expressions] = self.order_steps(expressions, arg_count)
+        return program
+
+    def order_steps(self, expressions: tuple[Expr, ...], arg_count: int) -> ExpressionSteps:
+        """Return the steps to compute expressions with `arg_count` `Arg`s, with composite operations replaced by formulas."""
+        order: dict[Expr, Expr | None] = {}  # each expression with its formula, or None
+        for e in expressions:
+            _order_subexpressions(e, order)
+        position_of: dict[Expr, int] = {}
+        constants: list[ScalarValue] = []
+        for e in order:
+            if isinstance(e, (Const, ScalarParameter)):
+                position_of[e] = arg_count + len(constants)
+                constants.append(cast(e.value, e.dtype) if isinstance(e, Const) else self.scalars[e.index])
+        steps: list[tuple[Callable[..., ScalarValue], Selector]] = []
+        for e, formula in order.items():
+            if isinstance(e, Arg):
+                assert e.index < arg_count, f"{self.kernel.name}: {e!r} is given by nobody"
+                position_of[e] = e.index
+            elif formula is not None:
+                position_of[e] = position_of[formula]
+            elif e not in position_of:
+                position_of[e] = arg_count + len(constants) + len(steps)
+                steps.append((self.make_step(e), _make_selector([position_of[a] for a in e.args])))
+        return ExpressionSteps(constants, steps, _make_selector([position_of[e] for e in expressions]))
+
+    def make_step(self, e: Expr) -> Callable[..., ScalarValue]:
+        """Return a function from the values of the operands of `e` to the present value of `e`."""
+        if isinstance(e, Call):
+            return get_primitive(e)
+        if isinstance(e, Load):
+            return self.make_load(e)
+        if isinstance(e, Index):
+            return lambda value: self.check_index(int(value), self.sizes[e.size])
+        if isinstance(e, RowLoad):
+            return lambda: self.row_values[e.row_buffer, self.loop_index[e.axis]]
+        if isinstance(e, Factor):
+            return lambda: self.factors[e.side][e.index]
+        if isinstance(e, TileElement):
+            return lambda: self.load_tile_element(e)
+        if isinstance(e, Position):
+            return lambda: cast(self.evaluate_address(e.address, self.loop_index), e.dtype)
+        assert isinstance(e, (State, Result)), f"{self.kernel.name}: {e!r} is no value of the loop IR"
+        return lambda: self.states[self.state_key(e.accumulator)][e.component]
+
+    def make_load(self, e: Load) -> Callable[..., ScalarValue]:
+        """Return a function from the values of a load's index expressions to an operand's element, or to a part of a complex element."""
+        operand = self.operands[e.operand]
+        memory = operand if e.component is None else (operand.real, operand.imag)[e.component]
+
+        def load(*indices: ScalarValue) -> ScalarValue:
+            raw: ScalarValue = memory[self.locate_element(e.operand, e.address, [int(index) for index in indices] if indices else ())]
+            return raw if is_value else from_memory(raw, e.dtype)
+
+        is_value = e.dtype.is_float and e.dtype.compute_dtype is e.dtype  # NumPy's scalar of such a dtype is a value
+        return load
+
+    def load_tile_element(self, e: TileElement) -> ScalarValue:
+        """Return the element of a tile at the present indices, or a part of a complex element."""
+        element = self.tiles[e.tile][self.loop_index[e.contiguous_axis], self.loop_index[e.read_axis]]
+        if isinstance(element, complex):
+            return cast(element.imag if e.component else element.real, e.dtype)
+        return element
+
+    def check_index(self, value: int, size: int) -> int:
+        """Return the index `value` of an axis of `size`, counted from 0; a negative `value` counts from the end.
+
+        Out of range, set the kernel's flag and return 0.
+        """
+        index = value + size if value < 0 else value
+        if 0 <= index < size:
+            return index
+        self.operands[-1][0] = 1
+        return 0

@@ -1,0 +1,278 @@
+"""Kernels as callable machine code: in memory as long as the code is referenced, and on disk under a hash of the kernel's pattern."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from ..._utils.lazy import LazyFunctions, lazy_attribute
+from ...errors import NotCompiled
+from ...target import NATIVE_CPU, Target
+from ...version import __version__
+from ..interface import ContractionFacts, KernelFacts
+from ..kernel_cache import MAX_RECENT_KERNELS, KernelCache
+from . import KERNEL_SYMBOL, kernel_disk_cache, shipped_code
+from .elf_linker import LinkedCode, link_object
+from .host_info import get_emitter_hash, get_host_info, get_planner_hashes, has_host_info
+
+if TYPE_CHECKING:
+    from ...lowering.ir import Kernel
+    from .llvmlite_binding import LlvmLinker
+
+
+Integer = ctypes.c_int64
+CallWithGil = Callable[[bytes, Integer, Integer, Integer], None]
+ArgumentBlock = bytes | ctypes.Array[ctypes.c_char]  # the packed arguments of a launch
+CallWithoutGil = Callable[[ArgumentBlock, int, int, int], None]
+LaunchLoopCall = Callable[[bytes, int, int, int, int, int, int], None]
+
+MAX_DECLINES = 4  # requests, each for new sizes, after which a kernel is compiled even in a hurry
+fingerprint = LazyFunctions("tenxor.lowering.fingerprint").fingerprint
+
+_prototype_with_gil = ctypes.PYFUNCTYPE(None)
+_prototype_without_gil = ctypes.CFUNCTYPE(None, ctypes.c_char_p, Integer, Integer, Integer)
+_launch_loop_prototype = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[Integer] * 6)
+
+
+class MachineCode:
+    """A kernel as machine code: `call_with_gil` holds the GIL, for small work, and `call_without_gil` releases the GIL, so that other
+    threads run.
+
+    Both take the packed arguments, the begin and the end of the shared loop, and the number of the thread. `call_with_gil` takes C
+    integers: to convert Python integers would take longer than the work. The code is unloaded when this object is deallocated, so a
+    caller must hold a reference while the code runs.
+    """
+
+    __slots__ = ("__weakref__", "address", "call_with_gil", "call_without_gil", "facts", "kernel", "library", "slice_work", "origin")
+
+    def __init__(self, kernel: Kernel | KernelFacts, facts: KernelFacts, library: LinkedCode, origin: str) -> None:
+        self.kernel, self.facts, self.address = kernel, facts, library[KERNEL_SYMBOL]
+        self.call_with_gil: CallWithGil = _prototype_with_gil(self.address)
+        self.call_without_gil: CallWithoutGil = _prototype_without_gil(self.address)
+        self.library = library  # keeps the code in memory
+        self.origin = origin
+        self.slice_work = 0  # the work of a slice, as measured last: see `worker_pool.parallel_for`; 0 before the first slice
+
+
+class Compiler:
+    """The code generator for a target, by default this machine, where the code then runs.
+
+    `compiled_count` counts the kernels compiled here, and `loaded_count` those found in the package or on disk; a kernel that returns
+    counts again. The emitter and LLVM are loaded with the first kernel to compile. If the package contains code for this machine,
+    `target` comes from the package. Then LLVM is asked for the name of the processor (`full_target`) only when a kernel has to be
+    compiled.
+    """
+
+    def __init__(self, target: Target | None = None) -> None:
+        self.shipped_objects = shipped_code.find_shipped() if target is None else None
+        if target is None:
+            shipped_code.check_setting(self.shipped_objects)
+            kernel_disk_cache.check_setting()
+        self.target = target or (self.shipped_objects.target if self.shipped_objects else get_host_info().make_target())
+        self.kernels = KernelCache(self._make_code)
+        self.compiled_count = self.loaded_count = 0
+        self.may_decline = False  # whether to decline to compile, where shipped code may serve instead
+        self._decline_counts = Counter[str]()
+        # By the hash of its text: a kernel and its facts are two keys for the same code.
+        self._code_by_hash: dict[str, ref[MachineCode]] = {}
+        self._parallel_for_code: Any = None
+        self._launch_loop: Any = None
+
+    @property
+    def full_target(self) -> Target:
+        """The target, with LLVM's name for the processor."""
+        return self.target._replace(processor=get_host_info().processor) if self.target.processor.cpu == NATIVE_CPU else self.target
+
+    @lazy_attribute
+    def identity(self) -> str:
+        """A text of everything that code depends on, beside the kernel and the emitter."""
+        return get_host_info().make_identity(self.full_target)
+
+    @lazy_attribute
+    def target_machine(self) -> Any:
+        """LLVM's code generator for the target."""
+        from .llvmlite_binding import create_target_machine
+
+        return create_target_machine(self.full_target)
+
+    @lazy_attribute
+    def _linker(self) -> LlvmLinker:
+        from .llvmlite_binding import LlvmLinker
+
+        return LlvmLinker(self.target_machine)
+
+    def get(self, kernel: Kernel | KernelFacts) -> MachineCode:
+        """Return the machine code of a kernel: from memory, from the package, from disk, or compiled now.
+
+        The code for `KernelFacts` is never compiled: raise NotCompiled if it is not found. Raise NotCompiled, too, for a kernel declined in
+        a hurry.
+        """
+        return self.kernels.get(kernel)
+
+    def _make_facts(self, kernel: Kernel, text: str) -> KernelFacts:
+        """Return the properties of a kernel for its launches, and the hash of its fingerprint `text`."""
+        product = kernel.contraction
+        twins = None if product is None else ContractionFacts(product.symmetric_pairs)
+        min_grain = kernel.choose_grain(self.target.thread_limits) if kernel.split_axis >= 0 else 0
+        fields = (
+            kernel.name,
+            kernel.itemsizes,
+            kernel.scalar_dtypes,
+            kernel.can_fail,
+            kernel.is_interruptible,
+            kernel.split_axis,
+            kernel.shared_axis,
+        )
+        return KernelFacts(kernel_disk_cache.hash_text(text), *fields, twins, min_grain)
+
+    def _make_code(self, kernel: Kernel | KernelFacts) -> MachineCode:
+        """Return the machine code of a kernel that is not in memory under this key."""
+        if isinstance(kernel, KernelFacts):
+            text, facts = "", kernel
+        else:
+            text = fingerprint(kernel)
+            facts = self._make_facts(kernel, text)
+        code_ref = self._code_by_hash.get(facts.text_hash)
+        existing = None if code_ref is None else code_ref()
+        if existing is not None:
+            return MachineCode(kernel, facts, existing.library, existing.origin)
+        library, origin = self._load_kernel(kernel, text)
+        if origin == "compiled":
+            self.compiled_count += 1
+        else:
+            self.loaded_count += 1
+        code = MachineCode(kernel, facts, library, origin)
+        if len(self._code_by_hash) > 2 * len(self.kernels) + MAX_RECENT_KERNELS:
+            self._code_by_hash = {text_hash: code_ref for text_hash, code_ref in self._code_by_hash.items() if code_ref() is not None}
+        self._code_by_hash[facts.text_hash] = ref(code)
+        return code
+
+    def _load_kernel(self, kernel: Kernel | KernelFacts, text: str) -> tuple[LinkedCode, str]:
+        """Return the linked code of a kernel with the fingerprint `text`, and its origin. Of `KernelFacts`, `text` is not used."""
+        if not isinstance(kernel, KernelFacts):
+            return self._load_or_compile(kernel.name, text, lambda: self.llvm_ir(kernel), (KERNEL_SYMBOL,))
+        stored = self._find_stored(kernel.text_hash, (KERNEL_SYMBOL,))
+        if stored is None:
+            raise NotCompiled(kernel.name)
+        return stored
+
+    def load_parallel_for(self) -> Any:
+        """Return the functions that share loops between threads (`parallel_for.py`); None on a system without the necessary semaphores."""
+        if self._parallel_for_code is None:
+            from . import parallel_for
+
+            with suppress(RuntimeError):
+                self._parallel_for_code, _ = self._load_or_compile(
+                    "sharing", "sharing", lambda: parallel_for.build_parallel_for_ir(self.full_target), parallel_for.FUNCTION_NAMES
+                )
+        return self._parallel_for_code
+
+    def load_launch_loop(self) -> LaunchLoopCall:
+        """Return the function that runs kernels in turn, repeatedly, with the GIL released (`launch_loop.py`)."""
+        if self._launch_loop is None:
+            from .launch_loop import LAUNCH_LOOP_SYMBOL as entry
+            from .launch_loop import build_launch_loop_ir
+
+            library, _ = self._load_or_compile("repeating", "repeating", build_launch_loop_ir, (entry,))
+            self._launch_loop = library, _launch_loop_prototype(library[entry])  # the code lives as long as its library does
+        function: LaunchLoopCall = self._launch_loop[1]
+        return function
+
+    def _load_or_compile(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[LinkedCode, str]:
+        """Return linked machine code with the functions `symbols`, and its origin: "shipped", "disk" or "compiled".
+
+        `name` is for errors. The code is found under a hash of `text`, or compiled from `llvm_ir()` and stored on disk. Raise NotCompiled
+        if compiling is declined in a hurry, and RuntimeError if the compiled code cannot be linked here.
+        """
+        text_hash = kernel_disk_cache.hash_text(text)
+        may_compile = not (self.may_decline and self.shipped_objects and self._decline_counts[text_hash] < MAX_DECLINES)
+        stored = self._find_stored(text_hash, symbols, ask_llvm=may_compile)
+        if stored is not None:
+            return stored
+        if not may_compile:
+            self._decline_counts[text_hash] += 1
+            raise NotCompiled(name)
+        image = self._compile_object(llvm_ir())
+        library = self._link(image, symbols)
+        if library is None:
+            raise RuntimeError(f"tenxor: the kernel {name} needs what this processor or process lacks")
+        key = self._make_disk_key(text_hash)
+        if key:
+            kernel_disk_cache.write(key, image)
+        return library, "compiled"
+
+    def _find_stored(self, text_hash: str, symbols: tuple[str, ...], *, ask_llvm: bool = False) -> tuple[LinkedCode, str] | None:
+        """Return the code with the functions `symbols` under a hash, and its origin, "shipped" or "disk"; None if no code is stored.
+
+        The disk can only have code for this machine if LLVM was asked about this machine before. If not, LLVM is asked now only for a
+        caller that is going to compile anyway (`ask_llvm`).
+        """
+        image = self.shipped_objects.read(text_hash) if self.shipped_objects else None
+        library = None if image is None else link_object(image, symbols)
+        if library is not None:
+            return library, "shipped"
+        key = self._make_disk_key(text_hash) if ask_llvm or has_host_info() else None
+        image = kernel_disk_cache.read(key) if key else None
+        library = None if image is None else self._link(image, symbols)
+        return None if library is None else (library, "disk")
+
+    def _make_disk_key(self, text_hash: str) -> str | None:
+        """Return the file name of code in the disk cache; None if the sources of the emitter cannot be read now."""
+        emitter_hash = get_emitter_hash()
+        return kernel_disk_cache.make_key_from_hash(text_hash, self.identity, emitter_hash) if emitter_hash else None
+
+    def make_plan_key(self, text: str, target: Target) -> str | None:
+        """Return the file name in the disk cache for data about a plan for a target, by a text; None if our sources cannot be read now."""
+        planner_hashes = get_planner_hashes()
+        machine = f"{sys.version}\n{__version__}\n{target.identity}\n{target.threads}"
+        return kernel_disk_cache.make_key_from_hash(kernel_disk_cache.hash_text(text), machine, planner_hashes) if planner_hashes else None
+
+    def _compile_object(self, llvm_ir: str) -> bytes:
+        """Return the content of the object file of an LLVM module, given as text."""
+        from .llvmlite_binding import compile_object
+
+        return compile_object(llvm_ir, self.target_machine)
+
+    def _link(self, image: bytes, symbols: tuple[str, ...]) -> LinkedCode | None:
+        """Return the functions `symbols` of the object file `image`, ready to run; None if the file is not one for this machine."""
+        return link_object(image, symbols) or self._linker.link(image, symbols)
+
+    def llvm_ir(self, kernel: Kernel) -> str:
+        """Return the kernel as LLVM IR."""
+        from .emit_kernel import emit_kernel
+
+        return emit_kernel(kernel, self.full_target)
+
+    def assembly(self, kernel: Kernel) -> str:
+        """Return the kernel as this machine's assembly."""
+        from .llvmlite_binding import compile_assembly
+
+        return compile_assembly(self.llvm_ir(kernel), self.target_machine)
+
+
+_compiler: Compiler | None = None
+
+
+def compiler() -> Compiler:
+    """Return the compiler of this process, and make it at the first call.
+
+    Threads that ask at the same time may each make a compiler; all get the first one stored. No lock is held, since a new compiler asks
+    LLVM, and a signal handler may compute meanwhile.
+    """
+    global _compiler
+    if _compiler is None:
+        new_compiler = Compiler()
+        # Another thread may have been faster. No thread switch happens between this test and the assignment.
+        if _compiler is None:
+            _compiler = new_compiler
+    return _compiler
+
+
+def count_compilations() -> tuple[int, int]:
+    """Return how many kernels were compiled and how many were found in the package or on disk, as far as a compiler exists; start none."""
+    return (_compiler.compiled_count, _compiler.loaded_count) if _compiler else (0, 0)

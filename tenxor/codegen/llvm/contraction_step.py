@@ -1,0 +1,64 @@
+"""A step of a product: the next state of a result, given the elements of a row and a column."""
+
+from __future__ import annotations
+
+from ...lowering.ir import State, expand_formula
+from ...ops.expr import Call, Expr
+from .builder import fma
+from .emitter import Emitter
+from .scopes import ValueVectors
+
+MAX_PRODUCT_TERMS = 2  # products of a step, at most, that are added to a state one at a time, each rounded once: this decides bits
+
+
+def emit_next_state(em: Emitter, value: Expr, values: dict[Expr, ValueVectors]) -> ValueVectors:
+    """Emit the next state of a component, by the formula `value` for it. `values` maps the leaves of the formula to their values.
+
+    If products are added to the state, or subtracted, each is rounded once, by a fused multiply-add.
+    """
+    products = _match_product_sum(value)
+    if products is None:
+        return em.emit_inline(value, values)
+    totals = values[products[0]]
+    for left_expr, right_expr, is_subtracted in products[1]:
+        left, right = em.emit_inline(left_expr, values), em.emit_inline(right_expr, values)
+        left = [-x for x in left] if is_subtracted else left
+        totals = [fma(x, y, z) for x, y, z in zip(left, right, totals, strict=True)]
+    return totals
+
+
+ProductTerms = list[tuple[Expr, Expr, bool]]  # the two factors, and whether the product is subtracted
+
+
+def _match_product_sum(value: Expr) -> tuple[State, ProductTerms] | None:
+    """Return the state and the products of floats with `value` as their sum; None for another value."""
+    if not (isinstance(value, Call) and value.op.name == "add" and value.dtype.is_float):
+        return None
+    state, term = value.args
+    products: ProductTerms = []
+    if isinstance(state, State) and _collect_products(term, False, products):
+        return state, products
+    return None
+
+
+def _collect_products(term: Expr, is_subtracted: bool, products: ProductTerms) -> bool:
+    """Append the products in a term to `products`, if the term is a product, or a sum or difference of products, as for complex numbers.
+
+    `is_subtracted` says that the term is subtracted. Return whether the term has this form; otherwise `products` may hold some of the
+    products.
+    """
+    dtype = term.dtype
+    while isinstance(term, Call) and (formula := expand_formula(term)) is not None:
+        term = formula
+    if not isinstance(term, Call) or term.dtype is not dtype:
+        return False
+    if term.op.name in ("add", "subtract"):
+        left, right = term.args
+        return _collect_products(right, is_subtracted ^ (term.op.name == "subtract"), products) and _collect_products(
+            left, is_subtracted, products
+        )
+    if term.op.name != "multiply" or len(products) == MAX_PRODUCT_TERMS:
+        return False
+    left, right = term.args
+    products.append((left, right, is_subtracted))
+    return True

@@ -1,0 +1,202 @@
+"""Elements in LLVM: their types in memory and in registers, constants, and conversions between dtypes.
+
+In registers a bool is a single bit, and a float16 or bfloat16 is a float that fits the narrow type: the code for an operation rounds its
+result (`round_to_dtype`). This is the register form of a value; the memory form has the dtype's own bits. A value is a scalar or a vector;
+every function here takes both.
+"""
+
+from __future__ import annotations
+
+from ...dtypes import ALL_DTYPES, DType, Number, bfloat16, boolean, float16, float32, float64
+from . import float16_conversions, float_formats
+from .builder import Builder, Value, intrinsic, select
+from .types import DOUBLE, FLOAT, HALF, I1, I8, I16, I32, I64, VOID, Type, array, vector
+
+INT_TYPES = {8: I8, 16: I16, 32: I32, 64: I64}
+_FLOATS_IN_MEMORY = {float16: HALF, bfloat16: I16, float32: FLOAT, float64: DOUBLE}
+# The keys are the dtype objects themselves, as emitters compare dtypes by identity: a copy of a dtype would not be recognised.
+_IN_MEMORY: dict[DType, Type] = {d: _FLOATS_IN_MEMORY[d] if d.is_float else INT_TYPES[d.bits] for d in ALL_DTYPES if not d.is_complex}
+_IN_REGISTERS = {d: I1 if d is boolean else _FLOATS_IN_MEMORY[d.compute_dtype] if d.is_float else kind for d, kind in _IN_MEMORY.items()}
+
+
+def memory_type(dtype: DType) -> Type:
+    """Return the type of an element in memory; LookupError for a dtype outside of `dtypes.ALL_DTYPES`."""
+    return array(_IN_MEMORY[dtype.part], 2) if dtype.is_complex else _IN_MEMORY[dtype]
+
+
+def register_type(dtype: DType) -> Type:
+    """Return the type of an element in a register; LookupError for a dtype outside of `dtypes.ALL_DTYPES`."""
+    return _IN_REGISTERS[dtype]
+
+
+def make_constant(b: Builder, dtype: DType, number: Number, lanes: int = 0) -> Value:
+    """Return a constant of a real dtype in register form: a vector of `lanes` lanes, or a scalar for 0."""
+    assert not isinstance(number, complex)
+    return b.constant(vector(register_type(dtype), lanes), number)
+
+
+# --- between memory and registers -------------------------------------------------------------------------------------
+
+
+def from_memory(dtype: DType, raw: Value) -> Value:
+    """Emit the register form of the loaded element `raw` of a real `dtype`."""
+    if dtype is boolean:
+        return raw.differs(0)
+    if dtype is float16:
+        return _widen_half(raw)
+    if dtype is bfloat16:
+        return (raw.cast("zext", I32) << 16).as_float()
+    return raw
+
+
+def to_memory(dtype: DType, value: Value) -> Value:
+    """Emit the memory form of `value`, an element of a real `dtype` in register form."""
+    if dtype is boolean:
+        return value.cast("zext", I8)
+    if dtype is float16:
+        return _narrow_to_half(value)
+    if dtype is bfloat16:
+        return value.as_bits().logical_shift_right(16).cast("trunc", I16)
+    return value
+
+
+def _widen_half(half: Value) -> Value:
+    """Emit the register form of a float16, by an instruction of the processor if possible."""
+    if float16_conversions.lacks_conversions(half.builder.module.target):
+        return float16_conversions.widen_float16(half.cast("bitcast", I16))
+    return half.cast("fpext", FLOAT)
+
+
+def _narrow_to_half(value: Value) -> Value:
+    """Emit floats rounded to float16, in memory form."""
+    if float16_conversions.lacks_conversions(value.builder.module.target):
+        return float16_conversions.narrow_to_float16(value).cast("bitcast", HALF)
+    return value.cast("fptrunc", HALF)
+
+
+def load(pointer: Value, dtype: DType, lanes: int = 0) -> Value:
+    """Emit the load of an element, or unless `lanes` is 0 of a vector of contiguous elements, in register form."""
+    return from_memory(dtype, pointer.load(vector(memory_type(dtype), lanes)))
+
+
+def load_masked(pointer: Value, kind: Type, mask: Value, passthrough: Value | None = None) -> Value:
+    """Emit the load of a vector of type `kind` in the lanes of a mask; the other lanes are those of `passthrough`, or 0 for None."""
+    idle_lanes = pointer.builder.zeros(kind) if passthrough is None else passthrough
+    return intrinsic("masked.load", pointer, mask, idle_lanes, result=kind, suffix=f"{kind.mangled}.p0")
+
+
+def store_masked(x: Value, pointer: Value, mask: Value) -> None:
+    """Emit the store of the vector `x` in the lanes of `mask`."""
+    intrinsic("masked.store", x, pointer, mask, result=VOID, suffix=f"{x.type.mangled}.p0")
+
+
+def to_bits(dtype: DType, value: Value) -> Value:
+    """Emit the bits of a float in its own dtype, as an integer of the same width."""
+    raw = to_memory(dtype, value)
+    return raw if dtype is bfloat16 else raw.as_bits()
+
+
+def from_bits(dtype: DType, bits: Value) -> Value:
+    """Emit the float with these bits."""
+    return from_memory(dtype, bits if dtype is bfloat16 else bits.cast("bitcast", memory_type(dtype)))
+
+
+# --- between dtypes ---------------------------------------------------------------------------------------------------
+
+
+def round_to_dtype(dtype: DType, value: Value) -> Value:
+    """Emit a float rounded to a narrow dtype, still in a float register; floats of a wide dtype are unchanged."""
+    if dtype is float16:
+        return _widen_half(_narrow_to_half(value))
+    if dtype is bfloat16:  # to nearest, ties to even, on the bits; NaN stays a NaN
+        bits = value.as_bits()
+        odd = bits.logical_shift_right(16) & 1
+        up = bits + 0x7FFF + odd
+        rounded_bits = select(value.is_nan(), bits | 0x400000, up)
+        return (rounded_bits & -0x10000).as_float()
+    return value
+
+
+def convert_dtype(value: Value, source: DType, target: DType, *, split_halves: bool = False) -> Value:
+    """Emit the cast of a value in register form from the real dtype `source` to the real dtype `target`.
+
+    Floats to integers truncate and saturate, and NaN gives 0.
+
+    With `split_halves`, vectors of 64-bit integers become doubles by arithmetic, for processors that would convert lane by lane.
+    """
+    if source is target:
+        return value
+    if target is boolean:
+        return value.differs(0)
+    if target.kind == "float":
+        if split_halves and target is float64 and source.bits == 64 and source.kind != "float" and value.lanes:
+            return _convert_by_halves(value, signed=source.kind == "int")
+        return (_float_to_float if source.kind == "float" else _int_to_float)(value, source, target)
+    register = register_type(target)
+    if source.kind == "float":
+        return _float_to_int(value, target)
+    if source is boolean or target.bits > source.bits:
+        return value.cast("sext" if source.kind == "int" else "zext", register)
+    return value if target.bits == source.bits else value.cast("trunc", register)
+
+
+def _float_to_int(value: Value, target: DType) -> Value:
+    """Emit a float truncated to the integer dtype `target`, saturated. LLVM's own saturating conversion takes vectors apart on x86."""
+    low, beyond = int(target.lowest), int(target.highest) + 1  # both are floats, exactly
+    is_inside = value.compare("oge", float(low)) & value.compare("olt", float(beyond))
+    truncated = select(is_inside, value, 0.0).cast("fptosi" if target.kind == "int" else "fptoui", register_type(target))
+    truncated = select(value.compare("olt", float(low)), low, truncated)
+    return select(value.compare("oge", float(beyond)), beyond - 1, truncated)
+
+
+def _float_to_float(value: Value, source: DType, target: DType) -> Value:
+    if target.bits == 64:
+        return value.to_double()
+    if source.bits == 64:  # rounded to odd if the target is narrow, so that rounding twice is rounding once
+        value = _to_single_odd(value) if target.bits == 16 else value.to_single()
+    return round_to_dtype(target, value)
+
+
+def _to_single_odd(value: Value) -> Value:
+    """Emit a double as a float, with the last bit set where the float is inexact (round to odd), so a second rounding is right."""
+    nearest = value.to_single()
+    back = nearest.to_double()
+    bits = nearest.as_bits()
+    size, exact = back.abs(), value.abs()
+    below = select(size > exact, bits - 1, bits)  # towards zero
+    odd = select(back.compare("one", value), below | 1, bits)
+    return odd.as_float()
+
+
+def _int_to_float(value: Value, source: DType, target: DType) -> Value:
+    signed = source.kind == "int"
+    convert = "sitofp" if signed else "uitofp"
+    if target.bits == 16 and source.bits >= 32:  # by way of double, which avoids a second rounding
+        exact = _round_to_53_bits_odd(value, signed) if source.bits == 64 else value
+        return _float_to_float(exact.cast(convert, DOUBLE), float64, target)
+    return round_to_dtype(target, value.cast(convert, register_type(target)))
+
+
+def _convert_by_halves(value: Value, *, signed: bool) -> Value:
+    """Emit the doubles nearest to 64-bit integers, unsigned ones unless `signed`.
+
+    The upper and the lower half become digits of doubles that begin with 2**84 and 2**52. These are subtracted again, so only the last sum
+    rounds.
+    """
+    if signed:
+        value = value ^ -(1 << 63)  # adds 2**63, for the same code as without a sign
+    begin = float_formats.FLOAT64_FORMAT.to_bits
+    upper, lower = (value.logical_shift_right(32) | begin(2.0**84)).as_float(), (value & 0xFFFFFFFF | begin(2.0**52)).as_float()
+    return (upper - (2.0**84 + 2.0**52 + 2.0**63 * signed)) + lower
+
+
+def _round_to_53_bits_odd(value: Value, signed: bool) -> Value:
+    """Emit a 64-bit integer, unsigned unless `signed`, rounded to a double's digits: the last bit kept is set if lower bits are lost.
+
+    This is rounding to odd, so a later rounding is right.
+    """
+    cut = value & -0x800
+    odd = select(cut.equals(value), value, cut | 0x800)
+    above_lowest = value + (1 << 53) if signed else value
+    fits = above_lowest.compare("ult", 1 << (54 if signed else 53))
+    return select(fits, value, odd)

@@ -1,0 +1,97 @@
+"""Look-up in tables of constants, a place for each lane.
+
+Where vectors have 64 or 32 bytes, as with AVX-512 or AVX2, a table stays in registers: an instruction takes all lanes from one or two
+registers. Elsewhere the table is in memory, and the lanes are loaded in turn.
+"""
+
+from collections.abc import Callable, Sequence
+from zlib import crc32
+
+from ..builder import Value, fma, select, select_larger
+from ..float_formats import FLOAT32_FORMAT
+from ..types import DOUBLE, FLOAT, POINTER, array, vector
+
+QUARTER_BITS = 21  # the lowest bits of a float32, above which the bits begin four steps to a doubling
+HALF_BITS = QUARTER_BITS + 1
+
+
+def intervals(size: Value, first_bits: int) -> Callable[[Sequence[float]], Value]:
+    """Return a function that emits look-ups for the float32 magnitudes `size`, in a table with four intervals to a doubling.
+
+    The first interval begins with the bits `first_bits`, and also serves smaller magnitudes. Intervals are numbered by their bits, and a
+    table is rotated until these numbers are indices into it.
+    """
+    interval = select_larger(size.as_bits(), first_bits) >> QUARTER_BITS
+
+    def entry(table: Sequence[float]) -> Value:
+        begin = -(first_bits >> QUARTER_BITS) % len(table)
+        return look_up((*table[begin:], *table[:begin]), interval)
+
+    return entry
+
+
+def steps_of_halves(size: Value, first_magnitude: float) -> Callable[[Sequence[float]], Value]:
+    """Return a function that emits look-ups for the float32 magnitudes `size`, in a table with two intervals to a doubling.
+
+    The first interval begins with `first_magnitude`; no magnitude may be smaller.
+    """
+    interval = (size.as_bits() - FLOAT32_FORMAT.to_bits(first_magnitude)) >> HALF_BITS
+    return lambda table: look_up(table, interval)
+
+
+def nearest_multiple(size: Value, per_unit: float) -> Callable[[Sequence[float]], Value]:
+    """Return a function that emits look-ups for the magnitudes `size`, in a table with an entry for each multiple of 1 / `per_unit`.
+
+    The entry for a magnitude is that of the nearest multiple.
+    """
+    multiple = fma(size, per_unit, size.format.rounder).as_bits()  # the lowest bits are the nearest integer
+    return lambda table: look_up(table, multiple)
+
+
+def look_up(table: Sequence[float], indices: Value) -> Value:
+    """Emit the entries of a table at integer `indices`, modulo its length, which is 8, 16 or 32."""
+    bits, vector_bits = indices.format.bits, indices.type.bits
+    target = indices.builder.module.target
+    if (vector_bits == 512 and target.has_feature("avx512f")) or (vector_bits == 256 and bits == 32 and target.has_feature("avx2")):
+        return permute(table, indices)
+    return gather(table, indices & len(table) - 1)
+
+
+def permute(table: Sequence[float], indices: Value) -> Value:
+    """Emit the entries of a table in registers at `indices`. The instructions ignore the higher bits of an index."""
+    b, lanes = indices.builder, indices.lanes
+    wide, letter = indices.type.bits == 512, "s" if indices.format.bits == 32 else "d"
+    if len(table) > (2 * lanes if wide else lanes):
+        half = len(table) // 2
+        low, high = (permute(half_table, indices) for half_table in (table[:half], table[half:]))
+        return select((indices & half).differs(0), high, low)
+    table = [*table] * max(1, lanes // len(table))
+    kind = vector(FLOAT if letter == "s" else DOUBLE, lanes)
+    first_register, *second_register = (b.constants(kind, table[k : k + lanes]) for k in range(0, len(table), lanes))
+    if second_register:
+        name = f"llvm.x86.avx512.vpermi2var.p{letter}.512"
+    else:
+        name = f"llvm.x86.avx512.permvar.{letter}f.512" if wide else "llvm.x86.avx2.permps"
+    return b.call(name, kind, [first_register, indices, *second_register])
+
+
+def gather(table: Sequence[float], indices: Value) -> Value:
+    """Emit the entries of a table in memory at `indices`, each from 0 to len(table) - 1."""
+    element = FLOAT if indices.format.bits == 32 else DOUBLE
+    start = store_table(indices, table)
+    if not indices.lanes:
+        return start.at(indices, element).load(element)
+    entries = indices.builder.undefined(vector(element, indices.lanes))
+    for k in range(indices.lanes):
+        entries = entries.with_lane(k, start.at(indices.lane(k), element).load(element))
+    return entries
+
+
+def store_table(indices: Value, table: Sequence[float]) -> Value:
+    """Return the pointer to `table` as a constant of the module, as floats of the width of `indices`."""
+    element = FLOAT if indices.format.bits == 32 else DOUBLE
+    kind, module = array(element, len(table)), indices.builder.module
+    content = kind.literals(table)
+    name = f"tenxor.table.{crc32(content.encode()):x}"
+    module.define_constant(name, kind, content)
+    return Value(indices.builder, POINTER, f"@{name}")

@@ -1,0 +1,257 @@
+"""Emit loops: over whole axes and blocks, in chunks, with lanes along an axis or across a reduction.
+
+Each nest has lanes along a single axis. The loop over this axis is emitted twice: with steps of `unroll` whole vectors, and with masked
+single vectors for the rest. If an iteration computes much, the loop is emitted once, and only its loads and stores twice. A reduction
+across the lanes keeps a state in each lane, and combines the lanes in a fixed order behind the loop.
+
+`begin` is the first index of a loop, and `end` the index behind the last. `step` is the number of indices in a step: 1, or the lanes of all
+vectors of the step. `axis` and `accumulators` are numbers in `em.kernel.axes` and `em.kernel.accumulators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ..._utils.lazy import LazyFunctions
+from ...lowering.ir import For, Statement, iterate_statements
+from . import reduction_states, row_buffers, vector_widths
+from .builder import Value, select, select_smaller
+from .emitter import Emitter
+from .loop_analysis import find_carried_reductions, has_loop_along
+from .scopes import AxisRange, Lanes
+from .vector_access import mask_first_lanes
+
+interleave = LazyFunctions("tenxor.codegen.llvm.interleave")
+
+ITERATIONS_PER_POLL = 1 << 12  # iterations of an innermost loop between two reads of the stop flag
+
+
+def emit_for(em: Emitter, s: For) -> None:
+    """Emit a loop over the present part of its axis."""
+    _emit_range(em, s, *em.loop_range(s.axis))
+
+
+def _emit_range(em: Emitter, s: For, begin: Value, end: Value) -> None:
+    """Emit a loop from `begin` to `end`, in a suitable way: over blocks, with lanes, with iterations side by side, or plain."""
+    axis = em.kernel.axes[s.axis]
+    if s.block:
+        _emit_blocks(em, s, begin, end)
+    elif axis.vector and em.width > 1:
+        _emit_with_lanes(em, s, begin, end)
+    elif s.jam_factor > 1:
+        _emit_range(em, s._replace(jam_factor=1), interleave.emit_interleaved(em, s, begin, end), end)
+    elif em.lanes is None and em.width > 1 and (lanes := reduction_states.find_inner_lane_axis(em, s)) is not None:
+        _emit_across_lanes(em, lanes, find_carried_reductions(s, em.kernel.accumulators), lambda: _emit_in_chunks(em, s, begin, end, 1))
+    else:
+        _emit_in_chunks(em, s, begin, end, 1)
+
+
+def _emit_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
+    """Emit a loop over blocks of an axis. A loop over the same axis inside runs through one block."""
+
+    def emit_block(index: Value) -> Value:
+        em.continue_innermost()
+        next_index = index + s.block
+        em.axis_ranges[s.axis] = AxisRange(index, select_smaller(end, next_index), s.block)
+        em.emit_body(s.body)
+        del em.axis_ranges[s.axis]
+        if polls:
+            em.continue_innermost()
+            next_index = select(em.load_stop_flag(), end, next_index)
+        return next_index
+
+    polls = _polls_stop_flag(em, s)
+
+    em.emit_loop(s.axis, begin, end, emit_block, accumulators=find_carried_reductions(s, em.kernel.accumulators), binds_axis=False)
+
+
+def _emit_in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
+    """Emit a loop in whole steps from `begin` on; return the index where it stops. Sums of floats are taken in chunks."""
+    accumulators = find_carried_reductions(s, em.kernel.accumulators)
+    chunk = reduction_states.choose_chunk_steps(em, s, accumulators) * step
+    if not chunk:
+        return _emit_stoppable(em, s, begin, end, step)
+
+    def emit_chunk(first: Value, last: Value) -> Value:
+        old_states = {f: em.states[f] for f in accumulators}
+        for f in accumulators:
+            reduction_states.start_state(em, f)
+        stop = _emit_stoppable(em, s, first, last, step)
+        for f, states in old_states.items():
+            em.states[f] = reduction_states.combine_states(em, f, states, em.states[f])
+        return stop
+
+    if s.axis in em.axis_ranges and em.axis_ranges[s.axis].max_size == chunk:
+        return emit_chunk(begin, end)
+
+    def emit_next_chunk(first: Value) -> Value:
+        em.continue_innermost()
+        return emit_chunk(first, select_smaller(end, first + chunk))
+
+    return em.emit_loop(s.axis, begin, end, emit_next_chunk, min_remaining=step, accumulators=accumulators, binds_axis=False)
+
+
+def _emit_stoppable(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
+    """Emit a loop in whole steps from `begin` on, and return the index where it stops.
+
+    Under a mask, the last step may reach past `end`. If the kernel is told to stop, the loop ends, and its index is `end`.
+    """
+    if not _polls_stop_flag(em, s):
+        return _emit_steps(em, s, begin, end, step)
+
+    slice_steps = 1 if any(isinstance(inner, For) for inner in iterate_statements(s.body)) else ITERATIONS_PER_POLL
+
+    def emit_slice(first: Value) -> Value:
+        em.continue_innermost()
+        last = _emit_steps(em, s, first, select_smaller(end, first + slice_steps * step), step)
+        em.continue_innermost()
+        return select(em.load_stop_flag(), end, last)
+
+    accumulators = find_carried_reductions(s, em.kernel.accumulators)
+    return em.emit_loop(
+        s.axis, begin, end, emit_slice, min_remaining=1 if _is_masked(em, s) else step, accumulators=accumulators, binds_axis=False
+    )
+
+
+def _polls_stop_flag(em: Emitter, s: For) -> bool:
+    """Return whether a loop reads the stop flag, in a kernel that listens.
+
+    A loop that is not parallel does: it may be a single long iteration of a parallel loop.
+    """
+    return em.listens and not em.kernel.axes[s.axis].parallel
+
+
+def _is_masked(em: Emitter, s: For) -> bool:
+    """Return whether the lanes run along this loop under a mask."""
+    return em.lanes is not None and em.lanes.axis == s.axis and em.lanes.is_masked
+
+
+def _emit_steps(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
+    """Emit a loop in whole steps from `begin` on, without reading the stop flag; return the index where it stops."""
+    masked = _is_masked(em, s)
+
+    def emit_step(index: Value) -> Value:
+        if masked:
+            mask_idle_lanes(em, index, end)
+        _emit_iteration(em, s)
+        em.continue_innermost()
+        return index + step
+
+    needs, accumulators = 1 if masked else step, find_carried_reductions(s, em.kernel.accumulators)
+    return em.emit_loop(s.axis, begin, end, emit_step, min_remaining=needs, accumulators=accumulators)
+
+
+def _emit_iteration(em: Emitter, s: For) -> None:
+    """Emit one iteration of a loop, for the present index or for the present lanes, with the rows of states along the loop."""
+    changed, read = row_buffers.find_row_reductions(em, s)
+    row_buffers.load_states(em, read)
+    em.emit_body(s.body, partial(_emit_inner_statement, em))
+    row_buffers.store_states(em, changed)
+
+
+def _emit_inner_statement(em: Emitter, s: Statement) -> None:
+    """Emit a statement of a loop's body.
+
+    Around the loop with lanes, a statement without this loop inside has no lanes, or lanes of its own.
+    """
+    lanes = em.lanes
+    if lanes is None or any(scope.axis == lanes.axis for scope in em.scopes) or has_loop_along(s, lanes.axis):
+        em.emit_statement(s)
+    else:
+        em.lanes = None
+        em.emit_statement(s)
+        em.lanes = lanes
+
+
+def _emit_with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
+    """Emit a loop with lanes: whole steps of several vectors, then single vectors, masked or not."""
+    accumulators = find_carried_reductions(s, em.kernel.accumulators)
+    if accumulators and em.lanes is None:
+        _emit_across_lanes(em, s.axis, accumulators, lambda: _emit_with_lanes(em, s, begin, end))
+        return
+    outer_lanes, (changed, _) = em.lanes, row_buffers.find_row_reductions(em, s)
+    width = em.width if outer_lanes is None else outer_lanes.width
+    if not accumulators and vector_widths.is_one_loop_best(s, em.target):
+        em.lanes = Lanes(s.axis, width, 1, is_masked=True, is_maybe_full=True)
+        _emit_stoppable(em, s, begin, end, width)
+        em.lanes = outer_lanes
+        return
+    short = bool(changed) and em.axis_ranges[s.axis].max_size <= em.target.loops.max_short_row_columns
+    max_unroll = max(1, em.axis_ranges[s.axis].max_size // width) if s.axis in em.axis_ranges else em.target.short_row_states
+    for unroll in (
+        (outer_lanes.unroll,)
+        if outer_lanes is not None and accumulators
+        else vector_widths.choose_unroll_factors(s, em.target, short_rows=short)
+    ):
+        unroll = min(unroll, max_unroll)
+        em.lanes = Lanes(s.axis, width, unroll)
+        begin = _emit_in_chunks(em, s, begin, end, width * unroll)
+    if outer_lanes is None and vector_widths.is_tail_best_halved(s, em.target):
+        _emit_in_halves(em, s, begin, end, width)
+        return
+    em.lanes = Lanes(s.axis, width, 1, is_masked=True)
+    further_vectors = {f: [vectors[1:] for vectors in em.states[f]] for f in accumulators}
+    for f in accumulators:
+        em.states[f] = [vectors[:1] for vectors in em.states[f]]
+    _emit_stoppable(em, s, begin, end, width)
+    for f, set_aside in further_vectors.items():
+        em.states[f] = [used + unused for used, unused in zip(em.states[f], set_aside, strict=True)]
+    em.lanes = outer_lanes
+
+
+def _emit_in_halves(em: Emitter, s: For, begin: Value, end: Value, width: int) -> None:
+    """Emit the last iterations of a loop without a mask: by whole vectors of `width` lanes, then by half a vector, a quarter, and so on.
+
+    A vector of each smaller size runs once, or not at all, as the number of the elements left requires.
+    """
+    em.lanes = Lanes(s.axis, width, 1)
+    begin = _emit_in_chunks(em, s, begin, end, width)
+    em.continue_innermost()
+    left = end - begin
+
+    def emit_part(index: Value, lanes: Lanes | None) -> None:
+        em.lanes = lanes
+        with em.at_index(s.axis, index):
+            _emit_iteration(em, s)
+
+    while width > 1:
+        index = begin + (left & -width)
+        width //= 2
+        em.only_if((left & width).differs(0), partial(emit_part, index, Lanes(s.axis, width, 1) if width > 1 else None))
+        em.continue_innermost()
+    em.lanes = None
+
+
+def _emit_across_lanes(em: Emitter, axis: int, accumulators: list[int], run: Callable[[], object]) -> None:
+    """Emit the code of `run`, with a state in each lane along an axis for the reductions `accumulators`; then combine the lanes.
+
+    The number of lanes depends only on the states of these reductions. So they add in the same order, whatever the rest of the kernel
+    computes.
+    """
+    entered = {f: em.states[f] for f in accumulators}
+    state_bytes = max(d.itemsize for f in accumulators for d in em.kernel.accumulators[f].state_dtypes)
+    em.lanes = Lanes(
+        axis, em.target.lane_count(state_bytes), vector_widths.count_state_vectors([em.kernel.accumulators[f] for f in accumulators])
+    )
+    for f in accumulators:
+        reduction_states.start_state(em, f)
+    run()
+    em.lanes = None
+    for f, old_states in entered.items():
+        states = reduction_states.combine_lanes(em, f, reduction_states.combine_vectors(em, f, em.states[f]))
+        em.states[f] = reduction_states.combine_states(em, f, old_states, states)
+        em.results[f] = (len(em.scopes) - 1, em.states[f])
+
+
+def mask_idle_lanes(em: Emitter, index: Value, end: Value) -> None:
+    """Emit the mask of the vector at `index`, and keep it in `em.lanes`: only the lanes before `end` are active."""
+    lanes = em.lanes
+    assert lanes is not None
+    em.continue_innermost()
+    left = end - index
+    if lanes.is_maybe_full:
+        lanes.remaining_count = left
+    else:
+        left = select(left < lanes.width, left, lanes.width)
+        lanes.active_count, lanes.mask = left, mask_first_lanes(left, lanes.width)

@@ -1,0 +1,40 @@
+"""The formats of floats, with the constants for formulas on their bits."""
+
+from __future__ import annotations
+
+import struct
+
+from ..._utils.records import NamedTuple
+
+
+class FloatFormat(NamedTuple):
+    """An IEEE 754 binary format: its width, its significand, and constants for formulas."""
+
+    bits: int
+    fraction_bits: int
+    bias: int
+    rounder: float  # added to a small number, this rounds the number to an integer, in the low bits of the sum
+    smallest_normal: float
+
+    @property
+    def epsilon(self) -> float:
+        """Half a unit in the last place of 1: adding a smaller positive number to 1 gives 1."""
+        return 0.5 ** (self.fraction_bits + 1)
+
+    def to_bits(self, value: float) -> int:
+        """Return the bit pattern of `value`, as a non-negative integer."""
+        code = "<f" if self.bits == 32 else "<d"
+        return int.from_bytes(struct.pack(code, value), "little")
+
+    def from_bits(self, pattern: int) -> float:
+        """Return the number with this bit pattern."""
+        code = "<f" if self.bits == 32 else "<d"
+        return float(struct.unpack(code, pattern.to_bytes(self.bits // 8, "little"))[0])
+
+    def round_value(self, value: float) -> float:
+        """Return the number of this format nearest to `value`."""
+        return self.from_bits(self.to_bits(value))
+
+
+FLOAT32_FORMAT = FloatFormat(32, 23, 127, 1.5 * 2.0**23, 2.0**-126)
+FLOAT64_FORMAT = FloatFormat(64, 52, 1023, 1.5 * 2.0**52, 2.0**-1022)

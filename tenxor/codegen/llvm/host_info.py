@@ -1,0 +1,183 @@
+"""Facts about this machine and this installation, needed also by a process that compiles nothing.
+
+To load LLVM and ask it takes longer than everything else in a process before the first result; to read the emitter's sources takes a tenth
+of that. So the answers are stored on disk, beside the kernels, as long as they cannot have changed: until the system boots again, or until
+one of the files they come from changes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache as once
+
+from ..._utils.hashing import blake2b
+from ..._utils.lazy import LazyModule
+from ..._utils.process import read_text
+from ..._utils.records import NamedTuple
+from ...target import Processor, Target
+from ...version import __version__
+from . import kernel_disk_cache
+
+llvmlite = LazyModule("llvmlite")  # imported where shipped code does not suffice
+
+
+class HostInfo(NamedTuple):
+    """LLVM's description of this machine, and LLVM's version. Each field is text of one line."""
+
+    triple: str
+    cpu: str
+    attributes: str
+    features: str
+    llvm_version: str
+
+    @property
+    def processor(self) -> Processor:
+        """The description of this machine for LLVM: all its features but AMD's SSE4A.
+
+        SSE4A instructions have no AVX form, and a single one among AVX instructions takes hundreds of cycles.
+        """
+        return Processor(self.triple, self.cpu, self.attributes.replace("+sse4a", "-sse4a"))
+
+    def make_target(self) -> Target:
+        """Return the machine that this process runs on, with one thread."""
+        return Target.of_host(set(self.features.split()), self.processor)
+
+    def make_identity(self, target: Target) -> str:
+        """Return a text of everything that code for a target depends on, beside the kernel and the emitter."""
+        return "\n".join((target.identity, self.llvm_version, llvmlite.__version__, __version__))
+
+
+@once
+def get_host_info() -> HostInfo:
+    """Return LLVM's description of this machine, as stored by an earlier process, or asked for and stored now."""
+    return HostInfo(*(read_stored_host_info() or _ask_and_store(_make_answer_key(_iter_llvm_binaries()), _ask_llvm)).split("\n"))
+
+
+@once
+def read_stored_host_info() -> str | None:
+    """Return LLVM's description of this machine as stored by an earlier process; None without one. Then no machine code is on disk
+    either.
+    """
+    return _read_answer(_make_answer_key(_iter_llvm_binaries()))
+
+
+def has_host_info() -> bool:
+    """Return whether `get_host_info` can answer without asking LLVM."""
+    return get_host_info.cache_info().currsize > 0 or read_stored_host_info() is not None
+
+
+def get_emitter_hash() -> str | None:
+    """Return a hash of the sources of the emitter; None if they cannot be read now."""
+    return _get_source_hashes().partition("\n")[0] or None
+
+
+def get_planner_hashes() -> str | None:
+    """Return a text with the hashes of all sources that decide about plans; None if the sources cannot be read now."""
+    return _get_source_hashes() or None
+
+
+@once
+def _get_source_hashes() -> str:
+    """Return a hash of the emitter's sources and a hash of the planner's other sources, a line each; empty if they cannot be read now."""
+    answer = read_build_hashes()
+    key = None if answer else _make_answer_key(iter_hashed_sources())
+    return answer or _read_answer(key) or _ask_and_store(key, compute_source_hashes)
+
+
+def _read_answer(key: str | None) -> str | None:
+    """Return the answer stored by an earlier process under `key`; None without an answer, or if the key is None."""
+    content = kernel_disk_cache.read(key) if key else None
+    return None if content is None else content.decode()
+
+
+def _ask_and_store(key: str | None, ask: Callable[[], str]) -> str:
+    """Return the answer of `ask()`, and store it under `key` for later processes, unless the key is None or the answer is empty."""
+    answer = ask()
+    if key and answer:
+        kernel_disk_cache.write(key, answer.encode())
+    return answer
+
+
+# --- unchanged sources of an installed package ---------------------------------------------------------------------
+
+
+# The name of a file beside the shipped code. The build of the package writes the answer of `_get_source_hashes` to this file, and a
+# hash of the sources.
+SOURCES_FILE_NAME = "sources"
+
+
+def read_build_hashes() -> str:
+    """Return the answer of `_get_source_hashes` without reading a source; empty if that is not possible.
+
+    When the files are in place, an installer writes a list with the hash of each file, RECORD ("Recording installed projects", in the
+    specifications of packaging). So a source that was not touched since has the hash in the list.
+    """
+    try:
+        site = os.path.dirname(os.path.dirname(kernel_disk_cache.PACKAGE_DIR))
+        record_path = f"{site}/tenxor-{__version__}.dist-info/RECORD"
+        installed_at = os.stat(record_path).st_mtime_ns
+        paths = [*iter_hashed_sources()]
+        for path in paths:
+            status = os.stat(path)
+            if max(status.st_mtime_ns, status.st_ctime_ns) > installed_at:
+                return ""
+        list_hash, _, texts = read_text(f"{os.path.dirname(__file__)}/shipped/{SOURCES_FILE_NAME}").partition("\n")
+        lines = {line.partition(",")[0]: line for line in read_text(record_path, 1 << 22).splitlines()}
+        return texts if list_hash == hash_record_lines([lines[record_name_of(path)] for path in paths]) else ""
+    except (OSError, KeyError, UnicodeDecodeError):
+        return ""
+
+
+def record_name_of(path: str) -> str:
+    """Return the name, in the installer's list, of the source with the absolute path `path`."""
+    return f"tenxor/{path[len(kernel_disk_cache.PACKAGE_DIR) :]}".replace(os.sep, "/")
+
+
+def hash_record_lines(lines: list[str]) -> str:
+    """Return the hash of lines of the installer's list."""
+    return kernel_disk_cache.hash_text("\n".join(lines))
+
+
+# --- answers and their keys ------------------------------------------------------------------------------------------
+
+
+def compute_source_hashes() -> str:
+    """Return the answer of `_get_source_hashes`, computed from the sources; empty if they cannot be read now."""
+    emitter = kernel_disk_cache.hash_emitter_sources()
+    return f"{emitter}\n{kernel_disk_cache.hash_sources(*kernel_disk_cache.PLANNER_SOURCES)}" if emitter else ""
+
+
+def _ask_llvm() -> str:
+    from .llvmlite_binding import describe_host
+
+    return "\n".join(describe_host())
+
+
+def _make_answer_key(files: Iterable[str]) -> str | None:
+    """Return the name under which an answer from `files` is stored; None if the name cannot be determined.
+
+    The name is a hash of everything behind the answer: this boot of the system, the versions, and the status of the files.
+    """
+    try:
+        facts = [read_text("/proc/sys/kernel/random/boot_id"), llvmlite.__version__, __version__, *map(_file_state, files)]
+    except OSError:
+        return None
+    return blake2b("\n".join(facts).encode(), digest_size=32).hexdigest()
+
+
+def _file_state(path: str) -> str:
+    """Return a text that changes when a file changes: its path, inode, size and times."""
+    status = os.stat(path)
+    return f"{path} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+
+
+def _iter_llvm_binaries() -> Iterator[str]:
+    """Yield the paths of LLVM's binary files."""
+    with os.scandir(f"{os.path.dirname(llvmlite.__file__)}/binding") as entries:
+        yield from sorted(entry.path for entry in entries if entry.is_file() and not entry.name.endswith(".py"))
+
+
+def iter_hashed_sources() -> Iterator[str]:
+    """Yield the paths of the sources of the emitter and the planner."""
+    return kernel_disk_cache.iter_source_paths(*kernel_disk_cache.EMITTER_SOURCES, *kernel_disk_cache.PLANNER_SOURCES)

@@ -1,0 +1,39 @@
+"""Emit indices given by values: negative ones count from the end, and an index out of range is reported and never used."""
+
+from __future__ import annotations
+
+from ...dtypes import int64
+from ...lowering.ir import Index
+from .addresses import pointer_to
+from .builder import intrinsic, select
+from .dtype_conversions import convert_dtype
+from .emitter import Emitter
+from .scopes import ValueVectors
+from .types import I1, I64
+
+
+def emit_checked_index(em: Emitter, e: Index) -> ValueVectors:
+    """Emit the indices counted from 0, of every lane; 0 for an index out of range. A negative signed index counts from the end.
+
+    The emitted code sets the kernel's flag if an active lane is out of range.
+    """
+    value = e.args[0]
+    raw_indices, size, flag = em.value(value), em.size_parameter(e.size), pointer_to(em, len(em.kernel.operands) - 1)
+    lanes = raw_indices[0].lanes
+    limit = size.splat(lanes) if lanes else size
+    positions, outside = [], []
+    for raw_index in raw_indices:
+        index = convert_dtype(raw_index, value.dtype, int64)
+        if value.dtype.kind == "int":
+            index = select(index < 0, index + limit, index)
+        outside.append(index.compare("uge", limit))
+        positions.append(select(outside[-1], 0, index))
+    any_outside = outside[0]
+    for lane_mask in outside[1:]:
+        any_outside = any_outside | lane_mask
+    if lanes:
+        if em.lanes is not None and em.lanes.mask is not None:
+            any_outside = any_outside & em.lanes.mask
+        any_outside = intrinsic("vector.reduce.or", any_outside, result=I1, suffix=any_outside.type.mangled)
+    em.builder.only_if_unlikely(any_outside, lambda: flag.store(em.builder.constant(I64, 1)))
+    return positions

@@ -1,0 +1,96 @@
+"""Unroll and jam: run several iterations of a loop side by side, statement by statement.
+
+Each further iteration is a further axis, at a higher index, with accumulators of its own. So the emitter treats the iterations like several
+reductions in one loop. Each reduction takes its elements in the same order as without unrolling.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from ...lowering.ir import Address, For, Init, Load, Position, Result, RowStore, State, Statement, Store, Update, iterate_statements
+from ...ops.expr import Expr, rebuild
+from .builder import Value
+from .emitter import Emitter
+
+
+def emit_interleaved(em: Emitter, s: For, begin: Value, end: Value) -> Value:
+    """Emit a loop from `begin` on, in steps of `s.jam_factor` iterations. It stops less than a step before `end`; return this index."""
+    kernel, spans = em.kernel, em.axis_ranges
+    started = [inner.accumulator for inner in iterate_statements(s.body) if isinstance(inner, Init)]
+    axes, accumulators, iterations = [*kernel.axes], [*kernel.accumulators], []
+    for _ in range(1, s.jam_factor):
+        iterations.append(_Iteration(s.axis, len(axes), {f: len(accumulators) + k for k, f in enumerate(started)}))
+        axes.append(kernel.axes[s.axis])
+        accumulators += [kernel.accumulators[f] for f in started]
+    body = _interleave(s.body, iterations)
+    em.kernel = kernel._replace(axes=tuple(axes), accumulators=tuple(accumulators))
+    if s.axis in spans:
+        em.axis_ranges = spans | {iteration.axis: spans[s.axis] for iteration in iterations}
+
+    def emit_step(index: Value) -> Value:
+        with ExitStack() as contexts:
+            for offset, iteration in enumerate(iterations, start=1):
+                em.continue_innermost()
+                contexts.enter_context(em.at_index(iteration.axis, index + offset))
+            em.emit_body(body)
+        em.continue_innermost()
+        return index + s.jam_factor
+
+    stop_index = em.emit_loop(s.axis, begin, end, emit_step, min_remaining=s.jam_factor)
+    em.kernel, em.axis_ranges = kernel, spans
+    return stop_index
+
+
+def _interleave(body: tuple[Statement, ...], iterations: list[_Iteration]) -> tuple[Statement, ...]:
+    """Return a body with each statement repeated for the additional `iterations`, before the next statement. A loop stays a single loop."""
+    interleaved: list[Statement] = []
+    for s in body:
+        if isinstance(s, For):
+            interleaved.append(s._replace(body=_interleave(s.body, iterations)))
+        else:
+            interleaved += [s, *(iteration.rewrite_statement(s) for iteration in iterations)]
+    return tuple(interleaved)
+
+
+class _Iteration:
+    """One of the further iterations that run side by side with the first one of a step.
+
+    The `axis` takes the place of the loop's axis, `replaced_axis`, and `accumulators` maps the reductions started in the loop to the
+    reductions of this iteration, by number.
+    """
+
+    def __init__(self, replaced_axis: int, axis: int, accumulators: dict[int, int]) -> None:
+        self.replaced_axis, self.axis, self.accumulators = replaced_axis, axis, accumulators
+
+    def rewrite_statement(self, s: Statement) -> Statement:
+        """Return a statement with the axis and the accumulators of this iteration."""
+        if isinstance(s, Init):
+            return Init(self.accumulators[s.accumulator])
+        if isinstance(s, Update):
+            return Update(self.accumulators[s.accumulator], tuple(map(self.rewrite_expr, s.values)))
+        if isinstance(s, RowStore):
+            return s._replace(axis=self.axis, value=self.rewrite_expr(s.value))
+        assert isinstance(s, Store)
+        return s._replace(address=self.rewrite_address(s.address)).with_values([self.rewrite_expr(v) for v in s.values])
+
+    def rewrite_address(self, a: Address) -> Address:
+        """Return an address with the axis of this iteration.
+
+        Later views of a view chain do not change: their terms refer to digits, not to axes.
+        """
+        return a._replace(terms=tuple([t._replace(axis=self.axis) if t.axis == self.replaced_axis else t for t in a.terms]))
+
+    def rewrite_expr(self, e: Expr) -> Expr:
+        """Return an expression with the axis and the accumulators of this iteration."""
+        return rebuild(e, self.rewrite_leaf)
+
+    def rewrite_leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
+        """Return a leaf with the axis and the accumulators of this iteration. `args` are the operands of `e` in this iteration."""
+        if isinstance(e, Load):
+            return Load(e.operand, self.rewrite_address(e.address), e.dtype, args, e.component)
+        if isinstance(e, Position):
+            return Position(self.rewrite_address(e.address), e.dtype)
+        if isinstance(e, (Result, State)) and e.accumulator in self.accumulators:
+            return type(e)(self.accumulators[e.accumulator], e.component, e.dtype)
+        return e.with_args(args)

@@ -1,0 +1,236 @@
+"""The disk cache of machine code: no process compiles a kernel that an earlier process has compiled.
+
+A file is named by a hash of everything its content depends on: the kernel's IR, the target, the versions of LLVM and Tenxor, and the
+sources of the emitter. The file holds a hash of its name and payload, checked at each read. A damaged, short or foreign file is ignored and
+written anew. Files are put in place whole, so processes may race.
+
+The code read here is executed. So the folder and the files must belong to this user, and no other user may be able to write them
+(`_utils/private_dirs.py`, and docs/threat_model.md). Whatever fails, kernels are compiled, and live in memory.
+
+The cache holds at most `MAX_CACHE_FILES` files of `MAX_CACHE_BYTES` together: beyond that, the least recently used files are removed.
+The limits are checked after about every 256th write. The time of the last use is known to the hour.
+
+`TENXOR_CACHE_DIR` names the folder (empty: no disk cache). By default it is `tenxor` in `XDG_CACHE_HOME`, if that path is absolute, or in
+`~/.cache`. Missing folders on the way are created, for this user alone; but a home is never created.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from functools import cache
+from time import time
+
+from ..._utils import environment
+from ..._utils.hashing import blake2b
+from ..._utils.private_dirs import PrivateDir, UntrustedPathError, iter_parents, make_private_dir
+
+MAX_CACHE_FILES = 8192  # files, of a few kilobytes each
+MAX_CACHE_BYTES = 64 << 20
+_MAGIC = b"tenxor object 3\n"
+_DIGEST_BYTES = 32  # bytes of a hash
+_FILE_NAME_PATTERN = r"[0-9a-f]{64}(\.[0-9a-f]{16})?"  # a key, with a suffix while the file is written
+_HOUR_S = 3600.0
+
+PACKAGE_DIR = __file__.rpartition("codegen")[0]  # the folder of this package
+# The sources that decide what code a kernel becomes
+EMITTER_SOURCES = ("codegen/llvm", "lowering", "ops", "dtypes.py", "target/__init__.py")
+# Together with `EMITTER_SOURCES`, the sources that decide what a plan is.
+PLANNER_SOURCES = ("runtime", "rewrite", "layout", "symbolic", "graph/node.py", "graph/ownership.py")
+
+
+def iter_source_paths(*paths: str) -> Iterator[str]:
+    """Yield the paths of sources of this package: each of `paths` is a file, or a folder with all Python files below."""
+    for path in paths:
+        if path.endswith(".py"):
+            yield f"{PACKAGE_DIR}{path}"
+        else:
+            yield from _python_files(f"{PACKAGE_DIR}{path}")
+
+
+def _python_files(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.name.endswith(".py"):
+                yield entry.path
+            elif entry.is_dir():
+                yield from _python_files(entry.path)
+
+
+@cache
+def hash_sources(*paths: str) -> str:
+    """Return a hash of sources of this package: each of `paths` is a file, or a folder with all Python files below."""
+    digest = blake2b(digest_size=_DIGEST_BYTES)
+    for source in iter_source_paths(*paths):
+        with open(source, "rb") as file:
+            digest.update(file.read())
+    return digest.hexdigest()
+
+
+def _hash_emitter_sources() -> str:
+    return hash_sources(*EMITTER_SOURCES)
+
+
+def hash_emitter_sources() -> str | None:
+    """Return a hash of the sources that decide what code a kernel becomes; None if they cannot be read now."""
+    try:
+        return _hash_emitter_sources()
+    except OSError:
+        return None
+
+
+def make_key(text: str, machine: str, emitter_hash: str | None = None) -> str | None:
+    """Return the file name for the code of a kernel with the IR `text` on a machine with the description `machine`.
+
+    `emitter_hash` is the hash of the emitter's sources; by default, the present sources are hashed. Return None if they cannot be read now.
+    """
+    emitter = emitter_hash or hash_emitter_sources()
+    return make_key_from_hash(hash_text(text), machine, emitter) if emitter else None
+
+
+def hash_text(text: str) -> str:
+    """Return the hash of a text, in hexadecimal."""
+    return _hash_bytes(text.encode()).hex()
+
+
+def make_key_from_hash(text_hash: str, machine: str, emitter_hash: str) -> str:
+    """Return the file name for the code of a kernel, by the hash of the IR, the machine, and the hash of the emitter's sources."""
+    return hash_text("\n".join((text_hash, machine, emitter_hash)))
+
+
+def _hash_bytes(content: bytes) -> bytes:
+    return blake2b(content, digest_size=_DIGEST_BYTES).digest()
+
+
+def find_cache_folder() -> str:
+    """Return the path of the cache folder, which may be missing; raise Refused for settings without a disk cache."""
+    setting = os.environ.get("TENXOR_CACHE_DIR")
+    if setting == "":
+        raise UntrustedPathError("TENXOR_CACHE_DIR is empty")
+    if setting:
+        return setting
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return os.path.join(base if os.path.isabs(base) else os.path.join(_find_home(), ".cache"), "tenxor")
+
+
+def _find_home() -> str:
+    home = os.path.expanduser("~")
+    if home == "~":
+        raise UntrustedPathError("this user has no home")
+    if not os.path.isabs(home):
+        raise UntrustedPathError(f"HOME is not absolute: {home}")
+    return home
+
+
+def check_setting() -> None:
+    """Warn if `TENXOR_CACHE_DIR` names a folder that cannot be used."""
+    setting = os.environ.get("TENXOR_CACHE_DIR")
+    reason = explain_refusal(setting) if setting else None
+    if reason:
+        environment.warn_ignored("TENXOR_CACHE_DIR", f"is not used: {reason}", "compiled kernels are not kept on disk")
+
+
+def explain_refusal(path: str) -> str | None:
+    """Return why the folder `path` cannot be used, as the end of a sentence; None if it can be used, or created."""
+    try:
+        with PrivateDir(path):
+            return None
+    except FileNotFoundError:
+        reason = explain_uncreatable(path)
+        return f"it is not there, and {reason}" if reason else None
+    except UntrustedPathError as refused:
+        return f"it {refused}"
+    except OSError as error:
+        return error.strerror
+
+
+def explain_uncreatable(path: str) -> str | None:
+    """Return why the missing folder `path` is not created, as a clause; None if it can be.
+
+    A home is never created: it may not be mounted, or be missing on purpose.
+    """
+    with contextlib.suppress(UntrustedPathError):
+        home = _find_home()
+        if home in (path, *iter_parents(path)) and not os.path.isdir(home):
+            return f"the home {home} is missing"
+    # If the present folder was removed, no folder on the way exists.
+    nearest_folder = next((folder for folder in iter_parents(path) if os.path.exists(folder)), path)
+    return None if os.path.isdir(nearest_folder) and os.access(nearest_folder, os.W_OK | os.X_OK) else f"{nearest_folder} cannot be written"
+
+
+def read(key: str) -> bytes | None:
+    """Return the object code stored under a key; None if it is missing or damaged."""
+    try:
+        with PrivateDir(find_cache_folder()) as folder:
+            content, status = folder.read(key, MAX_CACHE_BYTES)
+            if abs(time() - status.st_mtime) > _HOUR_S:
+                with contextlib.suppress(OSError):  # the folder may be read-only
+                    folder.touch(key)
+    except OSError:
+        return None
+    return unseal(key, content)
+
+
+def seal(key: str, payload: bytes) -> bytes:
+    """Return the content of the file for a payload under a key, with a hash of both."""
+    return _MAGIC + _hash_bytes(key.encode() + payload) + payload
+
+
+def unseal(key: str, content: bytes) -> bytes | None:
+    """Return the payload in the content of a file; None if the content was not stored under this key, or is damaged."""
+    payload = content[len(_MAGIC) + _DIGEST_BYTES :]
+    return payload if content == seal(key, payload) else None
+
+
+def write(key: str, payload: bytes) -> None:
+    """Store object code under a key. If the cache cannot be written, do nothing."""
+    with contextlib.suppress(OSError):
+        path = find_cache_folder()
+        if not os.path.exists(path) and explain_uncreatable(path) is None:
+            make_private_dir(path)
+        with PrivateDir(path) as folder:
+            folder.write(key, seal(key, payload))
+            if key.startswith("00"):  # about one write in 256, by any process
+                _evict(folder)
+
+
+def list_files(folder: PrivateDir) -> dict[str, os.stat_result]:
+    """Return the files of the cache: name and status. Other files in the folder are left out, so they are never removed."""
+    import re
+
+    files = {}
+    for name in folder.list_names():
+        if re.fullmatch(_FILE_NAME_PATTERN, name):
+            with contextlib.suppress(FileNotFoundError):  # another process was faster
+                files[name] = folder.status(name)
+    return files
+
+
+def explain_unusable_file(folder: PrivateDir, name: str) -> str | None:
+    """Return why the file `name` in the folder is not used as a kernel, as the end of a sentence; None if it is used."""
+    import re
+
+    if not re.fullmatch(_FILE_NAME_PATTERN, name):
+        return "is named as no kernel is; it is left alone"
+    if "." in name:
+        return "is being written, or was left by a process that was ended"
+    try:
+        content, _ = folder.read(name, MAX_CACHE_BYTES)
+    except OSError as error:
+        return error.strerror or str(error)
+    return "is damaged, or no kernel" if unseal(name, content) is None else None
+
+
+def _evict(folder: PrivateDir) -> None:
+    """If the cache exceeds a limit, remove the least recently used files, down to three quarters of the limits."""
+    files = list_files(folder)
+    count, size = len(files), sum(status.st_size for status in files.values())
+    if count <= MAX_CACHE_FILES and size <= MAX_CACHE_BYTES:
+        return
+    for name in sorted(files, key=lambda name: files[name].st_mtime):
+        if count <= MAX_CACHE_FILES * 3 // 4 and size <= MAX_CACHE_BYTES * 3 // 4:
+            return
+        with contextlib.suppress(OSError):  # another process was faster, or it is a folder
+            folder.remove(name)
+        count, size = count - 1, size - files[name].st_size

@@ -1,0 +1,71 @@
+"""A compiler for each level of x86-64, which collects its object files for `shipped_code.py` on other machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from . import compiler, host_info, kernel_disk_cache, shipped_code
+from .compiler import Compiler
+from .cpuid import CpuLevel
+from .elf_linker import LinkedCode
+
+
+class LevelCompiler(Compiler):
+    """The compiler for a level; it collects its object files by name.
+
+    The object files are linked but never run, as this processor may lack instructions of the level.
+    """
+
+    def __init__(self, level: CpuLevel) -> None:
+        super().__init__(level.target)
+        self.level, self.objects = level, dict[str, bytes]()
+        self.emitter_hash, self.planner_hashes = (
+            kernel_disk_cache.hash_sources(*kernel_disk_cache.EMITTER_SOURCES),
+            host_info.compute_source_hashes(),
+        )
+
+    def _load_or_compile(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[LinkedCode, str]:
+        key = shipped_code.make_key_from_hash(kernel_disk_cache.hash_text(text), self.level, self.emitter_hash)
+        if key not in self.objects:
+            self.objects[key] = self._compile_object(llvm_ir())
+        library = self._link(self.objects[key], symbols)
+        if library is None:
+            raise RuntimeError(f"tenxor: the kernel {name} cannot be linked here")
+        return library, "compiled"
+
+    @contextmanager
+    def use_for_process(self) -> Iterator[None]:
+        """Make this the compiler of the process for the body of a `with` statement: kernels are then planned and compiled for the level."""
+        previous, compiler._compiler = compiler._compiler, self
+        try:
+            yield
+        finally:
+            compiler._compiler = previous
+
+    def add_plan(self, text: str, content: bytes) -> None:
+        """Add `content`, the data of the plan with the key `text`, to the shipped objects."""
+        self.objects[shipped_code.make_plan_key(text, self.level, self.planner_hashes)] = content
+
+    @property
+    def file_name(self) -> str:
+        """The name of the shipped file."""
+        return self.level.name + shipped_code.FILE_SUFFIX
+
+    def build_content(self) -> bytes:
+        """Return the content of the shipped file, with all objects so far."""
+        return shipped_code.pack_objects(self.objects, self.emitter_hash)
+
+
+def describe_sources() -> tuple[str, str]:
+    """Return the name and the content of the file about the sources of the shipped code; see `host_info.read_build_hashes`."""
+    from base64 import urlsafe_b64encode
+    from hashlib import sha256
+
+    lines = []
+    for path in host_info.iter_hashed_sources():
+        content = Path(path).read_bytes()
+        digest = urlsafe_b64encode(sha256(content).digest()).decode().rstrip("=")
+        lines.append(f"{host_info.record_name_of(path)},sha256={digest},{len(content)}")
+    return host_info.SOURCES_FILE_NAME, f"{host_info.hash_record_lines(lines)}\n{host_info.compute_source_hashes()}"

@@ -1,0 +1,113 @@
+"""Emit states of reductions: start, updates, and the combination of lanes and chunks, always by the same tree.
+
+A reduction takes the elements in the order of the loops. Sums of floats are an exception: elements are taken in chunks, and the results of
+the chunks are added one by one. So rounding errors grow with the length of a chunk and the number of chunks, and not with the number of all
+steps.
+
+An accumulator is the number of a reduction in `em.kernel.accumulators`. The state has a component or several, as argmax has a value
+and a position. A list of `ValueVectors` holds the value of each component: a scalar or vectors.
+"""
+
+from __future__ import annotations
+
+from ...lowering.ir import Accumulator, For, Init, Update, iterate_statements, walk
+from ...ops.expr import Arg, Call, Expr
+from .builder import select
+from .emitter import Emitter
+from .loop_analysis import find_carried_reductions, has_store
+from .scopes import ValueVectors
+
+# The lengths of chunks decide the bits of results, so all machines use the same ones.
+LANE_CHUNK_STEPS = 64  # steps of a chunk in a loop with lanes
+SCALAR_CHUNK_STEPS = 8  # steps of a chunk in a loop without lanes, as in sums of columns
+
+
+def emit_init(em: Emitter, s: Init) -> None:
+    """Emit the statement that starts a reduction; see `start_state`."""
+    start_state(em, s.accumulator)
+
+
+def start_state(em: Emitter, accumulator: int) -> None:
+    """Emit the identity of a reduction as its running state, in `em.states` and `em.results`."""
+    f = em.kernel.accumulators[accumulator]
+    states = [em.vector_value(e) for e in f.reduction.identity(f.state_dtypes)]
+    em.states[accumulator] = states
+    em.results[accumulator] = (len(em.scopes) - 1, states)
+
+
+def emit_update(em: Emitter, s: Update) -> None:
+    """Emit a new state of a reduction, in active lanes only."""
+    old = em.states[s.accumulator]
+    new = [em.vector_value(e) for e in s.values]
+    if em.lanes is not None and em.lanes.mask is not None:
+        em.continue_innermost()
+        mask = em.lanes.mask
+        new = [[select(mask, n, o) for n, o in zip(ns, os, strict=True)] for ns, os in zip(new, old, strict=True)]
+    em.states[s.accumulator] = new
+    em.results[s.accumulator] = (len(em.scopes) - 1, new)
+
+
+def combine_states(em: Emitter, accumulator: int, left: list[ValueVectors], right: list[ValueVectors]) -> list[ValueVectors]:
+    """Emit the combination of two states of a reduction, by the formula `combine(left, right)`, and return the new state."""
+    f = em.kernel.accumulators[accumulator]
+    n = len(f.state_dtypes)
+    arguments = tuple(Arg(k, f.state_dtypes[k % n]) for k in range(2 * n))
+    assert f.reduction.combine is not None
+    formulas = f.reduction.combine(arguments[:n], arguments[n:])
+    values: dict[Expr, ValueVectors] = dict(zip(arguments, [*left, *right], strict=True))
+    return [em.emit_inline(e, values) for e in formulas]
+
+
+def combine_vectors(em: Emitter, accumulator: int, states: list[ValueVectors]) -> list[ValueVectors]:
+    """Emit the combination of the vectors of each component into a single vector, pair by pair. Return the state with single vectors."""
+    em.continue_innermost()
+    while len(states[0]) > 1:
+        states = combine_states(em, accumulator, [p[0::2] for p in states], [p[1::2] for p in states])
+    return states
+
+
+def combine_lanes(em: Emitter, accumulator: int, states: list[ValueVectors]) -> list[ValueVectors]:
+    """Emit the combination of the lanes of a state into a single scalar, by halves. Return the state with scalars."""
+    em.continue_innermost()
+    width = states[0][0].lanes
+    while width > 1:
+        width //= 2
+        low = [[v.shuffle(range(width)) for v in vectors] for vectors in states]
+        high = [[v.shuffle(range(width, 2 * width)) for v in vectors] for vectors in states]
+        states = combine_states(em, accumulator, low, high)
+    return [[v.lane(0) for v in vectors] for vectors in states]
+
+
+def choose_chunk_steps(em: Emitter, loop: For, accumulators: list[int]) -> int:
+    """Return the number of steps in a chunk of `loop`; 0 if elements are taken in order, without chunks.
+
+    `accumulators` are the reductions whose states the loop carries from step to step.
+    """
+    kinds = [em.kernel.accumulators[f] for f in accumulators]
+    if any(f.reduction.combine is None for f in kinds) or not any(map(has_rounding, kinds)) or has_store(loop.body):
+        return 0
+    if has_lanes(em, loop):
+        return LANE_CHUNK_STEPS
+    return 0 if any(isinstance(s, For) for s in loop.body) else SCALAR_CHUNK_STEPS
+
+
+def has_lanes(em: Emitter, loop: For) -> bool:
+    """Return whether lanes run along a loop or an inner loop."""
+    return any(isinstance(s, For) and em.kernel.axes[s.axis].vector for s in iterate_statements((loop,)))
+
+
+def find_inner_lane_axis(em: Emitter, loop: For) -> int | None:
+    """Return the axis of an inner loop with lanes that reduces the states carried by this loop, too; None if no inner loop does."""
+    accumulators = set(find_carried_reductions(loop, em.kernel.accumulators))
+    for s in loop.body:
+        if isinstance(s, For) and accumulators & set(find_carried_reductions(s, em.kernel.accumulators)):
+            return s.axis if em.kernel.axes[s.axis].vector and not s.block else find_inner_lane_axis(em, s)
+    return None
+
+
+def has_rounding(f: Accumulator) -> bool:
+    """Return whether the combination of states rounds floats."""
+    states = tuple(Arg(k, d) for k, d in enumerate(f.state_dtypes))
+    combination = f.reduction.combine(states, states) if f.reduction.combine else ()
+    calls = [e for root in combination for e in walk(root) if isinstance(e, Call)]
+    return any(e.dtype.is_float and e.op.name in ("add", "multiply") for e in calls)

@@ -1,0 +1,393 @@
+"""Emit loads and stores of vectors: contiguous elements, at given offsets, a few elements apart, or at a constant stride.
+
+An element may have several parts side by side, as complex ones have: its type is then an array. In registers, each part has vectors of its
+own. So whole vectors are taken apart after a load, and joined before a store.
+
+A step is `em.lanes.unroll` vectors of `em.lanes.width` lanes, numbered by `u`. A row is the elements along the axis of the lanes: `start`,
+or `row_start`, points to the element at index 0, and `index` is the index of the first lane of the step. The argument `element` is the type
+of an element in memory. Offsets, strides and steps are counted in elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .builder import Value, intrinsic, select_larger, select_smaller
+from .dtype_conversions import load_masked, store_masked
+from .emitter import Emitter
+from .scopes import ValueVectors
+from .types import I1, I32, I64, POINTER, VOID, Type, vector
+
+
+def count_components(element: Type) -> int:
+    """Return how many numbers an element has side by side."""
+    return element.bytes // element.element.bytes
+
+
+# --- active lanes -----------------------------------------------------------------------------------------------------
+
+
+def mask_first_lanes(count: Value, width: int) -> Value:
+    """Emit the mask of the first `count` lanes, at most `width`."""
+    return count.builder.iota(I32, width) < count.cast("trunc", I32).splat(width)
+
+
+def mask_lanes_before(end: Value, index: Value, vectors: int, width: int) -> ValueVectors:
+    """Emit the masks of the lanes before `end`, for `vectors` vectors of `width` lanes that begin at `index`."""
+    left = (end - index).cast("trunc", I32)
+    return [end.builder.iota(I32, width) < (left - u * width).splat(width) for u in range(vectors)]
+
+
+def get_active_mask(em: Emitter, width: int) -> Value:
+    """Return the mask of the active lanes of a vector of `width` lanes; all lanes are active without `em.lanes`, or without a mask."""
+    mask = None if em.lanes is None else em.lanes.mask
+    return em.builder.constant(vector(I1, width), True) if mask is None else mask
+
+
+def emit_masked_or_full(em: Emitter, masked: Callable[[Value], Value | None], unmasked: Callable[[], Value | None]) -> Value | None:
+    """Emit `masked(mask)` or `unmasked()` for the active lanes, or a branch between both if only run time tells.
+
+    Each function emits code, and returns a value, or None as a store does. Return the value, or None after a store.
+    """
+    lanes, b = em.lanes, em.builder
+    assert lanes is not None
+    if lanes.remaining_count is None:
+        return unmasked() if lanes.mask is None else masked(lanes.mask)
+    whole_block, partial_block, after = (b.block(name) for name in ("whole", "last", "then"))
+    b.branch_if(lanes.remaining_count >= lanes.width, whole_block, partial_block, (1 << 20, 1))
+    b.cursor.block = whole_block
+    whole_value, whole_block = unmasked(), b.cursor.block
+    b.branch(after)
+    b.cursor.block = partial_block
+    partial_value, partial_block = masked(mask_first_lanes(lanes.remaining_count, lanes.width)), b.cursor.block
+    b.branch(after)
+    b.cursor.block = after
+    return None if whole_value is None or partial_value is None else b.merge((whole_value, whole_block), (partial_value, partial_block))
+
+
+def count_active_lanes(em: Emitter) -> Value | None:
+    """Return how many lanes are active, or a greater number for a full vector; None if unknown, or if masked stores are as fast."""
+    lanes = em.lanes
+    assert lanes is not None
+    if em.target.has_cheap_masked_store:
+        return None
+    return lanes.active_count if lanes.remaining_count is None else lanes.remaining_count
+
+
+def repeat_mask(mask: Value, component_count: int) -> Value:
+    """Emit a mask with `component_count` equal lanes, side by side, for each lane of `mask`."""
+    return mask.shuffle([k // component_count for k in range(component_count * mask.lanes)]) if component_count > 1 else mask
+
+
+# --- contiguous elements ----------------------------------------------------------------------------------------------
+
+
+def load_vector(em: Emitter, start: Value, index: Value, u: int, element: Type) -> Value:
+    """Emit the load of vector number `u` of a step, of contiguous elements, in active lanes only.
+
+    `start` points to index 0, and `index` is that of the step's first element. The parts of an element stay side by side.
+    """
+    assert em.lanes is not None
+    width, component_count, count = em.lanes.width, count_components(element), count_active_lanes(em)
+    pointer, kind = vector_pointer(start, index, u * width, element), vector(element.element, component_count * width)
+
+    def load_active(mask: Value) -> Value:
+        if count is not None and component_count == 1 and element.bytes < em.target.loops.min_masked_itemsize:
+            return load_first_lanes(pointer, kind, count)
+        return load_masked(pointer, kind, repeat_mask(mask, component_count))
+
+    loaded = emit_masked_or_full(em, load_active, lambda: pointer.load(kind))
+    assert loaded is not None
+    return loaded
+
+
+def store_vector(em: Emitter, start: Value, index: Value, u: int, element: Type, components: Sequence[Value], streamed: bool) -> None:
+    """Emit the store of vector number `u` of a step, to contiguous elements, in active lanes only, given a vector of each part.
+
+    `start` points to index 0, and `index` is that of the step's first element. A `streamed` store is aligned, and past the cache if the
+    vector is long enough.
+    """
+    assert em.lanes is not None
+    width, n, count = em.lanes.width, len(components), count_active_lanes(em)
+    start_pointer = vector_pointer(start, index, u * width, element)
+    pointers = [start_pointer.at(k * width, element.element) if k else start_pointer for k in range(n)]
+    order = [k // n + width * (k % n) for k in range(n * width)]
+    vectors = [components[0].shuffle(order[k * width :][:width], components[1]) for k in range(n)] if n > 1 else components
+
+    def store_active(mask: Value) -> None:
+        if count is not None:
+            for k, (pointer, x) in enumerate(zip(pointers, vectors, strict=True)):
+                store_first_lanes(x, pointer, count * n - k * width if n > 1 else count)
+            return
+        for k, (pointer, x) in enumerate(zip(pointers, vectors, strict=True)):
+            lane_mask = mask.shuffle([(k * width + lane) // n for lane in range(width)]) if n > 1 else mask
+            store_masked(x, pointer, lane_mask)
+
+    def store_whole() -> None:
+        for pointer, x in zip(pointers, vectors, strict=True):
+            if streamed and x.type.bytes >= em.target.streams.min_vector_bytes:
+                pointer.store(x, x.type.bytes, em.module.attach_metadata("nontemporal", "i32 1"))
+            else:
+                pointer.store(x, x.type.bytes if streamed else 0)
+
+    emit_masked_or_full(em, store_active, store_whole)
+
+
+def load_first_lanes(pointer: Value, kind: Type, count: Value) -> Value:
+    """Emit the load of the first `count` lanes of a vector, with zeros behind, for elements that a processor cannot load under a mask.
+
+    The code loads the whole vector, or half of it, then half of the remaining half, and so on. With a mask, LLVM would test each lane.
+    """
+    count = select_larger(select_smaller(count, kind.lanes), 0)
+    partial_vector = _load_halves(pointer, kind.scalar, kind.lanes, count)
+    return pointer.builder.choose(count.equals(kind.lanes), lambda: [pointer.load(kind)], lambda: [partial_vector])[0]
+
+
+def _load_halves(start: Value, element: Type, lanes: int, count: Value) -> Value:
+    """Emit a vector of `lanes` lanes with the elements from `count & -lanes` up to `count`, and zeros behind."""
+    size, b = lanes // 2, start.builder
+    if not size:
+        return b.zeros(vector(element, 1))
+    half, pointer, tail = vector(element, size), start.at(count & -lanes, element), _load_halves(start, element, size, count)
+    all_lanes = range(lanes)
+    return b.choose(
+        (count & size).differs(0), lambda: [pointer.load(half).shuffle(all_lanes, tail)], lambda: [tail.shuffle(all_lanes, b.zeros(half))]
+    )[0]
+
+
+def store_first_lanes(x: Value, pointer: Value, count: Value) -> None:
+    """Emit the store of the first `count` lanes of a vector: all lanes, or half of them, then half of the remaining half, and so on.
+
+    In a loop these branches are predictable, while a masked store may take a dozen cycles.
+    """
+    count = select_larger(select_smaller(count, x.lanes), 0)
+    x.builder.only_if(count.equals(x.lanes), lambda: pointer.store(x))
+    _store_halves(x, pointer, count)
+
+
+def _store_halves(x: Value, start: Value, count: Value) -> None:
+    """Emit the store of the first `count` modulo `x.lanes` lanes of `x`, to the elements from `count & -x.lanes` on."""
+    size, pointer = x.lanes // 2, start.at(count & -x.lanes, x.type.scalar)
+    if not size:
+        return
+    low, high = x.shuffle(range(size)), x.shuffle(range(size, 2 * size))
+
+    def store_low() -> list[Value]:
+        pointer.store(low)
+        return [high]
+
+    _store_halves(x.builder.choose((count & size).differs(0), store_low, lambda: [low])[0], start, count)
+
+
+def vector_pointer(start: Value, index: Value, offset: int, element: Type) -> Value:
+    """Emit the pointer to element `index + offset`."""
+    pointer = start.at(index, element)
+    return pointer.at(offset, element) if offset else pointer
+
+
+def deinterleave(vectors: ValueVectors, count: int) -> ValueVectors:
+    """Emit vectors of the first parts of elements with `count` parts side by side in `vectors`, then vectors of the second parts.
+
+    If `count` is 1, return `vectors` unchanged.
+    """
+    if count == 1:
+        return vectors
+    return [v.shuffle(range(component, v.lanes, count)) for component in range(count) for v in vectors]
+
+
+# --- any offsets ------------------------------------------------------------------------------------------------------
+
+
+def gather_elements(em: Emitter, pointer: Value, offsets: Value, element: Type, component_type: Type | None = None) -> Value:
+    """Emit the load of elements at `offsets` from `pointer`, a scalar or a vector, in active lanes only; other lanes are 0.
+
+    With `component_type`, the type of a part, load only the first part of each element.
+    """
+    component_type, lanes = component_type or element, offsets.lanes
+    if not lanes:
+        return pointer.at(offsets, element).load(component_type)
+    kind = vector(component_type, lanes)
+    pointers, zeros = _lane_pointers(pointer, offsets, element), em.builder.zeros(kind)
+    suffix = f"{kind.mangled}.v{lanes}p0"
+    return intrinsic("masked.gather", pointers, get_active_mask(em, lanes), zeros, result=kind, suffix=suffix)
+
+
+def scatter_elements(em: Emitter, pointer: Value, offsets: Value, element: Type, x: Value) -> None:
+    """Emit the store of the lanes of `x` to elements, or to the first part of each, at a vector of `offsets`, in active lanes only."""
+    pointers, mask = _lane_pointers(pointer, offsets, element), get_active_mask(em, offsets.lanes)
+    suffix = f"{x.type.mangled}.v{offsets.lanes}p0"
+    intrinsic("masked.scatter", x, pointers, mask, result=VOID, suffix=suffix)
+
+
+def _lane_pointers(pointer: Value, offsets: Value, element: Type) -> Value:
+    """Emit a vector of pointers, to the elements at a vector of `offsets` from `pointer`."""
+    scaled = offsets * element.bytes
+    base = pointer.cast("ptrtoint", I64).splat(offsets.lanes)
+    return (base + scaled).cast("inttoptr", POINTER)
+
+
+def load_lane_by_lane(pointer: Value, offsets: Value, element: Type) -> Value:
+    """Emit the load of elements at a vector of offsets, lane by lane."""
+    loaded = pointer.builder.undefined(vector(element, offsets.lanes))
+    for k in range(offsets.lanes):
+        loaded = loaded.with_lane(k, pointer.at(offsets.lane(k), element).load(element))
+    return loaded
+
+
+# --- constant strides -------------------------------------------------------------------------------------------------
+
+
+def load_strided(em: Emitter, start: Value, index: Value, stride: Value, element: Type) -> ValueVectors:
+    """Emit the load of elements of a row that are `stride` apart, lane by lane.
+
+    Return the vectors of a step: the vectors of the first parts, then of the second parts.
+
+    This is as fast as a gather on some processors, and three times as fast on others.
+    """
+    lanes = em.lanes
+    assert lanes is not None
+    if count_components(element) > 1:
+        return _load_strided_pairs(em, start, index, stride, element)
+    group = min(em.target.loops.loads_per_address, lanes.width)
+    steps = [stride * k for k in range(group + 1)]
+    pointer = start.at(index * stride, element)
+    vectors: ValueVectors = []
+    for _ in range(lanes.unroll):
+        x = em.builder.undefined(vector(element, lanes.width))
+        for k in range(lanes.width):
+            x = x.with_lane(k, pointer.at(steps[k % group], element).load(element))
+            if (k + 1) % group == 0:
+                pointer = pointer.at(steps[group], element)
+        vectors.append(x)
+    return vectors
+
+
+def _load_strided_pairs(em: Emitter, start: Value, index: Value, stride: Value, pair: Type) -> ValueVectors:
+    """Emit the load of elements of two parts at a constant stride: both parts of an element by one load."""
+    lanes = em.lanes
+    assert lanes is not None
+    pointer = start.at(index * stride, pair)
+    vectors: ValueVectors = []
+    for _ in range(lanes.unroll):
+        pieces: ValueVectors = []
+        for _ in range(lanes.width):
+            pieces.append(pointer.load(vector(pair.element, 2)))
+            pointer = pointer.at(stride, pair)
+        while len(pieces) > 1:
+            halves = zip(pieces[0::2], pieces[1::2], strict=True)
+            pieces = [low.shuffle(range(2 * low.lanes), high) for low, high in halves]
+        vectors += pieces
+    return deinterleave(vectors, 2)
+
+
+# --- a few steps apart ------------------------------------------------------------------------------------------------
+
+
+def load_small_stride(em: Emitter, row_start: Value, index: Value, step: int, element: Type) -> ValueVectors:
+    """Emit the load of elements `step` apart (a small number), by whole vectors from the first element needed to the last, and no further.
+
+    Under a mask, only the first lanes may be active. Return the vectors of the first parts, then those of the second parts, if any.
+    """
+    lanes = em.lanes
+    assert lanes is not None
+    width, count = lanes.width, count_components(element)
+    base = index * step
+    span = count * ((width - 1) * abs(step) + 1)  # parts from the first lane's to the last's
+    starts = [*range(0, span - width, width), span - width]
+    wanted = [count * abs(step) * k for k in (range(width) if step > 0 else range(width - 1, -1, -1))]
+    components: list[ValueVectors] = [[] for _ in range(count)]
+    for u in range(lanes.unroll):
+        lowest = u * width * step + (0 if step > 0 else step * (width - 1))
+        pointer = row_start.at(base + lowest, element)
+        loads = [_load_span_vector(em, pointer.at(s, element.element), element, s, step) for s in starts]
+        for k, vectors in enumerate(components):
+            vectors.append(_pick_lanes(loads, [_locate(starts, width, n + k) for n in wanted]))
+    return [v for vectors in components for v in vectors]
+
+
+def _load_span_vector(em: Emitter, pointer: Value, element: Type, start: int, step: int) -> Value:
+    """Emit the load of a vector from the span of elements a few steps apart; it begins `start` parts behind the lowest element.
+
+    Under a mask, only the parts up to the last active lane are loaded.
+    """
+    lanes = em.lanes
+    assert lanes is not None
+    width, between = lanes.width, count_components(element) * abs(step)
+    kind = vector(element.element, width)
+    if lanes.active_count is None:
+        return pointer.load(kind)
+    working = lanes.active_count
+    if step > 0:
+        inside = mask_first_lanes((working - 1) * between + (count_components(element) - start), width)
+    else:
+        inside = ~mask_first_lanes(working * -between + (width * between - start), width)
+    return load_masked(pointer, kind, inside)
+
+
+def _locate(starts: Sequence[int], width: int, position: int) -> tuple[int, int]:
+    """Return the number of the vector that has the part at `position`, and the lane. Vectors of `width` lanes begin at `starts`."""
+    k = min(position // width, len(starts) - 1)
+    return k, position - starts[k]
+
+
+def _pick_lanes(vectors: list[Value], lanes: list[tuple[int, int]]) -> Value:
+    """Emit a vector of chosen lanes of several vectors; an item of `lanes` is the number of a vector in `vectors`, and a lane."""
+    width = len(lanes)
+    result, result_lanes = vectors[0], [lane if k == 0 else None for k, lane in lanes]
+    for n, source in enumerate(vectors[1:] or [vectors[0]], start=1):
+        order = [
+            width + lane if k == n else (result_lane if n == 1 else position) if result_lane is not None else 0
+            for position, ((k, lane), result_lane) in enumerate(zip(lanes, result_lanes, strict=True))
+        ]
+        result = result.shuffle(order, source)
+        result_lanes = [position if k <= n else None for position, (k, _) in enumerate(lanes)]
+    return result
+
+
+def store_small_stride(em: Emitter, row_start: Value, index: Value, u: int, element: Type, components: Sequence[Value], step: int) -> None:
+    """Emit the store of vector number `u` of a step, to elements `step` apart (a small number), given a vector of each part.
+
+    The stores are whole vectors under masks: only the elements are written, not the memory between them.
+    """
+    lanes, b, n = em.lanes, em.builder, len(components)
+    assert lanes is not None
+    width, between = lanes.width, n * abs(step)
+    lowest = (index + (u * width + (width - 1) * (step < 0))) * step
+    base = row_start.at(lowest, element)
+    for start in range(0, between * (width - 1) + n, width):
+        slots = [divmod(offset, between) for offset in range(start, start + width)]
+        sources = [(e if step > 0 else width - 1 - e, k) if k < n else None for e, k in slots]
+        x = components[0].shuffle([0 if t is None else t[0] + width * t[1] for t in sources], components[-1])
+        pointer = base.at(start, element.element)
+        if None not in sources and lanes.mask is None:
+            pointer.store(x)
+            continue
+        is_written = b.constants(vector(I1, width), [t is not None for t in sources])
+        if lanes.mask is not None:
+            is_written = is_written & lanes.mask.shuffle([0 if t is None else t[0] for t in sources])
+        store_masked(x, pointer, is_written)
+
+
+# --- squares ----------------------------------------------------------------------------------------------------------
+
+
+def transpose(rows: Sequence[Value], component_count: int = 1) -> list[Value]:
+    """Emit the columns of a square, given as the vectors `rows`, each with as many elements as `rows` has vectors: a power of 2.
+
+    Blocks off the diagonal are exchanged: of 1 element, then of 2, then of 4, and so on.
+
+    An element has `component_count` components, which stay side by side.
+    """
+    width, block, vectors = len(rows), 1, list(rows)
+    while block < width:
+        upper = [n if not n & block else width + n - block for n in range(width)]
+        lower = [n + block if not n & block else width + n for n in range(width)]
+        upper, lower = (
+            [component_count * n + component for n in lanes for component in range(component_count)] for lanes in (upper, lower)
+        )
+        for r in range(width):
+            if not r & block:
+                above, below = vectors[r], vectors[r + block]
+                vectors[r], vectors[r + block] = above.shuffle(upper, below), above.shuffle(lower, below)
+        block *= 2
+    return vectors

@@ -1,0 +1,103 @@
+"""Choose how much a step computes at once: how many lanes a vector has, and how many vectors a step of a loop takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...lowering.ir import (
+    Accumulate,
+    Accumulator,
+    For,
+    Kernel,
+    Load,
+    Position,
+    RowLoad,
+    State,
+    Store,
+    TileElement,
+    estimate_cost,
+    iterate_expressions,
+    walk,
+)
+from ...ops.expr import Expr
+from ...target import Costs, Target
+from .loop_analysis import Dependencies, find_dependencies
+
+STATE_VECTORS = 2  # vectors of states of a reduction across the lanes: this decides the bits of results
+ARGMAX_STATE_VECTORS = 4  # the same for argmax and argmin, with equal results in any order: each step waits long for the step before
+
+
+def choose_lane_count(kernel: Kernel, target: Target) -> int:
+    """Return how many lanes a vector holds: of the widest state of a reduction.
+
+    Without reductions, the widest of the result and the values in lanes decides.
+    """
+    states = [d.itemsize for f in kernel.accumulators for d in f.state_dtypes]
+    if states:
+        return target.lane_count(max(states))
+    lane_axes = {axis for axis, a in enumerate(kernel.axes) if a.vector}
+    memo: dict[Expr, Dependencies] = {}
+    widest = kernel.operands[0].dtype.part.itemsize
+    for e in iterate_expressions(kernel.body):
+        for subexpr in walk(e):
+            if not lane_axes.isdisjoint(find_dependencies(subexpr, memo)[0]):
+                widest = max(widest, subexpr.dtype.compute_dtype.itemsize)
+    return target.lane_count(widest)
+
+
+def count_state_vectors(reductions: Iterable[Accumulator]) -> int:
+    """Return the number of vectors of states for the reductions across the lanes of a loop."""
+    return ARGMAX_STATE_VECTORS if all(f.reduction.uses_position for f in reductions) else STATE_VECTORS
+
+
+def choose_unroll_factors(loop: For, target: Target, *, short_rows: bool) -> tuple[int, ...]:
+    """Return how many vectors a step of the main loop takes, and then the steps of the loops through the rest.
+
+    The cheaper a vector is, the more vectors a step takes. `loop` has no reduction across the lanes. `short_rows` says that the loop runs
+    along a short row of states, best read in one step.
+    """
+    if any(isinstance(s, Accumulate) and not s.is_contiguous_along(loop.axis) for s in loop.body):
+        return (1,)  # lanes of a scatter are unrolled already
+    roots = list(iterate_expressions((loop,)))
+    subexprs, costs = [e for root in roots for e in walk(root)], target.costs
+    cost = sum(map(estimate_cost, roots))
+    cost += sum(_estimate_lane_cost(e, loop.axis, costs) for e in subexprs if isinstance(e, Load))
+    if short_rows and cost <= costs.max_cheap_element and sum(isinstance(e, State) for e in subexprs) == 1:
+        return target.short_row_states, 4
+    return (4,) if cost <= costs.max_cheap_element else (2,) if cost <= costs.max_moderate_element else (1,)
+
+
+def is_one_loop_best(loop: For, target: Target) -> bool:
+    """Return whether a loop with lanes is best emitted as a single loop of vectors, the last of which may be partial.
+
+    This is so for loops that compute much, with memory contiguous along the lanes or not accessed, and without non-temporal stores.
+    """
+    if not all(isinstance(s, Store) and not s.is_nontemporal for s in loop.body):
+        return False
+    roots = list(iterate_expressions((loop,)))
+    subexprs = [e for root in roots for e in walk(root)]
+    if (
+        any(isinstance(e, (RowLoad, TileElement)) or (isinstance(e, Load) and e.args) for e in subexprs)
+        or sum(map(estimate_cost, roots)) <= target.costs.max_cheap_element
+    ):
+        return False
+    addresses = [s.address for s in loop.body if isinstance(s, Store)]
+    addresses += [e.address for e in subexprs if isinstance(e, (Load, Position))]
+    return all(a.base is None and all(t.step_kind == "unit" for t in a.terms if t.axis == loop.axis) for a in addresses)
+
+
+def is_tail_best_halved(loop: For, target: Target) -> bool:
+    """Return whether the last iterations of a loop with lanes are best run without a mask, by ever fewer lanes.
+
+    This is so for loops that compute little, on a target with slow masked stores.
+    """
+    is_cheap = sum(map(estimate_cost, iterate_expressions((loop,)))) <= target.costs.max_cheap_element
+    return is_cheap and not target.has_cheap_masked_store and all(isinstance(s, Store) for s in loop.body)
+
+
+def _estimate_lane_cost(e: Load, axis: int, costs: Costs) -> int:
+    """Return the cost of a load from memory that is not contiguous along `axis`, by a stride or by an index; 0 for other loads."""
+    if any(t.axis == axis and t.step_kind == "stride" for t in e.address.terms):
+        return costs.strided_load
+    memo: dict[Expr, Dependencies] = {}
+    return costs.indexed_load if any(axis in find_dependencies(index, memo)[0] for index in e.args) else 0

@@ -1,0 +1,118 @@
+"""The number of threads for large work. The first result already asks for this number; `worker_pool.py` starts the threads.
+
+`TENXOR_NUM_THREADS` sets the number, or else `OMP_NUM_THREADS`, by which joblib and Dask share out CPUs among their workers. The default is
+the number of CPUs that this process may use. The processes of `multiprocessing` share the CPUs, so the default is 1 there.
+
+The number is at most `max_threads()`. More threads than CPUs gain nothing, and each takes some MiB for packed parts of products.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from operator import index as as_int
+
+from ..._utils import environment
+from ..._utils.process import count_cpus
+from ...dtypes import format_integer
+from ...errors import ArgumentError
+
+ALWAYS_ALLOWED_THREADS, ALLOWED_THREADS_PER_CPU = 64, 8
+
+
+def max_threads() -> int:
+    """Return the largest number of threads allowed: 64, or 8 for each CPU of this machine if that is more."""
+    return max(ALWAYS_ALLOWED_THREADS, ALLOWED_THREADS_PER_CPU * (os.cpu_count() or 1))
+
+
+def _read_default_count() -> int:
+    """Return the number of threads for a program that does not set it: `TENXOR_NUM_THREADS`, or the number without this variable."""
+    default = _choose_default_count()
+    return environment.read_count("TENXOR_NUM_THREADS", max_threads(), f"the number of threads is {default}") or default
+
+
+def _choose_default_count() -> int:
+    """Return the number of threads without `TENXOR_NUM_THREADS`."""
+    omp_setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    if omp_setting.isdecimal() and int(omp_setting) > 0:
+        return min(int(omp_setting), max_threads())
+    # `multiprocessing` is loaded in the processes that it starts. In other processes it may be missing, or half initialized during an
+    # import by user code.
+    parent = getattr(sys.modules.get("multiprocessing"), "parent_process", None)
+    return count_cpus() if parent is None or parent() is None else 1
+
+
+_count = 0  # the number of threads; 0 until this process has determined it
+_is_set_by_user = False  # whether `set_num_threads` chose the number
+# For machine code: the address of the function that shares a loop, the address of the work queue, and the number of workers. The number is
+# 0 if no worker may be used.
+PARALLEL_FOR_WORD, QUEUE_WORD, WORKER_COUNT_WORD = range(3)
+worker_handle = (ctypes.c_int64 * 3)()
+callbacks_before_change: list[Callable[[], None]] = []  # called before the number of threads changes, to end the workers
+callbacks_after_change: list[Callable[[], None]] = []  # called after the number of threads has changed
+
+
+def num_threads() -> int:
+    """Return the number of threads that share large work.
+
+    >>> import tenxor as tx
+    >>> tx.num_threads() >= 1
+    True
+    """
+    return _count or _determine_count()
+
+
+def _determine_count() -> int:
+    """Determine the number of threads of this process, and return it."""
+    global _count
+    _count = _read_default_count()
+    return _count
+
+
+def set_num_threads(count: int) -> None:
+    """Share large work among `count` threads from now on; results do not depend on the number.
+
+    Raise ArgumentError for a count below 1, or above both 64 and 8 for each CPU of the machine: more threads only take memory.
+    """
+    global _is_set_by_user
+    try:
+        count = as_int(count)
+    except TypeError:
+        raise ArgumentError(f"set_num_threads: the count is an integer, not {count!r}") from None
+    if count < 1:
+        raise ArgumentError(f"set_num_threads: {format_integer(count)} threads cannot work; give at least 1")
+    if count > max_threads():
+        raise ArgumentError(
+            f"set_num_threads: {format_integer(count)} threads are more than this machine can use; the count must be at most"
+            f" {max_threads()}; give the number of its CPUs, {os.cpu_count()}, or fewer"
+        )
+    use_threads(count)
+    _is_set_by_user = True
+
+
+def use_threads(count: int) -> None:
+    """Set the number of threads of this process to `count`, which is valid; callbacks learn of a change.
+
+    Unless `set_num_threads` was called, forked processes determine their own number.
+    """
+    global _count
+    is_new = count != num_threads()
+    if is_new:
+        for stop in callbacks_before_change:
+            stop()
+    _count = count
+    if is_new:
+        for callback in callbacks_after_change:
+            callback()
+
+
+def _reset_count_after_fork() -> None:
+    global _count
+    if not _is_set_by_user:
+        _count = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_count_after_fork)

@@ -1,0 +1,233 @@
+"""The fast path: the methods of `Tensor` as machine code, generated at run time with LLVM.
+
+The fallback in Python is complete, and serves as the reference for results. Most calls are simple, and for these the fast path needs no
+Python frame: it looks up the cached result template of the operation for the operands' specs and creates the result objects. When values
+are asked for, it runs a kernel by its launch record. The fast path declines every other call before it has changed anything, and the
+fallback then does the work.
+
+A process builds the fast path after a few results or many views, and only if the assumptions about the interpreter have been proved
+(`self_test.py`). The environment variable TENXOR_SHORT_WAY set to "0" means never, and "1" means at the first result. With
+`TENXOR_DEBUG` the fast path is not built.
+
+The variable `state` is "not made yet", the reason why the fast path is off, or "on".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from .. import codegen
+from .._utils import environment
+from .._utils.exclude_user_code import exclude_user_code
+from .._utils.locks import is_owned_by_this_thread, make_reentrant_lock, try_acquire
+from ..graph.node import Node
+from ..runtime.realize import compute_lock, fast_path_hooks
+
+if TYPE_CHECKING:
+    from .install import FastPath
+    from .object_layout import ObjectTable
+
+
+def read_setting() -> str:
+    """Return the value of the environment variable `TENXOR_SHORT_WAY`, "0" or "1", or an empty text if the variable is unset or invalid."""
+    return environment.read_choice("TENXOR_SHORT_WAY", ("0", "1"), "machine code for small work is made after some results")
+
+
+SETTING = read_setting()
+BUILD_AT_REQUEST = 1 if SETTING == "1" else 16  # the number of the request for values that builds the fast path
+_request_count = 0
+_disabled_contexts: list[object] = []  # one entry for each open `disabled` context
+_disable_count = 0  # `disabled` contexts opened so far
+_build_lock = make_reentrant_lock()  # held by the thread that builds the fast path; never waited for
+_switch_lock = make_reentrant_lock()  # held, with signals deferred, while methods are installed or removed
+state = "not made yet"  # or the reason why the fast path is off, or "on"
+fast_path: FastPath | None = None  # kept for good, even when off: memory blocks in use are freed by its code
+
+
+def _find_obstacle() -> str:
+    """Return the reason why this process cannot have the fast path, as a text for `state`; an empty text if it can."""
+    if SETTING == "0":
+        return "off: TENXOR_SHORT_WAY is 0"
+    from ..runtime.kernel_call import DEBUG_LEVEL
+
+    if DEBUG_LEVEL:
+        return "off: TENXOR_DEBUG is set"
+    if codegen.BACKEND_NAME != "llvm":
+        return f"off: the back end is {codegen.BACKEND_NAME}"
+    if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return "off: this is not CPython with its lock"
+    return ""
+
+
+def try_compute(node: Node) -> bool:
+    """Compute the pending node `node` by the fast path, and return whether the fast path did so. After False, Python computes the node.
+
+    This function is called for each request for values until the fast path is on. It counts the requests, and builds the fast path at
+    number `BUILD_AT_REQUEST`.
+    """
+    return _count_request() and any([way(node) for way in fast_path_hooks[:1]])
+
+
+def try_compute_several(node: Node) -> bool:
+    """Compute `node`, one of several pending nodes, by the fast path, and return whether the fast path did so.
+
+    Subgraphs shared by the nodes are computed once. This function is called until the fast path is on. It counts the requests for values,
+    and builds the fast path at number `BUILD_AT_REQUEST`.
+    """
+    return _count_request() and any([way(node) for way in fast_path_hooks[-1:]])
+
+
+def _count_request() -> bool:
+    """Count a request for values, build the fast path from request number `BUILD_AT_REQUEST` on, and return whether the fast path is on."""
+    global _request_count
+    _request_count += 1
+    if _request_count < BUILD_AT_REQUEST:
+        return False
+    start()
+    return state == "on"
+
+
+def build_if_untried() -> None:
+    """Build the fast path unless an attempt was made before.
+
+    The package calls this function after many views, or many elements read or written. The fast path speeds up these too, even if no values
+    are asked for.
+    """
+    if state == "not made yet":
+        start()
+
+
+def start() -> None:
+    """Build the fast path now and install it.
+
+    Do nothing if the fast path is on or disabled by `disabled`, or while another thread, or an outer call in this thread, is building
+    it. Do nothing, either, while this thread holds the lock for computing, since other threads would wait for that lock; the next
+    request tries again.
+
+    During the build, other threads, signal handlers and trace functions use the fallback in Python.
+    """
+    if state == "on" or _disabled_contexts or is_owned_by_this_thread(compute_lock) or not try_acquire(_build_lock):
+        return
+    try:
+        if _build_lock._recursion_count() == 1:  # type: ignore[attr-defined]
+            _build()
+    finally:
+        _build_lock.release()
+
+
+def _build() -> None:
+    """Build the fast path, install it in one step, and test it.
+
+    If an assumption about the interpreter turns out to be wrong, remove the fast path again and store the reason in `state`. If another
+    thread disabled the fast path during the test, the test proves nothing: `state` becomes "not made yet", and a later request tries again.
+    """
+    global state
+    reason = _find_obstacle()
+    initial_disable_count = _disable_count
+    try:
+        if not reason:
+            from .debug_offsets import check_debug_offsets
+            from .self_test import check_installed_methods, check_object_layout
+
+            check_debug_offsets()
+            check_object_layout()
+            from .install import FastPath
+
+            candidate = fast_path if fast_path is not None and fast_path.is_announced else FastPath().link(disabled)
+            if _install(candidate):
+                check_installed_methods()
+    except (LookupError, RuntimeError, OSError, AttributeError) as error:
+        reason = f"off: {error}"
+    if reason:
+        with exclude_user_code(), _switch_lock:
+            if fast_path is not None and fast_path.is_announced:
+                fast_path.remove()
+            # If `disabled` removed the fast path during the test, a later request tests again.
+            is_refuted = initial_disable_count == _disable_count
+            state = reason if is_refuted else "not made yet"
+            fast_path_hooks[:] = [] if is_refuted else [try_compute, try_compute_several]
+
+
+def _install(candidate: FastPath) -> bool:
+    """Install `candidate`, a linked fast path, for all modules, set `state` to "on", and return True.
+
+    Return False, and install nothing, while the fast path is disabled with `disabled`.
+    """
+    global state, fast_path
+    with exclude_user_code(), _switch_lock:
+        if _disabled_contexts:
+            return False
+        _make_immortal(candidate)
+        fast_path = candidate
+        candidate.announce()
+        candidate.install()
+        state = "on"
+    return True
+
+
+def get_object_table() -> ObjectTable | None:
+    """Return the Python objects that the generated code refers to, without generating code; None if this process cannot have the fast path.
+
+    The builder of prebuilt machine code (`aot/build.py`) uses these objects.
+    """
+    if _find_obstacle():
+        return None
+    from .install import FastPath
+    from .self_test import check_object_layout
+
+    try:
+        check_object_layout()
+        return FastPath().object_table
+    except (LookupError, RuntimeError, OSError, AttributeError):
+        return None
+
+
+def _make_immortal(x: object) -> None:
+    """Add a permanent reference to `x`, so `x` outlives the interpreter.
+
+    At shutdown the interpreter clears modules first. Objects deallocated afterwards still need the generated deallocators.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(x))
+
+
+@contextmanager
+def disabled() -> Iterator[None]:
+    """Disable the fast path while the context is open: every method runs the fallback in Python.
+
+    Contexts may be nested and may be open in several threads. The fast path returns when the last one closes, and none is built before.
+    """
+    global _disable_count
+    context = object()
+    try:
+        with exclude_user_code(), _switch_lock:
+            _disable_count += 1
+            _disabled_contexts.append(context)
+            if state == "on" and len(_disabled_contexts) == 1:
+                assert fast_path is not None
+                fast_path.remove()
+        yield
+    finally:
+        with exclude_user_code(), _switch_lock:
+            if context in _disabled_contexts:
+                _disabled_contexts.remove(context)
+                if state == "on" and not _disabled_contexts:
+                    assert fast_path is not None
+                    fast_path.install()
+
+
+def _reset_after_fork() -> None:
+    """Replace the lock for building in a forked child, unless the forking thread holds it. No other holder of the lock exists in the
+    child.
+    """
+    global _build_lock
+    if not is_owned_by_this_thread(_build_lock):
+        _build_lock = make_reentrant_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)

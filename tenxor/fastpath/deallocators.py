@@ -1,0 +1,29 @@
+"""Generated deallocators for small objects of the package, which keep dead objects for reuse (`fastpath/emit/free_lists.py`)."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+
+from .object_layout import REUSED_CLASSES
+
+TP_DEALLOC_OFFSET = 48  # offset of `tp_dealloc` in a type object, in bytes; the same in all versions of CPython 3
+
+
+def replace_deallocators(library: Mapping[str, int], classes: Mapping[str, type], block_type: type) -> None:
+    """Replace `tp_dealloc` of the `REUSED_CLASSES` classes by generated deallocators, for good.
+
+    `library` maps symbols to addresses, `classes` maps names to classes, and `block_type` is the type of small memory blocks. Raise
+    LookupError, and change nothing, if the types are not laid out as expected or a class has a `__del__`.
+    """
+    slots = {name: ctypes.c_void_p.from_address(id(classes[name]) + TP_DEALLOC_OFFSET) for name in REUSED_CLASSES}
+    original_addresses = {slot.value for slot in slots.values()}
+    block_deallocator = ctypes.c_void_p.from_address(id(block_type) + TP_DEALLOC_OFFSET).value
+    if (
+        len(original_addresses) != 1
+        or block_deallocator != library["block_dies"]
+        or any([hasattr(classes[name], "__del__") for name in REUSED_CLASSES])
+    ):
+        raise LookupError("what is called when an object dies is not where it is looked for")
+    for name, slot in slots.items():
+        slot.value = library[f"{name}_dies"]

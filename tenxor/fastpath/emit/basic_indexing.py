@@ -1,0 +1,351 @@
+"""Emitters for basic indexing by integers, slices, None and an Ellipsis: views and elements. Other keys go to `picked` and `gathered`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import I1, I32, I64, POINTER, array
+from ..object_layout import SIZE_OFFSET, SLICE_START_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
+from ..sized_template import MAX_AXES
+from .call_replay import new_view
+from .function_builder import FunctionBuilder
+from .pending_operations import load_computed_slot
+from .python_conversion import compute_tensor_node
+from .scalar_arithmetic import new_known_scalar
+from .spec_table import VIEW_DIMS, find_spec
+
+MAX_KEY_ITEMS = 4  # entries of a key, at most
+MAX_PY_SSIZE = (1 << 63) - 1  # PY_SSIZE_T_MAX
+
+
+class SelectedView(NamedTuple):
+    """A view that a key selects: its dtype, number of axes, address of the sizes and strides (`dims`), and offset."""
+
+    dtype: Value
+    ndim: Value
+    dims: Value
+    offset: Value
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this file into `module`. `objects` is the table of the objects that the code refers to."""
+    parameters = [("x", POINTER), ("key", POINTER)]
+    _emit_find_element(FunctionBuilder(module, objects, "place_of_element", parameters, I64))
+    _emit_evaluate_key(FunctionBuilder(module, objects, "find_wanted", [*parameters, ("found", POINTER)], I1))
+    _emit_is_basic(FunctionBuilder(module, objects, "is_basic", [("self", POINTER), ("pair", POINTER)], is_exported=True))
+    _emit_gather_among_slices(FunctionBuilder(module, objects, "gathered_among_slices", parameters))
+    _emit_get_item(FunctionBuilder(module, objects, "get_item", parameters))
+    _emit_item_at(FunctionBuilder(module, objects, "item_at", parameters))
+
+
+def find_element(f: FunctionBuilder, x: Value, key: Value) -> tuple[Value, Value]:
+    """Emit a test whether `key`, an integer or a tuple of integers, selects a single element of `x`.
+
+    Return the result of the test, and the offset of the element in the storage, in elements (meaningless if the test fails). Python code
+    may run.
+    """
+    is_int_or_tuple = f.or_else(f.is_instance(key, "int"), lambda: f.is_instance(key, "tuple"))
+    (position,) = f.choose(is_int_or_tuple, lambda: [f.call("place_of_element", I64, [x, key])], lambda: [f.i64(0)])
+    return position > 0, position - 1
+
+
+def _emit_find_element(f: FunctionBuilder) -> None:
+    """Emit `place_of_element(x, key)`: return 1 + the offset of the element that a key selects, an integer per axis; 0 for another key."""
+    x, key = f.arguments
+    shape, strides, offset = _load_view_dims(f, x)
+    ndim = f.load_word(shape, SIZE_OFFSET)
+
+    def evaluate_index(item: Value, k: int | Value) -> Value:
+        f.require(f.is_instance(item, "int"))
+        size, (value, fits) = f.unbox_integer(f.tuple_item(shape, k)), f.unbox_checked(item)
+        value = f.select_value(value < 0, value + size, value)
+        f.require(fits & value.compare("ult", size))
+        return value * f.unbox_integer(f.tuple_item(strides, k))
+
+    def evaluate_tuple() -> list[Value]:
+        f.require(f.is_instance(key, "tuple"))
+        f.require(f.load_word(key, SIZE_OFFSET).equals(ndim))
+        return [f.fold_range(ndim, f.i64(0), lambda k, total: total + evaluate_index(f.tuple_item(key, k), k))]
+
+    def evaluate_integer() -> list[Value]:
+        f.require(ndim.equals(1))
+        return [evaluate_index(key, 0)]
+
+    (shift,) = f.choose(f.is_instance(key, "int"), evaluate_integer, evaluate_tuple)
+    f.emit_return(f.unbox_integer(offset) + shift + 1)
+
+
+def _load_view_dims(f: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
+    """Emit loads of shape, strides and offset of a tensor; the emitted function returns null or 0 for a tensor without strides."""
+    spec, offset = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")
+    shape, strides = f.get_slot(spec, "Spec.shape"), f.get_slot(spec, "Spec.strides")
+    f.decline_if(f.is_object(strides, "None"))
+    return shape, strides, offset
+
+
+def evaluate_key(f: FunctionBuilder, x: Value, key: Value) -> SelectedView:
+    """Emit the evaluation of a basic `key` of `x`: integers, slices, None and an Ellipsis that select a view.
+
+    Return a description of the view.
+
+    The emitted function returns null or 0 for keys of different types, keys of an element, and keys out of range.
+    """
+    dims = f.local(array(I64, VIEW_DIMS + 2))
+    f.require(f.call("find_wanted", I1, [x, key, dims]))
+    ndim, offset = (dims.at(VIEW_DIMS + k, I64).load(I64) for k in range(2))
+    return SelectedView(f.get_slot(x, "Tensor.dtype"), ndim, dims, offset)
+
+
+def look_up_view_spec(f: FunctionBuilder, selected_view: SelectedView) -> Value:
+    """Emit the lookup of the spec of the view described by `selected_view`. Python code may run.
+
+    Return the spec, which is held (see `FunctionBuilder.hold_borrowed`).
+    """
+    return find_spec(f, selected_view.dtype, selected_view.ndim, selected_view.dims)
+
+
+def _emit_evaluate_key(f: FunctionBuilder) -> None:
+    """Emit `find_wanted(x, key, dims)`: evaluate a basic key of a tensor; store sizes, strides, axis count and offset of the view at
+    `dims`, and return true. Return false for other keys, and for keys that select an element.
+    """
+    x, key, dims = f.arguments
+    shape, strides, offset = _load_view_dims(f, x)
+    ndim = f.load_word(shape, SIZE_OFFSET)
+    single_item = f.local(POINTER, key)
+    is_tuple = f.is_instance(key, "tuple")
+    count = f.choose(is_tuple, lambda: [f.load_word(key, SIZE_OFFSET)], lambda: [f.i64(1)])[0]
+    items = f.select_value(is_tuple, f.address_at(key, TUPLE_ITEMS_OFFSET), single_item)
+    f.require(count <= MAX_KEY_ITEMS)
+    view_offset, axis, axes, is_view = (f.local(I64, v) for v in (f.unbox_integer(offset), f.i64(0), f.i64(0), f.i64(0)))
+    start, stop, step = (f.local(I64) for _ in range(3))
+
+    def next_axis() -> tuple[Value, Value]:
+        axis_index = axis.load(I64)
+        f.require(axis_index < ndim)
+        axis.store(axis_index + 1)
+        return f.unbox_integer(f.tuple_item(shape, axis_index)), f.unbox_integer(f.tuple_item(strides, axis_index))
+
+    def append_axis(size: Value, stride: Value) -> None:
+        k = axes.load(I64)
+        f.require(k < MAX_AXES)
+        dims.at(k, I64).store(size)
+        dims.at(k + MAX_AXES, I64).store(stride)
+        axes.store(k + 1)
+
+    def apply_integer(item: Value) -> list[Value]:
+        size, stride = next_axis()
+        value, fits = f.unbox_checked(item)
+        f.require(fits)
+        value = f.select_value(value < 0, value + size, value)
+        f.require(f.and_then(value >= 0, lambda: value < size))
+        view_offset.store(view_offset.load(I64) + value * stride)
+        return []
+
+    def apply_slice(item: Value) -> list[Value]:
+        size, stride = next_axis()
+        bounds = [f.address_at(item, SLICE_START_OFFSET + 8 * k).load(POINTER) for k in range(3)]
+        are_none = [f.is_object(bound, "None") for bound in bounds]
+        for bound, is_none in zip(bounds, are_none, strict=True):  # another bound would run Python's `__index__`
+            f.require(f.or_else(is_none, lambda bound=bound: f.is_instance(bound, "int")))  # type: ignore[misc]
+        f.decline_if(f.is_object(bounds[-1], "0"))
+        are_small = f.constant(I1, True)
+        for bound, is_none in zip(bounds, are_none, strict=True):
+            are_small = are_small & f.or_else(is_none, lambda bound=bound: f.has_one_digit(bound))  # type: ignore[misc]
+
+        def read_bounds() -> list[Value]:
+            """Emit the reading of the bounds without a call, as `PySlice_Unpack` reads them."""
+
+            def load_bound(k: int, default: Value) -> Value:
+                return f.choose(are_none[k], lambda: [default], lambda: [f.unbox_integer(bounds[k])])[0]
+
+            step_value, highest, zero = load_bound(2, f.i64(1)), f.i64(MAX_PY_SSIZE), f.i64(0)
+            step.store(step_value)
+            start.store(load_bound(0, f.select_value(step_value < 0, highest, zero)))
+            stop.store(load_bound(1, f.select_value(step_value < 0, f.i64(-MAX_PY_SSIZE - 1), highest)))
+            return []
+
+        def unpack_bounds() -> list[Value]:
+            f.decline_if(f.call("PySlice_Unpack", I32, [item, start, stop, step]) < 0)
+            return []
+
+        f.choose(are_small, read_bounds, unpack_bounds, (99, 1))
+        step_value = step.load(I64)
+        length = f.call("PySlice_AdjustIndices", I64, [size, start, stop, step_value])
+        max_step = f.select_value(size < 1, f.i64(1), size)  # limits the product: a longer step selects one element as well
+        step_value = f.select_value(step_value > max_step, max_step, f.select_value(step_value < -max_step, -max_step, step_value))
+        start_shift = start.load(I64) * stride
+        view_offset.store(view_offset.load(I64) + f.select_value(length.equals(0), f.i64(0), start_shift))
+        append_axis(length, stride * step_value)
+        return []
+
+    def apply_special_item(item: Value) -> list[Value]:
+        is_new = f.is_object(item, "None")
+        f.require(f.or_else(is_new, lambda: f.is_object(item, "...")))
+        return f.choose(is_new, append_new_axis, apply_ellipsis)
+
+    def append_new_axis() -> list[Value]:
+        append_axis(f.i64(1), f.i64(0))
+        return []
+
+    def apply_ellipsis() -> list[Value]:
+        """Emit an Ellipsis: it keeps the axes for which the key has neither an integer nor a slice."""
+        consumed_axes, ellipsis_count = f.local(I64, f.i64(0)), f.local(I64, f.i64(0))
+
+        def count_item(j: Value) -> None:
+            item = items.at(j, POINTER).load(POINTER)
+            f.emit_if(
+                f.or_else(f.is_instance(item, "int"), lambda: f.is_instance(item, "slice")),
+                lambda: consumed_axes.store(consumed_axes.load(I64) + 1),
+            )
+            f.emit_if(f.is_object(item, "..."), lambda: ellipsis_count.store(ellipsis_count.load(I64) + 1))
+
+        f.for_range(count, count_item)
+        f.require(f.and_then(ellipsis_count.load(I64).equals(1), lambda: consumed_axes.load(I64) <= ndim))
+        copy_axes(ndim - consumed_axes.load(I64))  # `consumed_axes` counts the entries before the Ellipsis, too
+        is_view.store(f.i64(1))
+        return []
+
+    def copy_axes(axis_count: Value) -> None:
+        f.for_range(axis_count, lambda _: append_axis(*next_axis()))
+
+    def apply_item(k: Value) -> None:
+        item = items.at(k, POINTER).load(POINTER)
+        apply_non_integer = lambda: f.choose(f.is_instance(item, "slice"), lambda: apply_slice(item), lambda: apply_special_item(item))
+        f.choose(f.is_instance(item, "int"), lambda: apply_integer(item), apply_non_integer)
+
+    f.for_range(count, apply_item)
+    copy_axes(ndim - axis.load(I64))
+    count = axes.load(I64)
+    f.decline_if(count.equals(0) & is_view.load(I64).equals(0))  # an element is no view
+    for k, value in enumerate((count, view_offset.load(I64))):
+        dims.at(VIEW_DIMS + k, I64).store(value)
+
+    def clear_axis(k: int) -> None:
+        for position in (k, k + MAX_AXES):
+            dims.at(position, I64).store(f.i64(0))
+
+    for k in range(MAX_AXES):
+        f.emit_if(count <= k, lambda k=k: clear_axis(k))  # type: ignore[misc]
+    f.emit_return(f.constant(I1, True))
+
+
+def _emit_is_basic(f: FunctionBuilder) -> None:
+    """Emit `is_basic((x, key))`, called from Python: return whether a key selects a view or an element by basic indexing."""
+    _, pair = f.arguments
+    x, key = (f.tuple_item(pair, k) for k in range(2))
+    is_element, _ = find_element(f, x, key)
+    is_basic = f.or_else(is_element, lambda: f.call("find_wanted", I1, [x, key, f.local(array(I64, VIEW_DIMS + 2))]))
+    f.emit_if(~is_basic, f.propagate_error)
+    f.emit_return(f.box_bool(is_basic))
+
+
+def _emit_get_item(f: FunctionBuilder) -> None:
+    """Emit `get_item(x, key)`: return `x[key]`, a view, or a new tensor for an element; null to leave the call to the fallback."""
+    x, key = f.arguments
+    f.require(f.is_instance(x, "Tensor"))
+    is_element, element_offset = find_element(f, x, key)
+    f.return_if(is_element, lambda: _new_element(f, x, element_offset))
+    f.return_if(f.is_instance(key, "list"), lambda: f.call("picked", POINTER, [x, key]))
+    f.return_if(f.is_instance(key, "Tensor"), lambda: _select_by_array(f, x, key))
+    f.return_if(_has_item(f, key, lambda item: f.is_instance(item, "Tensor")), lambda: _select_by_arrays(f, x, key))
+    selected_view = evaluate_key(f, x, key)
+    spec = look_up_view_spec(f, selected_view)
+    offset = f.box_integer(selected_view.offset)
+    f.emit_return(new_view(f, f.get_slot(x, "Tensor.storage"), spec, offset))
+
+
+def _select_by_array(f: FunctionBuilder, x: Value, key: Value) -> Value:
+    """Emit the selection `x[key]` by `key`, a mask or an array of indices: copied now if possible, otherwise a pending gather.
+
+    Return the new tensor, or null to leave the call to the fallback.
+    """
+    key_items = f.local(POINTER, key)
+    result = f.call("picked", POINTER, [x, key])
+    declined = f.and_then(f.is_null(result), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    return f.choose(declined, lambda: [f.call("gathered", POINTER, [x, key_items, f.i64(1)])], lambda: [result])[0]
+
+
+def _has_item(f: FunctionBuilder, key: Value, predicate: Callable[[Value], Value]) -> Value:
+    """Emit a test whether `key` is a tuple with an item for which the code emitted by `predicate(item)` gives true."""
+
+    def merge_item(k: Value, has_match: Value) -> Value:
+        return has_match | predicate(f.tuple_item(key, k)).cast("zext", I64)
+
+    return f.and_then(f.is_instance(key, "tuple"), lambda: f.fold_range(f.load_word(key, SIZE_OFFSET), f.i64(0), merge_item).differs(0))
+
+
+def _select_by_arrays(f: FunctionBuilder, x: Value, key: Value) -> Value:
+    """Emit the selection `x[key]` by `key`, a tuple with arrays of indices.
+
+    Return the new tensor, or null to leave the call to the fallback.
+    """
+    has_slices = _has_item(f, key, lambda item: f.is_instance(item, "slice") | f.is_object(item, "..."))
+    gather = lambda: [f.call("gathered", POINTER, [x, f.address_at(key, TUPLE_ITEMS_OFFSET), f.load_word(key, SIZE_OFFSET)])]
+    return f.choose(has_slices, lambda: [f.call("gathered_among_slices", POINTER, [x, key])], gather)[0]
+
+
+def _emit_gather_among_slices(f: FunctionBuilder) -> None:
+    """Emit `gathered_among_slices(x, key)`: return `x[key]` for a tuple of arrays, slices and an Ellipsis alone, gathered from the view
+    that the slices select, as `copy_descriptors.apply_slices` does.
+    """
+    x, key = f.arguments
+    count, ndim = f.load_word(key, SIZE_OFFSET), f.load_word(f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape"), SIZE_OFFSET)
+    indexers, indexer_count = f.local(array(POINTER, MAX_AXES)), f.local(I64, f.i64(0))
+
+    def append_indexer(item: Value) -> None:
+        f.require(indexer_count.load(I64) < MAX_AXES)
+        indexers.at(indexer_count.load(I64), POINTER).store(item)
+        indexer_count.store(indexer_count.load(I64) + 1)
+
+    def convert_item(k: Value) -> Value:
+        item = f.tuple_item(key, k)
+        is_array, is_ellipsis = f.is_instance(item, "Tensor"), f.is_object(item, "...")
+        f.require(is_array | is_ellipsis | f.is_instance(item, "slice"))
+        axis_count = f.select_value(is_ellipsis, ndim + 1 - count, f.i64(1))
+        f.require(axis_count > 0)
+        f.for_range(axis_count, lambda _: append_indexer(f.select_value(is_array, item, f.load_object("slice"))))
+        return f.incref(f.select_value(is_array, f.load_object("slice(None)"), item))
+
+    slice_key = f.build_tuple(count, convert_item)
+    selected_view = evaluate_key(f, x, slice_key)
+    spec = look_up_view_spec(f, selected_view)
+    offset = f.box_integer(selected_view.offset)
+    view = new_view(f, f.get_slot(x, "Tensor.storage"), spec, offset)
+    selected = f.call("gathered", POINTER, [view, indexers, indexer_count.load(I64)])
+    f.release_held(slice_key, view)
+    f.emit_return(selected)
+
+
+def _emit_item_at(f: FunctionBuilder) -> None:
+    """Emit `item_at(x, key)`: return the element that a key selects, as a Python number; null if the key selects no single element."""
+    x, key = f.arguments
+    f.require(f.is_instance(x, "Tensor"))
+    is_element, element_offset = find_element(f, x, key)
+    f.require(is_element)
+    node = compute_tensor_node(f, x)
+    number = f.call("number_at", POINTER, [f.get_slot(node, "Node.buffer"), f.get_slot(x, "Tensor.dtype"), element_offset])
+    f.transfer_held(node)
+    f.decref(node)
+    f.emit_return(number)
+
+
+def _new_element(f: FunctionBuilder, x: Value, offset: Value) -> Value:
+    """Emit the creation of a 0-d tensor of the element of `x` at `offset` in its storage. Return the new tensor.
+
+    The emitted function returns null or 0 if the storage is pending or has a tape node.
+    """
+    held_references = list(f._held)
+    storage, dtype = f.get_slot(x, "Tensor.storage"), f.get_slot(x, "Tensor.dtype")
+    f.require(f.is_instance(storage, "Storage"))
+    node = f.get_slot(storage, "Storage.node")
+    buffer = f.get_slot(node, "Node.buffer")
+    f.decline_if(f.is_object(buffer, "None"))
+    f.require(f.is_object(f.get_slot(node, "Node.tape_node"), "None"))
+    f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(dtype))
+    point_spec = f.tuple_item(f.load_object("points"), f.unbox_integer(f.get_slot(dtype, "DType.rank")))
+    number = f.require_new(f.call("number_at", POINTER, [buffer, dtype, offset]))
+    element = new_known_scalar(f, number, point_spec)
+    f._held[:] = held_references
+    return element

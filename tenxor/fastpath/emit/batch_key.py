@@ -1,0 +1,145 @@
+"""Emitter for the key by which `autodiff/batching.py` replays a batch: how nodes depend on placeholders for one batch element.
+
+The code is a walk as in `graph_walk.py`, on the same tables, so no Python code runs until the result is put together.
+"""
+
+from __future__ import annotations
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import I1, I64, POINTER, VOID
+from ..object_layout import SIZE_OFFSET, ObjectTable
+from .function_builder import FunctionBuilder
+from .graph_walk import (
+    KEY_WORD_COUNT,
+    MAX_WALK_DEPTH,
+    MAX_WALKED_NODES,
+    append_to_table,
+    is_visited,
+    key_to_bytes,
+    load_node_number,
+    load_recipe_number,
+    mark_visited,
+)
+from .tape_nodes import is_valueless
+
+# Nodes have numbers from 0 on if they are placeholders or depend on one, and below 0 if they are further inputs. This number marks a
+# visited node that depends on no placeholder, and so is the same for all batch elements.
+INDEPENDENT_NODE_NUMBER = -1 << 40
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this file into `module`."""
+    _emit_is_traced(FunctionBuilder(module, objects, "is_traced", [("x", POINTER)], I1))
+    parameters = [("node", POINTER), ("members", POINTER), ("given", POINTER), ("depth", I64)]
+    _emit_append_to_batch_key(FunctionBuilder(module, objects, "visited_of_batch", parameters, I1))
+    _emit_build_batch_key(FunctionBuilder(module, objects, "outline_of_batch", [("args", POINTER)]))
+    f = FunctionBuilder(module, objects, "batch_outlined", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+    f.return_or_none(f.call("outline_of_batch", POINTER, [f.arguments[1]]))
+
+
+def _emit_is_traced(f: FunctionBuilder) -> None:
+    """Emit `is_traced(x)`: return whether an object is a node that depends on a placeholder, but no placeholder."""
+    (x,) = f.arguments
+    f.require(f.is_instance(x, "Node"))
+    past = f.get_slot(x, "Node.tape_node")
+    f.decline_if(f.is_object(f.get_slot(f.get_slot(x, "Node.recipe"), "Recipe.op"), "PLACEHOLDER"))
+    f.emit_return(is_valueless(f, past))
+
+
+def _visit_if_traced(f: FunctionBuilder, node: Value, next_number: Value, inputs: Value, depth: Value) -> None:
+    """Emit a visit of `node`, if it depends on a placeholder and was not visited yet.
+
+    `next_number`, `inputs` and `depth` are passed on to `visited_of_batch`. The emitted function returns null or 0 if the visit fails.
+    """
+    is_new = f.and_then(f.call("is_traced", I1, [node]), lambda: ~is_visited(f, node))
+    f.emit_if(is_new, lambda: f.require(f.call("visited_of_batch", I1, [node, next_number, inputs, depth])))
+
+
+def _depends_on_placeholder(f: FunctionBuilder, x: Value) -> Value:
+    """Emit a test whether a visited node is a placeholder or depends on one."""
+    return f.and_then(is_visited(f, x), lambda: load_node_number(f, x) >= 0)
+
+
+def _emit_append_to_batch_key(f: FunctionBuilder) -> None:
+    """Emit `visited_of_batch(node, next_number, inputs, depth)`: append a node to the key of the batch, after the nodes that it reads.
+
+    The function returns false if the recipe of a node does not determine its value, or if `depth`, the depth of the recursion, is too
+    large. `next_number` is the address of the number that the next node gets, and `inputs` the list of further inputs.
+    """
+    node, next_number, inputs, depth = f.arguments
+    f.require(depth < MAX_WALK_DEPTH)
+    past, recipe, sources, offsets = (f.get_slot(node, f"Node.{slot}") for slot in ("tape_node", "recipe", "sources", "offsets"))
+    f.decline_if(f.is_object(past, "CONSTANT"))
+    f.decline_if(f.is_instance(f.get_slot(recipe, "Recipe.op"), "ExternalOp"))
+    # The result of a function with its own derivative has a tape node with sources and of another recipe.
+    is_leaf = lambda: f.load_word(f.get_slot(past, "TapeNode.sources"), SIZE_OFFSET).equals(0)
+    has_matching_recipe = lambda: f.or_else(f.get_slot(past, "TapeNode.recipe").equals(recipe), is_leaf)
+    f.require(f.or_else(~f.is_instance(past, "TapeNode"), has_matching_recipe))
+    f.for_range(f.load_word(sources, SIZE_OFFSET), lambda k: _visit_if_traced(f, f.tuple_item(sources, k), next_number, inputs, depth + 1))
+    depends = f.fold_range(
+        f.load_word(sources, SIZE_OFFSET),
+        f.i64(0),
+        lambda k, has_dependency: has_dependency | _depends_on_placeholder(f, f.tuple_item(sources, k)).cast("zext", I64),
+    )
+
+    def mark_independent() -> Value:
+        mark_visited(f, node, f.i64(INDEPENDENT_NODE_NUMBER))
+        return f.constant(I1, True)
+
+    f.return_if(depends.equals(0), mark_independent)
+    append_to_table(f, "key", KEY_WORD_COUNT, load_recipe_number(f, recipe))
+    f.for_range(
+        f.load_word(offsets, SIZE_OFFSET), lambda k: append_to_table(f, "key", KEY_WORD_COUNT, f.unbox_integer(f.tuple_item(offsets, k)))
+    )
+    f.for_range(f.load_word(sources, SIZE_OFFSET), lambda k: _append_source(f, f.tuple_item(sources, k), inputs))
+    number = next_number.load(I64)
+    mark_visited(f, node, number)
+    next_number.store(number + 1)
+    f.emit_return(f.constant(I1, True))
+
+
+def _append_source(f: FunctionBuilder, source: Value, inputs: Value) -> None:
+    """Emit the append of the number of `source`, a node or a scalar, to the key.
+
+    A source independent of the placeholders is appended to the list `inputs` when first read, and numbered -1, -2, and so on.
+    """
+    was_visited = is_visited(f, source)
+
+    def append_input() -> None:
+        number = f.i64(-1) - f.list_length(inputs)
+        f.append_to_list(inputs, source)
+
+        def load_number() -> list[Value]:
+            recipe = f.get_slot(source, "Node.recipe")
+            return [load_recipe_number(f, f.first_non_null(f.get_slot(recipe, "Recipe.data_recipe"), recipe))]
+
+        append_to_table(f, "key", KEY_WORD_COUNT, f.choose(f.is_instance(source, "Node"), load_number, lambda: [f.i64(0)])[0])
+        f.emit_if(was_visited, lambda: f.call("slot_of", POINTER, [source]).at(2, I64).store(number))
+        f.emit_if(~was_visited, lambda: mark_visited(f, source, number))
+
+    f.emit_if(f.or_else(~was_visited, lambda: load_node_number(f, source).equals(INDEPENDENT_NODE_NUMBER)), append_input)
+    append_to_table(f, "key", KEY_WORD_COUNT, load_node_number(f, source))
+
+
+def _emit_build_batch_key(f: FunctionBuilder) -> None:
+    """Emit `outline_of_batch(args)` for an array of three lists, `roots`, `placeholders` and `inputs`: return the key of a batch as bytes.
+
+    The key tells how the roots depend on the placeholders. The nodes and scalars read besides are appended to `inputs`.
+    """
+    (args,) = f.arguments
+    roots, placeholders, inputs = (args.at(k, POINTER).load(POINTER) for k in range(3))
+    f.call("begin_walk", VOID, [f.i64(MAX_WALKED_NODES)])
+    next_number = f.local(I64, f.list_length(placeholders))
+
+    def append_placeholder(k: Value) -> None:
+        append_to_table(f, "key", KEY_WORD_COUNT, load_recipe_number(f, f.get_slot(f.list_item(placeholders, k), "Node.recipe")))
+        mark_visited(f, f.list_item(placeholders, k), k)
+
+    def append_root(k: Value) -> None:
+        for number in (k, load_node_number(f, f.list_item(roots, k))):
+            append_to_table(f, "key", KEY_WORD_COUNT, number)
+
+    f.for_range(f.list_length(placeholders), append_placeholder)
+    f.for_range(f.list_length(roots), lambda k: _visit_if_traced(f, f.list_item(roots, k), next_number, inputs, f.i64(0)))
+    f.for_range(f.list_length(roots), lambda k: f.emit_if(_depends_on_placeholder(f, f.list_item(roots, k)), lambda: append_root(k)))
+    f.emit_return(key_to_bytes(f))

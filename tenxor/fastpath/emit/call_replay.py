@@ -1,0 +1,558 @@
+"""Emitters for the replay of recorded calls: a method called with equal specs and arguments gives a view or pending nodes by its
+template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import I1, I32, I64, POINTER, array
+from ..direct_call_programs import BINCOUNT
+from ..limits import MAX_TUPLE_DEPTH
+from ..object_layout import BYTES_CONTENT_OFFSET, FLOAT_VALUE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
+from .direct_calls import pack_results
+from .function_builder import FunctionBuilder
+from .pending_operations import load_computed_slot, load_shared_read_count, read_operand
+from .python_conversion import load_data_address
+from .spec_table import load_nbytes
+from .tape_nodes import MAX_SOURCES, is_tape_recorded
+from .template_cache import find_cached_template, find_operation_entries, get_cache_table
+
+MAX_KEYWORD_CALL_ARGUMENTS = 24  # arguments of a call with keywords, plus the keywords
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this file into `module`."""
+    _emit_replay_call(
+        FunctionBuilder(module, objects, "call_again", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+    )
+    _emit_is_integer_tuple(FunctionBuilder(module, objects, "is_of_integers", [("x", POINTER), ("depth", I64)], I1))
+    _emit_build_key(FunctionBuilder(module, objects, "key_of", [("x", POINTER)]))
+    call_parameters = [("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER)]
+    _emit_find_call_template(FunctionBuilder(module, objects, "made_for", call_parameters))
+    _emit_replay_method(FunctionBuilder(module, objects, "called", call_parameters))
+    named_call_parameters = [("x", POINTER), ("args", POINTER), ("count", I64), ("size", I64), ("name", POINTER)]
+    _emit_replay_by_name(FunctionBuilder(module, objects, "called_by_name", named_call_parameters))
+    _emit_apply_view(FunctionBuilder(module, objects, "view_as", [("x", POINTER), ("made", POINTER)]))
+    arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
+    _emit_share_copy(FunctionBuilder(module, objects, "copied", [("x", POINTER)]))
+    _emit_replay_steps(FunctionBuilder(module, objects, "in_steps", [("made", POINTER), ("operands", POINTER)]))
+    _emit_apply_template(FunctionBuilder(module, objects, "made_of", arguments))
+    _emit_call_numpy(FunctionBuilder(module, objects, "hosted", arguments))
+    _emit_tensor_from_array(FunctionBuilder(module, objects, "of_array", [("array", POINTER), ("made", POINTER)]))
+    _emit_replay_step(FunctionBuilder(module, objects, "step", [(name, POINTER) for name in ("recipe", "reads", "operands", "before")]))
+
+
+def _emit_replay_call(f: FunctionBuilder) -> None:
+    """Emit `call_again(name, args, named)`, called from Python: replay a recorded call of a function, or return None."""
+    name, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
+
+    def call(further_args: Value, count: Value, size: Value) -> Value:
+        call_arguments = [f.tuple_item(args, 0), further_args, count]
+        call_positional = lambda: [f.call("called", POINTER, [*call_arguments, f.null(), name])]
+        return f.choose(size.equals(0), call_positional, lambda: [f.call("called_by_name", POINTER, [*call_arguments, size, name])])[0]
+
+    f.return_or_none(spread_arguments(f, args, named, call))
+
+
+def _emit_replay_by_name(f: FunctionBuilder) -> None:
+    """Emit `called_by_name(x, args, count, size, name)`: replay a method call. `args` has `count` positional arguments, `size` keyword
+    values and `size` keywords.
+    """
+    x, args, count, size, name = f.arguments
+    return_call_by_name(f, args, count, size, lambda names: f.call("called", POINTER, [x, args, count, names, name]))
+
+
+def return_call_by_name(f: FunctionBuilder, args: Value, count: Value, keyword_count: Value, emit_call: Callable[[Value], Value]) -> None:
+    """Emit the return of `emit_call(names)` for the arguments at `args`: positional values, keyword values, and the keywords themselves.
+
+    There are `count` positional arguments and `keyword_count` keywords. `names` is the tuple of keywords.
+    """
+    names = f.build_tuple(keyword_count, lambda k: f.incref(args.at(count + keyword_count + k, POINTER).load(POINTER)))
+    result = f.require_new(emit_call(names))
+    f.release_held(names)
+    f.transfer_held(result)
+    f.emit_return(result)
+
+
+def spread_arguments(
+    f: FunctionBuilder, args: Value, keywords: Value, emit_call: Callable[[Value, Value, Value], Value], first_item: int = 1
+) -> Value:
+    """Emit `emit_call(arguments, count, size)` for the tuple `args` from item `first_item` on and the dictionary `keywords`. Return its
+    result.
+
+    `arguments` is the address of `count` positional arguments, `size` keyword values and `size` keywords. The result is null for more than
+    `MAX_KEYWORD_CALL_ARGUMENTS` of these in a call with keywords. The caller owns the tuple and the dictionary.
+    """
+    positional, count = f.address_at(args, TUPLE_ITEMS_OFFSET + 8 * first_item), f.load_word(args, SIZE_OFFSET) - first_item
+    size = f.call("PyDict_Size", I64, [keywords])
+
+    def spread_if_few() -> list[Value]:
+        return f.choose(count + size * 2 > MAX_KEYWORD_CALL_ARGUMENTS, lambda: [f.null()], lambda: [spread()])
+
+    def spread() -> Value:
+        spread_args = f.local(array(POINTER, MAX_KEYWORD_CALL_ARGUMENTS))
+        position, key, value = f.local(I64, f.i64(0)), f.local(POINTER), f.local(POINTER)
+        f.for_range(count, lambda k: spread_args.at(k, POINTER).store(positional.at(k, POINTER).load(POINTER)))
+
+        def spread_keyword(k: Value) -> None:
+            f.call("PyDict_Next", I32, [keywords, position, key, value])
+            spread_args.at(count + k, POINTER).store(value.load(POINTER))
+            spread_args.at(count + size + k, POINTER).store(key.load(POINTER))
+
+        f.for_range(size, spread_keyword)
+        return emit_call(spread_args, count, size)
+
+    return f.choose(size.equals(0), lambda: [emit_call(positional, count, size)], spread_if_few)[0]
+
+
+def _emit_build_key(f: FunctionBuilder) -> None:
+    """Emit `key_of(x)`: return the key of an argument, as `recorder.build_key` does, a new reference; null for types without one."""
+    (x,) = f.arguments
+    kind = f.type_of(x)
+    f.return_if(f.is_instance(x, "Tensor"), lambda: f.incref(load_computed_slot(f, x, "spec")))
+    f.return_if(f.is_object(kind, "int"), lambda: f.incref(x))
+    f.return_if(
+        f.is_object(kind, "bool type"),
+        lambda: f.incref(f.select_value(f.is_object(x, "True"), f.load_object("TRUE"), f.load_object("FALSE"))),
+    )
+    bits = lambda: f.call("PyBytes_FromStringAndSize", POINTER, [f.address_at(x, FLOAT_VALUE_OFFSET), f.i64(8)])
+    f.return_if(f.is_object(kind, "float"), bits)
+    for name in ("NoneType", "DType", "str", "type"):
+        f.return_if(f.is_object(kind, name), lambda: f.incref(x))
+    f.return_if(f.is_object(kind, "NamedDefault"), lambda: f.incref(kind))
+    f.require(f.is_object(kind, "tuple"))
+    f.require(f.call("is_of_integers", I1, [x, f.i64(0)]))
+    f.emit_return(f.incref(x))
+
+
+def _emit_is_integer_tuple(f: FunctionBuilder) -> None:
+    """Emit `is_of_integers(x, depth)`: return whether a tuple has only integers and such tuples, nested less than `MAX_TUPLE_DEPTH`
+    deep.
+    """
+    x, depth = f.arguments
+    f.require(depth < MAX_TUPLE_DEPTH)
+
+    def check_item(k: Value) -> None:
+        item = f.tuple_item(x, k)
+        is_tuple = f.is_instance(item, "tuple")
+        f.require(f.or_else(f.is_instance(item, "int"), lambda: is_tuple))
+        f.emit_if(is_tuple, lambda: f.require(f.call("is_of_integers", I1, [item, depth + 1])))
+
+    f.for_range(f.load_word(x, SIZE_OFFSET), check_item)
+    f.emit_return(f.constant(I1, True))
+
+
+def count_arguments(f: FunctionBuilder, count: Value, names: Value) -> Value:
+    """Emit the number of arguments: `count` positional ones, and one for each keyword in the tuple `names`, or null."""
+    return count + f.choose(f.is_null(names), lambda: [f.i64(0)], lambda: [f.load_word(names, SIZE_OFFSET)])[0]
+
+
+def _emit_find_call_template(f: FunctionBuilder) -> None:
+    """Emit `made_for(x, args, count, names, name)`: return the template (`ResultTemplate`) of a method call, a new reference. Look for
+    equal arguments, then for any value of the one number among them, then for a size-generic template; return null without a template.
+    """
+    x, args, count, names, name = f.arguments
+    f.require(f.is_instance(x, "Tensor"))
+    no_names, argument_count = f.is_null(names), count_arguments(f, count, names)
+    tape_mask = _build_tape_mask(f, x, args, argument_count)
+    (tape_mask,) = f.choose(f.or_else(tape_mask.equals(0), lambda: ~is_tape_recorded(f)), lambda: [f.i64(0)], lambda: [tape_mask])
+    size = argument_count + f.select_value(no_names, f.i64(0), f.i64(1))
+    key = f.require_new(f.call("PyTuple_New", POINTER, [size + f.select_value(tape_mask.equals(0), f.i64(0), f.i64(2))]))
+
+    def store_item_key(k: Value) -> None:
+        item_key = f.call("key_of", POINTER, [args.at(k, POINTER).load(POINTER)])
+        f.decline_if(f.is_null(item_key))
+        f.address_at(key, TUPLE_ITEMS_OFFSET).at(k, POINTER).store(item_key)
+
+    f.for_range(argument_count, store_item_key)
+    f.emit_if(~no_names, lambda: f.address_at(key, TUPLE_ITEMS_OFFSET).at(argument_count, POINTER).store(f.incref(names)))
+
+    def append_tape_mask() -> None:
+        f.address_at(key, TUPLE_ITEMS_OFFSET).at(size, POINTER).store(f.incref(f.load_object("FOLLOWED")))
+        number = f.box_integer(tape_mask)
+        f.address_at(key, TUPLE_ITEMS_OFFSET).at(size + 1, POINTER).store(number)
+        f.transfer_held(number)
+
+    f.emit_if(tape_mask.differs(0), append_tape_mask)
+    cache_table = get_cache_table(f, load_computed_slot(f, x, "spec"), "call_templates")
+    cached_template = find_cached_template(f, cache_table, name, key)
+
+    def find_for_any_number() -> list[Value]:
+        entries = find_operation_entries(f, cache_table, name)
+        return f.choose(f.is_null(entries), lambda: [f.null()], lambda: [_find_any_number_template(f, entries, key, args, argument_count)])
+
+    (template,) = f.choose(f.is_null(cached_template), find_for_any_number, lambda: [cached_template], (1, 1000))
+    instantiate_rule = lambda: [_instantiate_for_call(f, (*cache_table, name, key), x, args, argument_count, names, tape_mask)]
+    (template,) = f.choose(f.is_null(template), instantiate_rule, lambda: [template], (1, 1000))
+    f.decline_if(f.is_null(template))
+    f.decline_if(f.is_object(template, "None"))
+    f.incref(template)
+    f.release_held(key)
+    f.emit_return(template)
+
+
+def _instantiate_for_call(
+    f: FunctionBuilder, cache_entry: Sequence[Value], x: Value, args: Value, argument_count: Value, names: Value, tape_mask: Value
+) -> Value:
+    """Emit a call of `made_by_rule`: make the template of a call by a size-generic template and record it at `cache_entry`; null if no rule
+    holds. The call has `x` and `argument_count` arguments at `args`, the last by the keywords `names`; those with a bit in `tape_mask` are
+    on the tape.
+    """
+    all_arguments = f.local(array(POINTER, MAX_KEYWORD_CALL_ARGUMENTS + 1))
+    f.require(argument_count <= MAX_KEYWORD_CALL_ARGUMENTS)
+    all_arguments.store(x)
+    f.for_range(argument_count, lambda k: all_arguments.at(k + 1, POINTER).store(args.at(k, POINTER).load(POINTER)))
+    return f.call("made_by_rule", POINTER, [*cache_entry, all_arguments, argument_count + 1, names, tape_mask])
+
+
+def _find_any_number_template(f: FunctionBuilder, entries: Value, key: Value, args: Value, argument_count: Value) -> Value:
+    """Emit the lookup of a template recorded for any value of the only number among the `argument_count` arguments at `args`; null on a
+    miss. In the dictionary `entries`, the key of such a template is `key`, the key of the call, with the type of the number in its place.
+    """
+    count, number_position = f.local(I64, f.i64(0)), f.local(I64)
+
+    def count_number(k: Value) -> None:
+        argument = args.at(k, POINTER).load(POINTER)
+
+        def note_number() -> None:
+            count.store(count.load(I64) + 1)
+            number_position.store(k)
+
+        f.emit_if(f.or_else(f.is_instance(argument, "float"), lambda: f.is_instance(argument, "int")), note_number)
+
+    f.for_range(argument_count, count_number)
+
+    def look_up_template() -> list[Value]:
+        position, size = number_position.load(I64), f.load_word(key, SIZE_OFFSET)
+        number_key = f.build_tuple(size, lambda k: f.incref(f.tuple_item(key, k)))
+        key_item = f.address_at(number_key, TUPLE_ITEMS_OFFSET).at(position, POINTER)
+        f.decref(key_item.load(POINTER))
+        key_item.store(f.incref(f.type_of(args.at(position, POINTER).load(POINTER))))
+        template = f.look_up(entries, number_key)
+        f.release_held(number_key)
+        return [template]
+
+    return f.choose(count.load(I64).equals(1), look_up_template, lambda: [f.null()])[0]
+
+
+def _build_tape_mask(f: FunctionBuilder, x: Value, args: Value, argument_count: Value) -> Value:
+    """Emit a bit mask of the tensors with a tape node (`TapeNode`): bit 0 for `x`, bit k + 1 for argument k of the `argument_count` ones at
+    `args`.
+    """
+    f.require(argument_count < MAX_SOURCES)
+    tape_mask = f.local(I64, f.i64(0))
+
+    def set_bit(argument: Value, bit: Value) -> None:
+        node = f.get_slot(f.get_slot(argument, "Tensor.storage"), "Storage.node")
+        has_tape_node = f.and_then(~f.is_null(node), lambda: ~f.is_object(f.get_slot(node, "Node.tape_node"), "None"))
+        f.emit_if(has_tape_node, lambda: tape_mask.store(tape_mask.load(I64) | bit))
+
+    def set_bit_if_tensor(k: Value) -> None:
+        argument = args.at(k, POINTER).load(POINTER)
+        f.emit_if(f.is_instance(argument, "Tensor"), lambda: set_bit(argument, f.i64(2) << k))
+
+    set_bit(x, f.i64(1))
+    f.for_range(argument_count, set_bit_if_tensor)
+    return tape_mask.load(I64)
+
+
+def _emit_replay_method(f: FunctionBuilder) -> None:
+    """Emit `called(x, args, count, names, name)`: return the result of a method call, replayed by its template; null without one."""
+    x, args, count, names, _ = f.arguments
+    template = f.require_new(f.call("made_for", POINTER, f.arguments))
+    argument_count, tensors = count_arguments(f, count, names), f.local(I64, f.i64(1))
+
+    def count_tensor(k: Value) -> None:
+        tensors.store(tensors.load(I64) + f.is_instance(args.at(k, POINTER).load(POINTER), "Tensor").cast("zext", I64))
+
+    f.for_range(argument_count, count_tensor)
+    call_arguments = [x, args, argument_count, tensors.load(I64)]
+    calls_numpy = ~f.is_object(f.get_slot(template, "ResultTemplate.compute_arrays"), "None")
+    has_elements = f.load_word(f.get_slot(template, "ResultTemplate.element_templates"), SIZE_OFFSET) > 0
+
+    def build_pending() -> list[Value]:
+        return f.choose(
+            has_elements,
+            lambda: [_build_result_tuple(f, call_arguments, template)],
+            lambda: [f.call("made_of", POINTER, [*call_arguments, template])],
+        )
+
+    program = f.get_slot(template, "ResultTemplate.loop_bytecode")
+    in_place = f.load_word(program, SIZE_OFFSET) > 0
+
+    def compute_now() -> list[Value]:
+        run_program, call_numpy, replay_counted = (
+            partial(f.call, name, POINTER, [*call_arguments, template]) for name in ("made_in_place", "hosted", "made_found")
+        )
+        run_bytecode = lambda: f.choose(
+            f.load_word(program, BYTES_CONTENT_OFFSET) < BINCOUNT, lambda: [run_program()], lambda: [replay_counted()]
+        )
+        return f.choose(in_place, run_bytecode, lambda: [call_numpy()])
+
+    (result,) = f.choose(calls_numpy | in_place, compute_now, build_pending)
+    f.transfer_held(template)
+    f.decref(template)
+    f.emit_return(result)
+
+
+def _for_each_tensor(f: FunctionBuilder, read: Callable[[Value], object]) -> None:
+    """Emit `read` for the first argument of the function being emitted, and for each tensor among the further arguments."""
+    x, args, argument_count, *_ = f.arguments
+
+    def read_if(k: Value) -> None:
+        argument = args.at(k, POINTER).load(POINTER)
+        f.emit_if(f.is_instance(argument, "Tensor"), lambda: read(argument))
+
+    read(x)
+    f.for_range(argument_count, read_if)
+
+
+def _emit_apply_template(f: FunctionBuilder) -> None:
+    """Emit `made_of(x, args, argument_count, tensors, template)`: return the view of `x`, or the pending result, that
+    `template` describes. `args` is the address of the `argument_count` further arguments; `tensors` counts the tensors, with `x`.
+    """
+    x, _, _, tensors, template = f.arguments
+    recipes = f.get_slot(template, "ResultTemplate.step_recipes")
+    f.return_if(f.load_word(recipes, SIZE_OFFSET).equals(0), lambda: f.call("view_as", POINTER, [x, template]))
+    f.return_if(tensors.equals(1), lambda: _apply_to_one_tensor(f, x, template))
+    operands = f.require_new(f.call("PyTuple_New", POINTER, [tensors * 2]))
+    filled = f.local(I64, f.i64(0))
+
+    def read(tensor: Value) -> None:
+        operand = read_operand(f, tensor)
+        f.require(operand.is_node)
+        item_address = f.address_at(operands, TUPLE_ITEMS_OFFSET).at(filled.load(I64), POINTER)
+        item_address.store(f.incref(operand.node_or_scalar))
+        item_address.at(1, POINTER).store(f.incref(operand.offset))
+        filled.store(filled.load(I64) + 2)
+
+    _for_each_tensor(f, read)
+    result = f.require_new(f.call("in_steps", POINTER, [template, f.address_at(operands, TUPLE_ITEMS_OFFSET)]))
+    f.release_held(operands)
+    f.transfer_held(result)
+    f.emit_return(result)
+
+
+def _apply_to_one_tensor(f: FunctionBuilder, x: Value, template: Value) -> Value:
+    """Emit the replay of the steps of the result template `template` for a call with the single tensor `x`. Return the new tensor."""
+    _, node, is_node, offset = read_operand(f, x)
+    f.require(is_node)
+    f.hold_borrowed(node), f.hold_borrowed(offset)
+    operands = f.local(array(POINTER, 2))
+    operands.store(node)
+    operands.at(1, POINTER).store(offset)
+    result = f.require_new(f.call("in_steps", POINTER, [template, operands]))
+    f.release_held(node, offset)
+    f.transfer_held(result)
+    return result
+
+
+def _emit_replay_steps(f: FunctionBuilder) -> None:
+    """Emit `in_steps(template, operands)`: make the nodes of the steps of a template, mostly one, and return the tensor of the last.
+    `operands` is the address of pairs of a node and an offset, owned by the caller.
+    """
+    template, operands = f.arguments
+    recipes, reads, initial_read_count = (
+        f.get_slot(template, "ResultTemplate.step_recipes"),
+        f.get_slot(template, "ResultTemplate.step_operands"),
+        load_shared_read_count(f),
+    )
+
+    def wrap_node(node: Value) -> Value:
+        return f.call(
+            "given",
+            POINTER,
+            [node, f.incref(f.get_slot(template, "ResultTemplate.spec")), load_shared_read_count(f).differs(initial_read_count)],
+        )
+
+    def replay_step(k: int | Value, nodes: Value) -> Value:
+        return f.call("step", POINTER, [f.tuple_item(recipes, k), f.tuple_item(reads, k), operands, nodes])
+
+    def replay_single() -> Value:
+        node = f.require_new(replay_step(0, f.null()))
+        f.transfer_held(node)
+        return wrap_node(node)
+
+    f.return_if(f.load_word(recipes, SIZE_OFFSET).equals(1), replay_single)
+    nodes = f.require_new(f.call("PyTuple_New", POINTER, [f.load_word(recipes, SIZE_OFFSET)]))
+
+    def store_step_node(k: Value) -> None:
+        node = replay_step(k, nodes)
+        f.decline_if(f.is_null(node))
+        f.address_at(nodes, TUPLE_ITEMS_OFFSET).at(k, POINTER).store(node)
+
+    f.for_range(f.load_word(recipes, SIZE_OFFSET), store_step_node)
+    last_node = f.incref(f.tuple_item(nodes, f.load_word(recipes, SIZE_OFFSET) - 1))
+    f.release_held(nodes)
+    f.emit_return(wrap_node(last_node))
+
+
+def _emit_call_numpy(f: FunctionBuilder) -> None:
+    """Emit `hosted(x, args, argument_count, tensors, template)`: call the NumPy function of a template with the tensors as arrays; return
+    new tensors.
+    """
+    *_, tensors, template = f.arguments
+    arrays = f.require_new(f.call("PyTuple_New", POINTER, [tensors]))
+    filled = f.local(I64, f.i64(0))
+
+    def read(tensor: Value) -> None:
+        storage = f.get_slot(tensor, "Tensor.storage")
+        f.require(f.is_instance(storage, "Storage"))
+        f.require(f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.tape_node"), "None"))
+        array = f.call("to_numpy", POINTER, [tensor])
+        f.decline_if(f.is_null(array))
+        f.address_at(arrays, TUPLE_ITEMS_OFFSET).at(filled.load(I64), POINTER).store(array)
+        filled.store(filled.load(I64) + 1)
+
+    _for_each_tensor(f, read)
+    results = f.require_new(f.call("PyObject_CallObject", POINTER, [f.get_slot(template, "ResultTemplate.compute_arrays"), arrays]))
+    element_templates = f.get_slot(template, "ResultTemplate.element_templates")
+    f.require(f.is_instance(results, "list"))
+    result_tensors = f.build_tuple(
+        f.load_word(element_templates, SIZE_OFFSET),
+        lambda k: f.call("of_array", POINTER, [f.list_item(results, k), f.tuple_item(element_templates, k)]),
+    )
+    f.release_held(arrays, results)
+    f.emit_return(pack_results(f, template, result_tensors))
+
+
+def _emit_tensor_from_array(f: FunctionBuilder) -> None:
+    """Emit `of_array(array, template)`: return a new tensor with the elements of a NumPy array, and the recipe and spec of a template."""
+    array, template = f.arguments
+    f.decline_if(f.is_null(array))
+    tensor = f.require_new(
+        f.call("new_blank", POINTER, [f.get_slot(template, "ResultTemplate.recipe"), f.get_slot(template, "ResultTemplate.spec")])
+    )
+    node = f.get_slot(f.get_slot(tensor, "Tensor.storage"), "Storage.node")
+    to = load_data_address(f, f.get_slot(node, "Node.buffer"))
+    f.require(f.call("copy_buffer", I1, [array, to, load_nbytes(f, f.get_slot(template, "ResultTemplate.spec"))]))
+    f.transfer_held(tensor)
+    f.emit_return(tensor)
+
+
+def _build_result_tuple(f: FunctionBuilder, call_arguments: Sequence[Value], template: Value) -> Value:
+    """Emit a tuple of results, one for each item template of `template`, converted to the tuple type of the template if it has one.
+
+    `call_arguments` are the arguments of `made_of` before the template.
+    """
+    element_templates, result_constructor = (
+        f.get_slot(template, "ResultTemplate.element_templates"),
+        f.get_slot(template, "ResultTemplate.result_constructor"),
+    )
+    results = f.build_tuple(
+        f.load_word(element_templates, SIZE_OFFSET),
+        lambda k: f.call("made_of", POINTER, [*call_arguments, f.tuple_item(element_templates, k)]),
+    )
+    f.transfer_held(results)
+
+    def construct_result() -> list[Value]:
+        constructed = f.call("PyObject_CallOneArg", POINTER, [result_constructor, results])
+        f.decref(results)
+        return [constructed]
+
+    return f.choose(
+        f.or_else(f.is_object(result_constructor, "None"), lambda: f.is_object(result_constructor, "tuple")),
+        lambda: [results],
+        construct_result,
+    )[0]
+
+
+def _emit_apply_view(f: FunctionBuilder) -> None:
+    """Emit `view_as(x, template)`: return the view of a tensor that a template describes, or the tensor itself."""
+    x, template = f.arguments
+    f.return_if(f.is_object(f.get_slot(template, "ResultTemplate.result_constructor"), "itself"), lambda: f.incref(x))
+    shift, offset = f.get_slot(template, "ResultTemplate.shift"), load_computed_slot(f, x, "offset")
+
+    def take_chain_offset() -> list[Value]:
+        required_offset = f.unbox_integer(f.get_slot(template, "ResultTemplate.low"))
+        f.require(f.or_else(required_offset < 0, lambda: f.unbox_integer(offset).equals(required_offset)))
+        return [f.incref(f.get_slot(template, "ResultTemplate.high"))]
+
+    def shift_offset() -> list[Value]:
+        add_shift = lambda: [f.call("PyLong_FromLongLong", POINTER, [f.unbox_integer(offset) + f.unbox_integer(shift)])]
+        return f.choose(f.is_object(shift, "0"), lambda: [f.incref(offset)], add_shift)
+
+    (new_offset,) = f.choose(f.is_object(shift, "None"), take_chain_offset, shift_offset)
+    f.require_new(new_offset)
+    view = new_view(f, f.get_slot(x, "Tensor.storage"), f.hold_borrowed(f.get_slot(template, "ResultTemplate.spec")), new_offset)
+    f.transfer_held(view)
+    f.emit_return(view)
+
+
+def _emit_share_copy(f: FunctionBuilder) -> None:
+    """Emit `copied(x)`: return a copy-on-write copy of a tensor: a new storage with the same node. Return null unless the tensor is
+    contiguous, covers its storage, has the dtype of the node, and its buffer is not externally shared.
+    """
+    (x,) = f.arguments
+    f.require(f.is_instance(x, "Tensor"))
+    spec, offset, storage = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset"), f.get_slot(x, "Tensor.storage")
+    f.require(f.and_then(f.is_instance(storage, "Storage"), lambda: f.is_object(f.get_slot(spec, "Spec.is_contiguous"), "True")))
+    f.require(f.is_object(offset, "0"))
+    node = f.get_slot(storage, "Storage.node")
+    recipe, buffer = f.get_slot(node, "Node.recipe"), f.get_slot(node, "Node.buffer")
+    f.require(f.get_slot(recipe, "Recipe.dtype").equals(f.get_slot(spec, "Spec.dtype")))
+    f.require(f.unbox_integer(f.get_slot(recipe, "Recipe.nbytes")).equals(load_nbytes(f, spec)))
+    f.require(f.or_else(f.is_object(buffer, "None"), lambda: f.is_object(f.get_slot(buffer, "Buffer.externally_shared"), "0")))
+    f.emit_return(f.call("tensor", POINTER, [f.incref(node), f.incref(spec)]))
+
+
+def new_view(f: FunctionBuilder, storage: Value, spec: Value, offset: Value) -> Value:
+    """Emit the creation of a tensor on `storage`, with the spec `spec` and the boxed `offset` in elements.
+
+    Return the tensor, which is held (see `FunctionBuilder.hold_owned`). The tensor takes over the held references to the spec and the
+    offset.
+    """
+    f.hold_borrowed(storage)
+    return f.new_instance("Tensor", storage=storage, spec=spec, dtype=f.incref(f.get_slot(spec, "Spec.dtype")), offset=offset)
+
+
+def _emit_replay_step(f: FunctionBuilder) -> None:
+    """Emit `step(recipe, reads, operands, earlier_nodes)`: return the node of a step, which reads the operands and the nodes of earlier
+    steps, `earlier_nodes`. In `reads`, a source k >= 0 is operand k, k < 0 is step -1 - k; the offset of an operand is added to the
+    recorded one.
+    """
+    recipe, reads, operands, earlier_nodes = f.arguments
+    sources, starts, tracks_derivative = (f.tuple_item(reads, k) for k in range(3))
+    read_sources = f.require_new(f.call("PyTuple_New", POINTER, [f.load_word(sources, SIZE_OFFSET)]))
+    offsets = f.require_new(f.call("PyTuple_New", POINTER, [f.load_word(starts, SIZE_OFFSET)]))
+
+    def store_source(k: Value) -> None:
+        source = f.tuple_item(sources, k)
+
+        def select_node() -> list[Value]:
+            number = f.unbox_integer(source)
+            load_operand, load_step_node = (
+                lambda: [operands.at(number * 2, POINTER).load(POINTER)],
+                lambda: [f.tuple_item(earlier_nodes, -1 - number)],
+            )
+            return f.choose(number >= 0, load_operand, load_step_node)
+
+        (source_node,) = f.choose(f.is_instance(source, "int"), select_node, lambda: [source])
+        f.address_at(read_sources, TUPLE_ITEMS_OFFSET).at(k, POINTER).store(f.incref(source_node))
+
+    f.for_range(f.load_word(sources, SIZE_OFFSET), store_source)
+
+    def store_offset(k: Value) -> None:
+        fixed = f.tuple_item(starts, k)
+        item_address = f.address_at(offsets, TUPLE_ITEMS_OFFSET).at(k, POINTER)
+        is_recorded_source = f.and_then(k < f.load_word(sources, SIZE_OFFSET), lambda: f.is_instance(f.tuple_item(sources, k), "int"))
+        is_operand = f.and_then(is_recorded_source, lambda: f.unbox_integer(f.tuple_item(sources, k)) >= 0)
+
+        def add_offset() -> list[Value]:
+            operand_offset = operands.at(f.unbox_integer(f.tuple_item(sources, k)) * 2 + 1, POINTER).load(POINTER)
+            return f.choose(
+                f.is_object(fixed, "0"),
+                lambda: [f.incref(operand_offset)],
+                lambda: [f.call("PyLong_FromLongLong", POINTER, [f.unbox_integer(operand_offset) + f.unbox_integer(fixed)])],
+            )
+
+        (offset,) = f.choose(is_operand, add_offset, lambda: [f.incref(fixed)])
+        f.decline_if(f.is_null(offset))
+        item_address.store(offset)
+
+    f.for_range(f.load_word(starts, SIZE_OFFSET), store_offset)
+    f.transfer_held(read_sources, offsets)
+    f.emit_return(f.call("pending", POINTER, [f.incref(recipe), read_sources, offsets, f.is_object(tracks_derivative, "True")]))

@@ -1,0 +1,518 @@
+"""Emitters for the signatures of calls and of graphs: operations, dtypes and arguments, without the sizes of the tensors.
+
+Of shapes and strides the signature (`kind`) says only which entries are equal, 0 or 1. The distinct entries (`get_dim_addresses`) are
+listed beside the signature, each once. Calls of one signature share size-generic templates (`instantiate_templates.py`). The signature
+is a sequence of 64-bit words in the global `@kind`, valid until the next signature is written there; no Python code runs while it is
+written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import I1, I64, POINTER, array
+from ..object_layout import BYTES_CONTENT_OFFSET, FLOAT_VALUE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
+from ..sized_template import MAX_AXES, MAX_NOTED_SPECS
+from .function_builder import FunctionBuilder
+from .graph_walk import NODE_COUNT, get_table_address, load_node_number, load_walk_word
+from .pending_operations import has_node_content
+from .spec_table import HASH_MULTIPLIERS, load_operand_spec
+
+MAX_SIGNATURE_WORDS = 512  # 64-bit words of a signature
+RECENT_SIGNATURES = 64  # entries of the cache of recent signatures
+# Smaller integer arguments stand in the signature as they are, unless a dimension of a tensor has the same value
+MIN_REFERENCED_INTEGER = 16
+REFERENCE_BITS = 5  # bits of a reference to a number: 0 and 1 stand for themselves, k + 2 for entry k of the list of numbers
+MAX_SIGNATURE_DIMS = (1 << REFERENCE_BITS) - 2
+# Tags of arguments; a NUMBER is a reference to the list of numbers
+TENSOR_TAG, INTEGER_TAG, REFERENCE_TAG, TUPLE_TAG, FLOAT_TAG, OBJECT_TAG = range(6)
+_IDENTITY_TYPES = ("NoneType", "DType", "str", "type")
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this file into `module`."""
+    module.define_global("kind", f"internal global [{2 + MAX_SIGNATURE_WORDS + MAX_SIGNATURE_DIMS} x i64] zeroinitializer, align 64")
+    module.define_global("kind_specs", f"internal global [{1 + MAX_NOTED_SPECS} x i64] zeroinitializer, align 64")
+    module.define_global("kinds_met", f"internal global [{2 * RECENT_SIGNATURES} x ptr] zeroinitializer, align 64")
+    _emit_find_signature_entry(FunctionBuilder(module, objects, "known_of_kind", []))
+    _emit_clear_signatures(FunctionBuilder(module, objects, "forget_kinds", [("self", POINTER), ("unused", POINTER)], is_exported=True))
+    _emit_add_dim(FunctionBuilder(module, objects, "which_number", [("number", I64), ("added", I1)], I64))
+    _emit_add_view(FunctionBuilder(module, objects, "add_seen", [("spec", POINTER), ("storage", POINTER)], I1))
+    _emit_add_integer(FunctionBuilder(module, objects, "add_integer", [("x", POINTER)], I1))
+    _emit_add_argument(FunctionBuilder(module, objects, "add_argument", [("x", POINTER)], I1))
+    sign_parameters = [("name", POINTER), ("every", POINTER), ("count", I64), ("names", POINTER), ("which", I64)]
+    _emit_sign_call(FunctionBuilder(module, objects, "find_kind", sign_parameters, I1))
+    write_parameters = [("storage", POINTER), ("spec", POINTER), ("value", POINTER)]
+    _emit_sign_write(FunctionBuilder(module, objects, "find_kind_of_write", write_parameters, I1))
+    _emit_sign_graph(FunctionBuilder(module, objects, "find_kind_of_graph", [("frames", POINTER)], I1))
+    _emit_get_graph_signature(FunctionBuilder(module, objects, "graph_with_numbers", [("frames", POINTER), ("root", POINTER)]))
+    entry_parameters = [("self", POINTER), ("args", POINTER), ("count", I64)]
+    _emit_python_sign_graph(FunctionBuilder(module, objects, "kind_of_graph", entry_parameters, is_exported=True))
+    call_parameters = [(name, POINTER) for name in ("name", "args", "names", "more", "which")]
+    _emit_get_call_signature(FunctionBuilder(module, objects, "kind_with_numbers", call_parameters))
+    _emit_python_sign_call(
+        FunctionBuilder(module, objects, "kind_of_call", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+    )
+
+
+def _get_signature_address(f: FunctionBuilder, word_index: int) -> Value:
+    return f.define(POINTER, f"getelementptr i64, ptr @kind, i64 {word_index}")
+
+
+def _get_word_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
+    """Return the addresses of the count of words of the signature and of the first word."""
+    return _get_signature_address(f, 0), _get_signature_address(f, 2)
+
+
+def get_dim_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
+    """Return the addresses of the count of numbers of the present signature and of the first number."""
+    return _get_signature_address(f, 1), _get_signature_address(f, 2 + MAX_SIGNATURE_WORDS)
+
+
+def get_spec_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
+    """Return the addresses of the count of tensors in the present signature and of their first spec. The tensors own the specs."""
+    count_address = f.define(POINTER, "getelementptr i64, ptr @kind_specs, i64 0")
+    return count_address, count_address.at(1, POINTER)
+
+
+def sign_call(f: FunctionBuilder, name: Value, arguments: Value, count: Value, keyword_names: Value, tape_mask: Value) -> Value:
+    """Emit the writing of the signature of a call of `name`, and of the numbers of the call's tensors.
+
+    Return whether both were written; some calls have no signature. `arguments` is the address of all `count` arguments, of which the last
+    have the keywords in the tuple `keyword_names`, or null. Bit k of `tape_mask` is set if argument k is on the autograd tape. The specs of
+    all tensors must be resolved.
+    """
+    return f.call("find_kind", I1, [name, arguments, count, keyword_names, tape_mask])
+
+
+def find_signature_entry(f: FunctionBuilder) -> Value:
+    """Emit the lookup of the present signature in the table of `size_generic.SignatureTemplates`s. Return the entry, borrowed. On a
+    miss the emitted function returns null or 0.
+    """
+    entry = f.call("known_of_kind", POINTER, [])
+    f.decline_if(f.is_null(entry))
+    return entry
+
+
+def _emit_find_signature_entry(f: FunctionBuilder) -> None:
+    """Emit `known_of_kind()`: look the present signature up and return its `size_generic.SignatureTemplates`, borrowed; null on a
+    miss.
+
+    A direct-mapped cache of `RECENT_SIGNATURES` recent signatures, indexed by a hash of the words, stands before the dictionary in
+    Python. An entry is valid while the dictionary refers to the `SignatureTemplates` too. An entry owned by the cache alone counts as a
+    miss, but is not replaced: releasing the `SignatureTemplates` might run Python code, and this code might write another signature.
+    `forget_kinds` empties the cache.
+    """
+    count_address, words = _get_word_addresses(f)
+    count = count_address.load(I64)
+    multiplier = HASH_MULTIPLIERS[0]
+    hash_value = f.fold_range(count, count, lambda k, accumulated: accumulated * multiplier + words.at(k, I64).load(I64))
+    recent_addresses = _get_recent_addresses(f, (hash_value * multiplier).logical_shift_right(64 - (RECENT_SIGNATURES - 1).bit_length()))
+    recent_signature, recent_entry = (address.load(POINTER) for address in recent_addresses)
+
+    def matches_signature() -> Value:
+        differs = f.load_word(recent_signature, SIZE_OFFSET) ^ (count * 8)
+        compared_words = f.select_value(differs.equals(0), count, f.i64(0))
+        word = lambda k, accumulated: (
+            accumulated | (words.at(k, I64).load(I64) ^ f.address_at(recent_signature, BYTES_CONTENT_OFFSET).at(k, I64).load(I64))
+        )
+        return f.fold_range(compared_words, differs, word).equals(0)
+
+    is_recent = f.and_then(~f.is_null(recent_signature), lambda: f.and_then(matches_signature(), lambda: f.load_refcount(recent_entry) > 1))
+    f.return_if(is_recent, lambda: recent_entry)
+    signature = signature_to_bytes(f)
+    entry = f.look_up(f.load_object("rules"), signature)
+    f.decline_if(f.is_null(entry))
+    must_stay = f.and_then(~f.is_null(recent_signature), lambda: f.load_refcount(recent_entry).equals(1))
+
+    def replace_recent() -> list[Value]:
+        for address, x in zip(recent_addresses, (signature, entry), strict=True):
+            address.store(f.incref(x))
+        for x in (recent_signature, recent_entry):
+            f.emit_if(~f.is_null(x), lambda x=x: f.decref(x))  # type: ignore[misc]
+        return []
+
+    f.choose(must_stay, lambda: [], replace_recent)
+    f.release_held(signature)
+    f.emit_return(entry)
+
+
+def _get_recent_addresses(f: FunctionBuilder, k: Value) -> list[Value]:
+    """Return the addresses of the key and of the value of entry `k` in the cache of recent signatures."""
+    key_address = f.define(POINTER, "getelementptr ptr, ptr @kinds_met, i64 0").at(k * 2, POINTER)
+    return [key_address, key_address.at(1, POINTER)]
+
+
+def _emit_clear_signatures(f: FunctionBuilder) -> None:
+    """Emit `forget_kinds`: empty the cache of recent signatures. Python calls it after clearing the table of signatures."""
+
+    def clear_entry(k: Value) -> None:
+        recent_addresses = _get_recent_addresses(f, k)
+        old_objects = [address.load(POINTER) for address in recent_addresses]
+        for address in recent_addresses:
+            address.store(f.null())
+        for x in old_objects:
+            f.emit_if(~f.is_null(x), lambda x=x: f.decref(x))  # type: ignore[misc]
+
+    f.for_range(f.i64(RECENT_SIGNATURES), clear_entry)
+    f.emit_return(f.incref(f.load_object("None")))
+
+
+def signature_to_bytes(f: FunctionBuilder) -> Value:
+    """Emit the creation of a bytes object with the words of the present signature. Return the object, which is held."""
+    count, words = _get_word_addresses(f)
+    return f.require_new(f.call("PyBytes_FromStringAndSize", POINTER, [words, count.load(I64) * 8]))
+
+
+def _add_word(f: FunctionBuilder, word: Value | int) -> None:
+    """Emit the append of `word` to the signature.
+
+    A word beyond `MAX_SIGNATURE_WORDS` is counted, but not stored: the final count shows the overflow.
+    """
+    count_address, words = _get_word_addresses(f)
+    count = count_address.load(I64)
+    f.emit_if(count < MAX_SIGNATURE_WORDS, lambda: words.at(count, I64).store(f.i64(word) if isinstance(word, int) else word))
+    count_address.store(count + 1)
+
+
+def _add_object(f: FunctionBuilder, x: Value) -> None:
+    _add_word(f, x.cast("ptrtoint", I64))
+
+
+def _emit_add_dim(f: FunctionBuilder) -> None:
+    """Emit `which_number(number, added)`: return the reference to a number: 0 or 1, or k + 2 for entry k of the list of numbers. A missing
+    number is appended if `added` is true and the list has room; otherwise the result is -1.
+    """
+    number, added = f.arguments
+    count_address, numbers = get_dim_addresses(f)
+    count, index = count_address.load(I64), f.local(I64, f.i64(0))
+    f.return_if((number | 1).equals(1), lambda: number)
+    f.repeat_while(
+        lambda: f.and_then(index.load(I64) < count, lambda: numbers.at(index.load(I64), I64).load(I64).differs(number)),
+        lambda: index.store(index.load(I64) + 1),
+    )
+    f.return_if(index.load(I64) < count, lambda: index.load(I64) + 2)
+    f.return_if(~f.and_then(added, lambda: count < MAX_SIGNATURE_DIMS), lambda: f.i64(-1))
+    numbers.at(count, I64).store(number)
+    count_address.store(count + 1)
+    f.emit_return(count + 2)
+
+
+def _add_dim(f: FunctionBuilder, number: Value) -> Value:
+    """Emit the reference to `number`, a Python integer, in the list of numbers of the signature; a missing integer is appended.
+
+    The emitted function returns null or 0 if the list is full.
+    """
+    reference = f.call("which_number", I64, [f.unbox_integer(number), f.constant(I1, True)])
+    f.decline_if(reference < 0)
+    return reference
+
+
+def _add_axes(f: FunctionBuilder, *tuples: Value) -> None:
+    """Emit the append of one word: the number of axes, followed by references to the entries of these tuples of that length."""
+    word = ndim = f.load_word(tuples[0], SIZE_OFFSET)
+    f.require(ndim <= MAX_AXES)
+    for items in tuples:
+        add = lambda k, packed, items=items: (packed << REFERENCE_BITS) | _add_dim(f, f.tuple_item(items, k))
+        word = f.fold_range(ndim, word, add)
+    _add_word(f, word)
+
+
+def _add_tensor(f: FunctionBuilder, x: Value) -> None:
+    f.require(f.call("add_seen", I1, [f.get_slot(x, "Tensor.spec"), f.get_slot(x, "Tensor.storage")]))
+
+
+def _emit_add_view(f: FunctionBuilder) -> None:
+    """Emit `add_seen(spec, storage)`: append a view of a storage to the signature, dtype, shape and strides of `spec`, and list the spec.
+    Return false where the spec has no strides, the storage has no node, or the node has another dtype.
+    """
+    spec, storage = f.arguments
+    f.decline_if(f.is_null(spec))
+    dtype, shape, strides = f.get_slot(spec, "Spec.dtype"), f.get_slot(spec, "Spec.shape"), f.get_slot(spec, "Spec.strides")
+    f.decline_if(f.is_object(strides, "None"))
+    f.require(has_node_content(f, storage))
+    f.require(f.get_slot(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.recipe"), "Recipe.dtype").equals(dtype))
+    _add_object(f, dtype)
+    _add_axes(f, shape, strides)
+    count_address, specs = get_spec_addresses(f)
+    count = count_address.load(I64)
+    f.emit_if(count < MAX_NOTED_SPECS, lambda: specs.at(count, POINTER).store(spec))
+    count_address.store(count + 1)
+    f.emit_return(f.constant(I1, True))
+
+
+def _emit_add_integer(f: FunctionBuilder) -> None:
+    """Emit `add_integer(x)`: append an integer argument: a reference if the list of numbers has it, or if it is
+    `MIN_REFERENCED_INTEGER` or more and there is room; otherwise its value, as it may be an axis or a repeat count.
+    """
+    value, fits = f.unbox_checked(f.arguments[0])
+    f.require(fits)
+    reference = f.call("which_number", I64, [value, value >= MIN_REFERENCED_INTEGER])
+    is_number = reference > 1
+    _add_word(f, f.select_value(is_number, f.i64(REFERENCE_TAG), f.i64(INTEGER_TAG)))
+    _add_word(f, f.select_value(is_number, reference, value))
+    f.emit_return(f.constant(I1, True))
+
+
+def _emit_add_argument(f: FunctionBuilder) -> None:
+    """Emit `add_argument(x)`: append an argument to the signature; a tensor adds only its tag. Return false for types without a place in a
+    signature.
+    """
+    (x,) = f.arguments
+    kind = f.type_of(x)
+
+    def accept(add: Callable[[], object]) -> Callable[[], Value]:
+        def add_and_accept() -> Value:
+            add()
+            return f.constant(I1, True)
+
+        return add_and_accept
+
+    def add_float() -> None:
+        _add_word(f, FLOAT_TAG)
+        _add_word(f, f.load_word(x, FLOAT_VALUE_OFFSET))
+
+    def make_object_adder(x: Value) -> Callable[[], None]:
+        def add() -> None:
+            _add_word(f, OBJECT_TAG)
+            _add_object(f, x)
+
+        return add
+
+    f.return_if(f.is_instance(x, "Tensor"), accept(lambda: _add_word(f, TENSOR_TAG)))
+    f.return_if(f.is_object(kind, "int"), lambda: f.call("add_integer", I1, [x]))
+    f.return_if(f.is_object(kind, "float"), accept(add_float))
+    f.return_if(f.or_else(f.is_object(x, "True"), lambda: f.is_object(x, "False")), accept(make_object_adder(x)))
+    for name in _IDENTITY_TYPES:
+        f.return_if(f.is_object(kind, name), accept(make_object_adder(x)))
+    f.return_if(f.is_object(kind, "NamedDefault"), accept(make_object_adder(kind)))
+    f.require(f.is_object(kind, "tuple"))
+    _add_word(f, TUPLE_TAG)
+    _add_word(f, f.load_word(x, SIZE_OFFSET))
+
+    def add_item(k: Value) -> None:
+        item = f.tuple_item(x, k)
+        f.require(f.or_else(f.is_instance(item, "int"), lambda: f.is_instance(item, "tuple")))
+        f.require(f.call("add_argument", I1, [item]))
+
+    f.for_range(f.load_word(x, SIZE_OFFSET), add_item)
+    f.emit_return(f.constant(I1, True))
+
+
+def _begin_signature(f: FunctionBuilder, name: Value, count: Value | int) -> None:
+    """Emit the start of a new signature, for a callee `name` with `count` arguments."""
+    for count_address in (_get_word_addresses(f)[0], get_dim_addresses(f)[0], get_spec_addresses(f)[0]):
+        count_address.store(f.i64(0))
+    _add_object(f, name)
+    _add_word(f, count)
+
+
+def _emit_sign_call(f: FunctionBuilder) -> None:
+    """Emit `find_kind(name, arguments, count, names, tape_mask)`: write the signature of a call: callee and argument count, views of
+    the tensors, then the arguments and keywords.
+    """
+    name, arguments, count, names, tape_mask = f.arguments
+    _begin_signature(f, name, count)
+    _add_word(f, tape_mask)
+
+    def add_tensor(k: Value) -> None:
+        x = arguments.at(k, POINTER).load(POINTER)
+        f.emit_if(f.is_instance(x, "Tensor"), lambda: _add_tensor(f, x))
+
+    f.for_range(count, add_tensor)
+
+    def add_argument(k: Value) -> None:
+        x = arguments.at(k, POINTER).load(POINTER)
+
+        def add_other_argument() -> list[Value]:
+            f.require(f.call("add_argument", I1, [x]))
+            return []
+
+        def add_tensor_tag() -> list[Value]:
+            _add_word(f, TENSOR_TAG)
+            return []
+
+        f.choose(f.is_instance(x, "Tensor"), add_tensor_tag, add_other_argument)
+
+    f.for_range(count, add_argument)
+    f.emit_if(~f.is_null(names), lambda: f.for_range(f.load_word(names, SIZE_OFFSET), lambda k: _add_object(f, f.tuple_item(names, k))))
+    f.emit_return(_get_word_addresses(f)[0].load(I64) <= MAX_SIGNATURE_WORDS)
+
+
+def _emit_sign_graph(f: FunctionBuilder) -> None:
+    """Emit `find_kind_of_graph(frames)`: write the signature of the graph visited last (by `key_of_graph`); false if it has none. The
+    signature begins with the address of `frames`, the table for the launch record of the graph.
+    """
+    (frames,) = f.arguments
+    _begin_signature(f, frames, load_walk_word(f, NODE_COUNT))
+
+    def add_node(k: Value) -> None:
+        node = get_table_address(f, "nodes").at(k, POINTER).load(POINTER)
+        recipe = f.get_slot(node, "Node.recipe")
+        is_in_memory = ~f.is_object(f.get_slot(node, "Node.buffer"), "None")
+        _add_word(f, is_in_memory.cast("zext", I64))
+        _add_object(f, f.get_slot(recipe, "Recipe.dtype"))
+        _add_axes(f, f.get_slot(recipe, "Recipe.shape"))
+        f.emit_if(~is_in_memory, lambda: _add_pending(f, node, recipe))
+
+    f.for_range(load_walk_word(f, NODE_COUNT), add_node)
+    f.emit_return(_get_word_addresses(f)[0].load(I64) <= MAX_SIGNATURE_WORDS)
+
+
+def _add_pending(f: FunctionBuilder, node: Value, recipe: Value) -> None:
+    """Emit the append of the pending node `node` with the recipe `recipe` to the signature.
+
+    The words are the operation, whether the node is stored, each source with dtype and layout, and the target layout.
+    """
+    sources, offsets = f.get_slot(node, "Node.sources"), f.get_slot(node, "Node.offsets")
+    _add_object(f, f.get_slot(recipe, "Recipe.op"))
+    _add_word(f, (~f.is_object(f.get_slot(node, "Node.is_stored"), "False")).cast("zext", I64))
+    _add_word(f, f.load_word(sources, SIZE_OFFSET))
+
+    def add_source(k: Value) -> None:
+        source = f.tuple_item(sources, k)
+        is_node = f.is_instance(source, "Node")
+        _add_object(f, f.tuple_item(f.get_slot(recipe, "Recipe.dtypes"), k))
+        _add_operand_layout(f, recipe, k)
+        _add_word(f, is_node.cast("zext", I64))
+        f.emit_if(is_node, lambda: add_source_node(source, f.tuple_item(offsets, k)))
+
+    def add_source_node(source: Value, offset: Value) -> None:
+        number = load_node_number(f, source)
+        _add_word(f, number)
+        is_pending = f.is_object(f.get_slot(source, "Node.buffer"), "None")
+        number_offset = lambda: [f.call("place_of", I64, [number, f.unbox_integer(offset)])]
+        _add_word(f, f.choose(is_pending, lambda: [_add_dim(f, offset)], number_offset)[0])
+
+    f.for_range(f.load_word(sources, SIZE_OFFSET), add_source)
+    _add_operand_layout(f, recipe, f.load_word(sources, SIZE_OFFSET))
+
+
+def _add_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> None:
+    """Emit the append of the layout through which `recipe` reads source `k`, or of the target layout for k = number of sources.
+
+    Layouts are taken from the specs of a recipe made by the fast path, otherwise from the layout keys.
+    """
+    layout_keys = f.get_slot(recipe, "Recipe.layout_keys")
+
+    def add_from_spec() -> list[Value]:
+        spec = load_operand_spec(f, recipe, k)
+
+        def add_spec_axes() -> None:
+            _add_word(f, 1)
+            _add_axes(f, f.get_slot(spec, "Spec.shape"), f.get_slot(spec, "Spec.strides"))
+
+        f.emit_if(~f.is_object(spec, "None"), add_spec_axes)
+        _add_word(f, 0)
+        return []
+
+    def add_from_layout_key() -> list[Value]:
+        is_target = k.equals(f.load_word(layout_keys, SIZE_OFFSET))
+        layout_key = f.choose(is_target, lambda: [f.get_slot(recipe, "Recipe.target")], lambda: [f.tuple_item(layout_keys, k)])[0]
+        _add_layout_key(f, layout_key)
+        return []
+
+    f.choose(f.is_null(f.get_slot(recipe, "Recipe.packed_specs")), add_from_layout_key, add_from_spec)
+
+
+def _add_layout_key(f: FunctionBuilder, layout_key: Value) -> None:
+    """Emit the append of `layout_key` to the signature: the layouts of the view chain (no layout for None), and a closing 0.
+
+    Offset tables cause an early exit.
+    """
+    none_object = f.load_object("None")
+    has_layout_key = ~f.is_object(layout_key, "None")
+    first_layout = f.choose(has_layout_key, lambda: [f.get_slot(layout_key, "LayoutKey.layout")], lambda: [none_object])[0]
+    is_chain = f.and_then(has_layout_key, lambda: ~f.is_object(f.get_slot(first_layout, "Layout.base"), "None"))
+    next_layout = f.local(POINTER, first_layout)
+
+    def add_layout() -> None:
+        layout = next_layout.load(POINTER)
+        f.require(f.is_object(f.get_slot(layout, "Layout.tables"), "None"))
+        _add_word(f, 1)
+        _add_axes(f, f.get_slot(layout, "Layout.shape"), f.get_slot(layout, "Layout.strides"))
+        f.emit_if(is_chain, lambda: _add_word(f, _add_dim(f, f.get_slot(layout, "Layout.offset"))))
+        next_layout.store(f.get_slot(layout, "Layout.base"))
+
+    f.repeat_while(lambda: ~f.is_object(next_layout.load(POINTER), "None"), add_layout)
+    _add_word(f, 0)
+
+
+def _emit_get_graph_signature(f: FunctionBuilder) -> None:
+    """Emit `graph_with_numbers(frames, root)`: return a tuple: the key of a graph, its signature as bytes, and the numbers of the
+    signature.
+    """
+    frames, root = f.arguments
+    key = f.require_new(f.call("key_of_graph", POINTER, [root]))
+    f.require(f.call("find_kind_of_graph", I1, [frames]))
+    signature, dims = signature_to_bytes(f), _new_dims_tuple(f)
+    result = f.new_tuple(key, signature, dims)
+    f.transfer_held(result)
+    f.emit_return(result)
+
+
+def _emit_python_sign_graph(f: FunctionBuilder) -> None:
+    """Emit `kind_of_graph(frames, root)`, called from Python: key, signature and numbers of the graph of `root`; None if it has no
+    signature.
+    """
+    args = f.arguments[1]
+    f.return_or_none(f.call("graph_with_numbers", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(2)]))
+
+
+def _new_dims_tuple(f: FunctionBuilder) -> Value:
+    """Emit the creation of a tuple of the numbers, which is held. They are copied first, as Python may run and write another signature."""
+    count_address, numbers = get_dim_addresses(f)
+    count, copied_numbers = count_address.load(I64), f.local(array(I64, MAX_SIGNATURE_DIMS))
+    f.for_range(count, lambda k: copied_numbers.at(k, I64).store(numbers.at(k, I64).load(I64)))
+    return f.require_new(f.call("integers", POINTER, [copied_numbers, count]))
+
+
+def _add_shape(f: FunctionBuilder, shape: Value) -> None:
+    """Emit the append of a shape: the number of axes, and the reference to each size."""
+    _add_word(f, f.load_word(shape, SIZE_OFFSET))
+    f.for_range(f.load_word(shape, SIZE_OFFSET), lambda k: _add_word(f, _add_dim(f, f.tuple_item(shape, k))))
+
+
+def _emit_sign_write(f: FunctionBuilder) -> None:
+    """Emit `find_kind_of_write(storage, spec, value)`: write the signature of a write of `value` through a view `spec` of `storage`. After
+    the views come the shapes of the whole storages, which the nodes of the write have.
+    """
+    storage, spec, value = f.arguments
+    is_tensor = f.is_instance(value, "Tensor")
+    _begin_signature(f, f.load_object("'write'"), 2)
+    _add_word(f, 0)
+    f.require(f.call("add_seen", I1, [spec, storage]))
+    f.emit_if(is_tensor, lambda: _add_tensor(f, value))
+    _add_word(f, TENSOR_TAG)
+    f.require(f.call("add_argument", I1, [f.select_value(is_tensor, value, f.type_of(value))]))
+
+    def load_stored_shape(storage: Value) -> list[Value]:
+        return [f.get_slot(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.recipe"), "Recipe.shape")]
+
+    _add_shape(f, *load_stored_shape(storage))
+    _add_shape(f, *f.choose(is_tensor, lambda: load_stored_shape(f.get_slot(value, "Tensor.storage")), lambda: [f.load_object("()")]))
+    f.emit_return(_get_word_addresses(f)[0].load(I64) <= MAX_SIGNATURE_WORDS)
+
+
+def _emit_get_call_signature(f: FunctionBuilder) -> None:
+    """Emit `kind_with_numbers(name, args, names, further_shapes, tape_mask)`: return a pair, the signature of a call as bytes and a tuple
+    of its numbers. `args` has every argument; the last have the keywords `names`. `further_shapes` is a tuple of shapes to append. Bit k of
+    `tape_mask` is set if argument k is on the tape.
+    """
+    name, args, names, further_shapes, tape_mask = f.arguments
+    f.require(sign_call(f, name, f.address_at(args, TUPLE_ITEMS_OFFSET), f.load_word(args, SIZE_OFFSET), names, f.unbox_integer(tape_mask)))
+    f.for_range(f.load_word(further_shapes, SIZE_OFFSET), lambda k: _add_shape(f, f.tuple_item(further_shapes, k)))
+    f.require(_get_word_addresses(f)[0].load(I64) <= MAX_SIGNATURE_WORDS)
+    signature, dims = signature_to_bytes(f), _new_dims_tuple(f)
+    pair = f.new_tuple(signature, dims)
+    f.transfer_held(pair)
+    f.emit_return(pair)
+
+
+def _emit_python_sign_call(f: FunctionBuilder) -> None:
+    """Emit `kind_of_call(name, args, names, further_shapes, tape_mask)`, called from Python: the signature and the numbers of a call; None
+    if it has none.
+    """
+    args = f.arguments[1]
+    f.return_or_none(f.call("kind_with_numbers", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(5)]))

@@ -1,0 +1,181 @@
+"""Emitters for concatenating and stacking a few tensors as recorded: regions of their elements are copied to the result."""
+
+from __future__ import annotations
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import I1, I8, I64, POINTER, array
+from ...tensor.join_by_fastpath import PARALLEL_COPY_BYTES
+from ..copy_descriptors import MAX_JOINED_TENSORS
+from ..object_layout import BYTES_CONTENT_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
+from ..strided_copy import (
+    COPY_DESCRIPTOR_BYTES,
+    COPY_ROW_BYTES_OFFSET,
+    DESTINATION_START_OFFSET,
+    LOOPS_OFFSET,
+    SOURCE_INDEX_OFFSET,
+    SOURCE_START_OFFSET,
+)
+from .call_replay import spread_arguments
+from .function_builder import FunctionBuilder
+from .kernel_launch import emit_without_gil
+from .node_evaluation import new_node_in_memory
+from .pending_operations import compute_specs, find_or_instantiate
+from .python_conversion import load_data_address
+from .row_selection import emit_by_row_width
+from .template_cache import get_cache_table
+
+MAX_JOIN_ARGUMENTS = 16  # operands and further arguments for which size-generic templates exist
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this file into `module`."""
+    row_parameters = [(name, I64) for name in ("count", "between", "apart", "width")]
+    _emit_copy_rows(FunctionBuilder(module, objects, "copy_line", [("source", POINTER), ("to", POINTER), *row_parameters], I1))
+    _emit_copy_region(FunctionBuilder(module, objects, "copy_box", [("source", POINTER), ("to", POINTER), ("box", POINTER)], I1))
+    _emit_build_join_key(FunctionBuilder(module, objects, "key_of_pieces", [("pieces", POINTER), ("others", POINTER), ("count", I64)]))
+    parameters = [("op", POINTER), ("pieces", POINTER), ("others", POINTER), ("count", I64)]
+    rule_parameters = [("spec", POINTER), ("slot", I64), ("op", POINTER), ("key", POINTER), *parameters[1:]]
+    _emit_instantiate_join(FunctionBuilder(module, objects, "joined_by_rule", rule_parameters))
+    _emit_join(FunctionBuilder(module, objects, "joined", parameters))
+    _emit_replay_join(
+        FunctionBuilder(module, objects, "join_again", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+    )
+
+
+def _emit_replay_join(f: FunctionBuilder) -> None:
+    """Emit `join_again(name, args, named)`, called from Python: replay a call of `concat`, `stack` and the like, whose first argument has
+    the operands; None if the call is not recorded.
+    """
+    op, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
+    call = lambda further_args, count, size: f.call("joined", POINTER, [op, f.tuple_item(args, 0), further_args, count + size * 2])
+    f.return_or_none(spread_arguments(f, args, named, call))
+
+
+def _emit_build_join_key(f: FunctionBuilder) -> None:
+    """Emit `key_of_pieces(pieces, further_args, count)`: return the key of a call, a tuple: the keys of the `count` further arguments at
+    `further_args`, then the specs of the tensors in the tuple `pieces`. Return null without a key.
+    """
+    pieces, further_args, count = f.arguments
+    size = f.load_word(pieces, SIZE_OFFSET)
+    key = f.require_new(f.call("PyTuple_New", POINTER, [count + size]))
+
+    def store_argument_key(k: Value) -> None:
+        argument_key = f.call("key_of", POINTER, [further_args.at(k, POINTER).load(POINTER)])
+        f.decline_if(f.is_null(argument_key))
+        f.address_at(key, TUPLE_ITEMS_OFFSET).at(k, POINTER).store(argument_key)
+
+    def store_piece_spec(k: Value) -> None:
+        x = f.tuple_item(pieces, k)
+        f.require(f.is_instance(x, "Tensor"))
+        compute_specs(f, x)
+        f.address_at(key, TUPLE_ITEMS_OFFSET).at(count + k, POINTER).store(f.incref(f.get_slot(x, "Tensor.spec")))
+
+    f.for_range(count, store_argument_key)
+    f.for_range(size, store_piece_spec)
+    f.transfer_held(key)
+    f.emit_return(key)
+
+
+def _emit_join(f: FunctionBuilder) -> None:
+    """Emit `joined(op, pieces, further_args, count)`: return a new tensor of the operands put together, as recorded or by a size-generic
+    template.
+
+    `pieces` is a list, a tuple or one tensor. `further_args` is the address of the `count` further arguments, keyword values and keywords.
+    """
+    op, operands, further_args, count = f.arguments
+
+    def wrap_tensor() -> list[Value]:
+        single = f.new_tuple(f.hold_borrowed(operands))
+        f.transfer_held(single)
+        return [single]
+
+    def copy_to_tuple() -> list[Value]:
+        f.require(f.or_else(f.is_instance(operands, "list"), lambda: f.is_instance(operands, "tuple")))
+        return [f.call("PySequence_Tuple", POINTER, [operands])]
+
+    # a tuple, which no other thread can change
+    pieces = f.require_new(f.choose(f.is_instance(operands, "Tensor"), wrap_tensor, copy_to_tuple)[0])
+    size = f.load_word(pieces, SIZE_OFFSET)
+    f.require(f.and_then(size > 0, lambda: size <= MAX_JOINED_TENSORS))
+    key = f.require_new(f.call("key_of_pieces", POINTER, [pieces, further_args, count]))
+    cache_table = get_cache_table(f, f.tuple_item(key, count), "call_templates")
+    instantiate_rule = lambda: [f.call("joined_by_rule", POINTER, [*cache_table, op, key, pieces, further_args, count])]
+    template = f.hold_borrowed(find_or_instantiate(f, cache_table, op, key, instantiate_rule))
+    f.decline_if(f.is_object(template, "None"))
+    f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "never"))
+    nodes = f.build_tuple(size, lambda k: f.call("content", POINTER, [f.tuple_item(pieces, k), f.constant(I1, False)]))
+    recipe = f.get_slot(template, "ResultTemplate.recipe")
+    out = f.require_new(f.call("memory_for", POINTER, [recipe]))
+    program = f.address_at(f.get_slot(template, "ResultTemplate.launch_record"), BYTES_CONTENT_OFFSET)
+    itemsize = f.unbox_integer(f.get_slot(f.get_slot(recipe, "Recipe.dtype"), "DType.itemsize"))
+
+    def copy(k: Value) -> None:
+        box = program.at(k * (COPY_DESCRIPTOR_BYTES // 8) + 1, I64)
+        source_index = f.load_word(box, SOURCE_INDEX_OFFSET)
+        offset = f.unbox_integer(f.get_slot(f.tuple_item(pieces, source_index), "Tensor.offset")) * itemsize + f.load_word(
+            box, SOURCE_START_OFFSET
+        )
+        source = load_data_address(f, f.get_slot(f.tuple_item(nodes, source_index), "Node.buffer")).at(offset, I8)
+        f.call("copy_box", I1, [source, load_data_address(f, out).at(f.load_word(box, DESTINATION_START_OFFSET), I8), box])
+
+    def copy_all() -> list[Value]:
+        f.for_range(program.load(I64), copy)
+        return []
+
+    def copy_without_gil() -> list[Value]:
+        """Emit the copies with the GIL released, under the lock of the runtime: other threads run, but write no tensor."""
+        f.require(f.is_object(f.call_python("take lock", f.load_object("False")), "True"))
+        emit_without_gil(f, copy_all)
+        f.call_python("let go of lock")
+        return []
+
+    f.choose(f.unbox_integer(f.get_slot(recipe, "Recipe.nbytes")) >= PARALLEL_COPY_BYTES, copy_without_gil, copy_all)
+    node = new_node_in_memory(f, recipe, out)
+    spec = f.incref(f.get_slot(template, "ResultTemplate.spec"))
+    f.transfer_held(node)
+    f.release_held(nodes, template, key, pieces)
+    f.emit_return(f.call("tensor", POINTER, [node, spec]))
+
+
+def _emit_instantiate_join(f: FunctionBuilder) -> None:
+    """Emit `joined_by_rule(spec, slot, op, key, pieces, further_args, count)`: make the template of a call by a size-generic template and
+    record it in the table at `slot` of `spec`, under `op` and `key`. The returned reference is borrowed from the table.
+    """
+    *cache_entry, pieces, further_args, count = f.arguments
+    size = f.load_word(pieces, SIZE_OFFSET)
+    f.require(count + size <= MAX_JOIN_ARGUMENTS)
+    all_arguments = f.local(array(POINTER, MAX_JOIN_ARGUMENTS))
+    f.for_range(count, lambda k: all_arguments.at(k, POINTER).store(further_args.at(k, POINTER).load(POINTER)))
+    f.for_range(size, lambda k: all_arguments.at(count + k, POINTER).store(f.tuple_item(pieces, k)))
+    f.emit_return(f.call("made_by_rule", POINTER, [*cache_entry, all_arguments, count + size, f.null(), f.i64(0)]))
+
+
+def _emit_copy_region(f: FunctionBuilder) -> None:
+    """Emit `copy_box(source, to, box)`: copy a strided region of elements between two addresses, and return true.
+
+    `box` is the address of the copy descriptor (`fastpath/strided_copy.py`): three nested loops over rows.
+    """
+    source, to, box = f.arguments
+    (n, source_stride, to_stride), (m, inner_source_stride, inner_to_stride), row_layout = (
+        [f.load_word(box, LOOPS_OFFSET + 24 * k + 8 * j) for j in range(3)] for k in range(3)
+    )
+    width = f.load_word(box, COPY_ROW_BYTES_OFFSET)
+
+    def copy_plane(i: Value) -> None:
+        def copy_rows(j: Value) -> None:
+            addresses = [source.at(i * source_stride + j * inner_source_stride, I8), to.at(i * to_stride + j * inner_to_stride, I8)]
+            f.call("copy_line", I1, [*addresses, *row_layout, width])
+
+        f.for_range(m, copy_rows)
+
+    f.for_range(n, copy_plane)
+    f.emit_return(f.constant(I1, True))
+
+
+def _emit_copy_rows(f: FunctionBuilder) -> None:
+    """Emit `copy_line(source, to, count, source_stride, to_stride, width)`: copy `count` rows of `width` bytes, and return true.
+
+    The rows are `source_stride` bytes apart at the address `source`, and `to_stride` bytes apart at the address `to`.
+    """
+    source, to, count, source_stride, to_stride, width = f.arguments
+    emit_by_row_width(f, width, lambda copy: f.for_range(count, lambda k: copy(to.at(k * to_stride, I8), source.at(k * source_stride, I8))))

@@ -1,0 +1,138 @@
+"""Concatenation of many tensors: contiguous data in memory and known scalars are copied in one call."""
+
+from __future__ import annotations
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import I1, I8, I64, POINTER
+from ...tensor.join_by_fastpath import COPY_TABLE_COLUMNS
+from ..object_layout import SIZE_OFFSET, ObjectTable
+from .function_builder import FunctionBuilder
+from .pending_operations import load_computed_slot
+from .python_conversion import load_data_address
+from .tape_nodes import is_tape_recorded
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this module."""
+    called = [("self", POINTER), ("args", POINTER), ("count", I64)]
+    pieces = [("pieces", POINTER), ("table", POINTER)]
+    _emit_is_copyable(FunctionBuilder(module, objects, "is_there", [("storage", POINTER)], I1))
+    _emit_store_specs(FunctionBuilder(module, objects, "specs_into", pieces, I1))
+    _emit_copy_tensors(FunctionBuilder(module, objects, "copied_from", [*pieces, ("rows", I64), ("stride", I64)], I1))
+    layout_parameters = [(name, I64) for name in ("width", "itemsize", "rows", "stride")]
+    _emit_copy_equal_tensors(
+        FunctionBuilder(module, objects, "copied_alike", [("pieces", POINTER), ("to", POINTER), *layout_parameters], I1)
+    )
+    _emit_python_entry(FunctionBuilder(module, objects, "specs_of", called, is_exported=True), "specs_into", 0)
+    _emit_python_entry(FunctionBuilder(module, objects, "copy_pieces", called, is_exported=True), "copied_from", 2)
+    _emit_python_entry(FunctionBuilder(module, objects, "copy_alike", called, is_exported=True), "copied_alike", 4)
+
+
+def _emit_python_entry(f: FunctionBuilder, function: str, numbers: int) -> None:
+    """Emit an entry for Python: call the emitted function named `function` with a tuple, an address and `numbers` integers.
+
+    The entry returns the truth value of the call as a bool.
+    """
+    _, args, _ = f.arguments
+    pieces, *boxed_integers = (args.at(k, POINTER).load(POINTER) for k in range(2 + numbers))
+    address, *integers = (f.unbox_integer(x) for x in boxed_integers)
+    success = f.call(function, I1, [pieces, address.cast("inttoptr", POINTER), *integers])
+    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    f.emit_return(f.box_bool(success))
+
+
+def _is_known_scalar(f: FunctionBuilder, storage: Value) -> Value:
+    """Emit a test whether `storage` is a `ScalarStorage` with a known number and no node."""
+    return f.and_then(f.is_instance(storage, "ScalarStorage"), lambda: ~f.is_object(f.get_slot(storage, "ScalarStorage._number"), "None"))
+
+
+def _emit_is_copyable(f: FunctionBuilder) -> None:
+    """Emit `is_there(storage)`: return whether the content is in memory or a known scalar, and no tape has to record the copy."""
+    (storage,) = f.arguments
+    f.return_if(_is_known_scalar(f, storage), lambda: f.constant(I1, True))
+    f.require(f.or_else(f.is_instance(storage, "Storage"), lambda: f.is_instance(storage, "ScalarStorage")))
+    node = f.get_slot(storage, "Storage.node")
+    f.decline_if(f.is_null(node))
+    f.decline_if(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
+    f.emit_return(f.or_else(f.is_object(f.get_slot(node, "Node.tape_node"), "None"), lambda: ~is_tape_recorded(f)))
+
+
+def _emit_store_specs(f: FunctionBuilder) -> None:
+    """Emit `specs_into(pieces, table)`: write the address of each tensor's spec into the first column of a table.
+
+    The function returns false unless each piece is a tensor for which `is_there` holds.
+    """
+    pieces, table = f.arguments
+
+    def store_spec(k: Value) -> None:
+        x = f.tuple_item(pieces, k)
+        f.require(f.is_instance(x, "Tensor"))
+        f.require(f.call("is_there", I1, [f.get_slot(x, "Tensor.storage")]))
+        spec, _ = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")
+        table.at(k, I64).store(spec)
+
+    f.for_range(f.load_word(pieces, SIZE_OFFSET), store_spec)
+    f.emit_return(f.constant(I1, True))
+
+
+def _emit_copy_tensors(f: FunctionBuilder) -> None:
+    """Emit `copied_from(pieces, table, rows, stride)`: copy tensors, each in `rows` rows that are `stride` bytes apart in the destination.
+
+    The columns of the table are the spec, the destination, the bytes of a row, and the bytes of an element. The function returns false if a
+    tensor's spec has changed.
+    """
+    pieces, table, rows, stride = f.arguments
+    count = f.load_word(pieces, SIZE_OFFSET)
+
+    def copy_piece(k: Value) -> None:
+        x = f.tuple_item(pieces, k)
+        spec, to, width, itemsize = (table.at(k + count * n, I64) for n in range(COPY_TABLE_COLUMNS))
+        f.require(f.get_slot(x, "Tensor.spec").equals(spec.load(POINTER)))
+        _copy_tensor(f, x, to.load(POINTER), width.load(I64), itemsize.load(I64), rows, stride)
+
+    f.for_range(count, copy_piece)
+    f.emit_return(f.constant(I1, True))
+
+
+def _emit_copy_equal_tensors(f: FunctionBuilder) -> None:
+    """Emit `copied_alike(pieces, to, width, itemsize, rows, stride)`: copy tensors of one spec to the address `to`, each in `rows` rows of
+    `width` bytes that are `stride` bytes apart there.
+
+    The function returns false if the specs differ. In each row of the destination, the tensors' rows stand side by side.
+    """
+    pieces, to, width, itemsize, rows, stride = f.arguments
+    spec = f.get_slot(f.tuple_item(pieces, 0), "Tensor.spec")
+    f.decline_if(f.is_null(spec))
+
+    def copy_piece(k: Value) -> None:
+        x = f.tuple_item(pieces, k)
+        f.require(f.is_instance(x, "Tensor"))
+        f.require(f.get_slot(x, "Tensor.spec").equals(spec))
+        f.decline_if(f.is_null(f.get_slot(x, "Tensor.offset")))
+        _copy_tensor(f, x, to.at(k * width, I8), width, itemsize, rows, stride)
+
+    f.for_range(f.load_word(pieces, SIZE_OFFSET), copy_piece)
+    f.emit_return(f.constant(I1, True))
+
+
+def _copy_tensor(f: FunctionBuilder, x: Value, to: Value, width: Value, itemsize: Value, rows: Value, stride: Value) -> None:
+    """Emit the copy of tensor `x`, in memory or a known scalar, to the address `to`: `rows` rows of `width` bytes, `stride` bytes apart.
+
+    `itemsize` is the size of an element in bytes.
+    """
+    storage = f.get_slot(x, "Tensor.storage")
+
+    def store_number() -> list[Value]:
+        dtype, number = f.get_slot(x, "Tensor.dtype"), f.get_slot(storage, "ScalarStorage._number")
+        f.require(f.get_slot(storage, "ScalarStorage._dtype").equals(dtype))
+        f.require(f.call("put_number", I1, [to, dtype, f.i64(0), number]))
+        return []
+
+    def copy_memory() -> list[Value]:
+        f.require(f.call("is_there", I1, [storage]))
+        offset = f.unbox_integer(f.get_slot(x, "Tensor.offset")) * itemsize
+        source = load_data_address(f, f.get_slot(f.get_slot(storage, "Storage.node"), "Node.buffer")).at(offset, I8)
+        f.for_range(rows, lambda n: f.call("memcpy", POINTER, [to.at(n * stride, I8), source.at(n * width, I8), width]))
+        return []
+
+    f.choose(_is_known_scalar(f, storage), store_number, copy_memory)

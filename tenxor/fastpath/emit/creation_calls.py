@@ -1,0 +1,301 @@
+"""Emitters for functions that create tensors: replays of recorded calls, and tensors from Python lists and NumPy arrays."""
+
+from __future__ import annotations
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
+from ...tensor.creation_cache import MAX_CACHE_ENTRIES
+from ..limits import MAX_SMALL_BLOCK_BYTES
+from ..object_layout import TUPLE_ITEMS_OFFSET, ObjectTable
+from .call_replay import count_arguments, return_call_by_name, spread_arguments
+from .call_signatures import sign_call
+from .function_builder import FunctionBuilder
+from .instantiate_templates import find_data_recipe, instantiate_signature
+from .node_evaluation import new_node_in_memory
+from .python_conversion import load_data_address, use_if_bytes
+from .spec_table import load_nbytes
+
+MAX_ROWS = 1 << 31  # limit of rows, and of elements in a row, in the 31-bit fields of the key of a list
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this file into `module`."""
+    called = [("self", POINTER), ("args", POINTER), ("count", I64)]
+    parameters = [("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER), ("table", POINTER)]
+    _emit_create(FunctionBuilder(module, objects, "created", parameters))
+    named_call_parameters = [("args", POINTER), ("count", I64), ("size", I64), ("name", POINTER), ("table", POINTER)]
+    rule_parameters = [*[(name, POINTER) for name in ("table", "key", "name", "args")], ("given", I64), ("names", POINTER)]
+    _emit_instantiate_creation(FunctionBuilder(module, objects, "created_by_rule", rule_parameters))
+    _emit_create_by_name(FunctionBuilder(module, objects, "created_by_name", named_call_parameters))
+    _emit_new_blank(FunctionBuilder(module, objects, "new_blank", [("recipe", POINTER), ("spec", POINTER)]))
+    _emit_fill_row(
+        FunctionBuilder(module, objects, "fill_line", [("list", POINTER), ("to", POINTER), ("count", I64), ("are_floats", I1)], I1)
+    )
+    _emit_fill_rows(
+        FunctionBuilder(
+            module,
+            objects,
+            "fill",
+            [("list", POINTER), ("to", POINTER), ("rows", I64), ("count", I64), ("are_floats", I1)],
+            I1,
+        )
+    )
+    _emit_copy_buffer(FunctionBuilder(module, objects, "copy_buffer", [("source", POINTER), ("to", POINTER), ("nbytes", I64)], I1))
+    _emit_replay_creation(FunctionBuilder(module, objects, "create_again", called, is_exported=True))
+    _emit_python_new_blank(FunctionBuilder(module, objects, "blank", called, is_exported=True))
+    _emit_python_from_list(FunctionBuilder(module, objects, "list_again", called, is_exported=True))
+    _emit_python_from_array(FunctionBuilder(module, objects, "array_again", called, is_exported=True))
+    _emit_cache_blank(FunctionBuilder(module, objects, "kept_blank", [(name, POINTER) for name in ("table", "key", "dtype", "shape")]))
+    _emit_tensor_from_list(FunctionBuilder(module, objects, "made_of_list", [("list", POINTER), ("table", POINTER)]))
+    _emit_tensor_from_numpy(FunctionBuilder(module, objects, "made_of_array", [("array", POINTER), ("table", POINTER)]))
+    _emit_python_fill(FunctionBuilder(module, objects, "fill_from_list", called, is_exported=True))
+    _emit_python_copy(FunctionBuilder(module, objects, "fill_from_buffer", called, is_exported=True))
+
+
+def _load_arguments(f: FunctionBuilder, count: int) -> list[Value]:
+    """Emit loads of the first `count` arguments of a function called from Python."""
+    return [f.arguments[1].at(k, POINTER).load(POINTER) for k in range(count)]
+
+
+def _emit_replay_creation(f: FunctionBuilder) -> None:
+    """Emit `create_again(name, args, named, table)`, called from Python: replay a creation call as recorded in `table`, or return None."""
+    name, args, named, table = _load_arguments(f, 4)
+
+    def call(positional: Value, count: Value, size: Value) -> Value:
+        create_positional = lambda: [f.call("created", POINTER, [positional, count, f.null(), name, table])]
+        return f.choose(
+            size.equals(0), create_positional, lambda: [f.call("created_by_name", POINTER, [positional, count, size, name, table])]
+        )[0]
+
+    f.return_or_none(spread_arguments(f, args, named, call, first_item=0))
+
+
+def _emit_create_by_name(f: FunctionBuilder) -> None:
+    """Emit `created_by_name(args, count, size, name, table)`: replay a creation call. `args` has `count` positional arguments, `size`
+    keyword values and `size` keywords.
+    """
+    args, count, size, name, table = f.arguments
+    return_call_by_name(f, args, count, size, lambda names: f.call("created", POINTER, [args, count, names, name, table]))
+
+
+def _emit_create(f: FunctionBuilder) -> None:
+    """Emit `created(args, count, names, name, table)`: return the pending tensor of a creation call, recorded in `table` or by a
+    size-generic template.
+
+    A tensor without content (`empty`) is pending only if it is large, because all of its memory may never be needed.
+    """
+    args, count, names, name, table = f.arguments
+    no_names, argument_count = f.is_null(names), count_arguments(f, count, names)
+    key = f.require_new(f.call("PyTuple_New", POINTER, [argument_count + f.select_value(no_names, f.i64(1), f.i64(2))]))
+    f.address_at(key, TUPLE_ITEMS_OFFSET).store(f.incref(name))
+
+    def store_item_key(k: Value) -> None:
+        item_key = f.call("key_of", POINTER, [args.at(k, POINTER).load(POINTER)])
+        f.decline_if(f.is_null(item_key))
+        f.address_at(key, TUPLE_ITEMS_OFFSET).at(k + 1, POINTER).store(item_key)
+
+    f.for_range(argument_count, store_item_key)
+    f.emit_if(~no_names, lambda: f.address_at(key, TUPLE_ITEMS_OFFSET).at(argument_count + 1, POINTER).store(f.incref(names)))
+    cached = f.look_up(table, key)
+    instantiate_rule = lambda: [f.call("created_by_rule", POINTER, [table, key, name, args, argument_count, names])]
+    (template,) = f.choose(f.is_null(cached), instantiate_rule, lambda: [f.incref(cached)], (1, 1000))
+    f.require_new(template)
+    f.release_held(key)
+    spec, first_recipe = f.get_slot(template, "ResultTemplate.spec"), f.tuple_item(f.get_slot(template, "ResultTemplate.step_recipes"), 0)
+    has_content = ~f.is_object(f.get_slot(first_recipe, "Recipe.op"), "EMPTY")
+    new_in_memory = lambda: [f.call("new_blank", POINTER, [f.get_slot(first_recipe, "Recipe.data_recipe"), spec])]
+    is_pending = f.or_else(has_content, lambda: load_nbytes(f, spec) > MAX_SMALL_BLOCK_BYTES)
+    (tensor,) = f.choose(is_pending, lambda: [f.call("in_steps", POINTER, [template, f.null()])], new_in_memory, (1000, 1))
+    f.require_new(tensor)
+    f.release_held(template)
+    f.transfer_held(tensor)
+    f.emit_return(tensor)
+
+
+def _emit_instantiate_creation(f: FunctionBuilder) -> None:
+    """Emit `created_by_rule(table, key, name, args, argument_count, names)`: make the template of a creation call by a size-generic
+    template, record it in `table` under `key`, and return it; null without a rule.
+
+    `args` is the address of the `argument_count` arguments, of which the last have the keywords in the tuple `names`, or null.
+    """
+    table, key, name, args, argument_count, names = f.arguments
+    f.require(f.call("PyDict_Size", I64, [table]) < MAX_CACHE_ENTRIES)
+    f.require(sign_call(f, name, args, argument_count, names, f.i64(0)))
+    template = instantiate_signature(f)
+    f.require(f.call("PyDict_SetItem", I32, [table, key, template]).equals(0))
+    f.untrack(key)
+    f.transfer_held(template)
+    f.emit_return(template)
+
+
+def _emit_python_new_blank(f: FunctionBuilder) -> None:
+    """Emit `blank(recipe, spec)`, called from Python: return an uninitialized tensor in memory; None to leave it to the fallback."""
+    f.return_or_none(f.call("new_blank", POINTER, _load_arguments(f, 2)))
+
+
+def _emit_new_blank(f: FunctionBuilder) -> None:
+    """Emit `new_blank(recipe, spec)`: return a new tensor in memory, uninitialized."""
+    recipe, spec = f.arguments
+    node = new_node_in_memory(f, recipe, f.require_new(f.call("memory_for", POINTER, [recipe])))
+    f.hold_borrowed(spec)
+    f.transfer_held(node, spec)
+    f.emit_return(f.call("tensor", POINTER, [node, spec]))
+
+
+def _emit_python_from_list(f: FunctionBuilder) -> None:
+    """Emit `list_again(list, table)`, called from Python: return a tensor with the numbers of a list; None for other contents."""
+    f.return_or_none(f.call("made_of_list", POINTER, _load_arguments(f, 2)))
+
+
+def _emit_python_from_array(f: FunctionBuilder) -> None:
+    """Emit `array_again(array, table)`, called from Python: return a tensor with the elements of a NumPy array, or None."""
+    f.return_or_none(f.call("made_of_array", POINTER, _load_arguments(f, 2)))
+
+
+def _emit_tensor_from_list(f: FunctionBuilder) -> None:
+    """Emit `made_of_list(list, table)`: return a tensor with the numbers of a list, or of a list of equally long lists: float64 or int64 by
+    the first number. Return null for other contents. `table` caches recipe and spec by the sizes.
+    """
+    numbers, table = f.arguments
+    size = f.list_length(numbers)
+    f.require(size > 0)
+    first_item = f.list_item(numbers, f.i64(0))
+
+    def measure_rows() -> list[Value]:
+        count = f.list_length(first_item)
+        f.require(count > 0)
+        return [size, count, f.list_item(first_item, f.i64(0))]
+
+    rows, count, first_number = f.choose(f.is_instance(first_item, "list"), measure_rows, lambda: [f.i64(0), size, first_item])
+    are_floats = f.is_instance(first_number, "float")
+    f.require(f.or_else(are_floats, lambda: f.is_instance(first_number, "int")))
+    f.require(f.and_then(rows < MAX_ROWS, lambda: count < MAX_ROWS))
+    key = f.box_integer((((rows << 31) | count) << 1) | are_floats.cast("zext", I64))
+    (shape,) = f.choose(rows.equals(0), lambda: [_new_size_tuple(f, count)], lambda: [_new_size_tuple(f, rows, count)])
+    f.require_new(shape)
+    tensor = _new_cached_blank(f, table, key, f.select_value(are_floats, f.load_object("float64"), f.load_object("int64")), shape)
+    f.release_held(shape)
+    node = f.get_slot(f.get_slot(tensor, "Tensor.storage"), "Storage.node")
+    f.require(f.call("fill", I1, [numbers, load_data_address(f, f.get_slot(node, "Node.buffer")), rows, count, are_floats]))
+    f.transfer_held(tensor)
+    f.emit_return(tensor)
+
+
+def _emit_tensor_from_numpy(f: FunctionBuilder) -> None:
+    """Emit `made_of_array(array, table)`: return a tensor with the elements of a C-contiguous, writable array. Return null for other
+    arrays. `table` caches recipe and spec by shape and dtype.
+    """
+    values, table = f.arguments
+    shape, dtype = (f.require_new(f.call("PyObject_GetAttr", POINTER, [values, f.load_object(f"'{name}'")])) for name in ("shape", "dtype"))
+    tensor_dtype = f.look_up(f.load_object("of NumPy"), dtype)
+    f.decline_if(f.is_null(tensor_dtype))
+    tensor = _new_cached_blank(f, table, f.new_tuple(shape, dtype), tensor_dtype, shape)
+    nbytes = load_nbytes(f, f.get_slot(tensor, "Tensor.spec"))
+    node = f.get_slot(f.get_slot(tensor, "Tensor.storage"), "Storage.node")
+    f.require(f.call("copy_buffer", I1, [values, load_data_address(f, f.get_slot(node, "Node.buffer")), nbytes]))
+    f.transfer_held(tensor)
+    f.emit_return(tensor)
+
+
+def _new_size_tuple(f: FunctionBuilder, *sizes: Value) -> Value:
+    """Emit the creation of a tuple of integers, a new reference that is not held; null if memory runs out."""
+    size_array = f.local(array(I64, len(sizes)))
+    for k, size in enumerate(sizes):
+        size_array.at(k, I64).store(size)
+    return f.call("integers", POINTER, [size_array, f.i64(len(sizes))])
+
+
+def _new_cached_blank(f: FunctionBuilder, table: Value, key: Value, dtype: Value, shape: Value) -> Value:
+    """Emit the creation of an uninitialized tensor with the recipe and spec in `table[key]`, which are made if missing. Return the tensor,
+    which is held (see `FunctionBuilder.hold_borrowed`). The held reference to `key` is released.
+    """
+    cached_pair = f.look_up(table, key)
+    make_pair = lambda: [f.call("kept_blank", POINTER, [table, key, dtype, shape])]
+    (pair,) = f.choose(f.is_null(cached_pair), make_pair, lambda: [f.incref(cached_pair)], (1, 1000))
+    f.require_new(pair)
+    f.release_held(key)
+    tensor = f.require_new(f.call("new_blank", POINTER, [f.tuple_item(pair, 0), f.tuple_item(pair, 1)]))
+    f.release_held(pair)
+    return tensor
+
+
+def _emit_cache_blank(f: FunctionBuilder) -> None:
+    """Emit `kept_blank(table, key, dtype, shape)`: make recipe and spec of a small contiguous tensor; record and return the pair."""
+    table, key, dtype, shape = f.arguments
+    f.require(f.call("PyDict_Size", I64, [table]) < MAX_CACHE_ENTRIES)
+    spec = f.require_new(f.call("row_major_spec", POINTER, [dtype, shape]))
+    f.require(load_nbytes(f, spec) <= MAX_SMALL_BLOCK_BYTES)
+    recipe = find_data_recipe(f, spec)
+    pair = f.new_tuple(recipe, spec)
+    f.require(f.call("PyDict_SetItem", I32, [table, key, pair]).equals(0))
+    f.transfer_held(pair)
+    f.emit_return(pair)
+
+
+def _emit_python_fill(f: FunctionBuilder) -> None:
+    """Emit `fill_from_list(list, buffer, rows, count, are_floats)`, called from Python: write a list of `count` numbers, or of `rows` lists
+    of these if `rows` > 0, into a buffer. Return whether every number has the type and every list the length.
+    """
+    numbers, buffer, *boxed_numbers = _load_arguments(f, 5)
+    rows, count, are_floats = (f.unbox_integer(x) for x in boxed_numbers)
+    success = f.call("fill", I1, [numbers, load_data_address(f, buffer), rows, count, are_floats.differs(0)])
+    f.emit_return(f.box_bool(success))
+
+
+def _emit_fill_rows(f: FunctionBuilder) -> None:
+    """Emit `fill(list, to, rows, count, are_floats)`: write a list of `count` numbers, or of `rows` such lists, to an address; false for
+    other contents. `rows` is 0 for a flat list.
+    """
+    numbers, to, rows, count, are_floats = f.arguments
+    f.return_if(rows.equals(0), lambda: f.call("fill_line", I1, [numbers, to, count, are_floats]))
+    f.require(f.is_instance(numbers, "list"))
+
+    def fill_row(k: Value) -> None:
+        line = f.list_item(numbers, k)
+        f.require(f.call("fill_line", I1, [line, to.at(k * count, I64), count, are_floats]))
+
+    f.require(f.list_length(numbers).equals(rows))
+    f.for_range(rows, fill_row)
+    f.emit_return(f.constant(I1, True))
+
+
+def _emit_fill_row(f: FunctionBuilder) -> None:
+    """Emit `fill_line(list, to, count, are_floats)`: write a list of floats or 64-bit integers to an address; false for other contents. No
+    Python runs.
+    """
+    numbers, to, count, are_floats = f.arguments
+    f.require(f.is_instance(numbers, "list"))
+    f.require(f.list_length(numbers).equals(count))
+
+    def store_float(k: Value) -> None:
+        x = f.list_item(numbers, k)
+        f.require(f.is_instance(x, "float"))
+        to.at(k, DOUBLE).store(f.call("PyFloat_AsDouble", DOUBLE, [x]))
+
+    def store_integer(k: Value) -> None:
+        x = f.list_item(numbers, k)
+        f.require(f.is_instance(x, "int"))
+        value, fits = f.unbox_checked(x)
+        f.require(fits)
+        to.at(k, I64).store(value)
+
+    f.emit_if(are_floats, lambda: f.for_range(count, store_float))
+    f.emit_if(~are_floats, lambda: f.for_range(count, store_integer))
+    f.emit_return(f.constant(I1, True))
+
+
+def _emit_python_copy(f: FunctionBuilder) -> None:
+    """Emit `fill_from_buffer(source, buffer, nbytes)`, called from Python: copy the bytes of another object's buffer. Return whether that
+    buffer is C-contiguous and writable, and has exactly `nbytes` bytes.
+    """
+    source, buffer, nbytes = _load_arguments(f, 3)
+    success = f.call("copy_buffer", I1, [source, load_data_address(f, buffer), f.unbox_integer(nbytes)])
+    f.emit_return(f.box_bool(success))
+
+
+def _emit_copy_buffer(f: FunctionBuilder) -> None:
+    """Emit `copy_buffer(source, to, nbytes)`: copy an object's buffer, if it is C-contiguous, writable and has `nbytes` bytes; else
+    false.
+    """
+    source, to, nbytes = f.arguments
+    f.emit_return(use_if_bytes(f, source, nbytes, lambda start: f.call("memcpy", POINTER, [to, start, nbytes])))

@@ -1,0 +1,306 @@
+"""Emitters for results computed directly in our memory, by C loops of NumPy or code of ours; a program of integers describes them
+(`fastpath/direct_call_programs.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import DOUBLE, FLOAT, I1, I8, I64, POINTER, Type, array, vector
+from ...graph.spec import FLOAT64_EXACT_LIMIT
+from ...native.ufunc_loops import ARGUMENT_OPERAND, ARGUMENT_RESULT, ARGUMENT_SCRATCH, CALL_OPCODE, HEADER_WORDS, MAX_ARGUMENTS
+from ..direct_call_programs import ARGSORT, DIGITIZE, INTERPOLATE, LEXSORT, QR, SEARCH, SORT, TOPK, WIDENED_CALL
+from ..object_layout import BYTES_CONTENT_OFFSET, FLOAT_VALUE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
+from ..strided_copy import COPY_DESCRIPTOR_BYTES, SOURCE_INDEX_OFFSET, SOURCE_START_OFFSET
+from .function_builder import FunctionBuilder
+from .kernel_launch import emit_kernel_call
+from .pending_operations import load_computed_slot
+from .python_conversion import compute_tensor_node, load_data_address
+
+MAX_HELD_OPERANDS = 4  # operands of a program, at most
+FUNCTION_BY_OPCODE = {
+    CALL_OPCODE: "call_loop",
+    SORT: "sort_rows",
+    ARGSORT: "sort_places",
+    SEARCH: "search",
+    TOPK: "best_of_rows",
+    WIDENED_CALL: "call_wider",
+}
+FUNCTION_BY_OPCODE |= {DIGITIZE: "digitize", INTERPOLATE: "interpolate_any", LEXSORT: "sort_by_keys", QR: "factor"}
+CONVERTED_LANES = 8  # of the vectors in which floats are converted
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this file into `module`."""
+    program_parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
+    _emit_call_loop_on_scratch(FunctionBuilder(module, objects, "call_loop_apart", [*program_parameters, ("apart", POINTER)], I1))
+    _emit_call_loop(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[CALL_OPCODE], program_parameters, I1))
+    conversion_parameters = [("start", POINTER), ("to", POINTER), ("count", I64)]
+    for name, kinds in (("widen", (FLOAT, DOUBLE)), ("narrow", (DOUBLE, FLOAT))):
+        _emit_convert_floats(FunctionBuilder(module, objects, name, conversion_parameters, I1), *kinds)
+    _emit_call_widened(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[WIDENED_CALL], program_parameters, I1))
+    arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
+    _emit_run_program(FunctionBuilder(module, objects, "made_in_place", arguments))
+
+
+def get_operand_address(f: FunctionBuilder, nodes: Value, starts: Value, operand_index: Value, byte_offset: Value) -> Value:
+    """Emit an address in operand `operand_index`, `byte_offset` bytes behind its beginning: a tensor in memory, or a number.
+
+    `nodes` is the tuple of the operands' nodes, None for a number, and `starts` the array of their byte offsets, or a number's address.
+    """
+    node = f.tuple_item(nodes, operand_index)
+    (begin,) = f.choose(f.is_object(node, "None"), lambda: [f.null()], lambda: [load_data_address(f, f.get_slot(node, "Node.buffer"))])
+    return begin.at(starts.at(operand_index, I64).load(I64) + byte_offset, I8)
+
+
+def load_operand_extent(f: FunctionBuilder, byte_offsets: Sequence[int]) -> list[Value]:
+    """Emit the address, element count and stride in bytes of operands, each described by four words of the program, from the byte offsets
+    `byte_offsets`.
+    """
+    program, nodes, starts, _ = f.arguments
+    extents: list[Value] = []
+    for byte_offset in byte_offsets:
+        operand_index, start, count, step = (f.load_word(program, byte_offset + 8 * k) for k in range(4))
+        extents += (get_operand_address(f, nodes, starts, operand_index, start), count, step)
+    return extents
+
+
+def get_result_address(f: FunctionBuilder, results: Value, result_index: int | Value) -> Value:
+    """Emit the address of the data of tensor `result_index` in the tuple `results` of results."""
+    node = f.get_slot(f.get_slot(f.tuple_item(results, result_index), "Tensor.storage"), "Storage.node")
+    return load_data_address(f, f.get_slot(node, "Node.buffer"))
+
+
+def collect_operands(
+    f: FunctionBuilder, x: Value, args: Value, argument_count: Value, tensors: Value, number: Value | None = None
+) -> tuple[Value, Value]:
+    """Emit the collection of the operands of a call: `x`, and the tensors among the `argument_count` arguments at `args`.
+
+    Return a tuple of their nodes, which is held (see `FunctionBuilder.hold_borrowed`), and an array of their byte offsets. The nodes are
+    computed. `tensors` is the number of these tensors. If `number` is a dtype, the only number among the arguments is written to a local in
+    that dtype. Its address then stands last in the array, with None for its node. The emitted function returns null or 0 for tensors with a
+    tape node, and storages without a node.
+    """
+    f.require(tensors < MAX_HELD_OPERANDS)
+    is_read = f.constant(I1, False) if number is None else ~f.is_object(number, "None")
+    nodes = f.require_new(f.call("PyTuple_New", POINTER, [tensors + is_read.cast("zext", I64)]))
+    starts, filled, scalar_address = f.local(array(I64, MAX_HELD_OPERANDS)), f.local(I64, f.i64(0)), f.local(I64)
+
+    def read(tensor: Value) -> None:
+        storage = f.get_slot(tensor, "Tensor.storage")
+        f.require(f.is_instance(storage, "Storage"))
+        f.require(f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.tape_node"), "None"))
+        size = f.unbox_integer(f.get_slot(f.get_slot(tensor, "Tensor.dtype"), "DType.itemsize"))
+        start, node = f.unbox_integer(load_computed_slot(f, tensor, "offset")) * size, compute_tensor_node(f, tensor)
+        k = filled.load(I64)
+        starts.at(k, I64).store(start)
+        f.address_at(nodes, TUPLE_ITEMS_OFFSET).at(k, POINTER).store(node)
+        f.transfer_held(node)
+        filled.store(k + 1)
+
+    def read_if(k: Value) -> None:
+        argument = args.at(k, POINTER).load(POINTER)
+        f.emit_if(f.is_instance(argument, "Tensor"), lambda: read(argument))
+        if number is not None:
+            is_number = f.or_else(f.is_instance(argument, "float"), lambda: f.is_instance(argument, "int"))
+            f.emit_if(is_read & is_number, lambda: _store_scalar(f, argument, number, scalar_address))
+
+    read(x)
+    f.for_range(argument_count, read_if)
+
+    def append_scalar() -> None:
+        starts.at(tensors, I64).store(scalar_address.cast("ptrtoint", I64))
+        f.address_at(nodes, TUPLE_ITEMS_OFFSET).at(tensors, POINTER).store(f.incref(f.load_object("None")))
+
+    f.emit_if(is_read, append_scalar)
+    return nodes, starts
+
+
+def _store_scalar(f: FunctionBuilder, argument: Value, dtype: Value, address: Value) -> None:
+    """Emit the store of `argument`, a Python float or integer, at `address`, in the dtype `dtype`.
+
+    The emitted function returns null or 0 for an integer that would be rounded, and for a float with int64.
+    """
+
+    def store_float() -> None:
+        x = f.address_at(argument, FLOAT_VALUE_OFFSET).load(DOUBLE)
+        f.emit_if(f.is_object(dtype, "float64"), lambda: address.store(x))
+        f.emit_if(f.is_object(dtype, "float32"), lambda: address.store(x.to_single()))
+        f.decline_if(f.is_object(dtype, "int64"))
+
+    def store_integer() -> None:
+        x, fits = f.unbox_checked(argument)
+        f.require(fits)
+        exact_limit = f.select_value(f.is_object(dtype, "float64"), f.i64(FLOAT64_EXACT_LIMIT), f.i64(1 << 24))
+        f.require(f.or_else(f.is_object(dtype, "int64"), lambda: (x <= exact_limit) & (x >= f.i64(0) - exact_limit)))
+        f.emit_if(f.is_object(dtype, "float64"), lambda: address.store(x.cast("sitofp", DOUBLE)))
+        f.emit_if(f.is_object(dtype, "float32"), lambda: address.store(x.cast("sitofp", FLOAT)))
+        f.emit_if(f.is_object(dtype, "int64"), lambda: address.store(x))
+
+    is_float = f.is_instance(argument, "float")
+    f.emit_if(is_float, store_float)
+    f.emit_if(~is_float, store_integer)
+
+
+def pack_results(f: FunctionBuilder, template: Value, results: Value) -> Value:
+    """Emit the return value of a call with the template `template`, given the held tuple `results` of results. Return a new reference.
+
+    The value is the only result, or the tuple converted to the tuple type of the template.
+    """
+    kind = f.get_slot(template, "ResultTemplate.result_constructor")
+    take_single = lambda: [f.incref(f.tuple_item(results, f.i64(0)))]
+    (result,) = f.choose(f.is_object(kind, "None"), take_single, lambda: [f.call("PyObject_CallOneArg", POINTER, [kind, results])])
+    f.release_held(results)
+    return result
+
+
+def _emit_run_program(f: FunctionBuilder) -> None:
+    """Emit `made_in_place(x, args, argument_count, tensors, template)`: return the result of a recorded call, computed by the program of
+    its template; return null where the program fails.
+    """
+    x, args, argument_count, tensors, template = f.arguments
+    program = f.address_at(f.get_slot(template, "ResultTemplate.loop_bytecode"), BYTES_CONTENT_OFFSET)
+    nodes, starts = collect_operands(f, x, args, argument_count, tensors, f.get_slot(template, "ResultTemplate.number_dtype"))
+    element_templates = f.get_slot(template, "ResultTemplate.element_templates")
+    results = f.require_new(f.call("PyTuple_New", POINTER, [f.load_word(element_templates, SIZE_OFFSET)]))
+
+    def allocate_result(k: Value) -> None:
+        element_template = f.tuple_item(element_templates, k)
+        tensor = f.require_new(
+            f.call(
+                "new_blank",
+                POINTER,
+                [f.get_slot(element_template, "ResultTemplate.recipe"), f.get_slot(element_template, "ResultTemplate.spec")],
+            )
+        )
+        shift = f.get_slot(element_template, "ResultTemplate.shift")
+
+        def apply_shift() -> None:
+            old_offset = f.get_slot(tensor, "Tensor.offset")
+            f.set_slot(tensor, "Tensor.offset", f.incref(shift))
+            f.decref(old_offset)
+
+        f.emit_if(~f.is_object(shift, "0"), apply_shift)
+        f.address_at(results, TUPLE_ITEMS_OFFSET).at(k, POINTER).store(tensor)
+        f.transfer_held(tensor)
+
+    f.for_range(f.load_word(element_templates, SIZE_OFFSET), allocate_result)
+    success = f.local(I64, f.i64(0))
+    for opcode, name in FUNCTION_BY_OPCODE.items():
+        run_loop = lambda name=name: success.store(f.call(name, I1, [program, nodes, starts, results]).cast("zext", I64))
+        f.emit_if(f.load_word(program, 0).equals(opcode), run_loop)
+    f.decline_if(success.load(I64).equals(0))
+    result = pack_results(f, template, results)
+    f.release_held(nodes)
+    f.emit_return(result)
+
+
+def _emit_call_loop(f: FunctionBuilder) -> None:
+    """Emit `call_loop(program, nodes, starts, results)`: run a C loop on operands and results, without scratch memory; return success.
+
+    `nodes` and `starts` are the operands' nodes and byte offsets, and `results` is the tuple of result tensors.
+    """
+    f.emit_return(f.call("call_loop_apart", I1, [*f.arguments, f.null()]))
+
+
+def _emit_call_widened(f: FunctionBuilder) -> None:
+    """Emit `call_wider(program, nodes, starts, result_tensors)`: run a C loop in double precision on data in single precision; return
+    success.
+
+    The operands (`nodes`, byte offsets `starts`) are converted into scratch memory, and the results from there into
+    `result_tensors`.
+    """
+    program, nodes, starts, result_tensors = f.arguments
+    size, operands, results, at_program = (f.load_word(program, 8 * k) for k in range(1, 5))
+    memory = f.require_new(f.call("PyBytes_FromStringAndSize", POINTER, [f.null(), size]))
+    scratch, words = f.address_at(memory, BYTES_CONTENT_OFFSET), 16 + COPY_DESCRIPTOR_BYTES
+
+    def read(k: Value) -> None:
+        """Emit the copy of an operand to the upper half of its scratch memory, and its conversion into the whole."""
+        descriptor = f.address_at(program, 5 * 8).at(k * words, I8)
+        to, count, box = scratch.at(f.load_word(descriptor, 0), I8), f.load_word(descriptor, 8), f.address_at(descriptor, 16)
+        single_data = to.at(count, FLOAT)
+        f.call(
+            "copy_box",
+            I1,
+            [
+                get_operand_address(f, nodes, starts, f.load_word(box, SOURCE_INDEX_OFFSET), f.load_word(box, SOURCE_START_OFFSET)),
+                single_data,
+                box,
+            ],
+        )
+        f.call("widen", I1, [single_data, to, count])
+
+    f.for_range(operands, read)
+    inner = program.at(at_program, I8)
+    f.require(f.call("call_loop_apart", I1, [inner, nodes, starts, result_tensors, scratch]))
+
+    def write(k: Value) -> None:
+        descriptor = f.address_at(program, 5 * 8).at(operands * words + k * 16, I8)
+        start, to, count = scratch.at(f.load_word(descriptor, 0), I8), get_result_address(f, result_tensors, k), f.load_word(descriptor, 8)
+        f.emit_if(count >= 0, lambda: f.call("narrow", I1, [start, to, count]))
+        f.emit_if(count < 0, lambda: f.for_range(f.i64(0) - count, lambda j: to.at(j, I64).store(start.at(j, I64).load(I64))))
+
+    f.for_range(results, write)
+    f.release_held(memory)
+    f.emit_return(f.constant(I1, True))
+
+
+def _emit_convert_floats(f: FunctionBuilder, source_type: Type, result_type: Type) -> None:
+    """Emit `widen(start, to, count)` or `narrow`: copy `count` floats of type `source_type`, at `start`, to floats of type `result_type`,
+    at `to`.
+
+    They are copied in ascending order, so the source may stand further on in the memory of the result.
+    """
+    start, to, count = f.arguments
+
+    def convert(k: Value, lanes: int) -> None:
+        x = start.at(k, source_type).load(vector(source_type, lanes))
+        to.at(k, result_type).store(x.to_double() if result_type is DOUBLE else x.to_single())
+
+    vector_steps = count >> CONVERTED_LANES.bit_length() - 1
+    f.for_range(vector_steps, lambda k: convert(k * CONVERTED_LANES, CONVERTED_LANES))
+    f.for_range(count - vector_steps * CONVERTED_LANES, lambda k: convert(vector_steps * CONVERTED_LANES + k, 0))
+    f.emit_return(f.constant(I1, True))
+
+
+def _emit_call_loop_on_scratch(f: FunctionBuilder) -> None:
+    """Emit `call_loop_apart(program, nodes, starts, results, memory)`: run a C loop of NumPy as the program says; return success.
+
+    `nodes` and `starts` are the operands' nodes and byte offsets, `results` is the tuple of result tensors, and `memory` the address of
+    scratch memory, or null.
+
+    The function returns false for a non-finite operand if it must be finite, an error of the loop, and a result with the NaN of a failure.
+    """
+    program, nodes, starts, results, memory = f.arguments
+    words = [f.load_word(program, 8 * k) for k in range(1, HEADER_WORDS)]
+    loop, data, count, at_dimensions, at_steps, at_constant, nan_checks, nan_stride, floats, first_result, counts, counted, no_gil = words
+    argument_addresses = f.local(array(POINTER, MAX_ARGUMENTS))
+
+    def store_address(k: Value) -> None:
+        descriptor = f.address_at(program, 8 * HEADER_WORDS).at(k * 3, I64)
+        argument_kind, index, start = (descriptor.at(j, I64).load(I64) for j in range(3))
+
+        def resolve_scratch() -> list[Value]:
+            return f.choose(argument_kind.equals(ARGUMENT_SCRATCH), lambda: [memory.at(start, I8)], lambda: [program.at(at_constant, I8)])
+
+        def resolve_non_operand() -> list[Value]:
+            return f.choose(argument_kind.equals(ARGUMENT_RESULT), lambda: [get_result_address(f, results, index)], resolve_scratch)
+
+        resolve_operand = lambda: [get_operand_address(f, nodes, starts, index, start)]
+        argument_addresses.at(k, POINTER).store(f.choose(argument_kind.equals(ARGUMENT_OPERAND), resolve_operand, resolve_non_operand)[0])
+
+    f.for_range(count, store_address)
+    at_counts = argument_addresses.at(counts, POINTER).load(POINTER)
+    f.for_range(counted, lambda k: at_counts.at(k, I64).store(f.i64(0)))  # the loop writes 32-bit integers, the lower halves
+    # before the call: a loop advances these pointers
+    first_operand, result = argument_addresses.load(POINTER), argument_addresses.at(first_result, POINTER).load(POINTER)
+    f.for_range(
+        floats, lambda k: f.require((first_operand.at(k, DOUBLE).load(DOUBLE) - first_operand.at(k, DOUBLE).load(DOUBLE)).equals(0))
+    )
+    call_arguments = (argument_addresses, program.at(at_dimensions, I8), program.at(at_steps, I8), data.cast("inttoptr", POINTER))
+    emit_kernel_call(f, f"call void {loop.cast('inttoptr', POINTER).text}({', '.join(map(repr, call_arguments))})", no_gil.differs(0))
+    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    f.for_range(nan_checks, lambda k: f.decline_if(result.at(k * nan_stride, I8).load(DOUBLE).is_nan()))
+    f.emit_return(f.constant(I1, True))

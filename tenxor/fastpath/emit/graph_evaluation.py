@@ -1,0 +1,368 @@
+"""Emitters for pending graphs computed as a whole, by the kernels of a plan: a launch record of the plan is found by the key of the graph.
+
+The code reads the tables that the walk has filled with borrowed addresses (`graph_walk.py`). So no Python code runs from the walk until
+the graph is computed. Memory for intermediates comes in blocks (`block_allocator.py`), which the garbage collector does not track.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.parallel_for import IN_USE_OFFSET, SLEEPING_COUNT_OFFSET
+from ...codegen.llvm.types import I1, I32, I64, POINTER, VOID, array
+from ...codegen.threads.thread_count import PARALLEL_FOR_WORD, QUEUE_WORD, WORKER_COUNT_WORD
+from ...target import ThreadLimits
+from ..graph_launch import DONOR, INLINED, INLINED_EXPENSIVE, MAX_GRAPH_RECORDS, MAX_RESULT_BYTES, STORED
+from ..launch_records import ARGUMENT_WORDS, FLAG, GRAPH_STEP_WORDS, LITERAL, MAX_KERNEL_ARGUMENTS, MEMORY, NODE_ENTRY_WORDS, SCRATCH
+from ..limits import MAX_SMALL_BLOCK_BYTES
+from ..object_layout import BYTES_CONTENT_OFFSET, SIZE_OFFSET, ObjectTable
+from ..sized_template import MAX_RESULTS
+from .block_allocator import BLOCK_DATA_OFFSET
+from .call_signatures import find_signature_entry, get_dim_addresses
+from .function_builder import FunctionBuilder
+from .graph_walk import (
+    BLOCK_COUNT,
+    HELD_NODE_ADDRESS,
+    MAX_BLOCKS,
+    NEW_RECIPE_COUNT,
+    NODE_COUNT,
+    SHARED_COUNT,
+    UNFINISHED_ADDRESS,
+    append_to_table,
+    get_table_address,
+    load_walk_word,
+)
+from .instantiate_templates import match_template
+from .kernel_launch import convert_scalar
+from .node_evaluation import (
+    MAX_SEARCHED_NODES,
+    is_lock_free,
+    load_element_count,
+    require_all_stable_orders,
+    select_read_node,
+    set_node_buffer,
+)
+
+FAILED, DONE, NO_RECORD, HELD_ELSEWHERE, RETRY = range(5)  # results of `run_graph`
+SHARING_LIMITS = ThreadLimits()
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this file into `module`."""
+    module.define_global("meeting", "global ptr null")  # the address of `thread_count.worker_handle`, which describes the worker threads
+    _emit_run_kernel(FunctionBuilder(module, objects, "run_step", [("step", POINTER)], I1))
+    _emit_run_graph(FunctionBuilder(module, objects, "run_graph", [(name, POINTER) for name in ("root", "out", "frames")], I64))
+    _emit_find_graph_record(FunctionBuilder(module, objects, "frame_for", [("frames", POINTER), ("key", POINTER)]))
+    _emit_derive_node_record(FunctionBuilder(module, objects, "alone_by_rule", [("node", POINTER)], I1))
+    _emit_has_usable_record(FunctionBuilder(module, objects, "is_framed", [("root", POINTER)], I1))
+    _emit_compute_fused(FunctionBuilder(module, objects, "computed_whole", [("root", POINTER)], I1))
+
+
+def _emit_compute_fused(f: FunctionBuilder) -> None:
+    """Emit `computed_whole(root)`: compute a pending node with its graph by the kernels of a plan; return success.
+
+    Python makes a missing launch record.
+    """
+    (root,) = f.arguments
+    recipe = f.get_slot(root, "Node.recipe")
+    nbytes = f.unbox_integer(f.get_slot(recipe, "Recipe.nbytes"))
+    f.require(is_lock_free(f))
+
+    def require_record() -> None:
+        f.require((nbytes <= MAX_RESULT_BYTES) & (load_element_count(f, root) < SHARING_LIMITS.min_shared_work))
+        f.require(f.call("is_framed", I1, [root]))
+
+    f.emit_if(nbytes > MAX_SMALL_BLOCK_BYTES, require_record)  # large memory comes from Python: ask only for a graph that can run
+    out = f.require_new(f.call("memory_for", POINTER, [recipe]))
+
+    def run() -> list[Value]:
+        get_table_address(f, "walked", UNFINISHED_ADDRESS).store(f.i64(0))  # clears the result of an earlier walk
+        return [f.call("run_graph", I64, [root, out, f.load_object("graphs")])]
+
+    def run_with_new_record() -> list[Value]:
+        request_record(f, "have_graph_framed", root)
+        return run()
+
+    (status,) = run()
+    for retry_status, emit_retry in ((RETRY, run), (NO_RECORD, run_with_new_record)):
+        (status,) = f.choose(status.equals(retry_status), emit_retry, lambda status=status: [status])  # type: ignore[misc]
+
+    def compute_held_first() -> Value:
+        """Emit the computation of a node with readers outside the graph, then of the graph.
+
+        The emitted function returns false where sums would add in another order.
+        """
+        node = f.hold_borrowed(get_table_address(f, "walked", HELD_NODE_ADDRESS).load(POINTER))
+        require_all_stable_orders(f, root)
+        f.require(f.call("computed", I1, [node]))
+        f.release_held(node, out)
+        return f.call("computed_whole", I1, [root])
+
+    def finish_selection_first() -> Value:
+        node = f.hold_borrowed(get_table_address(f, "walked", UNFINISHED_ADDRESS).load(POINTER))
+        f.require(f.call("selected_now", I1, [node]))
+        f.release_held(node, out)
+        return f.call("computed_whole", I1, [root])
+
+    held_references = list(f._held)
+    f.return_if(status.equals(HELD_ELSEWHERE), compute_held_first)
+    f._held[:] = held_references
+    f.return_if(
+        f.and_then(status.equals(FAILED), lambda: get_table_address(f, "walked", UNFINISHED_ADDRESS).load(I64).differs(0)),
+        finish_selection_first,
+    )
+    f._held[:] = held_references
+    f.require(status.equals(DONE))
+    f.transfer_held(out)
+    f.emit_return(f.constant(I1, True))
+
+
+def _emit_has_usable_record(f: FunctionBuilder) -> None:
+    """Emit `is_framed(root)`: return whether a pending graph has a launch record that can run now; Python makes a missing record."""
+    (root,) = f.arguments
+
+    def look_up_record() -> Value:
+        key = f.require_new(f.call("key_of_graph", POINTER, [root]))
+        frame = f.call("frame_for", POINTER, [f.load_object("graphs"), key])
+        f.release_held(key)
+        return frame
+
+    frame = f.look_up_or_call(look_up_record, lambda: request_record(f, "have_graph_framed", root))
+    f.require(f.load_word(frame, SIZE_OFFSET) > 0)
+    require_workers(f, f.address_at(frame, BYTES_CONTENT_OFFSET))
+    f.emit_return(f.constant(I1, True))
+
+
+def request_record(f: FunctionBuilder, function_name: str, root: Value) -> None:
+    """Emit a call of the Python function named `function_name`, which makes and stores the launch record of the graph of `root`.
+
+    The emitted function returns null or 0 if an error is set or the call raises one.
+    """
+    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # memory for a record may have run out
+    f.call_python(function_name, root)
+
+
+def _emit_find_graph_record(f: FunctionBuilder) -> None:
+    """Emit `frame_for(frames, key)`: return the launch record of the graph visited last (by `key_of_graph`), borrowed; null if `frames` has
+    none for its key and no size-generic template makes one. A new record is put into `frames`. No Python runs.
+    """
+    frames, key = f.arguments
+    (cached_record,) = f.choose(load_walk_word(f, NEW_RECIPE_COUNT) > 0, lambda: [f.null()], lambda: [f.look_up(frames, key)])
+    f.return_if(~f.is_null(cached_record), lambda: cached_record)
+    f.require(f.call("PyDict_Size", I64, [frames]) < MAX_GRAPH_RECORDS)
+    _, frame, plan = _derive_record(f, frames)
+    f.require(f.call("PySet_Add", I32, [f.load_object("plans of graphs"), plan]).equals(0))
+    f.require(f.call("PyDict_SetItem", I32, [frames, key, frame]).equals(0))
+    f.release_held(frame)
+    f.emit_return(frame)
+
+
+def _derive_record(f: FunctionBuilder, frames: Value) -> tuple[Value, Value, Value]:
+    """Emit the making of a launch record for the graph visited last (by `key_of_graph`), by a size-generic template of its signature.
+
+    Return the rule, the record, which is held (see `FunctionBuilder.hold_borrowed`), and the plan with its kernels. `frames` is the
+    table for the record, which is part of the signature. The emitted function returns null or 0 if no rule holds.
+    """
+    f.require(f.call("find_kind_of_graph", I1, [frames]))
+    results = f.local(array(I64, MAX_RESULTS))
+    rule = match_template(f, find_signature_entry(f), get_dim_addresses(f)[1], results)
+    fixed, value_positions, plan = (f.tuple_item(f.get_slot(rule, "SizedRecord.record"), k) for k in range(3))
+    frame = f.require_new(f.call("frame_like", POINTER, [fixed, value_positions, f.local(POINTER, results)]))
+    return rule, frame, plan
+
+
+def _emit_derive_node_record(f: FunctionBuilder) -> None:
+    """Emit `alone_by_rule(node)`: make the launch record of a node with sources in memory by a size-generic template; return whether
+    one holds. Python may run at the end.
+    """
+    (node,) = f.arguments
+    product = select_read_node(f, node)
+    key = f.require_new(f.call("key_of_graph", POINTER, [node]))
+    f.release_held(key)
+    rule, frame, plan = _derive_record(f, f.load_object("with frames"))
+    recipe, reads = (
+        f.get_slot(node, "Node.recipe"),
+        f.select_value(product.equals(node), f.load_object("None"), f.get_slot(product, "Node.recipe")),
+    )
+    for x in (rule, recipe, reads):
+        f.hold_borrowed(x)
+    f.require(f.call("give_frame", I1, [recipe, reads, frame, plan]))
+    f.release_held(rule, recipe, reads, frame)
+    f.emit_return(f.constant(I1, True))
+
+
+def _emit_run_graph(f: FunctionBuilder) -> None:
+    """Emit `run_graph(root, out, frames)`: compute the graph of `root` into the buffer `out`, which the node then owns.
+
+    The result is `DONE`; `NO_RECORD` without a launch record; `HELD_ELSEWHERE` if a node inside that must be stored has readers
+    outside, noted in `HELD_NODE_ADDRESS`; `RETRY` if nodes were marked as stored, so the graph has another plan now; `FAILED`
+    otherwise. No Python runs until the end.
+    """
+    root, out, frames = f.arguments
+    f.require(is_lock_free(f))
+    f.require(f.is_object(f.get_slot(root, "Node.buffer"), "None"))
+    f.require(
+        f.unbox_integer(f.get_slot(out, "Buffer.nbytes")).equals(
+            f.unbox_integer(f.get_slot(f.get_slot(root, "Node.recipe"), "Recipe.nbytes"))
+        )
+    )
+    key = f.require_new(f.call("key_of_graph", POINTER, [root]))
+    # An update would write shared memory
+    f.require(f.or_else(load_walk_word(f, SHARED_COUNT).equals(0), lambda: frames.equals(f.load_object("graphs"))))
+    frame = f.call("frame_for", POINTER, [frames, key])
+    f.release_held(key)
+    f.return_if(f.is_null(frame), lambda: f.i64(NO_RECORD))
+    f.require(f.load_word(frame, SIZE_OFFSET) > 0)
+    program = f.address_at(frame, BYTES_CONTENT_OFFSET)
+    entry_count, steps = program.load(I64), f.load_word(program, 8)
+    require_workers(f, program)
+    entries, must_retry = program.at(3, I64), f.local(I64, f.i64(0))
+
+    def for_outside_reader(k: Value, emit_body: Callable[[Value, Value], None]) -> None:
+        """Emit `emit_body(node, role)` for the node of entry `k` of the launch record, if it has references from outside the graph.
+
+        For a donor without these references an early exit is taken: Python lets the result overwrite its memory.
+        """
+        entry = entries.at(k * NODE_ENTRY_WORDS, I64)
+        node, role = get_table_address(f, "nodes").at(entry.load(I64), POINTER).load(POINTER), f.load_word(entry, 16)
+        is_held = f.load_refcount(node).cast("zext", I64).differs(f.load_word(entry, 8))
+        f.require(is_held | role.differs(DONOR))
+        f.emit_if(is_held, lambda: emit_body(node, role))
+
+    def note_held(node: Value, role: Value) -> None:
+        f.emit_if(role.equals(STORED), lambda: get_table_address(f, "walked", HELD_NODE_ADDRESS).store(node.cast("ptrtoint", I64)))
+        f.emit_if(role.equals(INLINED_EXPENSIVE), lambda: must_retry.store(f.i64(1)))
+
+    def store_next_time(node: Value, role: Value) -> None:
+        f.emit_if(role.equals(INLINED) | role.equals(INLINED_EXPENSIVE), lambda: _mark_stored(f, node))
+
+    f.for_range(entry_count, lambda k: for_outside_reader(k, note_held))
+    f.return_if(get_table_address(f, "walked", HELD_NODE_ADDRESS).load(I64).differs(0), lambda: f.i64(HELD_ELSEWHERE))
+    f.emit_if(must_retry.load(I64).differs(0), lambda: must_retry.store(_can_store_now(f, root).cast("zext", I64)))
+    f.for_range(entry_count, lambda k: for_outside_reader(k, store_next_time))
+    f.return_if(must_retry.load(I64).differs(0), lambda: f.i64(RETRY))
+    get_table_address(f, "addresses").at(load_walk_word(f, NODE_COUNT) - 1, I64).store(f.unbox_address(f.get_slot(out, "Buffer.address")))
+    step, steps_left = f.local(POINTER, entries.at(entry_count * NODE_ENTRY_WORDS, I64)), f.local(I64, steps)
+
+    def run() -> None:
+        current_step = step.load(POINTER)
+        step.store(current_step.at(f.load_word(current_step, 16) * ARGUMENT_WORDS + GRAPH_STEP_WORDS, I64))
+        succeeded = f.call("run_step", I1, [current_step])
+        steps_left.store(f.select_value(succeeded, steps_left.load(I64) - 1, f.i64(-1)))
+
+    f.repeat_while(lambda: steps_left.load(I64) > 0, run)
+    f.for_range(load_walk_word(f, BLOCK_COUNT), lambda k: f.decref(get_table_address(f, "lent").at(k, POINTER).load(POINTER)))
+    f.require(steps_left.load(I64).equals(0))
+    set_node_buffer(f, root, out)
+    f.emit_return(f.i64(DONE))
+
+
+def _can_store_now(f: FunctionBuilder, root: Value) -> Value:
+    """Emit a test whether expensive inlined nodes with readers outside of the graph of `root` can be stored now.
+
+    Sums over these nodes must add in one order, whether the nodes are stored or inlined. The test walks the graph, so the caller must
+    repeat the walk for the key.
+    """
+    f.call("begin_walk", VOID, [f.i64(MAX_SEARCHED_NODES)])
+    keeps_order = f.call("are_in_order", I1, [root])
+    f.release_held(f.require_new(f.call("key_of_graph", POINTER, [root])))
+    return keeps_order
+
+
+def _mark_stored(f: FunctionBuilder, node: Value) -> None:
+    """Emit the marking of a node as stored: the next plan gives it memory of its own."""
+    old_flag = f.get_slot(node, "Node.is_stored")
+    f.set_slot(node, "Node.is_stored", f.incref(f.load_object("True")))
+    f.decref(old_flag)
+
+
+def _emit_run_kernel(f: FunctionBuilder) -> None:
+    """Emit `run_step(step)`: launch one kernel of a graph; `step` is its address in the launch record.
+
+    The function returns false if memory runs out or the kernel finds an index out of range.
+    """
+    (step,) = f.arguments
+    args, flag = f.local(array(I64, MAX_KERNEL_ARGUMENTS)), f.local(I64, f.i64(0))
+    number, nbytes = f.load_word(step, 24), f.load_word(step, 32)
+    f.emit_if(nbytes > 0, lambda: get_table_address(f, "addresses").at(number, I64).store(_allocate_block(f, nbytes)))
+
+    def store_argument(k: Value) -> None:
+        row = step.at(GRAPH_STEP_WORDS, I64).at(k * ARGUMENT_WORDS, I64)
+        kind, index, extra = row.load(I64), f.load_word(row, 8), f.load_word(row, 32)
+
+        def load_address() -> list[Value]:
+            offset_index = f.load_word(row, 16)
+            offset = f.choose(
+                offset_index >= 0, lambda: [get_table_address(f, "offsets").at(offset_index, I64).load(I64)], lambda: [f.i64(0)]
+            )[0]
+            return [get_table_address(f, "addresses").at(index, I64).load(I64) + offset * f.load_word(row, 24) + extra]
+
+        def load_scalar() -> list[Value]:
+            source = get_table_address(f, "scalars").at(index, POINTER).load(POINTER)
+            return [convert_scalar(f, kind, f.get_slot(source, "Scalar.value"))]
+
+        def load_other() -> list[Value]:
+            is_flag = kind.equals(FLAG)
+            load_remaining = lambda: f.choose(kind.equals(SCRATCH), lambda: [_allocate_block(f, extra)], load_scalar)
+            return f.choose(is_flag, lambda: [flag.cast("ptrtoint", I64)], load_remaining)
+
+        (value,) = f.choose(kind.equals(LITERAL), lambda: [extra], lambda: f.choose(kind.equals(MEMORY), load_address, load_other))
+        args.at(k, I64).store(value)
+
+    f.for_range(f.load_word(step, 16), store_argument)
+    kernel, split, grain = step.load(POINTER), f.load_word(step, 8), f.load_word(step, 40)
+
+    def run_alone() -> list[Value]:
+        f.emit(f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {split.text}, i64 0)")
+        return []
+
+    def run_in_parallel() -> list[Value]:
+        parallel_for, queue, worker_count = (_load_thread_field(f, k) for k in (PARALLEL_FOR_WORD, QUEUE_WORD, WORKER_COUNT_WORD))
+        round_extent = grain * f.load_word(step, 48)  # the chunk size of `worker_pool.compute_chunk_size`
+        chunk_size = f.binary("sdiv", split + (round_extent - 1), round_extent) * grain
+        call_arguments = (
+            f"i64 {queue.text}, ptr {kernel.text}, ptr {args.text}, i64 0, i64 {split.text}, i64 {chunk_size.text}, i64 {worker_count.text}"
+        )
+        f.emit(f"call void {parallel_for.cast('inttoptr', POINTER).text}({call_arguments})")
+        return []
+
+    f.choose(f.and_then((grain > 0) & (split > grain), lambda: _are_workers_awake(f)), run_in_parallel, run_alone)
+    f.emit_return(flag.load(I64).equals(0))
+
+
+def _load_thread_field(f: FunctionBuilder, word_index: int) -> Value:
+    """Emit a load of a field of `thread_count.worker_handle`, the description of the worker threads; `word_index` is the index of its
+    64-bit word.
+    """
+    return f.define(POINTER, "load ptr, ptr @meeting").at(word_index, I64).load(I64)
+
+
+def require_workers(f: FunctionBuilder, record: Value) -> None:
+    """Emit an early exit, returning null or 0, if a launch record has a kernel for several threads and the workers are not awake.
+
+    `record` is the address of the record. The fallback in Python wakes the workers.
+    """
+    f.emit_if(f.load_word(record, 16).differs(0), lambda: f.require(_are_workers_awake(f)))
+
+
+def _are_workers_awake(f: FunctionBuilder) -> Value:
+    """Emit a test whether there are worker threads, all awake and none busy with another caller's work. Python would wake sleeping ones."""
+
+    def is_queue_idle() -> Value:
+        queue = _load_thread_field(f, QUEUE_WORD).cast("inttoptr", POINTER)
+        return (f.load_word(queue, IN_USE_OFFSET) | f.load_word(queue, SLEEPING_COUNT_OFFSET)).equals(0)
+
+    return f.and_then(_load_thread_field(f, WORKER_COUNT_WORD) > 0, is_queue_idle)
+
+
+def _allocate_block(f: FunctionBuilder, nbytes: Value) -> Value:
+    """Emit the allocation of a block of `nbytes` bytes, listed to be released when the graph is computed.
+
+    Return the address of the data as an integer.
+    """
+    f.require(load_walk_word(f, BLOCK_COUNT) < MAX_BLOCKS)
+    block = f.call("lend", POINTER, [nbytes])
+    f.decline_if(f.is_null(block))
+    append_to_table(f, "lent", BLOCK_COUNT, block.cast("ptrtoint", I64))
+    return block.cast("ptrtoint", I64) + BLOCK_DATA_OFFSET

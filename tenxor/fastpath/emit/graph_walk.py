@@ -1,0 +1,335 @@
+"""A walk through a pending graph that numbers nodes, offsets and scalars as `runtime/graph_signature.py` does, and writes a cache key.
+
+The keys of two graphs are equal if the same plan computes both. The tables hold addresses of borrowed objects. So from the start of a walk
+until the results have been used, no Python code may run and no object tracked by the collector may be created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import I1, I64, POINTER, VOID
+from ..graph_launch import MAX_KERNELS, MAX_NODES
+from ..object_layout import SIZE_OFFSET, ObjectTable
+from .function_builder import FunctionBuilder
+
+MAX_WALKED_NODES = 1 << 11  # most nodes of a graph for which Python code makes a plan; a launch record has at most `MAX_NODES`
+MAX_WALK_DEPTH = 320  # depth of a graph: the walk recurses as deep on the thread's stack
+MAX_READS, MAX_SCALARS = 1 << 12, 1 << 11  # most operands of a graph's nodes, and most scalars
+MAX_KEY_WORDS = MAX_WALKED_NODES + 2 * MAX_READS  # of the cache key
+# the hash table of visited nodes has four slots for each node; a slot holds the walk's number, the node, and the node's number
+SLOTS_PER_NODE, SLOT_WORDS = 4, 3
+HASH_SLOTS = MAX_WALKED_NODES * SLOTS_PER_NODE
+HASH_MULTIPLIER = -7046029254386353131
+MAX_BLOCKS = 2 * MAX_KERNELS  # memory blocks
+_TABLE_LENGTHS = {
+    "met": HASH_SLOTS * SLOT_WORDS,
+    "key": MAX_KEY_WORDS,
+    "nodes": MAX_WALKED_NODES,
+    "addresses": MAX_WALKED_NODES,  # of the data of nodes in memory
+    "first_place": MAX_WALKED_NODES,  # the first of the node's entries in `places`, or -1
+    "offsets": MAX_READS,
+    "scalars": MAX_SCALARS,
+    "places": 2 * MAX_READS,  # reads of memory: the offset, and the next entry of the same node, or -1
+    "lent": MAX_BLOCKS,
+    "walked": 13,
+}
+# Words of `@walked`: the number of the walk; how many nodes it may visit, a power of two; the lengths of the tables; how many nodes are
+# pending, and externally shared; a pending node on the way that has other references; an unfinished node to finish first; and how many
+# recipes had no serial number yet, because no earlier walk visited them.
+(
+    WALK_NUMBER,
+    VISIT_LIMIT,
+    NODE_COUNT,
+    KEY_WORD_COUNT,
+    OFFSET_COUNT,
+    SCALAR_COUNT,
+    PLACE_COUNT,
+    BLOCK_COUNT,
+    PENDING_COUNT,
+    SHARED_COUNT,
+    HELD_NODE_ADDRESS,
+    UNFINISHED_ADDRESS,
+    NEW_RECIPE_COUNT,
+) = (8 * k for k in range(13))
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this module."""
+    for name, words in _TABLE_LENGTHS.items():
+        module.define_global(name, f"internal global [{words} x i64] zeroinitializer, align 64")
+    _emit_begin_walk(FunctionBuilder(module, objects, "begin_walk", [("most", I64)], VOID))
+    _emit_find_slot(FunctionBuilder(module, objects, "slot_of", [("node", POINTER)]))
+    _emit_assign_recipe_number(FunctionBuilder(module, objects, "number_had_by", [("recipe", POINTER)], I64))
+    _emit_find_place(FunctionBuilder(module, objects, "place_of", [("number", I64), ("offset", I64)], I64))
+    _emit_visit_node(FunctionBuilder(module, objects, "visited", [("node", POINTER), ("depth", I64)], I1))
+    _emit_build_graph_key(FunctionBuilder(module, objects, "key_of_graph", [("root", POINTER)]))
+    _emit_capture_graph(FunctionBuilder(module, objects, "pattern_of", [("roots", POINTER), ("count", I64)]))
+    _emit_python_capture(
+        FunctionBuilder(module, objects, "take_pattern", [("self", POINTER), ("roots", POINTER), ("count", I64)], is_exported=True)
+    )
+
+
+def load_recipe_number(f: FunctionBuilder, recipe: Value) -> Value:
+    """Emit the serial number of a recipe. No Python code runs."""
+    number = f.call("number_had_by", I64, [recipe])
+    f.require(number > 0)
+    return number
+
+
+def _emit_assign_recipe_number(f: FunctionBuilder) -> None:
+    """Emit `number_had_by(recipe)`: return the serial number of a recipe, assigned on the first call. Return 0 if memory is exhausted."""
+    (recipe,) = f.arguments
+    known_number = f.get_slot(recipe, "Recipe.serial")
+    f.return_if(~f.is_null(known_number), lambda: f.unbox_integer(known_number))
+    next_number = f.call("next_recipe", I64, [])
+    number = f.box_integer(next_number)
+    f.set_slot(recipe, "Recipe.serial", number)
+    f.transfer_held(number)
+    _increment(f, NEW_RECIPE_COUNT)
+    f.emit_return(next_number)
+
+
+def get_table_address(f: FunctionBuilder, name: str, byte_offset: int = 0) -> Value:
+    """Return the address of byte `byte_offset` of the table `name`, one of `_TABLE_LENGTHS`, in which a walk through a graph keeps its
+    results.
+    """
+    return f.define(POINTER, f"getelementptr i8, ptr @{name}, i64 {byte_offset}")
+
+
+def load_walk_word(f: FunctionBuilder, word_offset: int) -> Value:
+    """Emit a load of the word at byte `word_offset` of `@walked`, the counts of the walk."""
+    return get_table_address(f, "walked", word_offset).load(I64)
+
+
+def append_to_table(f: FunctionBuilder, name: str, length_offset: int, value: Value, max_length: Value | None = None) -> Value:
+    """Emit code to append the word `value` to the table `name`, and return its index. `length_offset` is the byte offset of the length in
+    `@walked`.
+
+    The emitted function returns null or 0 if the table has `max_length` words already (None: its full size).
+    """
+    number = load_walk_word(f, length_offset)
+    f.require(number < (_TABLE_LENGTHS[name] if max_length is None else max_length))
+    _increment(f, length_offset)
+    get_table_address(f, name).at(number, I64).store(value)
+    return number
+
+
+def _increment(f: FunctionBuilder, word_offset: int) -> None:
+    """Emit an increment of the word at byte `word_offset` of `@walked`, the counts of the walk."""
+    address = get_table_address(f, "walked", word_offset)
+    address.store(address.load(I64) + 1)
+
+
+def _emit_begin_walk(f: FunctionBuilder) -> None:
+    """Emit `begin_walk(visit_limit)`: start a new walk through a graph, with empty tables, which may visit up to `visit_limit` nodes."""
+    (visit_limit,) = f.arguments
+    for word_offset in (
+        NODE_COUNT,
+        KEY_WORD_COUNT,
+        OFFSET_COUNT,
+        SCALAR_COUNT,
+        PLACE_COUNT,
+        BLOCK_COUNT,
+        PENDING_COUNT,
+        SHARED_COUNT,
+        HELD_NODE_ADDRESS,
+        UNFINISHED_ADDRESS,
+        NEW_RECIPE_COUNT,
+    ):
+        get_table_address(f, "walked", word_offset).store(f.i64(0))
+    _increment(f, WALK_NUMBER)
+    get_table_address(f, "walked", VISIT_LIMIT).store(visit_limit)
+    f.emit("ret void")
+
+
+def _emit_find_slot(f: FunctionBuilder) -> None:
+    """Emit `slot_of(node)`: return the hash table slot of a node: the slot of the visited node, or the free slot to write the node to."""
+    (node,) = f.arguments
+    walk, node_address, slot_mask = (
+        load_walk_word(f, WALK_NUMBER),
+        node.cast("ptrtoint", I64),
+        load_walk_word(f, VISIT_LIMIT) * SLOTS_PER_NODE - 1,
+    )
+    slot_index = f.local(I64, (node_address * HASH_MULTIPLIER).logical_shift_right(64 - HASH_SLOTS.bit_length() + 1) & slot_mask)
+
+    def slot() -> Value:
+        return get_table_address(f, "met").at(slot_index.load(I64) * SLOT_WORDS, I64)
+
+    def is_occupied() -> Value:
+        return f.and_then(slot().load(I64).equals(walk), lambda: slot().at(1, I64).load(I64).differs(node_address))
+
+    f.repeat_while(is_occupied, lambda: slot_index.store((slot_index.load(I64) + 1) & slot_mask))
+    f.emit_return(slot())
+
+
+def is_visited(f: FunctionBuilder, x: Value) -> Value:
+    """Emit a test whether the node `x` was visited since the last call of `begin_walk`."""
+    return f.call("slot_of", POINTER, [x]).load(I64).equals(load_walk_word(f, WALK_NUMBER))
+
+
+def load_node_number(f: FunctionBuilder, x: Value) -> Value:
+    """Emit the number that the node `x` got when it was visited, since the last call of `begin_walk`."""
+    return f.call("slot_of", POINTER, [x]).at(2, I64).load(I64)
+
+
+def mark_visited(f: FunctionBuilder, x: Value, number: Value) -> None:
+    """Emit code to mark the node `x` as visited, with the number `number`."""
+    itself = x.cast("ptrtoint", I64)
+    append_to_table(f, "nodes", NODE_COUNT, itself, load_walk_word(f, VISIT_LIMIT))
+    slot = f.call("slot_of", POINTER, [x])
+    for k, word in enumerate((load_walk_word(f, WALK_NUMBER), itself, number)):
+        slot.at(k, I64).store(word)
+
+
+def key_to_bytes(f: FunctionBuilder) -> Value:
+    """Emit the cache key that the walk has written, as a new bytes object; null if memory is exhausted."""
+    return f.call("PyBytes_FromStringAndSize", POINTER, [get_table_address(f, "key"), load_walk_word(f, KEY_WORD_COUNT) * 8])
+
+
+def _number_node(f: FunctionBuilder, node: Value, address: Value) -> None:
+    """Emit code to mark `node` as visited, with the next number. `address` is the address of the node's data, or 0 for a pending node."""
+    number = load_walk_word(f, NODE_COUNT)
+    mark_visited(f, node, number)
+    get_table_address(f, "addresses").at(number, I64).store(address)
+    get_table_address(f, "first_place").at(number, I64).store(f.i64(-1))
+
+
+def _emit_find_place(f: FunctionBuilder) -> None:
+    """Emit `place_of(number, offset)`: return the index of the entry in `places` for a node in memory and an offset, added on the first
+    call.
+    """
+    number, offset = f.arguments
+    first_entry = get_table_address(f, "first_place").at(number, I64)
+    entry_index = f.local(I64, first_entry.load(I64))
+
+    def get_entry(k: Value) -> Value:
+        return get_table_address(f, "places").at(k * 2, I64)
+
+    def has_other_offset() -> Value:
+        return f.and_then(entry_index.load(I64) >= 0, lambda: get_entry(entry_index.load(I64)).load(I64).differs(offset))
+
+    f.repeat_while(has_other_offset, lambda: entry_index.store(get_entry(entry_index.load(I64)).at(1, I64).load(I64)))
+    f.return_if(entry_index.load(I64) >= 0, lambda: entry_index.load(I64))
+    new_entry = load_walk_word(f, PLACE_COUNT)  # the table has room for an entry for each read
+    get_entry(new_entry).store(offset)
+    get_entry(new_entry).at(1, I64).store(first_entry.load(I64))
+    first_entry.store(new_entry)
+    _increment(f, PLACE_COUNT)
+    f.emit_return(new_entry)
+
+
+def _emit_visit_node(f: FunctionBuilder) -> None:
+    """Emit `visited(node, depth)`: visit the sources of a node, then number the node and append it to the key and the tables.
+
+    `depth` is the depth of the recursion. Return false if the fast path cannot run the graph.
+    """
+    node, depth = f.arguments
+    f.require(depth < MAX_WALK_DEPTH)
+    buffer = f.get_slot(node, "Node.buffer")
+
+    def number_in_memory() -> Value:
+        f.emit_if(~f.is_object(f.get_slot(buffer, "Buffer.externally_shared"), "0"), lambda: _increment(f, SHARED_COUNT))
+        # No recipe number: distinguishes a node in memory from a pending node with the same readers
+        append_to_table(f, "key", KEY_WORD_COUNT, f.i64(0))
+        _number_node(f, node, f.unbox_address(f.get_slot(buffer, "Buffer.address")))
+        return f.constant(I1, True)
+
+    f.return_if(~f.is_object(buffer, "None"), number_in_memory)
+    f.decline_if(f.is_object(f.get_slot(node, "Node.tape_node"), "TRACED"))
+    f.decline_if(f.is_object(f.get_slot(node, "Node.tape_node"), "CONSTANT"))
+    recipe, sources, offsets = (f.get_slot(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets"))
+    is_begun = f.is_object(f.get_slot(recipe, "Recipe.op"), "UNFINISHED")
+    f.emit_if(is_begun, lambda: get_table_address(f, "walked", UNFINISHED_ADDRESS).store(node.cast("ptrtoint", I64)))
+    f.decline_if(is_begun)
+
+    def visit_source(k: Value) -> None:
+        source = f.tuple_item(sources, k)
+        if_new = lambda: f.emit_if(~is_visited(f, source), lambda: f.require(f.call("visited", I1, [source, depth + 1])))
+        f.emit_if(f.is_instance(source, "Node"), if_new)
+
+    f.for_range(f.load_word(sources, SIZE_OFFSET), visit_source)
+    stored = (~f.is_object(f.get_slot(node, "Node.is_stored"), "False")).cast("zext", I64)
+    append_to_table(f, "key", KEY_WORD_COUNT, load_recipe_number(f, recipe) * 2 + stored)
+    f.for_range(
+        f.load_word(offsets, SIZE_OFFSET), lambda k: append_to_table(f, "offsets", OFFSET_COUNT, f.unbox_integer(f.tuple_item(offsets, k)))
+    )
+
+    def read(k: Value) -> None:
+        source = f.tuple_item(sources, k)
+
+        def append_node_read() -> list[Value]:
+            number = load_node_number(f, source)
+            offset = f.unbox_integer(f.tuple_item(offsets, k))
+            append_to_table(f, "key", KEY_WORD_COUNT, number)
+            is_pending = f.is_object(f.get_slot(source, "Node.buffer"), "None")
+            append_to_table(
+                f, "key", KEY_WORD_COUNT, f.choose(is_pending, lambda: [offset], lambda: [f.call("place_of", I64, [number, offset])])[0]
+            )
+            return []
+
+        def append_scalar() -> list[Value]:
+            append_to_table(f, "scalars", SCALAR_COUNT, source.cast("ptrtoint", I64))
+            return []
+
+        f.choose(f.is_instance(source, "Node"), append_node_read, append_scalar)
+
+    f.for_range(f.load_word(sources, SIZE_OFFSET), read)
+    _number_node(f, node, f.i64(0))
+    _increment(f, PENDING_COUNT)
+    f.emit_return(f.constant(I1, True))
+
+
+def _emit_build_graph_key(f: FunctionBuilder) -> None:
+    """Emit `key_of_graph(root)`: visit the graph of `root`, and return its cache key; null if the fast path cannot run the graph."""
+    (root,) = f.arguments
+    f.call("begin_walk", VOID, [f.i64(MAX_NODES)])
+    f.require(f.call("visited", I1, [root, f.i64(0)]))
+    f.emit_return(key_to_bytes(f))
+
+
+def _emit_python_capture(f: FunctionBuilder) -> None:
+    """Emit `take_pattern`, the entry for Python: return the parts of a graph signature (`GraphSignature`), or None if the graph is too
+    large.
+    """
+    _, roots, root_count = f.arguments
+    f.return_or_none(f.call("pattern_of", POINTER, [roots, root_count]))
+
+
+def _emit_capture_graph(f: FunctionBuilder) -> None:
+    """Emit `pattern_of(roots, root_count)`: return a tuple for the graph below an array of roots.
+
+    It holds the cache key, the numbers of the roots, the nodes, the scalars, the offsets, and the number of pending nodes.
+    """
+    roots, root_count = f.arguments
+    # before the walk, since an allocation can start a collection, which runs finalizers
+    lists = [f.require_new(f.call("PyList_New", POINTER, [f.i64(0)])) for _ in range(4)]
+    numbers, nodes, scalars, offsets = lists
+    f.call("begin_walk", VOID, [f.i64(MAX_WALKED_NODES)])
+
+    def visit(k: Value) -> None:
+        root = roots.at(k, POINTER).load(POINTER)
+        f.require(f.is_object(f.get_slot(root, "Node.buffer"), "None"))
+        f.emit_if(~is_visited(f, root), lambda: f.require(f.call("visited", I1, [root, f.i64(0)])))
+        append_to_table(f, "key", KEY_WORD_COUNT, load_node_number(f, root))
+        _append_item(f, numbers, f.box_integer(load_node_number(f, root)))
+
+    def append_all(name: str, length_offset: int, items: Value, build_item: Callable[[Value], Value]) -> None:
+        f.for_range(load_walk_word(f, length_offset), lambda k: _append_item(f, items, build_item(get_table_address(f, name).at(k, I64))))
+
+    f.for_range(root_count, visit)
+    append_to_table(f, "key", KEY_WORD_COUNT, root_count)  # this separates the roots from the nodes in the key
+    append_all("nodes", NODE_COUNT, nodes, lambda word_address: f.hold_borrowed(word_address.load(POINTER)))
+    append_all("scalars", SCALAR_COUNT, scalars, lambda word_address: f.hold_borrowed(word_address.load(POINTER)))
+    append_all("offsets", OFFSET_COUNT, offsets, lambda word_address: f.box_integer(word_address.load(I64)))
+    _append_item(f, offsets, f.hold_borrowed(f.load_object("0")))
+    waiting = f.box_integer(load_walk_word(f, PENDING_COUNT))
+    key = f.require_new(key_to_bytes(f))
+    f.emit_return(f.new_tuple(key, *lists, waiting))
+
+
+def _append_item(f: FunctionBuilder, items: Value, item: Value) -> None:
+    """Emit code to append `item` to the list `items`. The reference to the item is consumed."""
+    f.append_to_list(items, item)
+    f.release_held(item)

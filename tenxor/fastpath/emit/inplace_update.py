@@ -1,0 +1,262 @@
+"""In-place updates of a part of a storage, like `x[1:] += y`, computed by one kernel directly over the part.
+
+Each result element depends on the element it overwrites and on an element of `y`. The operand `y` is in different memory, or pending. A
+pending `y` is rewritten so as to read no overwritten memory: small sources in the overwritten memory are copied first, for example the row
+and the column of an outer product. So `y` keeps its value although it stays pending.
+"""
+
+from __future__ import annotations
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import I1, I64, POINTER
+from ..object_layout import SIZE_OFFSET, ObjectTable
+from ..sized_template import MAX_AXES
+from ..update_recipes import MAX_UPDATE_BYTES, MIN_COPY_RATIO
+from .assignment import compute_storage
+from .function_builder import FunctionBuilder
+from .graph_evaluation import DONE, NO_RECORD, request_record
+from .node_evaluation import is_lock_free
+from .spec_table import box_keeps_order, find_spec, has_layout_of, load_nbytes, load_operand_layout, new_dims
+from .template_cache import find_cached_template, get_cache_table
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this module."""
+    part_parameters = [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("found", POINTER)]
+    _emit_update_part(FunctionBuilder(module, objects, "updated", [("x", POINTER), ("beside", POINTER), *part_parameters], I1))
+    _emit_find_update_recipe(
+        FunctionBuilder(module, objects, "recipe_of_update", [("x", POINTER), ("storage", POINTER), ("spec", POINTER), ("found", POINTER)])
+    )
+    _emit_find_usual_recipe(
+        FunctionBuilder(module, objects, "recipe_of_plain_update", [(name, POINTER) for name in ("x", "storage", "found")])
+    )
+    _emit_run_update(FunctionBuilder(module, objects, "run_update", [("recipe", POINTER), *part_parameters, ("asks", I1)], I1))
+    _emit_can_stay_pending(FunctionBuilder(module, objects, "may_wait", [("node", POINTER), ("storage", POINTER)], I1))
+    _emit_find_aliases(FunctionBuilder(module, objects, "which_reads", [("node", POINTER), ("old", POINTER)], I64))
+
+
+def _emit_update_part(f: FunctionBuilder) -> None:
+    """Emit `updated(x, operand, storage, spec, offset, result)`: write `result`, which is pending, in place over a part. Return true, or
+    false to leave the work to the fallback.
+
+    The tensor `x` is the part, given by `storage`, `spec` and `offset`. The second operand, `operand`, a tensor or a number, is evaluated
+    first unless it may stay pending.
+    """
+    x, operand, storage, spec, offset, result = f.arguments
+    compute_storage(f, storage)
+    recipe = f.require_new(f.call("recipe_of_update", POINTER, [x, storage, spec, result]))
+    operand_storage = f.get_slot(operand, "Tensor.storage")
+
+    def prepare_operand() -> None:
+        node = f.hold_borrowed(f.get_slot(operand_storage, "Storage.node"))
+        f.require(f.is_object(f.get_slot(node, "Node.tape_node"), "None"))
+
+        def compute() -> None:
+            f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+            f.require(f.call("computed", I1, [node]))
+
+        is_pending = f.is_object(f.get_slot(node, "Node.buffer"), "None")
+        f.emit_if(is_pending, lambda: f.emit_if(~f.call("may_wait", I1, [node, storage]), compute))
+        f.release_held(node)
+
+    f.emit_if(f.and_then(f.is_instance(operand, "Tensor"), lambda: f.is_instance(operand_storage, "Storage")), prepare_operand)
+    success = f.call("run_update", I1, [recipe, storage, spec, offset, result, f.constant(I1, True)])
+    f.release_held(recipe)
+    f.emit_return(success)
+
+
+def _emit_find_update_recipe(f: FunctionBuilder) -> None:
+    """Emit `recipe_of_update(x, storage, spec, result)`: return the recipe of the write of `result` over the part `x`; null without one.
+
+    The recipe is a new reference. On a cache miss, `recipe_of_plain_update` or else Python code finds it.
+    """
+    x, storage, spec, result = f.arguments
+    result_storage = f.get_slot(result, "Tensor.storage")
+    f.require(f.is_instance(result_storage, "Storage"))
+    f.require(
+        _has_single_read(
+            f,
+            f.get_slot(result_storage, "Storage.node"),
+            f.get_slot(storage, "Storage.node"),
+            f.unbox_integer(f.get_slot(x, "Tensor.offset")),
+        )
+    )
+    size = f.hold_borrowed(f.get_slot(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.recipe"), "Recipe.size"))
+    key = f.new_tuple(f.incref(f.get_slot(f.get_slot(result_storage, "Storage.node"), "Node.recipe")), size)
+
+    def look_up_recipe() -> Value:
+        template = find_cached_template(f, get_cache_table(f, spec, "call_templates"), f.load_object("'update'"), key)
+        return f.choose(f.is_null(template), lambda: [f.null()], lambda: [f.get_slot(template, "ResultTemplate.recipe")])[0]
+
+    find_usual_recipe = lambda: f.call("recipe_of_plain_update", POINTER, [x, storage, result])
+    recipe = f.hold_owned(f.look_up_or_make(look_up_recipe, find_usual_recipe, lambda: f.call_python("learn_update", x, result)))
+    f.decline_if(f.is_object(recipe, "None"))
+    f.release_held(key)
+    f.transfer_held(recipe)
+    f.emit_return(recipe)
+
+
+def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
+    """Emit `recipe_of_plain_update(x, storage, result)`: return the recipe of the usual update, as a new reference.
+
+    The result must be pending and contiguous, and must read the part itself, element by element. In other cases the function returns null,
+    and the fallback in Python examines them.
+    """
+    x, storage, result = f.arguments
+    spec, result_spec = f.hold_borrowed(f.get_slot(x, "Tensor.spec")), f.hold_borrowed(f.get_slot(result, "Tensor.spec"))
+    old_node, value = f.get_slot(storage, "Storage.node"), f.get_slot(f.get_slot(result, "Tensor.storage"), "Storage.node")
+    recipe, old_recipe, dtype = f.get_slot(value, "Node.recipe"), f.get_slot(old_node, "Node.recipe"), f.get_slot(spec, "Spec.dtype")
+    f.require(f.is_object(f.get_slot(value, "Node.buffer"), "None"))
+    f.require(f.is_instance(f.get_slot(recipe, "Recipe.op"), "Op"))
+    f.require(f.is_object(f.get_slot(recipe, "Recipe.is_uncacheable"), "False"))
+    for value_dtype in (f.get_slot(recipe, "Recipe.dtype"), f.get_slot(old_recipe, "Recipe.dtype"), f.get_slot(result_spec, "Spec.dtype")):
+        f.require(value_dtype.equals(dtype))
+    for checked_spec in (result_spec, spec):
+        f.require(f.call("are_alike", I1, [f.get_slot(recipe, "Recipe.shape"), f.get_slot(checked_spec, "Spec.shape")]))
+    f.require(f.is_object(f.get_slot(result_spec, "Spec.is_contiguous"), "True"))
+    f.require(f.is_object(f.get_slot(result, "Tensor.offset"), "0"))
+    f.require(load_nbytes(f, spec) <= MAX_UPDATE_BYTES)
+    f.require(f.call("has_each_once", I1, [spec]))
+    sources = f.get_slot(value, "Node.sources")
+
+    def check_source(k: Value) -> None:
+        f.emit_if(f.tuple_item(sources, k).equals(old_node), lambda: f.require(has_layout_of(f, load_operand_layout(f, recipe, k), spec)))
+
+    f.for_range(f.load_word(sources, SIZE_OFFSET), check_source)
+    update_recipe = find_update_recipe(f, old_node, result_spec, spec)
+    f.release_held(spec, result_spec)
+    f.transfer_held(update_recipe)
+    f.emit_return(update_recipe)
+
+
+def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: Value) -> Value:
+    """Emit the recipe of an update in place: a value of spec `value` is written over the view `spec` of `old_node`. Python code may
+    run.
+
+    The new reference is held: each later early exit of the emitted function releases it.
+    """
+    size, dtype = f.hold_borrowed(f.get_slot(f.get_slot(old_node, "Node.recipe"), "Recipe.size")), f.get_slot(spec, "Spec.dtype")
+    numbers, constant_one = new_dims(f), f.i64(1)
+    numbers.store(f.unbox_integer(size))
+    numbers.at(MAX_AXES, I64).store(constant_one)
+    flat_spec = find_spec(f, dtype, constant_one, numbers)
+    through = f.new_tuple(f.hold_borrowed(flat_spec), f.hold_borrowed(value), f.hold_borrowed(spec))
+    shape, dtypes = f.new_tuple(size), f.new_tuple(f.hold_borrowed(dtype), f.hold_borrowed(dtype))
+    keeps_order = f.hold_owned(box_keeps_order(f, through, flat_spec))
+    recipe = f.require_new(f.call("recipe_through", POINTER, [f.load_object("UPDATE"), shape, dtype, dtypes, through, keeps_order]))
+    f.release_held(flat_spec, through, shape, dtypes, keeps_order)
+    return recipe
+
+
+def _emit_run_update(f: FunctionBuilder) -> None:
+    """Emit `run_update(recipe, storage, spec, offset, result, may_ask)`: run the launch record of an update in place. Return true, or false
+    to leave the work to the fallback.
+
+    If the launch record is missing and `may_ask` is true, the function asks the fallback in Python to build it and tries once more.
+    """
+    recipe, storage, spec, offset, result, may_ask = f.arguments
+    value = f.hold_borrowed(f.get_slot(f.get_slot(result, "Tensor.storage"), "Storage.node"))
+    f.require(f.is_object(f.get_slot(value, "Node.buffer"), "None"))
+    old_node = f.get_slot(storage, "Storage.node")
+    f.decline_if(f.is_object(f.get_slot(old_node, "Node.buffer"), "None"))
+    f.require(f.is_object(f.get_slot(old_node, "Node.tape_node"), "None"))
+    f.require(f.is_object(f.get_slot(value, "Node.tape_node"), "None"))
+    f.require(_has_single_read(f, value, old_node, offset))
+    sources = f.new_tuple(f.hold_borrowed(old_node), f.hold_borrowed(value))
+    zero = f.load_object("0")
+    offsets = f.new_tuple(f.incref(zero), f.incref(zero), f.box_integer(offset))
+    f.transfer_held(sources, offsets)
+    node = f.require_new(f.call("pending", POINTER, [f.incref(recipe), sources, offsets, f.constant(I1, False)]))
+    old_node = f.get_slot(storage, "Storage.node")  # read again: Python code may have run
+    buffer = f.get_slot(old_node, "Node.buffer")
+    f.require(old_node.equals(f.tuple_item(f.get_slot(node, "Node.sources"), 0)))
+    # `old_node` is referenced by the storage, by `value` and by the update; `value` by the storage of `result`, by the update and by this
+    # function.
+    f.require(f.load_refcount(old_node).equals(3))
+    f.require(f.load_refcount(value).equals(3))
+    status = return_if_done_in_place(f, node, buffer, node, value)
+    f.require(f.and_then(may_ask, lambda: status.equals(NO_RECORD)))
+    request_record(f, "have_update_framed", node)
+    f.release_held(node, value)
+    f.emit_return(f.call("run_update", I1, [recipe, storage, spec, offset, result, f.constant(I1, False)]))
+
+
+def return_if_done_in_place(f: FunctionBuilder, node: Value, buffer: Value, *held: Value) -> Value:
+    """Emit code to run the update `node` in `buffer`, the buffer that it overwrites, if the buffer has no other reference.
+
+    On success the emitted function drops `held` and returns true. Otherwise return the status of the launch, `NO_RECORD` for example.
+    """
+    f.require(f.has_one_reference(buffer))
+    f.require(f.is_object(f.get_slot(buffer, "Buffer.is_read_only"), "False"))
+    f.require(is_lock_free(f))
+    f.hold_borrowed(buffer)
+    status = f.call("run_graph", I64, [node, buffer, f.load_object("updates")])
+
+    def return_success() -> Value:
+        f.transfer_held(buffer)  # the update owns it now
+        f.release_held(*held)
+        return f.constant(I1, True)
+
+    held_references = list(f._held)
+    f.return_if(status.equals(DONE), return_success)
+    f._held[:] = held_references
+    f.release_held(buffer)
+    return status
+
+
+def _has_single_read(f: FunctionBuilder, value: Value, old_node: Value, offset: Value) -> Value:
+    """Emit a test whether the node `value` reads `old_node` exactly once, and at `offset`, in elements."""
+    sources, offsets = f.get_slot(value, "Node.sources"), f.get_slot(value, "Node.offsets")
+
+    def count_read(k: Value, read_count: Value) -> Value:
+        reads_old = f.tuple_item(sources, k).equals(old_node)
+        weigh_read = lambda: [f.select_value(f.unbox_integer(f.tuple_item(offsets, k)).equals(offset), f.i64(1), f.i64(2))]
+        return read_count + f.choose(reads_old, weigh_read, lambda: [f.i64(0)])[0]
+
+    return f.fold_range(f.load_word(sources, SIZE_OFFSET), f.i64(0), count_read).equals(1)
+
+
+def _emit_can_stay_pending(f: FunctionBuilder) -> None:
+    """Emit `may_wait(node, storage)`: return whether the second operand `node` may stay pending while the storage is overwritten.
+
+    The operation must be cheap. Each source must be in memory or small enough to be evaluated now. Sources in the overwritten memory are
+    replaced by copies.
+    """
+    node, storage = f.arguments
+    element_count, sources = (
+        f.unbox_integer(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.size")),
+        f.hold_borrowed(f.get_slot(node, "Node.sources")),
+    )
+
+    def compute(k: Value) -> None:
+        """Emit the evaluation of source `k` if it is small and pending, and an early exit for a large pending source."""
+        source = f.tuple_item(sources, k)
+
+        def compute_small() -> None:
+            f.require(f.unbox_integer(f.get_slot(f.get_slot(source, "Node.recipe"), "Recipe.size")) * MIN_COPY_RATIO <= element_count)
+            f.require(f.is_object(f.get_slot(source, "Node.tape_node"), "None"))
+            f.require(f.call("computed", I1, [source]))
+
+        f.emit_if(f.and_then(f.is_instance(source, "Node"), lambda: f.is_object(f.get_slot(source, "Node.buffer"), "None")), compute_small)
+
+    f.for_range(f.load_word(sources, SIZE_OFFSET), compute)
+    f.release_held(sources)
+    f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
+    old_node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
+    alias_mask = f.call("which_reads", I64, [node, old_node])
+    f.require(f.call("made_apart", I1, [node, alias_mask]))
+    f.release_held(old_node)
+    f.emit_return(f.constant(I1, True))
+
+
+def _emit_find_aliases(f: FunctionBuilder) -> None:
+    """Emit `which_reads(node, old_node)`: return a bit mask of the sources of a pending node that share the buffer of `old_node`."""
+    node, old_node = f.arguments
+    sources, buffer = f.get_slot(node, "Node.sources"), f.get_slot(old_node, "Node.buffer")
+
+    def add_source(k: Value, mask: Value) -> Value:
+        source = f.tuple_item(sources, k)
+        is_alias = f.and_then(f.is_instance(source, "Node"), lambda: f.get_slot(source, "Node.buffer").equals(buffer))
+        return mask | (is_alias.cast("zext", I64) << k)
+
+    f.emit_return(f.fold_range(f.load_word(sources, SIZE_OFFSET), f.i64(0), add_source))

@@ -1,0 +1,583 @@
+"""Rules: result templates for tensors of new sizes, with the recipes and launch records that compute the results.
+
+A rule (`fastpath/sized_template.py`) is a size-generic result template, found by the signature of a call (`call_signatures.py`). The
+rule's size program gives a concrete result template (`ResultTemplate`). The template is cached as if the fallback in Python had
+recorded it.
+"""
+
+from __future__ import annotations
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
+from ...graph.node import MAX_RECIPES
+from ..launch_records import MAX_LAUNCH_RECORDS
+from ..object_layout import BYTES_CONTENT_OFFSET, FLOAT_VALUE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
+from ..sized_template import DIRECT_CALL_RECORD, MAX_AXES, MAX_RESULTS, MAX_SPECS, RESULT_RECORD
+from . import call_signatures
+from .function_builder import FunctionBuilder
+from .size_eval import load_next_word, skip_words, unbox_dims
+from .spec_table import load_nbytes, new_dims, store_dense_strides, unbox_tuple
+
+MAX_ELEMENTS = 1 << 58  # elements; the byte count of so many elements fits a signed 64-bit integer
+STEP_ITEMS = 7  # items of a step of a rule
+_RECIPE_FIELDS = ("op", "shape", "dtype", "dtypes", "through", "keeps_order")
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this module."""
+    _emit_find_data_recipe(FunctionBuilder(module, objects, "data_of", [("spec", POINTER)]))
+    _emit_store_data_recipe(FunctionBuilder(module, objects, "data_of_python", [(name, POINTER) for name in ("dtype", "shape", "recipe")]))
+    entry_parameters = [("self", POINTER), ("args", POINTER), ("count", I64)]
+    _emit_python_data_recipe(FunctionBuilder(module, objects, "data_for_python", entry_parameters, is_exported=True))
+    recipe_parameters = [(name, POINTER) for name in ("op", "spec", "dtypes", "through", "which", "keeps_order", "needs")]
+    _emit_instantiate_recipe(FunctionBuilder(module, objects, "recipe_like", recipe_parameters))
+    _emit_find_recipe(FunctionBuilder(module, objects, "recipe_through", [(name, POINTER) for name in _RECIPE_FIELDS]))
+    _emit_next_spec(FunctionBuilder(module, objects, "spec_at", [("dtype", POINTER), ("ndim", I64), ("cursor", POINTER)]))
+    _emit_next_tuple(FunctionBuilder(module, objects, "integers_at", [("count", I64), ("cursor", POINTER)]))
+    _emit_instantiate_sources(FunctionBuilder(module, objects, "sources_like", [("sources", POINTER), ("cursor", POINTER)]))
+    _emit_instantiate_step(FunctionBuilder(module, objects, "recipe_of_step", [("step", POINTER), ("specs", POINTER)]))
+    _emit_instantiate_operands(FunctionBuilder(module, objects, "read_like", [("read", POINTER), ("cursor", POINTER)]))
+    _emit_instantiate_record(FunctionBuilder(module, objects, "frame_like", [(name, POINTER) for name in ("words", "places", "cursor")]))
+    _emit_store_record(
+        FunctionBuilder(module, objects, "give_frame", [(name, POINTER) for name in ("recipe", "product", "frame", "plan")], I1)
+    )
+    _emit_instantiate_element(FunctionBuilder(module, objects, "part_like", [(name, POINTER) for name in ("part", "cursor", "specs")]))
+    _emit_build_template(FunctionBuilder(module, objects, "made_with_specs", [(name, POINTER) for name in ("rule", "cursor", "specs")]))
+    _emit_instantiate_template(FunctionBuilder(module, objects, "made_like", [(name, POINTER) for name in ("rule", "results", "given")]))
+    _emit_match_signature(FunctionBuilder(module, objects, "made_of_kind", []))
+    cache_parameters = [("spec", POINTER), ("slot", I64), ("name", POINTER), ("beside", POINTER)]
+    _emit_instantiate_cached(FunctionBuilder(module, objects, "made_of_this_kind", cache_parameters))
+    call_parameters = [*cache_parameters, ("every", POINTER), ("count", I64), ("names", POINTER), ("which", I64)]
+    _emit_instantiate_call(FunctionBuilder(module, objects, "made_by_rule", call_parameters))
+    _emit_instantiate_for_dims(
+        FunctionBuilder(module, objects, "made_of_numbers", [(name, POINTER) for name in ("rule", "numbers", "specs")])
+    )
+    _emit_python_instantiate(
+        FunctionBuilder(module, objects, "made_by", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+    )
+
+
+def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
+    """Emit `recipe_like(op, spec, dtypes, through, spec_indices, keeps_order, residuals)`: return a new recipe with a contiguous result of
+    `spec`.
+    """
+    op, spec, dtypes, through, spec_indices, keeps_order, residuals = f.arguments
+    data_recipe = find_data_recipe(f, spec)
+    result_fields = {slot: f.get_slot(data_recipe, f"Recipe.{slot}") for slot in ("shape", "dtype", "size", "nbytes")}
+    operation_fields = {
+        "op": op,
+        "dtypes": dtypes,
+        "packed_specs": through,
+        "spec_indices": spec_indices,
+        "keeps_order": keeps_order,
+        "residuals": residuals,
+    }
+    recipe = f.new_instance("Recipe", data_recipe=data_recipe)
+    for slot, x in {
+        **result_fields,
+        **operation_fields,
+        "is_uncacheable": f.load_object("False"),
+        **dict.fromkeys(("launch_record", "sum_launch_records", "copying_variants"), f.load_object("None")),
+    }.items():
+        f.set_slot(recipe, f"Recipe.{slot}", f.incref(x))
+    f.transfer_held(recipe)
+    f.emit_return(recipe)
+
+
+def _emit_find_recipe(f: FunctionBuilder) -> None:
+    """Emit `recipe_through(op, shape, dtype, dtypes, through, keeps_order)`: return the recipe of these parts, with a contiguous
+    result, from the cache `spec._fast_path_recipes` or newly built. No further cache has the recipe. A full cache is cleared, with
+    every result cache, before the insertion. The function returns a new reference.
+    """
+    recipes = f.load_object("recipes through")
+    op, shape, dtype, dtypes, through, keeps_order = f.arguments
+    key = f.new_tuple(*[f.incref(x) for x in (op, shape, dtype, dtypes, through)])
+    f.return_if_cached(recipes, key)
+    f.emit_if(f.call("PyDict_Size", I64, [recipes]) >= MAX_RECIPES, lambda: f.call_python("forget made"))
+    row_major_spec = f.require_new(f.call("row_major_spec", POINTER, [dtype, shape]))
+    recipe = f.require_new(
+        f.call("recipe_like", POINTER, [op, row_major_spec, dtypes, through, f.load_object("()"), keeps_order, f.load_object("None")])
+    )
+    f.release_held(row_major_spec)
+    f.require(f.call("PyDict_SetItem", I32, [recipes, key, recipe]).equals(0))
+    f.untrack(key)
+    f.release_held(key)
+    f.transfer_held(recipe)
+    f.emit_return(recipe)
+
+
+def _emit_next_spec(f: FunctionBuilder) -> None:
+    """Emit `spec_at(dtype, ndim, cursor)`: return the spec of a dtype and the next `2 * ndim` integers, the shape and the strides. The
+    function advances the cursor and returns a new reference."""
+    dtype, ndim, cursor = f.arguments
+    words, numbers = skip_words(cursor, ndim * 2), new_dims(f)
+
+    def store_axis(k: Value) -> None:
+        numbers.at(k, I64).store(words.at(k, I64).load(I64))
+        numbers.at(k + MAX_AXES, I64).store(words.at(k + ndim, I64).load(I64))
+
+    f.for_range(ndim, store_axis)
+    f.emit_return(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
+
+
+def _emit_next_tuple(f: FunctionBuilder) -> None:
+    """Emit `integers_at(count, cursor)`: return a tuple of the next `count` integers. Most are zeros, so `(0,)` and `(0, 0)` are shared
+    objects."""
+    count, cursor = f.arguments
+    numbers = skip_words(cursor, count)
+    for name, size in (("(0,)", 1), ("(0, 0)", 2)):
+
+        def are_zeros(size: int = size) -> Value:
+            combined = numbers.load(I64)
+            for k in range(1, size):
+                combined = combined | numbers.at(k, I64).load(I64)
+            return combined.equals(0)
+
+        f.return_if(f.and_then(count.equals(size), are_zeros), lambda name=name: f.incref(f.load_object(name)))  # type: ignore[misc]
+    f.emit_return(f.call("integers", POINTER, [numbers, count]))
+
+
+def _emit_instantiate_sources(f: FunctionBuilder) -> None:
+    """Emit `sources_like(sources, cursor)`: return the sources of a step, with the placeholders of scalars filled in. A dtype among
+    `sources` stands for a scalar of this dtype, the next integer at the cursor. A pair `(dtype, dividend)` stands for the dividend divided
+    by the next integer. The other items are taken as they are. The function returns a new reference."""
+    sources, cursor = f.arguments
+
+    def is_number(k: Value) -> Value:
+        item = f.tuple_item(sources, k)
+        return f.is_instance(item, "DType") | f.is_instance(item, "tuple")
+
+    def instantiate_source(k: Value) -> Value:
+        item = f.tuple_item(sources, k)
+
+        def build_scalar() -> list[Value]:
+            word, is_pair = load_next_word(cursor), f.is_instance(item, "tuple")
+            (dtype,) = f.choose(is_pair, lambda: [f.tuple_item(item, 0)], lambda: [item])
+            as_double = word.cast("sitofp", DOUBLE)
+
+            def as_float() -> list[Value]:
+                divided = lambda: [f.address_at(f.tuple_item(item, 1), FLOAT_VALUE_OFFSET).load(DOUBLE) / as_double]
+                return [f.call("PyFloat_FromDouble", POINTER, f.choose(is_pair, divided, lambda: [as_double]))]
+
+            as_int = lambda: [f.call("PyLong_FromLongLong", POINTER, [word])]
+            value = f.require_new(f.choose(f.is_instance(f.get_slot(dtype, "DType.lowest"), "int"), as_int, as_float)[0])
+            scalar = f.new_instance("Scalar", value=value, dtype=f.incref(dtype))
+            f.transfer_held(scalar)
+            return [scalar]
+
+        return f.choose(is_number(k), build_scalar, lambda: [f.incref(item)])[0]
+
+    has_any = f.fold_range(f.load_word(sources, SIZE_OFFSET), f.i64(0), lambda k, has_number: has_number | is_number(k).cast("zext", I64))
+    f.return_if(has_any.equals(0), lambda: f.incref(sources))
+    new_sources = f.build_tuple(f.load_word(sources, SIZE_OFFSET), instantiate_source)
+    f.untrack(new_sources)
+    f.transfer_held(new_sources)
+    f.emit_return(new_sources)
+
+
+def _emit_instantiate_step(f: FunctionBuilder) -> None:
+    """Emit `recipe_of_step(step, specs)`: return a new recipe for a step of a rule (`SizedTemplate.steps`), which reads and writes
+    through `specs`.
+    """
+    step, specs = f.arguments
+    op, dtypes, keeps_order, result_index, spec_indices, boxed_common_index, residuals = (f.tuple_item(step, k) for k in range(STEP_ITEMS))
+
+    def load_spec(k: Value) -> Value:
+        number = f.unbox_integer(f.tuple_item(spec_indices, k))
+        return f.incref(f.choose(number < 0, lambda: [f.load_object("None")], lambda: [specs.at(number, POINTER).load(POINTER)])[0])
+
+    def collect_specs() -> list[Value]:
+        spec_tuple = f.build_tuple(f.load_word(spec_indices, SIZE_OFFSET), load_spec)
+        f.untrack(spec_tuple)
+        f.transfer_held(spec_tuple)
+        return [spec_tuple]
+
+    common_index = f.unbox_integer(boxed_common_index)
+    through = f.hold_owned(f.choose(common_index < 0, collect_specs, lambda: [f.incref(specs.at(common_index, POINTER).load(POINTER))])[0])
+    result_spec = specs.at(f.unbox_integer(result_index), POINTER).load(POINTER)
+    recipe = f.require_new(f.call("recipe_like", POINTER, [op, result_spec, dtypes, through, spec_indices, keeps_order, residuals]))
+    f.release_held(through)
+    f.transfer_held(recipe)
+    f.emit_return(recipe)
+
+
+def _emit_instantiate_operands(f: FunctionBuilder) -> None:
+    """Emit `read_like(read, cursor)`: return an item of `ResultTemplate.step_operands`: the sources, offsets and derivative flag of a
+    step, with the next integers.
+    """
+    read, cursor = f.arguments
+    sources, starts, tracks_derivative = (f.tuple_item(read, k) for k in range(3))
+    new_offsets = f.require_new(f.call("integers_at", POINTER, [f.unbox_integer(starts), cursor]))
+    new_sources = f.require_new(f.call("sources_like", POINTER, [sources, cursor]))
+    operands = f.new_tuple(new_sources, new_offsets, f.incref(tracks_derivative))
+    f.untrack(operands)
+    f.transfer_held(operands)
+    f.emit_return(operands)
+
+
+def _emit_instantiate_record(f: FunctionBuilder) -> None:
+    """Emit `frame_like(words, positions, cursor)`: return a copy of a launch record with the next integers at `positions`. Without
+    positions, the record does not depend on sizes, and the function returns the record itself.
+    """
+    words, positions, cursor = f.arguments
+    f.return_if(f.load_word(positions, SIZE_OFFSET).equals(0), lambda: f.incref(words))
+    record = f.require_new(
+        f.call("PyBytes_FromStringAndSize", POINTER, [f.address_at(words, BYTES_CONTENT_OFFSET), f.load_word(words, SIZE_OFFSET)])
+    )
+    f.for_range(
+        f.load_word(positions, SIZE_OFFSET),
+        lambda k: (
+            f.address_at(record, BYTES_CONTENT_OFFSET).at(f.unbox_integer(f.tuple_item(positions, k)), I64).store(load_next_word(cursor))
+        ),
+    )
+    f.transfer_held(record)
+    f.emit_return(record)
+
+
+def _emit_store_record(f: FunctionBuilder) -> None:
+    """Emit `give_frame(recipe, product, frame, plan)`: store a launch record and retain the plan, which owns the kernel. The record belongs
+    to `recipe`; if `product` is not None, it belongs to the sum `recipe` over `product` and is stored with `product`. An earlier record
+    stays. The function returns true, or false on a failure."""
+    recipe, product, frame, plan = f.arguments
+    is_alone = f.is_object(product, "None")
+
+    def store_record() -> None:
+        f.emit_if(~is_shared, retain_plan)
+        f.choose(is_alone, store_with_recipe, store_with_product)
+
+    def retain_plan() -> None:
+        """Retain the plan first, since a record holds only the kernel's address; being first in the list, the plan is released last."""
+        for x in (plan, f.select_value(is_alone, recipe, product)):
+            f.append_to_list(f.load_object("with frames"), x)
+
+    def store_with_recipe() -> list[Value]:
+        f.decref(f.load_object("None"))
+        f.set_slot(recipe, "Recipe.launch_record", f.incref(frame))
+        return []
+
+    def store_with_product() -> list[Value]:
+        f.emit_if(
+            f.is_object(f.get_slot(product, "Recipe.sum_launch_records"), "None"),
+            lambda: replace_records(f.new_tuple(f.incref(recipe), f.incref(frame))),
+        )
+        f.emit_if(f.is_null(f.call("frame_of_sum", POINTER, [product, recipe])), add_to_dictionary)
+        return []
+
+    def add_to_dictionary() -> None:
+        """Store a further sum's record in a dictionary, together with the earlier pair."""
+        f.emit_if(
+            f.is_instance(f.get_slot(product, "Recipe.sum_launch_records"), "tuple"),
+            lambda: replace_records(f.require_new(f.call("PyDict_New", POINTER, [])), copies_old=True),
+        )
+        records_by_sum = f.get_slot(product, "Recipe.sum_launch_records")
+        f.require(f.call("PyDict_SetItem", I32, [records_by_sum, recipe, frame]).equals(0))
+        f.untrack(records_by_sum)
+
+    def replace_records(records: Value, *, copies_old: bool = False) -> None:
+        """Replace `Recipe.sum_launch_records` of the product by `records`. With `copies_old`, first copy the old pair into `records`, with
+        an early exit if the old value is no pair.
+        """
+        old_records = f.get_slot(product, "Recipe.sum_launch_records")  # read late: Python code may have run since and changed the slot
+        if copies_old:
+            f.require(f.is_instance(old_records, "tuple"))
+            f.require(f.call("PyDict_SetItem", I32, [records, f.tuple_item(old_records, 0), f.tuple_item(old_records, 1)]).equals(0))
+        f.untrack(records)
+        f.set_slot(product, "Recipe.sum_launch_records", records)
+        f.transfer_held(records)
+        f.decref(old_records)
+
+    is_shared = f.is_object(frame, "never") | f.is_instance(frame, "SharedLaunchRecord")
+    is_full = f.and_then(~is_shared, lambda: f.list_length(f.load_object("with frames")) >= 2 * MAX_LAUNCH_RECORDS)
+    f.emit_if(is_full, lambda: f.call_python("forget frames"))
+    has_no_sum_record = lambda: [f.is_null(f.call("frame_of_sum", POINTER, [product, recipe]))]
+    (is_new,) = f.choose(is_alone, lambda: [f.is_object(f.get_slot(recipe, "Recipe.launch_record"), "None")], has_no_sum_record)
+    f.emit_if(is_new, store_record)
+    f.emit_return(f.constant(I1, True))
+
+
+def new_template(f: FunctionBuilder, **slots: Value) -> Value:
+    """Emit a new result template (`ResultTemplate`) with these slots and defaults elsewhere. The new reference is held."""
+    template = f.new_instance("ResultTemplate")
+    default_names = {
+        "element_templates": "()",
+        "step_recipes": "()",
+        "step_operands": "()",
+        "loop_bytecode": "never",
+        "launch_record": "never",
+        "low": "0",
+        "high": "0",
+        "shift": "0",
+    }
+    default_names |= dict.fromkeys(
+        ("recipe", "compute_arrays", "result_constructor", "number_dtype", "plan", "operation", "other_key"), "None"
+    )
+    for slot, x in {**{slot: f.load_object(name) for slot, name in default_names.items()}, **slots}.items():
+        f.set_slot(template, f"ResultTemplate.{slot}", f.incref(x))
+    return template
+
+
+def find_data_recipe(f: FunctionBuilder, spec: Value) -> Value:
+    """Emit the recipe of contiguous data in memory of `spec`. The new reference is held: early exits of the emitted function release it."""
+    return f.require_new(f.call("data_of", POINTER, [spec]))
+
+
+def _emit_find_data_recipe(f: FunctionBuilder) -> None:
+    """Emit `data_of(spec)`: return the recipe of contiguous data with this shape and dtype, cached in `Spec.data`, as a new reference."""
+    (spec,) = f.arguments
+    data_recipe = f.get_slot(spec, "Spec.data")
+    f.return_if(~f.is_null(data_recipe), lambda: f.incref(data_recipe))
+    f.require(f.unbox_integer(f.get_slot(spec, "Spec.size")) <= MAX_ELEMENTS)
+    none_object, empty = f.load_object("None"), f.load_object("()")
+    nbytes = f.box_integer(load_nbytes(f, spec))
+    recipe = f.new_instance("Recipe", nbytes=nbytes)
+    fields = {
+        "op": f.load_object("DATA"),
+        "dtypes": empty,
+        "layout_keys": empty,
+        "is_uncacheable": f.load_object("False"),
+        "keeps_order": f.load_object("True"),
+    }
+    fields |= {slot: f.get_slot(spec, f"Spec.{slot}") for slot in ("shape", "dtype", "size")}
+    fields |= dict.fromkeys(("target", "launch_record", "sum_launch_records", "residuals", "copying_variants"), none_object)
+    for slot, x in fields.items():
+        f.set_slot(recipe, f"Recipe.{slot}", f.incref(x))
+    # Python code may have run and set the slot
+    f.emit_if(f.is_null(f.get_slot(spec, "Spec.data")), lambda: f.set_slot(spec, "Spec.data", f.incref(recipe)))
+    f.transfer_held(recipe)
+    f.emit_return(recipe)
+
+
+def _emit_store_data_recipe(f: FunctionBuilder) -> None:
+    """Emit `data_of_python(dtype, shape, recipe)`: return the recipe of contiguous data with a dtype and a shape given by the interpreter.
+    If `recipe` is not None and the spec has no such recipe yet, the spec keeps `recipe`."""
+    dtype, shape, recipe = f.arguments
+    ndim, numbers = f.load_word(shape, SIZE_OFFSET), new_dims(f)
+    f.require(ndim <= MAX_AXES)
+    unbox_tuple(f, shape, ndim, numbers)
+    store_dense_strides(f, ndim, numbers)
+    spec = f.require_new(f.call("spec_with", POINTER, [dtype, ndim, numbers]))
+    is_new = f.and_then(~f.is_object(recipe, "None"), lambda: f.is_null(f.get_slot(spec, "Spec.data")))
+    f.emit_if(is_new, lambda: f.set_slot(spec, "Spec.data", f.incref(recipe)))
+    data_recipe = find_data_recipe(f, spec)
+    f.release_held(spec)
+    f.transfer_held(data_recipe)
+    f.emit_return(data_recipe)
+
+
+def _emit_python_data_recipe(f: FunctionBuilder) -> None:
+    """Emit `data_for_python`, the entry for Python of `data_of_python`. It returns None where Python code must build the recipe."""
+    args = f.arguments[1]
+    f.return_or_none(f.call("data_of_python", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))
+
+
+def _emit_instantiate_element(f: FunctionBuilder) -> None:
+    """Emit `part_like(element, cursor, specs)`: return the template of one element, in memory or a view, of a tuple of results."""
+    element, cursor, specs = f.arguments
+    f.return_if(~f.is_instance(element, "tuple"), lambda: f.incref(element))  # a table of parts by size
+    spec_index, memory_spec_index = (f.unbox_integer(f.tuple_item(element, k)) for k in range(2))
+    shift = f.box_integer(load_next_word(cursor))
+
+    def find_recipe() -> list[Value]:
+        recipe = find_data_recipe(f, specs.at(memory_spec_index, POINTER).load(POINTER))
+        f.transfer_held(recipe)
+        return [recipe]
+
+    (recipe,) = f.choose(memory_spec_index < 0, lambda: [f.incref(f.load_object("None"))], find_recipe)
+    f.hold_owned(recipe)
+    template = new_template(f, spec=specs.at(spec_index, POINTER).load(POINTER), shift=shift, recipe=recipe)
+    f.release_held(shift, recipe)
+    f.transfer_held(template)
+    f.emit_return(template)
+
+
+def _emit_instantiate_template(f: FunctionBuilder) -> None:
+    """Emit `made_like(rule, results, operand_specs)`: return the result template of a rule, as a new reference. `results` are the values of
+    the rule's size program and `operand_specs` the operands' specs, at least `SizedTemplate.given_count` of them. The given and the newly
+    built specs are kept alive until the template is complete.
+    """
+    rule, results, operand_specs = f.arguments
+    new_spec_patterns, given_count = (
+        f.get_slot(rule, "SizedTemplate.new_specs"),
+        f.unbox_integer(f.get_slot(rule, "SizedTemplate.given_count")),
+    )
+    cursor, specs = f.local(POINTER, results), f.local(array(POINTER, MAX_SPECS))
+    spec_count, last_spec = f.local(I64, given_count), f.local(POINTER, rule)
+    f.for_range(given_count, lambda k: specs.at(k, POINTER).store(f.incref(operand_specs.at(k, POINTER).load(POINTER))))
+
+    def build_next_spec() -> None:
+        dtype, ndim = (f.tuple_item(f.tuple_item(new_spec_patterns, spec_count.load(I64) - given_count), k) for k in range(2))
+        spec = f.call("spec_at", POINTER, [dtype, f.unbox_integer(ndim), cursor])
+        last_spec.store(spec)
+        specs.at(spec_count.load(I64), POINTER).store(spec)
+        spec_count.store(spec_count.load(I64) + (~f.is_null(spec)).cast("zext", I64))
+
+    f.repeat_while(
+        lambda: f.and_then(
+            spec_count.load(I64) < given_count + f.load_word(new_spec_patterns, SIZE_OFFSET), lambda: ~f.is_null(last_spec.load(POINTER))
+        ),
+        build_next_spec,
+    )
+    build_template = lambda: [f.call("made_with_specs", POINTER, [rule, cursor, specs])]
+    (template,) = f.choose(f.is_null(last_spec.load(POINTER)), lambda: [f.null()], build_template)
+    f.for_range(spec_count.load(I64), lambda k: f.decref(specs.at(k, POINTER).load(POINTER)))
+    f.emit_return(template)
+
+
+def _emit_build_template(f: FunctionBuilder) -> None:
+    """Emit `made_with_specs(rule, cursor, specs)`: build the result template of a rule from the specs and the program's remaining values.
+    The function also stores the launch records of the rule's steps with the new recipes."""
+    rule, cursor, specs = f.arguments
+    steps, records = (f.get_slot(rule, f"SizedTemplate.{slot}") for slot in ("steps", "records"))
+    shift = f.box_integer(load_next_word(cursor))
+    single = f.is_object(f.get_slot(rule, "SizedTemplate.is_single"), "True")
+
+    def build_single() -> list[Value]:
+        """Build the only recipe. The caller supplies its sources and offsets."""
+        only_recipe = f.require_new(f.call("recipe_of_step", POINTER, [f.tuple_item(steps, 0), specs]))
+        f.transfer_held(only_recipe)
+        return [f.incref(f.load_object("()")), only_recipe]
+
+    def build_recipes() -> list[Value]:
+        recipe_tuple = f.build_tuple(
+            f.load_word(steps, SIZE_OFFSET), lambda k: f.call("recipe_of_step", POINTER, [f.tuple_item(steps, k), specs])
+        )
+        f.emit_if(f.load_word(steps, SIZE_OFFSET) > 0, lambda: f.untrack(recipe_tuple))
+        f.transfer_held(recipe_tuple)
+        return [recipe_tuple, f.incref(f.load_object("None"))]
+
+    def build_operands() -> list[Value]:
+        patterns = f.get_slot(rule, "SizedTemplate.step_operand_patterns")
+        operand_tuple = f.build_tuple(
+            f.load_word(patterns, SIZE_OFFSET), lambda k: f.call("read_like", POINTER, [f.tuple_item(patterns, k), cursor])
+        )
+        f.untrack(operand_tuple)
+        f.transfer_held(operand_tuple)
+        return [operand_tuple]
+
+    recipes, recipe = f.choose(single, build_single, build_recipes)
+    f.hold_owned(recipes), f.hold_owned(recipe)
+    fixed_operands = f.get_slot(rule, "SizedTemplate.fixed_step_operands")
+    operands = f.hold_owned(f.choose(f.is_object(fixed_operands, "None"), build_operands, lambda: [f.incref(fixed_operands)])[0])
+    element_patterns = f.get_slot(rule, "SizedTemplate.element_specs")
+    element_templates = f.build_tuple(
+        f.load_word(element_patterns, SIZE_OFFSET),
+        lambda k: f.call("part_like", POINTER, [f.tuple_item(element_patterns, k), cursor, specs]),
+    )
+    fixed_slots = {slot: f.get_slot(rule, f"SizedTemplate.{slot}") for slot in ("low", "high", "result_constructor")}
+    spec = specs.at(f.unbox_integer(f.get_slot(rule, "SizedTemplate.result_spec_number")), POINTER).load(POINTER)
+    template = new_template(
+        f,
+        spec=spec,
+        shift=shift,
+        recipe=recipe,
+        step_recipes=recipes,
+        step_operands=operands,
+        element_templates=element_templates,
+        **fixed_slots,
+    )
+    f.emit_if(f.load_word(element_patterns, SIZE_OFFSET) > 0, lambda: f.untrack(element_templates))
+    f.release_held(shift, operands, element_templates)
+
+    def attach_record(k: Value) -> None:
+        record_entry = f.tuple_item(records, k)
+        boxed_step, product, words, positions, plan = (f.tuple_item(record_entry, j) for j in range(5))
+        record = f.require_new(f.call("frame_like", POINTER, [words, positions, cursor]))
+        step_number = f.unbox_integer(boxed_step)
+
+        def replace_slot(slot: str, x: Value) -> None:
+            old_value = f.get_slot(template, f"ResultTemplate.{slot}")
+            f.set_slot(template, f"ResultTemplate.{slot}", f.incref(x))
+            f.decref(old_value)
+
+        def attach_to_template() -> list[Value]:
+            f.emit_if(step_number.equals(DIRECT_CALL_RECORD), lambda: replace_slot("loop_bytecode", record))
+            f.emit_if(step_number.equals(RESULT_RECORD), lambda: replace_slot("launch_record", record))
+            f.emit_if(step_number.equals(RESULT_RECORD), lambda: replace_slot("plan", plan))
+            return []
+
+        def attach_to_step() -> list[Value]:
+            (step_recipe,) = f.choose(single, lambda: [recipe], lambda: [f.tuple_item(recipes, step_number)])
+            load_product_recipe = lambda: [f.tuple_item(recipes, f.unbox_integer(product))]
+            (product_recipe,) = f.choose(f.is_object(product, "None"), lambda: [f.load_object("None")], load_product_recipe)
+            f.require(f.call("give_frame", I1, [step_recipe, product_recipe, record, plan]))
+            return []
+
+        f.choose(step_number < 0, attach_to_template, attach_to_step)
+        f.release_held(record)
+
+    f.for_range(f.load_word(records, SIZE_OFFSET), attach_record)
+    f.release_held(recipes, recipe)
+    f.transfer_held(template)
+    f.emit_return(template)
+
+
+def match_template(f: FunctionBuilder, templates: Value, dims: Value, results: Value) -> Value:
+    """Emit a search for the first rule of a signature whose guards hold for the array `dims`. Return it, borrowed. `templates` is the cache
+    (`GuardedCache`) of the signature. The results of its size program are written to `results`. Without a match, an early exit is taken."""
+    rules = f.get_slot(templates, "GuardedCache.entries")
+    position, count, match = f.local(I64, f.i64(0)), f.list_length(rules), f.local(POINTER, f.null())
+
+    def may_continue() -> Value:
+        return f.and_then(f.is_null(match.load(POINTER)), lambda: position.load(I64) < count)
+
+    def try_rule() -> None:
+        rule = f.list_item(rules, position.load(I64))
+        matches = f.call("work_out", I64, [f.get_slot(rule, "SizedTemplate.bytecode"), dims, results]) > 0
+        f.emit_if(matches, lambda: match.store(rule))
+        position.store(position.load(I64) + 1)
+
+    f.repeat_while(may_continue, try_rule)
+    f.decline_if(f.is_null(match.load(POINTER)))
+    return match.load(POINTER)
+
+
+def _emit_match_signature(f: FunctionBuilder) -> None:
+    """Emit `made_of_kind()`: return the result template for a call with the signature recorded last; null if no rule matches its sizes."""
+    results = f.local(array(I64, MAX_RESULTS))
+    rule = f.hold_borrowed(match_template(f, call_signatures.find_signature_entry(f), call_signatures.get_dim_addresses(f)[1], results))
+    spec_count_address, operand_specs = call_signatures.get_spec_addresses(f)
+    f.require(f.unbox_integer(f.get_slot(rule, "SizedTemplate.given_count")) <= spec_count_address.load(I64))
+    template = f.require_new(f.call("made_like", POINTER, [rule, results, operand_specs]))
+    f.release_held(rule)
+    f.transfer_held(template)
+    f.emit_return(template)
+
+
+def _emit_instantiate_for_dims(f: FunctionBuilder) -> None:
+    """Emit `made_of_numbers(rule, numbers, specs)`: return the result template that a rule gives for these sizes and operand specs. Both
+    arguments are tuples. The function returns null if the guards of the rule fail."""
+    rule, numbers, specs = f.arguments
+    program, results = f.get_slot(rule, "SizedTemplate.bytecode"), f.local(array(I64, MAX_RESULTS))
+    f.require(f.call("work_out", I64, [program, unbox_dims(f, program, numbers), results]) > 0)
+    f.require(f.unbox_integer(f.get_slot(rule, "SizedTemplate.given_count")) <= f.load_word(specs, SIZE_OFFSET))
+    f.emit_return(f.call("made_like", POINTER, [rule, results, f.address_at(specs, TUPLE_ITEMS_OFFSET)]))
+
+
+def _emit_instantiate_call(f: FunctionBuilder) -> None:
+    """Emit `made_by_rule(spec, slot, name, other_key, arguments, count, names, tape_mask)`: return the result template that a rule gives
+    for a call, borrowed from the table at `slot` of `spec`, where it is cached under `name` and `other_key`. Return null if no rule
+    matches.
+    """
+    spec, slot, name, other_key, arguments, count, names, tape_mask = f.arguments
+    f.require(call_signatures.sign_call(f, name, arguments, count, names, tape_mask))
+    f.emit_return(f.call("made_of_this_kind", POINTER, [spec, slot, name, other_key]))
+
+
+def instantiate_signature(f: FunctionBuilder) -> Value:
+    """Emit a call for the result template of the signature recorded last. The new reference is held: early exits release it."""
+    return f.require_new(f.call("made_of_kind", POINTER, []))
+
+
+def _emit_instantiate_cached(f: FunctionBuilder) -> None:
+    """Emit `made_of_this_kind(spec, slot, name, other_key)`: return the result template that a rule gives for the signature recorded last,
+    borrowed from the table at `slot` of `spec`, where it is cached under `name` and `other_key`. Return null if no rule matches."""
+    template = instantiate_signature(f)
+    f.require(f.call("remember", I1, [*f.arguments, template]))
+    f.release_held(template)
+    f.emit_return(template)
+
+
+def _emit_python_instantiate(f: FunctionBuilder) -> None:
+    """Emit `made_by`, the entry for Python of `made_of_numbers`. It returns None if the guards of the rule fail."""
+    args = f.arguments[1]
+    f.return_or_none(f.call("made_of_numbers", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))

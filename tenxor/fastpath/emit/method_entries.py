@@ -1,0 +1,467 @@
+"""The fast paths of `Tensor` methods: emitted code that runs first, with the fallback in Python behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import I1, I32, I64, POINTER, VOID, array
+from ...tensor.core import LAZY_ATTRIBUTES
+from ..method_table import METHODS, CallingConvention, Method
+from ..object_layout import SIZE_OFFSET, ObjectTable
+from . import (
+    assignment,
+    basic_indexing,
+    batch_key,
+    binary_search,
+    bincount_unique,
+    block_allocator,
+    call_replay,
+    call_signatures,
+    concat_few,
+    concat_many,
+    creation_calls,
+    deferred_selection,
+    direct_calls,
+    free_lists,
+    function_entries,
+    fused_masked_update,
+    graph_evaluation,
+    graph_walk,
+    index_gather,
+    inplace_update,
+    instantiate_templates,
+    kernel_launch,
+    node_evaluation,
+    pending_operations,
+    plan_steps,
+    python_conversion,
+    qr_decomposition,
+    refcount_queries,
+    row_selection,
+    row_sorting,
+    row_writes,
+    scalar_arithmetic,
+    size_eval,
+    slot_functions,
+    snapshot_operands,
+    spec_table,
+    tape_nodes,
+    tape_segments,
+    template_cache,
+)
+from .assignment import decline_if_shared
+from .function_builder import FunctionBuilder
+from .scalar_arithmetic import compute_known_scalars
+
+_SPEC_ATTRIBUTE_LOADS: dict[str, Callable[[FunctionBuilder, Value], Value]] = {
+    "shape": lambda f, spec: f.incref(f.get_slot(spec, "Spec.shape")),
+    "size": lambda f, spec: f.incref(f.get_slot(spec, "Spec.size")),
+    "ndim": lambda f, spec: f.call("PyLong_FromLongLong", POINTER, [f.load_word(f.get_slot(spec, "Spec.shape"), SIZE_OFFSET)]),
+}
+
+
+def _make_unary(op: str) -> Callable[[FunctionBuilder], Value]:
+    """Return the emitter of the fast path of a unary operation, given the operation's name."""
+    return lambda f: f.call("unary", POINTER, [f.arguments[0], f.load_object(f"op {op}")])
+
+
+def _make_binary(op: str, comes_last: bool = False) -> Callable[[FunctionBuilder], Value]:
+    """Return the emitter of the fast path of a binary operator. If `comes_last`, the tensor is the second operand, as in `__radd__`."""
+    return lambda f: _apply_binary(f, op, f.arguments[0], f.arguments[1], f.constant(I1, comes_last))
+
+
+def _apply_binary(f: FunctionBuilder, op: str, x: Value, y: Value, comes_last: Value) -> Value:
+    """Emit a binary operation on the tensor `x` and `y`, a tensor or a number. With `comes_last`, `y` is the first operand.
+
+    Return the result, or null to leave the call to the fallback.
+    """
+    point = compute_known_scalars(f, op, x, y, comes_last)
+    emit_binary = lambda: [f.call("binary", POINTER, [x, y, f.load_object(f"op {op}"), comes_last])]
+    return f.choose(f.is_null(point), emit_binary, lambda: [point])[0]
+
+
+def _make_binary_method(op: str) -> Callable[[FunctionBuilder], Value]:
+    """Return the emitter of the fast path of a binary operation as a method, like `x.add(y)`. It leaves an argument given by name to the
+    fallback.
+    """
+
+    def emit_call(f: FunctionBuilder) -> Value:
+        x, args, count, names = f.arguments
+        plain = f.and_then(count.equals(1), lambda: f.is_null(names))
+        call = lambda: [_apply_binary(f, op, x, args.load(POINTER), f.constant(I1, False))]
+        return f.choose(plain, call, lambda: [f.null()])[0]
+
+    return emit_call
+
+
+def _make_in_place(op: str) -> Callable[[FunctionBuilder], Value]:
+    """Return the emitter of the fast path of an in-place operator, given the operation's name."""
+
+    def emit_call(f: FunctionBuilder) -> Value:
+        x, y = f.arguments[:2]
+        return f.call("in_place", POINTER, [x, y, f.load_object(f"op {op}"), compute_known_scalars(f, op, x, y, f.constant(I1, False))])
+
+    return emit_call
+
+
+def _make_forwarding(function: str) -> Callable[[FunctionBuilder], Value]:
+    """Return the emitter of the fast path of a method without arguments: a call of the emitted function `function` with the tensor."""
+    return lambda f: f.call(function, POINTER, f.arguments[:1])
+
+
+def _make_replay(name: str, kind: CallingConvention) -> Callable[[FunctionBuilder], Value]:
+    """Return the emitter of the fast path of the method `name`, called as `kind` says, which replays a recorded call."""
+
+    def emit_call(f: FunctionBuilder) -> Value:
+        if kind is CallingConvention.WITH_KEYWORDS:
+            call_arguments = f.arguments[1:]
+        elif kind is CallingConvention.ONE_ARGUMENT:
+            argument_slot = f.local(POINTER, f.arguments[1])
+            call_arguments = [argument_slot, f.i64(1), f.null()]
+        else:
+            call_arguments = [f.null(), f.i64(0), f.null()]
+        return f.call("called", POINTER, [f.arguments[0], *call_arguments, f.load_object(f"'{name}'")])
+
+    return emit_call
+
+
+def _emit_power(f: FunctionBuilder) -> Value:
+    """Emit `x ** y`. An exponent of 2 gives the operation `square`, except for booleans; otherwise a recorded call is replayed."""
+    x, y = f.arguments
+    is_square = f.and_then(
+        f.is_object(y, "2"), lambda: f.and_then(f.is_instance(x, "Tensor"), lambda: ~f.is_object(f.get_slot(x, "Tensor.dtype"), "bool"))
+    )
+    (square,) = f.choose(is_square, lambda: [f.call("unary", POINTER, [x, f.load_object("op square")])], lambda: [f.null()])
+
+    def replay_call() -> list[Value]:
+        f.emit_if(~f.is_null(f.call("PyErr_Occurred", POINTER, [])), f.propagate_error)
+        return [_make_replay("__pow__", CallingConvention.ONE_ARGUMENT)(f)]
+
+    return f.choose(f.is_null(square), replay_call, lambda: [square])[0]
+
+
+def _make_copy(name: str) -> Callable[[FunctionBuilder], Value]:
+    """Return the emitter of the fast path of `copy` or `clone`: a new tensor with the same immutable node, or else a recorded call."""
+    return lambda f: _share_copy_or(f, lambda: [_make_replay(name, CallingConvention.NO_ARGUMENTS)(f)])[0]
+
+
+def _make_cast(name: str) -> Callable[[FunctionBuilder], Value]:
+    """Return the emitter of the fast path of `astype` or `to`: for the tensor's own dtype a new tensor with the same node, or else a
+    recorded call.
+    """
+
+    def emit_call(f: FunctionBuilder) -> Value:
+        x, args, count, names = f.arguments
+        replay_call = lambda: [_make_replay(name, CallingConvention.WITH_KEYWORDS)(f)]
+        is_own = lambda: f.and_then(f.is_instance(x, "Tensor"), lambda: args.load(POINTER).equals(f.get_slot(x, "Tensor.dtype")))
+        plain = f.and_then(count.equals(1), lambda: f.and_then(f.is_null(names), is_own))
+        return f.choose(plain, lambda: _share_copy_or(f, replay_call), replay_call)[0]
+
+    return emit_call
+
+
+def _share_copy_or(f: FunctionBuilder, replay_call: Callable[[], list[Value]]) -> list[Value]:
+    """Emit a copy of the first argument, a tensor, that shares its node, or else the code of `replay_call`. Return the result, or null, in
+    a list.
+    """
+    copy = f.call("copied", POINTER, f.arguments[:1])
+    declined = f.and_then(f.is_null(copy), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    return f.choose(declined, replay_call, lambda: [copy])
+
+
+def _make_slot_read(name: str, find: Callable[[FunctionBuilder, Value], Value]) -> Callable[[FunctionBuilder], Value]:
+    """Return the emitter of the fast path of an attribute, computed by `find` from the slot `name` of the tensor. While the slot is unset,
+    the attribute is left to the fallback.
+    """
+
+    def emit_read(f: FunctionBuilder) -> Value:
+        slot_value = f.get_slot(f.arguments[0], f"Tensor.{name}")
+        return f.choose(f.is_null(slot_value), lambda: [f.null()], lambda: [find(f, slot_value)])[0]
+
+    return emit_read
+
+
+def _make_two_argument(function: str) -> Callable[[FunctionBuilder], Value]:
+    """Return the emitter of the fast path of a method with two arguments besides the tensor: a call of the emitted function `function`."""
+
+    def emit_call(f: FunctionBuilder) -> Value:
+        x, args, count = f.arguments
+        call = lambda: [f.call(function, POINTER, [x, args.load(POINTER), args.at(1, POINTER).load(POINTER)])]
+        return f.choose(count.equals(2), call, lambda: [f.null()])[0]
+
+    return emit_call
+
+
+def _emit_item(f: FunctionBuilder) -> Value:
+    """Emit `item`: the only element, or the element at given coordinates, as a Python number."""
+    x, args, count = f.arguments
+
+    def read_element() -> list[Value]:
+        key = f.build_tuple(count, lambda k: f.incref(args.at(k, POINTER).load(POINTER)))
+        number = f.call("item_at", POINTER, [x, key])
+        f.release_held(key)
+        return [number]
+
+    return f.choose(count.equals(0), lambda: [f.call("only", POINTER, [x])], read_element)[0]
+
+
+def _emit_index_add(f: FunctionBuilder) -> Value:
+    """Emit `index_add_(0, basic_indexing, source)`: add rows to those at indices along the first axis, and return the tensor itself."""
+    x, args, count, names = f.arguments
+    plain = f.and_then(count.equals(3), lambda: f.and_then(f.is_null(names), lambda: f.is_object(args.load(POINTER), "0")))
+
+    def add() -> list[Value]:
+        result = f.call("add_picked", POINTER, [x, *[args.at(k, POINTER).load(POINTER) for k in (1, 2)]])
+        return f.choose(f.is_null(result), lambda: [result], lambda: [_release_and_return(f, result, x)])
+
+    return f.choose(plain, add, lambda: [f.null()])[0]
+
+
+def _emit_fill(f: FunctionBuilder) -> Value:
+    """Emit `fill_(value)`: write a number to all elements, and return the tensor itself."""
+    x, args, count, names = f.arguments
+    value = args.load(POINTER)
+    is_number = lambda: f.or_else(f.is_instance(value, "float"), lambda: f.is_instance(value, "int"))
+    plain = f.and_then(count.equals(1), lambda: f.and_then(f.is_null(names), is_number))
+
+    def fill() -> list[Value]:
+        result = f.call("set_item", POINTER, [x, f.load_object("..."), value])
+        return f.choose(f.is_null(result), lambda: [result], lambda: [_release_and_return(f, result, x)])
+
+    return f.choose(plain, fill, lambda: [f.null()])[0]
+
+
+def _release_and_return(f: FunctionBuilder, result: Value, x: Value) -> Value:
+    """Emit the release of `result`. Return `x`, with a new reference."""
+    f.decref(result)
+    return f.incref(x)
+
+
+def _emit_round(f: FunctionBuilder) -> Value:
+    """Emit `round`: without digits the operation `round`, with digits a recorded call."""
+    x, args, count, names = f.arguments
+    plain = f.and_then(count.equals(0), lambda: f.is_null(names))
+    to_digits = lambda: [f.call("called", POINTER, [x, args, count, names, f.load_object("'round'")])]
+    return f.choose(plain, lambda: [f.call("unary", POINTER, [x, f.load_object("op round")])], to_digits)[0]
+
+
+def _emit_with(f: FunctionBuilder) -> Value:
+    """Emit `_emit_with(op, *others)`: apply an operation to the tensor and the other operands."""
+    x, args, count = f.arguments
+
+    def load_argument(k: int) -> Value:
+        return args.at(k, POINTER).load(POINTER)
+
+    def emit_unary() -> list[Value]:
+        return [f.call("unary", POINTER, [x, load_argument(0)])]
+
+    def emit_binary() -> list[Value]:
+        return [f.call("binary", POINTER, [x, load_argument(1), load_argument(0), f.constant(I1, False)])]
+
+    def emit_applied() -> list[Value]:
+        return [f.call("applied", POINTER, [load_argument(0), x, args.at(1, POINTER), count - 1])]
+
+    emit_operation = lambda: f.choose(count.equals(1), emit_unary, lambda: f.choose(count.equals(2), emit_binary, emit_applied))
+    return f.choose(count.equals(0), lambda: [f.null()], emit_operation)[0]
+
+
+def _emit_ufunc(f: FunctionBuilder) -> None:
+    """Emit `ufunc_called`: `__array_ufunc__` for a NumPy ufunc that has a counterpart here and gets only tensors and numbers."""
+    _, args, count, names = f.arguments
+    f.require(f.and_then(count > 2, lambda: f.is_null(names)))
+    method = args.at(1, POINTER).load(POINTER)
+    f.require(f.is_instance(method, "str"))
+    f.require(f.call("PyUnicode_Compare", I32, [method, f.load_object("'__call__'")]).equals(0))  # NumPy passes another string object
+    counterpart = f.look_up(f.load_object("ufuncs"), args.load(POINTER))
+    f.decline_if(f.is_null(counterpart))
+    inputs = args.at(2, POINTER)
+    f.for_range(count - 2, lambda k: f.require(slot_functions.is_exact_operand(f, inputs.at(k, POINTER).load(POINTER))))
+    f.hold_borrowed(counterpart)
+    result = f.require_new(f.call("PyObject_Vectorcall", POINTER, [counterpart, inputs, count - 2, f.null()]))
+    f.release_held(counterpart)
+    f.transfer_held(result)
+    f.emit_return(result)
+
+
+_EMITTERS_BY_NAME: dict[str, Callable[[FunctionBuilder], Value]] = {
+    "__pow__": _emit_power,
+    **{name: _make_slot_read("spec", find) for name, find in _SPEC_ATTRIBUTE_LOADS.items()},
+    **{name: _make_slot_read(name, FunctionBuilder.incref) for name in LAZY_ATTRIBUTES},
+    **{
+        "realize": _make_forwarding("realized"),
+        "to_numpy": _make_forwarding("to_numpy"),
+        "numpy": _make_forwarding("to_numpy"),
+        "tolist": _make_forwarding("listed"),
+    },
+    **{name: _make_copy(name) for name in ("copy", "clone")},
+    **{name: _make_cast(name) for name in ("astype", "to")},
+    **{"__bool__": _make_forwarding("truth"), "__float__": _make_forwarding("as_float"), "__int__": _make_forwarding("as_int")},
+    **{"__len__": _make_forwarding("length"), "__iter__": _make_forwarding("iterated")},
+    "__getitem__": lambda f: f.call("get_item", POINTER, f.arguments),
+    "__setitem__": _make_two_argument("set_item"),
+    **{"item": _emit_item, "index_add_": _emit_index_add, "fill_": _emit_fill, "round": _emit_round, "_apply": _emit_with},
+    "__array_ufunc__": lambda f: f.call("ufunc_called", POINTER, f.arguments),
+}
+
+
+def _find_emitter(method: Method) -> Callable[[FunctionBuilder], Value]:
+    """Return the emitter of a method's fast path. It takes the function being emitted and returns the result, null for the fallback."""
+    if method.in_place_op:
+        return _make_in_place(method.in_place_op)
+    if method.op and method.convention is CallingConvention.WITH_KEYWORDS:
+        return _make_binary_method(method.op)
+    if method.op:
+        return _make_unary(method.op) if method.convention is CallingConvention.NO_ARGUMENTS else _make_binary(method.op, method.comes_last)
+    return _EMITTERS_BY_NAME.get(method.name) or _make_replay(method.name, method.convention)
+
+
+_PARAMETERS_BY_CONVENTION = {
+    CallingConvention.NO_ARGUMENTS: [("x", POINTER), ("unused", POINTER)],
+    CallingConvention.ONE_ARGUMENT: [("x", POINTER), ("y", POINTER)],
+    CallingConvention.POSITIONAL: [("x", POINTER), ("args", POINTER), ("count", I64)],
+    CallingConvention.WITH_KEYWORDS: [("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER)],
+    CallingConvention.ATTRIBUTE: [("x", POINTER), ("closure", POINTER)],
+}
+
+
+def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
+    """Emit all functions of the fast path into the LLVM module `llvm_module`, and return this module."""
+    computing = (node_evaluation, kernel_launch, graph_walk, refcount_queries, graph_evaluation, plan_steps, tape_segments, batch_key)
+    making = (
+        free_lists,
+        block_allocator,
+        scalar_arithmetic,
+        tape_nodes,
+        spec_table,
+        template_cache,
+        pending_operations,
+        size_eval,
+        call_signatures,
+        instantiate_templates,
+    )
+    in_place = (direct_calls, qr_decomposition, row_sorting, binary_search, bincount_unique)
+    writing = (
+        basic_indexing,
+        assignment,
+        inplace_update,
+        snapshot_operands,
+        deferred_selection,
+        fused_masked_update,
+        row_selection,
+        row_writes,
+        index_gather,
+        concat_few,
+        concat_many,
+        creation_calls,
+    )
+    for emitter in (*making, *computing, python_conversion, *in_place, call_replay, *writing):
+        emitter.emit_functions(llvm_module, object_table)
+    _emit_call_fallback_short(
+        FunctionBuilder(llvm_module, object_table, "ask_python_briefly", [("own", POINTER), ("x", POINTER), ("argument", POINTER)])
+    )
+    _emit_call_fallback(
+        FunctionBuilder(
+            llvm_module,
+            object_table,
+            "ask_python",
+            [("own", POINTER), ("x", POINTER), ("given", POINTER), ("count", I64), ("names", POINTER)],
+        )
+    )
+    _emit_in_place(
+        FunctionBuilder(llvm_module, object_table, "in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("point", POINTER)])
+    )
+    _emit_ufunc(FunctionBuilder(llvm_module, object_table, "ufunc_called", _PARAMETERS_BY_CONVENTION[CallingConvention.WITH_KEYWORDS]))
+    for method in METHODS:
+        _emit_method(
+            FunctionBuilder(llvm_module, object_table, method.symbol, _PARAMETERS_BY_CONVENTION[method.convention], is_exported=True),
+            method,
+        )
+    slot_functions.emit_functions(llvm_module, object_table)
+    function_entries.emit_functions(llvm_module, object_table)
+    llvm_module.define_global("objects", f"global [{len(object_table.indices)} x ptr] zeroinitializer")
+    return llvm_module
+
+
+def _emit_method(f: FunctionBuilder, method: Method) -> None:
+    """Emit the entry of a method: the fast path, then, if it gives null, a call of the fallback in Python."""
+    result = _find_emitter(method)(f)
+    f.return_if(~f.is_null(result), lambda: result)
+    fallback, null = f.load_object(f"own {method.name}"), f.null()
+    x, *call_arguments = f.arguments
+    if method.convention is CallingConvention.POSITIONAL:
+        call_arguments = [*call_arguments, null]
+    elif method.convention is not CallingConvention.WITH_KEYWORDS:
+        call_arguments = call_arguments if method.convention is CallingConvention.ONE_ARGUMENT else [null]
+    f.emit_return(f.call("ask_python" if len(call_arguments) > 1 else "ask_python_briefly", POINTER, [fallback, x, *call_arguments]))
+
+
+def _emit_call_fallback_short(f: FunctionBuilder) -> None:
+    """Emit `ask_python_briefly(fallback, x, argument)`: call the fallback in Python with the tensor, and with the argument unless it is
+    null.
+    """
+    fallback, x, argument = f.arguments
+    f.propagate_error()
+    f.raise_if_uninitialized(x)
+    f.emit_if(~f.is_null(argument), lambda: f.raise_if_uninitialized(argument))
+    args = f.local(array(POINTER, 2))
+    args.store(x)
+    args.at(1, POINTER).store(argument)
+    count = f.select_value(f.is_null(argument), f.i64(1), f.i64(2))
+    f.emit_return(f.call("PyObject_Vectorcall", POINTER, [fallback, args, count, f.null()]))
+
+
+def _emit_call_fallback(f: FunctionBuilder) -> None:
+    """Emit `ask_python(fallback, x, args, count, names)`: call the fallback in Python with the tensor and an array of arguments."""
+    fallback, x, args, count, names = f.arguments
+    f.propagate_error()
+    f.raise_if_uninitialized(x)
+    named = f.choose(f.is_null(names), lambda: [f.i64(0)], lambda: [f.load_word(names, SIZE_OFFSET)])[0]
+    f.for_range(count + named, lambda k: f.raise_if_uninitialized(args.at(k, POINTER).load(POINTER)))
+    args_with_x = f.call("PyMem_Malloc", POINTER, [(count + named + 1) * 8])
+    f.return_if(f.is_null(args_with_x), lambda: f.call("PyErr_NoMemory", POINTER, []))
+    args_with_x.store(x)
+    f.for_range(count + named, lambda k: args_with_x.at(k + 1, POINTER).store(args.at(k, POINTER).load(POINTER)))
+    result = f.call("PyObject_Vectorcall", POINTER, [fallback, args_with_x, count + 1, names])
+    f.call("PyMem_Free", VOID, [args_with_x])
+    f.emit_return(result)
+
+
+def _emit_in_place(f: FunctionBuilder) -> None:
+    """Emit `in_place(x, y, op, point)`: write the result of `op` on `x` and `y` into `x`, and return `x`.
+
+    `point` is the result if already known as a scalar, else null.
+    """
+    x, y, op, point = f.arguments
+
+    def compute_result() -> list[Value]:
+        decline_if_shared(f, x)
+        return [f.call("binary", POINTER, [x, y, op, f.constant(I1, False)])]
+
+    result = f.require_new(f.choose(f.is_null(point), compute_result, lambda: [point])[0])
+    storage = f.get_slot(x, "Tensor.storage")
+    f.return_if(f.is_instance(storage, "ScalarStorage"), lambda: _set_known_scalar(f, x, storage, result))
+    f.require(f.call("takes", I1, [x, result, y]))
+    f.release_held(result)
+    f.emit_return(f.incref(x))
+
+
+def _set_known_scalar(f: FunctionBuilder, x: Value, storage: Value, result: Value) -> Value:
+    """Emit the update of a 0-d tensor with a known scalar: store the scalar of `result` in its storage, and return the tensor."""
+    held = list(f._held)
+    spec = f.get_slot(x, "Tensor.spec")
+    f.require(f.get_slot(result, "Tensor.spec").equals(spec))
+    result_storage = f.get_slot(result, "Tensor.storage")
+    has_none = lambda: f.is_object(f.get_slot(f.get_slot(result_storage, "Storage.node"), "Node.tape_node"), "None")
+    f.require(f.or_else(f.is_instance(result_storage, "ScalarStorage"), has_none))
+    f.require(f.get_slot(spec, "Spec.shape").equals(f.load_object("()")))
+    f.require(f.get_slot(storage, "ScalarStorage._dtype").equals(f.get_slot(spec, "Spec.dtype")))
+    number = f.require_new(f.call("only", POINTER, [result]))
+    old_number = f.get_slot(storage, "ScalarStorage._number")  # read late: Python code may have run and changed the scalar
+    f.decline_if(f.is_object(old_number, "None"))
+    f.set_slot(storage, "ScalarStorage._number", number)
+    f.transfer_held(number, result)
+    f.decref(old_number)
+    f.decref(result)
+    f._held[:] = held
+    return f.incref(x)

@@ -1,0 +1,469 @@
+"""Emitters for small pending graphs, computed node by node with kernels of single operations, which many expressions share.
+
+The bits are those of the fused kernel: every operation rounds its result once, fused or not, and a reduction is computed by itself only
+where it adds in the order of the fused kernel. A launch record tells how to run the kernel of a node (`fastpath/launch_records.py`).
+"""
+
+from __future__ import annotations
+
+from ...codegen.llvm.builder import Module, Value, select
+from ...codegen.llvm.types import I1, I64, POINTER, VOID
+from ...graph.node import MAX_STANDALONE_BYTES
+from ...target import SinglePass
+from ..limits import MAX_SMALL_BLOCK_BYTES
+from ..object_layout import BYTES_CONTENT_OFFSET, SIZE_OFFSET, ObjectTable
+from .block_allocator import ADDRESS_OBJECT_OFFSET
+from .function_builder import FunctionBuilder
+from .graph_walk import is_visited, mark_visited
+
+MAX_SEARCHED_NODES = 512  # nodes of a graph that is searched for reductions
+MAX_ORDER_VISITS = 64  # nodes below a reduction that are visited; a node read twice counts twice
+SINGLE_PASS_LIMITS = SinglePass()  # the limits of single-pass fusion of two reductions (`lowering/fuse_single_pass.py`)
+OTHER_ORDER, MEMORY_ORDER, ANY_ORDER = range(3)  # loop orders of the source of a reduction, see `_emit_find_loop_order`
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this file into `module`."""
+    module.define_global("nodes_in_order", "internal global i64 0")
+    module.define_global("taken_on", "internal global i64 0")
+    _emit_find_loop_order(FunctionBuilder(module, objects, "order_of", [("source", POINTER)], I64))
+    _emit_has_stable_orders(FunctionBuilder(module, objects, "are_in_order", [("node", POINTER)], I1))
+    _emit_is_order_stable(FunctionBuilder(module, objects, "is_as_with_more", [("node", POINTER)], I1))
+    _emit_can_fuse_inner_sum(FunctionBuilder(module, objects, "takes_on", [("node", POINTER)], I1))
+    _emit_compute_sources(FunctionBuilder(module, objects, "has_read_once", [("node", POINTER)], I1))
+    _emit_compute_node(FunctionBuilder(module, objects, "computed", [("node", POINTER)], I1))
+    _emit_compute_unfused(FunctionBuilder(module, objects, "computed_alone", [("node", POINTER)], I1))
+    _emit_compute_with_sources(FunctionBuilder(module, objects, "computed_below", [("node", POINTER)], I1))
+    _emit_new_buffer_of_bytes(FunctionBuilder(module, objects, "buffer_of", [("nbytes", POINTER)]))
+    _emit_new_buffer(FunctionBuilder(module, objects, "new_buffer", [("recipe", POINTER)]))
+    _emit_allocate_result(FunctionBuilder(module, objects, "memory_for", [("recipe", POINTER)]))
+    _emit_find_sum_record(FunctionBuilder(module, objects, "frame_of_sum", [("product", POINTER), ("recipe", POINTER)]))
+    _emit_launch_node(FunctionBuilder(module, objects, "run", [("node", POINTER), ("out", POINTER)], I1))
+    launch_parameters = [(name, POINTER) for name in ("node", "frame", "recipe", "sources", "offsets", "out")]
+    _emit_launch_without_gil(FunctionBuilder(module, objects, "run_apart", launch_parameters, I1))
+    _emit_forget_recipe(FunctionBuilder(module, objects, "forget_recipe", [("node", POINTER)], VOID))
+    for name in ("computed", "computed_alone"):
+        _emit_python_entry(
+            FunctionBuilder(module, objects, f"python_{name}", [("self", POINTER), ("node", POINTER)], is_exported=True), name
+        )
+
+
+def _emit_python_entry(f: FunctionBuilder, name: str) -> None:
+    """Emit `python_NAME`, called from Python: call `computed` or `computed_alone` (`name`) for a node, and return its success as a bool."""
+    _, node = f.arguments
+    f.return_if(f.call(name, I1, [node]), lambda: f.incref(f.load_object("True")))
+    f.propagate_error()
+    f.emit_return(f.incref(f.load_object("False")))
+
+
+def _emit_compute_node(f: FunctionBuilder) -> None:
+    """Emit `computed(node)`: compute a pending node, node by node if the graph is small, otherwise by the kernels of a plan. Return
+    success.
+
+    Python makes missing launch records. The caller owns the node; its other borrowed references may be invalid afterwards.
+    """
+    (node,) = f.arguments
+    f.return_if(f.call("computed_alone", I1, [node]), lambda: f.constant(I1, True))
+    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    f.emit_return(f.call("computed_whole", I1, [node]))
+
+
+def _emit_compute_unfused(f: FunctionBuilder) -> None:
+    """Emit `computed_alone(node)`: compute a node, and first its pending sources, each by a kernel of its own. Return success.
+
+    Reductions are checked before anything is computed: later their sources may be in memory, as other nodes read them too. Return
+    false if a plan may choose single-pass fusion for one of the reductions.
+    """
+    (node,) = f.arguments
+    f.return_if(~f.is_object(f.get_slot(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
+    is_one = f.unbox_integer(f.get_slot(node, "Node.graph_node_count")).equals(1)
+    f.emit_if(is_one, lambda: require_stable_order(f, node))
+    f.emit_if(~is_one, lambda: f.require(f.call("is_as_with_more", I1, [node])))
+    f.emit_return(f.call("computed_below", I1, [node]))
+
+
+def _emit_is_order_stable(f: FunctionBuilder) -> None:
+    """Emit `is_as_with_more(node)`: return whether a pending node gets the same bits computed now as within a larger graph.
+
+    Every reduction below must add in the order of the fused kernel, and none below may be a candidate for single-pass fusion.
+    """
+    (node,) = f.arguments
+    require_all_stable_orders(f, node)
+    f.emit_return(_get_candidate_counter(f).load(I64).equals(is_fusion_candidate(f, node).cast("zext", I64)))
+
+
+def _emit_compute_with_sources(f: FunctionBuilder) -> None:
+    """Emit `computed_below(node)`: compute a node and its pending sources, each by its launch record; the caller has checked reductions."""
+    (node,) = f.arguments
+    exit_block = f.block("done")
+
+    def compute_pending() -> None:
+        recipe = f.get_slot(node, "Node.recipe")
+        f.require(f.unbox_integer(f.get_slot(recipe, "Recipe.nbytes")) <= MAX_STANDALONE_BYTES)
+        is_begun = f.is_object(f.get_slot(recipe, "Recipe.op"), "UNFINISHED")
+        f.return_if(is_begun, lambda: f.call("selected_now", I1, [node]))
+        reads = select_read_node(f, node)
+        f.decline_if(f.is_object(find_launch_record(f, node, reads), "never"))
+        sources = f.hold_borrowed(f.get_slot(reads, "Node.sources"))
+
+        def compute_source(k: Value) -> None:
+            source = f.tuple_item(sources, k)
+            f.emit_if(f.is_instance(source, "Node"), lambda: f.require(f.call("computed_below", I1, [source])))
+
+        f.for_range(f.load_word(sources, SIZE_OFFSET), compute_source)
+        f.emit_if(f.is_object(find_launch_record(f, node, select_read_node(f, node)), "None"), lambda: _make_missing_record(f, node))
+        out = f.require_new(f.call("new_buffer", POINTER, [f.get_slot(node, "Node.recipe")]))
+        f.require(f.call("run", I1, [node, out]))
+        f.transfer_held(out)
+        f.release_held(sources)
+
+    f.emit_if(f.is_object(f.get_slot(node, "Node.buffer"), "None"), compute_pending)
+    f.branch(exit_block)
+    f.cursor.block = exit_block
+    f.emit_return(f.constant(I1, True))
+
+
+def require_stable_order(f: FunctionBuilder, node: Value) -> None:
+    """Emit an early exit, returning null or 0, if `node` is a reduction that may add in another order in its own kernel than when fused.
+
+    `unfused_nodes.has_fused_order` is the same test in Python.
+    """
+
+    def require_in_order() -> None:
+        reads = select_read_node(f, node)
+        sources = f.get_slot(reads, "Node.sources")
+        _get_visit_counter(f).store(f.i64(0))
+
+        def check_source(k: Value) -> None:
+            source = f.tuple_item(sources, k)
+            order = f.call("order_of", I64, [source])
+            f.decline_if(order.equals(OTHER_ORDER))
+            f.emit_if(order.equals(ANY_ORDER), lambda: f.require(is_read_from_memory(f, source, reads)))
+
+        f.for_range(f.load_word(sources, SIZE_OFFSET), check_source)
+
+    f.emit_if(~f.is_instance(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.op"), "Op"), require_in_order)
+
+
+def require_all_stable_orders(f: FunctionBuilder, node: Value) -> None:
+    """Emit an early exit, returning null or 0, if `node` is, or depends on, a reduction that may add in another order in its own kernel
+    than when fused.
+    """
+    f.call("begin_walk", VOID, [f.i64(MAX_SEARCHED_NODES)])
+    _get_candidate_counter(f).store(f.i64(0))
+    f.require(f.call("are_in_order", I1, [node]))
+
+
+def _emit_has_stable_orders(f: FunctionBuilder) -> None:
+    """Emit `are_in_order(node)`: return whether each reduction in a graph adds in one order alone and fused; false for a large graph.
+
+    The walk marks visited nodes, except those with one reference and so one reader. It counts candidates for single-pass fusion.
+    """
+    (node,) = f.arguments
+    f.return_if(~f.is_instance(node, "Node"), lambda: f.constant(I1, True))
+    f.return_if(~f.is_object(f.get_slot(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
+    may_be_met = f.load_refcount(node).differs(1)
+    f.return_if(f.and_then(may_be_met, lambda: is_visited(f, node)), lambda: f.constant(I1, True))
+    f.emit_if(may_be_met, lambda: mark_visited(f, node, f.i64(0)))
+    require_stable_order(f, node)
+    product, sources = select_read_node(f, node), f.get_slot(node, "Node.sources")
+    f.emit_if(is_fusion_candidate(f, node), lambda: _get_candidate_counter(f).store(_get_candidate_counter(f).load(I64) + 1))
+    is_read_elsewhere = f.and_then(product.differs(node), lambda: f.load_refcount(product).differs(1))  # a shared product may be stored
+    f.emit_if(is_read_elsewhere, lambda: f.require(f.call("order_of", I64, [product]).equals(MEMORY_ORDER)))
+    f.for_range(f.load_word(sources, SIZE_OFFSET), lambda k: f.require(f.call("are_in_order", I1, [f.tuple_item(sources, k)])))
+    f.emit_return(f.constant(I1, True))
+
+
+def _make_missing_record(f: FunctionBuilder, node: Value) -> None:
+    """Emit the making of a missing launch record of a node, by a size-generic template or by Python. Either may leave it missing."""
+    f.require(is_lock_free(f))
+
+    def ask() -> None:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # there may have been no memory for the frame
+        f.call_python("have_framed", node)
+
+    f.emit_if(~f.call("alone_by_rule", I1, [node]), ask)
+
+
+def _get_visit_counter(f: FunctionBuilder) -> Value:
+    """Return the address of the count of visits by `order_of`: one visit for each read of a node."""
+    return f.define(POINTER, "getelementptr i8, ptr @nodes_in_order, i64 0")
+
+
+def is_fusion_candidate(f: FunctionBuilder, node: Value) -> Value:
+    """Emit a test whether a pending node is a sum of products that single-pass fusion may compute row by row inside another sum."""
+    source, recipe = f.tuple_item(f.get_slot(node, "Node.sources"), 0), f.get_slot(node, "Node.recipe")
+
+    def pays() -> Value:
+        size, nbytes = load_element_count(f, node), f.unbox_integer(f.get_slot(f.get_slot(source, "Node.recipe"), "Recipe.nbytes"))
+        is_short = (
+            (nbytes >= size * SINGLE_PASS_LIMITS.short_row_bytes[0])
+            & (nbytes <= size * SINGLE_PASS_LIMITS.short_row_bytes[1])
+            & (nbytes >= SINGLE_PASS_LIMITS.min_short_rows_bytes)
+        )
+        return (size > 1) & (is_short | (nbytes >= SINGLE_PASS_LIMITS.min_matrix_bytes))
+
+    def of_product() -> Value:
+        waits = f.is_object(f.get_slot(source, "Node.buffer"), "None")
+        return f.and_then(
+            waits, lambda: f.and_then(f.is_object(f.get_slot(f.get_slot(source, "Node.recipe"), "Recipe.op"), "op multiply"), pays)
+        )
+
+    return f.and_then(f.is_object(f.get_slot(recipe, "Recipe.op"), "sum"), of_product)
+
+
+def _emit_can_fuse_inner_sum(f: FunctionBuilder) -> None:
+    """Emit `takes_on(node)`: return whether a node is a pending sum of products over a large operand in memory, in whose kernel single-pass
+    fusion may compute another reduction.
+    """
+    (node,) = f.arguments
+    f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
+    product = select_read_node(f, node)
+    f.decline_if(product.equals(node))
+
+    def is_large_in_memory(k: int) -> Value:
+        source = f.tuple_item(f.get_slot(product, "Node.sources"), k)
+
+        def has_large_buffer() -> Value:
+            nbytes = f.unbox_integer(f.get_slot(f.get_slot(source, "Node.recipe"), "Recipe.nbytes"))
+            return ~f.is_object(f.get_slot(source, "Node.buffer"), "None") & (nbytes >= SINGLE_PASS_LIMITS.min_short_rows_bytes)
+
+        return f.and_then(f.is_instance(source, "Node"), has_large_buffer)
+
+    f.require(f.or_else(is_large_in_memory(0), lambda: is_large_in_memory(1)))
+    require_all_stable_orders(f, node)
+    f.emit_return(_get_candidate_counter(f).load(I64) > is_fusion_candidate(f, node).cast("zext", I64))
+
+
+def _emit_compute_sources(f: FunctionBuilder) -> None:
+    """Emit `has_read_once(node)`: compute those sources of a new node in whose kernels single-pass fusion computes another sum.
+
+    When the outer sum was made, the user's expression still referred to the inner sum. The reference is mostly gone when a reader of the
+    outer sum is made, so the plan may fuse the two. Python may run; its error makes the function return false.
+    """
+    (node,) = f.arguments
+    sources = f.hold_borrowed(f.get_slot(select_read_node(f, node), "Node.sources"))
+
+    def compute_source(k: Value) -> None:
+        source = f.tuple_item(sources, k)
+        takes_on = f.and_then(f.is_instance(source, "Node"), lambda: f.call("takes_on", I1, [source]))
+
+        def compute() -> None:
+            f.emit_if(~f.call("computed_whole", I1, [source]), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
+
+        f.emit_if(takes_on, compute)
+
+    f.for_range(f.load_word(sources, SIZE_OFFSET), compute_source)
+    f.release_held(sources)
+    f.emit_return(f.constant(I1, True))
+
+
+def _get_candidate_counter(f: FunctionBuilder) -> Value:
+    """Return the address of the count of visited reductions that single-pass fusion may compute inside another kernel."""
+    return f.define(POINTER, "getelementptr i8, ptr @taken_on, i64 0")
+
+
+def load_element_count(f: FunctionBuilder, node: Value) -> Value:
+    """Emit the number of elements of a pending node."""
+    return f.unbox_integer(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.size"))
+
+
+def is_read_from_memory(f: FunctionBuilder, source: Value, reader: Value) -> Value:
+    """Emit a test whether a kernel that sums the operands of `reader` finds `source`, a node made of scalars alone, in memory.
+
+    `node.is_read_from_memory` is the same test in Python.
+    """
+    is_small = f.unbox_integer(f.get_slot(f.get_slot(source, "Node.recipe"), "Recipe.nbytes")) <= MAX_STANDALONE_BYTES
+    return f.or_else(is_small, lambda: load_element_count(f, source) < load_element_count(f, reader))
+
+
+def _emit_find_loop_order(f: FunctionBuilder) -> None:
+    """Emit `order_of(source)`: return the order, a constant, in which the fused kernel would loop over a source of a reduction.
+
+    `unfused_nodes.has_memory_order` is the same in Python.
+
+    `MEMORY_ORDER` is the order of reading the source from memory, so both kernels add in one order; `OTHER_ORDER` is another order, or
+    too large a graph; `ANY_ORDER` means that the source is made of numbers alone, and leaves the order open.
+    """
+    (source,) = f.arguments
+    f.return_if(~f.is_instance(source, "Node"), lambda: f.i64(MEMORY_ORDER))
+    f.return_if(~f.is_object(f.get_slot(source, "Node.buffer"), "None"), lambda: f.i64(MEMORY_ORDER))
+    visit_count = _get_visit_counter(f).load(I64)
+    f.return_if(visit_count >= MAX_ORDER_VISITS, lambda: f.i64(OTHER_ORDER))
+    _get_visit_counter(f).store(visit_count + 1)
+    recipe = f.get_slot(source, "Node.recipe")
+    f.return_if(f.is_instance(f.get_slot(recipe, "Recipe.op"), "Reduction"), lambda: f.i64(MEMORY_ORDER))
+    f.return_if(~f.is_object(f.get_slot(recipe, "Recipe.keeps_order"), "True"), lambda: f.i64(OTHER_ORDER))
+    sources, size = f.get_slot(source, "Node.sources"), f.unbox_integer(f.get_slot(recipe, "Recipe.size"))
+    f.return_if(f.load_word(sources, SIZE_OFFSET).equals(0), lambda: f.i64(MEMORY_ORDER))
+    loop_order = f.local(I64, f.i64(ANY_ORDER))
+
+    def examine_source(k: Value) -> None:
+        operand = f.tuple_item(sources, k)
+
+        def look() -> None:
+            order = f.call("order_of", I64, [operand])
+            f.emit_if(order.equals(OTHER_ORDER), lambda: loop_order.store(f.i64(OTHER_ORDER)))
+            has_full_size = f.and_then(order.equals(MEMORY_ORDER), lambda: load_element_count(f, operand).equals(size))
+            f.emit_if(
+                f.and_then(has_full_size, lambda: loop_order.load(I64).differs(OTHER_ORDER)), lambda: loop_order.store(f.i64(MEMORY_ORDER))
+            )
+
+        f.emit_if(f.is_instance(operand, "Node"), look)
+
+    f.for_range(f.load_word(sources, SIZE_OFFSET), examine_source)
+    f.emit_return(loop_order.load(I64))
+
+
+def select_read_node(f: FunctionBuilder, node: Value) -> Value:
+    """Emit a choice of the node whose sources the kernel of `node` reads: the pending product that `node` sums, as one kernel computes
+    both, or `node` itself. The emitted function returns null or 0 where the sum reads a part of the product.
+    """
+
+    def select_product() -> list[Value]:
+        source = f.tuple_item(f.get_slot(node, "Node.sources"), 0)
+        waits = f.is_object(f.get_slot(source, "Node.buffer"), "None")
+        is_product = f.and_then(waits, lambda: f.is_object(f.get_slot(f.get_slot(source, "Node.recipe"), "Recipe.op"), "op multiply"))
+        f.emit_if(is_product, lambda: f.require(f.is_object(f.tuple_item(f.get_slot(node, "Node.offsets"), 0), "0")))
+        return [select(is_product, source, node)]
+
+    is_sum = f.is_object(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.op"), "sum")
+    return f.choose(is_sum, select_product, lambda: [node])[0]
+
+
+def find_launch_record(f: FunctionBuilder, node: Value, read_node: Value) -> Value:
+    """Emit the lookup of the launch record of `node`, borrowed; None if no record was made yet.
+
+    `read_node` is the node whose sources the kernel reads: `node`, or the product that `node` sums (`select_read_node`).
+    """
+
+    def of_recipe() -> list[Value]:
+        return [f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.launch_record")]
+
+    def of_product() -> list[Value]:
+        frame = f.call("frame_of_sum", POINTER, [f.get_slot(x, "Node.recipe") for x in (read_node, node)])
+        return [f.first_non_null(frame, f.load_object("None"))]
+
+    return f.choose(read_node.equals(node), of_recipe, of_product)[0]
+
+
+def _emit_find_sum_record(f: FunctionBuilder) -> None:
+    """Emit `frame_of_sum(product, recipe)`: return the launch record of a sum of a product, borrowed; null if none was made yet."""
+    product, recipe = f.arguments
+    summed = f.get_slot(product, "Recipe.sum_launch_records")
+    f.decline_if(f.is_object(summed, "None"))
+    f.return_if(~f.is_instance(summed, "tuple"), lambda: f.look_up(summed, recipe))
+    f.require(f.tuple_item(summed, 0).equals(recipe))
+    f.emit_return(f.tuple_item(summed, 1))
+
+
+def _emit_new_buffer(f: FunctionBuilder) -> None:
+    """Emit `new_buffer(recipe)`: return a new small buffer for the result of a recipe."""
+    (recipe,) = f.arguments
+    f.emit_return(f.call("buffer_of", POINTER, [f.incref(f.get_slot(recipe, "Recipe.nbytes"))]))
+
+
+def _emit_allocate_result(f: FunctionBuilder) -> None:
+    """Emit `memory_for(recipe)`: return a new buffer of any size for the result of a recipe. Return null if memory is short: the fallback
+    in Python raises the error. Python may run.
+    """
+    (recipe,) = f.arguments
+    nbytes = f.get_slot(recipe, "Recipe.nbytes")
+    f.return_if(f.unbox_integer(nbytes) <= MAX_SMALL_BLOCK_BYTES, lambda: f.call("new_buffer", POINTER, [recipe]))
+    buffer = f.require_new(f.call("PyObject_CallOneArg", POINTER, [f.load_object("lent"), nbytes]))
+    f.decline_if(f.is_object(buffer, "None"))
+    f.transfer_held(buffer)
+    f.emit_return(buffer)
+
+
+def _emit_new_buffer_of_bytes(f: FunctionBuilder) -> None:
+    """Emit `buffer_of(nbytes)`: return a new small buffer of `nbytes`, a Python integer; the function takes over the reference to it."""
+    nbytes = f.hold_owned(f.arguments[0])
+    block = f.require_new(f.call("lend", POINTER, [f.unbox_integer(nbytes)]))
+    address = f.hold_borrowed(f.address_at(block, ADDRESS_OBJECT_OFFSET).load(POINTER))
+    buffer = f.new_instance("Buffer", owner=block, address=address, nbytes=nbytes)
+    for slot, value in (("externally_shared", "0"), ("is_read_only", "False"), ("_cached_view", "None"), ("_cached_dtype", "None")):
+        f.set_slot(buffer, f"Buffer.{slot}", f.incref(f.load_object(value)))
+    f.emit_return(buffer)
+
+
+def new_node_in_memory(f: FunctionBuilder, recipe: Value, buffer: Value) -> Value:
+    """Emit the creation of a node in memory, which takes over `buffer`. Return the node, which is held (see
+    `FunctionBuilder.hold_borrowed`).
+    """
+    number = f.box_integer(f.call("next_node", I64, []))
+    node = f.new_instance("Node", recipe=f.incref(recipe), buffer=buffer, oldest_serial=number)
+    for slot, value in (("sources", "()"), ("offsets", "()"), ("_layouts", "None"), ("is_stored", "False"), ("tape_node", "None")):
+        f.set_slot(node, f"Node.{slot}", f.incref(f.load_object(value)))
+    for slot, value in (("graph_node_count", "1"), ("max_operand_nbytes", "0")):
+        f.set_slot(node, f"Node.{slot}", f.incref(f.load_object(value)))
+    return node
+
+
+def is_lock_free(f: FunctionBuilder) -> Value:
+    """Emit a test that no other thread holds the lock of the runtime. No thread can take it while the emitted code runs, under the GIL."""
+    owner = f.load_word(f.load_object("lock"), f.objects.get_slot_offset("RLock.owner"))
+    return f.or_else(owner.equals(0), lambda: owner.equals(f.call("PyThread_get_thread_ident", I64, [])))
+
+
+def _emit_launch_node(f: FunctionBuilder) -> None:
+    """Emit `run(node, out)`: launch the kernel of a node with sources in memory, and return whether it ran.
+
+    The kernel writes into the buffer `out`, which the node takes over. No Python code runs before the kernel.
+    """
+    node, out = f.arguments
+    f.require(is_lock_free(f))
+    f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
+    reads = select_read_node(f, node)
+    frame, sources, offsets = find_launch_record(f, node, reads), f.get_slot(reads, "Node.sources"), f.get_slot(reads, "Node.offsets")
+    f.decline_if(f.or_else(f.is_object(frame, "None"), lambda: f.is_object(frame, "never")))
+    launch_arguments = [frame, f.get_slot(reads, "Node.recipe"), sources, offsets, out]
+    f.return_if(
+        f.load_word(f.address_at(frame, BYTES_CONTENT_OFFSET), 24).differs(0), lambda: f.call("run_apart", I1, [node, *launch_arguments])
+    )
+    f.require(f.call("launch", I1, launch_arguments))
+    set_node_buffer(f, node, out)
+    f.emit_return(f.constant(I1, True))
+
+
+def _emit_launch_without_gil(f: FunctionBuilder) -> None:
+    """Emit `run_apart(node, frame, recipe, sources, offsets, out)`: launch a long kernel with the GIL released, under the lock of the
+    runtime, and return whether it ran.
+
+    `frame` is the launch record. `recipe`, `sources` and `offsets` belong to `node` or to the product that it sums. The node takes over the
+    buffer `out`. The function holds references to the kernel's operands.
+    """
+    node, *kernel_operands, out = f.arguments
+    f.require(f.is_object(f.call_python("take lock", f.load_object("False")), "True"))
+    for x in kernel_operands:
+        f.hold_borrowed(x)
+    success = f.local(I64, f.i64(0))
+
+    def launch() -> None:
+        ran = f.call("launch", I1, [*kernel_operands, out])
+        success.store(ran.cast("zext", I64))
+        f.emit_if(ran, lambda: set_node_buffer(f, node, out))
+
+    f.emit_if(f.is_object(f.get_slot(node, "Node.buffer"), "None"), launch)
+    f.release_held(*kernel_operands)
+    f.call_python("let go of lock")
+    f.emit_return(success.load(I64).differs(0))
+
+
+def set_node_buffer(f: FunctionBuilder, node: Value, buffer: Value) -> None:
+    """Emit the assignment of the buffer `buffer` to a pending node, which takes over the reference. Python may run."""
+    f.set_slot(node, "Node.buffer", buffer)
+    f.decref(f.load_object("None"))
+    f.call("forget_recipe", VOID, [node])
+
+
+def _emit_forget_recipe(f: FunctionBuilder) -> None:
+    """Emit `forget_recipe(node)`: give a computed node the recipe of data in memory, and release its old recipe and sources."""
+    (node,) = f.arguments
+    old = [f.get_slot(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets", "_layouts")]
+    f.set_slot(node, "Node.recipe", f.incref(f.get_slot(old[0], "Recipe.data_recipe")))
+    for slot, value in (("sources", "()"), ("offsets", "()"), ("_layouts", "None")):
+        f.set_slot(node, f"Node.{slot}", f.incref(f.load_object(value)))
+    for x in old:  # last, as deallocation may run Python code
+        f.decref(x)
+    f.emit("ret void")

@@ -1,0 +1,272 @@
+"""Execution of plan steps: each step gets memory, launches its kernel, and stores the result in its cell, as in
+`runtime/plan_execution.py`.
+
+The caller holds the lock of the runtime and owns the arguments. A kernel that takes long runs without the GIL.
+"""
+
+from __future__ import annotations
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import I1, I32, I64, POINTER, VOID, array
+from ..launch_records import (
+    ARGUMENT_WORDS,
+    EXTRA_OUTPUT_WORDS,
+    FLAG,
+    LITERAL,
+    MAX_KERNEL_ARGUMENTS,
+    MEMORY,
+    PLAN_STEP_WORDS,
+    RESULT,
+    SCRATCH,
+)
+from ..object_layout import ObjectTable
+from .block_allocator import BLOCK_DATA_OFFSET
+from .function_builder import FunctionBuilder
+from .kernel_launch import convert_scalar, emit_kernel_call
+
+# Words of a step's header, as byte offsets: the kernel's address or 0; the extent of the parallel loop; the number of arguments; the cell
+# of the result and its bytes; whether to release the GIL; bytes of scratch memory; the cell to overwrite, or -1; the cell whose memory is
+# reused if nothing else refers to it, or -1; the number of cells that are not needed afterwards; the number of extra outputs. For each
+# extra output follow a cell for its memory, the number of its own cell, and the cell whose memory is reused.
+(
+    KERNEL_OFFSET,
+    PARALLEL_EXTENT_OFFSET,
+    ARGUMENT_COUNT_OFFSET,
+    RESULT_CELL_OFFSET,
+    RESULT_BYTES_OFFSET,
+    RELEASES_GIL_OFFSET,
+    SCRATCH_BYTES_OFFSET,
+    OVERWRITTEN_CELL_OFFSET,
+    REUSED_CELL_OFFSET,
+    LAST_USE_COUNT_OFFSET,
+    EXTRA_OUTPUT_COUNT_OFFSET,
+) = (8 * k for k in range(PLAN_STEP_WORDS))
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this module."""
+    list_parameters = [(name, POINTER) for name in ("nodes", "offsets", "scalars")]
+    _emit_allocate_step_result(
+        FunctionBuilder(module, objects, "memory_of_result", [("step", POINTER), ("takes", I64), list_parameters[0]])
+    )
+    _emit_run_step(FunctionBuilder(module, objects, "run_planned", [("step", POINTER), *list_parameters], I1))
+    _emit_run_steps(FunctionBuilder(module, objects, "run_steps", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True))
+
+
+def _emit_run_steps(f: FunctionBuilder) -> None:
+    """Emit `run_steps`, the entry for Python: run steps `first_step` to `stop_step - 1` of a plan's launch record with lists of nodes,
+    offsets and scalars.
+
+    The function returns the number of the first step that was not run.
+    """
+    _, args, _ = f.arguments
+    frame, *plan_lists, first_step, stop_step = (args.at(k, POINTER).load(POINTER) for k in range(6))
+    program = f.call("PyBytes_AsString", POINTER, [frame])
+    step_number, goes_on = f.local(I64, f.unbox_integer(first_step)), f.local(I64, f.i64(1))
+    end = f.unbox_integer(stop_step)
+
+    def run_step() -> None:
+        start = program.at(step_number.load(I64), I64).load(I64)
+        step = f.define(POINTER, f"getelementptr i8, ptr {program.text}, i64 {start.text}")
+        was_run = f.call("run_planned", I1, [step, *plan_lists]).cast("zext", I64)
+        step_number.store(step_number.load(I64) + was_run)
+        goes_on.store(was_run)
+
+    f.repeat_while(lambda: f.and_then(goes_on.load(I64).differs(0), lambda: step_number.load(I64) < end), run_step)
+    f.propagate_error()
+    f.emit_return(f.call("PyLong_FromLongLong", POINTER, [step_number.load(I64)]))
+
+
+def _emit_run_step(f: FunctionBuilder) -> None:
+    """Emit `run_planned(step, nodes, offsets, scalars)`: run one step. Return false if the executor in Python must run the step.
+
+    Reasons are exhausted fast-path memory and an index out of range, for example.
+    """
+    step, nodes, offsets, scalars = f.arguments
+    cell = f.hold_borrowed(_require_list_item(f, nodes, f.load_word(step, RESULT_CELL_OFFSET)))
+    f.require(f.or_else(f.is_instance(cell, "Node"), lambda: f.is_instance(cell, "BufferSlot")))
+    overwritten_cell, last_use_count = f.load_word(step, OVERWRITTEN_CELL_OFFSET), f.load_word(step, LAST_USE_COUNT_OFFSET)
+    extra_outputs = f.address_at(step, 8 * PLAN_STEP_WORDS).at(last_use_count, I64)
+    argument_rows = extra_outputs.at(f.load_word(step, EXTRA_OUTPUT_COUNT_OFFSET) * EXTRA_OUTPUT_WORDS, I64)
+    f.for_range(
+        f.load_word(step, EXTRA_OUTPUT_COUNT_OFFSET),
+        lambda k: _allocate_extra_output(f, step, extra_outputs.at(k * EXTRA_OUTPUT_WORDS, I64), nodes),
+    )
+    allocate = lambda: [f.call("memory_of_result", POINTER, [step, f.load_word(step, REUSED_CELL_OFFSET), nodes])]
+    out = f.require_new(
+        f.choose(overwritten_cell < 0, allocate, lambda: [f.incref(_find_overwritable_buffer(f, nodes, overwritten_cell))])[0]
+    )
+    scratch = f.require_new(f.call("lend", POINTER, [f.load_word(step, SCRATCH_BYTES_OFFSET)]))
+    f.require(_needs_value(f, cell))  # tested after the last allocation: a finalizer may have evaluated the node
+    f.for_range(
+        f.load_word(step, EXTRA_OUTPUT_COUNT_OFFSET),
+        lambda k: f.require(_needs_value(f, _require_list_item(f, nodes, f.load_word(extra_outputs.at(k * EXTRA_OUTPUT_WORDS, I64), 8)))),
+    )
+    args, flag = f.local(array(I64, MAX_KERNEL_ARGUMENTS)), f.local(I64, f.i64(0))
+
+    def store_argument(k: Value) -> None:
+        args.at(k, I64).store(
+            _evaluate_argument(f, argument_rows.at(k * ARGUMENT_WORDS, I64), (nodes, offsets, scalars), out, scratch, flag)
+        )
+
+    f.for_range(f.load_word(step, ARGUMENT_COUNT_OFFSET), store_argument)
+    kernel = f.address_at(step, KERNEL_OFFSET).load(POINTER)
+    launch = f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {f.load_word(step, PARALLEL_EXTENT_OFFSET).text}, i64 0)"
+
+    f.emit_if(~f.is_null(kernel), lambda: emit_kernel_call(f, launch, f.load_word(step, RELEASES_GIL_OFFSET).differs(0)))
+    # an index is out of range: the same kernel called from Python meets it again, also after overwriting, and raises the error
+    f.require(flag.load(I64).equals(0))
+    f.release_held(scratch)
+    f.transfer_held(out)
+    _store_cell_buffer(f, cell, out)
+    f.for_range(
+        f.load_word(step, EXTRA_OUTPUT_COUNT_OFFSET), lambda k: _store_extra_output(f, extra_outputs.at(k * EXTRA_OUTPUT_WORDS, I64), nodes)
+    )
+    _forget_cell_recipe(f, cell)  # only when all outputs are stored, since Python code may run
+    f.for_range(
+        f.load_word(step, EXTRA_OUTPUT_COUNT_OFFSET),
+        lambda k: _forget_cell_recipe(f, _require_list_item(f, nodes, f.load_word(extra_outputs.at(k * EXTRA_OUTPUT_WORDS, I64), 8))),
+    )
+    f.release_held(cell)
+    f.for_range(last_use_count, lambda k: _mark_cell_done(f, nodes, f.address_at(step, 8 * PLAN_STEP_WORDS).at(k, I64).load(I64)))
+    f.emit_return(f.constant(I1, True))
+
+
+def _needs_value(f: FunctionBuilder, cell: Value) -> Value:
+    """Emit a test whether a cell still needs a value: a plan's own cell, or a pending node whose operands no update has begun to
+    overwrite.
+    """
+
+    def of_node() -> Value:
+        recipe = f.get_slot(cell, "Node.recipe")
+        return f.and_then(
+            f.is_object(f.get_slot(cell, "Node.buffer"), "None"), lambda: ~f.is_object(f.get_slot(recipe, "Recipe.op"), "UNFINISHED")
+        )
+
+    return f.or_else(~f.is_instance(cell, "Node"), of_node)
+
+
+def _find_overwritable_buffer(f: FunctionBuilder, nodes: Value, cell_index: Value) -> Value:
+    """Emit the buffer of cell `cell_index` of the list `nodes`, borrowed, to be overwritten.
+
+    The emitted function returns null or 0 if anything else refers to the buffer.
+    """
+    buffer = _load_cell_buffer(f, _require_list_item(f, nodes, cell_index))
+    f.require(_is_unshared(f, buffer))
+    return buffer
+
+
+def _is_unshared(f: FunctionBuilder, buffer: Value) -> Value:
+    """Emit a test whether a buffer has one reference and is not externally shared."""
+    is_private = lambda: f.and_then(
+        f.is_object(f.get_slot(buffer, "Buffer.externally_shared"), "0"),
+        lambda: f.is_object(f.get_slot(buffer, "Buffer.is_read_only"), "False"),
+    )
+    return f.and_then(f.has_one_reference(buffer), is_private)
+
+
+def _load_cell_buffer(f: FunctionBuilder, cell: Value) -> Value:
+    """Emit the buffer of a node or of a plan's own cell, borrowed."""
+    of_node, of_cell = lambda: [f.get_slot(cell, "Node.buffer")], lambda: [f.get_slot(cell, "BufferSlot.buffer")]
+    (buffer,) = f.choose(f.is_instance(cell, "Node"), of_node, of_cell)
+    f.require(f.is_instance(buffer, "Buffer"))
+    return buffer
+
+
+def _require_list_item(f: FunctionBuilder, items: Value, k: Value) -> Value:
+    """Emit item `k` of a list, borrowed. The emitted function returns null or 0 if the list is shorter."""
+    item = f.list_item(items, k)
+    f.decline_if(f.is_null(item))
+    return item
+
+
+def _store_cell_buffer(f: FunctionBuilder, cell: Value, out: Value) -> None:
+    """Emit code to store a buffer in a node or in a plan's own cell. The reference `out` is consumed."""
+
+    def replace_buffer(slot: str) -> list[Value]:
+        old_buffer = f.get_slot(cell, slot)
+        f.set_slot(cell, slot, out)
+        f.decref(old_buffer)
+        return []
+
+    f.choose(f.is_instance(cell, "Node"), lambda: replace_buffer("Node.buffer"), lambda: replace_buffer("BufferSlot.buffer"))
+
+
+def _forget_cell_recipe(f: FunctionBuilder, cell: Value) -> None:
+    """Emit code to drop the recipe of a node after its buffer was stored. A plan's own cell has no recipe."""
+    f.emit_if(f.is_instance(cell, "Node"), lambda: f.call("forget_recipe", VOID, [cell]))
+
+
+def _emit_allocate_step_result(f: FunctionBuilder) -> None:
+    """Emit `memory_of_result(step, takes, nodes)`: return a buffer for a result, as a new reference.
+
+    The buffer of cell `takes` is reused if it has the right size and no other reference. A negative `takes` means a new buffer.
+    """
+    step, takes, nodes = f.arguments
+
+    def reuse_buffer() -> list[Value]:
+        buffer = _load_cell_buffer(f, _require_list_item(f, nodes, takes))
+        has_right_size = f.unbox_integer(f.get_slot(buffer, "Buffer.nbytes")).equals(f.load_word(step, RESULT_BYTES_OFFSET))
+        is_reusable = f.and_then(has_right_size, lambda: _is_unshared(f, buffer))
+        return f.choose(is_reusable, lambda: [f.incref(buffer)], allocate_buffer)
+
+    def allocate_buffer() -> list[Value]:
+        nbytes = f.box_integer(f.load_word(step, RESULT_BYTES_OFFSET))
+        f.transfer_held(nbytes)
+        return [f.call("buffer_of", POINTER, [nbytes])]
+
+    (result,) = f.choose(takes < 0, allocate_buffer, reuse_buffer)
+    f.emit_return(result)
+
+
+def _allocate_extra_output(f: FunctionBuilder, step: Value, output_words: Value, nodes: Value) -> None:
+    """Emit the allocation of a buffer for an extra output of a step, stored in the cell for its memory.
+
+    `output_words` is the address of the output's three words in the launch record, and `nodes` the list of nodes and cells.
+    """
+    out = f.call("memory_of_result", POINTER, [step, f.load_word(output_words, 16), nodes])
+    f.decline_if(f.is_null(out))
+    _store_cell_buffer(f, _require_list_item(f, nodes, output_words.load(I64)), out)
+
+
+def _store_extra_output(f: FunctionBuilder, output_words: Value, nodes: Value) -> None:
+    """Emit code to store the memory of an extra output in the output's own cell.
+
+    `output_words` is the address of the output's three words in the launch record, and `nodes` the list of nodes and cells.
+    """
+    out = f.incref(f.get_slot(_require_list_item(f, nodes, output_words.load(I64)), "BufferSlot.buffer"))
+    _store_cell_buffer(f, _require_list_item(f, nodes, f.load_word(output_words, 8)), out)
+
+
+def _mark_cell_done(f: FunctionBuilder, nodes: Value, k: Value) -> None:
+    """Emit code to replace cell `k` of the list `nodes` by `DONE`: it is not needed afterwards, so its memory can be freed."""
+    f.call("PyList_SetItem", I32, [nodes, k, f.incref(f.load_object("DONE"))])
+
+
+def _evaluate_argument(
+    f: FunctionBuilder, row: Value, plan_lists: tuple[Value, Value, Value], out: Value, scratch: Value, flag: Value
+) -> Value:
+    """Emit the value of a kernel argument, a 64-bit word. `row` is the address of the argument in the launch record.
+
+    `plan_lists` are the lists of nodes, offsets and scalars of the plan, `out` is the buffer of the result, and `scratch` a memory block.
+    The kernel sets the local `flag` if an index is out of range.
+    """
+    nodes, offsets, scalars = plan_lists
+    kind, item_index, constant = row.load(I64), f.load_word(row, 8), f.load_word(row, 32)
+
+    def compute_address(buffer: Value) -> list[Value]:
+        offset_index = f.load_word(row, 16)
+        offset = f.choose(offset_index >= 0, lambda: [f.unbox_integer(_require_list_item(f, offsets, offset_index))], lambda: [f.i64(0)])[0]
+        return [f.unbox_address(f.get_slot(buffer, "Buffer.address")) + offset * f.load_word(row, 24) + constant]
+
+    def locate_cell() -> list[Value]:
+        return compute_address(_load_cell_buffer(f, _require_list_item(f, nodes, item_index)))
+
+    def select_by_kind() -> list[Value]:
+        get_scratch_address = lambda: [f.address_at(scratch, BLOCK_DATA_OFFSET).cast("ptrtoint", I64)]
+        convert_number = lambda: [convert_scalar(f, kind, f.get_slot(_require_list_item(f, scalars, item_index), "Scalar.value"))]
+        get_flag_or_number = lambda: f.choose(kind.equals(FLAG), lambda: [flag.cast("ptrtoint", I64)], convert_number)
+        get_result_or_number = lambda: f.choose(kind.equals(RESULT), lambda: compute_address(out), get_flag_or_number)
+        return f.choose(kind.equals(SCRATCH), get_scratch_address, get_result_or_number)
+
+    return f.choose(kind.equals(LITERAL), lambda: [constant], lambda: f.choose(kind.equals(MEMORY), locate_cell, select_by_kind))[0]

@@ -1,0 +1,278 @@
+"""Elements as Python numbers, lists or NumPy arrays, and the conversions of one-element tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER, VOID, Type, array
+from ...dtypes import boolean, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
+from ..limits import MAX_SMALL_BLOCK_BYTES
+from ..object_layout import SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
+from .function_builder import FunctionBuilder
+from .pending_operations import load_computed_slot
+from .spec_table import load_nbytes
+from .tape_nodes import is_valueless
+
+PY_BUFFER_WORDS = 10  # words of a `Py_buffer`, which begins with the address of its data; its byte count stands at offset LENGTH
+PY_BUFFER_LENGTH_OFFSET = 16
+WRITABLE_AND_CONTIGUOUS = 0x1 | 0x38  # PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS
+MAX_LISTED_ELEMENTS = 256  # elements converted singly to Python numbers: NumPy converts more elements faster
+_NARROW_INTEGERS = ((int32, I32), (uint8, I8), (int16, I16), (int8, I8), (uint16, I16), (uint32, I32))
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this module."""
+    _emit_load_number(FunctionBuilder(module, objects, "number_at", [("buffer", POINTER), ("dtype", POINTER), ("offset", I64)]))
+    _emit_load_only_element(FunctionBuilder(module, objects, "only", [("x", POINTER)]))
+    _emit_realize(FunctionBuilder(module, objects, "realized", [("x", POINTER)]))
+    _emit_length(FunctionBuilder(module, objects, "length", [("x", POINTER)]))
+    _emit_to_numpy(FunctionBuilder(module, objects, "to_numpy", [("x", POINTER)]))
+    list_parameters = [(name, POINTER) for name in ("buffer", "dtype", "shape", "strides")]
+    _emit_build_lists(FunctionBuilder(module, objects, "lists", [*list_parameters, ("axis", I64), ("offset", I64)]))
+    _emit_to_list(FunctionBuilder(module, objects, "listed", [("x", POINTER)]))
+    _emit_iterate(FunctionBuilder(module, objects, "iterated", [("x", POINTER)]))
+    _emit_truth(FunctionBuilder(module, objects, "truth", [("x", POINTER)]))
+    for name, convert, kind in (("as_float", "PyNumber_Float", "float"), ("as_int", "PyNumber_Long", "int")):
+        _emit_convert(FunctionBuilder(module, objects, name, [("x", POINTER)]), convert, kind)
+
+
+def load_data_address(f: FunctionBuilder, buffer: Value) -> Value:
+    """Emit the address of a buffer's data."""
+    return f.unbox_address(f.get_slot(buffer, "Buffer.address")).cast("inttoptr", POINTER)
+
+
+def use_if_bytes(f: FunctionBuilder, x: Value, nbytes: Value, use: Callable[[Value], object]) -> Value:
+    """Emit a test whether the writable, C-contiguous buffer of an object has `nbytes` bytes, and return the result of the test.
+
+    The emitted function returns null or 0 for an object without such a buffer.
+
+    If the size fits, the code emitted by `use` runs first. `use` gets the address of the data; its code must not run Python code.
+    """
+    view = f.local(array(I64, PY_BUFFER_WORDS))
+    failed = f.call("PyObject_GetBuffer", I32, [x, view, f.constant(I32, WRITABLE_AND_CONTIGUOUS)]).differs(0)
+    f.emit_if(failed, lambda: f.call("PyErr_Clear", VOID, []))  # a missing buffer is no error for the caller
+    f.decline_if(failed)
+    has_nbytes = f.address_at(view, PY_BUFFER_LENGTH_OFFSET).load(I64).equals(nbytes)
+    f.emit_if(has_nbytes, lambda: use(view.load(POINTER)))
+    f.call("PyBuffer_Release", VOID, [view])
+    return has_nbytes
+
+
+def _emit_load_number(f: FunctionBuilder) -> None:
+    """Emit `number_at(buffer, dtype, offset)`: return an element of a buffer as a Python number. Return null for a dtype that is not
+    covered.
+    """
+    buffer, dtype, offset = f.arguments
+    start = load_data_address(f, buffer)
+
+    def case(name: str, make: object) -> None:
+        f.return_if(dtype.equals(f.load_object(name)), make)  # type: ignore[arg-type]
+
+    def load(kind: Type) -> Value:
+        return start.at(offset, kind).load(kind)
+
+    def integer(value: Value) -> Value:
+        return f.call("PyLong_FromLongLong", POINTER, [value])
+
+    case(float64.name, lambda: f.call("PyFloat_FromDouble", POINTER, [load(DOUBLE)]))
+    case(float32.name, lambda: f.call("PyFloat_FromDouble", POINTER, [load(FLOAT).to_double()]))
+    case(int64.name, lambda: integer(load(I64)))
+    case(boolean.name, lambda: f.incref(f.select_value(load(I8).equals(0), f.load_object("False"), f.load_object("True"))))
+    for d, kind in _NARROW_INTEGERS:
+        case(d.name, lambda d=d, kind=kind: integer(load(kind).cast("zext" if d.kind == "uint" else "sext", I64)))
+    case(uint64.name, lambda: f.call("PyLong_FromUnsignedLongLong", POINTER, [load(I64)]))
+    f.decline()
+
+
+def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
+    """Emit the evaluation of the node of a tensor's storage. Return the node, which is held (see `FunctionBuilder.hold_borrowed`); its
+    dtype must be the tensor's.
+
+    If single kernels cannot evaluate a node of the operation `positive`, the emitted function returns null: the node is probably an element
+    of a pending tensor, and the fallback then evaluates the whole tensor.
+    """
+    storage = f.get_slot(x, "Tensor.storage")
+    f.require(f.is_instance(storage, "Storage"))
+    node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
+    f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(f.get_slot(x, "Tensor.dtype")))
+    is_pending = f.is_object(f.get_slot(node, "Node.buffer"), "None")
+    # The fallback raises an error with advice
+    f.decline_if(f.and_then(is_pending, lambda: is_valueless(f, f.get_slot(node, "Node.tape_node"))))
+    is_computed = f.call("computed_alone", I1, [node])
+
+    def compute_by_plan() -> None:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        f.decline_if(f.is_object(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.op"), "op positive"))
+        f.require(f.call("computed_whole", I1, [node]))
+
+    f.emit_if(~is_computed, compute_by_plan)
+    return node
+
+
+def _emit_realize(f: FunctionBuilder) -> None:
+    """Emit `realized(x)`: evaluate a tensor and return it, as a new reference; null to leave the evaluation to the fallback."""
+    (x,) = f.arguments
+    f.require(f.is_instance(x, "Tensor"))
+    storage = f.get_slot(x, "Tensor.storage")
+    is_known = f.and_then(
+        f.is_instance(storage, "ScalarStorage"), lambda: ~f.is_object(f.get_slot(storage, "ScalarStorage._number"), "None")
+    )
+    f.return_if(is_known, lambda: f.incref(x))
+    node = compute_tensor_node(f, x)
+    f.transfer_held(node)
+    f.decref(node)
+    f.emit_return(f.incref(x))
+
+
+def _emit_load_only_element(f: FunctionBuilder) -> None:
+    """Emit `only(x)`: return the only element as a Python number. Return null for a tensor with more elements, or without elements."""
+    (x,) = f.arguments
+    f.require(f.is_instance(x, "Tensor"))
+    storage = f.get_slot(x, "Tensor.storage")
+    spec, offset = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")
+    f.require(f.get_slot(spec, "Spec.size").equals(f.load_object("1")))
+    f.decline_if(f.is_object(f.get_slot(spec, "Spec.strides"), "None"))
+
+    def load_known_scalar() -> Value:
+        number = f.get_slot(storage, "ScalarStorage._number")
+        f.decline_if(f.is_object(number, "None"))
+        f.decline_if(f.is_object(f.get_slot(spec, "Spec.dtype"), "bfloat16"))
+        f.require(f.get_slot(storage, "ScalarStorage._dtype").equals(f.get_slot(spec, "Spec.dtype")))
+        return f.incref(number)
+
+    f.return_if(f.is_instance(storage, "ScalarStorage"), load_known_scalar)
+    dtype = f.get_slot(spec, "Spec.dtype")
+    position = f.unbox_integer(offset)
+    node = compute_tensor_node(f, x)
+    element = f.call("number_at", POINTER, [f.get_slot(node, "Node.buffer"), dtype, position])
+    f.transfer_held(node)
+    f.decref(node)
+    f.emit_return(element)
+
+
+def _emit_to_numpy(f: FunctionBuilder) -> None:
+    """Emit `to_numpy(x)`: return a new NumPy array with a copy of the elements of a small contiguous tensor; null for other tensors."""
+    (x,) = f.arguments
+    f.require(f.is_instance(x, "Tensor"))
+    spec, offset = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")
+    dtype, nbytes = f.get_slot(spec, "Spec.dtype"), load_nbytes(f, spec)
+    f.require(f.is_object(f.get_slot(spec, "Spec.is_contiguous"), "True"))
+    f.require((nbytes > 0) & (nbytes <= MAX_SMALL_BLOCK_BYTES))  # the fallback handles tensors without elements
+    f.decline_if(f.is_object(dtype, "bfloat16"))
+    skipped = f.unbox_integer(offset) * f.unbox_integer(f.get_slot(dtype, "DType.itemsize"))
+    node = compute_tensor_node(f, x)
+    call_arguments = f.local(array(POINTER, 2))
+    call_arguments.store(f.get_slot(spec, "Spec.shape"))
+    call_arguments.at(1, POINTER).store(f.get_slot(dtype, "DType.numpy"))
+    numpy_array = f.require_new(f.call("PyObject_Vectorcall", POINTER, [f.load_object("empty array"), call_arguments, f.i64(2), f.null()]))
+    start = load_data_address(f, f.get_slot(node, "Node.buffer")).at(skipped, I8)
+    f.require(use_if_bytes(f, numpy_array, nbytes, lambda to: f.call("memcpy", POINTER, [to, start, nbytes])))
+    f.release_held(node)
+    f.transfer_held(numpy_array)
+    f.emit_return(numpy_array)
+
+
+def _emit_build_lists(f: FunctionBuilder) -> None:
+    """Emit `lists(buffer, dtype, shape, strides, axis, offset)`: return the elements of the axes from `axis` on as nested lists.
+
+    The first of these elements is at `offset` in the buffer, in elements.
+
+    Without further axes the function returns a number; for a dtype that is not covered, null.
+    """
+    buffer, dtype, shape, strides, axis, offset = f.arguments
+
+    def load_number(position: Value) -> Value:
+        return f.call("number_at", POINTER, [buffer, dtype, position])
+
+    f.return_if(f.load_word(shape, SIZE_OFFSET).equals(axis), lambda: load_number(offset))
+    is_last = f.load_word(shape, SIZE_OFFSET).equals(axis + 1)
+    count, step = [
+        f.unbox_integer(f.address_at(numbers, TUPLE_ITEMS_OFFSET).at(axis, POINTER).load(POINTER)) for numbers in (shape, strides)
+    ]
+    items = f.require_new(f.call("PyList_New", POINTER, [count]))
+
+    def set_item(k: Value) -> None:
+        position = offset + k * step
+        inner = lambda: [f.call("lists", POINTER, [buffer, dtype, shape, strides, axis + 1, position])]
+        (x,) = f.choose(is_last, lambda: [load_number(position)], inner)
+        f.decline_if(f.is_null(x))
+        f.call("PyList_SetItem", I32, [items, k, x])
+
+    f.for_range(count, set_item)
+    f.transfer_held(items)
+    f.emit_return(items)
+
+
+def _emit_to_list(f: FunctionBuilder) -> None:
+    """Emit `listed(x)`: return the elements as nested lists. Where `lists` does not apply, NumPy converts an array."""
+    (x,) = f.arguments
+    f.require(f.is_instance(x, "Tensor"))
+    spec, offset = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")
+    nbytes, strides = load_nbytes(f, spec), f.get_slot(spec, "Spec.strides")
+    f.require((nbytes > 0) & (nbytes <= MAX_SMALL_BLOCK_BYTES))  # the fallback handles tensors without elements
+    f.decline_if(f.is_object(strides, "None"))
+    node = compute_tensor_node(f, x)
+    list_arguments = [f.get_slot(node, "Node.buffer"), f.get_slot(spec, "Spec.dtype"), f.get_slot(spec, "Spec.shape"), strides]
+    build_lists = lambda: [f.call("lists", POINTER, [*list_arguments, f.i64(0), f.unbox_integer(offset)])]
+    (nested_lists,) = f.choose(f.unbox_integer(f.get_slot(spec, "Spec.size")) <= MAX_LISTED_ELEMENTS, build_lists, lambda: [f.null()])
+    f.release_held(node)
+    f.return_if(~f.is_null(nested_lists), lambda: nested_lists)
+    f.decline_if(~f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    held = f.local(POINTER, f.require_new(f.call("to_numpy", POINTER, [x])))
+    (array_,) = f._held
+    name = f.load_object("'tolist'")
+    nested_lists = f.require_new(f.call("PyObject_VectorcallMethod", POINTER, [name, held, f.i64(1), f.null()]))
+    f.release_held(array_)
+    f.transfer_held(nested_lists)
+    f.emit_return(nested_lists)
+
+
+def _emit_length(f: FunctionBuilder) -> None:
+    """Emit `length(x)`: return the size of the first axis of a tensor, as a Python integer; null for a 0-d tensor."""
+    (x,) = f.arguments
+    f.require(f.is_instance(x, "Tensor"))
+    shape = f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape")
+    f.decline_if(f.load_word(shape, SIZE_OFFSET).equals(0))
+    f.emit_return(f.incref(f.address_at(shape, TUPLE_ITEMS_OFFSET).load(POINTER)))
+
+
+def _emit_iterate(f: FunctionBuilder) -> None:
+    """Emit `iterated(x)`: return an iterator over `x[0]`, `x[1]`, and so on; null for a 0-d tensor."""
+    (x,) = f.arguments
+    f.require(f.is_instance(x, "Tensor"))
+    f.decline_if(f.load_word(f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape"), SIZE_OFFSET).equals(0))
+    f.emit_return(f.call("PySeqIter_New", POINTER, [x]))
+
+
+def _emit_truth(f: FunctionBuilder) -> None:
+    """Emit `truth(x)`: return whether the only element of a tensor is true, as a Python bool; null for other tensors."""
+    (x,) = f.arguments
+    number = f.require_new(f.call("only", POINTER, [x]))
+    truth = f.call("PyObject_IsTrue", I32, [number])
+    f.transfer_held(number)
+    f.decref(number)
+    f.decline_if(truth < 0)
+    f.emit_return(f.incref(f.select_value(truth.equals(0), f.load_object("False"), f.load_object("True"))))
+
+
+def _emit_convert(f: FunctionBuilder, convert: str, kind: str) -> None:
+    """Emit `as_float(x)` or `as_int(x)`: return the only element of a tensor as a Python float or int; null for other tensors.
+
+    `convert` is the C function that converts a number, and `kind` the name of the type of its result.
+    """
+    (x,) = f.arguments
+    number = f.require_new(f.call("only", POINTER, [x]))
+    is_one = f.is_instance(number, kind)
+    f.transfer_held(number)
+    f.return_if(is_one, lambda: number)
+    f.hold_owned(number)
+    f.require(
+        f.or_else(
+            f.is_instance(number, "int"), lambda: f.or_else(f.is_instance(number, "float"), lambda: f.is_instance(number, "bool type"))
+        )
+    )
+    f.transfer_held(number)
+    result = f.call(convert, POINTER, [number])
+    f.decref(number)
+    f.emit_return(result)

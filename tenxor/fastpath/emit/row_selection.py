@@ -1,0 +1,504 @@
+"""Reads of rows at a mask or at indices along the first axis (`x[key]`), and the row copies that writes share (`row_writes.py`).
+
+The layouts of key and rows follow from the specs, as copy descriptors of integers (`fastpath/copy_descriptors.py`). For indices, the
+row offsets are computed first, since an index may be out of range; then the rows are copied. A mask's true elements are counted first,
+and the result template for so many rows is looked up. Rows are then copied by the bits of 64-bit mask words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...codegen.llvm.builder import Module, Value, alignment, intrinsic
+from ...codegen.llvm.types import DOUBLE, I1, I8, I16, I32, I64, POINTER, Type, vector
+from ...dtypes import float64, int64
+from ..copy_descriptors import (
+    INDEX_DTYPES,
+    KEY_COUNT_OFFSET,
+    KEY_ITEMSIZE_OFFSET,
+    KEY_KIND_OFFSET,
+    KEY_STRIDE_OFFSET,
+    MASK_KEY_KIND,
+    MAX_SELECTED_BYTES,
+    ROW_BYTES_OFFSET,
+    ROW_STRIDE_OFFSET,
+    TENSOR_ITEMSIZE_OFFSET,
+)
+from ..copy_descriptors import ROW_COUNT_OFFSET as OF_KEY
+from ..object_layout import BYTES_CONTENT_OFFSET, SIZE_OFFSET, ObjectTable
+from ..sized_template import MAX_AXES
+from .block_allocator import get_data_address
+from .deferred_selection import can_defer
+from .function_builder import FunctionBuilder
+from .instantiate_templates import find_data_recipe, new_template
+from .node_evaluation import new_node_in_memory
+from .pending_operations import compute_specs, find_template
+from .python_conversion import load_data_address
+from .spec_table import find_spec, load_nbytes, new_dims, store_dense_strides
+from .template_cache import find_cached_template, get_cache_table
+
+CHECKED_INDEX_LANES = 8  # indices checked together in a vector
+MIN_MEAN_RUN_LENGTH = 4  # average length of runs of true mask elements from which on each run is copied at once
+COPY_TYPE_BY_ROW_BYTES = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(I64, 2)}  # row widths, in bytes, copied by a single load and store
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this module."""
+    offset_parameters = [("size", I64), ("step", I64), ("places", POINTER)]
+    for dtype in INDEX_DTYPES:
+        index_parameters = [("start", POINTER), ("count", I64), ("between", I64), *offset_parameters]
+        _emit_convert_indices(
+            FunctionBuilder(module, objects, f"at_{dtype}", index_parameters, I64),
+            COPY_TYPE_BY_ROW_BYTES[dtype.itemsize],
+            "zext" if dtype.kind == "uint" else "sext",
+        )
+    _emit_convert_index_list(FunctionBuilder(module, objects, "at_list", [("key", POINTER), *offset_parameters], I64))
+    _emit_load_mask_bits(FunctionBuilder(module, objects, "selected", [("mask", POINTER), ("first", I64), ("count", I64)], I64))
+    _emit_count_selected(FunctionBuilder(module, objects, "count_selected", [("mask", POINTER), ("count", I64)], I64))
+    select_parameters = [("key", POINTER), ("node", POINTER), ("frame", POINTER), ("places", POINTER)]
+    _emit_select_rows(FunctionBuilder(module, objects, "select_rows", select_parameters, I64))
+    row_parameters = [(name, POINTER) for name in ("near", "start", "places", "mask", "frame")]
+    for name, towards in _ADDRESS_ORDERS.items():
+        _emit_copy_rows(
+            FunctionBuilder(module, objects, f"{name}_rows", [*row_parameters, ("count", I64), ("along", I64)], I1), name, towards
+        )
+        word_parameters = [("near", POINTER), ("start", POINTER), ("step", I64), ("width", I64), ("along", I64)]
+        _emit_copy_masked_rows(FunctionBuilder(module, objects, f"{name}_selected", [*word_parameters, ("bits", I64)], I1), towards)
+    _emit_find_rows_template(FunctionBuilder(module, objects, "of_rows", [("made", POINTER), ("count", I64)]))
+    _emit_cache_rows_template(FunctionBuilder(module, objects, "rows_anew", [("rest", POINTER), ("number", POINTER)], I1))
+    _emit_compute_content(FunctionBuilder(module, objects, "content", [("x", POINTER), ("is_needed", I1)]))
+    _emit_select(FunctionBuilder(module, objects, "picked", [("x", POINTER), ("key", POINTER)]))
+    _emit_add_rows(FunctionBuilder(module, objects, "add_rows", [*row_parameters, ("count", I64), ("along", I64), ("dtype", POINTER)], I1))
+
+
+# Row offsets, in bytes from the first row
+
+
+def _emit_convert_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
+    """Emit `at_DTYPE(start, count, between, size, step, row_offsets)`: write the byte offset of the row for each of `count` indices to
+    `row_offsets`.
+
+    The function returns `count`, or 0 if an index is out of range for `size` rows. The indices are `between` bytes apart, the rows `step`
+    bytes. `kind` is the LLVM type of the indices, and `extend` the instruction that extends them to 64 bits. Contiguous indices are checked
+    `CHECKED_INDEX_LANES` at a time.
+    """
+    start, count, between, size, step, row_offsets = f.arguments
+    is_contiguous, sizes, steps = between.equals(alignment(kind)), size.splat(CHECKED_INDEX_LANES), step.splat(CHECKED_INDEX_LANES)
+
+    def convert_vector(k: Value, wrong: Value) -> Value:
+        indices = start.at(k * CHECKED_INDEX_LANES * between, I8).load(vector(kind, CHECKED_INDEX_LANES), align=1)
+        index = indices if kind is I64 else indices.cast(extend, I64)
+        index = f.select_value(index < 0, index + sizes, index)
+        row_offsets.at(k * CHECKED_INDEX_LANES, I64).store(index * steps, align=8)
+        return wrong | ((index < 0) | (index >= sizes)).cast("sext", I64)
+
+    vector_count = f.select_value(is_contiguous, count.logical_shift_right(CHECKED_INDEX_LANES.bit_length() - 1), f.i64(0))
+    wrong = f.fold_range(vector_count, f.zeros(vector(I64, CHECKED_INDEX_LANES)), convert_vector)
+    f.require(intrinsic("vector.reduce.or", wrong, result=I64, suffix=wrong.type.mangled).equals(0))
+
+    def convert_index(j: Value) -> None:
+        k = vector_count * CHECKED_INDEX_LANES + j
+        index = start.at(k * between, I8).load(kind)
+        _store_row_offset(f, index if kind is I64 else index.cast(extend, I64), k, size, step, row_offsets)
+
+    f.for_range(count - vector_count * CHECKED_INDEX_LANES, convert_index)
+    f.emit_return(count)
+
+
+def _emit_convert_index_list(f: FunctionBuilder) -> None:
+    """Emit `at_list(key, size, step, row_offsets)`: write the byte offset of the row for each integer in the list `key` to `row_offsets`.
+
+    There are `size` rows, `step` bytes apart. The function returns the number of indices. It returns 0 if an index is out of range or an
+    item is not an integer.
+    """
+    key, size, step, row_offsets = f.arguments
+    count = f.list_length(key)
+
+    def convert_item(k: Value) -> None:
+        item = f.list_item(key, k)
+        f.require(f.is_instance(item, "int"))
+        index, fits = f.unbox_checked(item)
+        f.require(fits)
+        _store_row_offset(f, index, k, size, step, row_offsets)
+
+    f.for_range(count, convert_item)
+    f.emit_return(count)
+
+
+def _store_row_offset(f: FunctionBuilder, index: Value, k: Value, size: Value, step: Value, row_offsets: Value) -> None:
+    """Emit code that writes the byte offset of row `index` to `row_offsets[k]`, for `size` rows that are `step` bytes apart.
+
+    Negative indices count from the end. The emitted function returns null or 0 for an index out of range.
+    """
+    index = f.select_value(index < 0, index + size, index)
+    f.require(f.and_then(index >= 0, lambda: index < size))
+    row_offsets.at(k, I64).store(index * step)
+
+
+def _emit_load_mask_bits(f: FunctionBuilder) -> None:
+    """Emit `selected(mask, first_element, count)`: return a word with the elements `first_element` to `count - 1` of a mask as bits, fewer
+    than 64.
+    """
+    mask, first_element, count = f.arguments
+    start = mask.at(first_element, I8)
+
+    def bit(k: Value, bits: Value) -> Value:
+        return bits | (start.at(k, I8).load(I8).differs(0).cast("zext", I64) << k)
+
+    f.emit_return(f.fold_range(count - first_element, f.i64(0), bit))
+
+
+def _for_each_mask_word(
+    f: FunctionBuilder, mask: Value, count: Value, begin: Value, visit_word: Callable[[Value, Value, Value], Value]
+) -> Value:
+    """Emit a loop over a mask of `count` bytes at the address `mask`, in words of 64 elements. Return the last result of `visit_word`.
+
+    The first result so far is `begin`. `visit_word` is called with the number of a word, its bits and the result so far.
+    """
+    word_count = count.logical_shift_right(6)
+    result = f.fold_range(
+        word_count,
+        begin,
+        lambda k, so_far: visit_word(k, mask.at(k * 64, I8).load(vector(I8, 64), align=1).differs(0).bitcast(I64), so_far),
+    )
+    visit_tail = lambda: [visit_word(word_count, f.call("selected", I64, [mask, word_count * 64, count]), result)]
+    return f.choose((count & 63).equals(0), lambda: [result], visit_tail)[0]
+
+
+def _emit_count_selected(f: FunctionBuilder) -> None:
+    """Emit `count_selected(mask, count)`: return the number of true elements of a mask."""
+    mask, count = f.arguments
+    f.emit_return(_for_each_mask_word(f, mask, count, f.i64(0), lambda _, bits, total: total + intrinsic("ctpop", bits)))
+
+
+def _emit_select_rows(f: FunctionBuilder) -> None:
+    """Emit `select_rows(key, node, frame, row_offsets)`: return the number of rows that a key selects; 0 if an index is out of range.
+
+    `frame` is the copy descriptor. For indices the function writes the byte offsets of the rows to the address `row_offsets`. `node` holds
+    the elements of a key that is a tensor.
+    """
+    key, node, frame, row_offsets = f.arguments
+    program = f.address_at(frame, BYTES_CONTENT_OFFSET)
+    row_arguments = [f.load_word(program, OF_KEY), f.load_word(program, ROW_STRIDE_OFFSET), row_offsets]
+    f.return_if(f.is_instance(key, "list"), lambda: f.call("at_list", I64, [key, *row_arguments]))
+    start, count, kind = (
+        _get_key_address(f, key, node, program),
+        f.load_word(program, KEY_COUNT_OFFSET),
+        f.load_word(program, KEY_KIND_OFFSET),
+    )
+    f.return_if(kind.equals(MASK_KEY_KIND), lambda: f.call("count_selected", I64, [start, count]))
+    for number, dtype in enumerate(INDEX_DTYPES):
+        index_arguments = [start, count, f.load_word(program, KEY_STRIDE_OFFSET), *row_arguments]
+        f.return_if(kind.equals(number), lambda dtype=dtype, index_arguments=index_arguments: f.call(f"at_{dtype}", I64, index_arguments))  # type: ignore[misc]
+    f.decline()
+
+
+def _get_key_address(f: FunctionBuilder, key: Value, node: Value, program: Value) -> Value:
+    """Emit the address of the first element of a key, a tensor with the evaluated `node`. `program` is the address of the copy
+    descriptor.
+    """
+    offset = f.unbox_integer(f.get_slot(key, "Tensor.offset")) * f.load_word(program, KEY_ITEMSIZE_OFFSET)
+    return load_data_address(f, f.get_slot(node, "Node.buffer")).at(offset, I8)
+
+
+# Copying: `packed_rows` are rows `along` bytes apart; `start` is the address of the rows that the offsets refer to
+
+
+def _order_for_read(tensor_row: Value, packed_row: Value) -> tuple[Value, Value]:
+    """Return (written, read) for a copy from the tensor's row at `tensor_row` to the packed row at `packed_row`."""
+    return packed_row, tensor_row
+
+
+def _order_for_write(tensor_row: Value, packed_row: Value) -> tuple[Value, Value]:
+    """Return (written, read) for a copy to the tensor's row at `tensor_row` from the packed row at `packed_row`."""
+    return tensor_row, packed_row
+
+
+_ADDRESS_ORDERS = {"read": _order_for_read, "write": _order_for_write}
+AddressOrder = Callable[[Value, Value], tuple[Value, Value]]  # the pair (written, read)
+
+
+def emit_by_row_width(f: FunctionBuilder, width: Value, emit_loop: Callable[[Callable[[Value, Value], object]], object]) -> None:
+    """Emit `emit_loop` once for each row width in `COPY_TYPE_BY_ROW_BYTES` and once for other widths, and return true.
+
+    `emit_loop` gets a function that copies a row of `width` bytes, given the two addresses.
+    """
+
+    def emit_copies(copy: Callable[[Value, Value], object]) -> Value:
+        emit_loop(copy)
+        return f.constant(I1, True)
+
+    for nbytes, kind in COPY_TYPE_BY_ROW_BYTES.items():
+        copy = lambda to, source, kind=kind: to.store(source.load(kind, align=1), align=1)
+        f.return_if(width.equals(nbytes), lambda copy=copy: emit_copies(copy))  # type: ignore[misc]
+    f.emit_return(emit_copies(lambda to, source: f.call("memcpy", POINTER, [to, source, width])))
+
+
+def _emit_copy_rows(f: FunctionBuilder, name: str, towards: AddressOrder) -> None:
+    """Emit `NAME_rows(packed_rows, start, row_offsets, mask, frame, count, along)`: copy the rows selected by a mask, or, if `mask` is
+    null, the `count` rows at the byte offsets in `row_offsets`.
+
+    NAME is "read" or "write": `read_rows` copies from the tensor at `start` to the rows at `packed_rows`, which are `along` bytes apart,
+    and `write_rows` back. `towards` orders the two addresses accordingly. `frame` is the copy descriptor.
+    """
+    packed_rows, start, row_offsets, mask, frame, count, along = f.arguments
+    program = f.address_at(frame, BYTES_CONTENT_OFFSET)
+    step, width = f.load_word(program, ROW_STRIDE_OFFSET), f.load_word(program, ROW_BYTES_OFFSET)
+
+    def copy_by_mask() -> Value:
+        def copy_word(k: Value, bits: Value, packed_row: Value) -> Value:
+            def move() -> list[Value]:
+                f.call(f"{name}_selected", I1, [packed_row, start.at(k * 64 * step, I8), step, width, along, bits])
+                return [packed_row.at(intrinsic("ctpop", bits) * along, I8)]
+
+            return f.choose(bits.equals(0), lambda: [packed_row], move)[0]
+
+        _for_each_mask_word(f, mask, f.load_word(program, KEY_COUNT_OFFSET), packed_rows, copy_word)
+        return f.constant(I1, True)
+
+    def emit_loop(copy: Callable[[Value, Value], object]) -> None:
+        f.for_range(count, lambda k: copy(*towards(start.at(row_offsets.at(k, I64).load(I64), I8), packed_rows.at(k * along, I8))))
+
+    f.return_if(~f.is_null(mask), copy_by_mask)
+    emit_by_row_width(f, width, emit_loop)
+
+
+def _emit_add_rows(f: FunctionBuilder) -> None:
+    """Emit `add_rows(packed_rows, start, row_offsets, mask, frame, count, along, dtype)`: add the `count` rows at `packed_rows`, `along`
+    bytes apart, to the rows of the tensor at `start` with the byte offsets in `row_offsets`.
+
+    Rows are added in order, so repeated rows accumulate. `mask` must be null, and `dtype` float64 or int64; otherwise return false.
+    """
+    packed_rows, start, row_offsets, mask, frame, count, along, dtype = f.arguments
+    f.require(f.is_null(mask))
+    width = f.load_word(f.address_at(frame, BYTES_CONTENT_OFFSET), ROW_BYTES_OFFSET).logical_shift_right(3)
+
+    def added(kind: Type) -> Value:
+        def row(k: Value) -> None:
+            to, source = start.at(row_offsets.at(k, I64).load(I64), I8), packed_rows.at(k * along, I8)
+            f.for_range(width, lambda j: to.at(j, kind).store(to.at(j, kind).load(kind) + source.at(j, kind).load(kind)))
+
+        f.for_range(count, row)
+        return f.constant(I1, True)
+
+    f.return_if(f.is_object(dtype, float64.name), lambda: added(DOUBLE))
+    f.return_if(f.is_object(dtype, int64.name), lambda: added(I64))
+    f.decline()
+
+
+def _emit_copy_masked_rows(f: FunctionBuilder, towards: AddressOrder) -> None:
+    """Emit `read_selected(packed_rows, start, step, width, along, bits)` or `write_selected`: copy the rows, out of 64, with a set bit in
+    `bits`.
+
+    The 64 rows at `start` have `width` bytes and are `step` bytes apart; the packed rows at `packed_rows` are `along` bytes apart. At least
+    one bit must be set. `towards` orders the addresses for a read from, or a write to, the rows at `start`.
+    """
+    packed_rows, start, step, width, along, bits = f.arguments
+
+    def copy_runs() -> Value:
+        def copy_run(state: Sequence[Value]) -> Sequence[Value]:
+            left, packed_row = state
+            run_start = f.call("llvm.cttz.i64", I64, [left, f.constant(I1, True)])
+            rows = f.call("llvm.cttz.i64", I64, [~left.logical_shift_right(run_start), f.constant(I1, False)])
+            f.call("memcpy", POINTER, [*towards(start.at(run_start * width, I8), packed_row), width * rows])
+            return [left & (left + (f.i64(1) << run_start)), packed_row.at(rows * width, I8)]
+
+        f.iterate_while([bits, packed_rows], lambda state: state[0].differs(0), copy_run)
+        return f.constant(I1, True)
+
+    runs = intrinsic("ctpop", bits & ~(bits << 1))
+    gapless = f.and_then(step.equals(width), lambda: along.equals(width))
+    f.return_if(f.and_then(runs * MIN_MEAN_RUN_LENGTH <= intrinsic("ctpop", bits), lambda: gapless), copy_runs)
+
+    def emit_loop(copy: Callable[[Value, Value], object]) -> None:
+        def row(k: Value, left: Value) -> Value:
+            bit_index = f.call("llvm.cttz.i64", I64, [left, f.constant(I1, True)])
+            copy(*towards(start.at(bit_index * step, I8), packed_rows.at(k * along, I8)))
+            return left & (left - 1)
+
+        f.fold_range(intrinsic("ctpop", bits), bits, row)
+
+    emit_by_row_width(f, width, emit_loop)
+
+
+# Tensors
+
+
+def _emit_find_rows_template(f: FunctionBuilder) -> None:
+    """Emit `of_rows(template, count)`: return the result template of `count` rows, as a new reference. `template` is the template of the
+    selection.
+
+    For indices it is `template` itself. For a mask it is cached by the number of rows; on a miss the fallback in Python builds templates of
+    many rows.
+    """
+    template, count = f.arguments
+    f.hold_borrowed(template)
+    is_mask = f.load_word(f.address_at(f.get_slot(template, "ResultTemplate.launch_record"), BYTES_CONTENT_OFFSET), KEY_KIND_OFFSET).equals(
+        MASK_KEY_KIND
+    )
+    f.return_if(~is_mask, lambda: template)
+    number = f.box_integer(count)
+    row_spec = f.hold_borrowed(f.get_slot(template, "ResultTemplate.spec"))
+
+    def look() -> Value:
+        return find_cached_template(f, get_cache_table(f, row_spec, "call_templates"), f.load_object("'rows'"), number)
+
+    def make() -> None:
+        f.emit_if(~f.call("rows_anew", I1, [row_spec, number]), lambda: f.call_python("learn_rows", template, number))
+
+    rows_template = f.incref(f.look_up_or_call(look, make))
+    f.release_held(number, row_spec, template)
+    f.emit_return(rows_template)
+
+
+def _emit_cache_rows_template(f: FunctionBuilder) -> None:
+    """Emit `rows_anew(row_spec, number)`: cache the result template of `number` rows of the spec `row_spec`. Return false if they are too
+    many.
+    """
+    row_spec, number = f.arguments
+    count, ndim, numbers = f.unbox_integer(number), f.load_word(f.get_slot(row_spec, "Spec.shape"), SIZE_OFFSET), new_dims(f)
+    f.require(ndim < MAX_AXES)
+    f.require(count <= MAX_SELECTED_BYTES)
+    numbers.at(0, I64).store(count)
+
+    f.for_range(ndim, lambda k: numbers.at(k + 1, I64).store(f.unbox_integer(f.tuple_item(f.get_slot(row_spec, "Spec.shape"), k))))
+    store_dense_strides(f, ndim + 1, numbers)
+    spec = find_spec(f, f.get_slot(row_spec, "Spec.dtype"), ndim + 1, numbers)
+    f.require(load_nbytes(f, spec) <= MAX_SELECTED_BYTES)
+    recipe = find_data_recipe(f, spec)
+    template = new_template(f, spec=spec, recipe=recipe)
+    f.require(f.call("remember", I1, [*get_cache_table(f, row_spec, "call_templates"), f.load_object("'rows'"), number, template]))
+    f.release_held(template, recipe, spec)
+    f.emit_return(f.constant(I1, True))
+
+
+def _emit_compute_content(f: FunctionBuilder) -> None:
+    """Emit `content(x, is_needed)`: evaluate the node of a tensor's storage, and return the node, as a new reference.
+
+    The function returns null for a node of another dtype or with a tape node. If `is_needed`, a large node is evaluated by Python code.
+    """
+    x, is_needed = f.arguments
+    storage = f.get_slot(x, "Tensor.storage")
+    f.require(f.is_instance(storage, "Storage"))
+    node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
+    f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(f.get_slot(x, "Tensor.dtype")))
+    f.require(f.is_object(f.get_slot(node, "Node.tape_node"), "None"))
+
+    def ask() -> None:
+        f.require(is_needed)
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        answer = f.require_new(f.call("PyObject_CallOneArg", POINTER, [f.load_object("is_computed"), node]))
+        f.require(f.is_object(answer, "True"))
+        f.release_held(answer)
+
+    f.emit_if(~f.call("computed", I1, [node]), ask)
+    f.transfer_held(node)
+    f.emit_return(node)
+
+
+def find_selection_template(f: FunctionBuilder, x: Value, key: Value, may_be_pending: bool = False) -> Value:
+    """Emit a lookup of the result template for rows of the tensor `x` selected by `key`, a tensor or a list. Return the template.
+
+    On a miss the emitted function returns null or 0.
+
+    Indices may be pending only if `may_be_pending` is true. The new reference is held: each later early exit of the emitted function
+    releases it.
+    """
+    f.require(f.is_instance(x, "Tensor"))
+    compute_specs(f, x, key)
+
+    def of_tensor() -> list[Value]:
+        f.require(f.is_instance(key, "Tensor"))
+        return [f.incref(f.get_slot(key, "Tensor.spec"))]
+
+    def of_list() -> list[Value]:
+        return [f.call("PyLong_FromLongLong", POINTER, [f.list_length(key)])]
+
+    is_list = f.is_instance(key, "list")
+    key_signature = f.require_new(f.choose(is_list, of_list, of_tensor)[0])
+    table = get_cache_table(f, f.get_slot(x, "Tensor.spec"), "call_templates")
+    template = f.hold_borrowed(
+        find_template(f, table, f.load_object("'picked'"), key_signature, lambda: [x, f.select_value(is_list, key_signature, key)])
+    )
+    f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "never"))
+    f.release_held(key_signature)
+
+    def require_no_pending_key() -> None:
+        """Emit an early exit for pending indices: they are checked when they are used, and are not evaluated early for this."""
+        storage = f.get_slot(key, "Tensor.storage")
+        f.require(f.is_instance(storage, "Storage"))
+        waits = f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.buffer"), "None")
+        f.decline_if(f.and_then(waits, lambda: ~f.is_object(f.get_slot(f.get_slot(key, "Tensor.spec"), "Spec.dtype"), "bool")))
+
+    if not may_be_pending:
+        f.emit_if(f.is_instance(key, "Tensor"), require_no_pending_key)
+    return template
+
+
+def get_first_address(f: FunctionBuilder, x: Value, buffer: Value, descriptor: Value) -> Value:
+    """Emit the address of a tensor's first element in a buffer. `descriptor` is the address of the copy descriptor of the tensor's rows."""
+    return load_data_address(f, buffer).at(
+        f.unbox_integer(f.get_slot(x, "Tensor.offset")) * f.load_word(descriptor, TENSOR_ITEMSIZE_OFFSET), I8
+    )
+
+
+def compute_key_node(f: FunctionBuilder, key: Value, list_value: Value) -> Value:
+    """Emit the evaluated node of a key that is a tensor; for a list, `list_value`. The reference is held: each later early exit of the
+    emitted function releases it.
+    """
+    is_list = f.is_instance(key, "list")
+    return f.require_new(
+        f.choose(is_list, lambda: [f.incref(list_value)], lambda: [f.call("content", POINTER, [key, f.constant(I1, True)])])[0]
+    )
+
+
+def allocate_row_offsets(f: FunctionBuilder, descriptor: Value) -> Value:
+    """Emit the allocation of a block for the row offsets of a key's indices; for a mask the block is empty. Return the block, which is held
+    (see `FunctionBuilder.hold_borrowed`).
+
+    `descriptor` is the address of the copy descriptor.
+    """
+    size = f.select_value(
+        f.load_word(descriptor, KEY_KIND_OFFSET).equals(MASK_KEY_KIND), f.i64(0), f.load_word(descriptor, KEY_COUNT_OFFSET) * 8
+    )
+    return f.require_new(f.call("lend", POINTER, [size]))
+
+
+def get_mask_address(f: FunctionBuilder, key: Value, node: Value, descriptor: Value) -> Value:
+    """Emit the address of the first element of `key`, if it is a mask with the evaluated `node`; null for indices."""
+    is_mask = f.load_word(descriptor, KEY_KIND_OFFSET).equals(MASK_KEY_KIND)
+    return f.choose(is_mask, lambda: [_get_key_address(f, key, node, descriptor)], lambda: [f.null()])[0]
+
+
+def _emit_select(f: FunctionBuilder) -> None:
+    """Emit `picked(x, key)`: return `x[key]`, a new tensor of the rows that a key selects; null to leave the call to the fallback."""
+    x, key = f.arguments
+    template = find_selection_template(f, x, key)
+    frame = f.get_slot(template, "ResultTemplate.launch_record")
+    program = f.address_at(frame, BYTES_CONTENT_OFFSET)
+    node = f.require_new(f.call("content", POINTER, [x, f.load_word(program, KEY_KIND_OFFSET).equals(MASK_KEY_KIND)]))
+    key_node = compute_key_node(f, key, node)
+    block = allocate_row_offsets(f, program)
+    row_offsets = get_data_address(f, block)
+    count = f.call("select_rows", I64, [key, key_node, frame, row_offsets])
+    f.require(count > 0)
+    rows = f.require_new(f.call("of_rows", POINTER, [template, count]))
+    held = list(f._held)
+
+    def defer() -> Value:
+        tensor = f.call("selected_later", POINTER, [x, key, node, key_node, frame, rows])
+        f.release_held(block, key_node, node, template, rows)
+        return tensor
+
+    f.return_if(can_defer(f, program, node, key_node), defer)
+    f._held[:] = held
+    out = f.require_new(f.call("memory_for", POINTER, [f.get_slot(rows, "ResultTemplate.recipe")]))
+    start, width = get_first_address(f, x, f.get_slot(node, "Node.buffer"), program), f.load_word(program, ROW_BYTES_OFFSET)
+    f.call(
+        "read_rows", I1, [load_data_address(f, out), start, row_offsets, get_mask_address(f, key, key_node, program), frame, count, width]
+    )
+    result_node = new_node_in_memory(f, f.get_slot(rows, "ResultTemplate.recipe"), out)
+    spec = f.incref(f.get_slot(rows, "ResultTemplate.spec"))
+    f.transfer_held(result_node)
+    f.release_held(block, key_node, node, template, rows)
+    f.emit_return(f.call("tensor", POINTER, [result_node, spec]))

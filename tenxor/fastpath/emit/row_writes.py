@@ -1,0 +1,147 @@
+"""Writes at a mask or at indices along the first axis (`x[key] = value`): a value is rows, a single row for each index, or a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import I1, I8, I64, POINTER
+from ...dtypes import float64, int64
+from ..copy_descriptors import KEY_KIND_OFFSET, MASK_KEY_KIND, ROW_BYTES_OFFSET, ROWS_DISJOINT_OFFSET, TENSOR_ITEMSIZE_OFFSET
+from ..object_layout import BYTES_CONTENT_OFFSET, SIZE_OFFSET, ObjectTable
+from .assignment import compute_storage, require_number, require_own_memory
+from .block_allocator import get_data_address
+from .deferred_selection import try_masked_update
+from .function_builder import FunctionBuilder
+from .pending_operations import compute_specs
+from .row_selection import allocate_row_offsets, compute_key_node, find_selection_template, get_first_address, get_mask_address
+from .spec_table import load_nbytes
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this module."""
+    for name, adds in (("set_picked", False), ("add_picked", True)):
+        _emit_write_rows(FunctionBuilder(module, objects, name, [(name, POINTER) for name in ("x", "key", "value")]), adds)
+
+
+def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
+    """Emit `set_picked(x, key, value)` for `x[key] = value`, or `add_picked` (`adds`), which accumulates rows at indices.
+
+    `value` is as many rows as the key selects, a single row, or a number. The function returns None, or null to leave the work to the
+    fallback.
+    """
+    x, key, value = f.arguments
+    template = find_selection_template(f, x, key, may_be_pending=adds)
+    compute_specs(f, value)
+    frame = f.get_slot(template, "ResultTemplate.launch_record")
+    program = f.address_at(frame, BYTES_CONTENT_OFFSET)
+    f.require(f.load_word(program, ROWS_DISJOINT_OFFSET).differs(0))
+    storage = f.hold_borrowed(f.get_slot(x, "Tensor.storage"))
+    f.require(f.is_instance(storage, "Storage"))
+    if not adds:
+        held = list(f._held)
+
+        def release_operands() -> Value:
+            f.release_held(storage, template)
+            return f.incref(f.load_object("None"))
+
+        f.return_if(try_masked_update(f, x, key, value, frame), release_operands)
+        f._held[:] = held
+    key_node = compute_key_node(f, key, f.load_object("None"))
+    dtype, width = f.get_slot(x, "Tensor.dtype"), f.load_word(program, ROW_BYTES_OFFSET)
+    if adds:
+        f.require(f.is_object(dtype, float64.name) | f.is_object(dtype, int64.name))
+        f.require(f.load_word(program, KEY_KIND_OFFSET).differs(MASK_KEY_KIND))
+
+    def of_tensor() -> Value:
+        f.require(f.get_slot(value, "Tensor.dtype").equals(dtype))
+        return f.require_new(f.call("content", POINTER, [value, f.constant(I1, True)]))
+
+    def of_rows() -> list[Value]:
+        f.decline_if(f.get_slot(value, "Tensor.storage").equals(storage))
+        node = of_tensor()
+        f.transfer_held(node)
+        return [node, get_first_address(f, value, f.get_slot(node, "Node.buffer"), program), width]
+
+    def one_row(source: Value, put: Callable[[Value], object]) -> list[Value]:
+        """Emit the allocation of a row, filled by the code of `put`, and the release of `source`. Return block, address and distance 0."""
+        row = f.require_new(f.call("lend", POINTER, [width]))
+        start = get_data_address(f, row)
+        put(start)
+        f.release_held(source)
+        f.transfer_held(row)
+        return [row, start, f.i64(0)]
+
+    def of_row() -> list[Value]:
+        """Emit a copy of the row, since it may be among the written rows."""
+        node = of_tensor()
+        value_address = get_first_address(f, value, f.get_slot(node, "Node.buffer"), program)
+        return one_row(node, lambda start: f.call("memcpy", POINTER, [start, value_address, width]))
+
+    def of_number() -> list[Value]:
+        number = require_number(f, value, dtype)
+
+        def put(start: Value) -> None:
+            f.require(f.call("put_number", I1, [start, dtype, f.i64(0), number]))
+            _repeat_bytes(f, start, f.load_word(program, TENSOR_ITEMSIZE_OFFSET), width)
+
+        return one_row(number, put)
+
+    is_tensor = f.is_instance(value, "Tensor")
+    several = f.and_then(is_tensor, lambda: f.get_slot(f.get_slot(value, "Tensor.spec"), "Spec.size").differs(f.load_object("1")))
+    is_row = f.and_then(several, lambda: _is_single_row(f, x, key, value, program))
+    source, value_rows, along = f.choose(several, lambda: f.choose(is_row, of_row, of_rows), of_number)
+    f.hold_owned(source)
+    block = allocate_row_offsets(f, program)
+    row_offsets = get_data_address(f, block)
+    count = f.call("select_rows", I64, [key, key_node, frame, row_offsets])
+    f.require(count > 0)
+
+    def are_as_many() -> None:
+        rows = f.require_new(f.call("of_rows", POINTER, [template, count]))
+        f.require(f.get_slot(rows, "ResultTemplate.spec").equals(f.get_slot(value, "Tensor.spec")))
+        f.release_held(rows)
+
+    f.emit_if(f.and_then(several, lambda: ~is_row), are_as_many)
+    compute_storage(f, storage)
+    buffer = require_own_memory(f, storage, key_node, dtype)
+    rows = [
+        value_rows,
+        get_first_address(f, x, buffer, program),
+        row_offsets,
+        get_mask_address(f, key, key_node, program),
+        frame,
+        count,
+        along,
+    ]
+    f.call(*("add_rows", I1, [*rows, dtype]) if adds else ("write_rows", I1, rows))
+    f.release_held(block, source, key_node, storage, template)
+    f.emit_return(f.incref(f.load_object("None")))
+
+
+def _is_single_row(f: FunctionBuilder, x: Value, key: Value, value: Value, program: Value) -> Value:
+    """Emit a test whether `value` is a contiguous vector with the layout of each row that the key selects from `x`.
+
+    `program` is the address of the copy descriptor of the rows.
+    """
+
+    def ndim(y: Value) -> Value:
+        return f.load_word(f.get_slot(f.get_slot(y, "Tensor.spec"), "Spec.shape"), SIZE_OFFSET)
+
+    spec, is_mask = f.get_slot(value, "Tensor.spec"), f.load_word(program, KEY_KIND_OFFSET).equals(MASK_KEY_KIND)
+    (axes,) = f.choose(is_mask, lambda: [ndim(key)], lambda: [f.i64(1)])
+    is_vector = f.and_then(ndim(value).equals(1), lambda: ndim(x).equals(axes + 1))
+    is_contiguous = f.and_then(is_vector, lambda: f.is_object(f.get_slot(spec, "Spec.is_contiguous"), "True"))
+    return f.and_then(is_contiguous, lambda: load_nbytes(f, spec).equals(f.load_word(program, ROW_BYTES_OFFSET)))
+
+
+def _repeat_bytes(f: FunctionBuilder, start: Value, item: Value, width: Value) -> None:
+    """Emit code to repeat the first `item` bytes at `start` over a row of `width` bytes."""
+
+    def double(state: Sequence[Value]) -> list[Value]:
+        (filled,) = state
+        nbytes = f.select_value(filled < width - filled, filled, width - filled)
+        f.call("memcpy", POINTER, [start.at(filled, I8), start, nbytes])
+        return [filled + nbytes]
+
+    f.iterate_while([item], lambda state: state[0] < width, double)

@@ -1,0 +1,180 @@
+"""The evaluator of size programs: guards and results that are sums of products of integers, encoded as 64-bit words.
+
+The grammar is written by `symint.SizeTrace.words` and read also in Python by `guards.guards_hold`. A cursor in emitted code is three
+64-bit words: the address of the next word, whether an intermediate value overflowed, and the number of atoms so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import I1, I64, POINTER, Type, array
+from ...symbolic.guards import OP_BOUNDS, OP_DIVISION, RESULT_CONSTANT
+from ..object_layout import BYTES_CONTENT_OFFSET, SIZE_OFFSET, ObjectTable
+from ..sized_template import MAX_ATOMS, MAX_DIMS, MAX_RESULTS
+from .function_builder import FunctionBuilder
+
+_CHECKED = Type("pair", "{ i64, i1 }")  # a result, and whether it overflows 64 bits
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this module."""
+    _emit_evaluate_sum(FunctionBuilder(module, objects, "sum_at", [("cursor", POINTER), ("atoms", POINTER)], I64))
+    _emit_divide_sums(FunctionBuilder(module, objects, "divide_at", [("cursor", POINTER), ("atoms", POINTER)], I1))
+    _emit_evaluate(FunctionBuilder(module, objects, "work_out", [(name, POINTER) for name in ("program", "numbers", "results")], I64))
+    _emit_evaluate_tuple(FunctionBuilder(module, objects, "numbers_worked_out", [("program", POINTER), ("numbers", POINTER)]))
+    _emit_python_evaluate(
+        FunctionBuilder(module, objects, "worked_out", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+    )
+
+
+def load_next_word(cursor: Value) -> Value:
+    """Emit a load of the word at a cursor, and advance the cursor by one word."""
+    return skip_words(cursor, 1).load(I64)
+
+
+def skip_words(cursor: Value, count: Value | int) -> Value:
+    """Return the address of the next words, and emit code that advances the cursor by `count` words."""
+    words = cursor.load(POINTER)
+    cursor.store(words.at(count, I64))
+    return words
+
+
+def _compute_checked(f: FunctionBuilder, instruction: str, a: Value, b: Value, failed: Value) -> Value:
+    """Emit a signed addition (`instruction` is "add") or multiplication ("mul"). An overflow of 64 bits sets the flag at `failed`."""
+    result_and_overflow = f.call(f"llvm.s{instruction}.with.overflow.i64", _CHECKED, [a, b])
+    is_beyond = f.define(I1, f"extractvalue {result_and_overflow!r}, 1")
+    failed.store(failed.load(I64) | is_beyond.cast("zext", I64))
+    return f.define(I64, f"extractvalue {result_and_overflow!r}, 0")
+
+
+def _get_overflow_flag(cursor: Value) -> Value:
+    """Return the address of the overflow flag of a cursor."""
+    return cursor.at(1, I64)
+
+
+def _emit_evaluate_sum(f: FunctionBuilder) -> None:
+    """Emit `sum_at(cursor, atoms)`: return the sum of products that is encoded at the cursor, and advance the cursor behind it.
+
+    `atoms` is the array of values that products refer to: the inputs, then the quotients and remainders found so far.
+    """
+    cursor, atoms = f.arguments
+    failed = _get_overflow_flag(cursor)
+
+    def add_product(_: Value, total: Value) -> Value:
+        coefficient, count = load_next_word(cursor), load_next_word(cursor)
+        product = f.fold_range(count, coefficient, multiply)
+        return _compute_checked(f, "add", total, product, failed)
+
+    def multiply(_: Value, product: Value) -> Value:
+        return _compute_checked(f, "mul", product, atoms.at(load_next_word(cursor), I64).load(I64), failed)
+
+    f.emit_return(f.fold_range(load_next_word(cursor), f.i64(0), add_product))
+
+
+def _emit_divide_sums(f: FunctionBuilder) -> None:
+    """Emit `divide_at(cursor, atoms)`: divide two sums, encoded at the cursor, as Python does, and append quotient and remainder to
+    `atoms`.
+
+    The function returns false for a divisor of 0, for a dividend of -2**63, and if there is no room for two more atoms.
+    """
+    cursor, atoms = f.arguments
+    dividend, divisor = (f.call("sum_at", I64, [cursor, atoms]) for _ in range(2))
+    f.decline_if(divisor.equals(0) | dividend.equals(-(1 << 63)))
+    quotient = f.binary("sdiv", dividend, divisor)
+    remainder = dividend - quotient * divisor
+    is_below = remainder.differs(0) & ((remainder ^ divisor) < 0)  # `sdiv` rounds towards 0, Python rounds down
+    count_address = _get_atom_count_address(cursor)
+    count = count_address.load(I64)
+    f.require(count < MAX_ATOMS - 1)
+    atoms.at(count, I64).store(f.select_value(is_below, quotient - 1, quotient))
+    atoms.at(count + 1, I64).store(f.select_value(is_below, remainder + divisor, remainder))
+    count_address.store(count + 2)
+    f.emit_return(f.constant(I1, True))
+
+
+def _get_atom_count_address(cursor: Value) -> Value:
+    """Return the address of the number of atoms of a cursor."""
+    return cursor.at(2, I64)
+
+
+def _emit_evaluate(f: FunctionBuilder) -> None:
+    """Emit `work_out(program, numbers, results)`: evaluate a size program for `numbers`, and write its results to `results`.
+
+    The function returns the number of results, or 0 if a guard fails or a value overflows.
+    """
+    program, numbers, results = f.arguments
+    cursor, atoms = f.local(array(I64, 3)), f.local(array(I64, MAX_ATOMS))
+    cursor.store(f.address_at(program, BYTES_CONTENT_OFFSET))
+    count = load_next_word(cursor)
+    _get_overflow_flag(cursor).store(f.i64(0))
+    _get_atom_count_address(cursor).store(count)
+    f.require(count <= MAX_ATOMS)
+    f.for_range(count, lambda k: atoms.at(k, I64).store(numbers.at(k, I64).load(I64)))
+
+    def evaluate_line(_: Value) -> None:
+        opcode = load_next_word(cursor)
+
+        def divide() -> Sequence[Value]:
+            f.require(f.call("divide_at", I1, [cursor, atoms]))
+            return []
+
+        def check_guard() -> Sequence[Value]:
+            number = f.call("sum_at", I64, [cursor, atoms])
+            answers = number.equals(0), number.differs(0), number < 0, number >= 0
+            for k, answer in enumerate(answers):
+                f.decline_if(opcode.equals(k) & ~answer)
+            return []
+
+        def check_bounds() -> Sequence[Value]:
+            number, low, high = atoms.at(load_next_word(cursor), I64).load(I64), load_next_word(cursor), load_next_word(cursor)
+            f.decline_if((number < low) | (number > high))
+            return []
+
+        f.choose(opcode.equals(OP_BOUNDS), check_bounds, lambda: f.choose(opcode.equals(OP_DIVISION), divide, check_guard))
+
+    f.for_range(load_next_word(cursor), evaluate_line)
+    count = load_next_word(cursor)
+    f.require(count <= MAX_RESULTS)
+
+    def store_result(k: Value) -> None:
+        kind, number = (cursor.load(POINTER).at(j, I64).load(I64) for j in range(2))
+
+        def load_value() -> Sequence[Value]:
+            skip_words(cursor, 2)
+            return f.choose(kind.equals(RESULT_CONSTANT), lambda: [number], lambda: [atoms.at(number, I64).load(I64)])
+
+        results.at(k, I64).store(f.choose(kind < 0, load_value, lambda: [f.call("sum_at", I64, [cursor, atoms])])[0])
+
+    f.for_range(count, store_result)
+    f.require(_get_overflow_flag(cursor).load(I64).equals(0))
+    f.emit_return(count)
+
+
+def _emit_evaluate_tuple(f: FunctionBuilder) -> None:
+    """Emit `numbers_worked_out(program, numbers)`: evaluate a size program for a tuple of integers. Return a tuple of results, or null if a
+    guard fails.
+    """
+    program, numbers = f.arguments
+    results = f.local(array(I64, MAX_RESULTS))
+    count = f.call("work_out", I64, [program, unbox_dims(f, program, numbers), results])
+    f.require(count > 0)
+    f.emit_return(f.call("integers", POINTER, [results, count]))
+
+
+def unbox_dims(f: FunctionBuilder, program: Value, dims: Value) -> Value:
+    """Emit code to copy a tuple of integers into a local array, and return the address.
+
+    The emitted function returns null or 0 if the program does not take as many inputs.
+    """
+    numbers, count = f.local(array(I64, MAX_DIMS)), f.load_word(dims, SIZE_OFFSET)
+    f.require(f.and_then(count <= MAX_DIMS, lambda: count.equals(f.load_word(program, BYTES_CONTENT_OFFSET))))
+    f.for_range(count, lambda k: numbers.at(k, I64).store(f.unbox_integer(f.tuple_item(dims, k))))
+    return numbers
+
+
+def _emit_python_evaluate(f: FunctionBuilder) -> None:
+    """Emit `worked_out`, the entry for Python: evaluate a size program for a tuple of integers. It returns None if a guard fails."""
+    args = f.arguments[1]
+    f.return_or_none(f.call("numbers_worked_out", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(2)]))

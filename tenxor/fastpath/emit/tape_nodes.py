@@ -1,0 +1,198 @@
+"""Emitters for the tape: the tape node (`TapeNode`) of a new node, as in `graph/tape.py`, and replayed derivative steps, as in
+`autodiff/replay.py`.
+"""
+
+from __future__ import annotations
+
+from ...codegen.llvm.builder import Module, Value, select
+from ...codegen.llvm.types import I1, I32, I64, POINTER
+from ..object_layout import SIZE_OFFSET, ObjectTable
+from .function_builder import FunctionBuilder
+
+MAX_SOURCES = 60  # sources of a node: one bit each in an `i64` mask
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this file into `module`."""
+    _emit_record_on_tape(FunctionBuilder(module, objects, "followed", [("node", POINTER), ("number", I64)], I1))
+    _emit_replay_step(FunctionBuilder(module, objects, "made_from", [("step", POINTER), ("every", POINTER)]))
+    _emit_replay_steps(
+        FunctionBuilder(module, objects, "make_again", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
+    )
+
+
+def is_valueless(f: FunctionBuilder, tape_node: Value) -> Value:
+    """Emit a test whether a node with the tape node `tape_node` depends on an argument of a function being traced, and so has no value."""
+    marked = f.or_else(f.is_object(tape_node, "TRACED"), lambda: f.is_object(tape_node, "CONSTANT"))
+    follows = lambda: f.and_then(
+        f.is_instance(tape_node, "TapeNode"), lambda: f.is_object(f.get_slot(tape_node, "TapeNode.is_traced"), "True")
+    )
+    return f.or_else(marked, follows)
+
+
+def record_on_tape(f: FunctionBuilder, node: Value, serial_number: Value) -> None:
+    """Emit the recording of a new node on the tape, in the emitted code or else in Python. `serial_number` is the serial number of the
+    node.
+
+    The emitted function returns null or 0 for a node without a value.
+    """
+
+    def record_in_python() -> None:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        f.require(f.is_object(f.call_python("follow", node), "True"))
+
+    f.emit_if(~f.call("followed", I1, [node, serial_number]), record_in_python)
+
+
+def _emit_record_on_tape(f: FunctionBuilder) -> None:
+    """Emit `followed(node, number)`: give a new node its tape node, or the mark or None that follows from its sources in its place.
+
+    The tape node gets the serial number `number` of the node. The function returns false if `TapeNode.make_tape_node` in Python must do
+    the work.
+    """
+    node, number = f.arguments
+    recipe, sources, yes = f.get_slot(node, "Node.recipe"), f.get_slot(node, "Node.sources"), f.constant(I1, True)
+    count, tracked, traced = f.load_word(sources, SIZE_OFFSET), f.local(I64, f.i64(0)), f.local(I64, f.i64(0))
+    f.require(count < MAX_SOURCES)
+
+    def examine_source(k: Value) -> None:
+        source = f.tuple_item(sources, k)
+
+        def examine_node() -> None:
+            tape_node = f.get_slot(source, "Node.tape_node")
+            has_no_value, is_tape_node = is_valueless(f, tape_node), f.is_instance(tape_node, "TapeNode")
+            f.require(f.or_else(has_no_value | is_tape_node, lambda: f.is_object(tape_node, "None")))
+            tracked.store(tracked.load(I64) | (is_tape_node.cast("zext", I64) << k))
+            traced.store(traced.load(I64) | has_no_value.cast("zext", I64))
+
+        f.emit_if(f.is_instance(source, "Node"), examine_node)
+
+    def is_traced() -> Value:
+        return traced.load(I64).differs(0)
+
+    f.for_range(count, examine_source)
+    tape_mode = load_tracking(f)
+    trace = f.select_value(f.is_object(tape_mode, "False"), f.load_object("CONSTANT"), f.load_object("TRACED"))
+    untracked = f.select_value(is_traced(), trace, f.load_object("None"))
+    f.return_if(~f.is_object(tape_mode, "True"), lambda: _set_tape_node(f, node, untracked))
+    residuals = f.get_slot(recipe, "Recipe.residuals")
+    f.decline_if(f.is_object(residuals, "None"))
+    source_mask = f.box_integer(tracked.load(I64))
+    needs = f.look_up(residuals, source_mask)
+    f.release_held(source_mask)
+    f.decline_if(f.is_null(needs))
+    f.return_if(
+        f.is_object(needs, "NOTHING"),
+        lambda: _set_tape_node(f, node, f.select_value(is_traced(), f.load_object("TRACED"), f.load_object("None"))),
+    )
+    f.hold_borrowed(needs)
+    tape_node = f.new_instance("TapeNode")
+    for slot, value in (("recipe", recipe), ("offsets", f.get_slot(node, "Node.offsets")), ("reads_result", f.tuple_item(needs, 1))):
+        f.set_slot(tape_node, f"TapeNode.{slot}", f.incref(value))
+    f.set_slot(tape_node, "TapeNode.is_traced", f.box_bool(is_traced()))
+    for slot, name in (("grad_hook", "None"), ("sources", "()")):
+        f.set_slot(tape_node, f"TapeNode.{slot}", f.incref(f.load_object(name)))
+    f.set_slot(tape_node, "TapeNode.serial", own_number := f.box_integer(number))
+    f.transfer_held(own_number)
+    tape_sources = f.build_tuple(
+        count, lambda k: f.incref(_select_residual(f, f.tuple_item(sources, k), f.tuple_item(f.tuple_item(needs, 0), k)))
+    )
+    for x, slot, value in ((tape_node, "TapeNode.sources", tape_sources), (node, "Node.tape_node", tape_node)):
+        old_value = f.get_slot(x, slot)
+        f.set_slot(x, slot, value)
+        f.transfer_held(value)
+        f.decref(old_value)
+    f.release_held(needs)
+    f.emit_return(yes)
+
+
+def _set_tape_node(f: FunctionBuilder, node: Value, tape_node: Value) -> Value:
+    """Emit the replacement of the tape node None of a new node by `tape_node`. Return the constant true."""
+    f.decref(f.get_slot(node, "Node.tape_node"))
+    f.set_slot(node, "Node.tape_node", f.incref(tape_node))
+    return f.constant(I1, True)
+
+
+def load_tracking(f: FunctionBuilder) -> Value:
+    """Emit a load of the context variable `node.tape_mode`: True if the tape is recorded, and otherwise False or None.
+
+    With False, a new node that depends on a traced argument is marked as `CONSTANT`, with None as `TRACED`.
+    """
+    mode_slot = f.local(POINTER, f.null())
+    f.require(f.call("PyContextVar_Get", I32, [f.load_object("tracking"), f.null(), mode_slot]).equals(0))
+    tape_mode = mode_slot.load(POINTER)
+    f.decref(tape_mode)  # True, False and None are immortal
+    return tape_mode
+
+
+def is_tape_recorded(f: FunctionBuilder) -> Value:
+    """Emit a test whether the tape is recorded: whether a node that reads one with a tape node gets a tape node too."""
+    return f.is_object(load_tracking(f), "True")
+
+
+def _select_residual(f: FunctionBuilder, source: Value, needed: Value) -> Value:
+    """Emit a choice of what a new tape node keeps of a source, its residual: a number as it is; the node if its value is needed; otherwise
+    its tape node or None, or the node again if the tape node reads its value. `needed` is Python's True or False. The emitted function
+    returns null or 0 for an externally shared node with a needed value.
+    """
+
+    def keep_node() -> list[Value]:
+        buffer = f.get_slot(source, "Node.buffer")
+        f.require(f.or_else(f.is_object(buffer, "None"), lambda: f.is_object(f.get_slot(buffer, "Buffer.externally_shared"), "0")))
+        return [source]
+
+    def keep_tape_node() -> list[Value]:
+        tape_node = f.get_slot(source, "Node.tape_node")
+        reads = f.and_then(
+            f.is_instance(tape_node, "TapeNode"), lambda: f.is_object(f.get_slot(tape_node, "TapeNode.reads_result"), "True")
+        )
+        return [select(reads, source, tape_node)]
+
+    def select_for_node() -> list[Value]:
+        return f.choose(f.is_object(needed, "True"), keep_node, keep_tape_node)
+
+    return f.choose(f.is_instance(source, "Node"), select_for_node, lambda: [source])[0]
+
+
+def _emit_replay_steps(f: FunctionBuilder) -> None:
+    """Emit `make_again(nodes, steps)`, called from Python: append the node of each step to the list `nodes`, up to the first step that the
+    fallback must make.
+    """
+    _, args, _ = f.arguments
+    nodes, steps = (args.at(k, POINTER).load(POINTER) for k in range(2))
+    step_number, goes_on = f.local(I64, f.i64(0)), f.local(I64, f.i64(1))
+    count = f.list_length(steps)
+
+    def replay_step() -> None:
+        node = f.call("made_from", POINTER, [f.list_item(steps, step_number.load(I64)), nodes])
+        f.emit_if(f.is_null(node), lambda: goes_on.store(f.i64(0)))
+        f.emit_if(~f.is_null(node), lambda: _append_node(f, nodes, node, goes_on))
+        step_number.store(step_number.load(I64) + 1)
+
+    f.repeat_while(lambda: f.and_then(goes_on.load(I64).differs(0), lambda: step_number.load(I64) < count), replay_step)
+    f.propagate_error()
+    f.emit_return(f.incref(f.load_object("None")))
+
+
+def _append_node(f: FunctionBuilder, nodes: Value, node: Value, goes_on: Value) -> None:
+    """Emit the append of a node to a list, releasing the reference to the node. `goes_on` is set to 0 if memory runs out."""
+    goes_on.store(f.call("PyList_Append", I32, [nodes, node]).equals(0).cast("zext", I64))
+    f.decref(node)
+
+
+def _emit_replay_step(f: FunctionBuilder) -> None:
+    """Emit `made_from(step, nodes)`: return a new node for a recorded derivative step.
+
+    `step` is a tuple of the recipe, the positions of the sources in the list `nodes`, and the offsets.
+    """
+    step, nodes = f.arguments
+    recipe, numbers, offsets = (f.tuple_item(step, k) for k in range(3))
+
+    def get_source(k: Value) -> Value:
+        node = f.list_item(nodes, f.unbox_integer(f.tuple_item(numbers, k)))
+        f.decline_if(f.is_null(node))
+        return f.incref(node)
+
+    sources = f.build_tuple(f.load_word(numbers, SIZE_OFFSET), get_source)
+    f.transfer_held(sources)
+    f.emit_return(f.call("node_of", POINTER, [f.incref(recipe), sources, f.incref(offsets), f.constant(I1, False), f.constant(I1, True)]))

@@ -1,0 +1,191 @@
+"""Result caches of specs: nested tables by operation or method name, then by the second operand or the arguments.
+
+The first two results that the fast path caches stand in the spec itself, as an inline cache (`spec.INLINE_CACHE_SLOTS`). With many
+sizes, two dictionaries for each spec would take more memory than everything else.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...codegen.llvm.builder import Module, Value
+from ...codegen.llvm.types import I1, I32, I64, POINTER
+from ...graph.spec import INLINE_CACHE_SLOTS, TEMPLATES_PER_REPORT
+from ..object_layout import SIZE_OFFSET, ObjectTable
+from .function_builder import FunctionBuilder
+
+PY_EQ = 2  # Py_EQ
+# The tables whose entries may stand in the inline cache
+INLINE_CACHED_TABLES = {"templates": "_templates", "call_templates": "_call_templates"}
+
+
+class CacheTable(NamedTuple):
+    """A cache table of a spec: the spec, and the byte offset of its slot. The slot is null until the table is first filled."""
+
+    spec: Value
+    slot: Value
+
+
+def emit_functions(module: Module, objects: ObjectTable) -> None:
+    """Emit the functions of this module."""
+    _emit_get_table(FunctionBuilder(module, objects, "table_of", [("spec", POINTER), ("slot", I64)]))
+    module.define_global("counted", "internal global i64 0")
+    lookup_parameters = [("spec", POINTER), ("slot", I64), ("operation", POINTER), ("beside", POINTER)]
+    _emit_find_cached(FunctionBuilder(module, objects, "remembered_at", lookup_parameters))
+    _emit_is_same_key(FunctionBuilder(module, objects, "is_same_key", [("key", POINTER), ("other", POINTER)], I1))
+    template_parameters = [("spec", POINTER), ("slot", I64), *[(name, POINTER) for name in ("operation", "beside", "made")]]
+    _emit_cache_template(FunctionBuilder(module, objects, "remember", template_parameters, I1))
+    _emit_write_inline_cache(FunctionBuilder(module, objects, "write_near", [template_parameters[0], *template_parameters[2:]], I1))
+
+
+def get_cache_table(f: FunctionBuilder, spec: Value, name: str) -> CacheTable:
+    """Return the cache table of a spec that is called `name`: "templates", "number_first_templates" or "call_templates"."""
+    return CacheTable(spec, f.i64(f.objects.get_slot_offset(f"Spec.{INLINE_CACHED_TABLES.get(name, name)}")))
+
+
+def find_operation_entries(f: FunctionBuilder, cache_table: CacheTable, operation: Value) -> Value:
+    """Emit a lookup of the entries for an operation or method: a dictionary by the key of the further operands. Borrowed; null on a
+    miss.
+    """
+    table = _get_slot_address(f, cache_table).load(POINTER)
+    return f.choose(f.is_null(table), lambda: [f.null()], lambda: [f.look_up(table, operation)])[0]
+
+
+def find_cached_template(f: FunctionBuilder, cache_table: CacheTable, operation: Value, other_key: Value) -> Value:
+    """Emit a lookup of the result template for an operation or method. Borrowed; null on a miss.
+
+    `other_key` is the key of the second operand, or a tuple with the keys of all further operands.
+    """
+    return f.call("remembered_at", POINTER, [*cache_table, operation, other_key])
+
+
+def _emit_find_cached(f: FunctionBuilder) -> None:
+    """Emit `remembered_at(spec, slot, operation, other_key)`: return a cached result template, borrowed, or null on a miss.
+
+    `slot` is the byte offset of the table in `spec`, and `other_key` the key of the further operands.
+    """
+    spec, slot, operation, other_key = f.arguments
+    may_be_near = _can_use_inline_cache(f, slot)
+    for cache_slot in INLINE_CACHE_SLOTS:
+        template = f.get_slot(spec, f"Spec.{cache_slot}")
+
+        def is_cached(template: Value = template) -> Value:
+            is_operation = f.get_slot(template, "ResultTemplate.operation").equals(operation)
+            return f.and_then(is_operation, lambda: _is_same_key(f, f.get_slot(template, "ResultTemplate.other_key"), other_key))
+
+        is_there = f.and_then(may_be_near, lambda slot=cache_slot: ~_is_entry_free(f, spec, slot))  # type: ignore[misc]
+        f.return_if(f.and_then(is_there, is_cached), lambda template=template: template)  # type: ignore[misc]
+    entries = find_operation_entries(f, CacheTable(spec, slot), operation)
+    f.emit_return(f.choose(f.is_null(entries), lambda: [f.null()], lambda: [f.look_up(entries, other_key)])[0])
+
+
+def _can_use_inline_cache(f: FunctionBuilder, slot: Value) -> Value:
+    """Emit a test whether the table at byte offset `slot` of a spec uses the inline cache. The table `number_first_templates`, of
+    operations with a scalar first, does not.
+    """
+    return slot.differs(f.objects.get_slot_offset("Spec.number_first_templates"))
+
+
+def _is_same_key(f: FunctionBuilder, key: Value, other_key: Value) -> Value:
+    """Emit a test whether two keys are one object, or equal integers or tuples."""
+    return f.or_else(key.equals(other_key), lambda: f.call("is_same_key", I1, [key, other_key]))
+
+
+def _emit_is_same_key(f: FunctionBuilder) -> None:
+    """Emit `is_same_key(key, other_key)`: return whether two distinct objects are equal keys: integers, or tuples. No Python code runs."""
+    key, other_key = f.arguments
+    kind = f.type_of(key)
+    f.require(f.type_of(other_key).equals(kind))
+    f.emit_if(f.is_object(kind, "tuple"), lambda: f.require(f.load_word(key, SIZE_OFFSET).equals(f.load_word(other_key, SIZE_OFFSET))))
+    f.require(f.or_else(f.is_object(kind, "tuple"), lambda: f.is_object(kind, "int")))
+    f.emit_return(f.call("PyObject_RichCompareBool", I32, [key, other_key, f.constant(I32, PY_EQ)]) > 0)
+
+
+def _get_slot_address(f: FunctionBuilder, table: CacheTable) -> Value:
+    """Return the address of the slot, in the spec, that refers to a table."""
+    return f.define(POINTER, f"getelementptr i8, ptr {table.spec.text}, i64 {table.slot.text}")
+
+
+def _emit_get_table(f: FunctionBuilder) -> None:
+    """Emit `table_of(spec, slot)`: return a table of a spec, created if necessary, as a new reference."""
+    slot_address = _get_slot_address(f, CacheTable(*f.arguments))
+    f.return_if(~f.is_null(slot_address.load(POINTER)), lambda: f.incref(slot_address.load(POINTER)))
+    new_table = f.require_new(f.call("PyDict_New", POINTER, []))
+    f.untrack(new_table)  # from CPython 3.14 on, the collector also tracks empty dictionaries
+    f.emit_if(
+        f.is_null(slot_address.load(POINTER)), lambda: slot_address.store(f.incref(new_table))
+    )  # Python code may have run and created the table
+    table = f.incref(slot_address.load(POINTER))
+    f.release_held(new_table)
+    f.emit_return(table)
+
+
+def _emit_cache_template(f: FunctionBuilder) -> None:
+    """Emit `remember(spec, slot, operation, other_key, template)`: cache a result template, as `spec.record_template` does. Return true, or
+    false to leave the work to the fallback.
+    """
+    spec, slot, operation, other_key, template = f.arguments
+    count = f.define(POINTER, "getelementptr i64, ptr @counted, i64 0")
+
+    def report_count() -> None:
+        count.store(f.i64(0))
+        f.call_python("remembered")
+
+    f.emit_if(count.load(I64) >= TEMPLATES_PER_REPORT, report_count)
+    count.store(count.load(I64) + 1)
+    is_new = lambda: f.is_object(f.get_slot(template, "ResultTemplate.operation"), "None")
+    may_be_near = f.and_then(_can_use_inline_cache(f, slot), lambda: f.and_then(_has_free_entry(f, spec), is_new))
+    is_near = f.and_then(may_be_near, lambda: f.call("write_near", I1, [spec, operation, other_key, template]))
+    f.return_if(is_near, lambda: f.constant(I1, True))
+    table = f.require_new(f.call("table_of", POINTER, [spec, slot]))
+    f.emit_if(f.call("PyDict_Size", I64, [table]).equals(0), lambda: f.append_to_list(f.load_object("tables"), table))
+    known_entries = f.look_up(table, operation)
+
+    def add_entries() -> list[Value]:
+        entries = f.require_new(f.call("PyDict_New", POINTER, []))
+        f.require(f.call("PyDict_SetItem", I32, [table, operation, entries]).equals(0))
+        f.untrack(table)
+        f.release_held(entries)
+        return [entries]
+
+    (entries,) = f.choose(f.is_null(known_entries), add_entries, lambda: [known_entries])
+    f.require(f.call("PyDict_SetItem", I32, [entries, other_key, template]).equals(0))
+    f.untrack(entries)
+    f.emit_if(f.is_instance(other_key, "tuple"), lambda: f.untrack(other_key))
+    f.release_held(table)
+    f.emit_return(f.constant(I1, True))
+
+
+def _has_free_entry(f: FunctionBuilder, spec: Value) -> Value:
+    """Emit a test whether the inline cache of a spec has a free entry."""
+    return _is_entry_free(f, spec, INLINE_CACHE_SLOTS[0]) | _is_entry_free(f, spec, INLINE_CACHE_SLOTS[1])
+
+
+def _is_entry_free(f: FunctionBuilder, spec: Value, slot: str) -> Value:
+    """Emit a test whether an inline cache entry is free: never written (null), or cleared by Python code (None)."""
+    entry = f.get_slot(spec, f"Spec.{slot}")
+    return f.is_null(entry) | f.is_object(entry, "None")
+
+
+def _emit_write_inline_cache(f: FunctionBuilder) -> None:
+    """Emit `write_near(spec, operation, other_key, template)`: write a result template into a free inline cache entry. Return true, or
+    false to leave the work to the fallback.
+
+    Clearing the result caches also clears this entry.
+    """
+    spec, operation, other_key, template = f.arguments
+    is_first = _is_entry_free(f, spec, INLINE_CACHE_SLOTS[0])
+    f.emit_if(is_first, lambda: f.append_to_list(f.load_object("tables"), spec))
+    f.emit_if(f.is_instance(other_key, "tuple"), lambda: f.untrack(other_key))
+    for slot, x in (("operation", operation), ("other_key", other_key)):
+        f.decref(f.load_object("None"))
+        f.set_slot(template, f"ResultTemplate.{slot}", f.incref(x))
+
+    def write_entry(slot: str) -> list[Value]:
+        old_entry = f.get_slot(spec, f"Spec.{slot}")
+        f.set_slot(spec, f"Spec.{slot}", f.incref(template))
+        f.emit_if(~f.is_null(old_entry), lambda: f.decref(old_entry))
+        return []
+
+    f.choose(is_first, lambda: write_entry(INLINE_CACHE_SLOTS[0]), lambda: write_entry(INLINE_CACHE_SLOTS[1]))
+    f.emit_return(f.constant(I1, True))

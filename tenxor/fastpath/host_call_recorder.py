@@ -1,0 +1,284 @@
+"""Recording of calls that NumPy computed, as templates for direct calls.
+
+While a function is recorded, the package reports each result computed by NumPy. Often a C function of NumPy, or generated code, can compute
+the same directly on our memory, without arrays. This module turns such a report into a result template (`ResultTemplate`) with a program
+(`direct_call_programs.py`) for the generated code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
+from threading import get_ident
+from typing import Any
+
+from .._utils.records import NamedTuple
+from ..dtypes import DType, float32, float64, int64
+from ..graph.node import DATA, intern_recipe
+from ..graph.spec import ResultTemplate, Spec, intern_spec
+from ..layout import Layout
+from ..native.counting_ops import CountingOp
+from ..native.direct_call import DirectCall
+from ..native.ordering_ops import OrderingOp
+from ..native.ufunc_loops import ByteLayout, UfuncLoop
+from ..tensor import Tensor
+from .direct_call_programs import pack_program
+
+MAX_SIZES_PER_DTYPE = 1 << 12  # templates per dtype for results with data-dependent sizes
+
+
+class HostReport(NamedTuple):
+    """A report of one external computation: the operand tensors `operands`, the result tensors `results`, and how to compute the results
+    again.
+
+    `compute` is a function of NumPy arrays with the elements of the operands; it returns arrays for the results. `direct_call` describes a
+    direct call (`DirectCall`). Either may be None. `make_direct_call` returns the description for further operands; it is given if the
+    computation was announced by `report_direct_call` rather than performed by NumPy.
+    """
+
+    operands: Sequence[Tensor]
+    results: Sequence[Tensor]
+    compute: Callable[..., Any] | None
+    direct_call: DirectCall | None
+    make_direct_call: Callable[..., DirectCall | None] | None = None
+
+
+_reports_by_thread: dict[int, list[HostReport]] = {}  # by id of the thread with an open `collect_reports` context
+_SCALAR_DTYPES = (float64, float32, int64)  # dtypes that the generated code reads scalar arguments in
+
+
+@contextmanager
+def collect_reports() -> Iterator[list[HostReport]]:
+    """Collect the reports of external computations in this thread while the context is open, and yield them as a growing list.
+
+    Contexts may be nested: at its end, an inner context passes the reports on to the outer context.
+    """
+    thread_id, reports = get_ident(), list[HostReport]()
+    outer_reports = _reports_by_thread.get(thread_id)
+    _reports_by_thread[thread_id] = reports
+    try:
+        yield reports
+    finally:
+        if outer_reports is None:
+            del _reports_by_thread[thread_id]
+        else:
+            _reports_by_thread[thread_id] = outer_reports
+            outer_reports += reports
+
+
+def note_report(*fields: Any) -> None:
+    """Note a report of an external computation, if this thread has an open `collect_reports` context. The arguments `fields` are the fields
+    of `HostReport`.
+    """
+    reports = _reports_by_thread.get(get_ident())
+    if reports is not None:
+        reports.append(HostReport(*fields))
+
+
+def build_direct_template(
+    direct_call: DirectCall,
+    tensors: Sequence[Tensor],
+    operands: Sequence[Tensor],
+    results: Sequence[Tensor],
+    result: Any,
+    scalars: Sequence[Any] = (),
+) -> ResultTemplate | None:
+    """Return the result template for a direct call (of a C function on our memory); None if no direct call can compute the results.
+
+    `direct_call` describes the computation of `results` from `operands`, as reported. `tensors` are the tensor arguments of the
+    recorded call, and `result` is its result: None is returned if `result` is anything but the results or views of all their elements.
+    `scalars` are the scalar arguments of the call; the value searched for by `searchsorted` may be the only one of them.
+    """
+    result_tensors, location = match_results(result, results), locate_operands(direct_call, tensors, operands, scalars)
+    if result_tensors is None or location is None:
+        return None
+    located_operands, number_dtype = location
+    program = pack_program(
+        direct_call,
+        located_operands,
+        [get_byte_layout(t) for t in results],
+        count_real_floats(operands),
+        [t.dtype.itemsize for t in results],
+    )
+    if program is None:
+        return None
+    if isinstance(direct_call, CountingOp):
+        if any([t.ndim != 1 or t.offset for t in result_tensors]):
+            return None
+        return ResultTemplate(
+            tensors[0].spec,
+            element_templates=tuple([get_templates_by_size(t.dtype) for t in result_tensors]),  # type: ignore[misc]
+            result_constructor=get_result_constructor(result),
+            loop_bytecode=program,
+        )
+    return ResultTemplate(
+        tensors[0].spec,
+        element_templates=build_element_templates(result_tensors),
+        result_constructor=get_result_constructor(result),
+        loop_bytecode=program,
+        number_dtype=number_dtype,
+    )
+
+
+def locate_operands(
+    direct_call: DirectCall, tensors: Sequence[Tensor], operands: Sequence[Tensor], scalars: Sequence[Any] = ()
+) -> tuple[list[tuple[int, int, ByteLayout]], DType | None] | None:
+    """Return where `operands`, the operands of a direct call, are stored, and the dtype of the scalar argument among them.
+
+    `direct_call` describes the call, and `tensors` and `scalars` are the tensor and scalar arguments of the recorded function. Three items
+    describe an operand: the index of the tensor argument with the same storage, the offset in bytes from the first element of this tensor,
+    and the byte layout. A scalar argument has the index after the last tensor; without a scalar the dtype is None. Return None unless each
+    operand belongs to exactly one tensor, and every tensor is read.
+    """
+    read_tensors, located_operands, number_dtype = set[int](), list[tuple[int, int, ByteLayout]](), None
+    has_scalar_operand = (
+        isinstance(direct_call, OrderingOp)
+        and direct_call.name == "searchsorted"
+        and len(scalars) == 1
+        and is_tensor_of_scalar(operands[-1], scalars[0])
+    )
+    for t in operands:
+        if has_scalar_operand and t is operands[-1]:
+            number_dtype = t.dtype
+            located_operands.append((len(tensors), 0, ((), ())))
+            continue
+        tensor_indices = [k for k, x in enumerate(tensors) if x.storage is t.storage and x.dtype is t.dtype is x.storage.node.dtype]
+        if len(tensor_indices) != 1 or t.spec.strides is None:
+            return None
+        read_tensors.add(tensor_indices[0])
+        located_operands.append((tensor_indices[0], (t.offset - tensors[tensor_indices[0]].offset) * t.dtype.itemsize, get_byte_layout(t)))
+    is_finite = isinstance(direct_call, UfuncLoop) and direct_call.needs_finite
+    if read_tensors != set(range(len(tensors))) or (is_finite and not (operands[0].spec.is_contiguous and len(operands) == 1)):
+        return None
+    return located_operands, number_dtype
+
+
+def count_real_floats(operands: Sequence[Tensor]) -> int:
+    """Return the number of real floats in the first of `operands`: a complex element counts as two."""
+    return operands[0].size * (2 if operands[0].dtype.is_complex else 1)
+
+
+def match_results(call_result: Any, results: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
+    """Return `call_result`, the result of a recorded function, as a tuple of tensors.
+
+    `results` are the tensors that NumPy computed, as reported. Return None unless tensor k is item k of `results` or a view of every
+    element of the item.
+    """
+    result_tensors = call_result if isinstance(call_result, tuple) else (call_result,)
+    if len(result_tensors) != len(results):
+        return None
+    for tensor, result in zip(result_tensors, results, strict=True):
+        if type(tensor) is not Tensor or tensor.storage is not result.storage or tensor.dtype is not result.dtype:
+            return None
+        if tensor.spec.strides is None or is_transient(tensor.spec) or tensor.spec.size != result.spec.size:
+            return None
+    return result_tensors
+
+
+def build_element_templates(tensors: Sequence[Tensor]) -> tuple[ResultTemplate, ...]:
+    """Return a result template for each of `tensors`: a replay stores a tensor of the same spec in new memory, at the same offset (in
+    elements).
+    """
+    return tuple([ResultTemplate(t.spec, t.storage.node.recipe, shift=t.offset) for t in tensors])
+
+
+class TemplatesBySize(dict[int, ResultTemplate]):
+    """A cache of result templates for contiguous one-dimensional tensors of `dtype` in memory, by element count.
+
+    The generated code looks up the template after it has counted the elements of a result.
+    """
+
+    def __init__(self, dtype: DType) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def __missing__(self, size: int) -> ResultTemplate:
+        """Create, store and return the template for `size` elements; if the cache is full, clear it first."""
+        if len(self) >= MAX_SIZES_PER_DTYPE:
+            self.clear()
+        template = ResultTemplate(intern_spec(Layout.contiguous((size,)), self.dtype), intern_recipe(DATA, (size,), self.dtype))
+        return self.setdefault(size, template)
+
+
+@cache
+def get_templates_by_size(dtype: DType) -> TemplatesBySize:
+    """Return the cache of templates for one-dimensional tensors of `dtype`. The cache of a dtype is created once."""
+    return TemplatesBySize(dtype)
+
+
+def is_tensor_of_scalar(tensor: Tensor, scalar: Any) -> bool:
+    """Return whether `tensor` is a 0-d tensor made from the Python scalar `scalar`.
+
+    The dtype must be one that generated code reads scalars in, and `tensor` must not be on the autograd tape.
+    """
+    if tensor.shape or tensor.dtype not in _SCALAR_DTYPES or tensor.node.tape_node is not None:
+        return False
+    try:
+        return bool(tensor.item() == tensor.dtype.numpy.type(scalar))
+    except OverflowError:  # the dtype cannot represent the value
+        return False
+
+
+def get_byte_layout(tensor: Tensor) -> ByteLayout:
+    """Return the shape of `tensor`, and the strides in bytes."""
+    return tensor.shape, tuple([s * tensor.dtype.itemsize for s in tensor.layout.strides])
+
+
+def get_result_constructor(result: Any) -> Callable[[tuple[Any, ...]], Any] | None:
+    """Return a function from a tuple of tensors to the type of `result`, the result of a recorded function; None if `result` is a single
+    tensor.
+    """
+    if not isinstance(result, tuple):
+        return None
+    return tuple if type(result) is tuple else partial(tuple.__new__, type(result))
+
+
+def reorder_arguments(compute: Callable[..., Any], array_indices: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Any]:
+    """Return a function that calls `compute` with its arrays reordered and reshaped.
+
+    Argument k of `compute` is array `array_indices[k]` of the new function's arguments, reshaped to `shapes[k]`.
+    """
+    return lambda *arrays: compute(*[arrays[k].reshape(shape) for k, shape in zip(array_indices, shapes, strict=True)])
+
+
+def find_same_tensor(x: Any, tensors: Sequence[Tensor]) -> int | None:
+    """Return the index of the only tensor in `tensors` with the same elements in memory as `x`, in the same order.
+
+    Return None if no tensor, or more than one, fits.
+    """
+    if type(x) is not Tensor or not x.spec.is_contiguous:
+        return None
+    indices = [
+        k
+        for k, t in enumerate(tensors)
+        if t.storage is x.storage and t.dtype is x.dtype and t.offset == x.offset and t.spec.is_contiguous and t.spec.size == x.spec.size
+    ]
+    return indices[0] if len(indices) == 1 else None
+
+
+def get_scalars(arguments: Sequence[Any]) -> list[Any]:
+    """Return the Python floats and integers among the arguments `arguments`, in order and without booleans."""
+    return [x for x in arguments if type(x) in (float, int)]
+
+
+def build_template_key(key: tuple[Any, ...], arguments: Sequence[Any], template: ResultTemplate) -> tuple[Any, ...]:
+    """Return the cache key for a result template, with the scalar argument replaced by its type if the template fits every scalar.
+
+    `key` is the key with the scalar itself: one item for each of `arguments`, the arguments after the first, and maybe more. The
+    template fits every scalar if `template.number_dtype` is not None.
+    """
+    if template.number_dtype is None:
+        return key
+    (scalar_index,) = [k for k, x in enumerate(arguments) if type(x) in (float, int)]
+    return (*key[:scalar_index], type(arguments[scalar_index]), *key[scalar_index + 1 :])
+
+
+def has_shared_storage(tensors: Sequence[Tensor]) -> bool:
+    """Return whether two of `tensors` share a storage. Then a report does not tell from which argument an operand comes."""
+    return len({id(t.storage) for t in tensors}) < len(tensors)
+
+
+def is_transient(spec: Spec) -> bool:
+    """Return whether `spec` has a transient layout, whose large offset tables must not be kept by caches."""
+    return bool(spec.layout_key.is_uncacheable)

@@ -1,0 +1,572 @@
+"""Building, linking and installing the fast path: `FastPath` holds the generated code and swaps the methods of `Tensor`."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .._utils.exclude_user_code import call_atomically
+from .._utils.lazy import LazyFunctions
+from .._utils.locks import get_interpreter_lock
+from .._utils.patchable import patchable_functions, vectorcall_hooks
+from ..codegen.llvm.compiler import Compiler, compiler
+from ..codegen.llvm.kernel_disk_cache import hash_sources
+from ..codegen.threads.thread_count import callbacks_after_change, worker_handle
+from ..dtypes import ALL_DTYPES, DTYPE_BY_NUMPY_DTYPE, DType, boolean
+from ..errors import TenxorError
+from ..graph import node as nodes
+from ..graph import spec
+from ..graph.node import Node, Recipe, Scalar
+from ..graph.ownership import RefcountQueries, refcount_query_hooks
+from ..graph.spec import CallReplay, ResultTemplate, Spec, call_replay_hooks, external_call_observers, intern_spec
+from ..graph.spec import clear_templates as forget_made
+from ..graph.storage import LeafStorage, ScalarStorage, Storage
+from ..graph.tape import FREED_SOURCES, NO_RESIDUALS, TapeNode, TapeReplay, tape_replay_hooks
+from ..layout import Layout
+from ..layout.layout_key import _layout_keys, clear_callbacks
+from ..memory.block_pool import pool
+from ..memory.buffer import Buffer, try_allocate
+from ..native import generated_searches
+from ..native.ordering_ops import SEARCHABLE_DTYPES
+from ..ops import OPS, Op
+from ..ops.reductions import Reduction
+from ..runtime.graph_signature import capture_hooks
+from ..runtime.pending_limits import pending_refs, prune_pending_refs
+from ..runtime.plan_execution import RELEASED_SLOT, BufferSlot, step_run_hooks
+from ..runtime.realize import compute_lock, eviction_hooks, fast_path_hooks
+from ..runtime.unfused_nodes import SUM
+from ..tensor import Tensor
+from ..tensor.argument_parsing import NamedDefault
+from ..tensor.conversion_methods import FUNCTION_OF_UFUNC, creation_hooks, is_numpy_value
+from ..tensor.core import LAZY_ATTRIBUTES, UNINITIALIZED, TensorBase, resolve_lazy_attribute
+from ..tensor.creation_cache import CreationFunctions
+from ..tensor.join_by_fastpath import CopyFunctions, JoinFunctions, copy_hooks, join_hooks
+from . import foreign_attributes, graph_launch, launch_records, node_launch, size_generic
+from . import vectorcall_switch as calls
+from .copy_descriptors import (
+    ROW_KEY_TYPES,
+    apply_slices,
+    convert_numpy_key,
+    describe_index_keys,
+    gather,
+    merge_index_keys,
+    record_join,
+    record_row_count,
+    record_row_selection,
+    wrap_index_add,
+)
+from .deallocators import replace_deallocators
+from .eager_evaluation import suppression_count
+from .host_call_recorder import note_report
+from .launch_records import NO_LAUNCH_RECORD
+from .limits import BLOCK_COUNTER_WORDS, MAX_SMALL_BLOCK_BYTES, SORTABLE_LLVM_TYPES
+from .masked_selection import MaskedSelection, selection_finishers
+from .method_table import METHODS, CallingConvention, Method
+from .object_layout import REUSED_CLASSES, ObjectTable
+from .recorder import (
+    FALSE_KEY,
+    TAPE_MASK_MARKER,
+    TRUE_KEY,
+    build_creation_key,
+    compute_if_possible,
+    is_worth_recording,
+    trace_creation,
+    wrap_announcing,
+    wrap_any_operation,
+    wrap_in_place,
+    wrap_operation,
+    wrap_recording,
+)
+from .sized_template import SizeProgram
+from .text_signatures import build_text_signature
+from .type_slots import BINARY_SYMBOLS, SLOT_LOCATIONS, WRAPPED_SYMBOLS, SlotSwitch, make_slot_wrapper
+from .update_recipes import record_copying_variant, record_update
+from .write_recorder import compute_if_small, record_masked_write, record_write, retry_in_fast_path, unwrap_scalar, wrap_fill
+
+CREATION_FUNCTIONS = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
+DERIVATIVE_FUNCTIONS = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
+NUMPY_SUBSTITUTES = (  # generated functions called where the package would call NumPy
+    *[f"search_{dtype}" for dtype in SEARCHABLE_DTYPES],
+    "interpolate",
+    *[f"{name}_{kind}" for kind in SORTABLE_LLVM_TYPES for name in ("distinct", "put")],
+)
+EXPORTED_FUNCTIONS = (
+    *("is_basic", "forget_specs", "spec_for_python", "data_for_python", "node_number", "recipe_number", "finish_selected"),
+    *("python_computed", "python_computed_alone", "run_steps", "take_pattern"),
+    *("kind_of_call", "kind_of_graph", "forget_kinds", "made_by", "worked_out"),
+    *("count_waiting", "still_waiting", "held_by_others"),
+    *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *DERIVATIVE_FUNCTIONS),
+    *CREATION_FUNCTIONS,
+    *NUMPY_SUBSTITUTES,
+    *("block_dies", "block_shows", "release_blocks"),
+    *[f"{cls}_dies" for cls in REUSED_CLASSES],
+    *SLOT_LOCATIONS,
+    *BINARY_SYMBOLS,
+    *map(calls.get_entry_symbol, calls.ENTRY_KINDS),
+)
+EXPORTED_VARIABLES = ("objects", "counts", "number_of_node", "number_of_recipe", "patience", "meeting", "stood_there")
+
+RESERVED_SERIAL_NUMBERS = 1 << 14  # numbers left for threads still using the old counter; the shared counter begins beyond
+
+# Loaded with the first backward pass of another size
+get_segment_steps = LazyFunctions("tenxor.fastpath.segment_templates").get_segment_steps
+
+
+class _MethodDef(ctypes.Structure):
+    """CPython's `PyMethodDef`, the description of a built-in method."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+class _TypeSlot(ctypes.Structure):
+    """CPython's `PyType_Slot`: the number of a slot, and the function for it."""
+
+    _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
+
+
+class _TypeSpec(ctypes.Structure):
+    """CPython's `PyType_Spec`, the description of a new type."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("size", ctypes.c_int),
+        ("item_size", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.POINTER(_TypeSlot)),
+    )
+
+
+class _GetSet(ctypes.Structure):
+    """CPython's `PyGetSetDef`, the description of an attribute with a getter."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("get", ctypes.c_void_p),
+        ("set", ctypes.c_void_p),
+        ("doc", ctypes.c_char_p),
+        ("closure", ctypes.c_void_p),
+    )
+
+
+_new_method = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(("PyDescr_NewMethod", ctypes.pythonapi))
+_new_attribute = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.POINTER(_GetSet))(("PyDescr_NewGetSet", ctypes.pythonapi))
+
+
+def link_code(object_table: ObjectTable, llvm_compiler: Compiler) -> tuple[Any, str]:
+    """Return the linked code for `object_table`, and a text that says where the code comes from. Emit code only on a cache miss.
+
+    The linked code maps the names of exported functions and variables to addresses. `llvm_compiler` finds or compiles the code.
+    """
+
+    def emit_text() -> str:
+        from ..codegen.llvm.builder import Module
+        from .emit.method_entries import emit_module
+
+        return str(emit_module(object_table, Module(llvm_compiler.full_target)))
+
+    exported = (*EXPORTED_FUNCTIONS, *EXPORTED_VARIABLES, *[method.symbol for method in METHODS])
+    return llvm_compiler._load_or_compile("fastpath", hash_sources("fastpath") + object_table.identity, emit_text, exported)
+
+
+class FastPath:
+    """The Python objects used by the generated code and, after `link`, the code itself with everything kept alive for it. Building has no
+    effect outside this object, so a build may be abandoned. Then `announce` announces the code to other modules, for good; `install` puts
+    the generated methods into `Tensor`, and `remove` takes them out, each in a single step. The context manager that `link`
+    takes disables them for a while.
+    """
+
+    def __init__(self) -> None:
+        self.kept_alive: list[Any] = []
+        self.is_announced = False
+        self.original_attributes = {m.name: next(vars(cls)[m.name] for cls in Tensor.__mro__ if m.name in vars(cls)) for m in METHODS}
+        self.inherited_names = {m.name for m in METHODS if m.name not in vars(Tensor)}
+        self.fallbacks = {name: getattr(attribute, "fget", attribute) for name, attribute in self.original_attributes.items()}
+        self.fallbacks |= {name: partial(resolve_lazy_attribute, name=name) for name in LAZY_ATTRIBUTES}
+        recording_fallbacks = {f"own {m.name}": self._build_fallback(m) for m in METHODS}
+        recording_fallbacks["own __getitem__"], recording_fallbacks["own __setitem__"] = self.get_item, self.set_item
+        recording_fallbacks["own index_add_"] = wrap_index_add(self.fallbacks["index_add_"])
+        recording_fallbacks["own fill_"] = wrap_fill(
+            self.fallbacks["fill_"], lambda x, key, value: self.methods["__setitem__"](x, key, value)
+        )
+        points = {d: intern_spec(Layout.contiguous(()), d) for d in ALL_DTYPES}
+        objects_by_name = {
+            **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, ResultTemplate, Spec, Storage, ScalarStorage, Tensor, TapeNode)},
+            "int": int,
+            "float": float,
+            **{d.name: d for d in ALL_DTYPES},
+            **{f"op {name}": op for name, op in OPS.items()},
+            **recording_fallbacks,
+            **{f"'{m.name}'": m.name for m in METHODS},
+            "bool type": bool,
+            "NoneType": type(None),
+            "DType": DType,
+            "NamedDefault": NamedDefault,
+            "str": str,
+            "type": type,
+            "tuple": tuple,
+            "slice": slice,
+            "list": list,
+            "...": ...,
+            "slice(None)": slice(None),
+            "TRUE": TRUE_KEY,
+            "FALSE": FALSE_KEY,
+            "FOLLOWED": TAPE_MASK_MARKER,
+            "points": tuple(points.values()),
+            **{f"point {d.name}": spec for d, spec in points.items()},
+            "'shape'": "shape",
+            "'dtype'": "dtype",
+            "'write'": "write",
+            "'update'": "update",
+            "'spec'": "spec",
+            "'offset'": "offset",
+            "'picked'": "picked",
+            "'__call__'": "__call__",
+            "'rows'": "rows",
+            "None": None,
+            "True": True,
+            "False": False,
+            "()": (),
+            "(0,)": (0,),
+            "(1,)": (1,),
+            "(0, 0)": (0, 0),
+            "never": NO_LAUNCH_RECORD,
+            "itself": spec.get_only_operand,
+            "SharedLaunchRecord": launch_records.SharedLaunchRecord,
+            "sum": SUM,
+            "Op": Op,
+            "Reduction": Reduction,
+            "lent": try_allocate,
+            "of NumPy": DTYPE_BY_NUMPY_DTYPE,
+            "made_with": spec.intern_strided_spec,
+            "forget forms": _layout_keys.clear,
+            "rules": size_generic._templates_by_signature,
+            "recipes through": spec._fast_path_recipes,
+            "forget made": forget_made,
+            "DATA": nodes.DATA,
+            "EMPTY": nodes.EMPTY,
+            "with frames": launch_records.recipes_with_records,
+            "forget frames": launch_records.drop_records_unless_busy,
+            "tables": spec._used_tables,
+            "ufuncs": FUNCTION_OF_UFUNC,
+            "remembered": spec.count_new_templates,
+            "empty array": np.empty,
+            "is_computed": compute_if_possible,
+            **{str(k): k for k in range(3)},
+            "pool": pool,
+            "lock": get_interpreter_lock(compute_lock),
+            "take lock": get_interpreter_lock(compute_lock).acquire,
+            "let go of lock": get_interpreter_lock(compute_lock).release,
+            "MemoryError": MemoryError,
+            "IndexError": IndexError,
+            "AttributeError": AttributeError,
+            "uninitialized": UNINITIALIZED,
+            "have_framed": node_launch.store_node_record,
+            "have_graph_framed": graph_launch.store_graph_record,
+            "graphs": graph_launch.graph_records,
+            "have_update_framed": graph_launch.store_update_record,
+            "updates": graph_launch.update_records,
+            "plans of graphs": graph_launch.plans_in_use,
+            "have_apart": record_copying_variant,
+            "learn_update": record_update,
+            "learn_rows": record_row_count,
+            "MaskedSelection": MaskedSelection,
+            "UPDATE": nodes.UPDATE,
+            "waiting": pending_refs,
+            "forget_gone": prune_pending_refs,
+            "follow": nodes.attach_tape_node,
+            "tracking": nodes.tape_mode,
+            "NOTHING": NO_RESIDUALS,
+            "GONE": FREED_SOURCES,
+            "TRACED": nodes.TRACED,
+            "CONSTANT": nodes.TRACED_CONSTANT,
+            "UNFINISHED": nodes.UNFINISHED,
+            "PLACEHOLDER": nodes.PLACEHOLDER,
+            "ExternalOp": nodes.ExternalOp,
+            "LeafStorage": LeafStorage,
+            "BufferSlot": BufferSlot,
+            "DONE": RELEASED_SLOT,
+            "Block": None,  # created by `link`
+        }
+        self.objects_by_name, self.object_table = objects_by_name, ObjectTable(objects_by_name)
+
+    def link(self, disable: Callable[[], AbstractContextManager[None]]) -> FastPath:
+        """Link the generated code, create the objects to call it, and return `self`. Nothing calls them before `install`.
+
+        `disable` returns a context manager that disables the fast path; the recorder uses it while tracing.
+        """
+        objects_by_name = self.objects_by_name
+        self.library, self.origin = link_code(self.object_table, compiler())
+        self.block_type = objects_by_name["Block"] = self._make_block_type()
+        table = (ctypes.c_void_p * len(self.object_table.indices)).from_address(self.library["objects"])
+        for name, k in self.object_table.indices.items():
+            table[k] = id(objects_by_name[name])
+        self.kept_alive.append(objects_by_name)
+        for name, variable in (("patience", suppression_count), ("meeting", worker_handle)):
+            ctypes.c_int64.from_address(self.library[name]).value = ctypes.addressof(variable)
+        self.block_counts = (ctypes.c_int64 * BLOCK_COUNTER_WORDS).from_address(self.library["counts"])
+        self.compute_functions = [
+            self._make_function(f"python_{name}", CallingConvention.ONE_ARGUMENT) for name in ("computed", "computed_alone")
+        ]
+        self.finish_selection = self._make_function("finish_selected", CallingConvention.ONE_ARGUMENT)
+        self.run_steps = self._make_function("run_steps", CallingConvention.POSITIONAL)
+        self.recorded_gather = wrap_recording("__getitem__", gather, describe_index_keys)
+        self.derivative_functions = TapeReplay(
+            *[*[self._make_function(name, CallingConvention.POSITIONAL) for name in DERIVATIVE_FUNCTIONS], get_segment_steps]
+        )
+        self.capture_signature = self._make_function("take_pattern", CallingConvention.POSITIONAL)
+        self.refcount_queries = RefcountQueries(
+            *[self._make_function(name, CallingConvention.POSITIONAL) for name in ("count_waiting", "still_waiting", "held_by_others")]
+        )
+        self.is_basic = self._make_function("is_basic", CallingConvention.ONE_ARGUMENT)
+        self.copy_functions = CopyFunctions(
+            *[self._make_function(name, CallingConvention.POSITIONAL) for name in ("specs_of", "copy_pieces", "copy_alike")]
+        )
+        self.call_functions = CallReplay(self._make_function("call_again", CallingConvention.POSITIONAL), wrap_recording, wrap_announcing)
+        compute_signature, compute_graph_signature, instantiate = (
+            self._make_function(name, CallingConvention.POSITIONAL) for name in ("kind_of_call", "kind_of_graph", "made_by")
+        )
+        self.size_generic_functions = size_generic.SizeGenericFunctions(
+            compute_signature,
+            compute_graph_signature,
+            instantiate,
+            self._make_function("forget_kinds", CallingConvention.NO_ARGUMENTS),
+            disable,
+        )
+        self.join_functions = JoinFunctions(self._make_function("join_again", CallingConvention.POSITIONAL), record_join)
+        creation_functions = [self._make_function(name, CallingConvention.POSITIONAL) for name in CREATION_FUNCTIONS]
+        self.creation_functions = CreationFunctions(
+            *creation_functions,
+            is_worth_recording=is_worth_recording,
+            build_key=build_creation_key,
+            record=trace_creation,
+            max_small_bytes=MAX_SMALL_BLOCK_BYTES,
+        )
+        self.release_blocks = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
+        self.methods = {m.name: self._make_method(m) for m in METHODS}
+        self.slot_switch, self.vectorcall_switch = SlotSwitch(self.library.addresses, Tensor), calls.VectorcallSwitch(self.library)
+        return self
+
+    def announce(self) -> None:
+        """Announce the generated code to other modules, once; `self` must never die afterwards. If deallocators cannot be replaced, raise
+        LookupError and change nothing. No user code may run meanwhile; other threads may, since each step is complete in itself.
+        """
+        if self.is_announced:
+            return
+        replace_deallocators(self.library.addresses, self.objects_by_name, self.block_type)
+        self.is_announced = True
+        for kind, counter in (("node", "_next_serial"), ("recipe", "_next_recipe_serial")):
+            first_serial = getattr(nodes, counter)() + RESERVED_SERIAL_NUMBERS
+            ctypes.c_int64.from_address(self.library[f"number_of_{kind}"]).value = first_serial
+            # A counter shared by Python and generated code
+            setattr(nodes, counter, self._make_function(f"{kind}_number", CallingConvention.NO_ARGUMENTS))
+        self._share_specs()
+        SizeProgram.run_bytecode = self._make_function("worked_out", CallingConvention.POSITIONAL)
+        foreign_attributes.install_descriptors()
+        clear_callbacks.append(self.creation_functions.clear)
+        eviction_hooks.extend((launch_records.drop_records, graph_launch.drop_graph_records, size_generic.clear_templates, forget_made))
+
+    def _build_fallback(self, method: Method) -> Any:
+        """Return the fallback of `method` in Python, with recording of the results if the fast path can replay them."""
+        fallback = self.fallbacks[method.name]
+        name = method.name
+        if method.in_place_op:
+            return wrap_in_place(OPS[method.in_place_op], fallback, lambda x, y: self.methods[name](x, y))
+        if method.op:
+            return wrap_operation(OPS[method.op], fallback, method.comes_last)
+        if name == "_apply":
+            return wrap_any_operation(fallback)
+        return wrap_recording(name, fallback) if method.is_recorded else fallback
+
+    def _share_specs(self) -> None:
+        """Have the generated code store existing and future specs, and recipes of data in memory, for its own look-up."""
+        forget, keep = (
+            self._make_function("forget_specs", CallingConvention.NO_ARGUMENTS),
+            self._make_function("spec_for_python", CallingConvention.POSITIONAL),
+        )
+
+        def keep_all() -> None:
+            for layout_key in list(_layout_keys.values()):
+                for tensor_spec in list(layout_key.specs.values()):
+                    if tensor_spec.strides is not None:
+                        keep(tensor_spec.dtype, tensor_spec.shape, tensor_spec.strides, tensor_spec)
+
+        spec.spec_hooks[:] = [keep]  # first, so that a spec created meanwhile by another thread is stored too
+        keep_all()
+        clear_callbacks.extend((forget, keep_all))
+        has_data = self._make_function("data_for_python", CallingConvention.POSITIONAL)
+        nodes.data_recipe_hooks[:] = [has_data]
+        for recipe in list(nodes._recipes.values()):
+            if recipe.op is nodes.DATA:
+                has_data(recipe.dtype, recipe.shape, recipe)
+
+    def _make_block_type(self) -> Any:
+        """Return the Python type of small memory blocks, with the generated deallocator and buffer function."""
+        dealloc, get_buffer = 52, 1  # Py_tp_dealloc, Py_bf_getbuffer
+        slots = (_TypeSlot * 3)(
+            _TypeSlot(dealloc, self.library["block_dies"]), _TypeSlot(get_buffer, self.library["block_shows"]), _TypeSlot(0, None)
+        )
+        spec = _TypeSpec(b"tenxor.Block", 64, 0, 1 << 7, slots)  # Py_TPFLAGS_DISALLOW_INSTANTIATION
+        self.kept_alive += [slots, spec]
+        make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_TypeSpec))(("PyType_FromSpec", ctypes.pythonapi))
+        return make(ctypes.byref(spec))
+
+    def _define_method(self, name: str, symbol: str, flags: int, doc: str | None = None) -> Any:
+        """Return a pointer to a new `PyMethodDef` for the name `name`, kept alive by this object.
+
+        `symbol` names the generated function, `flags` is the value of a `CallingConvention`, and `doc` the docstring, or None.
+        """
+        definition = _MethodDef(name.encode(), self.library[symbol], flags, None if doc is None else doc.encode())
+        self.kept_alive.append(definition)
+        return ctypes.byref(definition)
+
+    def _make_function(self, name: str, kind: CallingConvention) -> Any:
+        """Return a built-in function that calls the generated function `name`; `kind` is its calling convention."""
+        make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+            ("PyCFunction_NewEx", ctypes.pythonapi)
+        )
+        return make(ctypes.cast(self._define_method(name, name, kind.value), ctypes.c_void_p), None, None)
+
+    def _make_method(self, method: Method) -> Any:
+        """Return the attribute of `Tensor` that calls the generated code of `method`: a method, an attribute, or a slot wrapper of an
+        operator.
+
+        It has the docstring of the original attribute.
+        """
+        doc = self.original_attributes[method.name].__doc__ or TensorBase.__slots__.get(method.name) or ""
+        if method.convention is CallingConvention.ATTRIBUTE:
+            attribute = _GetSet(method.name.encode(), self.library[method.symbol], None, doc.encode(), None)
+            self.kept_alive.append(attribute)
+            return _new_attribute(Tensor, ctypes.byref(attribute))
+        text = f"{method.name}{build_text_signature(self.fallbacks[method.name])}\n--\n\n{doc}"
+        if method.name in WRAPPED_SYMBOLS:
+            return make_slot_wrapper(Tensor, method.name, self.library[WRAPPED_SYMBOLS[method.name]], text, self.kept_alive)
+        definition = self._define_method(method.name, method.symbol, method.convention.value, text)
+        return _new_method(Tensor, ctypes.cast(definition, ctypes.c_void_p))
+
+    def install(self) -> None:
+        """Install the fast path in one step: no method is visible before the code called by it. No user code may run meanwhile."""
+        pool.small_block_bytes, pool.release_small_blocks = self.block_counts, self.release_blocks
+        pool.reset_pressure()
+        hooks: tuple[tuple[list[Any], list[Any]], ...] = (
+            (vectorcall_hooks, [self.vectorcall_switch.redirect]),
+            # Rules first: other threads may make launch records by them
+            (callbacks_after_change, [size_generic.clear_templates, graph_launch.drop_all_records, forget_made]),
+            (fast_path_hooks, self.compute_functions),
+            (selection_finishers, [self.finish_selection]),
+            (step_run_hooks, [(self.run_steps, launch_records.build_plan_record)]),
+            (capture_hooks, [self.capture_signature]),
+            (refcount_query_hooks, [self.refcount_queries]),
+            (tape_replay_hooks, [self.derivative_functions]),
+            (copy_hooks, [self.copy_functions]),
+            (call_replay_hooks, [self.call_functions]),
+            (external_call_observers, [note_report]),
+            (join_hooks, [self.join_functions]),
+            (creation_hooks, [self.creation_functions]),
+            (size_generic.generated_functions, [self.size_generic_functions]),
+        )
+        call_atomically(
+            (
+                *[partial(list.__setitem__, hook, slice(None), functions) for hook, functions in hooks],
+                partial(generated_searches.function_addresses.update, {name: self.library[name] for name in NUMPY_SUBSTITUTES}),
+                *[partial(setattr, Tensor, name, method) for name, method in self.methods.items()],
+                *foreign_attributes.get_removal_steps(),
+                *self.vectorcall_switch.get_install_steps(patchable_functions),
+                *self.slot_switch.get_install_steps(),
+            )
+        )
+        # Slots known only now; new functions
+        call_atomically((*self.slot_switch.get_install_steps(), *self.vectorcall_switch.get_install_steps(patchable_functions)))
+
+    def remove(self) -> None:
+        """Restore the fallback in one step. Memory blocks in use stay valid. No user code may run meanwhile."""
+        hooks: tuple[list[Any], ...] = (
+            callbacks_after_change,
+            selection_finishers,
+            fast_path_hooks,
+            step_run_hooks,
+            capture_hooks,
+            refcount_query_hooks,
+            tape_replay_hooks,
+        )
+        hooks += (copy_hooks, call_replay_hooks, external_call_observers, join_hooks, creation_hooks, vectorcall_hooks)
+        installed_names = [name for name in self.methods if name in vars(Tensor)]
+        call_atomically(
+            (
+                *[hook.clear for hook in hooks],
+                generated_searches.function_addresses.clear,
+                *self.vectorcall_switch.get_removal_steps(),
+                *foreign_attributes.get_restoration_steps(),
+                *[partial(delattr, Tensor, name) for name in installed_names if name in self.inherited_names],
+                *[
+                    partial(setattr, Tensor, name, self.original_attributes[name])
+                    for name in installed_names
+                    if name not in self.inherited_names
+                ],
+            )
+        )
+
+    def get_item(self, x: Tensor, key: Any) -> Any:
+        """Return `x[key]`, which the generated code has left to Python. With NumPy arrays in `key`, call the generated code again with
+        tensors; else use the fallback, and record the call if `key` has tensors or lists.
+        """
+        converted_key = convert_numpy_key(x, key)
+        if converted_key is not key:
+            return self.methods["__getitem__"](x, converted_key)
+        key_items = key if type(key) is tuple else (key,)
+        has_arrays = type(x) is Tensor and Tensor in map(type, key_items)
+        view, *axes = (has_arrays and apply_slices(x, key_items)) or (x, *key_items)
+        if has_arrays and describe_index_keys(view, *axes):
+            result = self.recorded_gather(view, *axes)
+        else:
+            result = self.fallbacks["__getitem__"](x, key)
+        if type(result) is Tensor and type(x) is Tensor and type(key) in ROW_KEY_TYPES:
+            record_row_selection(x, key)
+        return result
+
+    def set_item(self, x: Tensor, key: Any, value: Any) -> None:
+        """Assign `x[key] = value` by the fallback, and record a write of a view. Convert NumPy arrays first."""
+        converted_key = convert_numpy_key(x, key)
+        if converted_key is not key or is_numpy_value(value):
+            self.methods["__setitem__"](x, converted_key, Tensor._from_array_or_same(value))
+            return
+        if (rows := merge_index_keys(x, key)) is not None:
+            self.methods["__setitem__"](*rows, value)
+            return
+        value = unwrap_scalar(x, value)
+        basic = type(x) is Tensor and self.is_basic((x, key))
+        masked = not basic and type(x) is Tensor and type(key) is Tensor and key.dtype is boolean
+        if basic or masked:
+            compute_if_small(x.storage)
+        if basic and self._record_write(x, key, value):
+            retry_in_fast_path(self.methods["__setitem__"], x, key, value)
+            return
+        self.fallbacks["__setitem__"](x, key, value)
+        if type(x) is Tensor and type(key) in ROW_KEY_TYPES:
+            record_row_selection(x, key)
+        if masked:
+            record_masked_write(x, key, value)
+
+    def _record_write(self, x: Tensor, key: Any, value: Any) -> bool:
+        """Return whether a write of `value` over the view `x[key]` was recorded now, so that the fast path can do it from now on."""
+        if type(value) not in (Tensor, float, int, bool):
+            return False
+        try:
+            view = self.methods["__getitem__"](x, key)  # by generated code, to get the spec used there
+            return view.storage is x.storage and record_write(view, value, lambda: _can_write(view, value))
+        except TenxorError:  # raised by the fallback, with a better message
+            return False
+
+
+def _can_write(view: Tensor, value: Any) -> bool:
+    """Return whether no two elements of `view` share memory, so that `value` may be written over the view; raise an error if `value` does
+    not fit.
+    """
+    if not view.layout.is_injective():
+        return False
+    view._resolve_source(value, "assignment")
+    return True

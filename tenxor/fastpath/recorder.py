@@ -1,0 +1,570 @@
+"""Recording of calls: the result of a method in Python is stored as a template, so that the generated code can replay the call.
+
+A template (`ResultTemplate`) is stored with the spec of the first tensor argument, under the method's name and a key of the other
+arguments.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache, partial
+from inspect import unwrap
+from typing import Any
+
+from .._utils.aliases import get_parameter_names
+from .._utils.bounded_cache import BoundedCache
+from .._utils.lazy import LazyFunctions
+from ..dtypes import DType
+from ..errors import EVALUATION_ERRORS, TenxorError
+from ..graph.node import UNFINISHED, Node, is_externally_shared, make_data_node, next_serial, tape_mode
+from ..graph.spec import ResultTemplate, external_call_observers, get_constant_spec, locate_template, record_template
+from ..graph.storage import ScalarStorage, Storage
+from ..native.counting_ops import CountingOp
+from ..native.direct_call import DirectCall
+from ..ops import Op
+from ..runtime.plan_tracing import SymbolicSizes
+from ..runtime.realize import realize
+from ..symbolic.symint import IntOrSymInt
+from ..tensor import Tensor
+from ..tensor.argument_parsing import NamedDefault
+from ..tensor.conversion_methods import is_numpy_value
+from . import size_generic, update_recipes
+from .direct_call_programs import build_program
+from .eager_evaluation import no_eager_eval
+from .host_call_recorder import (
+    HostReport,
+    build_direct_template,
+    build_element_templates,
+    build_template_key,
+    collect_reports,
+    count_real_floats,
+    find_same_tensor,
+    get_byte_layout,
+    get_result_constructor,
+    get_scalars,
+    has_shared_storage,
+    is_transient,
+    locate_operands,
+    match_results,
+    reorder_arguments,
+)
+from .limits import MAX_SMALL_BLOCK_BYTES, MAX_TUPLE_DEPTH
+from .size_generic import SplitCall, can_be_placeholder, is_known_scalar, make_placeholder, make_placeholders
+from .sized_template import DIRECT_CALL_RECORD, SizedTemplate
+from .template_builder import build_steps_template, build_tuple_template, build_view_template
+from .write_recorder import compute_if_small, is_part_of_storage, record_write, retry_in_fast_path
+
+own_copy = LazyFunctions("tenxor.autodiff.tape_leaves").clone_unshared
+MAX_FLOAT_CALLS = 64  # recorded calls of a method with float arguments: more floats are data, not constants
+# By signature: the numbers of the first call with floats, left unrecorded
+_first_dims: BoundedCache[tuple[int, ...]] = BoundedCache(1 << 10)
+TRUE_KEY, FALSE_KEY = object(), object()  # stand for booleans in keys, where True would equal 1
+TAPE_MASK_MARKER = object()  # in keys: the next item is a bit mask of the arguments that derivatives follow
+_SELF_KEYED_TYPES = frozenset((int, str, type, DType, type(None)))
+
+
+def wrap_recording(
+    name: str,
+    fallback: Callable[..., Any],
+    describe_call: Callable[..., Sequence[IntOrSymInt] | None] | None = None,
+) -> Callable[..., Any]:
+    """Return a method that calls the fallback `fallback` and records its result under `name`.
+
+    A new call is recorded for exact sizes. After a few calls of one signature, a size-generic template is traced too. `describe_call`,
+    if given, takes the same arguments and returns integers to store with the template for the generated code, or None to prevent
+    recording.
+    """
+
+    def method(*args: Any, **keywords: Any) -> Any:
+        x, *arguments = (*args, *keywords.values())
+        key = _build_call_key(x, arguments, keywords) if type(x) is Tensor else None
+        templates = () if key is None else x.spec.call_templates.get(name, ())
+        if key is None or key in templates:
+            return fallback(*args, **keywords)
+        if (
+            is_transient(x.spec)
+            or _has_out_argument(fallback, args, keywords)
+            or (len(templates) > MAX_FLOAT_CALLS and float in map(type, arguments))
+        ):
+            return fallback(*args, **keywords)
+        if any([type(t) is Tensor and t.storage.node.is_traced for t in (x, *arguments)]):  # results for tracers may differ
+            return fallback(*args, **keywords)
+        words = () if describe_call is None else describe_call(*args, **keywords)
+        if words is None:
+            return fallback(*args, **keywords)
+        with no_eager_eval():
+            first_node_number = next_serial()
+            with collect_reports() as reports:
+                result = fallback(*args, **keywords)
+            host_template = _build_host_template(fallback, args, keywords, result, reports)
+            if host_template is not None:
+                record_template(x.spec.call_templates, name, build_template_key(key, arguments, host_template), host_template)
+                if host_template.loop_bytecode and host_template.number_dtype is None and TAPE_MASK_MARKER not in key:
+                    _trace_host_call_if_due(host_template, SplitCall.of(name, (x, *arguments), tuple(keywords)), fallback, args, keywords)
+                return result
+            if type(result) is Tensor:
+                record_call(name, key, args, keywords, result, fallback, first_node_number, struct.pack(f"={len(words)}q", *words))
+            elif isinstance(result, tuple):
+                results = result
+                if any(map(_is_small_shared, (x, *arguments))):
+                    _, results, first_node_number = _call_unshared(fallback, args, keywords)
+                record_template(x.spec.call_templates, name, key, build_tuple_template(x, args, keywords, results, first_node_number))
+            split_call = SplitCall.of(name, (x, *arguments), tuple(keywords), tape_mask=_get_tape_mask(key))
+            if split_call is not None:
+                split_call.trace_call(x.spec.call_templates.get(name, {}).get(key), fallback, args, keywords, describe_call)
+        return result
+
+    return method
+
+
+def wrap_announcing(name: str, fallback: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that calls the fallback `fallback`, and records under `name` the direct call announced by `fallback`.
+
+    The result size of `fallback` may depend on values, so no template can describe the result. Instead `fallback` announces with
+    `report_direct_call` (`api/host_calls.py`) how generated code can compute it. A call without exactly one announcement is recorded as
+    impossible to replay.
+    """
+
+    def method(*args: Any, **keywords: Any) -> Any:
+        x, *arguments = (*args, *keywords.values())
+        key = _build_call_key(x, arguments, keywords) if type(x) is Tensor else None
+        if key is None or key in x.spec.call_templates.get(name, ()) or is_transient(x.spec) or _has_out_argument(fallback, args, keywords):
+            return fallback(*args, **keywords)
+        with collect_reports() as reports:
+            result = fallback(*args, **keywords)
+        tensors = [t for t in (x, *arguments) if type(t) is Tensor]
+        announcements = [report for report in reports if report.compute is None and report.direct_call is not None]
+        template = None
+        if len(announcements) == 1 and not has_shared_storage(tensors):
+            operands, results, _, direct_call, make_direct_call = announcements[0]
+            template = direct_call and build_direct_template(direct_call, tensors, operands, results, result, get_scalars(arguments))
+            # An integer argument may be a size
+            is_size_generic = template is not None and isinstance(direct_call, CountingOp) and int not in map(type, arguments)
+            split_call = SplitCall.of(name, (x, *arguments), tuple(keywords)) if is_size_generic else None
+            if template is not None and split_call is not None and make_direct_call is not None:
+                split_call.trace_template(
+                    template, partial(_trace_announced_call, template, split_call.dims, tensors, operands, make_direct_call)
+                )
+        record_template(x.spec.call_templates, name, key if template is None else build_template_key(key, arguments, template), template)
+        return result
+
+    return method
+
+
+def _trace_announced_call(
+    template: ResultTemplate,
+    numbers: Sequence[int],
+    tensors: Sequence[Tensor],
+    operands: Sequence[Tensor],
+    make_direct_call: Callable[..., DirectCall | None],
+) -> SizedTemplate | None:
+    """Return the size-generic template of an announced direct call; None if the call is not size-generic.
+
+    `template` is the template for these operands, and `numbers` are the sizes to become symbolic. `tensors` are the tensor arguments of the
+    call, and `operands` the tensors that the direct call reads; each operand must be one of `tensors`, read as it is. `make_direct_call`
+    returns the description of the direct call for symbolic operands.
+    """
+    traced = SymbolicSizes(numbers)
+    placeholders, operand_placeholders = [make_placeholder(traced, t) for t in tensors], list[Tensor]()
+    for t in operands:
+        operand_placeholders += [
+            s for x, s in zip(tensors, placeholders, strict=True) if (x.storage, x.spec, x.offset) == (t.storage, t.spec, t.offset)
+        ]
+    direct_call = make_direct_call(*operand_placeholders) if len(operand_placeholders) == len(operands) else None
+    location = None if direct_call is None else locate_operands(direct_call, placeholders, operand_placeholders)
+    words = (
+        None
+        if direct_call is None or location is None
+        else build_program(direct_call, location[0], (), count_real_floats(operand_placeholders))
+    )
+    return (
+        None
+        if words is None
+        else SizedTemplate(
+            traced.trace,
+            ResultTemplate(placeholders[0].spec, element_templates=template.element_templates),
+            template,
+            [(DIRECT_CALL_RECORD, None, words, None)],
+        )
+    )
+
+
+def _has_out_argument(fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> bool:
+    """Return whether the call `fallback(*args, **keywords)` has an `out` argument.
+
+    Such a call writes into another tensor, and is not replayed.
+    """
+    if keywords.get("out") is not None:
+        return True
+    positional_names = _get_positional_names(fallback)[: len(args)]
+    return "out" in positional_names and args[positional_names.index("out")] is not None
+
+
+@lru_cache(maxsize=1024)
+def _get_positional_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of the positional parameters of `function`."""
+    return get_parameter_names(unwrap(function)).positional_names
+
+
+def _build_host_template(
+    fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any], result: Any, reports: Sequence[HostReport]
+) -> ResultTemplate | None:
+    """Return the template of `result`, the result of `fallback(*args, **keywords)`, if NumPy computed it; else None.
+
+    `reports` has the reports of computations by NumPy during the call. The template holds a direct call if possible, and
+    otherwise a function of NumPy arrays. If arguments share a storage, the call is repeated with a storage for each, since a report
+    does not tell them apart.
+    """
+    tensors = [t for t in (*args, *keywords.values()) if type(t) is Tensor]
+    if len(reports) == 1 and has_shared_storage(tensors):
+        with collect_reports() as reports:
+            tensors, result, _ = _call_unshared(fallback, args, keywords)
+    if len(reports) != 1:  # an inner function may be replayed by now, and generated code sends no reports
+        return None
+    operands, results, compute, direct_call, _ = reports[0]
+    if direct_call is not None:
+        template = build_direct_template(direct_call, tensors, operands, results, result, get_scalars((*args[1:], *keywords.values())))
+        if template is not None:
+            return template
+    if compute is None:
+        return None
+    result_tensors = result if isinstance(result, tuple) else (result,)
+    operand_indices, result_indices = (
+        [find_same_tensor(t, tensors) for t in operands],
+        [find_same_tensor(t, results) for t in result_tensors],
+    )
+    if set(operand_indices) != set(range(len(tensors))) or result_indices != list(range(len(results))):
+        return None  # the result may depend on the values of a tensor that NumPy did not receive
+    shapes = [t.shape for t in operands]
+    if operand_indices != list(range(len(tensors))) or shapes != [t.shape for t in tensors]:
+        compute = reorder_arguments(compute, operand_indices, shapes)  # type: ignore[arg-type]
+    element_templates = [ResultTemplate(t.spec, t.storage.node.recipe) for t in result_tensors]
+    return ResultTemplate(
+        args[0].spec, element_templates=tuple(element_templates), compute_arrays=compute, result_constructor=get_result_constructor(result)
+    )
+
+
+def _trace_host_call_if_due(
+    template: ResultTemplate, split_call: SplitCall | None, fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]
+) -> None:
+    """Trace the size-generic template of a direct call after a few calls of one signature; do nothing if `split_call` is None.
+
+    `template` is the template for these sizes, `split_call` the signature of the call, and `fallback` the fallback, called with
+    `args` and `keywords`.
+    """
+    if split_call is not None:
+        split_call.trace_template(template, lambda: _trace_host_call(template, split_call.dims, fallback, args, keywords))
+
+
+def _trace_host_call(
+    template: ResultTemplate, numbers: Sequence[int], fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]
+) -> SizedTemplate | None:
+    """Return the size-generic template of a direct call; None if the call is not size-generic.
+
+    `template` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. The fallback `fallback` runs once
+    with placeholders of symbolic sizes for `args` and `keywords`, computes nothing, and reports how it would call NumPy.
+    """
+    traced, observers = SymbolicSizes(numbers), list(external_call_observers)
+    placeholders, keyword_placeholders, tensors = make_placeholders(traced, args, keywords)
+    with size_generic.generated_functions[0].disable_fast_path(), collect_reports() as reports:
+        try:
+            external_call_observers[:] = observers
+            result = fallback(*placeholders, **keyword_placeholders)
+        finally:
+            external_call_observers.clear()
+    direct_call = reports[0].direct_call if len(reports) == 1 else None
+    if direct_call is None:
+        return None
+    operands, results, *_ = reports[0]
+    result_tensors, location = match_results(result, results), locate_operands(direct_call, tensors, operands)
+    words = (
+        None
+        if location is None
+        else build_program(direct_call, location[0], [get_byte_layout(t) for t in results], count_real_floats(operands))
+    )
+    if result_tensors is None or words is None:
+        return None
+    return SizedTemplate(
+        traced.trace,
+        ResultTemplate(tensors[0].spec, element_templates=build_element_templates(result_tensors)),
+        template,
+        [(DIRECT_CALL_RECORD, None, words, None)],
+    )
+
+
+def _build_call_key(x: Tensor, arguments: Sequence[Any], keywords: dict[str, Any]) -> tuple[Any, ...] | None:
+    """Return the cache key of `arguments`, the arguments of a call after its first argument, the tensor `x`; None if no key can hold one.
+
+    `arguments` ends with the values of the keyword arguments `keywords`; their names follow in the key. If an argument is on the
+    autograd tape, the key ends with `TAPE_MASK_MARKER` and a bit mask of such arguments, since the method may then make different nodes.
+    """
+    keys = build_keys(arguments)
+    if keys is None:
+        return None
+    tape_bits = 0 if tape_mode.get() is not True else sum([1 << k for k, t in enumerate((x, *arguments)) if _is_on_tape(t)])
+    return (*keys, *[tuple(keywords)] * bool(keywords), *[TAPE_MASK_MARKER, tape_bits] * bool(tape_bits))
+
+
+def _get_tape_mask(key: tuple[Any, ...]) -> int:
+    """Return the bit mask, stored in the cache key `key`, of the arguments on the autograd tape (bit k: argument k); 0 without any."""
+    return int(key[-1]) if TAPE_MASK_MARKER in key else 0
+
+
+def _is_on_tape(x: Any) -> bool:
+    """Return whether the argument `x` is a tensor on the autograd tape. This creates no node for an element known as a number."""
+    return type(x) is Tensor and x._is_on_tape()
+
+
+def build_creation_key(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """Return the cache key of the call `name(*args, **keywords)`; None if an argument is a tensor, or if no key can hold it."""
+    arguments = (*args, *keywords.values())
+    keys = None if any([isinstance(x, Tensor) for x in arguments]) else build_keys(arguments)
+    return keys if keys is None else (name, *keys, tuple(keywords)) if keywords else (name, *keys)
+
+
+def is_worth_recording(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Return whether the call `name(*args, **keywords)`, without tensor arguments, is worth recording.
+
+    Each call may bring new floats. So a call with floats is recorded from the second call of its signature on, and a call without floats
+    always. If the signature can have no size-generic template, only a repetition with the very same numbers is recorded.
+    """
+    arguments = (*args, *keywords.values())
+    split_call = SplitCall.of(name, arguments, tuple(keywords)) if float in map(type, arguments) else None
+    if split_call is None:
+        return True
+    key = split_call.signature if split_call.can_have_templates() else (split_call.signature, split_call.dims)
+    is_known = key in _first_dims
+    if not is_known:
+        _first_dims.put(key, split_call.dims)
+    return is_known
+
+
+def trace_creation(
+    name: str, template: ResultTemplate, fallback: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]
+) -> None:
+    """Trace a size-generic template for the creation function `name`, called with `args` and `keywords`, after a few calls of one
+    signature.
+
+    Do nothing if this call has the same numbers as the first call of its signature. `template` is the template recorded for this call, and
+    `fallback` is the fallback.
+    """
+    split_call = SplitCall.of(name, (*args, *keywords.values()), tuple(keywords))
+    if split_call is not None and _first_dims.get(split_call.signature) != split_call.dims:
+        split_call.trace_call(template, fallback, args, keywords)
+
+
+def build_keys(arguments: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Return the cache keys of `arguments` as a tuple (`build_key`); None if no key can hold one of them."""
+    keys = tuple([build_key(x) for x in arguments])
+    return None if any([k is None and x is not None for k, x in zip(keys, arguments, strict=True)]) else keys
+
+
+def _is_small_shared(x: Any) -> bool:
+    """Return whether the argument `x` is a tensor in externally shared memory, and small enough to record the call with a copy of it."""
+    return (
+        type(x) is Tensor
+        and type(x.storage) is not ScalarStorage
+        and is_externally_shared(x.storage.node)
+        and x.storage.node.recipe.nbytes <= MAX_SMALL_BLOCK_BYTES
+    )
+
+
+def _call_unshared(fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[Tensor], Any, int]:
+    """Call `fallback(*args, **keywords)` with separate storages, so that no two tensor arguments share one (see `_unshare_arguments`).
+
+    Return the tensors among the arguments, the result, and the number of the next node before the call.
+    """
+    arguments, first_node_number = _unshare_arguments((*args, *keywords.values())), next_serial()
+    result = fallback(*arguments[: len(args)], **dict(zip(keywords, arguments[len(args) :], strict=True)))
+    return [t for t in arguments if type(t) is Tensor], result, first_node_number
+
+
+def _unshare_arguments(arguments: Sequence[Any]) -> list[Any]:
+    """Return `arguments` with separate storages: new ones for shared storages, and for externally shared memory.
+
+    Contents are copied only from externally shared memory: a result computed from that memory is computed at once, so it would have no
+    recipe.
+    """
+    unshared, storage_ids = [], set[int]()
+    for x in arguments:
+        if type(x) is Tensor and (id(x.storage) in storage_ids or _is_small_shared(x)):
+            node = x.storage.node
+            new_node = Node(node.recipe, node.sources, node.offsets)
+            if node.buffer is not None:  # read last, since another thread may compute the node at any time
+                new_node = own_copy(node) if node.buffer.externally_shared else make_data_node(node.buffer, node.shape, node.dtype)
+            new_node.tape_node = node.tape_node
+            x = Tensor(Storage(new_node), x.layout, x.dtype)
+        if type(x) is Tensor:
+            storage_ids.add(id(x.storage))
+        unshared.append(x)
+    return unshared
+
+
+def record_call(
+    name: str,
+    key: tuple[Any, ...],
+    args: Sequence[Any],
+    keywords: dict[str, Any],
+    result: Tensor,
+    fallback: Callable[..., Any],
+    first_node_number: int,
+    packed_words: bytes = b"",
+) -> None:
+    """Record `result`, the result of the fallback `fallback(*args, **keywords)`, or record that the call cannot be replayed.
+
+    The first argument is a tensor, and the record is stored in its spec, under `name` and `key`. `first_node_number` is the number of
+    the next node before the call: nodes with this number or a larger one may be part of the result. `packed_words` holds packed
+    integers to store with the template. If arguments share a storage, or lie in externally shared memory, the call is repeated with a
+    separate storage for each.
+    """
+    tensors = [t for t in (*args, *keywords.values()) if type(t) is Tensor]
+    if has_shared_storage(tensors) or any(map(_is_small_shared, tensors)):
+        if any([t.storage.node.op is UNFINISHED for t in tensors]):
+            return
+        tensors, result, first_node_number = _call_unshared(fallback, args, keywords)
+    template = build_view_template(tensors[0], result) if len(tensors) == 1 else None
+    if template is None:
+        template = build_steps_template(tensors, result, first_node_number)
+    if template is not None:
+        template.launch_record = packed_words
+    record_template(args[0].spec.call_templates, name, key, template)
+
+
+def build_key(x: object) -> object:
+    """Return the cache key of the argument `x`; None for an argument that no key can hold, and for None itself.
+
+    The key of a tensor is its spec. Equal values that are different arguments get different keys: 1, True and 1.0, or zeros of both signs.
+    """
+    if type(x) is Tensor:
+        return x.spec
+    if type(x) is bool:
+        return TRUE_KEY if x else FALSE_KEY
+    if type(x) is float:
+        return struct.pack("=d", x)  # equal floats may be zeros of different signs, or equal an int
+    if type(x) is NamedDefault:
+        return NamedDefault  # the default of an argument, which is not the same as the number itself
+    if type(x) is tuple:
+        return x if _is_integer_tuple(x) else None
+    return x if type(x) in _SELF_KEYED_TYPES else None
+
+
+def _is_integer_tuple(x: tuple[Any, ...], depth: int = 0) -> bool:
+    """Return whether the tuple `x` consists of integers, or of nested tuples of integers up to depth `MAX_TUPLE_DEPTH`.
+
+    `depth` is the depth of `x` in the outermost tuple, from 0.
+    """
+    nested = [k for k in x if type(k) is not int]
+    return depth < MAX_TUPLE_DEPTH and all([type(k) is tuple and _is_integer_tuple(k, depth + 1) for k in nested])
+
+
+def wrap_operation(op: Op, fallback: Callable[..., Any], comes_last: bool = False) -> Callable[..., Any]:
+    """Return a method that applies `op` by the fallback `fallback`, and traces a size-generic template after a few calls of one signature.
+
+    If `comes_last`, the tensor is the last operand. `fallback` records the result for concrete sizes by itself.
+    """
+
+    def method(*args: Any) -> Any:
+        return _apply_and_trace(op, args[::-1] if comes_last else args, fallback, args)
+
+    return method
+
+
+def wrap_any_operation(fallback: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method `(x, op, *operands)` that calls the fallback `fallback`, and traces a size-generic template after a few calls.
+
+    `fallback` applies the operation `op` to the operands, and records the result for concrete sizes by itself.
+    """
+
+    def method(x: Any, op: Op, *operands: Any) -> Any:
+        return _apply_and_trace(op, (x, *operands), fallback, (x, op, *operands))
+
+    return method
+
+
+def _apply_and_trace(op: Op, operands: Sequence[Any], fallback: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """Return the result of `op` on `operands`, by the fallback `fallback(*args)`; after a few calls, also trace a size-generic template.
+
+    `args` are the operands in the order that `fallback` takes them, possibly with further arguments. NumPy arrays among the operands become
+    tensors, and the call is repeated. Nothing is recorded for operands other than tensors, floats and integers.
+    """
+    signature_arguments, keys = list[object](), list[object]()
+    for x in operands:
+        kind = type(x)
+        if is_numpy_value(x):
+            tensor, *other_operands = map(Tensor._from_array_or_same, operands)
+            return tensor._apply(op, *other_operands)
+        if kind is not Tensor and kind is not float and kind is not int:
+            return fallback(*args)
+        keys.append(_build_operand_key(x))
+        signature_arguments.append(kind if kind is not Tensor else x if x.ndim or can_be_placeholder(x) else x.dtype)
+    if Tensor not in map(type, signature_arguments):
+        return fallback(*args)
+    table, outer_key, inner_key = locate_template(op, keys)
+    if inner_key in table.get(outer_key, ()):
+        return fallback(*args)
+    result = fallback(*args)
+    split_call = SplitCall.of(op, signature_arguments)
+    if split_call is not None:
+        split_call.trace_operation(table.get(outer_key, {}).get(inner_key), fallback, args)
+    return result
+
+
+def _build_operand_key(x: Any) -> object:
+    """Return the key of the operand `x` in the caches of templates: the type of a scalar, or the spec of a tensor.
+
+    For a tensor with a known Python value, the key is the constant spec (`get_constant_spec`).
+    """
+    if type(x) is not Tensor:
+        return type(x)
+    return get_constant_spec(x.spec) if is_known_scalar(x) else x.spec
+
+
+def wrap_in_place(op: Op, fallback: Callable[[Any, Any], Any], generated_method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return an in-place operator, such as `x += y`, by the fallback `fallback`, or by the generated code once the write is recorded.
+
+    If `x` is a part of a storage, up to `update_recipes.MAX_UPDATE_BYTES` bytes, record how a result of `op` is written over the part,
+    and call `generated_method`, the generated method of the same operator, which then does the write. In any other case call
+    `fallback`.
+    """
+
+    def method(x: Any, y: Any) -> Any:
+        if is_numpy_value(y):
+            return generated_method(x, Tensor._from_array(y))
+        if is_part_of_storage(x, update_recipes.MAX_UPDATE_BYTES):
+            compute_if_small(x.storage)
+            if type(y) in (Tensor, float, int) and _can_record_in_place(op, x, y) and _record_in_place(op, x, y):
+                return retry_in_fast_path(generated_method, x, y)
+        return fallback(x, y)
+
+    return method
+
+
+def _record_in_place(op: Op, x: Tensor, y: Any) -> bool:
+    """Return whether a write of `op(x, y)` over `x` was recorded now, for generated code to repeat."""
+    try:
+        result = _apply_and_trace(op, (x, y), partial(Tensor._compute, op), (x, y))
+    except TenxorError:  # raised by the fallback, with a better message
+        return False
+    return result.shape == x.shape and result.dtype is x.dtype and (x.spec.nbytes > MAX_SMALL_BLOCK_BYTES or record_write(x, result))
+
+
+def _can_record_in_place(op: Op, x: Tensor, y: Any) -> bool:
+    """Return whether the generated code may write `op(x, y)` over `x`, and the write is not recorded yet, not even as impossible.
+
+    For a write already recorded as impossible, a new attempt would cost as much as the operation. A large part is written as an update in
+    one kernel, which the generated code finds by itself.
+    """
+    node = x.storage.node
+    if is_externally_shared(node) or node.tape_node is not None or not x.layout.is_injective():
+        return False
+    template = x.spec.templates.get(op, {}).get(_build_operand_key(y))
+    return template is None or (x.spec.nbytes <= MAX_SMALL_BLOCK_BYTES and template.spec not in x.spec.call_templates.get("write", ()))
+
+
+def compute_if_possible(node: Node) -> bool:
+    """Compute `node` if possible, and return whether the node is in memory. An error is not raised here, but when values are asked for."""
+    with suppress(*EVALUATION_ERRORS):  # reported when values are asked for
+        realize(node)
+    return node.buffer is not None

@@ -1,0 +1,432 @@
+"""Size-generic templates: calls recorded for some sizes are replayed for further sizes without the fallback.
+
+The result of a call is stored under the specs of its arguments (`recorder.py`). The signature of a call (its kind,
+`fastpath/emit/call_signatures.py`) consists of the specs and arguments without their numbers, and of the information which numbers are
+equal, 0 or 1. After a few calls of one signature, the fallback runs once with placeholders, whose shapes and strides are symbolic
+`SymInt`s. Every comparison made with a `SymInt` is recorded as a guard. The result with its symbolic sizes becomes a size-generic
+template (`SizedTemplate`), used by the generated code to make results (`fastpath/emit/instantiate_templates.py`). Nothing is guessed:
+numbers that fail a guard are recorded for their exact sizes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+from .._utils.bounded_cache import BoundedCache
+from .._utils.locks import try_acquire
+from .._utils.records import NamedTuple
+from ..graph.node import DATA, Gather, Node, Recipe, Scalar, intern_recipe, next_serial
+from ..graph.spec import ResultTemplate, Spec, get_only_operand
+from ..graph.storage import ScalarStorage, Storage
+from ..graph.tape import TapeNode
+from ..layout.coords import Shape
+from ..memory.buffer import META_BUFFER
+from ..ops import OPS
+from ..runtime import graph_signature as patterns
+from ..runtime.graph_signature import GraphSignature
+from ..runtime.plan_tracing import SymbolicSizes
+from ..runtime.realize import compute_lock
+from ..runtime.unfused_nodes import MULTIPLY, SUM
+from ..symbolic.guards import GuardedCache
+from ..symbolic.symint import IntOrSymInt
+from ..tensor import Tensor
+from .launch_records import NO_LAUNCH_RECORD, StandaloneNode, SymbolicRecord, trace_node_record
+from .sized_template import RESULT_RECORD, SizedRecord, SizedTemplate, SizeProgram, StepRecord
+from .template_builder import build_steps_template, build_tuple_template, build_view_template
+
+MAX_SIGNATURES = 1024
+MAX_SIGNATURE_TEMPLATES = 48  # size-generic templates of one signature
+CALLS_BEFORE_TRACING = 3  # calls of one signature recorded for exact sizes before tracing: many programs have no more sizes
+MAX_TRACES = 400 if sys.version_info >= (3, 13) else 4000  # per process; from 3.13 on, a class changed often gets slow for good
+_trace_count = 0
+NO_KEYWORDS: Mapping[str, Any] = {}
+ProgramType = TypeVar("ProgramType", bound=SizeProgram)
+
+
+class SizeGenericFunctions(NamedTuple):
+    """The generated functions for size-generic templates, and the switch that disables the fast path.
+
+    `compute_signature(name, arguments, names, shapes, followed)` returns the signature of a call and its numbers, or None. The `names`
+    belong to the last arguments, `shapes` are further shapes, and `followed` is a bit mask of the arguments on the autograd tape.
+    `compute_graph_signature(records, node)` returns the key, the signature and the numbers of a graph, whose launch record belongs in
+    `records`. `instantiate(rule, numbers, specs)` returns the template for these sizes, or None if a guard fails. `clear_signatures()`
+    clears the generated code's cache of recent signatures. `disable_fast_path()` is a context manager that disables the fast path.
+    """
+
+    compute_signature: Callable[..., tuple[bytes, tuple[int, ...]] | None]
+    compute_graph_signature: Callable[[object, Node], tuple[bytes, bytes, tuple[int, ...]] | None]
+    instantiate: Callable[[SizedTemplate, tuple[int, ...], tuple[Spec, ...]], ResultTemplate | None]
+    clear_signatures: Callable[[], object]
+    disable_fast_path: Callable[[], AbstractContextManager[None]]
+
+
+generated_functions: list[SizeGenericFunctions] = []  # empty until the fast path is installed, then a single item
+
+
+class SignatureTemplates(GuardedCache[SizeProgram]):
+    """The size-generic templates of one signature of calls or graphs.
+
+    The signature refers to objects by address. `referenced_objects` holds these objects, so no new object gets an old address.
+    """
+
+    __slots__ = ("referenced_objects",)
+
+    def __init__(self, referenced_objects: object) -> None:
+        super().__init__(MAX_SIGNATURE_TEMPLATES, CALLS_BEFORE_TRACING)
+        self.referenced_objects = referenced_objects
+
+
+class SplitCall(NamedTuple):
+    """A call of a method, split into a signature `signature` and the remaining `dims`: the sizes and integers, each listed once.
+
+    `referenced_objects` are the objects that the signature refers to by address, and `specs` the specs of the tensors.
+    """
+
+    signature: Hashable
+    dims: tuple[int, ...]
+    referenced_objects: object
+    specs: tuple[Spec, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        name: object,
+        arguments: Sequence[Any],
+        keyword_names: Sequence[str] = (),
+        more_shapes: Sequence[Shape] = (),
+        tape_mask: int = 0,
+    ) -> SplitCall | None:
+        """Return the signature and the numbers of a call of `name`, a method's name or an operation; None for arguments that no signature
+        can hold.
+
+        `keyword_names` are the names of the last arguments `arguments`, and `more_shapes` are shapes with further numbers. `tape_mask` is a
+        bit mask of the arguments on the autograd tape, if the method then makes different nodes. A scalar whose value does not matter is
+        given as its type.
+        """
+        signature_and_dims = generated_functions[0].compute_signature(
+            name, tuple(arguments), tuple(keyword_names), tuple(more_shapes), tape_mask
+        )
+        if signature_and_dims is None:
+            return None
+        objects, specs = (
+            [x for x in (*arguments, *keyword_names) if type(x) is not Tensor],
+            [x.spec for x in arguments if type(x) is Tensor],
+        )
+        return cls(*signature_and_dims, (name, *objects), tuple(specs))
+
+    def get_templates(self) -> Sequence[Any]:
+        """Return the size-generic templates of this signature, most recently used first."""
+        templates = _templates_by_signature.get(self.signature)
+        return () if templates is None else templates.entries
+
+    def can_have_templates(self) -> bool:
+        """Return whether this signature has, or may get, size-generic templates: no trace of this signature has failed."""
+        templates = _templates_by_signature.get(self.signature)
+        return templates is None or templates.max_entries > 0
+
+    def instantiate(self) -> ResultTemplate | None:
+        """Return the result template for this call from a size-generic template; None if the guards fail in each."""
+        for rule in self.get_templates():
+            template: ResultTemplate | None = generated_functions[0].instantiate(rule, self.dims, self.specs)
+            if template is not None:
+                return template
+        return None
+
+    def trace_call(
+        self,
+        template: ResultTemplate | None,
+        fallback: Callable[..., Any],
+        args: Sequence[Any],
+        keywords: Mapping[str, Any] = NO_KEYWORDS,
+        describe_call: Callable[..., Sequence[IntOrSymInt] | None] | None = None,
+    ) -> None:
+        """Trace a size-generic template from the fallback `fallback`, called with `args` and `keywords`, if it is time (see
+        `trace_if_due`).
+
+        `template` is the template just recorded for these arguments; do nothing if `template` is None. `describe_call`, if given, takes
+        the same arguments and returns integers to store with the template.
+        """
+        if template is not None:
+            self.trace_template(template, lambda: _trace_template(template, self.dims, fallback, args, keywords, describe_call))
+
+    def trace_operation(self, template: ResultTemplate | None, fallback: Callable[..., Any], args: Sequence[Any]) -> None:
+        """Trace a size-generic template of an operation from the fallback `fallback`, called with `args`, if it is time (see
+        `trace_if_due`).
+
+        `template` is the template just recorded for these arguments; do nothing if `template` is None. Scalars are never symbolic here,
+        even if a tensor has a size of the same value.
+        """
+        tensors = [x for x in args if can_be_placeholder(x)]
+
+        def call_fallback(*placeholders: Any) -> Any:
+            iterator = iter(placeholders)
+            return fallback(*[next(iterator) if can_be_placeholder(x) else x for x in args])
+
+        self.trace_call(template, call_fallback, tensors)
+
+    def trace_template(self, template: ResultTemplate, trace: Callable[[], SizedTemplate | None]) -> None:
+        """Trace a size-generic template with `trace`, if it is time (see `trace_if_due`).
+
+        `trace` returns the template, or None if there is none. Accept the template only if it gives `template` for the numbers of this
+        call.
+        """
+
+        def is_right(rule: SizedTemplate) -> bool:
+            instance = generated_functions[0].instantiate(rule, self.dims, self.specs)
+            return instance is not None and is_same_template(instance, template)
+
+        self.trace_if_due(trace, is_right)
+
+    def trace_launch_record(
+        self,
+        record: bytes,
+        get_signature: Callable[[], GraphSignature],
+        trace: Callable[[GraphSignature, GraphSignature], SymbolicRecord | None],
+    ) -> None:
+        """Trace a size-generic launch record, if it is time (see `trace_if_due`); accept it only if it gives `record` for the numbers of
+        this graph.
+
+        `get_signature` returns the graph's signature. `trace` takes this signature and the one with symbolic sizes, and returns the record,
+        or None.
+        """
+
+        def trace_sized_record() -> SizedRecord | None:
+            signature, traced = get_signature(), SymbolicSizes(self.dims)
+            nodes = patterns.make_placeholders(signature, traced)
+            symbolic_record = trace(signature, patterns.capture_in_python([nodes[k] for k in signature.root_slots]))
+            return None if symbolic_record is None else SizedRecord(traced.trace, *symbolic_record)
+
+        self.trace_if_due(trace_sized_record, lambda rule: rule.instantiate(self.dims) == record)
+
+    def trace_if_due(self, trace: Callable[[], ProgramType | None], is_right: Callable[[ProgramType], bool]) -> None:
+        """Trace a size-generic template with `trace`, if it is time, and store it if `is_right` accepts it.
+
+        `trace` returns the template, or None if the call is not size-generic; None and an exception count as failures. It is time after
+        `CALLS_BEFORE_TRACING` calls of the signature, and later if templates of this signature turned out to fit single values only. If
+        tracing fails, the signature is marked, and later calls are not traced; after `MAX_TRACES` traces in a process each further
+        trace fails. While another thread is computing, tracing is postponed.
+        """
+        global _trace_count
+        templates = _templates_by_signature.get(self.signature)
+        if templates is None:
+            templates = SignatureTemplates(self.referenced_objects)
+            _templates_by_signature.put(self.signature, templates)
+        # No records are built while another thread computes: the trace stays due.
+        if not templates.should_generalize() or not try_acquire(compute_lock):
+            return
+        try:
+            rule = None
+            if _trace_count < MAX_TRACES:
+                _trace_count += 1
+                rule = trace()
+            templates.insert(rule if rule is not None and is_right(rule) else None, self.dims)
+        except Exception:  # code without support for symbolic sizes
+            templates.insert(None, self.dims)
+        finally:
+            compute_lock.release()
+
+
+def is_known_scalar(x: Tensor) -> bool:
+    """Return whether the tensor `x` is a scalar with a known Python value."""
+    return type(x.storage) is ScalarStorage and x.storage.get_known_number(x.dtype) is not None
+
+
+def can_be_placeholder(x: Any) -> bool:
+    """Return whether the argument `x` is a tensor that a placeholder of symbolic sizes may replace."""
+    return type(x) is Tensor and not is_known_scalar(x)
+
+
+def _trace_template(
+    concrete_template: ResultTemplate,
+    numbers: Iterable[int],
+    fallback: Callable[..., Any],
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    describe_call: Callable[..., Sequence[IntOrSymInt] | None] | None,
+) -> SizedTemplate | None:
+    """Run the fallback `fallback` with placeholders for `args` and `keywords`, and return the size-generic template of its result, or None.
+
+    `concrete_template` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. `describe_call` returns
+    integers to store with the template for the given arguments, or None. If `concrete_template` is the operand itself, or a single node,
+    the traced result must be so too.
+    """
+    traced = SymbolicSizes(numbers)
+    placeholders, keyword_placeholders, tensors = make_placeholders(traced, args, keywords)
+    with generated_functions[0].disable_fast_path():
+        first_node_number = next_serial()
+        result = fallback(*placeholders, **keyword_placeholders)
+        if isinstance(result, tuple):
+            symbolic_template = build_tuple_template(tensors[0], placeholders, keyword_placeholders, result, first_node_number)
+        else:
+            symbolic_template = (build_view_template(tensors[0], result) if len(tensors) == 1 else None) or build_steps_template(
+                tensors, result, first_node_number
+            )
+    if (
+        symbolic_template is None
+        or symbolic_template.spec.strides is None
+        or (concrete_template.recipe is not None and len(symbolic_template.steps) != 1)
+    ):
+        return None
+    if (symbolic_template.result_constructor is get_only_operand) != (concrete_template.result_constructor is get_only_operand):
+        return None
+    records = _trace_records(concrete_template, symbolic_template, [x for x in (*args, *keywords.values()) if type(x) is Tensor], tensors)
+    words = None if describe_call is None else describe_call(*placeholders, **keyword_placeholders)
+    if words is not None:
+        records.append((RESULT_RECORD, None, words, None))
+    return SizedTemplate(traced.trace, symbolic_template, concrete_template, records, [t.spec for t in tensors])
+
+
+def _trace_records(
+    concrete_template: ResultTemplate, symbolic_template: ResultTemplate, tensors: Sequence[Tensor], placeholders: Sequence[Tensor]
+) -> list[StepRecord]:
+    """Return the size-generic launch records of the nodes of a result; a product has no record, since its sum computes it.
+
+    `concrete_template` is the template with concrete sizes, of `tensors`; `symbolic_template` is the symbolic template, of
+    `placeholders`. Nodes that can fail at run time get `NO_LAUNCH_RECORD`.
+    """
+    records = list[StepRecord]()
+    concrete_data = [t.storage.node.recipe.data_recipe for t in tensors]
+    symbolic_data = [t.storage.node.recipe for t in placeholders]
+    steps = [(r, sources) for r, sources, *_ in symbolic_template.steps]
+    concrete_recipes = [concrete_template.recipe] if concrete_template.recipe is not None else [r for r, *_ in concrete_template.steps]
+    sum_operands = {
+        k: -1 - sources[0] for k, (r, sources) in enumerate(steps) if r.op is SUM and type(sources[0]) is int and sources[0] < 0
+    }
+    products = {k: p for k, p in sum_operands.items() if steps[p][0].op is MULTIPLY}
+
+    def build_standalone(k: int, recipes: Sequence[Recipe], data_recipes: Sequence[Recipe]) -> StandaloneNode:
+        p = products.get(k)
+        sources = steps[k if p is None else p][1]
+        operand_recipes = [None if isinstance(s, Scalar) else data_recipes[s] if s >= 0 else recipes[-1 - s].data_recipe for s in sources]
+        return StandaloneNode(recipes[k], None if p is None else recipes[p], operand_recipes)
+
+    for k in range(len(steps)):
+        if k not in products.values():
+            step = steps[k][0]
+            if step.target is not None or type(step.op) is Gather or (step.op is OPS["pow"] and step.dtype.is_integer):  # can fail
+                records.append((k, None, NO_LAUNCH_RECORD, None))
+                continue
+            record = trace_node_record(
+                build_standalone(k, concrete_recipes, concrete_data), build_standalone(k, [r for r, _ in steps], symbolic_data)
+            )
+            if record is not None:
+                records.append((k, products.get(k), *record))
+    return records
+
+
+def make_placeholders(
+    symbolic_sizes: SymbolicSizes, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any], list[Tensor]]:
+    """Return placeholders for the positional arguments `args` and the keyword arguments `keywords`, and the placeholder tensors among them.
+
+    Shapes, strides and integers become symbolic sizes of `symbolic_sizes`.
+    """
+    placeholders, keyword_placeholders = (
+        [make_placeholder(symbolic_sizes, x) for x in args],
+        {name: make_placeholder(symbolic_sizes, x) for name, x in keywords.items()},
+    )
+    return placeholders, keyword_placeholders, [x for x in (*placeholders, *keyword_placeholders.values()) if type(x) is Tensor]
+
+
+def make_placeholder(symbolic_sizes: SymbolicSizes, x: Any) -> Any:
+    """Return a placeholder for an argument, with symbolic sizes of `symbolic_sizes` for its integers; other arguments are returned as
+    they are.
+
+    The placeholder of a tensor has no memory. It has a tape node if `x` is on the autograd tape.
+    """
+    if type(x) is Tensor:
+        layout, storage_shape = symbolic_sizes.symbolize_layout(x.spec.layout), symbolic_sizes.symbolize_dims(x.storage.node.shape)
+        node = Node(intern_recipe(DATA, storage_shape, x.dtype), buffer=META_BUFFER)  # type: ignore[arg-type]
+        if x.storage.node.tape_node is not None:
+            node.tape_node = TapeNode(node.recipe)
+        return Tensor(Storage(node), layout, x.dtype)
+    if type(x) is tuple:
+        return tuple([make_placeholder(symbolic_sizes, k) for k in x])
+    return symbolic_sizes.symbolize_dims((x,))[0] if type(x) is int else x
+
+
+def is_same_template(template: ResultTemplate, expected: ResultTemplate) -> bool:
+    """Return whether `template` and `expected` make the same result, by the same recipes and with the same numbers."""
+    if (template.launch_record, template.loop_bytecode, template.low, template.high) != (
+        expected.launch_record,
+        expected.loop_bytecode,
+        expected.low,
+        expected.high,
+    ):
+        return False
+    if (template.result_constructor is get_only_operand) != (expected.result_constructor is get_only_operand):
+        return False
+    if template.spec.dtype is not expected.spec.dtype or template.spec.layout != expected.spec.layout or template.shift != expected.shift:
+        return False
+    if len(template.element_templates) != len(expected.element_templates):
+        return False
+    if not all(
+        [
+            a is b or (type(a) is ResultTemplate and is_same_template(a, b))
+            for a, b in zip(template.element_templates, expected.element_templates, strict=True)
+        ]
+    ):
+        return False
+    if len(template.steps) != len(expected.steps) or (template.recipe is None) != (expected.recipe is None):
+        return False
+    if template.recipe is not None and expected.recipe is not None and not is_same_recipe(template.recipe, expected.recipe):
+        return False
+    return all([_is_same_step(a, b) for a, b in zip(template.steps, expected.steps, strict=True)])
+
+
+def _is_same_step(step: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
+    """Return whether the template steps `step` and `expected` make the same node: recipe, sources, offsets and tracking."""
+    (recipe, sources, starts, follows), (expected_recipe, expected_sources, expected_starts, expected_follows) = step, expected
+    if (
+        not is_same_recipe(recipe, expected_recipe)
+        or starts != expected_starts
+        or follows != expected_follows
+        or len(sources) != len(expected_sources)
+    ):
+        return False
+    return all([is_same_source(a, b) for a, b in zip(sources, expected_sources, strict=True)])
+
+
+def is_same_recipe(recipe: Recipe, expected: Recipe) -> bool:
+    """Return whether `recipe` and `expected` compute the same from the same sources.
+
+    Equal recipes are a single object, unless the cache evicted the first.
+    """
+    if recipe.op is not expected.op or (recipe.shape, recipe.dtype, recipe.dtypes) != (expected.shape, expected.dtype, expected.dtypes):
+        return False
+    layout_key_pairs = zip((*recipe.layout_keys, recipe.target), (*expected.layout_keys, expected.target), strict=True)
+    return all([a is b or (a is not None and b is not None and a.layout == b.layout) for a, b in layout_key_pairs])
+
+
+def is_same_source(source: Scalar | int, expected: Scalar | int) -> bool:
+    """Return whether `source` and `expected` are the same operand number, or scalars that are equal to the bit.
+
+    An integer and a float of the same value are equal where the dtype is a float: kernels receive both as a float.
+    """
+    if type(source) is not Scalar or type(expected) is not Scalar:
+        return source == expected
+    values = [float(x.value) if source.dtype.is_float and type(x.value) is int else x.value for x in (source, expected)]
+    return source.dtype is expected.dtype and repr(values[0]) == repr(values[1])
+
+
+def clear_templates() -> None:
+    """Clear the size-generic templates of every signature."""
+    _templates_by_signature.clear()
+
+
+class _SignatureCache(BoundedCache[SignatureTemplates]):
+    """A bounded cache from signatures to size-generic templates."""
+
+    __slots__ = ()
+
+    def clear(self) -> None:
+        """Clear the cache, and the generated code's cache of recent signatures."""
+        super().clear()
+        for functions in generated_functions:
+            functions.clear_signatures()
+
+
+_templates_by_signature = _SignatureCache(MAX_SIGNATURES)

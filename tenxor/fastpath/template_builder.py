@@ -1,0 +1,99 @@
+"""Result templates of recorded calls: a view of the argument's storage, or nodes made from the arguments' nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..graph.node import Node, Scalar
+from ..graph.spec import ResultTemplate, get_only_operand
+from ..graph.storage import LeafStorage, Storage
+from ..graph.tape import TapeNode
+from ..tensor import Tensor
+from ..tensor.creation_cache import append_recordable
+from .host_call_recorder import get_result_constructor, is_transient
+
+MAX_PARTS = 256
+
+
+def build_view_template(x: Tensor, result: Tensor) -> ResultTemplate | None:
+    """Return the template of the result `result`, if it is the argument `x` itself or a view of its storage.
+
+    Return None for a different result, and for a transient layout.
+    """
+    if result is x:
+        return ResultTemplate(x.spec, result_constructor=get_only_operand)
+    if result.storage is not x.storage or result.dtype is not x.dtype or is_transient(result.spec):
+        return None
+    if x.layout.base is None and result.layout.base is None:
+        return ResultTemplate(result.spec, shift=result.offset - x.offset)
+    # The start of a view chain is part of the layout, whatever the offset says.
+    return ResultTemplate(result.spec, shift=None, low=-1 if x.layout.base is not None else x.offset, high=result.offset)
+
+
+def build_tuple_template(
+    x: Tensor, args: Sequence[Any], keywords: dict[str, Any], results: Sequence[Any], first_node_number: int
+) -> ResultTemplate | None:
+    """Return the template of the tuple `results` of views of `x`, or of tensors computed from `x`; None for a tuple with anything else.
+
+    `x` must be the only tensor among the arguments: the first of `args`, followed by the keyword arguments `keywords`. `first_node_number`
+    is the number of the next node before the call. An empty tuple, or one of more than `MAX_PARTS` results, gives None.
+    """
+    if not 0 < len(results) <= MAX_PARTS or set(map(type, results)) != {Tensor} or Tensor in map(type, (*args[1:], *keywords.values())):
+        return None
+    templates = [build_view_template(x, result) or build_steps_template([x], result, first_node_number) for result in results]
+    if None in templates:
+        return None
+    return ResultTemplate(x.spec, element_templates=tuple(templates), result_constructor=get_result_constructor(results))  # type: ignore[arg-type]
+
+
+def build_steps_template(tensors: Sequence[Tensor], result: Tensor, first_node_number: int) -> ResultTemplate | None:
+    """Return the template of nodes made from the nodes of `tensors` and from scalars; None if `result` is made otherwise.
+
+    Each tensor must be read, and the result must begin at offset 0 of its storage. `first_node_number` is the number of the next node
+    before the call: nodes of the result without node operands must have this number or a larger one.
+    """
+    if any([type(x.storage) not in (Storage, LeafStorage) for x in (*tensors, result)]) or result.offset or is_transient(result.spec):
+        return None
+    if any([x.storage.node.dtype is not x.dtype for x in tensors]):
+        return None
+    inputs = [x.node for x in tensors]
+    if len(set(inputs)) < len(inputs) or result.storage.node in inputs:
+        return None
+    offsets = [x.offset for x in tensors]
+    order: list[Node] = []
+    if not append_recordable(result.storage.node, inputs, order, first_node_number):
+        return None
+    order = _sort_by_tape(order, inputs, first_node_number)
+    steps = []
+    for node in order:
+        sources: list[Scalar | int] = []
+        starts = list(node.offsets)
+        for k, source in enumerate(node.sources):
+            if type(source) is not Node:
+                sources.append(source)  # type: ignore[arg-type]
+            elif source in inputs:
+                input_index = inputs.index(source)
+                sources.append(input_index)
+                starts[k] -= offsets[input_index]
+            else:
+                sources.append(-1 - order.index(source))
+        is_constant = node.tape_node is None and any([type(s) is Node and s.tape_node is not None for s in node.sources])
+        steps.append((node.recipe, tuple(sources), tuple(starts), not is_constant))
+    read_inputs = {k for _, sources, *_ in steps for k in sources if type(k) is int}
+    return ResultTemplate(result.spec, steps=tuple(steps)) if read_inputs.issuperset(range(len(inputs))) else None
+
+
+def _sort_by_tape(order: list[Node], inputs: Sequence[Node], first_node_number: int) -> list[Node]:
+    """Return the nodes of `order`, sources first, in the order of the tape: the backward pass adds cotangents in that order.
+
+    `order` lists the nodes between the nodes `inputs` and the result; nodes without node operands have the number
+    `first_node_number` or a larger one.
+    """
+    recorded = [node for node in order if type(node.tape_node) is TapeNode]
+    recorded.sort(key=lambda node: node.tape_node.serial)  # type: ignore[union-attr]
+    sorted_nodes: list[Node] = []
+    for node in (*recorded, order[-1]):
+        if node not in sorted_nodes:
+            append_recordable(node, inputs, sorted_nodes, first_node_number)
+    return sorted_nodes

@@ -1,0 +1,341 @@
+"""Tensor specs: interned descriptors of shape, strides and dtype, without storage and offset; and the cache of results keyed by specs.
+
+An operation has results of equal specs for operands of equal specs. So such a result is recorded as a template (`ResultTemplate`) in
+the tables of an operand's spec, and found again by identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from .._utils.patchable import make_patchable
+from .._utils.records import NamedTuple
+from ..dtypes import DType
+from ..layout import Layout, LayoutKey, layout_key_of_dims
+from .node import Recipe, Scalar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+MAX_TEMPLATES = 1 << 15  # entries in the tables of all specs together
+TEMPLATES_PER_REPORT = 1 << 10  # entries counted by the fast path before a report, including entries removed meanwhile
+FLOAT64_EXACT_LIMIT = 1 << 53  # a float represents every smaller integer exactly
+MAX_INT64, MAX_UINT64 = (1 << 63) - 1, (1 << 64) - 1  # the ranges of 64-bit integers
+
+
+def get_only_operand(operands: tuple[Any, ...]) -> Any:
+    """Return the only item of `operands`: the `result_constructor` of a template for calls that return the operand itself."""
+    return operands[0]
+
+
+StepOperands = tuple[tuple[Scalar | int, ...], tuple[int, ...], bool]
+TemplateStep = tuple[Recipe, tuple[Scalar | int, ...], tuple[int, ...], bool]
+
+
+class ResultTemplate:
+    """A template of the result of an operation for operands with given specs: a tensor with the spec `spec`. Several variants share the
+    class:
+
+    - A pending node: `recipe` on the operands. A Python integer among them must lie between `low` and `high`.
+    - Several pending nodes, `steps`. Each has a recipe (in `step_recipes`), and in `step_operands` the sources, the offsets, and
+      whether derivatives
+      record it, which is mostly equal for all sizes. A source is a `Scalar`, the number of an operand, or -1 - k for step k. The offset of
+      an operand is added to the operand's own offset.
+    - A view of the operand, `shift` elements further. A view chain has no shift: such a view begins at `high`, and is valid for operands at
+      offset `low`, or at every offset if `low` is negative. The operand itself has `get_only_operand` as the `result_constructor`.
+    - Several results, the templates `element_templates`. `result_constructor` makes the result of the tuple of them: `tuple`, or a
+      constructor of another tuple type.
+    - A write: `launch_record` is the launch record, and `plan` holds the kernel. For a copy, `launch_record` has the source and the
+      destination.
+    - Results of NumPy: `compute_arrays` computes the arrays for `element_templates` from the operands' arrays, or None.
+      `result_constructor` is as above, or None for a single result. `loop_bytecode` is bytecode for the fast path to compute the
+      results directly in our buffers; the only number among the arguments is read with the dtype `number_dtype`. Where sizes depend
+      on values, `element_templates` are mappings from sizes to templates.
+
+    A template in the inline cache of a spec (`INLINE_CACHE_SLOTS`) has its key in `operation` (an operation, or the name of a method)
+    and `other_key`.
+    """
+
+    __slots__ = (
+        *("other_key", "launch_record", "high", "compute_arrays", "result_constructor", "loop_bytecode", "low", "number_dtype"),
+        *("operation", "element_templates", "plan", "step_operands", "recipe", "step_recipes", "shift", "spec"),
+    )
+
+    def __init__(
+        self,
+        spec: Spec,
+        recipe: Recipe | None = None,
+        low: int = 0,
+        high: int = 0,
+        steps: tuple[TemplateStep, ...] = (),
+        shift: int | None = 0,
+        launch_record: bytes = b"",
+        plan: object = None,
+        element_templates: tuple[ResultTemplate, ...] = (),
+        compute_arrays: Callable[..., Any] | None = None,
+        result_constructor: Callable[[tuple[Any, ...]], Any] | None = None,
+        loop_bytecode: bytes = b"",
+        number_dtype: DType | None = None,
+    ) -> None:
+        self.number_dtype = number_dtype
+        self.spec, self.recipe, self.low, self.high = spec, recipe, low, high
+        self.shift, self.launch_record, self.plan, self.element_templates = shift, launch_record, plan, element_templates
+        self.step_recipes = tuple([step[0] for step in steps])
+        self.step_operands: tuple[StepOperands, ...] = tuple([step[1:] for step in steps])
+        self.compute_arrays, self.result_constructor, self.loop_bytecode = compute_arrays, result_constructor, loop_bytecode
+        self.operation: object = None
+        self.other_key: object = None
+
+    @property
+    def steps(self) -> tuple[TemplateStep, ...]:
+        """The steps, each a recipe with an entry of `step_operands`."""
+        return tuple([(recipe, *read) for recipe, read in zip(self.step_recipes, self.step_operands, strict=True)])
+
+
+TemplateTable = dict[object, dict[object, ResultTemplate | None]]  # None: the result cannot be replayed
+INLINE_CACHE_SLOTS = ("inline_cache_0", "inline_cache_1")  # slots of the inline cache of a spec, for templates outside the tables
+
+
+class Spec:
+    """An interned descriptor of tensors: a layout key (`layout_key`) with a dtype. Equal specs are the same object.
+
+    `layout` is the layout at offset 0. `strides` is None where strides do not describe the layout: for offset tables and view chains.
+    `is_writable` is true if each element is known to occur once, and `is_contiguous` if the elements are contiguous. The fast path
+    makes specs without a layout key (`fastpath/emit/spec_table.py`); missing attributes are computed at the first request. `data` is
+    the recipe of data of this shape, for the fast path alone.
+
+    The tables have templates of results. `templates` is keyed by operation, then by the second operand: the spec of a tensor, the type
+    of a number, or None for a unary operation. `number_first_templates` is for operations with a number as the first operand.
+    `call_templates` is keyed by the name of a method, then by the remaining arguments. The fast path writes the first two templates
+    into an inline cache (`INLINE_CACHE_SLOTS`), as most specs get no more; Python moves these to the tables before a look-up.
+    `constant_spec` is the spec that replaces this spec where the value of a tensor is a known number.
+    """
+
+    __slots__ = (
+        *(
+            "_call_templates",
+            "_templates",
+            "data",
+            "dtype",
+            "layout_key",
+            "is_contiguous",
+            "constant_spec",
+            "layout",
+            "number_first_templates",
+        ),
+        *("nbytes", "shape", "size", "strides", "is_writable"),
+        *INLINE_CACHE_SLOTS,
+    )
+
+    def __init__(self, layout_key: LayoutKey, dtype: DType) -> None:
+        self.layout_key, self.dtype = layout_key, dtype
+        layout: Layout = layout_key.layout
+        self.layout, self.shape, self.size = layout, layout.shape, layout.size
+        self.is_contiguous = layout.is_contiguous()
+        self.strides = layout.strides if layout.tables is None and layout.base is None else None
+        self.constant_spec: Spec | None = None
+        self.is_writable = False
+
+    @property
+    def templates(self) -> TemplateTable:
+        """The table of results by operation, with the templates of the inline cache moved into it."""
+        self._flush_inline_cache()
+        return self._templates
+
+    @property
+    def call_templates(self) -> TemplateTable:
+        """The table of results by name of a method, with the templates of the inline cache moved into it."""
+        self._flush_inline_cache()
+        return self._call_templates
+
+    def _flush_inline_cache(self) -> None:
+        """Move the inline cache to the tables. Several threads may do so at the same time."""
+        for slot in INLINE_CACHE_SLOTS:
+            template: ResultTemplate | None = getattr(self, slot)
+            if template is not None:
+                table = self._call_templates if type(template.operation) is str else self._templates
+                if not table:
+                    _used_tables.append(table)
+                table.setdefault(template.operation, {})[template.other_key] = template
+        self.clear()
+
+    def clear(self) -> None:
+        """Clear the inline cache."""
+        self.inline_cache_0 = self.inline_cache_1 = None
+
+    if TYPE_CHECKING:
+        layout_key: LayoutKey
+        number_first_templates: TemplateTable
+        _templates: TemplateTable
+        _call_templates: TemplateTable
+        inline_cache_0: ResultTemplate | None
+        inline_cache_1: ResultTemplate | None
+        nbytes: int
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            """Compute an attribute at the first request."""
+            if name == "layout_key":
+                value = layout_key_of_dims(self.shape, self.strides)
+                value.specs.setdefault(self.dtype, self)
+            elif name == "layout":
+                value = self.layout_key.layout
+            elif name == "nbytes":
+                value = self.size * self.dtype.itemsize
+            elif name in ("_templates", "number_first_templates", "_call_templates"):
+                value = {}
+            elif name in INLINE_CACHE_SLOTS:
+                return None
+            else:
+                raise AttributeError(name)
+            setattr(self, name, value)
+            return value
+
+    def __repr__(self) -> str:
+        return f"Spec({self.layout}, {self.dtype})"
+
+
+def intern_strided_spec(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...]) -> Spec:
+    """Return the spec of tensors of `dtype` with the shape `shape` and the strides `strides`, in elements."""
+    return intern_spec(layout_key_of_dims(shape, strides).layout, dtype)
+
+
+def intern_spec(layout: Layout, dtype: DType) -> Spec:
+    """Return the spec of tensors of `dtype` with the layout `layout`, at any offset: always the same object."""
+    form = layout._layout_key or layout.layout_key
+    spec: Spec | None = form.specs.get(dtype)
+    if spec is None:
+        spec = form.specs[dtype] = _find_in_fast_path(form, dtype) or Spec(form, dtype)
+    return spec
+
+
+# Hook of the fast path, one or none. Return the fast path's spec of a dtype, shape and strides; on a miss, store the last argument, or make
+# a spec in place of None. Return None for a spec of a kind that is not stored.
+spec_hooks: list[Callable[[DType, tuple[int, ...], tuple[int, ...], Spec | None], Spec | None]] = []
+
+
+def _find_in_fast_path(form: LayoutKey, dtype: DType) -> Spec | None:
+    """Return the spec of `dtype` for the layout key `form`, stored or made by the fast path.
+
+    Return None if the fast path stores no spec of this kind, or has one with an older key.
+    """
+    layout = form.layout
+    if layout.tables is None and layout.base is None:
+        for keeper in spec_hooks:
+            spec = keeper(dtype, layout.shape, layout.strides, None)
+            if spec is not None and spec.layout_key is form:
+                return spec
+    return None
+
+
+def get_constant_spec(spec: Spec) -> Spec:
+    """Return the spec that stands for `spec` where the value of the tensor is a known number: an object of its own, made at the first
+    request.
+    """
+    constant_spec = spec.constant_spec
+    if constant_spec is None:
+        constant_spec = spec.constant_spec = Spec(spec.layout_key, spec.dtype)
+    return constant_spec
+
+
+def locate_template(op: object, keys: list[object]) -> tuple[TemplateTable, object, object]:
+    """Return the place of the template for the operation `op`: the table, the operation, and the key of the remaining operands.
+
+    `keys` has the specs of the operands, with the types of numbers in their places. At least one of the first two keys is a spec.
+    """
+    first, second, *other_keys = (*keys, None) if len(keys) == 1 else keys
+    if type(first) is Spec:
+        return first.templates, op, second if not other_keys else (second, *other_keys)
+    assert type(second) is Spec
+    return second.number_first_templates, op, first if not other_keys else (first, *other_keys)
+
+
+_used_tables: list[TemplateTable | Spec] = []  # the tables with entries, and the specs with an inline cache in use
+_fast_path_recipes: dict[object, Recipe] = {}  # recipes that the fast path made of specs without a template, by their fields
+_template_count = 0
+
+
+def record_template(table: TemplateTable, operation: object, other_key: object, template: ResultTemplate | None) -> None:
+    """Record `template` in `table`, a table of a spec, under `operation` and `other_key`; None records a result that cannot be replayed.
+
+    At `MAX_TEMPLATES` entries in all tables, clear every table first.
+    """
+    global _template_count
+    if _template_count >= MAX_TEMPLATES:
+        clear_templates()
+    if not table:
+        _used_tables.append(table)
+    table.setdefault(operation, {})[other_key] = template
+    _template_count += 1
+
+
+def count_new_templates() -> None:
+    """Count `TEMPLATES_PER_REPORT` templates recorded by the fast path, which calls this function. Above `MAX_TEMPLATES` entries, clear
+    every table.
+    """
+    global _template_count
+    _template_count += TEMPLATES_PER_REPORT
+    if _template_count >= MAX_TEMPLATES:
+        clear_templates()
+
+
+def clear_templates() -> None:
+    """Clear the tables of every spec."""
+    global _template_count
+    _fast_path_recipes.clear()
+    while _used_tables:
+        _used_tables.pop().clear()
+    _template_count = 0
+
+
+class CallReplay(NamedTuple):
+    """Functions of the fast path (`fastpath/emit/call_replay.py`) for the replay of recorded calls.
+
+    `replay` takes the name of a function, the positional arguments (a tensor first) and the keyword arguments; it returns the view or
+    pending result of a recorded call, or None on a miss. `record_result` takes a name and a function, and returns a wrapper that calls
+    the function and records the result, and the reports to `external_call_observers` during the call. `record_reports` returns a
+    wrapper that records only these reports.
+    """
+
+    replay: Callable[..., Any]
+    record_result: Callable[[str, Callable[..., Any]], Callable[..., Any]]
+    record_reports: Callable[[str, Callable[..., Any]], Callable[..., Any]]
+
+
+call_replay_hooks: list[CallReplay] = []  # a hook: one, or none
+# Hook, one or none: called with the operands and results of a NumPy computation, the function for the arrays, and the C loop to compute
+# directly into buffers.
+external_call_observers: list[Callable[..., None]] = []  # a hook: one, or none
+
+
+def memoized_external_calls(function: Callable[P, T]) -> Callable[P, T]:
+    """Memoise the host computations reported by `function` (`api/host_calls.py`), for replay by the fast path. Return the wrapped function.
+
+    The size of the result, and whether a result exists, may depend on values.
+    """
+    return _wrap_for_replay(function, lambda caller: caller.record_reports)
+
+
+def memoized_call(function: Callable[P, T]) -> Callable[P, T]:
+    """Memoise `function`, whose result must depend on the arguments alone and on no value of a tensor. Return the wrapped function."""
+    return _wrap_for_replay(function, lambda caller: caller.record_result)
+
+
+def _wrap_for_replay(original: Callable[P, T], wrapper_of: Callable[[CallReplay], Callable[..., Any]]) -> Callable[P, T]:
+    """Wrap `original` for replay by the fast path (`make_patchable`), and return the wrapper.
+
+    Where the fast path declines, `wrapper_of(hook)` runs and records: `record_result` or `record_reports` of the `CallReplay`.
+    """
+    name = f"{original.__module__}.{original.__qualname__}"
+
+    @wraps(original)
+    def function(*args: P.args, **kwargs: P.kwargs) -> T:
+        if args:
+            for caller in call_replay_hooks:
+                result: T = wrapper_of(caller)(name, original)(*args, **kwargs)
+                return result
+        return original(*args, **kwargs)
+
+    function.__annotations__ = original.__annotations__  # from CPython 3.14 on, `wraps` misses annotations that were set explicitly
+    return make_patchable(function, "again", name)

@@ -1,0 +1,168 @@
+"""The autograd tape: a record of how nodes were computed, kept as long as derivatives may be requested.
+
+A node with an operand on the tape gets a tape node (`TapeNode`, in PyTorch `grad_fn`) at creation. The tape node holds the recipe, the tape
+nodes of the operands, and only the operand values needed by the derivative (the residuals). Derivatives do not depend on when a node is
+computed or whether memory is reused, and a value not needed by a derivative is freed as early as without derivatives. A tape node never
+refers to its own graph node. Where the derivative reads the result, the tape nodes of readers hold the graph node in place of its tape
+node.
+
+The package `autodiff/` determines the residuals. It is loaded before the first tape node exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .._utils.records import NamedTuple
+from ..layout import Layout
+from .node import TRACED, TRACED_CONSTANT, Node, Recipe, next_serial, tape_mode
+
+TapeSource = Any  # Past | Node | Scalar | None
+
+
+class Residuals(NamedTuple):
+    """The residuals of a recipe: for each source whether the derivative reads its value, and whether the derivative reads the result. They
+    follow from the operation and the dtypes, so recipes of several sizes may share a `Residuals`.
+    """
+
+    reads_sources: tuple[bool, ...]
+    reads_result: bool
+
+
+NO_RESIDUALS = Residuals((), False)  # the residuals of an operation without derivatives
+
+
+class DerivativeHooks(NamedTuple):
+    """Two functions provided by `autodiff/` to this module.
+
+    `find_residuals(recipe, tracked)` returns the values read by the derivative of a recipe; bit k of `tracked` is set if source k is on
+    the tape. `copy_unshared(node)` returns a node with the content and the tape node of `node`, in memory that is not externally
+    shared.
+    """
+
+    find_residuals: Callable[[Recipe, int], Residuals]
+    copy_unshared: Callable[[Node], Node]
+
+
+derivative_hooks: list[DerivativeHooks] = []  # empty until `autodiff/` is loaded, then one element
+
+
+class TapeReplay(NamedTuple):
+    """Functions of the fast path for derivatives (`fastpath/emit/tape_nodes.py`, `fastpath/emit/tape_segments.py`, `batches.py`).
+
+    `make_nodes(nodes, steps)` appends the nodes of replay steps (`autodiff/replay.py`) to `nodes`, as far as possible.
+    `collect_tape(roots, first)` collects a slice of the tape (`autodiff/reverse.py`). `encode_signature` encodes the signature of a
+    tape segment (`autodiff/segment_signature.py`). `encode_batch` encodes how nodes were computed from the placeholders of a batch, and
+    appends the remaining inputs to the last argument (`autodiff/batching.py`). `collect_tape`, `encode_signature` and `encode_batch`
+    return None to decline. `find_replay_steps(outline, make_nodes)` returns the replay steps of a new tape segment, if possible from a
+    segment of different sizes (`fastpath/segment_templates.py`).
+    """
+
+    make_nodes: Callable[[list[Any], Sequence[Any]], None]
+    collect_tape: Callable[[list[Node], int], tuple[list[Any], dict[Any, Node], bool] | None]
+    encode_signature: Callable[[Sequence[Any], Any, Any, dict[Any, Node], list[Any]], tuple[bytes, list[Any], list[Any]] | None]
+    encode_batch: Callable[[Sequence[Node], list[Node], list[Any]], bytes | None]
+    find_replay_steps: Callable[[Any, Callable[..., Any]], Any]
+
+
+tape_replay_hooks: list[TapeReplay] = []  # empty, or one element while the fast path is installed
+
+
+class TapeNode:
+    """A node of the autograd tape: how a graph node was computed. In PyTorch this is a `grad_fn`.
+
+    `recipe` and `offsets` are the graph node's. `sources` has an entry for each operand of the recipe. An operand on the tape is a `Node`
+    if its value is a residual, or if its own derivative reads this value; else it is a `TapeNode`. An operand not on the tape is a `Node`
+    or `Scalar` if the value is a residual, else None. A tape node without sources is a leaf.
+
+    `reads_result` is True if the derivative reads the value of the node. `serial` is larger than the numbers of the operands. `grad_hook`
+    receives the cotangent in a backward pass, or is None. `is_traced` is True if the node reads an argument of a function being traced.
+    """
+
+    __slots__ = ("__weakref__", "serial", "offsets", "reads_result", "recipe", "sources", "is_traced", "grad_hook")
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        sources: tuple[TapeSource, ...] = (),
+        offsets: tuple[int, ...] = (),
+        *,
+        serial: int | None = None,
+        reads_result: bool = False,
+        is_traced: bool = False,
+    ) -> None:
+        self.recipe, self.sources, self.offsets, self.is_traced = recipe, sources, offsets, is_traced
+        self.serial = next_serial() if serial is None else serial
+        self.reads_result = reads_result
+        self.grad_hook: Any = None
+
+    def make_tape_node(self, node: Node, serial: int) -> Any:
+        """Return the tape node of `node`, a new node that reads a node with this tape node. `serial` is the serial number of the new one.
+
+        The result is `TRACED` or `TRACED_CONSTANT` instead if nothing is recorded but an operand reads an argument of a function being
+        traced. The result is None if nothing is recorded, or if the operation has no derivative, and no operand is traced. The fast
+        path does the same in `fastpath/emit/tape_nodes.py`.
+        """
+        recipe, sources = node.recipe, node.sources
+        tracked, bit, traced = 0, 1, False  # This loop runs for every operation, so it is kept short.
+        for s in sources:
+            if type(s) is Node and s.tape_node is not None:
+                traced = traced or s.tape_node.is_traced
+                if type(s.tape_node) is TapeNode:
+                    tracked |= bit
+            bit += bit
+        is_recording = tape_mode.get()
+        if not is_recording:
+            return None if not traced else TRACED_CONSTANT if is_recording is False else TRACED
+        cached_needs: Any = recipe.residuals
+        needs = None if cached_needs is None else cached_needs.get(tracked)
+        if needs is None:
+            needs = derivative_hooks[0].find_residuals(recipe, tracked)
+            if cached_needs is None:
+                recipe.residuals = {tracked: needs}
+            else:
+                cached_needs[tracked] = needs
+        if needs is NO_RESIDUALS:
+            return TRACED if traced else None
+        tape_sources: list[TapeSource] = []
+        for s, needed in zip(sources, needs.reads_sources):  # noqa: B905  # `needs.sources` has as many entries as `sources`
+            if type(s) is not Node:
+                tape_sources.append(s)
+            elif not needed:
+                past: Any = s.tape_node
+                tape_sources.append(None if type(past) is not TapeNode else s if past.reads_result else past)
+            elif s.buffer is not None and s.buffer.externally_shared:
+                tape_sources.append(derivative_hooks[0].copy_unshared(s))
+            else:
+                tape_sources.append(s)
+        return TapeNode(recipe, tuple(tape_sources), node.offsets, serial=serial, reads_result=needs.reads_result, is_traced=traced)
+
+    @property
+    def layouts(self) -> tuple[Layout | None, ...]:
+        """The layout through which each source was read; None for a number."""
+        pairs = zip(self.recipe.layout_keys, self.offsets)  # noqa: B905  # the last offset may be the target's
+        return tuple([None if form is None else form.layout.at(offset) for form, offset in pairs])
+
+    @property
+    def target(self) -> Layout:
+        """The layout through which a store, a scatter or a scan was written."""
+        form = self.recipe.target
+        assert form is not None
+        layout: Layout = form.layout.at(self.offsets[-1])
+        return layout
+
+    def __repr__(self) -> str:
+        return f"TapeNode({self.recipe.op}, {self.recipe.shape})"
+
+
+FREED_SOURCES: tuple[TapeSource, ...] = (None,)  # the sources of a tape node whose residuals were freed
+
+
+def get_tape_node(source: TapeSource) -> TapeNode | None:
+    """Return the tape node of `source`: a graph node, a tape node, a number or None. Return None if no tape node exists, and a tape node
+    itself.
+    """
+    if type(source) is Node:
+        source = source.tape_node
+    return source if type(source) is TapeNode else None

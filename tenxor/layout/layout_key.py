@@ -1,0 +1,88 @@
+"""Forms: layouts without their offset, interned.
+
+All rows of a matrix have one form. Forms are compared by identity, so caches keyed by forms are fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .._utils.bounded_cache import MAX_ENTRY_BYTES, BoundedCache
+
+MAX_LAYOUT_KEYS = 1 << 14
+MAX_TABLE_BYTES = 1 << 25  # total bytes of the tables
+
+
+class LayoutKey:
+    """The common part of all layouts that differ only in their offset. A view chain has a form of its own.
+
+    `layout` is the layout with offset 0, or the chain itself. A form with large tables is `is_uncacheable`: it is not interned, and
+    must not be a key of long-lived caches. `specs` maps dtypes to the interned specs of this form (`graph/spec.py`).
+    `is_broadcast_scalar` tells that every position reads the same element.
+    """
+
+    __slots__ = ("is_broadcast_scalar", "layout", "is_uncacheable", "specs")
+
+    def __init__(self, layout: Any, is_uncacheable: bool) -> None:
+        self.layout, self.is_uncacheable = layout, is_uncacheable  # `Layout` is defined on top of this class
+        self.is_broadcast_scalar = layout.tables is None and layout.base is None and not any(layout.strides)
+        self.specs: dict[object, Any] = {}
+
+    def break_cycles(self) -> None:
+        """Break the reference cycles through this form: they pass specs of the fast path, which the garbage collector does not track."""
+        self.specs.clear()
+        self.layout._layout_key = None
+
+    def __repr__(self) -> str:
+        return f"LayoutKey({self.layout})"
+
+
+clear_callbacks: list[Callable[[], None]] = []  # called when the cache of forms is cleared, to clear other caches of forms
+
+
+_POINT_KEY = ((), (), None)
+
+
+class _LayoutKeyCache(BoundedCache[LayoutKey]):
+    """The cache of interned forms, keyed by shape, strides and tables, or by the layout for a chain."""
+
+    __slots__ = ()
+
+    def clear(self) -> None:
+        """Forget all forms except the form of 0-d layouts, kept by other modules.
+
+        Forms in use stay valid, but an equal layout then gets another object.
+        """
+        point, dropped = self.pop(_POINT_KEY, None), list(self.values())
+        super().clear()
+        if point is not None:
+            self[_POINT_KEY] = point
+        for form in dropped:
+            form.break_cycles()
+        for forget in clear_callbacks:
+            forget()
+
+
+_layout_keys = _LayoutKeyCache(MAX_LAYOUT_KEYS, MAX_TABLE_BYTES)
+find_layout_key = _layout_keys.get
+
+
+def get_layout_key(layout: Any) -> LayoutKey:
+    """Return the interned form of a layout, one object for equal layouts of any offset; for large tables, a new form at each call."""
+    tables, base = layout.tables, layout.base
+    key: object = (layout.shape, layout.strides, tables) if base is None else layout
+    form = find_layout_key(key)
+    if form is None:
+        nbytes = 0 if tables is None and base is None else _count_table_bytes(layout)
+        form = LayoutKey(layout if base is not None else layout.at(0), nbytes > MAX_ENTRY_BYTES)
+        _layout_keys.put(key, form, nbytes)
+    return form
+
+
+def _count_table_bytes(layout: Any) -> int:
+    count = 0
+    while layout is not None:
+        count += sum(t.offsets.nbytes for t in layout.tables or () if t is not None)
+        layout = layout.base
+    return count

@@ -1,0 +1,188 @@
+"""The reads of a node, seen from the loops of the kernel that computes the node.
+
+A *context* is the loops around an expression, outermost first. An *index map* is a layout over the extents of a context. The values of an
+index map are flat indices: the element of a node, in row-major order, needed in each iteration. So reading through a view is composition of
+layouts: the index map of a source is `index_map.over(layout)`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from .._utils.bounded_cache import BoundedCache
+from ..graph.node import Gather, Node
+from ..layout import Layout
+from ..ops import OPS, Op
+from ..ops.reductions import Reduction
+
+MAX_VISITED_NODES = 64  # nodes visited to find the order of loops
+MAX_CACHED_MAPS = 1 << 12
+_POW = OPS["pow"]
+# Index maps of sources, by the id of the reader's index map and the reader's recipe. An entry holds this index map, so the id stays valid.
+_map_cache: BoundedCache[tuple[Layout, list[Layout | None]]] = BoundedCache(MAX_CACHED_MAPS)
+
+
+def has_checked_exponents(node: Node) -> bool:
+    """Return whether a recipe raises integers to a tensor of signed integer powers, so that the kernel must report negative exponents."""
+    if node.op is not _POW or not node.dtype.is_integer:
+        return False
+    exponents = node.sources[1]
+    return type(exponents) is Node and exponents.dtype.kind == "int"
+
+
+def can_fail(node: Node) -> bool:
+    """Return whether the kernel of a recipe may find an erroneous value: an index out of range or a negative exponent."""
+    return type(node.op) is Gather or has_checked_exponents(node)
+
+
+def make_identity_map(node: Node) -> Layout:
+    """Return the index map of a node in loops over its own elements."""
+    return Layout.contiguous(node.shape)
+
+
+def get_root_index_map(root: Node) -> Layout:
+    """Return the index map of a kernel's root in the loops of the kernel. The axes on which reductions of columns depend are outermost.
+
+    So these reductions are computed once for the loops inside, even where they run along an earlier axis than the last. With other
+    reductions below the root, the axes keep their order.
+    """
+    index_map = make_identity_map(root)
+    if not isinstance(root.op, Op) or len(root.shape) < 2 or not _reads_a_reduction(root):
+        return index_map
+    needed_axes: set[int] = set()
+    stack, visited_count = source_index_maps(root, index_map), 0
+    while stack and visited_count < MAX_VISITED_NODES:
+        node, node_map = stack.pop()
+        visited_count += 1
+        if node.buffer is None and node_map.base is None and node_map.tables is None:
+            if isinstance(node.op, Op):
+                stack += source_index_maps(node, node_map)
+            elif isinstance(node.op, Reduction):
+                if not is_column_reduction(node):
+                    return index_map
+                needed_axes.update(a for a, stride in enumerate(node_map.strides) if stride and node_map.shape[a] != 1)
+    inner_axes = [a for a in range(len(root.shape)) if a not in needed_axes]
+    return index_map.permute((*sorted(needed_axes), *inner_axes)) if needed_axes and inner_axes else index_map
+
+
+def _reads_a_reduction(root: Node) -> bool:
+    """Return whether a pending node below `root` is a reduction. Otherwise the order of the loops does not matter."""
+    stack, visited = [root], {root}
+    while stack:
+        for source in stack.pop().sources:
+            if type(source) is Node and source.buffer is None and source not in visited:
+                if isinstance(source.op, Reduction):
+                    return True
+                visited.add(source)
+                stack.append(source)
+    return False
+
+
+def is_column_reduction(node: Node) -> bool:
+    """Return whether neighbouring results of a reduction are nearer in memory than the elements combined in a single result."""
+    layout, result_ndim = node.layouts[0], len(node.shape)
+    assert layout is not None
+    strides = [abs(s) for s, n in zip(layout.strides, layout.shape, strict=True) if n != 1]
+    reduced_strides = [abs(s) for s, n in zip(layout.strides[result_ndim:], layout.shape[result_ndim:], strict=True) if n != 1]
+    return len(strides) > len(reduced_strides) > 0 and strides[-len(reduced_strides) - 1] < min(reduced_strides)
+
+
+def count_needed_loops(index_map: Layout) -> int:
+    """Return how many of the outermost loops contain every loop on which `index_map` depends.
+
+    If a loop has no iterations, all loops count, because it must contain every read.
+    """
+    if 0 in index_map.shape:  # a loop without iterations must contain every read
+        return len(index_map.shape)
+    for axis in range(len(index_map.shape) - 1, -1, -1):
+        gathered = index_map.tables is not None and index_map.tables[axis] is not None
+        if index_map.shape[axis] > 1 and (gathered or index_map.strides[axis] != 0):
+            return axis + 1
+    return 0
+
+
+def count_hoisted_runs(index_map: Layout) -> int:
+    """Return how often a value with this index map is computed, if it is hoisted to the outermost loop possible."""
+    return prod(index_map.shape[: count_needed_loops(index_map)])
+
+
+def hoist_index_map(index_map: Layout) -> Layout:
+    """Return `index_map` without the inner loops on which it does not depend; the same object if it depends on the innermost loop."""
+    n = count_needed_loops(index_map)
+    if n == len(index_map.shape):
+        return index_map
+    tables = index_map.tables[:n] if index_map.tables is not None else None
+    return Layout(index_map.shape[:n], index_map.strides[:n], index_map.offset, tables, index_map.base)
+
+
+def find_last_axis(shape: tuple[int, ...], index_map: Layout) -> int | None:
+    """Return the axis of `index_map` along the last axis of a node with shape `shape`, or None. Axes of size 1 are ignored."""
+    size = next((n for n in reversed(shape) if n != 1), 1)
+    for axis, (n, stride) in enumerate(zip(index_map.shape, index_map.strides, strict=True)):
+        if n != 1 and 0 < abs(stride) < size:
+            return axis
+    return None
+
+
+def get_inner_shape(node: Node) -> tuple[int, ...]:
+    """Return the sizes of the last axes of the first source, missing in `node` itself.
+
+    A reduction or scan runs over these axes, and a gather indexes them. Elementwise nodes give an empty tuple.
+    """
+    source = node.layouts[0]
+    assert source is not None
+    return source.shape[len(node.shape) :]
+
+
+def add_inner_axes(index_map: Layout, extents: tuple[int, ...]) -> Layout:
+    """Return the index map of the first source of a reduction or gather, with axes of `extents` inside the loops of `index_map`."""
+    inner = Layout.contiguous(extents)
+    if index_map.tables is not None:
+        raise AssertionError("no reduction or gather is read through a gathered index map: its node is computed first")
+    strides = tuple(s * inner.size for s in index_map.strides) + inner.strides
+    return Layout(index_map.shape + extents, strides, index_map.offset * inner.size)
+
+
+def source_index_maps(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
+    """Return the nodes read by an elementwise node, reduction or gather at `index_map`, each with its own index map.
+
+    Scalar sources are left out. The result for a recipe and an index map is cached, because large graphs repeat themselves and are
+    traversed often. Where a source begins at offset 0, its index map is the same object each time.
+    """
+    entry = _map_cache.get((id(index_map), node.recipe))
+    maps = _compute_maps(node, index_map) if entry is None else entry[1]
+    source_maps = []
+    for k, (source, form, layout, source_map) in enumerate(zip(node.sources, node.recipe.layout_keys, node.layouts, maps, strict=True)):
+        if type(source) is Node:
+            assert form is not None and layout is not None
+            if source_map is None:
+                source_map = (index_map if k else _get_first_map(node, index_map)).over(layout)
+            elif layout is not form.layout:
+                source_map = source_map.at(source_map.offset + layout.offset)
+            source_maps.append((source, source_map))
+    return source_maps
+
+
+def _compute_maps(node: Node, index_map: Layout) -> list[Layout | None]:
+    """Compute the index maps of the sources of `node`, read at `index_map`, as if each source began at offset 0.
+
+    The maps are cached unless the recipe is uncacheable. An entry is None for a scalar, and for an uncached index map: a map with tables or
+    of a view chain.
+    """
+    maps = list[Layout | None]()
+    for k, form in enumerate(node.recipe.layout_keys):
+        source_map = None if form is None else (index_map if k else _get_first_map(node, index_map)).over(form.layout)
+        maps.append(source_map if source_map is not None and source_map.tables is None and source_map.base is None else None)
+    if not node.recipe.is_uncacheable:
+        _map_cache.put((id(index_map), node.recipe), (index_map, maps))
+    return maps
+
+
+def _get_first_map(node: Node, index_map: Layout) -> Layout:
+    """Return the index map of the loops around the read of the first source, for a node read at `index_map`.
+
+    For a reduction, these are the loops needed by `index_map`, and the reduced axes inside; for a gather, the indexed axes come inside.
+    """
+    if isinstance(node.op, Reduction):
+        return add_inner_axes(hoist_index_map(index_map), get_inner_shape(node))
+    return add_inner_axes(index_map, get_inner_shape(node)) if isinstance(node.op, Gather) else index_map

@@ -1,0 +1,106 @@
+"""The data structures of a draft, a kernel under construction: loops, expressions and accesses. Layouts still hold concrete numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .._utils.records import NamedTuple
+from ..dtypes import DType, int64
+from ..graph.node import Node, Scalar
+from ..layout import Layout
+from ..ops.expr import Expr, walk
+from .ir import Accumulator
+
+Loops = tuple[int, ...]  # the axes of nested loops, outermost first
+
+
+class DraftIndex(Expr):
+    """The index along `axis` of the draft, given by a value instead of a loop; a negative value counts from the end."""
+
+    __slots__ = ("_args", "axis")
+
+    def __init__(self, axis: int, value: Expr) -> None:
+        self.axis, self._args = axis, (value,)
+        self._set(int64, axis, value)
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return self._args
+
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        return DraftIndex(self.axis, args[0])
+
+
+class Access(Expr):
+    """A read, by access number `index` of the draft. The operands `indices` are the index values for the indexed axes of its index map.
+
+    For complex elements, the access gives the real component (`component` 0) or the imaginary one (1). Otherwise `component` is None.
+    """
+
+    __slots__ = ("_args", "index", "component")
+
+    def __init__(self, index: int, dtype: DType, indices: tuple[Expr, ...], component: int | None = None) -> None:
+        self.index, self._args, self.component = index, indices, component
+        self._set(dtype, index, component, *indices)
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return self._args
+
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        return Access(self.index, self.dtype, args, self.component)
+
+
+def list_accesses(values: Iterable[Expr]) -> list[Access]:
+    """Return the accesses in the expressions `values`, each once, including accesses that compute indices."""
+    return [e for e in dict.fromkeys(e for v in values for e in walk(v)) if isinstance(e, Access)]
+
+
+class DraftAccess(NamedTuple):
+    """A read or write of a draft: a node and an index map over the extents of `loops`, of which the last may be indexed axes.
+
+    With `node` None, a read is the position itself, as an integer, and a write is that of the result.
+    """
+
+    node: Node | None
+    index_map: Layout
+    loops: Loops
+
+
+class ReductionLoop(NamedTuple):
+    """The loops of a reduction, in a draft or a nest: loops over `axes` inside `outer_loops`. `values` is the next state of `accumulator`.
+
+    In a draft, `last_loop` is the loop in `outer_loops` that runs along the last axis of the reduction's result, or None.
+    """
+
+    outer_loops: Loops
+    axes: Loops
+    accumulator: int
+    values: tuple[Expr, ...]
+    last_loop: int | None = None
+
+
+class KernelDraft:
+    """A kernel under construction, before its layouts become index arithmetic."""
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
+        self.extents: list[int] = []  # per axis
+        self.space: Loops = ()  # the independent loops of the result
+        self.scan_axis: int | None = None  # the axis of a running reduction, inside `space`
+        self.accesses: list[DraftAccess] = []  # by access number
+        self.scalars: list[tuple[Scalar, bool]] = []  # each with True for the imaginary component
+        self.accumulators: list[Accumulator] = []
+        self.reductions: list[ReductionLoop] = []
+        self.reduction_nodes: dict[int, list[Node]] = {}  # the nodes that each accumulator computes
+        self.indices: dict[int, DraftIndex] = {}  # the indexed axes, with the value of the index
+        self.op_names: list[str] = []  # the names of the operations, innermost first
+        self.value: Expr | None = None
+        self.output: DraftAccess | None = None  # the write of the result
+        self.extra_outputs: list[tuple[int, Expr]] = []  # additional results: the access number of the write, and the value
+
+    def add_axes(self, shape: tuple[int, ...]) -> Loops:
+        """Add axes with the extents `shape`, and return their numbers."""
+        first_axis = len(self.extents)
+        self.extents.extend(shape)
+        return tuple(range(first_axis, len(self.extents)))

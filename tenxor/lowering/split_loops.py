@@ -1,0 +1,87 @@
+"""Split loops where a view chain wraps around, so that a division at every element becomes a step of a loop.
+
+A read through a view chain finds its element by dividing a flat index into digits. If a loop is split where a digit wraps around, each of
+the new loops moves one digit only, and the chain becomes a single view. Reading `t.T.reshape(-1)` then runs over the rows and columns of
+`t.T`.
+"""
+
+from __future__ import annotations
+
+from ..layout import contiguous_strides
+from .kernel_draft import DraftAccess, KernelDraft
+
+Splits = dict[int, tuple[int, ...]]  # axis -> the extents of the axes that replace it
+
+
+def split_loops(d: KernelDraft) -> None:
+    """Split loops of a draft, in place, wherever this shortens a view chain and lengthens no other."""
+    assert d.output is not None
+    for k in range(len(d.accesses) + 1):
+        while get_access(d, k).index_map.base is not None:
+            splits = find_splits(d, get_access(d, k))
+            if not splits or not apply_splits(d, splits, k):
+                break
+
+
+def get_access(d: KernelDraft, k: int) -> DraftAccess:
+    """Return access number `k` of a draft. The number after the last read is the write of the result."""
+    assert d.output is not None
+    return d.accesses[k] if k < len(d.accesses) else d.output
+
+
+def find_splits(d: KernelDraft, p: DraftAccess) -> Splits:
+    """Return the splits of loops along which a digit of the flat index wraps around at regular intervals; empty without such a loop.
+
+    The access `p` must read through a view chain.
+    """
+    base = p.index_map.base
+    assert base is not None
+    splits: Splits = {}
+    for axis, size, stride in zip(p.loops, p.index_map.shape, p.index_map.strides, strict=True):
+        span = size * abs(stride)
+        inner_sizes = [
+            boundary // abs(stride)
+            for boundary in sorted(set(contiguous_strides(base.shape)))
+            if 0 < abs(stride) < boundary < span and boundary % stride == 0 and span % boundary == 0
+        ]
+        if inner_sizes and axis != d.scan_axis and axis not in d.indices:
+            part_sizes = [*reversed(inner_sizes), 1]
+            sizes = [outer // inner for outer, inner in zip([size, *part_sizes], part_sizes, strict=False)]
+            splits[axis] = tuple(sizes)
+    return splits
+
+
+def apply_splits(d: KernelDraft, splits: Splits, k: int) -> bool:
+    """Split loops of the draft in place and return True. Return False, without a change, if the splits do not help.
+
+    `splits` maps each axis to the extents of its parts. Splits do not help if the chain of access `k` gets no shorter, or if another chain
+    gets longer.
+    """
+    assert d.output is not None
+    index_maps = []
+    for n, p in enumerate([*d.accesses, d.output]):
+        shape = [size for axis in p.loops for size in splits.get(axis, (d.extents[axis],))]
+        index_map = p.index_map.reshape(shape)
+        if index_map.depth > p.index_map.depth - (n == k):
+            return False
+        index_maps.append(index_map)
+    new_axes = {axis: d.add_axes(sizes) for axis, sizes in splits.items()}
+
+    def replace_axes(loops: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the loops with each split axis replaced by its parts."""
+        return tuple([new_axis for axis in loops for new_axis in new_axes.get(axis, (axis,))])
+
+    *d.accesses, d.output = (
+        p._replace(index_map=index_map, loops=replace_axes(p.loops))
+        for p, index_map in zip([*d.accesses, d.output], index_maps, strict=True)
+    )
+    d.space = replace_axes(d.space)
+    d.reductions = [
+        f._replace(
+            outer_loops=replace_axes(f.outer_loops),
+            axes=replace_axes(f.axes),
+            last_loop=None if f.last_loop is None else replace_axes((f.last_loop,))[-1],
+        )
+        for f in d.reductions
+    ]
+    return True

@@ -1,0 +1,1 @@
+"""Memory of tensors: buffers, the pool of their blocks, and the memory limit."""

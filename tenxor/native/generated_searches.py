@@ -1,0 +1,97 @@
+"""Calls of generated code (`fastpath/emit/binary_search.py`, `fastpath/emit/bincount_unique.py`) in place of NumPy's searches, without
+the GIL and without copies.
+
+The functions exist once the fast path is built. Before, and without the fast path, NumPy computes the same results.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DType
+from .host_op_table import Array, HostOp
+from .ufunc_loops import find_constant_step
+
+function_addresses: dict[str, int] = {}  # name -> address
+_ARGUMENT_COUNTS = {"search": 8, "interpolate": 13, "distinct": 2, "put": 3}  # number of arguments; those in `_FLOAT_ARGUMENTS` are floats
+_FLOAT_ARGUMENTS = {"interpolate": (10, 12)}
+_FLOAT_NAMES = {"f": "float", "d": "double"}
+EndHeights = tuple[float | None, float | None]
+
+
+def can_search(dtype: DType) -> bool:
+    """Return whether generated code searches among numbers of a dtype."""
+    return f"search_{dtype}" in function_addresses
+
+
+def try_generated_code(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: Mapping[str, Any]) -> bool:
+    """Try to compute an operation by generated code, and return whether this was possible.
+
+    Only `searchsorted` and `interp` with contiguous results are computed. The arguments are as in `HostOp.compute`; the result goes into
+    `outs`. `outs` is left unchanged if the function returns False. `outs` is left unchanged if the function returns False.
+    """
+    if not function_addresses or op.name not in ("searchsorted", "interp"):
+        return False
+    if op.name == "searchsorted":
+        ordered, queries = arrays
+        name = f"search_{ordered.dtype.name}"
+        extra_arguments: Sequence[Any] = [int(options["side"] == "right")]
+    else:
+        queries, ordered, heights = arrays
+        name, extra_arguments = "interpolate", [*_describe_memory(heights)[::2], *encode_ends((options["left"], options["right"]))]
+    (out,) = outs
+    step = find_constant_step(queries.shape, queries.strides)
+    if name not in function_addresses or queries.dtype != ordered.dtype or step is None or not queries.size or not ordered.size:
+        return False
+    if not out.flags.c_contiguous:
+        return False
+    query_address, _, _ = _describe_memory(queries)
+    return bool(
+        _make_function(function_addresses[name], name.split("_")[0])(
+            *_describe_memory(ordered), query_address, queries.size, step, _describe_memory(out)[0], *extra_arguments
+        )
+    )
+
+
+def write_distinct(x: Array, allocate_result: Callable[[int], Array]) -> bool:
+    """Try to write the distinct elements of an array, ascending, by generated code, and return whether this was possible.
+
+    `allocate_result(count)` must return an array for the result, which is written without a further copy.
+    """
+    name = _FLOAT_NAMES.get(x.dtype.char, "" if x.dtype.kind in "fc" else f"i{8 * x.itemsize}")
+    if not x.size or f"distinct_{name}" not in function_addresses:
+        return False
+    ordered = np.sort(x)
+    start, count, _ = _describe_memory(ordered)
+    result = allocate_result(_make_function(function_addresses[f"distinct_{name}"], "distinct")(start, count))
+    _make_function(function_addresses[f"put_{name}"], "put")(start, count, _describe_memory(result)[0])
+    return True
+
+
+def _describe_memory(x: Array) -> tuple[int, int, int]:
+    """Return the address of an array, the number of elements, and the step along the last axis in bytes (0 for a scalar)."""
+    return x.__array_interface__["data"][0], x.size, x.strides[-1] if x.ndim else 0
+
+
+def encode_ends(ends: EndHeights) -> list[Any]:
+    """Return four words for the two heights beyond the points of an interpolation: for each, 1 and the height, or 0 and 0 for None."""
+    return [word for end in ends for word in (int(end is not None), float(end or 0))]
+
+
+def float_to_bits(number: float) -> int:
+    """Return the bits of a float as an integer."""
+    return int(struct.unpack("=q", struct.pack("=d", number))[0])
+
+
+@cache
+def _make_function(address: int, name: str) -> Callable[..., int]:
+    """Return the generated function at `address` as a ctypes function. `name` is a key of `_ARGUMENT_COUNTS`, for example "search"."""
+    floats = _FLOAT_ARGUMENTS.get(name, ())
+    argument_types = [ctypes.c_double if k in floats else ctypes.c_void_p for k in range(_ARGUMENT_COUNTS[name])]
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *argument_types)(address)

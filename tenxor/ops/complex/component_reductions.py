@@ -1,0 +1,86 @@
+"""Reductions of complex numbers as reductions of their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from ...dtypes import DType, int64
+from ..expr import Arg, ComplexPair, DTypes, Expr, Exprs
+from ..reductions import Reduction
+from .split_formulas import convert, has_complex, split_formula
+
+MAX_CACHED_SPLITS = 1 << 10  # entries of the cache of split reductions
+Join = Callable[[Exprs, Exprs], Exprs]
+
+
+def split_complex_states(reduction: Reduction, dtype: DType) -> Reduction:
+    """Return `reduction` for elements of `dtype` with only real states; return `reduction` itself if it is real already."""
+    return _split(reduction, dtype)
+
+
+@lru_cache(maxsize=MAX_CACHED_SPLITS)
+def _split(r: Reduction, dtype: DType) -> Reduction:
+    """Return the split reduction; cached, so that equal arguments give one object and its kernels are reused."""
+    states = r.state_dtypes(dtype)
+    value, position = Arg(0, dtype), Arg(1, int64)
+    element = r.lift(value, position, states)
+    left = [Arg(k, d) for k, d in enumerate(states)]
+
+    def joins(join: Join, operand_dtypes: DTypes) -> tuple[list[Arg], Exprs]:
+        """Return the arguments for the second operand of `join`, of the dtypes `operand_dtypes`, and the components of the joined state."""
+        right = [Arg(k, d) for k, d in enumerate(operand_dtypes, start=len(states))]
+        return right, join(tuple(left), tuple(right))
+
+    lifted = tuple([e.dtype for e in element])  # the second operands of `append`; those of `combine` are states
+    variants = [(join, operand_dtypes) for join, operand_dtypes in ((r.combine, states), (r.append, lifted)) if join is not None]
+    expressions = [*element, *(e for join, operand_dtypes in variants for e in joins(join, operand_dtypes)[1])]
+    if not any(map(has_complex, (value, *expressions))):
+        return r
+    state_pairs = _StatePairs(states)
+
+    def join_of(join: Join | None, operand_dtypes: DTypes) -> Join | None:
+        if join is None:
+            return None
+        right, formulas = joins(join, operand_dtypes)
+
+        def joined(a: Exprs, b: Exprs) -> Exprs:
+            arguments: dict[Expr, Expr] = dict(zip([*left, *right], [*state_pairs.of(a), *_StatePairs(operand_dtypes).of(b)], strict=True))
+            return _flat([split_formula(e, arguments) for e in formulas])
+
+        return joined
+
+    def finish(components: Exprs, result: DType) -> Expr:
+        pairs = state_pairs.of(components)
+        if r.finish is None:
+            return pairs[-1]
+        return split_formula(r.finish(tuple(left), result), dict(zip(left, pairs, strict=True)))
+
+    return Reduction(
+        r.name,
+        lambda d: tuple([p for s in states for p in ((s.part,) * 2 if s.is_complex else (s,))]),
+        lambda _: _flat([split_formula(e, {}) for e in r.identity(states)]),
+        lambda x, i, _: _flat([split_formula(e, {value: convert(x, dtype), position: i}) for e in element]),
+        join_of(r.combine, states),
+        r.result_dtype,
+        has_identity=r.has_identity,
+        append=join_of(r.append, lifted),
+        finish=finish,
+        uses_position=r.uses_position,
+    )
+
+
+class _StatePairs:
+    """A converter of the real parts of states to the states, in which complex ones are `ComplexPair`s."""
+
+    def __init__(self, states: DTypes) -> None:
+        self.states = states
+
+    def of(self, components: Exprs) -> list[Expr]:
+        """Return the states with the real parts `components`, two in turn for each complex state."""
+        remaining: Iterator[Expr] = iter(components)
+        return [ComplexPair(next(remaining), next(remaining), s) if s.is_complex else next(remaining) for s in self.states]
+
+
+def _flat(states: list[Expr]) -> Exprs:
+    return tuple([component for s in states for component in (s.args if isinstance(s, ComplexPair) else (s,))])

@@ -1,0 +1,62 @@
+"""Conversion of formulas with complex numbers into formulas over real numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...dtypes import DType, complex_dtype_of
+from ..expr import Arg, Call, ComplexPair, Const, Expr, Op, call, cast, walk, walk_unvisited, zero
+
+
+def make_pair(real: Expr, imag: Expr) -> ComplexPair:
+    """Return the complex number with the parts `real` and `imag`, which have the same real dtype."""
+    return ComplexPair(real, imag, complex_dtype_of(real.dtype))
+
+
+def has_complex(e: Expr) -> bool:
+    """Return whether any subexpression is a complex number, or an operation with complex numbers in its formula."""
+    return any(subexpr.dtype.is_complex or (isinstance(subexpr, Call) and subexpr.op.uses_complex) for subexpr in walk(e))
+
+
+def convert(x: Expr, dtype: DType) -> Expr:
+    """Return `x`, real or a `ComplexPair`, converted to `dtype`."""
+    if x.dtype is dtype:
+        return x
+    if isinstance(x, ComplexPair):
+        real, imag = x.args
+        if dtype.is_complex:
+            return ComplexPair(cast(real, dtype.part), cast(imag, dtype.part), dtype)
+        assert dtype.kind == "bool", f"a complex number is no {dtype}"
+        return call("logical_or", real, imag)
+    return ComplexPair(cast(x, dtype.part), zero(dtype.part), dtype) if dtype.is_complex else cast(x, dtype)
+
+
+def apply_op(op: Op, args: Sequence[Expr], dtype: DType) -> Expr:
+    """Return `op` on operands that are real or `ComplexPair`s, with a result of `dtype`, as a real expression or a `ComplexPair`."""
+    if op.name == "cast":
+        return convert(args[0], dtype)
+    operand_dtypes, result = op.rule(op.name, tuple(x.dtype for x in args))
+    args = [convert(x, d) for x, d in zip(args, operand_dtypes, strict=True)]
+    if not (op.uses_complex or result.is_complex or any(d.is_complex for d in operand_dtypes)):
+        return Call(op, tuple(args), result)
+    if op.complex_formula is not None:
+        return op.complex_formula(*args)
+    assert op.formula is not None, f"{op} has no formula for complex numbers"
+    parameters = [Arg(k, d) for k, d in enumerate(operand_dtypes)]
+    return split_formula(op.formula(*parameters), dict(zip(parameters, args, strict=True)))
+
+
+def split_formula(formula: Expr, arguments: Mapping[Expr, Expr]) -> Expr:
+    """Return a formula as a real expression or a `ComplexPair`. `arguments` maps the arguments of the formula to real expressions or
+    `ComplexPair`s.
+    """
+    results = dict(arguments)
+    for e in walk_unvisited(formula, results):
+        if isinstance(e, Call):
+            results[e] = apply_op(e.op, [results[a] for a in e.args], e.dtype)
+        elif isinstance(e, Const) and e.dtype.is_complex:
+            value = complex(e.value)
+            results[e] = make_pair(Const(value.real, e.dtype.part), Const(value.imag, e.dtype.part))
+        else:
+            results[e] = e.with_args(tuple([results[a] for a in e.args]))
+    return results[formula]

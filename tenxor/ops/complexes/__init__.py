@@ -1,5 +1,0 @@
-"""Complex numbers as pairs of real ones: the formulas of operations for real and imaginary parts.
-
-No machine has complex numbers. While a kernel is built, each becomes a `Pair` of real expressions by the formulas of this package, which
-entries of the op table name as their `parts`.
-"""

@@ -1,0 +1,547 @@
+"""Random numbers from a counter: Philox 4x32-10, the same on any number of threads and however an expression is fused.
+
+Element `n` of draw number `d` is a pure function of the seed, `d` and `n`. So a random tensor is an ordinary expression: lazy, fused into
+its readers, and not stored unless necessary. A new seed needs no new kernel.
+
+The layout of the counters is stable across versions, so that a seed always gives the same numbers. A Philox block has four words of
+32 bits. The block of an element has `n` as words 0 and 1 of the counter, `d` as words 2 and 3, and the seed as the key, low words first.
+Words 0 and 1 of the block are the element's 64 random bits, and the upper ones are used. Only normal numbers and integers in a range
+take words 2 and 3, too. No two draws share a block.
+
+Inside transforms of functions (`vmap`, `scan`, `checkpoint`) the seed, `d` and `n` pass through scopes (`api/draw_scopes.py`).
+
+Source: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from math import inf, isfinite, nextafter, prod
+from numbers import Real
+from operator import index as as_int
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from .._utils.aliases import argument_aliases
+from .._utils.lazy import LazyFunctions, make_public_dir, make_public_getattr
+from .._utils.locks import make_reentrant_lock
+from ..api.argument_validation import register_argument_type
+from ..api.creation import asarray, make_flat_indices, memoized_creation, normalize_shape
+from ..api.draw_scopes import Draw, next_draw, note_seeding
+from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, float64, uint64
+from ..dtypes import dtype as dtype_of
+from ..errors import ArgumentError, DTypeError, OutOfBounds, ShapeError, describe_value
+from ..ops import OPS
+from ..runtime.realize import eviction_hooks
+from ..tensor import Tensor
+from ..tensor.argument_parsing import check_flag, parse_ints
+from ..tensor.core import Operand
+
+__all__ = [
+    "Generator",
+    "choice",
+    "integers",
+    "normal",
+    "permutation",
+    "rand",
+    "randint",
+    "randn",
+    "random",
+    "seed",
+    "shuffle",
+    "uniform",
+]
+__dir__ = make_public_dir(globals())
+if not TYPE_CHECKING:
+    __getattr__ = make_public_getattr(globals())
+
+sorting = LazyFunctions("tenxor.api.sorting")
+MAX_CACHED_INDICES = (
+    1 << 8
+)  # elements whose indices are kept in memory; below `HELD_BYTES_SMALL_RESULT`, so that readers may remain pending
+
+Shape = int | Sequence[int]
+
+_draw_lock = make_reentrant_lock()  # threads that share a generator must never get the same draw
+
+
+def _renew_draw_lock() -> None:
+    global _draw_lock
+    _draw_lock = make_reentrant_lock()  # a thread of the parent may hold the former lock
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_draw_lock)
+
+
+@register_argument_type("a tx.random.Generator")
+class Generator:
+    """A source of random tensors: draws never overlap, and equal seeds give equal numbers.
+
+    A copied or unpickled generator continues where the original stood. Methods accept `size` for `shape`, as in NumPy.
+
+    Parameters
+    ----------
+    seed : int, optional
+        From 0 to 2**64 - 1. None takes a random seed.
+
+    Raises
+    ------
+    ArgumentError
+        For any other seed.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> first, again = tx.random.Generator(7), tx.random.Generator(7)
+    >>> bool((first.random((3, 2)) == again.random((3, 2))).all())
+    True
+    """
+
+    __slots__ = ("_draws", "_key")
+
+    _key: int
+    _draws: int
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.seed(seed)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            from .._utils.foreign_names import make_attribute_error
+
+            raise make_attribute_error("random", self, name)
+
+    def __repr__(self) -> str:
+        return f"Generator(seed={self._key}, after {self._draws} draws)"
+
+    def seed(self, seed: int | None) -> None:
+        """Restart from a seed, 0 to 2**64 - 1, or from a random seed for None. Raises ArgumentError for any other seed.
+
+        >>> import tenxor as tx
+        >>> g = tx.random.Generator(1); a = g.random(2).tolist(); g.seed(1); g.random(2).tolist() == a
+        True
+        """
+        key = int.from_bytes(os.urandom(8), "little") if seed is None else _to_integer("Generator", "seed", seed)
+        if not 0 <= key < 2**64:
+            raise ArgumentError(f"Generator: seed {key} is not from 0 to 2**64 - 1")
+        note_seeding(self, seed is not None)
+        self._key, self._draws = key, 0
+
+    def state_dict(self) -> dict[str, int]:
+        """Return the state as numbers, for `load_state_dict`."""
+        return {"seed": self._key, "draws": self._draws}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Restore a state that `state_dict` returned.
+
+        Raises ArgumentError unless `state` has the integers "seed" and "draws", both from 0 to 2**64 - 1.
+        """
+        if not isinstance(state, Mapping) or not all(type(state.get(name)) is int for name in ("seed", "draws")):
+            raise ArgumentError(f"load_state_dict: {describe_value(state)} is not the state of a generator; give a result of state_dict()")
+        for name in ("seed", "draws"):
+            if not 0 <= state[name] < 2**64:
+                raise ArgumentError(f"load_state_dict: {name} is {state[name]}; it must be from 0 to 2**64 - 1")
+        note_seeding(self, True)
+        self._key, self._draws = state["seed"], state["draws"]
+
+    def __setstate__(self, state: tuple[None, dict[str, int]]) -> None:
+        """Restore the state of the generator that was copied or pickled."""
+        note_seeding(self, True)
+        self._state = state[1]["_key"], state[1]["_draws"]
+
+    @argument_aliases
+    def random(self, shape: Shape = (), dtype: DTypeLike | None = None, *, size: Shape | None = None) -> Tensor:
+        """Return a new tensor of uniform numbers in [0, 1): multiples of 2**-53 (float32: of 2**-24).
+
+        Parameters
+        ----------
+        shape : int or Sequence[int], default ()
+        dtype : {float64, float32}, default float64
+
+        Raises
+        ------
+        ShapeError
+            For a negative size.
+        DTypeError
+            For another dtype.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> tx.random.Generator(0).random(3).shape
+        (3,)
+        """
+        return self._draw_unit(normalize_shape("random", shape), _check_float_dtype("random", dtype))
+
+    @argument_aliases
+    def uniform(
+        self,
+        low: float = 0.0,
+        high: float = 1.0,
+        shape: Shape = (),
+        *,
+        dtype: DTypeLike | None = None,
+        size: Shape | None = None,
+    ) -> Tensor:
+        """Return a new tensor of uniform numbers in [`low`, `high`).
+
+        Parameters
+        ----------
+        low : float, default 0.0
+        high : float, default 1.0
+        shape : int or Sequence[int], default ()
+        dtype : {float64, float32}, default float64
+
+        Raises
+        ------
+        ArgumentError
+            If `low` is above `high`, or either is not finite.
+        OutOfBounds
+            If the dtype cannot hold both or their difference.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> x = tx.random.Generator(0).uniform(-1, 1, (100, 2))
+        >>> bool(((x >= -1) & (x < 1)).all())
+        True
+        """
+        sizes, d = normalize_shape("uniform", shape), _check_float_dtype("uniform", dtype)
+        first, last = _to_float("uniform", "low", low), _to_float("uniform", "high", high)
+        if first > last:
+            raise ArgumentError(f"uniform: low {low} is above high {high}; sizes come after them, or as shape=...")
+        if max(abs(first), abs(last), last - first) > d.highest:
+            raise OutOfBounds(f"uniform: {d} cannot hold low {low}, high {high} and their distance; scale the result")
+        # Rounding may reach `high`, which is excluded.
+        below = nextafter(last, first) if d is float64 else float(np.nextafter(d.numpy.type(last), d.numpy.type(first)))
+        return (self._draw_unit(sizes, d) * (last - first) + first)._apply(OPS["minimum"], below)
+
+    @argument_aliases
+    def normal(
+        self, mean: float = 0.0, std: float = 1.0, shape: Shape = (), *, dtype: DTypeLike | None = None, size: Shape | None = None
+    ) -> Tensor:
+        """Return a new tensor of normally distributed numbers.
+
+        Parameters
+        ----------
+        mean : float, default 0.0
+        std : float, default 1.0
+            Standard deviation, 0 or more.
+        shape : int or Sequence[int], default ()
+        dtype : {float64, float32}, default float64
+
+        Raises
+        ------
+        ArgumentError
+            If `std` is negative, or if `mean` or `std` is not finite.
+
+        Notes
+        -----
+        Numbers are computed by the Box-Muller transform in float64. Each one uses 53 bits for the radius and 53 for the angle, so its
+        deviation is at most 8.6 `std`.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> x = tx.random.Generator(0).normal(shape=10_000)
+        >>> abs(x.mean().item()) < 0.05, abs(x.std().item() - 1) < 0.05
+        (True, True)
+        """
+        sizes, d = normalize_shape("normal", shape), _check_float_dtype("normal", dtype)
+        loc, scale = _to_float("normal", "mean", mean), _to_float("normal", "std", std)
+        if scale < 0:
+            raise ArgumentError(f"normal: std {std} is negative")
+        values = self._draw_next("standard_normal", sizes)
+        if (loc, scale) != (0, 1):
+            values = values * scale + loc
+        return values if d is float64 else values.astype(d)
+
+    @argument_aliases
+    def integers(
+        self,
+        low: int,
+        high: int | None = None,
+        shape: Shape = (),
+        dtype: DTypeLike | None = None,
+        endpoint: bool = False,
+        *,
+        size: Shape | None = None,
+    ) -> Tensor:
+        """Return a new tensor of uniform integers in [`low`, `high`), or in [0, `low`) without `high`.
+
+        Parameters
+        ----------
+        low : int
+        high : int, optional
+        shape : int or Sequence[int], default ()
+        dtype : dtype, default int64
+            Any integer dtype.
+        endpoint : bool, default False
+            Include `high`.
+
+        Raises
+        ------
+        ArgumentError
+            For an empty range.
+        OutOfBounds
+            If the dtype cannot hold a choice.
+        DTypeError
+            If `dtype` is no integer dtype.
+
+        Notes
+        -----
+        Each integer is the upper part of 128 random bits times the number of choices. So the probability of a choice differs from 1 /
+        choices by less than 2**-128, a relative difference below 2**-64.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> x = tx.random.Generator(0).integers(1, 7, 1000)
+        >>> x.min().item(), x.max().item()
+        (1, 6)
+        """
+        sizes, d = normalize_shape("integers", shape), dtype_of(DEFAULT_INT if dtype is None else dtype)
+        if not d.is_integer:
+            raise DTypeError(f"integers: {d} is not an integer dtype")
+        first, end = (0, low) if high is None else (low, high)
+        if isinstance(high, (tuple, list)):
+            raise ArgumentError(f"integers: high is an integer, not {high!r}; write tx.random.integers({low}, shape={high!r})")
+        first, last = _to_integer("integers", "low", first), _to_integer("integers", "high", end) - (not endpoint)
+        if first > last:
+            raise ArgumentError(f"integers: the range from {first} to {last} (inclusive) is empty")
+        if first < d.lowest or last > d.highest:
+            raise OutOfBounds(f"integers: {first} to {last} does not fit {d} ({d.lowest} to {d.highest})")
+        count = last - first + 1
+        values = self._draw_next("random_bits", sizes) if count == 2**64 else self._draw_next("random_below", sizes, count)
+        if first:
+            values += first % 2**64  # arithmetic modulo 2**64 is exact for negative numbers
+        return values.astype(d, copy=False)
+
+    def permutation(self, x: Operand) -> Tensor:
+        """Return a new tensor: the integers below `x` in random order, or the rows of a tensor (along axis 0) in random order.
+
+        The order is found by sorting 64 random bits for each row, at the call.
+
+        Parameters
+        ----------
+        x : int or Tensor
+            A number of rows, or a tensor of at least one axis, or data for `tx.asarray`.
+
+        Raises
+        ------
+        ShapeError
+            For a negative number, and for a 0-d tensor, which has no rows.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> sorted(tx.random.Generator(0).permutation(5).tolist())
+        [0, 1, 2, 3, 4]
+        """
+        count, rows = _split_rows("permutation", x)
+        order = self._draw_order(count)
+        return order if rows is None else rows[order]
+
+    def shuffle(self, x: Tensor) -> None:
+        """Permute the rows of a tensor (along axis 0) in place, at random.
+
+        Parameters
+        ----------
+        x : Tensor
+            A tensor of at least one axis. Views of its storage see the change.
+
+        Raises
+        ------
+        ArgumentError
+            If `x` is no tensor.
+        ShapeError
+            For a 0-d tensor, which has no rows.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> t = tx.arange(6); tx.random.Generator(0).shuffle(t[:3]); sorted(t[:3].tolist()), t[3:].tolist()
+        ([0, 1, 2], [3, 4, 5])
+        """
+        if not isinstance(x, Tensor):
+            raise ArgumentError(f"shuffle: works in place on a tensor, not on {type(x).__name__}; use permutation(x)")
+        count, _ = _split_rows("shuffle", x)
+        x[...] = x[self._draw_order(count)]
+
+    @argument_aliases
+    def choice(self, x: Operand, shape: Shape = (), replace: bool = True, *, size: Shape | None = None) -> Tensor:
+        """Return a new tensor of uniformly chosen integers below `x`, or rows of a tensor (along axis 0).
+
+        Parameters
+        ----------
+        x : int or Tensor
+            The number of integers to choose from, or a tensor of at least one axis, or data for `tx.asarray`.
+        shape : int or Sequence[int], default ()
+            The shape of the choices.
+        replace : bool, default True
+            False chooses no element twice.
+
+        Raises
+        ------
+        ArgumentError
+            For more choices than elements without `replace`, and for a choice from nothing.
+        ShapeError
+            For a negative number, and for a 0-d tensor, which has no rows.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> sorted(tx.random.Generator(0).choice([2, 3, 5], 3, replace=False).tolist())
+        [2, 3, 5]
+        """
+        sizes = normalize_shape("choice", shape)
+        count, rows = _split_rows("choice", x)
+        wanted, replace = prod(sizes), check_flag("choice", "replace", replace)
+        if wanted > count and not (replace and count):
+            hint = "; use replace=True" if count else ""
+            raise ArgumentError(f"choice: there are {count} to choose from, and {wanted} are wanted{hint}")
+        if replace:
+            chosen = self.integers(max(count, 1), shape=sizes)
+        else:
+            chosen = self._draw_order(count)[:wanted].reshape(sizes)
+        return chosen if rows is None else rows[chosen]
+
+    # Implementation
+
+    @property
+    def _state(self) -> tuple[int, int]:
+        """The seed, and the number of draws taken from it."""
+        return getattr(self, "_key", 0), getattr(self, "_draws", 0)
+
+    @_state.setter
+    def _state(self, value: tuple[int, int]) -> None:
+        self._key, self._draws = value
+
+    def _reserve(self, count: int) -> Draw:
+        """Take the next `count` draws, for this caller alone."""
+        with _draw_lock:
+            key, first_draw = self._key, self._draws
+            self._draws = first_draw + count
+        return Draw(key, first_draw, 0)
+
+    def _release(self, draw: Draw, count: int) -> None:
+        """Undo `_reserve`, unless another draw followed."""
+        with _draw_lock:
+            if (self._key, self._draws) == (draw.seed, draw.stream + count):
+                self._draws -= count
+
+    def _draw_next(self, op: str, shape: tuple[int, ...], *numbers: int) -> Tensor:
+        """Return the next draw, computed by the operation `op` for each element. Stream, key and `numbers` are run-time arguments of the
+        kernel.
+        """
+        key, stream, counter = next_draw(self, prod(shape))
+        indices = _get_flat_indices(shape)
+        return (indices + counter if isinstance(counter, Tensor) else indices)._apply(OPS[op], stream, key, *numbers)
+
+    def _draw_unit(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
+        """Return uniform numbers in [0, 1), with as many random bits as the dtype has digits."""
+        return self._draw_next("random_fraction" if dtype is float64 else "random_single", shape)
+
+    def _draw_order(self, count: int) -> Tensor:
+        """Return the integers below `count` in random order."""
+        keys = self._draw_next("random_bits", (count,))
+        return sorting.argsort(keys) if keys.node.is_traced else asarray(np.argsort(keys.to_numpy(), kind="stable"))
+
+
+Source: TypeAlias = Generator | None
+
+
+# --- arguments --------------------------------------------------------------------------------------------------------
+
+
+def _get_flat_indices(shape: tuple[int, ...]) -> Tensor:
+    """Return the flat index of each element. For a few elements the indices are in memory, as planning would take longer than drawing."""
+    count = prod(shape)
+    if count > MAX_CACHED_INDICES:
+        return _make_flat_indices(shape)
+    indices = _get_cached_indices()[:count]
+    return indices if len(shape) == 1 else indices.reshape(shape)
+
+
+@memoized_creation
+def _make_flat_indices(shape: tuple[int, ...]) -> Tensor:
+    return make_flat_indices(shape).astype(uint64)
+
+
+@cache
+def _get_cached_indices() -> Tensor:
+    return asarray(np.arange(MAX_CACHED_INDICES, dtype=np.uint64)).copy()
+
+
+eviction_hooks.append(_get_cached_indices.cache_clear)
+
+
+def _check_float_dtype(op: str, dtype: object) -> DType:
+    """Return the dtype of a draw. Raise DTypeError unless it is float32 or float64."""
+    d = dtype_of(DEFAULT_FLOAT if dtype is None else dtype)
+    if d.kind != "float" or d.bits < 32:
+        raise DTypeError(f"{op}: draws float32 or float64, not {d}; cast the result with astype")
+    return d
+
+
+def _to_float(op: str, name: str, value: Any) -> float:
+    """Return a finite real number as a float, or raise ArgumentError."""
+    if type(value) is float and isfinite(value):
+        return value
+    try:
+        number = float(value) if isinstance(value, Real) else inf
+    except OverflowError:
+        number = inf
+    if not isfinite(number):
+        raise ArgumentError(f"{op}: {name} is one finite number, not {describe_value(value)}; sizes come after the numbers, or as shape=")
+    return number
+
+
+def _to_integer(op: str, name: str, value: Any) -> int:
+    """Return an integer, or raise ArgumentError."""
+    try:
+        return as_int(value)
+    except TypeError:
+        raise ArgumentError(f"{op}: {name} is an integer, not {describe_value(value)}") from None
+
+
+def _split_rows(op: str, x: Any) -> tuple[int, Tensor | None]:
+    """Return the number of rows, and the tensor that holds them. The tensor is None if `x` is an integer."""
+    if isinstance(x, (Tensor, np.ndarray)) or not hasattr(type(x), "__index__"):
+        rows = asarray(x)
+        if rows.ndim == 0:
+            raise ShapeError(f"{op}: a 0-d tensor has no rows; give an int or a tensor with at least one axis")
+        return rows.shape[0], rows
+    count = as_int(x)
+    if count < 0:
+        raise ShapeError(f"{op}: {count} is a negative number of rows; it is 0 or more")
+    return count, None
+
+
+# --- the module's own generator ---------------------------------------------------------------------------------------
+
+_default = Generator()
+
+seed = _default.seed
+random = _default.random
+uniform = _default.uniform
+normal = _default.normal
+integers = randint = _default.integers
+permutation = _default.permutation
+shuffle = _default.shuffle
+choice = _default.choice
+
+
+def rand(*shape: int | Sequence[int]) -> Tensor:
+    """Return a new tensor of uniform numbers in [0, 1). The sizes are separate arguments, as in NumPy and PyTorch."""
+    return _default._draw_unit(normalize_shape("rand", parse_ints("rand", shape)), DEFAULT_FLOAT)
+
+
+def randn(*shape: int | Sequence[int]) -> Tensor:
+    """Return a new tensor of standard normal numbers. The sizes are separate arguments, as in NumPy and PyTorch."""
+    return _default.normal(shape=parse_ints("randn", shape))

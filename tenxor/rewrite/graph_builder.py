@@ -1,0 +1,146 @@
+"""Builders of replacement nodes.
+
+Each appends new nodes to the list `new_nodes`, sources first. The last node of a finished list is the result of the rewrite. The argument
+`result_ndim` is the number of axes of a reduction's result: the first axes of the layout that the reduction reads. The remaining axes are
+reduced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from math import prod
+from typing import TypeGuard
+
+from ..dtypes import DType
+from ..graph.node import Node, Scalar
+from ..layout import Layout, Table, memory_order
+from ..ops import OPS, Op
+from ..ops.reductions import Reduction
+
+MAX_RECOMPUTED_NODES = 32  # limit on the operations recomputed for a part of a result
+Term = tuple[Node, Layout]  # a node with the layout of a read
+_CAST, _POSITIVE = OPS["cast"], OPS["positive"]
+
+
+def append_reduction(new_nodes: list[Node], reduction: Reduction, source: Node, layout: Layout, result_ndim: int) -> Node:
+    """Append `reduction` of the node `source`, read through `layout`, and return the new node.
+
+    The reduction runs over every axis of `layout` except the first `result_ndim`.
+    """
+    shape, dtype = layout.shape[:result_ndim], reduction.result_dtype(source.dtype)
+    new_nodes.append(Node.of(reduction, shape, dtype, (source,), (layout,)))
+    return new_nodes[-1]
+
+
+def append_elementwise(new_nodes: list[Node], op: Op, dtype: DType, *terms: Term) -> Term:
+    """Append the elementwise operation `op` on the `terms`, nodes with layouts of one shape. Return the new node with a contiguous layout.
+
+    `dtype` is the dtype of the result.
+    """
+    sources, layouts = zip(*terms, strict=True)
+    shape = layouts[0].shape
+    new_nodes.append(Node.of(op, shape, dtype, sources, layouts))
+    return new_nodes[-1], Layout.contiguous(shape)
+
+
+def append_contiguous(new_nodes: list[Node], op: Op, *nodes: Node) -> Node:
+    """Append the elementwise operation `op` on nodes of one shape and dtype, read contiguously. Return the new node, of the same dtype."""
+    return append_elementwise(new_nodes, op, nodes[0].dtype, *[(node, Layout.contiguous(node.shape)) for node in nodes])[0]
+
+
+def append_cast(new_nodes: list[Node], dtype: DType, source: Node, layout: Layout) -> Term:
+    """Append the cast to `dtype` of the node `source` read through `layout`. Return the new node with a layout of the same shape.
+
+    The elements of the new node keep their order in memory.
+    """
+    order = memory_order([layout]) or tuple(range(layout.ndim))
+    permuted = layout.permute(order)
+    new_nodes.append(Node.of(_CAST, permuted.shape, dtype, (source,), (permuted,)))
+    return new_nodes[-1], Layout.contiguous(permuted.shape).permute([order.index(axis) for axis in range(len(order))])
+
+
+def count_sharing_results(side: Layout, result_ndim: int) -> int:
+    """Return how many results share each element of an operand read through `side`; 1 for a view chain.
+
+    The first `result_ndim` axes are axes of results.
+    """
+    if side.base is not None:
+        return 1
+    return prod([n for n, stride in zip(side.shape[:result_ndim], side.strides, strict=False) if not stride])
+
+
+def append_transposed_copy(new_nodes: list[Node], source: Node, layout: Layout, result_ndim: int) -> Term:
+    """Append a stored copy of `source` read through `layout`, with the first `result_ndim` axes last in memory.
+
+    Return the copy, and a layout to read it with the shape of `layout`. Axes with stride 0 are not copied.
+    """
+    axes = [a for a in (*range(result_ndim, layout.ndim), *range(result_ndim)) if layout.strides[a]]
+    copy_layout = layout.permute((*axes, *(a for a in range(layout.ndim) if a not in axes)))
+    copy_layout = copy_layout.index((slice(None),) * len(axes) + (0,) * (layout.ndim - len(axes)))
+    new_nodes.append(Node.of(_POSITIVE, copy_layout.shape, source.dtype, (source,), (copy_layout,)))
+    new_nodes[-1].is_stored = True  # computed on its own
+    strides = [0] * layout.ndim
+    for a, stride in zip(axes, Layout.contiguous(copy_layout.shape).strides, strict=True):
+        strides[a] = stride
+    return new_nodes[-1], Layout(layout.shape, tuple(strides))
+
+
+def replace_sources(node: Node, replacements: Mapping[Node, Node]) -> Node:
+    """Return a node with sources replaced by `replacements`; the node itself if no source is in the map.
+
+    A new node keeps the mark `is_stored`.
+    """
+    if not replacements or replacements.keys().isdisjoint(node.sources):
+        return node
+    new_node = Node(node.recipe, tuple([replacements.get(s, s) if type(s) is Node else s for s in node.sources]), node.offsets)
+    new_node.is_stored = node.is_stored
+    return new_node
+
+
+def get_last_table(layout: Layout | None) -> Table | None:
+    """Return the offset table along the last axis of `layout`; None without a layout or a table, or for a view chain."""
+    return layout.tables[-1] if layout is not None and layout.tables and layout.base is None else None
+
+
+def reads_through_table(node: Node) -> bool:
+    """Return whether a node reads a source through an offset table along the last axis."""
+    return any([form is not None and get_last_table(form.layout) is not None for form in node.recipe.layout_keys])
+
+
+def is_recomputable(source: Node | Scalar, *op_types: type) -> TypeGuard[Node]:
+    """Return whether `source` is a pending node, not marked to be stored, of an elementwise operation or one of the classes `op_types`."""
+    return type(source) is Node and source.buffer is None and not source.is_stored and type(source.op) in (Op, *op_types)
+
+
+def recompute_at(new_nodes: list[Node], node: Node, part_layout: Layout, excluded: Set[Node] = frozenset()) -> Node:
+    """Append nodes to compute an elementwise node only at the elements `part_layout`. Return the last node, of the shape of `part_layout`.
+
+    Operands are recomputed at these elements too, up to a limit of `MAX_RECOMPUTED_NODES` nodes. Nodes in `excluded` and nodes read through
+    view chains are not recomputed.
+    """
+    copies: dict[tuple[Node, Layout], Node] = {}
+    stack = [(node, part_layout)]
+    while stack:
+        reader, reader_layout = stack[-1]
+        reads = [
+            (s, reader_layout.over(x) if type(s) is Node and x is not None else None)
+            for s, x in zip(reader.sources, reader.layouts, strict=True)
+        ]
+        missing = [
+            (s, x)
+            for s, x in reads
+            if type(s) is Node and x is not None and x.base is None and is_recomputable(s) and s not in excluded and (s, x) not in copies
+        ]
+        if missing and len(copies) + len(stack) < MAX_RECOMPUTED_NODES:
+            stack += missing
+            continue
+        stack.pop()
+        if (reader, reader_layout) in copies:
+            continue
+        contiguous = Layout.contiguous(reader_layout.shape)
+        operand_copies = [copies.get((s, x)) if type(s) is Node and x is not None else None for s, x in reads]
+        sources = tuple([operand_copy or s for operand_copy, (s, _) in zip(operand_copies, reads, strict=True)])
+        layouts = tuple([contiguous if operand_copy else x for operand_copy, (_, x) in zip(operand_copies, reads, strict=True)])
+        new_nodes.append(Node.of(reader.op, reader_layout.shape, reader.dtype, sources, layouts))
+        copies[reader, reader_layout] = new_nodes[-1]
+    return copies[node, part_layout]

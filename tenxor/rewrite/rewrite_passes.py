@@ -1,0 +1,90 @@
+"""The rewriting passes: rules replace nodes of the user's graph by nodes with equal values for faster execution.
+
+Rules apply when a plan is made. A rule sees a node and the node's sources. Rules use only shapes and layouts, not offsets or the number of
+threads; they use the rest of the graph only where the bits are the same either way. So the bits of a value do not depend on the time of the
+computation, or on the nodes computed together with this value.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+
+from ..graph.node import Node
+from ..ops.reductions import Reduction
+from .blockwise_op import is_worth_blocking
+from .graph_builder import reads_through_table, replace_sources
+
+# A rule returns new nodes, sources first, with the replacement of the given node last; or None.
+RewriteRule = Callable[[Node], list[Node] | None]
+# The nodes after a pass, in order, and the replacements of nodes that changed.
+PassResult = tuple[Sequence[Node], dict[Node, Node]]
+
+
+def _apply_first_match(node: Node) -> list[Node] | None:
+    """Apply the rules for single reductions to a node, and return the new nodes of the first match, or None."""
+    from .argextrema import split_argextremum
+    from .convolution_weights import copy_convolution_weights
+    from .large_reductions import split_reduction
+    from .long_contractions import split_contraction
+    from .unroll_reductions import unroll_reduction
+
+    return (
+        unroll_reduction(node)
+        or split_argextremum(node)
+        or copy_convolution_weights(node)
+        or split_contraction(node)
+        or split_reduction(node)
+    )
+
+
+def rewrite_graph(order: Sequence[Node], results: Collection[Node] = ()) -> dict[Node, Node]:
+    """Map pending nodes of `order` to replacements. Nodes that stay are not in the map.
+
+    `order` lists the nodes, sources first; `results` are the nodes whose values are asked for.
+    """
+    reductions = [node for node in order if isinstance(node.op, Reduction)]
+    passes: list[Callable[[Sequence[Node]], PassResult]] = []
+    if any(map(is_worth_blocking, reductions)):
+        from .split_attention import split_attention
+
+        readers = Counter(source for node in order for source in set(node.sources))
+        shared = {source for source, count in readers.items() if count > 1 and type(source) is Node}
+        passes.append(partial(_apply_to_reductions, partial(split_attention, shared=shared)))
+    if reductions:
+        passes.append(partial(_apply_to_reductions, _apply_first_match))
+    if any(map(reads_through_table, order)):
+        from .split_by_runs import split_by_table_runs
+
+        passes.append(partial(split_by_table_runs, results=results))
+    replacements: dict[Node, Node] = {}
+    nodes = order
+    for apply_pass in passes:
+        nodes, pass_replacements = apply_pass(nodes)
+        if pass_replacements:
+            replacements = {node: pass_replacements.get(replacement, replacement) for node, replacement in replacements.items()} | {
+                node: replacement for node, replacement in pass_replacements.items() if node not in replacements
+            }
+    return {node: replacements[node] for node in order if node in replacements} if replacements else replacements
+
+
+def _apply_to_reductions(rule: RewriteRule, order: Sequence[Node]) -> PassResult:
+    """Apply `rule` to each reduction in `order`, a list of nodes with sources first.
+
+    Return the new list, and the replacements. A node whose source is replaced is replaced too.
+    """
+    new_order: list[Node] = []
+    replacements: dict[Node, Node] = {}
+    for node in order:
+        renewed_node = replace_sources(node, replacements)
+        new_nodes = rule(renewed_node) if isinstance(node.op, Reduction) else None
+        if new_nodes is not None:
+            new_nodes[-1].is_stored = new_nodes[-1].is_stored or node.is_stored
+            new_order += new_nodes
+            replacements[node] = new_nodes[-1]
+        else:
+            new_order.append(renewed_node)
+            if renewed_node is not node:
+                replacements[node] = renewed_node
+    return new_order, replacements

@@ -1,0 +1,268 @@
+"""Limits on pending work: on the length of a pending graph, and on the memory that pending recipes keep alive.
+
+A recipe keeps its operands in memory. So a long graph is computed in part before it grows further, where this takes no additional memory.
+And a small result that keeps much memory alive is computed when memory use grows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+from weakref import ref
+
+from .._utils.bounded_cache import BoundedCache
+from .._utils.lazy import LazyModule
+from ..errors import EVALUATION_ERRORS
+from ..graph.node import EMPTY, HELD_BYTES_ANY_RESULT, HELD_BYTES_SMALL_RESULT, MAX_PENDING_NODES, Node, next_serial
+from ..memory.block_pool import pool
+from ..ops import Op
+from .realize import compute_lock, fast_path_builders, fast_path_hooks, realize, realize_by_plan
+
+if TYPE_CHECKING:
+    from .graph_signature import GraphSignature
+
+ownership, patterns = LazyModule("tenxor.graph.ownership"), LazyModule("tenxor.runtime.graph_signature")
+
+SMALL_RESULT_RATIO = 8  # a result this many times smaller than its operands is computed rather than kept pending
+# A graph of more pending nodes is computed in part; below, a recount would soon be due, and costs as much.
+MAX_RECOUNTED_NODES = MAX_PENDING_NODES * 3 // 4
+
+
+class NodeOwner(Protocol):
+    """An owner of a node that may get another node: a storage."""
+
+    @property
+    def node(self) -> Node: ...
+
+
+def cap_graph_size(node: Node) -> None:
+    """Compute a part of the pending graph of `node`, a new node whose `graph_node_count` exceeds `MAX_PENDING_NODES`, or the whole graph if
+    the fast path can.
+
+    The part is made of the nodes nearest to `node` that are no larger than their operands, so memory use does not grow. A node of a traced
+    function has no value, so its graph may have any length.
+    """
+    if node.is_traced:
+        return
+    for make in fast_path_builders:  # a graph of this length consists of small work: build the fast path
+        make()
+    if any([hook(node) for hook in fast_path_hooks[-1:]]):
+        return
+    pattern = patterns.capture_signature([node])
+    if pattern.pending_count > MAX_RECOUNTED_NODES:
+        last_nodes = _find_last_nodes(pattern)
+        del pattern  # the pattern refers to the nodes, and owners are counted below
+        realize_by_plan(last_nodes)
+        if node.buffer is not None:
+            node.graph_node_count = 1
+            return
+        pattern = patterns.capture_signature([node])
+    _recount([pending_node for pending_node in pattern.nodes if pending_node.buffer is None])
+    del pattern
+    if node.graph_node_count > 4 * MAX_PENDING_NODES:  # no cut makes the graph smaller
+        realize(node)
+
+
+def _recount(order: list[Node]) -> None:
+    """Set `graph_node_count` and `oldest_serial` of the nodes of a graph as if they had just been made in the order `order`, so that new
+    nodes on top count exactly.
+
+    `order` has the pending nodes of the graph in topological order.
+    """
+    first_number = next_serial() - len(order) + 1
+    for position, node in enumerate(order):
+        node.graph_node_count, node.oldest_serial = position + 1, first_number
+
+
+_last_nodes_of: BoundedCache[list[int]] = BoundedCache(1 << 8)  # keyed by signature and the sizes of the operands in bytes
+
+
+def _find_last_nodes(pattern: GraphSignature) -> list[Node]:
+    """Return the pending nodes of `pattern` nearest to the last node and no larger than their operands: to compute them costs no memory."""
+    key = pattern.key, *[node.recipe.nbytes for node in pattern.nodes if node.buffer is not None]
+    positions = _last_nodes_of.get(key)
+    if positions is None:
+        narrow_nodes = _find_narrow_nodes([node for node in pattern.nodes if node.buffer is None])
+        positions = [k for k, node in enumerate(pattern.nodes) if node in narrow_nodes]
+        _last_nodes_of.put(key, positions)
+    return [pattern.nodes[k] for k in positions]
+
+
+def _find_narrow_nodes(order: list[Node]) -> set[Node]:
+    """Return the nodes nearest to the last node of `order` that are no larger than their operands.
+
+    `order` has the pending nodes of a graph in topological order. Where a node is too large, its sources are considered instead.
+    """
+    from ..lowering.fuse import find_nonexpanding  # imports a part of the planner on first use
+
+    narrow_nodes = find_nonexpanding(order, lambda node: node.recipe.nbytes)
+    nearest_nodes: set[Node] = set()
+    visited: set[Node] = set()
+    stack = order[-1:]
+    while stack:
+        node = stack.pop()
+        if node.buffer is None and node not in visited:
+            visited.add(node)
+            if node in narrow_nodes and node.op is not EMPTY:
+                nearest_nodes.add(node)
+            else:
+                stack.extend(s for s in node.sources if type(s) is Node)
+    return nearest_nodes
+
+
+pending_refs: list[ref[Node]] = []  # weak references to pending results with large operands
+REFS_PER_CLEANUP = 64  # new entries before the list is cleaned up
+_cleanup_length = REFS_PER_CLEANUP  # length of the list at the next clean-up
+
+
+def record_pending(node: Node) -> None:
+    """Add a new node, `node`, to `pending_refs` if its recipe keeps much memory alive.
+
+    The graph of `node` must read a buffer of `HELD_BYTES_ANY_RESULT` bytes, or of `HELD_BYTES_SMALL_RESULT` bytes if `node` is small beside
+    it. The fast path does the same (`fastpath/emit/pending_operations.py`).
+    """
+    if node.max_operand_nbytes >= HELD_BYTES_ANY_RESULT or (node.max_operand_nbytes >= HELD_BYTES_SMALL_RESULT and _is_small(node)):
+        pending_refs.append(ref(node))
+        if len(pending_refs) % REFS_PER_CLEANUP == 0:
+            prune_pending_refs()
+
+
+def prune_pending_refs() -> None:
+    """Remove computed and deallocated nodes from `pending_refs`, if it has doubled since the last time."""
+    global _cleanup_length
+    if len(pending_refs) >= _cleanup_length:
+        queries = ownership.refcount_query_hooks[:1]
+        if queries:
+            pending_refs[:] = queries[0].filter_pending(pending_refs)
+        else:
+            pending_refs[:] = [reference for reference in pending_refs if (node := reference()) is not None and node.buffer is None]
+        _cleanup_length = max(REFS_PER_CLEANUP, 2 * len(pending_refs))
+
+
+def _is_small(node: Node) -> bool:
+    """Return whether `node` is at least `SMALL_RESULT_RATIO` times smaller than the largest buffer read by the graph of `node`."""
+    return node.size * node.dtype.itemsize * SMALL_RESULT_RATIO <= node.max_operand_nbytes
+
+
+def free_pending_memory() -> None:
+    """Compute the small pending results whose recipes hold the last references to some memory.
+
+    Errors of their computation are suppressed: a later request for the value raises them again.
+    """
+    pool.reset_pressure()
+    with compute_lock:
+        for reference in _account_memory()[1]:
+            node = reference()
+            if node is not None:
+                with suppress(*EVALUATION_ERRORS):  # a request for the value raises the error again
+                    realize(node)
+    pool.reset_pressure()
+
+
+def count_pending_bytes() -> int:
+    """Return the bytes of memory kept alive by pending recipes alone. Recipes with little memory are not counted."""
+    with compute_lock:
+        return _account_memory()[0]
+
+
+def realize_readers(storage: NodeOwner, value: Node | None) -> None:
+    """Compute pending readers of `storage`, which is about to be overwritten in part: as long as they are pending, the write must copy the
+    memory.
+
+    `value` is the node to write, possibly pending, or None. Readers inside the graph of `value` are computed if they have other owners and
+    are no larger than the storage. Readers elsewhere are computed if they are small, and their computation is no more work than the copy.
+    """
+    nodes = [] if value is None or value.buffer is not None else patterns.capture_signature([value]).nodes
+    root = len(nodes) - 1
+    if not any([node is storage.node for node in nodes]):
+        nodes.append(storage.node)
+    graph = _ReaderGraph(nodes, [storage.node])
+    reader_numbers = [k for k in graph.readers(storage.node) if k != root and nodes[k].recipe.nbytes <= storage.node.recipe.nbytes]
+    has_other_readers = graph.index_of(storage.node) in graph.externally_owned
+    del graph
+    if reader_numbers:
+        _try_realize([nodes[k] for k in reader_numbers])
+    if not has_other_readers:
+        return
+    nodes = _collect_pending()
+    readers = _ReaderGraph(nodes, []).readers(storage.node)
+    if sum([nodes[k].recipe.nbytes for k in readers]) * SMALL_RESULT_RATIO <= storage.node.recipe.nbytes and _is_cheap(
+        [nodes[k] for k in readers]
+    ):
+        _try_realize([nodes[k] for k in readers])
+
+
+def _try_realize(nodes: list[Node]) -> None:
+    """Compute `nodes`, and suppress errors of the computation: a later request for a value raises them again."""
+    with suppress(*EVALUATION_ERRORS):  # a request for the values raises the error again
+        realize(*nodes)
+
+
+def _is_cheap(nodes: list[Node]) -> bool:
+    """Return whether computing the pending nodes `nodes` is no more work than a copy: the operations are few and elementwise. Return True
+    for an empty list.
+    """
+    order = [node for node in patterns.capture_signature(nodes).nodes if node.buffer is None] if nodes else []
+    return len(order) <= 4 * SMALL_RESULT_RATIO and all([type(node.op) is Op for node in order])
+
+
+class _ReaderGraph:
+    """The references between `nodes`, a list in topological order. Nodes are named by their indices in the list.
+
+    `reads` has the operands of each node, and `externally_owned` the nodes with owners outside. `owned_nodes` lists nodes with a further
+    known owner, such as a storage, which does not count as outside; the constructor clears this list.
+    """
+
+    def __init__(self, nodes: list[Node], owned_nodes: list[Node]) -> None:
+        self.nodes = nodes
+        self.index_by_id = {id(node): k for k, node in enumerate(nodes)}
+        self.reads = [[self.index_by_id[id(s)] for s in n.sources if type(s) is Node] if n.buffer is None else [] for n in nodes]
+        self.reference_counts = Counter(k for operands in self.reads for k in operands)
+        self.reference_counts.update([self.index_by_id[id(node)] for node in owned_nodes])
+        owned_nodes.clear()
+        self.externally_owned = ownership.find_externally_owned(
+            nodes, range(len(nodes)), [self.reference_counts[k] for k in range(len(nodes))]
+        )
+
+    def index_of(self, node: Node) -> int:
+        """Return the index of `node` in the list, or -1 if it is missing."""
+        return self.index_by_id.get(id(node), -1)
+
+    def readers(self, node: Node) -> list[int]:
+        """Return the indices of pending nodes with outside owners, in ascending order: `node` and its dependents, except nodes of traced
+        functions.
+        """
+        dependents = {self.index_of(node)}
+        for k, operands in enumerate(self.reads):
+            if not dependents.isdisjoint(operands):
+                dependents.add(k)
+        return sorted(k for k in dependents & self.externally_owned if self.nodes[k].buffer is None and not self.nodes[k].is_traced)
+
+
+def _collect_pending() -> list[Node]:
+    """Return the pending graph of the nodes in `pending_refs`, in topological order, after the nodes in memory that it reads."""
+    from ..lowering.fuse import collect_pending
+
+    order = collect_pending([node for reference in pending_refs if (node := reference()) is not None])
+    return [*dict.fromkeys(s for n in order for s in n.sources if type(s) is Node and s.buffer is not None), *order]
+
+
+def _account_memory() -> tuple[int, list[ref[Node]]]:
+    """Return the bytes kept alive by the recipes of `pending_refs` alone, and weak references to the small results whose computation would
+    free memory.
+    """
+    nodes = _collect_pending()
+    graph = _ReaderGraph(nodes, [])
+    externally_owned, reads = graph.externally_owned, graph.reads
+    freeable = {k for k, node in enumerate(nodes) if node.buffer is not None and k not in externally_owned}
+    nbytes = sum(memory.nbytes for k in freeable if (memory := nodes[k].buffer) is not None)
+    needed = {k for k in externally_owned if not _is_small(nodes[k])}  # large results stay pending, with everything they read
+    freeing: set[int] = set()
+    for k in reversed(range(len(nodes))):
+        if k in needed:
+            needed.update(reads[k])
+    for k, operands in enumerate(reads):
+        if (k in freeable and k not in needed) or not freeing.isdisjoint(operands):
+            freeing.add(k)
+    return nbytes, [ref(nodes[k]) for k in sorted((freeing & externally_owned) - needed)]

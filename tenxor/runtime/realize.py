@@ -1,0 +1,246 @@
+"""Compute pending nodes: find or make the plan for their graph, and run the plan.
+
+Plans (`runtime/`) are cached by the signature of the pending graph (`runtime/graph_signature.py`): shapes and strides, but no memory
+addresses. Repeating a computation on new memory costs a single look-up. On a miss the graph is fused and lowered to kernels. The
+compiler caches kernels by structure, so new shapes need a new plan but usually no new machine code.
+
+A plan keeps its kernels in memory. When there are more than `MAX_KERNELS` kernels, the whole cache of plans is evicted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence, Set
+from time import sleep
+from typing import TYPE_CHECKING, Never
+
+from .._utils.bounded_cache import BoundedCache
+from .._utils.exclude_user_code import has_other_open_section
+from .._utils.lazy import LazyFunctions, LazyModule
+from .._utils.locks import make_reentrant_lock
+from ..codegen import backend
+from ..codegen.threads.thread_count import num_threads
+from ..errors import BadValueInKernel, NotCompiled
+from ..graph.node import UNFINISHED, Node, disable_tape
+from ..memory.block_pool import pool
+
+if TYPE_CHECKING:
+    from .graph_signature import GraphSignature
+    from .plan_execution import Plan
+
+out_of_range = LazyFunctions("tenxor.runtime.index_errors").build_value_error
+ownership, patterns, disk_cache = (
+    LazyModule("tenxor.graph.ownership"),
+    LazyModule("tenxor.runtime.graph_signature"),
+    LazyFunctions("tenxor.runtime.plan_disk_cache"),
+)
+plan_for = LazyFunctions("tenxor.runtime.generic_plans").find_or_make_plan  # imports the planner on first use: plans on disk do not need it
+parts = LazyFunctions("tenxor.runtime.unfused_nodes")
+
+MAX_PLANS = 4096
+MAX_DEFERRALS = 32  # requests for a plan, answered by smaller plans, before its kernels are compiled
+MAX_TABLE_BYTES = 1 << 26  # bytes of the offset tables in all plans together
+NO_SWITCH_S = 1000.0  # seconds between switches of threads, longer than any fork takes
+FORK_POLL_S = 0.001
+MAX_KERNELS = 2048  # about 60 kB each; a larger number evicts every plan, and the kernels with the plans
+
+
+eviction_hooks: list[Callable[[], None]] = []  # hooks to run after an eviction of the plans
+# Hooks of the fast path (`fastpath/`): compute a small node and return True, or return False. The first hook takes a single root, the last
+# hook takes each of several roots, which may share operands.
+fast_path_hooks: list[Callable[[Node], bool]] = []
+fast_path_builders: list[Callable[[], None]] = []  # hooks to build the fast path; until it is built, small work is done here
+CALLS_BEFORE_FAST_PATH = 1 << 8  # views and element accesses in Python before the fast path is built, and again before each further attempt
+_python_calls = 0
+
+
+def count_python_call() -> None:
+    """Count a view or an element access made in Python. Every `CALLS_BEFORE_FAST_PATH` of them, try to build the fast path."""
+    global _python_calls
+    _python_calls += 1
+    if _python_calls % CALLS_BEFORE_FAST_PATH == 0:
+        for make in fast_path_builders:
+            make()
+
+
+def realize(*roots: Node) -> None:
+    """Compute the pending nodes of `roots`: by the fast path, or together in a single plan. Do nothing for nodes in memory.
+
+    Raise IndexOutOfRange or NegativeExponent if a kernel meets an invalid index or exponent, and MemoryError if a result cannot be
+    allocated.
+    """
+    hooks = tuple(fast_path_hooks)  # a copy: the fast path removes its hooks when an assumption about the interpreter fails
+    if hooks:
+        if len(roots) > 1:
+            roots = tuple([root for root in roots if not hooks[-1](root)])
+        if len(roots) == 1 and hooks[0](roots[0]):
+            return
+    realize_by_plan(roots)
+
+
+def realize_by_plan(roots: Sequence[Node]) -> None:
+    """Compute the pending nodes of `roots` in a single plan, without trying the fast path for `roots`. Raise the errors of `realize`."""
+    with compute_lock:
+        pool.raise_small_allowance()
+        planned = _find_plan(roots)
+        if planned is None:
+            return
+        pattern, plan, referenced_slots = planned
+        try:
+            plan.run(pattern, referenced_slots)
+        except BadValueInKernel as error:
+            raise out_of_range(pattern.nodes[error.slot], realize) from None
+
+
+def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] | None:
+    """Return the pending graph of `roots`, its plan, and the slots of watched nodes that are externally referenced; None if no root is
+    pending.
+
+    The loop repeats whenever the graph has changed: smaller plans, a signal handler or a finalizer computed a node, or `_find_referenced`
+    marked an inlined node as stored.
+    """
+    may_decline = True
+    while pending_roots := [node for node in roots if node.buffer is None]:
+        pattern = patterns.capture_signature(pending_roots)
+        try:
+            plan, is_ready = get_plan(pattern, may_decline), True
+        except NotCompiled:
+            plan, is_ready = None, False
+        if not is_ready:
+            del pattern  # the pattern refers to the nodes, and their references are counted below
+            subgraph_roots = parts.find_unfused_sources(pending_roots)
+            for node in subgraph_roots:
+                realize(node)
+            may_decline = bool(subgraph_roots)
+        elif plan is not None:
+            referenced_slots = _find_referenced(plan, pattern.nodes) if plan.watched_slots else frozenset()
+            # `_find_referenced` marked an inlined node as stored: a new signature
+            if not referenced_slots.isdisjoint(plan.cheap_to_store_slots):
+                del pattern
+            elif pattern.is_unchanged():  # no node was computed meanwhile, so the counted references belong to this graph
+                return pattern, plan, referenced_slots
+    return None
+
+
+def get_plan(pattern: GraphSignature, may_defer: bool = False) -> Plan | None:
+    """Return the cached plan for `pattern`, or make and cache a plan; None if a node of `pattern` was computed meanwhile.
+
+    With `may_defer`, raise `NotCompiled` instead of compiling a kernel, and also where the package ships a plan for each operation of
+    the graph. After `MAX_DEFERRALS` requests for the same signature, make the plan nevertheless.
+    """
+    plan = _cached_plan(pattern.key)
+    if plan is None:
+        deferrals = _deferrals.get(pattern.key)
+        may_defer = may_defer and (deferrals or 0) < MAX_DEFERRALS
+        if may_defer and deferrals:
+            defer_plan(pattern, deferrals)
+        complete_unfinished(pattern.nodes)
+        with disable_tape():
+            snapshot = pattern.snapshot()
+            if snapshot is None:
+                return None
+            plan = _cached_plan(snapshot.key) or disk_cache.find_plan(snapshot)
+            if plan is None:
+                if may_defer and disk_cache.has_plan_per_operation(snapshot):
+                    defer_plan(pattern)
+                backend().set_may_decline(may_defer)
+                try:
+                    plan = plan_for(snapshot)
+                except NotCompiled:
+                    defer_plan(pattern)
+                finally:
+                    backend().set_may_decline(False)
+                disk_cache.store_plan(snapshot, plan)
+        if backend().kernel_count() > MAX_KERNELS:
+            evict_plans()
+        _plans.put(pattern.key, plan, plan.table_bytes)
+    return plan
+
+
+def defer_plan(pattern: GraphSignature, deferrals: int = 0) -> Never:
+    """Defer the plan for `pattern`: count a request, after `deferrals` earlier requests, and raise `NotCompiled`."""
+    _deferrals.put(pattern.key, deferrals + 1)
+    raise NotCompiled("a plan")
+
+
+def _cached_plan(key: object) -> Plan | None:
+    """Return the cached plan for `key`, the key of a signature; None on a miss, and for a plan made for another number of threads."""
+    plan = _look_up_plan(key)
+    return plan if plan is not None and plan.target.threads == num_threads() else None
+
+
+def complete_unfinished(nodes: Iterable[Node]) -> None:
+    """Finish the interrupted or deferred computations among `nodes`: those in the state UNFINISHED."""
+    for node in nodes:
+        if node.op is UNFINISHED:
+            from .plan_execution import finish_node
+
+            with compute_lock:
+                finish_node(node)
+
+
+def evict_plans() -> None:
+    """Evict every plan and generic plan, and run the hooks in `eviction_hooks`. This frees the kernels that no plan uses, except
+    recently used ones.
+    """
+    from . import generic_plans
+
+    _plans.clear()
+    _deferrals.clear()
+    generic_plans.clear_generic_plans()
+    for run_hook in eviction_hooks:
+        run_hook()
+
+
+def _find_referenced(plan: Plan, nodes: list[Node]) -> Set[int]:
+    """Return the numbers of the externally referenced nodes among the watched ones of `plan`, and mark some inlined nodes as `is_stored`.
+
+    `nodes` are the nodes of the pattern, indexed by slot. User code may ask again for an externally referenced node that the plan inlines.
+    So the expensive nodes (`plan.expensive_slots`) are marked, for the next plan. If some nodes in `plan.cheap_to_store_slots` are
+    externally referenced, only expensive nodes among them are marked, and the caller must plan the graph again at once.
+    """
+    referenced_slots: set[int] = ownership.find_externally_owned(nodes, plan.watched_slots, plan.watched_read_counts)
+    if referenced_slots:
+        cheap_to_store = {nodes[k] for k in plan.cheap_to_store_slots if k in referenced_slots}
+        if cheap_to_store:
+            expensive_nodes = parts.find_expensive_nodes([nodes[k] for k in plan.inlined_slots], plan.target.fusing, cheap_to_store)
+        else:
+            expensive_nodes = [nodes[k] for k in referenced_slots.intersection(plan.expensive_slots)]
+        for node in expensive_nodes:
+            node.is_stored = True
+    return referenced_slots
+
+
+compute_lock = make_reentrant_lock()  # held while a thread computes nodes, or changes the content of a storage
+_plans: BoundedCache[Plan] = BoundedCache(MAX_PLANS, MAX_TABLE_BYTES)
+_look_up_plan = _plans.get
+_deferrals: BoundedCache[int] = BoundedCache(MAX_PLANS)
+_switch_interval = 0.0  # of the interpreter, before the fork
+
+
+def _before_fork() -> None:
+    """Wait until no other thread computes or is in a section, and have none begin before the fork.
+
+    A child has no thread that could release the locks of its parent's threads, or complete the modules that they are importing. Apart from
+    `compute_lock`, locks are held in sections only.
+    """
+    global _switch_interval
+    while True:
+        compute_lock.acquire()
+        _switch_interval = sys.getswitchinterval()
+        sys.setswitchinterval(NO_SWITCH_S)
+        if not has_other_open_section():
+            return
+        _after_fork()
+        sleep(FORK_POLL_S)
+
+
+def _after_fork() -> None:
+    """Undo `_before_fork`: let other threads run, and compute."""
+    sys.setswitchinterval(_switch_interval)
+    compute_lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -1,0 +1,67 @@
+"""Run a plan many times, as for the turns of a scan, with the memory of every turn fixed before the first turn.
+
+Intermediate results have the same memory in each turn. So nothing is decided between the turns, and the back end launches kernel after
+kernel (`Backend.repeat`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..codegen import backend
+from ..codegen.interface import BufferWindow
+from ..graph.node import Node
+from .graph_signature import GraphSignature
+from .kernel_call import SingleKernelCall
+from .plan_execution import Plan
+
+
+def is_repeatable(plan: Plan, signature: GraphSignature, window_of: Mapping[Node, object]) -> bool:
+    """Return whether `repeat_plan` can run `plan`, made for `signature`, with given memory for the nodes that are keys of `window_of`.
+
+    Each step must be a single kernel without checks of indices or exponents. Nothing may need memory after a step overwrites it: neither a
+    later step nor a slot with given memory nor a reinterpretation. A slot with given memory must not be a reinterpretation itself.
+    """
+    fixed_slots = {k for k, node in enumerate(signature.nodes) if node in window_of or node.buffer is not None}
+    # two slots share memory: either may be read
+    shared_slots = {k for step in plan.steps if step.reinterpreted_slot is not None for k in (step.result_slot, step.reinterpreted_slot)}
+    for step in plan.steps:
+        if step.kernel_call is not None and (type(step.kernel_call) is not SingleKernelCall or step.kernel_call.can_fail):
+            return False
+        if step.reinterpreted_slot is not None and step.result_slot in fixed_slots:
+            return False
+        readers = dict(step.donors).get(step.overwritten_slot) if step.overwritten_slot is not None else frozenset[int]()
+        if readers is None or not readers.isdisjoint(fixed_slots) or step.overwritten_slot in shared_slots:
+            return False
+    return True
+
+
+def repeat_plan(plan: Plan, signature: GraphSignature, window_of: Mapping[Node, BufferWindow], iterations: int) -> None:
+    """Run `plan`, made for `signature`, `iterations` times. The plan must be repeatable (`is_repeatable`).
+
+    `window_of` has the memory of each iteration for the nodes of `signature`: for the roots and the nodes in memory.
+    """
+    windows: list[BufferWindow | None] = [window_of.get(node) for node in signature.nodes]
+    windows += [None] * plan.additional_slot_count
+    for step in reversed(plan.steps):  # an overwritten slot has the memory of the step's result
+        if step.overwritten_slot is not None and windows[step.result_slot] is not None:
+            windows[step.overwritten_slot] = windows[step.result_slot]
+    launches = []
+    for step in plan.steps:
+        if step.overwritten_slot is not None or step.reinterpreted_slot is not None:
+            windows[step.result_slot] = (
+                windows[step.result_slot]
+                or windows[step.overwritten_slot if step.overwritten_slot is not None else step.reinterpreted_slot]  # type: ignore[index]
+            )
+        for k in step.output_slots:
+            if windows[k] is None:
+                windows[k] = BufferWindow(
+                    backend().allocate(step.nbytes, step.name, step.shape, step.dtype), np.zeros(1, np.int64), step.nbytes
+                )
+        for extra_slot, k in step.extra_outputs:
+            windows[extra_slot] = windows[k]
+        if step.kernel_call is not None:
+            launches.append((step.kernel_call.run, step.result_slot))
+    backend().repeat(launches, windows, signature.scalars, signature.offsets, iterations)

@@ -1,0 +1,75 @@
+"""Generic plans shipped with the package: plans of common first computations, for any sizes, cache sizes and thread counts.
+
+A shipped plan is like the generic plans of a process (`generic_plans.py`), but made for an instruction level instead of a machine. So the
+settings of the machine, the cache sizes and the number of threads (`Settings`), were symbolic sizes, too.
+
+The package stores the plans of a structure under the text of the structure. An entry has the guards in bytecode, a function that checks the
+guards and computes the dims, a flag for guards that fix a dim, and the plan. The function is Python source, which every interpreter reads.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any
+
+from .._utils.lazy import LazyModule
+from .._utils.records import NamedTuple
+from ..codegen import backend
+from ..target import Target
+from . import plan_disk_cache
+from .plan_execution import Plan
+from .shipped_op_plans import marshal_portably
+
+zlib = LazyModule("zlib")
+SHIPPED_NAMESPACE = "general, of any interpreter and machine of a level"  # prefix of the texts of structures
+
+
+class ShippedPlan(NamedTuple):
+    """A shipped generic plan in serialised form.
+
+    `guard_program` has the guards as bytecode (`symbolic/guards.py`), for the dims followed by the settings. `evaluator_source` defines the
+    function of dims and settings that returns the dims of the steps, or None if a guard fails. `is_pinned` tells whether a guard fixes a
+    dim. `serialized_plan` is the plan without dims.
+    """
+
+    guard_program: list[int]
+    evaluator_source: str
+    is_pinned: bool
+    serialized_plan: bytes
+
+    def compile_evaluator(self, settings: Iterable[int] = ()) -> Callable[..., tuple[Any, ...] | None]:
+        """Compile `evaluator_source` and return the function. `settings` (`Settings`) become the defaults of the last arguments, so the
+        function takes the dims alone.
+
+        Without `settings`, the function takes the dims and the settings.
+        """
+        scope: dict[str, FunctionType] = {}
+        exec(self.evaluator_source, scope)
+        function = scope["found"]
+        function.__defaults__ = tuple(settings)
+        return function
+
+    def deserialize(self) -> Plan | None:
+        """Return the plan without dims; None if a kernel is missing."""
+        return plan_disk_cache.deserialize_plan(marshal.loads(self.serialized_plan))
+
+
+def serialize_generic_plans(plans: Iterable[ShippedPlan]) -> bytes:
+    """Return the content to ship for `plans`, the plans of a structure, as compressed bytes for `find_shipped_plans`."""
+    content: bytes = zlib.compress(marshal_portably([tuple(plan) for plan in plans]), 9)
+    return content
+
+
+def find_shipped_plans(structure: object, target: Target) -> list[ShippedPlan]:
+    """Return the plans shipped for `structure`, a key of `split_structure`.
+
+    The list is empty if none are shipped, if shipped plans are disabled, or if `target` differs from the instruction level in more than the
+    settings.
+    """
+    text = plan_disk_cache.encode_structure_key(structure, SHIPPED_NAMESPACE) if plan_disk_cache.can_use_shipped_plans() else None
+    content = None if text is None else backend().read_shipped(text)
+    if content is None or target.with_settings(target.settings) != target:
+        return []  # a machine with more differences than the settings
+    return [ShippedPlan(*fields) for fields in marshal.loads(zlib.decompress(content))]

@@ -1,0 +1,140 @@
+"""Validation of arguments: axes, shapes and numbers as users give them, and the `out` argument of functions and methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from functools import wraps
+from inspect import unwrap
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..dtypes import Number, to_plain_number
+from ..errors import ArgumentError, DTypeError, TraceError, describe_value
+from ..layout import checked_axes, checked_axis
+from ..layout.coords import as_int_tuple
+from .core import TensorBase
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T", bound=TensorBase)
+Axes = int | tuple[int, ...] | None
+_MAX_UNCHECKED_SECTIONS = 1 << 20  # parts of an axis that are allowed in any case
+_DELEGATED_ARGUMENTS = frozenset(("out", "where", "initial"))  # arguments that methods leave to the public function of their name
+_NON_SEQUENCE_TYPES = (str, bytes, bytearray, Mapping, Set)  # iterable types that are no sequence of integers
+
+
+class NamedDefault(int):
+    """A default value that differs in identity from an equal number given by the caller."""
+
+    def __new__(cls, value: int, text: str) -> NamedDefault:
+        instance = super().__new__(cls, value)
+        instance.text = text
+        return instance
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+ZERO: int = NamedDefault(0, "0")
+
+
+def parse_ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return integers given singly or as a sequence: `f(2, 3)` or `f((2, 3))`. Raise ArgumentError for values that are no integers."""
+    if all([type(n) is int for n in values]):  # the usual case
+        return values
+    if len(values) == 1 and (not hasattr(values[0], "__index__") or getattr(values[0], "shape", ()) != ()):
+        values = values[0]
+    if isinstance(values, _NON_SEQUENCE_TYPES):  # bytes iterate as integers, and an empty text would be read as no integers
+        raise ArgumentError(f"{op}: expected integers, not {describe_value(values)}")
+    try:
+        return as_int_tuple(values)
+    except TraceError:
+        raise  # the message names the remedy
+    except TypeError:
+        raise ArgumentError(f"{op}: expected integers, not {describe_value(values)}") from None
+
+
+def check_flag(op: str, name: str, value: Any) -> bool:
+    """Return a flag as a bool. Raise ArgumentError for a value without a truth value, for example an array."""
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{op}: {name} is True or False, not {describe_value(value)}") from None
+
+
+def check_choice(op: str, name: str, value: Any, *choices: str) -> str:
+    """Return `value` if it equals one of `choices`. Raise ArgumentError otherwise, also for arrays."""
+    if isinstance(value, str) and value in choices:
+        return value
+    raise ArgumentError(f"{op}: {name} is {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not {describe_value(value)}")
+
+
+def check_section_count(op: str, count: int, size: int) -> None:
+    """Raise ArgumentError if `count` parts of an axis exceed both `size` and `_MAX_UNCHECKED_SECTIONS`: nearly all parts would be empty."""
+    if count > max(size, _MAX_UNCHECKED_SECTIONS):
+        raise ArgumentError(f"{op}: {count} parts of an axis of size {size} are nearly all empty; give {max(size, 1)} or less")
+
+
+def normalize_axis(op: str, axis: Any, ndim: int) -> int:
+    """Return an axis as a non-negative number. Raise AxisError if the axis is out of range."""
+    return checked_axis(axis, ndim, op)
+
+
+def normalize_axes(op: str, axes: int | Iterable[int] | None, ndim: int) -> tuple[int, ...]:
+    """Return axes as non-negative numbers; None means every axis. Raise AxisError if an axis is out of range."""
+    return tuple(range(ndim)) if axes is None else checked_axes(axes, ndim, op)
+
+
+def write_out(op: str, out: Any, result: T, casting: str = "same_kind", where: Any = None, broadcast: bool = False) -> T:
+    """Return `result`, or write it into the tensor `out` and return `out`.
+
+    With `where`, elements are written only where `where` is true. With casting "unsafe" the result is converted to the dtype of `out`,
+    whatever is lost. The result of an elementwise operation may `broadcast` to the shape of `out`.
+    """
+    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+    if target is None:
+        if where is not None and where is not True:
+            raise ArgumentError(f"{op}: with `where` the other elements have no value; give out=, a tensor that holds theirs")
+        return result
+    if not isinstance(target, TensorBase):
+        raise DTypeError(f"{op}: out is a tensor, not {type(target).__name__}; tx.asarray(array, copy=False) shares an array")
+    receiver: Any = target
+    untyped_result: Any = result
+    written: T = receiver._write_result(
+        op, untyped_result.astype(target.dtype, copy=False) if casting == "unsafe" else untyped_result, where, broadcast
+    )
+    return written
+
+
+def delegate_to(name: str) -> Callable[[F], F]:
+    """Return a decorator for a method: a call with the keyword `out`, `where` or `initial` goes to the public function `name`."""
+
+    def decorator(method: F) -> F:
+        code = unwrap(method).__code__
+        positional_names = code.co_varnames[1 : code.co_argcount]
+
+        @wraps(method)
+        def wrapper(self: Any, *args: Any, **keywords: Any) -> Any:
+            if keywords and not _DELEGATED_ARGUMENTS.isdisjoint(keywords) and len(args) <= len(positional_names):
+                return getattr(self._namespace(), name)(self, **dict(zip(positional_names, args, strict=False)), **keywords)
+            return method(self, *args, **keywords)
+
+        return wrapper  # type: ignore[return-value]
+
+    return decorator
+
+
+def to_number(x: Any, op: str) -> Number:
+    """Return a Python number for a Python number, a NumPy scalar, or a 0-d tensor or array. Raise DTypeError for objects that are no
+    numbers.
+    """
+    value = x.item() if isinstance(x, (TensorBase, np.generic, np.ndarray)) and x.ndim == 0 else x  # type: ignore[union-attr]
+    if isinstance(value, (int, float, complex)):
+        return to_plain_number(value)
+    hint = "; use list(x)" if isinstance(x, Iterable) and not isinstance(x, _NON_SEQUENCE_TYPES) else ""
+    raise DTypeError(
+        f"{op}: {describe_value(x)} of type {type(x).__name__} is not a number; a tensor holds bools, ints, floats and complex numbers,"
+        f" or lists of them{hint}"
+    )

@@ -1,0 +1,441 @@
+"""Reductions over axes, and cumulative reductions along an axis. Every result is a new, pending tensor.
+
+`axis` is an int, a tuple, or None for every axis; `keepdims` leaves the axes with size 1 (PyTorch's `dim` and `keepdim` work, too). `where`
+is a bool tensor that selects the elements to reduce. `initial` is a further element. `out` is a tensor to write the result into, and is
+returned.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import isfinite
+from typing import Any, Self
+
+from .._utils.aliases import argument_aliases
+from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, boolean
+from ..errors import ArgumentError, DTypeError, ShapeError, describe_value
+from ..graph.node import POSITION, Node, Scan
+from ..layout import Layout, memory_order
+from ..layout.coords import as_float
+from ..ops import OPS
+from ..ops.reductions import REDUCTIONS, Reduction, get_running_reduction
+from .argument_parsing import Axes, check_flag, delegate_to, normalize_axes, normalize_axis
+from .core import Operand, TensorBase
+from .elementwise_methods import ElementwiseMethods
+
+_scan_operation = cache(Scan)  # cached, since recipes compare operations by identity
+
+
+def _find_memory_order(layout: Layout, kept_axes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the memory order of some axes of a layout, or None if they are in row-major order. A result is stored in the same order."""
+    if layout.base is not None or layout.tables is not None:
+        return None
+    steps = [abs(layout.strides[axis]) for axis in kept_axes]
+    if steps == sorted(steps, reverse=True):
+        return None
+    return memory_order([Layout(tuple([layout.shape[axis] for axis in kept_axes]), tuple(steps))])
+
+
+class ReductionMethods(ElementwiseMethods):
+    """The reduction methods of `Tensor`."""
+
+    __slots__ = ()
+
+    def _reduce(self, reduction: Reduction, op: str, axis: Any, keepdims: bool) -> Self:
+        keepdims = check_flag(op, "keepdims", keepdims)
+        reduction.check_dtype(op, self.dtype)
+        layout = self.layout
+        shape = layout.shape
+        axes = normalize_axes(op, axis, len(shape))
+        kept_axes = tuple([a for a in range(len(shape)) if a not in axes])
+        if not reduction.has_identity:
+            for a in axes:
+                if shape[a] == 0:
+                    raise ShapeError(
+                        f"{op}: axis {a} of shape {shape} has size 0, and nothing has no {op}; give a tensor with elements there"
+                    )
+        kept_order = None if len(kept_axes) < 2 else _find_memory_order(layout, kept_axes)
+        if kept_order is not None:
+            kept_axes = tuple([kept_axes[k] for k in kept_order])
+        order = kept_axes + axes
+        source = layout if order == tuple(range(len(shape))) else layout.permute(order)
+        t = self._reduce_trailing_axes(reduction, source, len(kept_axes))
+        if kept_order is not None:
+            t = t._view(t.layout.permute([kept_order.index(k) for k in range(len(kept_order))]))
+            return t._view(t.layout.expand_dims(axes)) if keepdims else t
+        return t._view(Layout.contiguous(tuple([1 if a in axes else n for a, n in enumerate(shape)]))) if keepdims else t
+
+    def _reduce_trailing_axes(self, reduction: Reduction, source: Layout, kept_count: int) -> Self:
+        """Return the reduction of this storage, seen through `source`, over all axes but the first `kept_count`."""
+        return self._from_node(Node.of(reduction, source.shape[:kept_count], reduction.result_dtype(self.dtype), (self.node,), (source,)))
+
+    def _cast_or_self(self, dtype: DTypeLike | None) -> Self:
+        return self if dtype is None else self.astype(dtype, copy=False)
+
+    @delegate_to("sum")
+    @argument_aliases
+    def sum(
+        self,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        keepdims: bool = False,
+        *,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+        out: Self | None = None,
+        initial: Operand | None = None,
+        where: Operand | None = None,
+    ) -> Self:
+        """Return the sum over `axis`, as a new tensor. See `tx.sum`.
+
+        Integers and bools are summed in 64 bits. The sum of no elements is 0.
+
+        >>> import tenxor as tx
+        >>> tx.arange(24).reshape(4, 3, 2).sum(axis=0).tolist()
+        [[36, 40], [44, 48], [52, 56]]
+        """
+        return self._cast_or_self(dtype)._reduce(REDUCTIONS["sum"], "sum", axis, keepdims)._cast_or_self(dtype)
+
+    @delegate_to("prod")
+    @argument_aliases
+    def prod(
+        self,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        keepdims: bool = False,
+        *,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+        out: Self | None = None,
+        initial: Operand | None = None,
+        where: Operand | None = None,
+    ) -> Self:
+        """Return the product over `axis`, as a new tensor. See `tx.prod`.
+
+        Integers and bools are multiplied in 64 bits. The product of no elements is 1.
+        """
+        return self._cast_or_self(dtype)._reduce(REDUCTIONS["prod"], "prod", axis, keepdims)._cast_or_self(dtype)
+
+    @delegate_to("max")
+    @argument_aliases
+    def max(
+        self,
+        axis: Axes = None,
+        keepdims: bool = False,
+        *,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+        out: Self | None = None,
+        initial: Operand | None = None,
+        where: Operand | None = None,
+    ) -> Self:
+        """Return the largest element over `axis`, as a new tensor. See `tx.max`.
+
+        The result is NaN if an element is NaN. Raise ShapeError without elements, and DTypeError for complex numbers.
+        """
+        return self._reduce(REDUCTIONS["max"], "max", axis, keepdims)
+
+    @delegate_to("min")
+    @argument_aliases
+    def min(
+        self,
+        axis: Axes = None,
+        keepdims: bool = False,
+        *,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+        out: Self | None = None,
+        initial: Operand | None = None,
+        where: Operand | None = None,
+    ) -> Self:
+        """Return the smallest element over `axis`, as a new tensor. See `tx.min`.
+
+        The result is NaN if an element is NaN. Raise ShapeError without elements, and DTypeError for complex numbers.
+        """
+        return self._reduce(REDUCTIONS["min"], "min", axis, keepdims)
+
+    amax, amin = max, min
+
+    @delegate_to("any")
+    @argument_aliases
+    def any(
+        self,
+        axis: Axes = None,
+        keepdims: bool = False,
+        *,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+        out: Self | None = None,
+        where: Operand | None = None,
+    ) -> Self:
+        """Return whether any element over `axis` is true (not zero), as a new bool tensor. See `tx.any`."""
+        return self._reduce(REDUCTIONS["any"], "any", axis, keepdims)
+
+    @delegate_to("all")
+    @argument_aliases
+    def all(
+        self,
+        axis: Axes = None,
+        keepdims: bool = False,
+        *,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+        out: Self | None = None,
+        where: Operand | None = None,
+    ) -> Self:
+        """Return whether all elements over `axis` are true (not zero), as a new bool tensor. See `tx.all`."""
+        return self._reduce(REDUCTIONS["all"], "all", axis, keepdims)
+
+    @argument_aliases
+    def count_nonzero(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+        """Return the number of elements over `axis` that are not zero, as a new int64 tensor. See `tx.count_nonzero`."""
+        return self._reduce(REDUCTIONS["count_nonzero"], "count_nonzero", axis, keepdims)
+
+    @delegate_to("argmax")
+    @argument_aliases
+    def argmax(
+        self,
+        axis: int | None = None,
+        keepdims: bool = False,
+        *,
+        dim: int | None = None,
+        keepdim: bool | None = None,
+        out: Self | None = None,
+    ) -> Self:
+        """Return the first position of the largest element along `axis`, as a new int64 tensor. See `tx.argmax`.
+
+        NaN counts as the largest. For None, the position is in the flattened tensor.
+        """
+        return self._reduce(REDUCTIONS["argmax"], "argmax", axis, keepdims)
+
+    @delegate_to("argmin")
+    @argument_aliases
+    def argmin(
+        self,
+        axis: int | None = None,
+        keepdims: bool = False,
+        *,
+        dim: int | None = None,
+        keepdim: bool | None = None,
+        out: Self | None = None,
+    ) -> Self:
+        """Return the first position of the smallest element along `axis`, as a new int64 tensor. See `tx.argmin`.
+
+        NaN counts as the smallest. For None, the position is in the flattened tensor.
+        """
+        return self._reduce(REDUCTIONS["argmin"], "argmin", axis, keepdims)
+
+    # Averages: sums in float32 or wider, divided once
+
+    def _prepare_average(self, op: str) -> tuple[Self, DType]:
+        """Return the tensor in the dtype for computing its average, and the dtype of the result."""
+        result = self.dtype if self.dtype.is_float or self.dtype.is_complex else DEFAULT_FLOAT
+        if self.dtype is boolean and op != "mean":
+            raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
+        return self._cast_or_self(result.compute_dtype), result
+
+    @delegate_to("mean")
+    @argument_aliases
+    def mean(
+        self,
+        axis: Axes = None,
+        keepdims: bool = False,
+        *,
+        dtype: DTypeLike | None = None,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+        out: Self | None = None,
+        where: Operand | None = None,
+    ) -> Self:
+        """Return the mean over `axis`, as a new tensor. See `tx.mean`.
+
+        Integers and bools give float64. With `dtype`, the mean is computed in this dtype. The mean of no elements is NaN.
+
+        >>> import tenxor as tx
+        >>> tx.asarray([1, 2, 3, 4]).mean().item()
+        2.5
+        """
+        wide, result = self._cast_or_self(dtype)._prepare_average("mean")
+        return wide._reduce_to_mean("mean", axis, keepdims)._cast_or_self(result)
+
+    def _reduce_to_mean(self, op: str, axis: Axes, keepdims: bool) -> Self:
+        total = self._reduce(REDUCTIONS["sum"], op, axis, keepdims)
+        count = as_float(self._count_reduced(op, axis))
+        return total._apply(OPS["divide_by_real" if self.dtype.is_complex else "divide"], count)
+
+    @delegate_to("var")
+    @argument_aliases
+    def var(
+        self,
+        axis: Axes = None,
+        correction: float = 0.0,
+        keepdims: bool = False,
+        *,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+        ddof: float | None = None,
+        mean: Operand | None = None,
+        out: Self | None = None,
+        where: Operand | None = None,
+    ) -> Self:
+        """Return the variance over `axis`, as a new real tensor: the mean squared distance from the mean. See `tx.var`.
+
+        Parameters
+        ----------
+        axis : int or tuple of int, optional
+            None means every axis.
+        correction : float, default 0.0
+            The divisor is the number of elements less `correction`. NumPy's name is `ddof`.
+        keepdims : bool, default False
+            Keep the reduced axes, with size 1.
+        mean : Tensor, optional
+            A known mean, computed as `mean(axis, keepdims=True)`.
+
+        Returns
+        -------
+        Tensor
+            New tensor. For complex numbers, the distance is the magnitude of the difference.
+
+        Raises
+        ------
+        DTypeError
+            For bools.
+        ShapeError
+            If `mean` does not broadcast to the shape of this tensor.
+        """
+        variance, result = self._variance("var", axis, correction, keepdims, mean)
+        return variance._cast_or_self(result)
+
+    def _variance(self, op: str, axis: Axes, correction: float, keepdims: bool, mean: Operand | None) -> tuple[Self, DType]:
+        """Return the variance in the dtype of the computation, and the dtype of the result."""
+        if not isinstance(correction, (int, float)):
+            raise ArgumentError(f"{op}: correction is a number, not {describe_value(correction)}")
+        wide, result = self._prepare_average(op)
+        squared = OPS["squared_abs" if wide.dtype.is_complex else "square"]
+        centre = wide._reduce_to_mean(op, axis, True) if mean is None else wide._to_operand(mean, op)
+        distances = wide - centre
+        if distances.layout.shape != wide.layout.shape:
+            raise ShapeError(
+                f"{op}: a mean of shape {wide.layout.shape} has that, or sizes of 1, as x.mean(axis, keepdims=True); this gives"
+                f" {distances.layout.shape}"
+            )
+        total = self._compute(squared, distances)._reduce(REDUCTIONS["sum"], op, axis, keepdims)
+        if mean is None:
+            # a separate node: with two readers, `distances` would be stored
+            distance_sums = (wide - centre)._reduce(REDUCTIONS["sum"], op, axis, keepdims)
+            total = total._correct_rounded_mean(distance_sums, self._count_reduced(op, axis))
+        exact_correction = int(correction) if isfinite(correction) and correction == int(correction) else correction
+        divisor = max(self._count_reduced(op, axis) - exact_correction, 0)
+        return total._apply(OPS["divide"], as_float(divisor)), result.part
+
+    def _correct_rounded_mean(self, distance_sums: Self, count: int | Self) -> Self:
+        """Return the sums of squared distances from the exact mean; this tensor holds the sums of squared distances from a rounded mean.
+
+        `distance_sums` are the sums of the distances, 0 in exact arithmetic. The correction is `distance_sums ** 2 / count` (the corrected
+        two-pass algorithm).
+
+        T. Chan, G. Golub, R. LeVeque: Algorithms for computing the sample variance, 1983.
+        """
+        magnitude = distance_sums.abs() if distance_sums.dtype.is_complex else distance_sums
+        excess = magnitude * (magnitude / (count if isinstance(count, TensorBase) else as_float(count)))
+        return self._apply(OPS["less_rounding"], self._compute(OPS["minimum"], excess, self))
+
+    @delegate_to("std")
+    @argument_aliases
+    def std(
+        self,
+        axis: Axes = None,
+        correction: float = 0.0,
+        keepdims: bool = False,
+        *,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+        ddof: float | None = None,
+        mean: Operand | None = None,
+        out: Self | None = None,
+        where: Operand | None = None,
+    ) -> Self:
+        """Return the standard deviation over `axis`, the square root of `var`, as a new real tensor. See `tx.std`."""
+        variance, result = self._variance("std", axis, correction, keepdims, mean)
+        return variance._compute(OPS["deviation"], variance)._cast_or_self(result)
+
+    def _count_reduced(self, op: str, axis: Axes) -> int:
+        count = 1
+        for a in normalize_axes(op, axis, self.layout.ndim):
+            count *= self.layout.shape[a]
+        return count
+
+    # Cumulative reductions
+
+    def _cumulate(self, reduction_like: str | Reduction, op: str, axis: Any, dtype: DTypeLike | None) -> Self:
+        """Return a cumulative reduction along an axis, or of the flattened tensor for None. `reduction_like` is a reduction or the name
+        of one.
+        """
+        t = self._cast_or_self(dtype)
+        if axis is None:
+            if t.layout.ndim != 1:
+                t = t.ravel()
+            axis = 0
+        scan_axis = normalize_axis(op, axis, t.layout.ndim)
+        layout = t.layout
+        in_memory = _find_memory_order(layout, tuple(range(layout.ndim))) or tuple(range(layout.ndim))
+        memory_layout = Layout.contiguous(tuple([layout.shape[a] for a in in_memory]))
+        axis_positions = [in_memory.index(a) for a in range(layout.ndim)]
+        loops = [*(a for a in in_memory if a != scan_axis), scan_axis]
+        target = memory_layout.permute([axis_positions[a] for a in loops])
+        reduction = get_running_reduction(reduction_like, t.dtype) if isinstance(reduction_like, str) else reduction_like
+        reduction.check_dtype(op, t.dtype)
+        result_dtype = reduction.result_dtype(t.dtype)
+        result = self._from_node(
+            Node.of(_scan_operation(reduction), memory_layout.shape, result_dtype, (t.node,), (layout.permute(loops),), target)
+        )
+        return result._view(result.layout.permute(axis_positions))._cast_or_self(dtype)
+
+    def _cumulative_extremes(self, reduction_name: str, op: str, axis: int) -> tuple[Self, Self]:
+        """Return the largest or smallest of elements `0..i` along an axis, and its last position. From the first NaN on, values are NaN."""
+        axis = normalize_axis(op, axis, self.ndim)
+        values = self._cumulate(reduction_name, op, axis, None)
+        is_extreme: Any = self == values
+        if self.dtype.is_float:
+            is_extreme = is_extreme | self.isnan()
+        shape = tuple([n if a == axis else 1 for a, n in enumerate(self.shape)])
+        positions = self._from_node(Node.of(POSITION, shape, DEFAULT_INT))
+        return values, self._compute(OPS["where"], is_extreme, positions, 0)._cumulate("max", op, axis, None)
+
+    @delegate_to("cumsum")
+    @argument_aliases
+    def cumulative_sum(
+        self,
+        axis: int | None = None,
+        dtype: DTypeLike | None = None,
+        *,
+        dim: int | None = None,
+        out: Self | None = None,
+    ) -> Self:
+        """Return the sums of elements `0..i` along `axis`, as a new tensor. See `tx.cumulative_sum`.
+
+        For None, the tensor is flattened first. Integers and bools are summed in 64 bits.
+
+        >>> import tenxor as tx
+        >>> tx.arange(5).cumulative_sum().tolist()
+        [0, 1, 3, 6, 10]
+        """
+        return self._cumulate("sum", "cumulative_sum", axis, dtype)
+
+    @delegate_to("cumprod")
+    @argument_aliases
+    def cumulative_prod(
+        self,
+        axis: int | None = None,
+        dtype: DTypeLike | None = None,
+        *,
+        dim: int | None = None,
+        out: Self | None = None,
+    ) -> Self:
+        """Return the products of elements `0..i` along `axis`, as a new tensor. See `tx.cumulative_prod`.
+
+        For None, the tensor is flattened first. Integers and bools are multiplied in 64 bits.
+        """
+        return self._cumulate("prod", "cumulative_prod", axis, dtype)
+
+    cumsum, cumprod = cumulative_sum, cumulative_prod

@@ -1,0 +1,297 @@
+"""Writes through a view: into the storage as a new node, or in place over the memory of the old node."""
+
+from __future__ import annotations
+
+from weakref import ref
+
+from .._utils.lazy import LazyModule
+from .._utils.records import NamedTuple
+from ..dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, Number, boolean, check_fits, check_real, default_dtype_of
+from ..errors import EVALUATION_ERRORS, ReadOnlyError, ShapeError
+from ..graph.node import (
+    HELD_BYTES_ANY_RESULT,
+    MAX_PENDING_NODES,
+    REINTERPRET,
+    STORE,
+    UNFINISHED,
+    UPDATE,
+    Node,
+    Scalar,
+    Scatter,
+    is_externally_shared,
+    is_write,
+    make_data_node,
+    node_observers,
+    reinterpret,
+)
+from ..layout import Layout
+from ..memory.buffer import Buffer, allocate
+from ..ops import OPS, Op
+from ..runtime.realize import compute_lock, realize
+from .core import TensorBase, reads_externally_shared
+
+ownership, pending_limits = LazyModule("tenxor.graph.ownership"), LazyModule("tenxor.runtime.pending_limits")
+Shape = tuple[int, ...]
+_contiguous = Layout.contiguous
+_POSITIVE, _CAST = OPS["positive"], OPS["cast"]
+_MAX_EXAMINED_NODES = 16  # nodes that are examined to decide whether a write in place can be one kernel
+_EMPTY_NODE = make_data_node(allocate(0), (0,), boolean)
+
+
+class ScatterTarget(NamedTuple):
+    """A description of the elements that a scatter writes.
+
+    `target` is the layout of the written elements; the last axes of `target` have `indices`, read through the layouts `index_layouts`.
+    """
+
+    op: Scatter
+    target: Layout
+    indices: tuple[TensorBase, ...]
+    index_layouts: tuple[Layout, ...]
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the written selection."""
+        return self.target.shape[: self.target.ndim - len(self.indices)]
+
+
+class WriteMethods(TensorBase):
+    """The methods of `Tensor` for writes to the storage."""
+
+    __slots__ = ()
+
+    def _write(self, value: TensorBase | Number, op: str = "assignment", *, consume_value: bool = False) -> None:
+        """Write `value`, broadcast to this shape and cast to this dtype, into the storage through this layout.
+
+        `consume_value` promises that the value is not read afterwards.
+        """
+        layout = self.layout
+        source, through = self._resolve_source(value, op)
+        if layout.size == 0 and (self.node.size or not isinstance(source, TensorBase) or source.storage.node.tape_node is None):
+            return  # nothing is written, and no tape has to record it
+        self._check_writable(value, op)
+        with compute_lock:  # another thread may write a different part of the storage
+            pinned = self._prepare_shared_buffer()
+            if layout.offset == 0 and layout.size == self.node.size and layout.is_contiguous() and not pinned:
+                self._replace(source, through)
+            else:
+                self._store(source, through, pinned, consume_value=consume_value)
+
+    # Parts of a write. The references to the overwritten content are counted meanwhile, so no local variable holds a node. A source of a
+    # write is known by its storage.
+
+    def _check_writable(self, value: TensorBase | Number, op: str) -> None:
+        """Raise ReadOnlyError if several positions of this view share an element and the value has several elements."""
+        layout = self.layout
+        if not layout.is_injective() and isinstance(value, TensorBase) and value.layout.size != 1:
+            raise ReadOnlyError(
+                f"{op}: this view of shape {layout.shape} is read-only: several positions share one element (it is broadcast,"
+                " or its windows or indices repeat); write through the tensor that it is a view of, assign one number,"
+                " or take a copy() first"
+            )
+
+    def _prepare_shared_buffer(self) -> bool:
+        """Return whether this storage's buffer is externally shared and writable. A read-only buffer is first replaced by a copy."""
+        storage = self.storage
+        if not is_externally_shared(storage.node):
+            return False
+        if storage.node.buffer.is_read_only:  # type: ignore[union-attr]
+            self._move_to_new_buffer()  # other code may write to it, but we may not
+            return False
+        return True
+
+    def _resolve_source(self, value: TensorBase | Number, op: str, shape: Shape | None = None) -> tuple[TensorBase | Scalar, Layout | None]:
+        """Return the source of a write: a tensor with its layout broadcast to `shape` (by default this tensor's), or a `Scalar` and
+        None.
+        """
+        if not isinstance(value, TensorBase):
+            if type(value) is complex:
+                check_real(op, DEFAULT_COMPLEX, self.dtype)
+            if self.dtype.kind == "bool":
+                value = bool(value)
+            elif type(value) is int:
+                check_fits(value, self.dtype if self.dtype.is_integer else DEFAULT_FLOAT, op)
+            strong = type(value) is float or type(value) is complex
+            return Scalar(value, default_dtype_of(value) if strong else self.dtype), None
+        check_real(op, value.dtype, self.dtype)
+        return value, broadcast_layout(value.layout, self.layout.shape if shape is None else shape, op)
+
+    def _replace(self, value: TensorBase | Scalar, source_layout: Layout | None) -> None:
+        """Write the whole storage: store a new node and drop the old node.
+
+        If memory is exhausted for a result that must be evaluated at once, the old node is restored. If the recipe does not read the old
+        node, the old node may be freed already; then the write stays pending, and can be repeated.
+        """
+        new_node = self._build_replacement(value, source_layout)
+        if (
+            new_node.buffer is not None
+            or new_node.is_traced
+            or not (new_node.graph_node_count > MAX_PENDING_NODES or reads_externally_shared(new_node))
+        ):
+            self._set_node(new_node)
+            return
+        old_ref = ref(self.storage.node)
+        self._set_node(new_node)
+        try:
+            realize(self.storage.node)
+        except EVALUATION_ERRORS:
+            self._restore(old_ref())
+            raise
+
+    def _build_replacement(self, value: TensorBase | Scalar, source_layout: Layout | None) -> Node:
+        """Return the node of the storage after a write of the whole storage."""
+        shape, dtype = self.layout.shape, self.dtype
+        if type(value) is Scalar:
+            return Node.of(_CAST, shape, dtype, (value,), (None,))
+        assert isinstance(value, TensorBase)
+        source = value.node
+        if source.dtype is not dtype or source.size != self.node.size or source_layout is not _contiguous(shape):
+            return Node.of(_CAST, shape, dtype, (source,), (source_layout,))
+        return Node.of(_POSITIVE, shape, dtype, (source,), (source_layout,)) if is_externally_shared(source) else source
+
+    def _store(
+        self,
+        value: TensorBase | Scalar,
+        source_layout: Layout | None,
+        is_shared: bool,
+        targets: ScatterTarget | None = None,
+        *,
+        consume_value: bool = False,
+    ) -> None:
+        """Write some elements over the old node, at indices if `targets` is given. Evaluate at once if the old node is in memory."""
+        storage = self.storage
+        operands = (value,) if targets is None else (value, *targets.indices)
+        must_evaluate = storage.node.buffer is not None or any(
+            isinstance(x, TensorBase) and is_externally_shared(x.storage.node) for x in operands
+        )
+        if (
+            not is_shared
+            and storage.node.buffer is not None
+            and storage.node.recipe.nbytes >= HELD_BYTES_ANY_RESULT
+            and not ownership.is_sole_owner(storage)
+        ):
+            pending_limits.realize_readers(storage, value.storage.node if isinstance(value, TensorBase) else None)
+        self._set_node(self._build_stored_node(value, source_layout, is_shared, targets, consume_value=consume_value))
+        if storage.node.is_traced:
+            return  # a traced node has no value
+        if consume_value and isinstance(value, TensorBase):
+            value.storage.node = _EMPTY_NODE  # drop the source: as a readable node, it would keep its operands alive
+        if must_evaluate or storage.node.graph_node_count > MAX_PENDING_NODES:
+            try:
+                realize(storage.node)
+            except EVALUATION_ERRORS:
+                new_node = self._latest_node()
+                self._restore(new_node.sources[0] if is_write(new_node.op) else None)  # type: ignore[arg-type]
+                raise
+
+    def _build_stored_node(
+        self,
+        value: TensorBase | Scalar,
+        source_layout: Layout | None,
+        is_shared: bool,
+        targets: ScatterTarget | None = None,
+        *,
+        consume_value: bool = False,
+    ) -> Node:
+        """Return the node of the storage after a write of some elements."""
+        old = self.node
+        flat_layout = _contiguous((old.size,))
+        if targets is None:
+            source, layout = self._prepare_source(value, source_layout, self.layout.shape, is_shared)
+            op = UPDATE if consume_value and is_update(source, layout, old, self.layout) else STORE
+            return Node.of(op, (old.size,), old.dtype, (old, source), (flat_layout, layout), self.layout)
+        reads = zip((value, *targets.indices), (source_layout, *targets.index_layouts), strict=True)
+        sources, layouts = zip(*[self._prepare_source(x, x_layout, targets.shape, is_shared) for x, x_layout in reads], strict=True)
+        return Node.of(targets.op, (old.size,), old.dtype, (old, *sources), (flat_layout, *layouts), targets.target)
+
+    def _prepare_source(
+        self, value: TensorBase | Scalar, source_layout: Layout | None, shape: Shape, is_shared: bool
+    ) -> tuple[Node, Layout]:
+        """Return the source of a write as a node, numbers included, and its layout over the shape written to."""
+        if type(value) is Scalar:
+            return Node.of(_CAST, (), self.dtype, (value,), (None,)), Layout(shape, (0,) * len(shape))
+        assert isinstance(value, TensorBase) and source_layout is not None
+        source, held = value.node, value.storage.node
+        same_memory = held is self.storage.node or held.buffer is self.storage.node.buffer is not None
+        if same_memory or (is_shared and is_externally_shared(source)):  # the source overlaps with the target, so it is copied first
+            source = Node.of(_POSITIVE, shape, source.dtype, (source,), (source_layout,))
+            source_layout = _contiguous(shape)
+            if is_shared:
+                realize(source)
+        return source, source_layout
+
+    def _move_to_new_buffer(self) -> Buffer:
+        """Copy the content of the storage, already in memory, to a separate buffer, and return this buffer."""
+        node = self.storage.node
+        shared_buffer = node.buffer
+        assert shared_buffer is not None
+        new_buffer = allocate(shared_buffer.nbytes, "assignment", node.shape, node.dtype)
+        new_buffer.array[: shared_buffer.nbytes] = shared_buffer.array[: shared_buffer.nbytes]
+        new_node = make_data_node(new_buffer, node.shape, node.dtype)
+        new_node.tape_node = node.tape_node
+        self.storage.node = new_node
+        return new_buffer
+
+    def _latest_node(self) -> Node:
+        """Return the node just written, in its own dtype."""
+        node = self.storage.node
+        return node.sources[0] if node.op is REINTERPRET else node  # type: ignore[return-value]
+
+    def _restore(self, old_node: Node | None) -> None:
+        """Restore the old node, if it still exists, after the evaluation of the write has failed."""
+        new_node = self._latest_node()
+        if old_node is not None and new_node.buffer is None and new_node.op is not UNFINISHED:
+            self._set_node(old_node)
+
+    def _set_node(self, node: Node) -> None:
+        """Store a node of this dtype in the storage."""
+        for watcher in node_observers:
+            watcher(node)
+        dtype = self.storage.node.dtype
+        self.storage.node = node if node.dtype is dtype else reinterpret(node, dtype)
+
+
+def is_update(value: Node, value_layout: Layout, old: Node, target_layout: Layout) -> bool:
+    """Return whether a write can be a single in-place update.
+
+    The value must be elementwise. Of the overwritten memory, each element of the value may read only the element it overwrites.
+    """
+    if value.buffer is not None or old.op is REINTERPRET or not target_layout.is_injective():
+        return False
+    remaining, examined_count = [(value, value_layout)], 0
+    while remaining and examined_count < _MAX_EXAMINED_NODES:
+        node, index_map = remaining.pop()
+        examined_count += 1
+        if node is old:
+            is_plain = index_map.base is None and index_map.tables is None
+            if not is_plain or not (index_map.same_as(target_layout) or index_map.disjoint(target_layout)):
+                return False
+        elif node.buffer is None:
+            if not isinstance(node.op, Op):
+                return False
+            reads = _operand_reads(node)
+            remaining += reads if index_map is _contiguous(node.shape) else [(source, index_map.over(x)) for source, x in reads]
+        elif node.buffer is old.buffer:
+            return False
+    return not remaining
+
+
+def _operand_reads(node: Node) -> list[tuple[Node, Layout]]:
+    """Return the source nodes of a node, with the layouts to read them."""
+    return [(s, x) for s, x in zip(node.sources, node.layouts, strict=True) if type(s) is Node and x is not None]
+
+
+def broadcast_layout(layout: Layout, shape: Shape, op: str) -> Layout:
+    """Return a value's layout, broadcast to the shape written to. As in NumPy, it may have extra leading axes of size 1."""
+    if layout.shape == shape:
+        return layout
+    extra_ndim = len(layout.shape) - len(shape)
+    try:
+        if extra_ndim > 0 and layout.shape[:extra_ndim] == (1,) * extra_ndim:
+            return layout.squeeze(range(extra_ndim)).expand(shape)
+        return layout.expand(shape)
+    except ShapeError:
+        raise ShapeError(
+            f"{op}: a value of shape {layout.shape} does not broadcast to the shape {shape} written to;"
+            " its axes must be equal to those, or 1, counted from the last"
+        ) from None
