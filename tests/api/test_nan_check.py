@@ -15,7 +15,7 @@ from tenxor.errors import NotANumber
 
 def test_check_nan_names_the_operation_and_the_line() -> None:
     x = tx.asarray([1.0, -1.0])
-    with pytest.raises(NotANumber, match=r"sqrt made the first NaN, in a result of shape \(2,\), at .*test_watching.py:\d+: z = tx.sqrt"):  # noqa: SIM117
+    with pytest.raises(NotANumber, match=r"sqrt made the first NaN, in a result of shape \(2,\), at .*test_nan_check.py:\d+: z = tx.sqrt"):  # noqa: SIM117
         with tx.check_nan():
             y = x * 2.0
             z = tx.sqrt(y - 0.5)
@@ -39,7 +39,7 @@ def test_check_nan_checks_derivatives() -> None:
 
 def test_check_nan_names_the_forward_line_of_a_derivative() -> None:
     x = tx.zeros(2).requires_grad_()
-    location = r"at .*test_watching.py:\d+: "
+    location = r"at .*test_nan_check.py:\d+: "
     message = rf"{location}y.sum\(\).backward\(\), in the derivative of sqrt, which was computed {location}y = tx.sqrt"
     with pytest.raises(NotANumber, match=rf"^check_nan: sqrt_pullback made the first NaN, in a result of shape \(2,\), {message}"):  # noqa: SIM117
         with tx.check_nan():
@@ -53,7 +53,7 @@ def test_check_nan_names_the_forward_line_for_grad_jvp_and_checkpoint() -> None:
         root = tx.sqrt(x)
         return (root * 0.0).sum()
 
-    message = "in the derivative of sqrt, which was computed at .*test_watching.py:.*: root = tx.sqrt"
+    message = "in the derivative of sqrt, which was computed at .*test_nan_check.py:.*: root = tx.sqrt"
     for make in (lambda x: tx.grad(f)(x), lambda x: tx.jvp(f, (x,), (x,)), lambda x: tx.grad(lambda x: tx.checkpoint(f, x))(x)):
         with pytest.raises(NotANumber, match=message), tx.check_nan():
             make(tx.zeros(2))
@@ -136,7 +136,7 @@ def test_check_nan_names_both_lines_for_batched_derivatives() -> None:
 @pytest.mark.parametrize("name", MAKERS)
 def test_check_nan_names_every_kind_of_operation(name: str) -> None:
     make, operation = MAKERS[name]
-    with pytest.raises(NotANumber, match=f"^check_nan: {operation} made the first NaN.*test_watching.py"), tx.check_nan():
+    with pytest.raises(NotANumber, match=f"^check_nan: {operation} made the first NaN.*test_nan_check.py"), tx.check_nan():
         make()
 
 
@@ -149,7 +149,7 @@ def test_check_nan_ignores_nan_of_earlier_pending_results() -> None:
 def test_check_nan_checks_optimizer_steps() -> None:
     x = tx.nn.Parameter([0.0, 1.0])
     optimizer = tx.optim.Adam([x], eps=0.0)
-    with pytest.raises(NotANumber, match=r"adam made the first NaN, in .* at .*test_watching.py:\d+: optimizer.step"):  # noqa: SIM117
+    with pytest.raises(NotANumber, match=r"adam made the first NaN, in .* at .*test_nan_check.py:\d+: optimizer.step"):  # noqa: SIM117
         with tx.check_nan():
             (x * x).sum().backward()
             optimizer.step()  # 0 / 0

@@ -52,7 +52,7 @@ def test_moves_do_not_change_their_layout(case):
 def test_random_moves_cover_every_method():
     moves = {name for name in vars(Layout) if not name.startswith("_")}
     other_names = {
-        "along",  # many views, each that of `index`: test_indexing.py
+        "along",  # many views, each that of `index`: test_indexing_methods.py
         "axes",
         "base",
         "contiguous",
