@@ -8,16 +8,16 @@ from math import nan as nan
 from math import pi as pi
 from typing import TYPE_CHECKING
 
-from ._utils.gc_control import tenure_new_objects as _lasting
+from ._utils.gc_control import tenure_new_objects as _tenure_new_objects
 
-with _lasting():  # every object made by these imports lives as long as the process
+with _tenure_new_objects():  # every object made by these imports lives as long as the process
     from . import errors as errors
     from . import layout as layout
-    from ._utils.lazy import LazyFunctions as _Late
-    from ._utils.lazy import call_when_imported as _when_loaded
-    from ._utils.lazy import make_lazy_getattr as _by_homes
-    from ._utils.lazy import make_public_dir as _public_dir
-    from ._utils.lazy import make_public_getattr as _public_getattr
+    from ._utils.lazy import LazyFunctions as _LazyFunctions
+    from ._utils.lazy import call_when_imported as _call_when_imported
+    from ._utils.lazy import make_lazy_getattr as _make_lazy_getattr
+    from ._utils.lazy import make_public_dir as _make_public_dir
+    from ._utils.lazy import make_public_getattr as _make_public_getattr
     from .api.creation import *
     from .codegen.threads.thread_count import num_threads as num_threads
     from .codegen.threads.thread_count import set_num_threads as set_num_threads
@@ -44,7 +44,7 @@ with _lasting():  # every object made by these imports lives as long as the proc
     from .dtypes import uint32 as uint32
     from .dtypes import uint64 as uint64
     from .memory.buffer import set_memory_limit as set_memory_limit
-    from .runtime.realize import fast_path_builders as _making
+    from .runtime.realize import fast_path_builders as _fast_path_builders
     from .runtime.realize import fast_path_hooks as _fast_path_hooks
     from .tensor import API_VERSIONS as _API_VERSIONS
     from .tensor import Tensor as Tensor
@@ -54,8 +54,8 @@ bool = _boolean  # type checkers treat a name imported `as` another name as priv
 newaxis = None
 __array_api_version__ = _API_VERSIONS[-1]
 # The fast path, built after some results
-_fast_path_hooks += [_Late("tenxor.fastpath").try_compute, _Late("tenxor.fastpath").try_compute_several]
-_making.append(_Late("tenxor.fastpath").build_if_untried)
+_fast_path_hooks += [_LazyFunctions("tenxor.fastpath").try_compute, _LazyFunctions("tenxor.fastpath").try_compute_several]
+_fast_path_builders.append(_LazyFunctions("tenxor.fastpath").build_if_untried)
 
 if TYPE_CHECKING:  # modules that are imported on first access, listed for type checkers
     from . import api as api
@@ -157,13 +157,13 @@ else:
         *("data", "errors", "fft", "files", "layout", "linalg", "nn", "optim", "random", "show"),
         *("api", "lowering", "runtime", "target"),
     )
-    _load_from_home, _HOMES = _by_homes(globals(), _NAMES)
+    _load_from_home, _HOMES = _make_lazy_getattr(globals(), _NAMES)
     del INTERNAL_OPS, OPS, TYPE_CHECKING
     _values = {name for name, value in globals().items() if not name.startswith("_") and type(value) is not type(errors)}
     __all__ = sorted({*_values, *[name for name in _HOMES if name != "_call_numpy_function"], *_MODULES[:10]})
     del _values
-    __dir__ = _public_dir(globals())
-    _get_missing = _public_getattr(globals())
+    __dir__ = _make_public_dir(globals())
+    _get_missing = _make_public_getattr(globals())
 
     def __getattr__(name):
         from importlib import import_module
@@ -194,4 +194,4 @@ else:
         return errors.UnknownAttribute(f"module {module!r} has no attribute {name!r}; {advice}")
 
 
-_when_loaded("einops._backends", _Late("tenxor.api.einops_patterns").register_with_einops)
+_call_when_imported("einops._backends", _LazyFunctions("tenxor.api.einops_patterns").register_with_einops)

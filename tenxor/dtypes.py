@@ -204,7 +204,7 @@ def dtype(spec: object) -> DType:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the error below replaces the warning
                 numpy_dtype = np.dtype(spec)
-                # Bfloat16 is a dtype of ml_dtypes
+                # NumPy gets the dtype bfloat16 from ml_dtypes
                 result = bfloat16 if numpy_dtype.name == "bfloat16" else DTYPE_BY_NUMPY_DTYPE.get(numpy_dtype)
         except (TypeError, ValueError):
             result = None

@@ -27,7 +27,7 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
         return lower(root, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(plan_lowering, "lower", counted)
-    monkeypatch.setattr(planner, "together", lambda *_: {})
+    monkeypatch.setattr(planner, "group_fusible_kernels", lambda *_: {})
     monkeypatch.setattr(planner, "_lowering_caches", [])  # no cached kernels of earlier plans
     generic_plans.clear_generic_plans()  # a cached structure would be lowered for other sizes, too
     return nodes

@@ -39,7 +39,7 @@ from ..target import Caches
 DTYPES = (tx.float32, tx.float64, tx.int64)
 VECTOR_SIZES = (12, 100, 1000, 100_000)  # elements of vectors: few, several registers, in a cache, and shared by threads
 LONG_REDUCTION_SIZE = 1_000_000  # elements of long reductions, with kernels that read several rows at a time
-# Of small matrices
+# Shapes of small matrices
 SMALL_MATRIX_SHAPES = ((2, 3), (3, 16), (20, 8), (50, 4), (10, 100), (100, 100), (100, 10), (20, 20), (60, 50), (50, 60))
 MATRIX_SHAPES = (*SMALL_MATRIX_SHAPES, (300, 300), (3, 500), (500, 3), (500, 50), (50, 500))
 SQUARE_SIDES = (2, 10, 20, 32, 50, 64, 100, 128, 256)  # sides of square products
@@ -123,32 +123,32 @@ class _PlanCollection:
     def add(self, x: tx.Tensor) -> None:
         """Plan the computation of a tensor for all sizes, as a whole and in parts."""
         root = x.storage.node
-        for pattern in (capture_in_python([root]), *_partial_patterns(root)):
-            if not (self._add_compact(pattern) or self._add_generic(pattern)):
-                make_plan(pattern)
+        for signature in (capture_in_python([root]), *_partial_patterns(root)):
+            if not (self._add_compact(signature) or self._add_generic(signature)):
+                make_plan(signature)
 
-    def _add_compact(self, pattern: GraphSignature) -> bool:
+    def _add_compact(self, signature: GraphSignature) -> bool:
         """Return whether a graph is a single operation with a compact plan (`runtime/shipped_op_plans.py`); add a new plan to the
         collection.
 
         Return False if the compact plan differs from the planner's plan.
         """
-        key = shipped_op_plans.encode_op_key(pattern.nodes[-1]) if pattern.pending_count == 1 else None
+        key = shipped_op_plans.encode_op_key(signature.nodes[-1]) if signature.pending_count == 1 else None
         if key is None or key in self.single_operations:
             return key is not None
-        plan = make_plan(pattern)
-        compact = shipped_op_plans.serialize_op_plan(pattern, plan)
+        plan = make_plan(signature)
+        compact = shipped_op_plans.serialize_op_plan(signature, plan)
         if compact is None or plan_disk_cache.serialize_plan(compact[2]) != plan_disk_cache.serialize_plan(plan):
             return False
         self.single_operations[key] = compact[1]
         return True
 
-    def _add_generic(self, pattern: GraphSignature) -> bool:
+    def _add_generic(self, signature: GraphSignature) -> bool:
         """Return whether size-generic plans exist for the structure of a graph and each target; make the missing ones.
 
         Return False if a plan cannot be size-generic, or differs from the planner's plan.
         """
-        structure, sizes = split_structure(pattern) or (None, ())
+        structure, sizes = split_structure(signature) or (None, ())
         key = None if structure is None else plan_disk_cache.encode_structure_key(structure, SHIPPED_NAMESPACE)
         if key is None:
             return False
@@ -156,10 +156,10 @@ class _PlanCollection:
         for target in self.targets:
             inputs = *sizes, *target.settings
             if not any([guards_hold(plan.guard_program, inputs) for plan in plans]):
-                new_plan = trace_shipped_plan(pattern, sizes, target.settings)
+                new_plan = trace_shipped_plan(signature, sizes, target.settings)
                 if new_plan is None:
                     return False
-                outline, expected = split_plan_dims(make_symbolic_plan(pattern, make_placeholders(pattern), target))
+                outline, expected = split_plan_dims(make_symbolic_plan(signature, make_placeholders(signature), target))
                 if new_plan.compile_evaluator()(*inputs) != expected or marshal.loads(
                     new_plan.serialized_plan
                 ) != plan_disk_cache.serialize_plan(outline):

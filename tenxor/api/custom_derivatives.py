@@ -100,11 +100,11 @@ def checkpoint(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         second_nodes = [t.storage.node for t in list_leaves(second_value) if isinstance(t, Tensor)]
         if [node.shape for node in second_nodes] != [node.shape for node in nodes]:
             raise DerivativeError("checkpoint: the function gave results of other shapes when it was called again; it must give the same")
-        pasts: dict[int, TapeNode] = {k: past for k in wanted if (past := get_tape_node(sources[k])) is not None}
+        tape_nodes: dict[int, TapeNode] = {k: tape_node for k in wanted if (tape_node := get_tape_node(sources[k])) is not None}
         smooth = [node for node in second_nodes if is_smooth(node.dtype)]
-        edge = {past for source in sources if (past := get_tape_node(source)) is not None}
-        cotangents = compute_at_boundary(list(zip(smooth, result_cotangents, strict=True)), set(pasts.values()), edge)
-        return [(k, cotangents[past]) for k, past in pasts.items() if past in cotangents]
+        edge = {tape_node for source in sources if (tape_node := get_tape_node(source)) is not None}
+        cotangents = compute_at_boundary(list(zip(smooth, result_cotangents, strict=True)), set(tape_nodes.values()), edge)
+        return [(k, cotangents[tape_node]) for k, tape_node in tape_nodes.items() if tape_node in cotangents]
 
     recorded = record_function("checkpoint", nodes, sources, pull, recomputes=True)
     tensors = [Tensor(Storage(node), t.layout, t.dtype) for node, t in zip(recorded, results, strict=True)]

@@ -392,7 +392,7 @@ class _DerivativeScope:
         with enable_grad():
             for k, argument in zip(numbers, map_leaves(self._make_leaf, self.arguments), strict=True):
                 self.args[k] = argument
-        self.oldest_tape_serial = min([past.serial for past in self.tape_leaves], default=0)
+        self.oldest_tape_serial = min([tape_node.serial for tape_node in self.tape_leaves], default=0)
 
     def __enter__(self) -> _DerivativeScope:
         self._previous_tracking = tape_mode.get()
@@ -417,10 +417,10 @@ class _DerivativeScope:
             )
         is_whole = t.is_contiguous() and t.layout.offset == 0 and t.size == t.node.size
         contiguous = t if is_whole else t.copy()
-        node, past = make_leaf(contiguous.node)
+        node, tape_node = make_leaf(contiguous.node)
         tensor = Tensor(Storage(node), contiguous.layout, t.dtype)
         self.leaves.append(tensor)
-        self.tape_leaves.append(past)
+        self.tape_leaves.append(tape_node)
         return tensor
 
     def nest_like_arguments(self, leaves: Sequence[Any]) -> list[Any]:
@@ -438,13 +438,13 @@ class _DerivativeScope:
             g = _convert_like(self.op, "cotangent", g, t)
             roots.append(make_root(t.node, t.layout, g))
         cotangent_of = compute_cotangents(roots, self.tape_leaves)
-        return [_to_tensor(cotangent_of.get(past), t) for past, t in zip(self.tape_leaves, self.leaves, strict=True)]
+        return [_to_tensor(cotangent_of.get(tape_node), t) for tape_node, t in zip(self.tape_leaves, self.leaves, strict=True)]
 
     def forward_pass(self, results: Sequence[Tensor], leaf_tangents: Sequence[Any]) -> list[Tensor]:
         """Return a tangent for each of `results`; zeros for a result independent of the leaves. `leaf_tangents` has one for each leaf."""
         triples = zip(leaf_tangents, self.tape_leaves, self.leaves, strict=True)
         result_tangents = compute_tangents(
-            [t.node for t in results], {past: _convert_like(self.op, "tangent", x, t) for x, past, t in triples}
+            [t.node for t in results], {tape_node: _convert_like(self.op, "tangent", x, t) for x, tape_node, t in triples}
         )
         return [_to_tensor(None if x is None else x.view_through(t.layout), t) for x, t in zip(result_tangents, results, strict=True)]
 

@@ -158,7 +158,7 @@ def _defer_host_op(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, i
         tensors = [Tensor._from_node(view.node)._view(view.layout) for view in views]
         if size == 0:
             outputs = [empty((0, *shape), dtype=dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
-        # One batch element after another
+        # Batch elements are computed one after another
         elif any([lead and is_unbatched(letters) for lead, letters in zip(leads, op.operand_axes, strict=True)]):
             element_operands = [[t[k] if lead else t for t, lead in zip(tensors, leads, strict=True)] for k in range(size)]
             element_results = [call_host_op(op.name, *arguments, sizes=sizes, **options) for arguments in element_operands]
@@ -195,8 +195,12 @@ def defer_to_batch(name: str, function: Callable[[Tensor], Tensor], x: Tensor) -
 
 def is_on_tape(*tensors: Tensor) -> bool:
     """Return whether the tape records results of these tensors. Tracers of a batch count as recorded."""
-    pasts = [past for t in tensors if (past := t.node.tape_node) is not None]
-    return bool(pasts) and bool(tape_mode.get()) and any([past.is_traced or get_tape_node(past) is not None for past in pasts])
+    tape_nodes = [tape_node for t in tensors if (tape_node := t.node.tape_node) is not None]
+    return (
+        bool(tape_nodes)
+        and bool(tape_mode.get())
+        and any([tape_node.is_traced or get_tape_node(tape_node) is not None for tape_node in tape_nodes])
+    )
 
 
 def _call_on_tape(name: str, operands: tuple[Tensor, ...], sizes: Mapping[str, int], options: Mapping[str, Any]) -> tuple[Tensor, ...]:

@@ -97,10 +97,10 @@ def _note_line(node: Node, oldest: int, line: _Line) -> None:
     """
     stack = [get_tape_node(node)]
     while stack:
-        past = stack.pop()
-        if past is not None and past.serial > oldest and ref(past) not in _lines:
-            _lines[ref(past, _lines.pop)] = line
-            stack += map(get_tape_node, past.sources)
+        tape_node = stack.pop()
+        if tape_node is not None and tape_node.serial > oldest and ref(tape_node) not in _lines:
+            _lines[ref(tape_node, _lines.pop)] = line
+            stack += map(get_tape_node, tape_node.sources)
 
 
 def _check_node(node: Node, name: str, sources: Sequence[Node], line: _Line, of: TapeNode | None) -> None:

@@ -24,7 +24,7 @@ from .nested_structures import list_leaves
 __all__ = ["pad"]
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
-MAX_PREFILLED_BYTES = 1 << 18  # bytes of a padded tensor up to which all of it is filled first
+MAX_PREFILLED_BYTES = 1 << 18  # bytes of a result; up to this size the whole result is filled first
 _Border = Callable[[int, int], Tensor | Number]  # (axis, end) -> the values to write before (0) or after (1) the elements along the axis
 
 

@@ -13,8 +13,7 @@ from ..dtypes import DEFAULT_FLOAT, DType, bfloat16, int64
 from ..errors import ArgumentError, DTypeError, ShapeError, describe_value
 from ..graph.node import node_observers
 from ..graph.spec import memoized_call
-from ..native.host_execution import HostOperand as Read
-from ..native.host_execution import view_operand
+from ..native.host_execution import HostOperand, view_operand
 from ..native.selection import has_nan, select_ranks
 from ..ops import OPS
 from ..tensor import Tensor
@@ -374,7 +373,7 @@ def _long_row_quantile(numpy_quantiles: _NumpyQuantiles, x: Tensor) -> tuple[Ten
         or x.dtype is bfloat16
     ):
         return None
-    node, elements = view_operand(Read(x.node, x.layout, x.dtype))
+    node, elements = view_operand(HostOperand(x.node, x.layout, x.dtype))
     result = numpy_quantiles.quantiles_of_row(elements.reshape(-1))
     del elements, node
     return None if result is None else (Tensor._from_array(result),)

@@ -44,9 +44,9 @@ def run_backward_pass(
     """
     uncomputed: list[Node] = []  # cotangents passed to `on_cotangent`, maybe still pending
 
-    def note_cotangent(past: TapeNode, g: NodeView) -> NodeView:
+    def note_cotangent(tape_node: TapeNode, g: NodeView) -> NodeView:
         uncomputed.append(g.node)
-        return on_cotangent(past, g)
+        return on_cotangent(tape_node, g)
 
     computed = next_serial()
     for segment in _split_segments(graph):
@@ -57,8 +57,8 @@ def run_backward_pass(
                 _compute_pending(cotangent_lists, uncomputed)
             _visit_node(segment[0], cotangent_lists, graph, wanted, note_cotangent)
         if graph.result_nodes:
-            for past in segment:
-                graph.result_nodes.pop(past, None)
+            for tape_node in segment:
+                graph.result_nodes.pop(tape_node, None)
         on_visited(segment)
         if next_serial() - computed > MAX_UNCOMPUTED_NODES:
             _compute_pending(cotangent_lists, uncomputed)
@@ -71,8 +71,8 @@ def _compute_pending(cotangent_lists: CotangentLists, uncomputed: list[Node]) ->
 
     So inputs can be freed. Nothing is computed if a node is traced.
     """
-    for past, cotangents in cotangent_lists.items():
-        total_so_far = replay_sum(combine_matmuls(cotangents), past.recipe)
+    for tape_node, cotangents in cotangent_lists.items():
+        total_so_far = replay_sum(combine_matmuls(cotangents), tape_node.recipe)
         cotangents[:] = [total_so_far]
         uncomputed.append(total_so_far.node)
     if not any([node.is_traced for node in uncomputed]):
@@ -88,19 +88,19 @@ def _split_segments(graph: TapeGraph) -> Iterator[list[TapeNode]]:
     """
     segment: list[TapeNode] = []
     depends = graph.nodes_to_visit
-    for past in reversed(graph.order):
-        if past not in depends:
-            graph.result_nodes.pop(past, None)
+    for tape_node in reversed(graph.order):
+        if tape_node not in depends:
+            graph.result_nodes.pop(tape_node, None)
             continue
-        recipe = past.recipe  # This loop visits the whole tape; most recipes are elementwise.
+        recipe = tape_node.recipe  # This loop visits the whole tape; most recipes are elementwise.
         is_alone = (type(recipe.op) is not Op or recipe.is_uncacheable) and not is_replayable(recipe)
-        if is_alone or node_observers or (past.grad_hook is not None and past.grad_hook.hooks):
+        if is_alone or node_observers or (tape_node.grad_hook is not None and tape_node.grad_hook.hooks):
             if segment:
                 yield segment
-            yield [past]
+            yield [tape_node]
             segment = []
             continue
-        segment.append(past)
+        segment.append(tape_node)
         if len(segment) == MAX_SEGMENT_NODES:
             yield segment
             segment = []
@@ -142,7 +142,12 @@ def _visit_segment(
     appended. Only sources in `graph.nodes_to_visit` get a cotangent. `on_cotangent(tape_node, g)` is called with the cotangent of each tape
     node in `wanted`; the result of `on_cotangent` is ignored.
     """
-    arrived = [(past, cotangent) for past in segment if past in cotangent_lists for cotangent in combine_matmuls(cotangent_lists.pop(past))]
+    arrived = [
+        (tape_node, cotangent)
+        for tape_node in segment
+        if tape_node in cotangent_lists
+        for cotangent in combine_matmuls(cotangent_lists.pop(tape_node))
+    ]
     if not arrived:
         return
     outline = SegmentSignature("back", segment, arrived, graph, wanted)
@@ -154,26 +159,28 @@ def _visit_segment(
         """
         clones = outline.clone_segment(placeholders, numbers)
         clone_cotangents: CotangentLists = {}
-        for past, cotangent in clones.cotangents:
-            clone_cotangents.setdefault(past, []).append(cotangent)
-        index_of = {clones.clone_of[past]: k for k, past in enumerate(segment) if past in wanted}
+        for tape_node, cotangent in clones.cotangents:
+            clone_cotangents.setdefault(tape_node, []).append(cotangent)
+        index_of = {clones.clone_of[tape_node]: k for k, tape_node in enumerate(segment) if tape_node in wanted}
         results: list[tuple[int, Cotangent]] = []
 
         def note_cotangent(clone: TapeNode, g: NodeView) -> NodeView:
             results.append((index_of[clone], g))
             return g
 
-        for past in segment:
-            if clones.clone_of[past] in clone_cotangents:
+        for tape_node in segment:
+            if clones.clone_of[tape_node] in clone_cotangents:
                 _visit_node(
-                    clones.clone_of[past],
+                    clones.clone_of[tape_node],
                     clone_cotangents,
                     TapeGraph((), clones.result_nodes, set(clones.clone_of.values())),
                     index_of,
                     note_cotangent,
                 )
         return results + [
-            (~k, cotangent) for k, past in enumerate(outline.outer_nodes) for cotangent in clone_cotangents.get(clones.clone_of[past], ())
+            (~k, cotangent)
+            for k, tape_node in enumerate(outline.outer_nodes)
+            for cotangent in clone_cotangents.get(clones.clone_of[tape_node], ())
         ]
 
     for index, cotangent in outline.replay_or_record(compute):

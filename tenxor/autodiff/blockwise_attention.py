@@ -57,8 +57,8 @@ def compute_attention(op: Attention, operands: Sequence[NodeView]) -> NodeView:
     optionally a mask (..., L, S). The result has shape (..., L, V). Attention is recorded as a single step of the tape, unless the mask is
     on the tape or an operand is traced by `vmap`.
     """
-    pasts = [get_tape_node(x.node) for x in operands]
-    is_one_step = tape_mode.get() and any(pasts[:3]) and not any(pasts[3:]) and not any([x.node.is_traced for x in operands])
+    tape_nodes = [get_tape_node(x.node) for x in operands]
+    is_one_step = tape_mode.get() and any(tape_nodes[:3]) and not any(tape_nodes[3:]) and not any([x.node.is_traced for x in operands])
     if not is_one_step:
         return _attend_unrecorded(op, operands)
     with disable_tape():
@@ -165,7 +165,7 @@ def _split_blocks(recipe: Recipe) -> tuple[AttentionBlock, ...]:
 
 def _operand_shapes(recipe: Recipe) -> list[Shape]:
     """Return the shapes of the operands of `recipe`, as they are read; numbers are left out."""
-    return [form.layout.shape for form in recipe.layout_keys if form is not None]
+    return [layout_key.layout.shape for layout_key in recipe.layout_keys if layout_key is not None]
 
 
 def has_many_blocks(recipe: Recipe) -> bool:

@@ -62,7 +62,7 @@ def is_worth_combining(sum_recipe: Recipe, product_recipe: Recipe) -> bool:
     Together the operands must have fewer elements, broadcast axes left out, than the sum's result.
     """
     (read,) = sum_recipe.layout_keys
-    layouts = [form.layout for form in product_recipe.layout_keys if form is not None]
+    layouts = [layout_key.layout for layout_key in product_recipe.layout_keys if layout_key is not None]
     if product_recipe.op is not _MULTIPLY or len(layouts) != 2 or read is None or read.layout != Layout.contiguous(product_recipe.shape):
         return False
     is_plain = not any(x.base is not None or x.tables is not None for x in layouts)

@@ -21,13 +21,13 @@ def compute_tangents(results: Sequence[Node], source_tangents: Mapping[TapeNode,
     """Return the tangent of the content of each of `results`; None stands for 0. `source_tangents` maps independent tape nodes to
     tangents.
     """
-    graph = collect_tape(results, min([past.serial for past in source_tangents], default=0))
+    graph = collect_tape(results, min([tape_node.serial for tape_node in source_tangents], default=0))
     depends = reachable_from(graph.order, source_tangents)
-    order = [past for past in graph.order if past in depends]
-    tangent_of = {past: tangent.reshape(past.recipe.shape) for past, tangent in source_tangents.items()}
-    wanted = frozenset([past for node in results if (past := get_tape_node(node)) in depends])
+    order = [tape_node for tape_node in graph.order if tape_node in depends]
+    tangent_of = {tape_node: tangent.reshape(tape_node.recipe.shape) for tape_node, tangent in source_tangents.items()}
+    wanted = frozenset([tape_node for node in results if (tape_node := get_tape_node(node)) in depends])
     with graph.recording_context(source_tangents.values()):
-        if not node_observers and len(order) <= MAX_SEGMENT_NODES and all([is_replayable(past.recipe) for past in order]):
+        if not node_observers and len(order) <= MAX_SEGMENT_NODES and all([is_replayable(tape_node.recipe) for tape_node in order]):
             _replay_segment(tangent_of, TapeGraph(order, graph.result_nodes, depends), wanted)
         else:
             _push_in_order(tangent_of, order, graph.result_nodes)
@@ -39,17 +39,17 @@ def _push_in_order(tangent_of: TangentMap, order: Sequence[TapeNode], nodes: Map
 
     A tape node with tangent 0 gets no entry. `nodes` maps tape nodes to their graph nodes, where the rule reads the result.
     """
-    for past in order:
-        if past not in tangent_of:
+    for tape_node in order:
+        if tape_node not in tangent_of:
             source_tangents = {
-                k: tangent_of[source] for k, operand in enumerate(past.sources) if (source := get_tape_node(operand)) in tangent_of
+                k: tangent_of[source] for k, operand in enumerate(tape_node.sources) if (source := get_tape_node(operand)) in tangent_of
             }
             # A source without an entry has the tangent 0.
-            tangent = apply_jvp(past, source_tangents, nodes.get(past)) if source_tangents else None
+            tangent = apply_jvp(tape_node, source_tangents, nodes.get(tape_node)) if source_tangents else None
             if tangent is not None:
                 for look in node_observers:
-                    look(tangent.node, of=past)
-                tangent_of[past] = tangent.reshape(past.recipe.shape)
+                    look(tangent.node, of=tape_node)
+                tangent_of[tape_node] = tangent.reshape(tape_node.recipe.shape)
 
 
 def _replay_segment(tangent_of: TangentMap, graph: TapeGraph, wanted: frozenset[TapeNode]) -> None:
@@ -59,16 +59,18 @@ def _replay_segment(tangent_of: TangentMap, graph: TapeGraph, wanted: frozenset[
     The recorded computation of an equal tape segment is replayed if possible.
     """
     order = graph.order
-    outline = SegmentSignature("forward", order, [(past, tangent_of[past]) for past in order if past in tangent_of], graph, wanted)
+    outline = SegmentSignature(
+        "forward", order, [(tape_node, tangent_of[tape_node]) for tape_node in order if tape_node in tangent_of], graph, wanted
+    )
 
     def compute(placeholders: Sequence[SegmentInput], numbers: SymbolicSizes | None = None) -> list[tuple[int, Cotangent]]:
         clones = outline.clone_segment(placeholders, numbers)
         clone_tangents: TangentMap = dict(clones.cotangents)  # type: ignore[arg-type]
-        _push_in_order(clone_tangents, [clones.clone_of[past] for past in order], clones.result_nodes)
+        _push_in_order(clone_tangents, [clones.clone_of[tape_node] for tape_node in order], clones.result_nodes)
         return [
-            (k, clone_tangents[clones.clone_of[past]])
-            for k, past in enumerate(order)
-            if past in wanted and clones.clone_of[past] in clone_tangents
+            (k, clone_tangents[clones.clone_of[tape_node]])
+            for k, tape_node in enumerate(order)
+            if tape_node in wanted and clones.clone_of[tape_node] in clone_tangents
         ]
 
     for index, tangent in outline.replay_or_record(compute):

@@ -45,32 +45,33 @@ class FunctionOp:
     def __init__(self, name: str, results: Sequence[tuple[Shape, DType]], vjp: FunctionVJP, recomputes: bool) -> None:
         self.kind, self.name, self.recomputes, self.vjp = "called", name, recomputes, vjp
         starts = list(accumulate([prod(shape) for shape, _ in results], initial=0))
-        forms = self.result_ranges = [(shape, dtype, start) for (shape, dtype), start in zip(results, starts[:-1], strict=True)]
+        result_ranges = self.result_ranges = [(shape, dtype, start) for (shape, dtype), start in zip(results, starts[:-1], strict=True)]
 
-        def pulled(past: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:
+        def pulled(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], result: Node | None) -> CotangentIterator:
             content = g.to_node()
             result_cotangents = [
-                convert_cotangent(slice_cotangent(content, start, prod(shape)).reshape(shape), dtype) for shape, dtype, start in forms
+                convert_cotangent(slice_cotangent(content, start, prod(shape)).reshape(shape), dtype)
+                for shape, dtype, start in result_ranges
             ]
-            yield from vjp(past, result_cotangents, wanted)
+            yield from vjp(tape_node, result_cotangents, wanted)
 
-        def pushed(past: TapeNodeLike, source_tangents: SourceTangents, result: Node | None) -> NodeView | None:
+        def pushed(tape_node: TapeNodeLike, source_tangents: SourceTangents, result: Node | None) -> NodeView | None:
             """Return the tangent of the results by two backward passes, or None for 0: `vjp` is linear in the cotangents, and the VJP of
             `vjp` is the JVP.
             """
             with use_tape_mode():
-                inputs = [make_leaf(full_view(1, shape, dtype).node) for shape, dtype, _ in forms]
-                back = sum_by_source(vjp(past, [NodeView(node) for node, _ in inputs], list(source_tangents)), source_tangents)
+                inputs = [make_leaf(full_view(1, shape, dtype).node) for shape, dtype, _ in result_ranges]
+                back = sum_by_source(vjp(tape_node, [NodeView(node) for node, _ in inputs], list(source_tangents)), source_tangents)
             _check_recorded(name, back.values())
             leaf_cotangents = compute_cotangents(
-                [make_root(x.node, x.layout, source_tangents[k]) for k, x in back.items()], [leaf_past for _, leaf_past in inputs]
+                [make_root(x.node, x.layout, source_tangents[k]) for k, x in back.items()], [leaf_tape_node for _, leaf_tape_node in inputs]
             )
             placed = [
-                PartialCotangent(leaf_cotangents[leaf_past].cast(past.recipe.dtype), Layout.contiguous(shape, start), True)
-                for (_, leaf_past), (shape, _, start) in zip(inputs, forms, strict=True)
-                if leaf_past in leaf_cotangents
+                PartialCotangent(leaf_cotangents[leaf_tape_node].cast(tape_node.recipe.dtype), Layout.contiguous(shape, start), True)
+                for (_, leaf_tape_node), (shape, _, start) in zip(inputs, result_ranges, strict=True)
+                if leaf_tape_node in leaf_cotangents
             ]
-            return sum_cotangents(placed, past.recipe.shape, past.recipe.dtype) if placed else None
+            return sum_cotangents(placed, tape_node.recipe.shape, tape_node.recipe.dtype) if placed else None
 
         self.rule = GradRule(lambda recipe, tracked: Residuals((False,) * len(tracked), False), pulled, pushed)
 

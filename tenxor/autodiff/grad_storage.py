@@ -28,15 +28,15 @@ def _node_after_write(storage: Storage, node: Node) -> Node:
 
     An unrecorded write gives the leaf a new value. Raise DerivativeError for a recorded write to a leaf with a constant gradient.
     """
-    past = find_leaf(storage)
-    if past is None:  # the leaf was freed after the call of the function with this leaf
+    tape_node = find_leaf(storage)
+    if tape_node is None:  # the leaf was freed after the call of the function with this leaf
         return node
     if tape_mode.get():
-        _check_is_not_update(past, node)
+        _check_is_not_update(tape_node, node)
     elif node.tape_node is None:
-        node = _as_leaf(node, past)
-    if node.tape_node is not past:
-        _detached_leaves[ref(storage, _detached_leaves.pop)] = past
+        node = _as_leaf(node, tape_node)
+    if node.tape_node is not tape_node:
+        _detached_leaves[ref(storage, _detached_leaves.pop)] = tape_node
     elif _detached_leaves:
         _detached_leaves.pop(ref(storage), None)
     return node
@@ -75,12 +75,12 @@ def require_grad(storage: Storage) -> None:
     old_leaf = find_leaf(storage)
     if old_leaf is not None and storage.node.tape_node is not None:
         return
-    node, past = make_leaf(storage.node)
-    if past.sources:  # The content is computed from a leaf, so the storage already has a gradient.
+    node, tape_node = make_leaf(storage.node)
+    if tape_node.sources:  # The content is computed from a leaf, so the storage already has a gradient.
         return
-    past.grad_hook = GradHandler(keeps_grad=True) if old_leaf is None else old_leaf.grad_hook
+    tape_node.grad_hook = GradHandler(keeps_grad=True) if old_leaf is None else old_leaf.grad_hook
     set_node_without_hook(storage, node)
-    _leaves[ref(storage, _leaves.pop)] = ref(past)
+    _leaves[ref(storage, _leaves.pop)] = ref(tape_node)
     _detached_leaves.pop(ref(storage), None)
     storage.__class__ = LeafScalarStorage if isinstance(storage, ScalarStorage) else LeafStorage
 
@@ -117,9 +117,9 @@ def get_handler_with_grad(storage: Storage, *, create: bool = False) -> GradHand
     `retain_grad`, or else of the present content. With `create`, a missing handler of the leaf or of the present content is created, unless
     the content has no tape node.
     """
-    past = find_leaf(storage)
-    retained = _retained_handlers.get(ref(storage)) if past is None else None
-    return _get_node_handler(past or get_tape_node(storage.node), create) if retained is None else retained
+    tape_node = find_leaf(storage)
+    retained = _retained_handlers.get(ref(storage)) if tape_node is None else None
+    return _get_node_handler(tape_node or get_tape_node(storage.node), create) if retained is None else retained
 
 
 def get_handler(storage: Storage, *, create: bool = False) -> GradHandler | None:

@@ -47,12 +47,12 @@ def record_join(node: Node, operands: Sequence[NodeView], layouts: tuple[Layout,
     if node.tape_node is not None or not is_smooth(node.dtype):
         return
     op = _intern_join(layouts)
-    dtypes, forms = tuple([x.dtype for x in operands]), tuple([x.layout.layout_key for x in operands])
+    dtypes, layout_keys = tuple([x.dtype for x in operands]), tuple([x.layout.layout_key for x in operands])
     sources: list[TapeSource] = []
     for x in operands:
-        past = get_tape_node(x.node)
-        sources.append(None if past is None else x.node if past.reads_result else past)
-    recipe = intern_recipe(op, node.shape, node.dtype, dtypes, forms)  # type: ignore[arg-type]
+        tape_node = get_tape_node(x.node)
+        sources.append(None if tape_node is None else x.node if tape_node.reads_result else tape_node)
+    recipe = intern_recipe(op, node.shape, node.dtype, dtypes, layout_keys)  # type: ignore[arg-type]
     node.tape_node = TapeNode(recipe, tuple(sources), tuple([x.layout.offset for x in operands]))
 
 

@@ -24,8 +24,8 @@ def apply_vjp(tape_node: TapeNode, g: NodeView, needed: tuple[int, ...], result:
     This is the VJP. Several pairs of a source add up; a source without a pair has the cotangent 0. `result` is the graph node of
     `tape_node`, or None if the rule does not read the result.
     """
-    pull = get_rule(tape_node.recipe).vjp
-    return _replay_rule("pull", tape_node, [g], needed, result, lambda past, gs, result: pull(past, gs[0], needed, result))
+    vjp = get_rule(tape_node.recipe).vjp
+    return _replay_rule("vjp", tape_node, [g], needed, result, lambda node, gs, result: vjp(node, gs[0], needed, result))
 
 
 def apply_jvp(tape_node: TapeNode, tangents: Mapping[int, NodeView], result: Node | None) -> NodeView | None:
@@ -35,13 +35,13 @@ def apply_jvp(tape_node: TapeNode, tangents: Mapping[int, NodeView], result: Nod
     This is the JVP. A source without an entry has the tangent 0. `result` is the graph node of `tape_node`, or None if the rule does not
     read the result.
     """
-    push, indices = get_rule(tape_node.recipe).jvp, tuple(tangents)
+    jvp, indices = get_rule(tape_node.recipe).jvp, tuple(tangents)
 
-    def call_push(past: TapeNode, views: list[NodeView], result: Node | None) -> list[tuple[int, Cotangent]]:
-        tangent = push(past, dict(zip(indices, views, strict=True)), result)
+    def call_jvp(node: TapeNode, views: list[NodeView], result: Node | None) -> list[tuple[int, Cotangent]]:
+        tangent = jvp(node, dict(zip(indices, views, strict=True)), result)
         return [] if tangent is None else [(0, tangent)]
 
-    for _, tangent in _replay_rule("push", tape_node, list(tangents.values()), indices, result, call_push):
+    for _, tangent in _replay_rule("jvp", tape_node, list(tangents.values()), indices, result, call_jvp):
         assert isinstance(tangent, NodeView)
         return tangent
     return None
@@ -53,7 +53,7 @@ def _replay_rule(
     """Return `make(tape_node, views, result)`, replayed from a recording if the nodes that the rule creates follow from the recipe.
 
     `views` holds the given cotangents or tangents, and `result` the graph node of `tape_node`, or None if the rule does not read it. `way`
-    ("pull" or "push") and `indices`, of the sources concerned, belong to the cache key.
+    ("vjp" or "jvp") and `indices`, of the sources concerned, belong to the cache key.
     """
     recipe = tape_node.recipe
     if not is_replayable(recipe):

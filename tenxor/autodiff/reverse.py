@@ -60,31 +60,31 @@ def collect_tape(roots: Iterable[Node], oldest: int = 0) -> TapeSlice:
     while stack:  # This loop visits the whole tape of a result, so it tests types directly and calls no functions.
         operand = stack.pop()
         kind = type(operand)
-        past = operand if kind is TapeNode else operand.tape_node if kind is Node else None
-        if type(past) is not TapeNode or past in visited:
+        tape_node = operand if kind is TapeNode else operand.tape_node if kind is Node else None
+        if type(tape_node) is not TapeNode or tape_node in visited:
             continue
-        if past.serial < oldest:
+        if tape_node.serial < oldest:
             goes_on = True
             continue
-        if past.sources is FREED_SOURCES:
+        if tape_node.sources is FREED_SOURCES:
             raise DerivativeError(
                 "backward: an earlier backward() freed the saved values of this graph; call the earlier backward() with retain_graph=True,"
                 " or compute the tensor again; update tensors that require gradients inside `with tx.no_grad():`"
             )
-        if past.reads_result and kind is Node:  # a reader of such a tape node refers to the graph node instead
-            nodes[past] = operand
-        visited.add(past)
-        stack += past.sources
+        if tape_node.reads_result and kind is Node:  # a reader of such a tape node refers to the graph node instead
+            nodes[tape_node] = operand
+        visited.add(tape_node)
+        stack += tape_node.sources
     return TapeSlice(sorted(visited, key=get_serial_number), nodes, goes_on)
 
 
 def reachable_from(order: Sequence[TapeNode], sources: Iterable[TapeNode]) -> set[TapeNode]:
     """Return the tape nodes of `order` that depend on the tape nodes `sources`, together with `sources`. `order` is oldest first."""
     dependents = set(sources)
-    for past in order:
-        for operand in past.sources:
+    for tape_node in order:
+        for operand in tape_node.sources:
             if (operand if type(operand) is TapeNode else operand.tape_node if type(operand) is Node else None) in dependents:
-                dependents.add(past)
+                dependents.add(tape_node)
                 break
     return dependents
 
@@ -94,12 +94,12 @@ def compute_cotangents(roots: Sequence[Root], wanted: Collection[TapeNode]) -> d
 
     A tape node that no result depends on has no entry.
     """
-    tape_slice = collect_tape([node for node, _ in roots], min([past.serial for past in wanted], default=0))
+    tape_slice = collect_tape([node for node, _ in roots], min([tape_node.serial for tape_node in wanted], default=0))
     wanted_set = frozenset(wanted)
     result: dict[TapeNode, NodeView] = {}
 
-    def on_cotangent(past: TapeNode, g: NodeView) -> NodeView:
-        result[past] = g
+    def on_cotangent(tape_node: TapeNode, g: NodeView) -> NodeView:
+        result[tape_node] = g
         return g
 
     with tape_slice.recording_context([g for _, g in roots]):
@@ -114,13 +114,13 @@ def compute_at_boundary(roots: Sequence[Root], wanted: Collection[TapeNode], bou
     variables: if node b of the boundary was computed from node a of the boundary, the cotangent of a leaves out the contribution
     through b. A tape node that no result depends on has no entry.
     """
-    tape_slice = collect_tape([node for node, _ in roots], min([past.serial for past in wanted], default=0))
+    tape_slice = collect_tape([node for node, _ in roots], min([tape_node.serial for tape_node in wanted], default=0))
     depends = reachable_from(tape_slice.order, wanted)
-    inner_graph = TapeGraph([past for past in tape_slice.order if past not in boundary], tape_slice.result_nodes, depends)
+    inner_graph = TapeGraph([tape_node for tape_node in tape_slice.order if tape_node not in boundary], tape_slice.result_nodes, depends)
     with tape_slice.recording_context([g for _, g in roots]):
         cotangent_lists = _initial_cotangents(roots, depends)
-        run_backward_pass(cotangent_lists, inner_graph, frozenset(), lambda past, g: g, lambda pasts: None)
-        return {past: replay_sum(cotangent_lists[past], past.recipe) for past in wanted if past in cotangent_lists}
+        run_backward_pass(cotangent_lists, inner_graph, frozenset(), lambda tape_node, g: g, lambda tape_nodes: None)
+        return {tape_node: replay_sum(cotangent_lists[tape_node], tape_node.recipe) for tape_node in wanted if tape_node in cotangent_lists}
 
 
 def accumulate_grads(roots: Sequence[Root], *, free_residuals: bool) -> None:
@@ -132,18 +132,22 @@ def accumulate_grads(roots: Sequence[Root], *, free_residuals: bool) -> None:
     """
     tape_slice = collect_tape([node for node, _ in roots])
 
-    def on_cotangent(past: TapeNode, g: NodeView) -> NodeView:
-        assert past.grad_hook is not None
-        cotangent: NodeView = past.grad_hook.receive(g)
+    def on_cotangent(tape_node: TapeNode, g: NodeView) -> NodeView:
+        assert tape_node.grad_hook is not None
+        cotangent: NodeView = tape_node.grad_hook.receive(g)
         return cotangent
 
-    def on_visited(pasts: Sequence[TapeNode]) -> None:
-        for past in pasts if free_residuals else ():
-            if past.sources and not past.is_traced:  # `vmap` replays a traced tape later, for the whole batch
-                past.sources = FREED_SOURCES
+    def on_visited(tape_nodes: Sequence[TapeNode]) -> None:
+        for tape_node in tape_nodes if free_residuals else ():
+            if tape_node.sources and not tape_node.is_traced:  # `vmap` replays a traced tape later, for the whole batch
+                tape_node.sources = FREED_SOURCES
 
     _run_from_roots(
-        roots, tape_slice, frozenset([past for past in tape_slice.order if past.grad_hook is not None]), on_cotangent, on_visited
+        roots,
+        tape_slice,
+        frozenset([tape_node for tape_node in tape_slice.order if tape_node.grad_hook is not None]),
+        on_cotangent,
+        on_visited,
     )
 
 
@@ -152,7 +156,7 @@ def _run_from_roots(
     tape_slice: TapeSlice,
     wanted: frozenset[TapeNode],
     on_cotangent: CotangentCallback,
-    on_visited: VisitedCallback = lambda pasts: None,
+    on_visited: VisitedCallback = lambda tape_nodes: None,
 ) -> None:
     """Run the backward pass over `tape_slice`, visiting only tape nodes that depend on `wanted`.
 
@@ -172,9 +176,9 @@ def _initial_cotangents(roots: Sequence[Root], depends: Collection[TapeNode]) ->
     """
     cotangent_lists: CotangentLists = {}
     for node, g in roots:
-        past = get_tape_node(node)
-        if past is not None and past in depends:
-            cotangent_lists.setdefault(past, []).append(g)
+        tape_node = get_tape_node(node)
+        if tape_node is not None and tape_node in depends:
+            cotangent_lists.setdefault(tape_node, []).append(g)
     return cotangent_lists
 
 
@@ -187,9 +191,9 @@ def find_segment_inputs(roots: Iterable[Node], oldest: int) -> list[TapeSource]:
     roots = list(roots)
     operand_of = {
         get_tape_node(operand): operand
-        for operand in (*roots, *[operand for past in collect_tape(roots, oldest).order for operand in past.sources])
+        for operand in (*roots, *[operand for tape_node in collect_tape(roots, oldest).order for operand in tape_node.sources])
     }
-    return [operand for past, operand in operand_of.items() if past is not None and past.serial < oldest]
+    return [operand for tape_node, operand in operand_of.items() if tape_node is not None and tape_node.serial < oldest]
 
 
 def detach_segment(node: Node, oldest: int, *, even_if_older: bool = False) -> None:
@@ -199,11 +203,11 @@ def detach_segment(node: Node, oldest: int, *, even_if_older: bool = False) -> N
     nodes may belong to an outer derivative, so it is detached only if `even_if_older`. A traced node is never detached, as `vmap` replays
     the tape for the whole batch.
     """
-    past = get_tape_node(node)
-    if past is None or past.serial < oldest or node.is_traced:
+    tape_node = get_tape_node(node)
+    if tape_node is None or tape_node.serial < oldest or node.is_traced:
         return
     tape_slice = collect_tape([node], oldest)
     if even_if_older or not tape_slice.has_older:
-        for past in tape_slice.order:
-            past.sources = ()
+        for tape_node in tape_slice.order:
+            tape_node.sources = ()
         node.tape_node = None

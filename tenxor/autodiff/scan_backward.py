@@ -62,31 +62,39 @@ class BackwardProgram:
         """Trace the backward pass of `body` to the carried and captured values, and to the sequences with True in `wanted_xs`."""
         results = [*body.next_carries, *body.ys]
         gs = [Node.of(PLACEHOLDER, node.shape, node.dtype) for node in results]
-        carry_pasts = [get_tape_node(node) for node in body.carries]
-        x_pasts = [get_tape_node(node) if yes else None for node, yes in zip(body.xs, wanted_xs, strict=True)]
-        captured_pasts = [get_tape_node(node) for node in body.traced_nodes.captured]
-        wanted = {past for past in (*carry_pasts, *x_pasts, *captured_pasts) if past is not None}
+        carry_tape_nodes = [get_tape_node(node) for node in body.carries]
+        x_tape_nodes = [get_tape_node(node) if yes else None for node, yes in zip(body.xs, wanted_xs, strict=True)]
+        captured_tape_nodes = [get_tape_node(node) for node in body.traced_nodes.captured]
+        wanted = {tape_node for tape_node in (*carry_tape_nodes, *x_tape_nodes, *captured_tape_nodes) if tape_node is not None}
         roots = [(node, NodeView(g)) for node, g in zip(results, gs, strict=True) if get_tape_node(node) is not None]
         cotangents = compute_at_boundary(roots, wanted, wanted)
 
         fixed = {*body.carries, *body.xs, *gs, *results}  # values that are in memory before the iteration's backward pass
         carry_roots: list[Node] = []
 
-        def root_of(past: TapeNode | None, distinct_from: Iterable[Node] = ()) -> Node | None:
-            return make_distinct_root(cotangents[past], {*fixed, *distinct_from}) if past is not None and past in cotangents else None
+        def root_of(tape_node: TapeNode | None, distinct_from: Iterable[Node] = ()) -> Node | None:
+            return (
+                make_distinct_root(cotangents[tape_node], {*fixed, *distinct_from})
+                if tape_node is not None and tape_node in cotangents
+                else None
+            )
 
         carries: list[Node | None] = []
-        for past in carry_pasts:
-            carries.append(root_of(past, carry_roots))
+        for tape_node in carry_tape_nodes:
+            carries.append(root_of(tape_node, carry_roots))
             carry_roots += [node for node in carries[-1:] if node is not None]
-        xs = [root_of(past, carry_roots) for past in x_pasts]
+        xs = [root_of(tape_node, carry_roots) for tape_node in x_tape_nodes]
         products: dict[int, NodeView] = {}
         sums: dict[int, tuple[Node, Node]] = {}
-        captured_cotangents = {k: cotangents[past] for k, past in enumerate(captured_pasts) if past is not None and past in cotangents}
+        captured_cotangents = {
+            k: cotangents[tape_node] for k, tape_node in enumerate(captured_tape_nodes) if tape_node is not None and tape_node in cotangents
+        }
         product_operands = {s for g in captured_cotangents.values() if _is_sum_of_products(g.node) for s in g.node.sources[0].sources}  # type: ignore[union-attr]
         for k, g in captured_cotangents.items():
-            form = g.node.recipe.layout_keys[0] if g.node.op is SUM else None
-            if _is_sum_of_products(g.node) or (form is not None and is_affine(form.layout) and g.node.sources[0] in product_operands):
+            layout_key = g.node.recipe.layout_keys[0] if g.node.op is SUM else None
+            if _is_sum_of_products(g.node) or (
+                layout_key is not None and is_affine(layout_key.layout) and g.node.sources[0] in product_operands
+            ):
                 products[k] = g
                 continue
             so_far, layout = Node.of(PLACEHOLDER, g.shape, g.dtype), Layout.contiguous(g.shape)

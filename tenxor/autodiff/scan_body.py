@@ -101,9 +101,9 @@ class ScanBody(NamedTuple):
             return None
         if any(
             [
-                has_custom_rule(past.recipe) or past.grad_hook is not None
+                has_custom_rule(tape_node.recipe) or tape_node.grad_hook is not None
                 for node in traced_nodes.order
-                if (past := get_tape_node(node)) is not None
+                if (tape_node := get_tape_node(node)) is not None
             ]
         ):
             return None
@@ -219,7 +219,8 @@ class NodeProgram:
                     nodes.append(Node(recipe, tuple(sources), offsets))  # type: ignore[arg-type]
                     continue
                 layouts = [
-                    None if form is None else form.layout.at(offset) for form, offset in zip(recipe.layout_keys, offsets, strict=False)
+                    None if layout_key is None else layout_key.layout.at(offset)
+                    for layout_key, offset in zip(recipe.layout_keys, offsets, strict=False)
                 ]
                 for j in moved_indices:
                     layouts[j] = layouts[j].over(moved[numbers[j]])  # type: ignore[index,union-attr]
@@ -331,11 +332,11 @@ def run_repeated(roots: Sequence[Node], windows: Mapping[Node, BufferWindow], it
     with compute_lock:
         plan = None
         while plan is None:
-            pattern = capture_signature(list(roots))
-            plan = get_plan(pattern)
-        if not is_repeatable(plan, pattern, windows):
+            signature = capture_signature(list(roots))
+            plan = get_plan(signature)
+        if not is_repeatable(plan, signature, windows):
             return False
-        repeat_plan(plan, pattern, windows, iteration_count)
+        repeat_plan(plan, signature, windows, iteration_count)
         return True
 
 

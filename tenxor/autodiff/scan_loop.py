@@ -136,8 +136,8 @@ def _get_iteration(body: ScanBody, x_locations: Sequence[ValueLocation], follows
     for node, step in zip(body.traced_nodes.order, program.steps, strict=True):
         key += [step.recipe, step.offsets, step.constant]
         key += [s if type(s) is int else (repr(s.value), s.dtype) for s in step.sources]  # type: ignore[union-attr]
-        past = get_tape_node(node) if any(follows) else None
-        key.append(None if past is None else past.recipe)
+        tape_node = get_tape_node(node) if any(follows) else None
+        key.append(None if tape_node is None else tape_node.recipe)
     if any(follows):
         key += [get_tape_node(node) is not None for node in (*body.carries, *body.xs, *body.traced_nodes.captured)]
     iteration = _iteration_cache.get(tuple(key))
@@ -452,10 +452,10 @@ class RecordedLoop:
                 if turn % turns_per_realize == 0 and not any([x.node.is_traced for x in carried]):
                     realize(*[x.node for x in carried])
             roots += [(x.node, g) for x, g in zip(carried, ends, strict=True) if g is not None]
-            pasts = {k: past for k in wanted if (past := get_tape_node(sources[k])) is not None}
-            edge = {past for node in sources if (past := get_tape_node(node)) is not None}
-            cotangents = compute_at_boundary(roots, set(pasts.values()), edge)
-        return [(k, cotangents[past]) for k, past in pasts.items() if past in cotangents]
+            tape_nodes = {k: tape_node for k in wanted if (tape_node := get_tape_node(sources[k])) is not None}
+            edge = {tape_node for node in sources if (tape_node := get_tape_node(node)) is not None}
+            cotangents = compute_at_boundary(roots, set(tape_nodes.values()), edge)
+        return [(k, cotangents[tape_node]) for k, tape_node in tape_nodes.items() if tape_node in cotangents]
 
 
 def _sum_over_iterations(formula: ProductCotangent, operands: Sequence[NodeView], iteration_count: int) -> Node:
@@ -466,13 +466,13 @@ def _sum_over_iterations(formula: ProductCotangent, operands: Sequence[NodeView]
     """
     nodes: list[Node] = []
     layouts: list[Layout] = []
-    forms = formula.sum_recipe.layout_keys if formula.product_recipe is None else formula.product_recipe.layout_keys
-    for x, form, offset in zip(operands, forms, formula.offsets, strict=True):
-        assert form is not None
+    layout_keys = formula.sum_recipe.layout_keys if formula.product_recipe is None else formula.product_recipe.layout_keys
+    for x, layout_key, offset in zip(operands, layout_keys, formula.offsets, strict=True):
+        assert layout_key is not None
         if not x.layout.is_contiguous() and x.layout.strides[0]:  # a contiguous operand lets the iterations form a single loop
             x = NodeView(x.to_node()).reshape(x.shape)
         nodes.append(x.node)
-        layouts.append(prepend_batch_axis(form.layout.at(offset + x.layout.offset), iteration_count, x.layout.strides[0]))
+        layouts.append(prepend_batch_axis(layout_key.layout.at(offset + x.layout.offset), iteration_count, x.layout.strides[0]))
     if formula.product_recipe is not None:
         shape = layouts[0].shape
         nodes = [Node.of(_MULTIPLY, shape, formula.product_recipe.dtype, tuple(nodes), tuple(layouts))]

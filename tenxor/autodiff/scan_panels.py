@@ -76,8 +76,8 @@ def _rewrite_product(
     `fixed_inputs`, or if panels would not pay.
     """
     shape, kept_shape = product.recipe.shape, total.recipe.shape
-    forms = product.recipe.layout_keys
-    if product.recipe.op is not _MULTIPLY or len(shape) != len(kept_shape) + 1 or any(form is None for form in forms):
+    layout_keys = product.recipe.layout_keys
+    if product.recipe.op is not _MULTIPLY or len(shape) != len(kept_shape) + 1 or any(layout_key is None for layout_key in layout_keys):
         return None
     if total.recipe.layout_keys[0].layout != Layout.contiguous(shape) or total.offsets != (0,):  # type: ignore[union-attr]
         return None
@@ -85,7 +85,7 @@ def _rewrite_product(
     if len(fixed_operands) != 1:
         return None
     (matrix_index,) = fixed_operands
-    matrix, other_layout = (forms[k].layout.at(product.offsets[k]) for k in (matrix_index, 1 - matrix_index))  # type: ignore[union-attr]
+    matrix, other_layout = (layout_keys[k].layout.at(product.offsets[k]) for k in (matrix_index, 1 - matrix_index))  # type: ignore[union-attr]
     columns = [axis for axis, step in enumerate(matrix.strides[:-1]) if step and shape[axis] > 1]
     if (
         not is_affine(matrix)

@@ -76,12 +76,12 @@ class SegmentSignature:
         self.outer_nodes: list[TapeNode] = []
         self.inputs: list[SegmentInput] = []
         self._index_by_id: dict[int, int] = {}
-        index_of = {past: k for k, past in enumerate(segment)}
+        index_of = {tape_node: k for k, tape_node in enumerate(segment)}
         key: list[object] = [direction, len(cotangents)]
-        for past, cotangent in cotangents:
+        for tape_node, cotangent in cotangents:
             view = get_values(cotangent)
             key += (
-                index_of[past],
+                index_of[tape_node],
                 self._index_of_input(view.node),
                 view.node.recipe.data_recipe,
                 view.layout.layout_key,
@@ -108,10 +108,10 @@ class SegmentSignature:
         constants. Tape nodes in `wanted` are marked. The fast path encodes the same as bytes (`fastpath/emit/tape_segments.py`).
         """
         words: list[object] = []
-        for past in self.segment:
-            node = graph.result_nodes.get(past)
-            words += (past.recipe, past.offsets, past in wanted, None if node is None else self._index_of_input(node))
-            for operand in past.sources:  # this loop visits every tape node of a result
+        for tape_node in self.segment:
+            node = graph.result_nodes.get(tape_node)
+            words += (tape_node.recipe, tape_node.offsets, tape_node in wanted, None if node is None else self._index_of_input(node))
+            for operand in tape_node.sources:  # this loop visits every tape node of a result
                 if operand is None:
                     words.append(None)
                     continue
@@ -144,28 +144,28 @@ class SegmentSignature:
         """
         numbers: list[int] = []
         input_index = {id(x): k for k, x in enumerate(self.inputs)}
-        index_of: dict[Any, int] = {past: k for k, past in enumerate(self.segment)}
-        index_of |= {past: ~k for k, past in enumerate(self.outer_nodes)}
+        index_of: dict[Any, int] = {tape_node: k for k, tape_node in enumerate(self.segment)}
+        index_of |= {tape_node: ~k for k, tape_node in enumerate(self.outer_nodes)}
         words: list[object] = [self.direction, len(self.cotangents)]
 
         def add(layout: Layout) -> bool:
             numbers.append(layout.offset)
             return split_layout(layout, words, numbers)
 
-        for past, cotangent in self.cotangents:
+        for tape_node, cotangent in self.cotangents:
             view = get_values(cotangent)
-            words += (index_of[past], input_index[id(view.node)], view.node.dtype, len(view.node.shape))
+            words += (index_of[tape_node], input_index[id(view.node)], view.node.dtype, len(view.node.shape))
             numbers += view.node.shape
             words.append(cotangent.is_injective if isinstance(cotangent, PartialCotangent) else None)
             if not add(view.layout) or (isinstance(cotangent, PartialCotangent) and not add(cotangent.layout)):
                 return None
-        for past in self.segment:
-            node = self.result_nodes.get(past)
-            words += (past in self.wanted, None if node is None else input_index[id(node)], len(past.offsets))
-            numbers += past.offsets
-            if not split_recipe(past.recipe, words, numbers):
+        for tape_node in self.segment:
+            node = self.result_nodes.get(tape_node)
+            words += (tape_node in self.wanted, None if node is None else input_index[id(node)], len(tape_node.offsets))
+            numbers += tape_node.offsets
+            if not split_recipe(tape_node.recipe, words, numbers):
                 return None
-            for operand in past.sources:
+            for operand in tape_node.sources:
                 source = get_tape_node(operand)
                 index = index_of.get(source)
                 words.append(index)
@@ -196,9 +196,9 @@ class SegmentSignature:
         """
         number_of = {id(x): k for k, x in enumerate(self.inputs)}
         clones: dict[TapeNode | None, TapeNode] = {}
-        for past in self.outer_nodes:
-            size = past.recipe.size if symbolic_sizes is None else symbolic_sizes.symbolize_dim(past.recipe.size)
-            clones[past] = TapeNode(intern_recipe(PLACEHOLDER, (size,), past.recipe.dtype))
+        for tape_node in self.outer_nodes:
+            size = tape_node.recipe.size if symbolic_sizes is None else symbolic_sizes.symbolize_dim(tape_node.recipe.size)
+            clones[tape_node] = TapeNode(intern_recipe(PLACEHOLDER, (size,), tape_node.recipe.dtype))
         replacements: dict[int, SegmentInput] = {}
 
         def replace(x: SegmentInput) -> SegmentInput:
@@ -212,22 +212,24 @@ class SegmentSignature:
         def layout(old: Layout) -> Layout:
             return old if symbolic_sizes is None else symbolic_sizes.symbolize_layout(old)
 
-        for past in sorted(self.segment, key=get_serial_number):
+        for tape_node in sorted(self.segment, key=get_serial_number):
             sources: list[TapeSource] = []
-            for operand in past.sources:
+            for operand in tape_node.sources:
                 is_input = type(operand) is Node or type(operand) is Scalar
                 sources.append(replace(operand) if is_input else clones.get(get_tape_node(operand)))
-            recipe, offsets = past.recipe, past.offsets
+            recipe, offsets = tape_node.recipe, tape_node.offsets
             if symbolic_sizes is not None:
                 recipe, offsets = symbolic_sizes.symbolize_recipe(recipe), tuple(map(symbolic_sizes.symbolize_dim, offsets))
-            clones[past] = TapeNode(recipe, tuple(sources), offsets)
-        nodes: dict[TapeNode, Any] = {clones[past]: replace(self.result_nodes[past]) for past in self.segment if past in self.result_nodes}
+            clones[tape_node] = TapeNode(recipe, tuple(sources), offsets)
+        nodes: dict[TapeNode, Any] = {
+            clones[tape_node]: replace(self.result_nodes[tape_node]) for tape_node in self.segment if tape_node in self.result_nodes
+        }
         cotangents: list[tuple[TapeNode, Cotangent]] = []
-        for past, cotangent in self.cotangents:
+        for tape_node, cotangent in self.cotangents:
             view = NodeView(replace(get_values(cotangent).node), layout(get_values(cotangent).layout))  # type: ignore[arg-type]
             cotangents.append(
                 (
-                    clones[past],
+                    clones[tape_node],
                     PartialCotangent(view, layout(cotangent.layout), cotangent.is_injective)
                     if isinstance(cotangent, PartialCotangent)
                     else view,

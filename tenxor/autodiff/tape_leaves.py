@@ -62,10 +62,10 @@ def make_leaf(node: Node) -> tuple[Node, TapeNode]:
             result.set_buffer(node.buffer)
     else:
         result = make_data_node(node.buffer, recipe.shape, recipe.dtype)
-    past = get_tape_node(result)
-    if past is None:
-        past = result.tape_node = TapeNode(result.recipe.data_recipe, is_traced=result.is_traced)
-    return result, past
+    tape_node = get_tape_node(result)
+    if tape_node is None:
+        tape_node = result.tape_node = TapeNode(result.recipe.data_recipe, is_traced=result.is_traced)
+    return result, tape_node
 
 
 def copy_detached(node: Node) -> Node:

@@ -34,10 +34,10 @@ def backend() -> Backend:
     global _backend
     if _backend is None:
         if BACKEND_NAME == "llvm":
-            from .llvm.launch import LlvmBackend as Chosen
+            from .llvm.launch import LlvmBackend as SelectedBackend
         else:
-            from .interpreter import Interpreter as Chosen  # type: ignore[assignment]
-        new_backend = Chosen()
+            from .interpreter import Interpreter as SelectedBackend  # type: ignore[assignment]
+        new_backend = SelectedBackend()
         # Another thread may have been faster. No thread switch happens between this test and the assignment.
         if _backend is None:
             _backend = new_backend

@@ -18,7 +18,7 @@ from ..native.ufunc_loops import find_constant_step
 from ..runtime.plan_tracing import SymbolicSizes
 from ..symbolic.symint import IntOrSymInt
 from ..tensor import Tensor
-from ..tensor.gather_methods import MAX_EAGER_INDEX_CHECKS as LOOKED_AT
+from ..tensor.gather_methods import MAX_EAGER_INDEX_CHECKS
 from ..tensor.join_by_fastpath import PARALLEL_COPY_BYTES, Arrange, Arrangement, should_copy_by_kernels
 from .limits import MAX_SMALL_BLOCK_BYTES
 from .recorder import build_keys
@@ -33,7 +33,7 @@ _AXIS_KEY_TYPES = frozenset((int, slice, type(None), _ELLIPSIS_TYPE, Tensor))  #
 INDEX_DTYPES = (int64, int32, uint8, int16, int8, uint16, uint32)
 MAX_JOINED_TENSORS, MAX_FIRST_CALL_TENSORS = 64, 4  # tensors joined by a record at most; up to so many are recorded at their first call
 MAX_SELECTED_BYTES = 1 << 24  # bytes selected by a mask: to copy them takes some milliseconds
-MASK_KEY_KIND = len(INDEX_DTYPES)  # the kind of a mask; the kind of an index tensor is the position of its dtype in INDICES
+MASK_KEY_KIND = len(INDEX_DTYPES)  # the kind of a mask; the kind of an index tensor is the position of its dtype in `INDEX_DTYPES`
 # Byte offsets into a descriptor of rows. Of the key: kind, element count, bytes of an element, and bytes between two. Of the tensor: rows
 # along the indexed axes, bytes of an element, bytes between two rows, and bytes of a row; and whether no two rows overlap.
 (
@@ -124,7 +124,7 @@ def merge_index_keys(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
         return None
     leading_shape = x.shape[: axes - 1]
     # For more indices, kernels need no indices along whole axes.
-    if all([k is slice for k in leading_items]) and prod(leading_shape) * index.size <= LOOKED_AT:
+    if all([k is slice for k in leading_items]) and prod(leading_shape) * index.size <= MAX_EAGER_INDEX_CHECKS:
         leading_indices = np.arange(prod(leading_shape)).reshape(*leading_shape, *[1] * index.ndim)
         flat_index = _compute_flat_indices([index], x.shape[axes - 1 :], Tensor._from_array(leading_indices))
     elif all([_is_in_memory(k) and k.shape == index.shape for k in leading_items]):
@@ -202,7 +202,7 @@ def describe_index_keys(x: Tensor, *key_items: object) -> list[IntOrSymInt] | No
         if step is None:
             return None
         itemsize = key.dtype.itemsize
-        words += INDEX_DTYPES.index(key.dtype), count if count <= LOOKED_AT else 0, itemsize, step * itemsize, size
+        words += INDEX_DTYPES.index(key.dtype), count if count <= MAX_EAGER_INDEX_CHECKS else 0, itemsize, step * itemsize, size
     return words if words and x.size else None
 
 

@@ -23,8 +23,7 @@ from ..graph import node as nodes
 from ..graph import spec
 from ..graph.node import Node, Recipe, Scalar
 from ..graph.ownership import RefcountQueries, refcount_query_hooks
-from ..graph.spec import CallReplay, ResultTemplate, Spec, call_replay_hooks, external_call_observers, intern_spec
-from ..graph.spec import clear_templates as forget_made
+from ..graph.spec import CallReplay, ResultTemplate, Spec, call_replay_hooks, clear_templates, external_call_observers, intern_spec
 from ..graph.storage import LeafStorage, ScalarStorage, Storage
 from ..graph.tape import FREED_SOURCES, NO_RESIDUALS, TapeNode, TapeReplay, tape_replay_hooks
 from ..layout import Layout
@@ -113,7 +112,7 @@ EXPORTED_VARIABLES = ("objects", "counts", "number_of_node", "number_of_recipe",
 
 RESERVED_SERIAL_NUMBERS = 1 << 14  # numbers left for threads still using the old counter; the shared counter begins beyond
 
-# Loaded with the first backward pass of another size
+# Imported with the first backward pass of another size
 get_segment_steps = LazyFunctions("tenxor.fastpath.segment_templates").get_segment_steps
 
 
@@ -243,10 +242,10 @@ class FastPath:
             "lent": try_allocate,
             "of NumPy": DTYPE_BY_NUMPY_DTYPE,
             "made_with": spec.intern_strided_spec,
-            "forget forms": _layout_keys.clear,
+            "clear layout keys": _layout_keys.clear,
             "rules": size_generic._templates_by_signature,
             "recipes through": spec._fast_path_recipes,
-            "forget made": forget_made,
+            "forget made": clear_templates,
             "DATA": nodes.DATA,
             "EMPTY": nodes.EMPTY,
             "with frames": launch_records.recipes_with_records,
@@ -368,7 +367,7 @@ class FastPath:
         SizeProgram.run_bytecode = self._make_function("worked_out", CallingConvention.POSITIONAL)
         foreign_attributes.install_descriptors()
         clear_callbacks.append(self.creation_functions.clear)
-        eviction_hooks.extend((launch_records.drop_records, graph_launch.drop_graph_records, size_generic.clear_templates, forget_made))
+        eviction_hooks.extend((launch_records.drop_records, graph_launch.drop_graph_records, size_generic.clear_templates, clear_templates))
 
     def _build_fallback(self, method: Method) -> Any:
         """Return the fallback of `method` in Python, with recording of the results if the fast path can replay them."""
@@ -454,8 +453,8 @@ class FastPath:
         pool.reset_pressure()
         hooks: tuple[tuple[list[Any], list[Any]], ...] = (
             (vectorcall_hooks, [self.vectorcall_switch.redirect]),
-            # Rules first: other threads may make launch records by them
-            (callbacks_after_change, [size_generic.clear_templates, graph_launch.drop_all_records, forget_made]),
+            # Size-generic templates are cleared first: other threads may make launch records from them
+            (callbacks_after_change, [size_generic.clear_templates, graph_launch.drop_all_records, clear_templates]),
             (fast_path_hooks, self.compute_functions),
             (selection_finishers, [self.finish_selection]),
             (step_run_hooks, [(self.run_steps, launch_records.build_plan_record)]),
@@ -479,7 +478,7 @@ class FastPath:
                 *self.slot_switch.get_install_steps(),
             )
         )
-        # Slots known only now; new functions
+        # Slots that are known only after the first step, and functions created meanwhile
         call_atomically((*self.slot_switch.get_install_steps(), *self.vectorcall_switch.get_install_steps(patchable_functions)))
 
     def remove(self) -> None:

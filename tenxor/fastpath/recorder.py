@@ -56,9 +56,9 @@ from .sized_template import DIRECT_CALL_RECORD, SizedTemplate
 from .template_builder import build_steps_template, build_tuple_template, build_view_template
 from .write_recorder import compute_if_small, is_part_of_storage, record_write, retry_in_fast_path
 
-own_copy = LazyFunctions("tenxor.autodiff.tape_leaves").clone_unshared
+clone_unshared = LazyFunctions("tenxor.autodiff.tape_leaves").clone_unshared
 MAX_FLOAT_CALLS = 64  # recorded calls of a method with float arguments: more floats are data, not constants
-# By signature: the numbers of the first call with floats, left unrecorded
+# Call signature -> the dims of its first call with floats, which is not recorded
 _first_dims: BoundedCache[tuple[int, ...]] = BoundedCache(1 << 10)
 TRUE_KEY, FALSE_KEY = object(), object()  # stand for booleans in keys, where True would equal 1
 TAPE_MASK_MARKER = object()  # in keys: the next item is a bit mask of the arguments that derivatives follow
@@ -393,7 +393,7 @@ def _unshare_arguments(arguments: Sequence[Any]) -> list[Any]:
             node = x.storage.node
             new_node = Node(node.recipe, node.sources, node.offsets)
             if node.buffer is not None:  # read last, since another thread may compute the node at any time
-                new_node = own_copy(node) if node.buffer.externally_shared else make_data_node(node.buffer, node.shape, node.dtype)
+                new_node = clone_unshared(node) if node.buffer.externally_shared else make_data_node(node.buffer, node.shape, node.dtype)
             new_node.tape_node = node.tape_node
             x = Tensor(Storage(new_node), x.layout, x.dtype)
         if type(x) is Tensor:

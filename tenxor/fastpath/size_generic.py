@@ -25,7 +25,7 @@ from ..graph.tape import TapeNode
 from ..layout.coords import Shape
 from ..memory.buffer import META_BUFFER
 from ..ops import OPS
-from ..runtime import graph_signature as patterns
+from ..runtime import graph_signature
 from ..runtime.graph_signature import GraphSignature
 from ..runtime.plan_tracing import SymbolicSizes
 from ..runtime.realize import compute_lock
@@ -195,8 +195,8 @@ class SplitCall(NamedTuple):
 
         def trace_sized_record() -> SizedRecord | None:
             signature, traced = get_signature(), SymbolicSizes(self.dims)
-            nodes = patterns.make_placeholders(signature, traced)
-            symbolic_record = trace(signature, patterns.capture_in_python([nodes[k] for k in signature.root_slots]))
+            nodes = graph_signature.make_placeholders(signature, traced)
+            symbolic_record = trace(signature, graph_signature.capture_in_python([nodes[k] for k in signature.root_slots]))
             return None if symbolic_record is None else SizedRecord(traced.trace, *symbolic_record)
 
         self.trace_if_due(trace_sized_record, lambda rule: rule.instantiate(self.dims) == record)

@@ -126,7 +126,7 @@ DATA: Final = SpecialOp("data")  # the node is in memory
 POSITION: Final = SpecialOp("position")  # element n is n: the source of arange, eye and random numbers
 EMPTY: Final = SpecialOp("empty")  # memory with undefined content
 STORE: Final = SpecialOp("store")  # the first source, with the second written through `target`
-# A store in which each element may depend on the element it overwrites, but on no other overwritten one
+# A store in which a new element depends on the old element at the same position at most, and on no other element of the storage
 UPDATE: Final = SpecialOp("update")
 REINTERPRET: Final = SpecialOp("reinterpret")  # the bytes of the source as another dtype
 UNFINISHED: Final = SpecialOp("unfinished")  # an interrupted or deferred computation, finished by its first source and not by a kernel
@@ -228,10 +228,12 @@ class Recipe:
         self.nbytes = self.size * dtype.itemsize
         row_major = _contiguous(shape).layout_key
         self.keeps_order, self.is_uncacheable = True, target is not None and target.is_uncacheable
-        for form in layout_keys:
-            if form is not None:
-                self.keeps_order = self.keeps_order and (form is row_major or form.is_broadcast_scalar or form.layout == row_major.layout)
-                self.is_uncacheable = self.is_uncacheable or form.is_uncacheable
+        for layout_key in layout_keys:
+            if layout_key is not None:
+                self.keeps_order = self.keeps_order and (
+                    layout_key is row_major or layout_key.is_broadcast_scalar or layout_key.layout == row_major.layout
+                )
+                self.is_uncacheable = self.is_uncacheable or layout_key.is_uncacheable
         self.launch_record: bytes | None = None
         self.sum_launch_records: tuple[Recipe, bytes] | dict[Recipe, bytes] | None = None
         self.residuals: dict[int, object] | None = None
@@ -251,8 +253,8 @@ class Recipe:
             if name == "data_recipe":  # of data: a reference to itself would keep the recipe alive
                 return self
             if name in ("layout_keys", "target"):
-                forms = [None if spec is None else spec.layout_key for spec in self.specs]
-                value = forms[-1] if name == "target" else tuple(forms[:-1])
+                layout_keys = [None if spec is None else spec.layout_key for spec in self.specs]
+                value = layout_keys[-1] if name == "target" else tuple(layout_keys[:-1])
             elif name == "serial":
                 value = _next_recipe_serial()
             else:
@@ -289,7 +291,7 @@ def intern_recipe(
     target: LayoutKey | None = None,
 ) -> Recipe:
     """Return the interned recipe of the given parts, the attributes of `Recipe`: the same object each time, unless a layout key is
-    `is_uncacheable`.
+    uncacheable.
     """
     key = (op, shape, dtype, dtypes, layout_keys, target)
     recipe = _look_up_recipe(key)
@@ -305,7 +307,7 @@ class Node:
     """A content: `buffer` if it is in memory, or else the result of `recipe` on `sources`.
 
     The layout of the source of a reduction has the reduced axes last, and that of a gather the indexed axes. `offsets` are the start
-    offsets of the layouts of the sources, in elements, followed by the offset of the target for a recipe with a target. An `is_stored`
+    offsets of the layouts of the sources, in elements, followed by the offset of the target for a recipe with a target. A stored
     node gets memory of its own when computed, and is never inlined. `tape_node` is the tape node, if derivatives may be asked for; it
     outlives the recipe.
 
@@ -349,11 +351,11 @@ class Node:
         self._layouts = None
         number = first = _next_serial()
         count, heavy = 1, 0
-        past: TapeNode | None = None
+        tape_node: TapeNode | None = None
         for s in sources:
             if type(s) is Node:
-                if s.tape_node is not None and (past is None or type(past) is _TracedEntry):
-                    past = s.tape_node
+                if s.tape_node is not None and (tape_node is None or type(tape_node) is _TracedEntry):
+                    tape_node = s.tape_node
                 memory = s.buffer
                 if memory is None:
                     count += s.graph_node_count
@@ -366,7 +368,7 @@ class Node:
         made_since = number - first + 1  # nodes made meanwhile, an upper bound for the graph
         self.graph_node_count = count if count < made_since else made_since
         self.oldest_serial, self.max_operand_nbytes = first, heavy
-        self.tape_node = None if past is None else past.make_tape_node(self, number)
+        self.tape_node = None if tape_node is None else tape_node.make_tape_node(self, number)
 
     @staticmethod
     def of(
@@ -426,16 +428,18 @@ class Node:
         layouts = self._layouts
         if layouts is None:
             keys_and_offsets = zip(self.recipe.layout_keys, self.offsets)  # noqa: B905  # the last offset may be the target's
-            layouts = self._layouts = tuple([None if form is None else form.layout.at(offset) for form, offset in keys_and_offsets])
+            layouts = self._layouts = tuple(
+                [None if layout_key is None else layout_key.layout.at(offset) for layout_key, offset in keys_and_offsets]
+            )
         return layouts
 
     @property
     def target(self) -> Layout | None:
         """The layout for the write of a store, a scatter or a scan; None for other nodes."""
-        form = self.recipe.target
-        if form is None:
+        layout_key = self.recipe.target
+        if layout_key is None:
             return None
-        layout: Layout = form.layout.at(self.offsets[-1])
+        layout: Layout = layout_key.layout.at(self.offsets[-1])
         return layout
 
     def set_buffer(self, buffer: Buffer) -> None:
@@ -471,11 +475,11 @@ def attach_tape_node(node: Node) -> bool:
 
     Return False if the node depends on an argument of a traced function and so has no value, and True otherwise.
     """
-    past: TapeNode | None = None
+    tape_node: TapeNode | None = None
     for s in node.sources:
-        if type(s) is Node and s.tape_node is not None and (past is None or type(past) is _TracedEntry):
-            past = s.tape_node
-    node.tape_node = None if past is None else past.make_tape_node(node, _next_serial())
+        if type(s) is Node and s.tape_node is not None and (tape_node is None or type(tape_node) is _TracedEntry):
+            tape_node = s.tape_node
+    node.tape_node = None if tape_node is None else tape_node.make_tape_node(node, _next_serial())
     return not node.is_traced
 
 

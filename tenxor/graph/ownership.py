@@ -30,7 +30,7 @@ from ..dtypes import boolean
 from ..memory.buffer import allocate
 from .node import Node, make_data_node
 
-# Of a storage: the node, and the buffer of the node
+# The reference counts of a storage's node and of the node's buffer
 _storage_counts: Any = attrgetter("node.reference_count", "node.buffer.reference_count")
 _buffer_count: Any = attrgetter("buffer.reference_count")  # of a node: the buffer
 _UNKNOWN = -1  # different from every count

@@ -203,10 +203,10 @@ def intern_strided_spec(dtype: DType, shape: tuple[int, ...], strides: tuple[int
 
 def intern_spec(layout: Layout, dtype: DType) -> Spec:
     """Return the spec of tensors of `dtype` with the layout `layout`, at any offset: always the same object."""
-    form = layout._layout_key or layout.layout_key
-    spec: Spec | None = form.specs.get(dtype)
+    layout_key = layout._layout_key or layout.layout_key
+    spec: Spec | None = layout_key.specs.get(dtype)
     if spec is None:
-        spec = form.specs[dtype] = _find_in_fast_path(form, dtype) or Spec(form, dtype)
+        spec = layout_key.specs[dtype] = _find_in_fast_path(layout_key, dtype) or Spec(layout_key, dtype)
     return spec
 
 
@@ -215,16 +215,16 @@ def intern_spec(layout: Layout, dtype: DType) -> Spec:
 spec_hooks: list[Callable[[DType, tuple[int, ...], tuple[int, ...], Spec | None], Spec | None]] = []
 
 
-def _find_in_fast_path(form: LayoutKey, dtype: DType) -> Spec | None:
-    """Return the spec of `dtype` for the layout key `form`, stored or made by the fast path.
+def _find_in_fast_path(layout_key: LayoutKey, dtype: DType) -> Spec | None:
+    """Return the spec of `dtype` for the layout key `layout_key`, stored or made by the fast path.
 
     Return None if the fast path stores no spec of this kind, or has one with an older key.
     """
-    layout = form.layout
+    layout = layout_key.layout
     if layout.tables is None and layout.base is None:
         for keeper in spec_hooks:
             spec = keeper(dtype, layout.shape, layout.strides, None)
-            if spec is not None and spec.layout_key is form:
+            if spec is not None and spec.layout_key is layout_key:
                 return spec
     return None
 

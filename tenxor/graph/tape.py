@@ -130,8 +130,8 @@ class TapeNode:
             if type(s) is not Node:
                 tape_sources.append(s)
             elif not needed:
-                past: Any = s.tape_node
-                tape_sources.append(None if type(past) is not TapeNode else s if past.reads_result else past)
+                tape_node: Any = s.tape_node
+                tape_sources.append(None if type(tape_node) is not TapeNode else s if tape_node.reads_result else tape_node)
             elif s.buffer is not None and s.buffer.externally_shared:
                 tape_sources.append(derivative_hooks[0].copy_unshared(s))
             else:
@@ -142,14 +142,14 @@ class TapeNode:
     def layouts(self) -> tuple[Layout | None, ...]:
         """The layout through which each source was read; None for a number."""
         pairs = zip(self.recipe.layout_keys, self.offsets)  # noqa: B905  # the last offset may be the target's
-        return tuple([None if form is None else form.layout.at(offset) for form, offset in pairs])
+        return tuple([None if layout_key is None else layout_key.layout.at(offset) for layout_key, offset in pairs])
 
     @property
     def target(self) -> Layout:
         """The layout through which a store, a scatter or a scan was written."""
-        form = self.recipe.target
-        assert form is not None
-        layout: Layout = form.layout.at(self.offsets[-1])
+        layout_key = self.recipe.target
+        assert layout_key is not None
+        layout: Layout = layout_key.layout.at(self.offsets[-1])
         return layout
 
     def __repr__(self) -> str:

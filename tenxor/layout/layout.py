@@ -419,8 +419,8 @@ class Layout(View):
 
 def layout_key_of_dims(shape: Shape, strides: Shape) -> LayoutKey:
     """Return the `LayoutKey` of a single affine view with this `shape` and these `strides`, in elements."""
-    form = find_layout_key((shape, strides, None))
-    return Layout(shape, strides).layout_key if form is None else form
+    layout_key = find_layout_key((shape, strides, None))
+    return Layout(shape, strides).layout_key if layout_key is None else layout_key
 
 
 @lru_cache(maxsize=4096)
@@ -429,7 +429,7 @@ def _contiguous(shape: Shape) -> Layout:
     return Layout(sizes, contiguous_strides(sizes))
 
 
-clear_callbacks.append(_contiguous.cache_clear)  # cached layouts refer to their forms
+clear_callbacks.append(_contiguous.cache_clear)  # cached layouts refer to their layout keys
 
 
 def _from_axes(axes: list[Axis], offset: int, base: Layout | None) -> Layout:

@@ -1,6 +1,6 @@
-"""Forms: layouts without their offset, interned.
+"""Layout keys: layouts without their offset, interned.
 
-All rows of a matrix have one form. Forms are compared by identity, so caches keyed by forms are fast.
+All rows of a matrix have one layout key. Layout keys are compared by identity, so caches look them up fast.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ MAX_TABLE_BYTES = 1 << 25  # total bytes of the tables
 
 
 class LayoutKey:
-    """The common part of all layouts that differ only in their offset. A view chain has a form of its own.
+    """The common part of all layouts that differ only in their offset. A view chain has a layout key of its own.
 
-    `layout` is the layout with offset 0, or the chain itself. A form with large tables is `is_uncacheable`: it is not interned, and
-    must not be a key of long-lived caches. `specs` maps dtypes to the interned specs of this form (`graph/spec.py`).
+    `layout` is the layout with offset 0, or the chain itself. A key with large tables is uncacheable: it is not interned, and
+    must not be a key of long-lived caches. `specs` maps dtypes to the interned specs of this layout (`graph/spec.py`).
     `is_broadcast_scalar` tells that every position reads the same element.
     """
 
@@ -30,7 +30,7 @@ class LayoutKey:
         self.specs: dict[object, Any] = {}
 
     def break_cycles(self) -> None:
-        """Break the reference cycles through this form: they pass specs of the fast path, which the garbage collector does not track."""
+        """Break the reference cycles through this key: they pass specs of the fast path, which the garbage collector does not track."""
         self.specs.clear()
         self.layout._layout_key = None
 
@@ -38,28 +38,28 @@ class LayoutKey:
         return f"LayoutKey({self.layout})"
 
 
-clear_callbacks: list[Callable[[], None]] = []  # called when the cache of forms is cleared, to clear other caches of forms
+clear_callbacks: list[Callable[[], None]] = []  # called when the cache of layout keys is cleared, to clear other caches
 
 
 _POINT_KEY = ((), (), None)
 
 
 class _LayoutKeyCache(BoundedCache[LayoutKey]):
-    """The cache of interned forms, keyed by shape, strides and tables, or by the layout for a chain."""
+    """The cache of interned layout keys, keyed by shape, strides and tables, or by the layout for a chain."""
 
     __slots__ = ()
 
     def clear(self) -> None:
-        """Forget all forms except the form of 0-d layouts, kept by other modules.
+        """Forget all layout keys except that of 0-d layouts, which other modules refer to.
 
-        Forms in use stay valid, but an equal layout then gets another object.
+        Layout keys in use stay valid, but an equal layout then gets another object.
         """
         point, dropped = self.pop(_POINT_KEY, None), list(self.values())
         super().clear()
         if point is not None:
             self[_POINT_KEY] = point
-        for form in dropped:
-            form.break_cycles()
+        for layout_key in dropped:
+            layout_key.break_cycles()
         for forget in clear_callbacks:
             forget()
 
@@ -69,15 +69,15 @@ find_layout_key = _layout_keys.get
 
 
 def get_layout_key(layout: Any) -> LayoutKey:
-    """Return the interned form of a layout, one object for equal layouts of any offset; for large tables, a new form at each call."""
+    """Return the interned key of a layout, the same for equal layouts of any offset; for large tables, a new key at each call."""
     tables, base = layout.tables, layout.base
     key: object = (layout.shape, layout.strides, tables) if base is None else layout
-    form = find_layout_key(key)
-    if form is None:
+    layout_key = find_layout_key(key)
+    if layout_key is None:
         nbytes = 0 if tables is None and base is None else _count_table_bytes(layout)
-        form = LayoutKey(layout if base is not None else layout.at(0), nbytes > MAX_ENTRY_BYTES)
-        _layout_keys.put(key, form, nbytes)
-    return form
+        layout_key = LayoutKey(layout if base is not None else layout.at(0), nbytes > MAX_ENTRY_BYTES)
+        _layout_keys.put(key, layout_key, nbytes)
+    return layout_key
 
 
 def _count_table_bytes(layout: Any) -> int:

@@ -52,14 +52,14 @@ class View:
 
     @property
     def layout_key(self) -> LayoutKey:
-        """The layout without its offset, interned: layouts of equal forms share one object."""
-        form = self._layout_key
-        if form is None:
-            form = self._layout_key = get_layout_key(self)
-        return form
+        """The layout without its offset, interned: layouts with equal layout keys share one object."""
+        layout_key = self._layout_key
+        if layout_key is None:
+            layout_key = self._layout_key = get_layout_key(self)
+        return layout_key
 
     def at(self, offset: int) -> Self:
-        """Return the view of the same form with the offset `offset`, in elements. A chain is returned unchanged."""
+        """Return the view with the same layout key and the offset `offset`, in elements. A chain is returned unchanged."""
         if offset == self.offset or self.base is not None:
             return self
         view = type(self)(self.shape, self.strides, offset, self.tables)

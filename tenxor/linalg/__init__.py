@@ -43,10 +43,10 @@ if TYPE_CHECKING:  # for type checkers; at run time a module is loaded at the fi
     from .solving import tensorinv as tensorinv
     from .solving import tensorsolve as tensorsolve
 else:
-    from .._utils.lazy import make_lazy_getattr as _by_homes
-    from .._utils.lazy import make_public_dir as _public_dir
+    from .._utils.lazy import make_lazy_getattr as _make_lazy_getattr
+    from .._utils.lazy import make_public_dir as _make_public_dir
 
-    __getattr__, _HOMES = _by_homes(
+    __getattr__, _HOMES = _make_lazy_getattr(
         globals(),
         {
             "api.tensor_products": "outer tensordot vecdot",
@@ -59,5 +59,5 @@ else:
         },
     )
     __all__ = sorted(_HOMES)
-    __dir__ = _public_dir(globals())
+    __dir__ = _make_public_dir(globals())
     del TYPE_CHECKING

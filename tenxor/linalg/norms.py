@@ -19,7 +19,7 @@ from ..tensor.core import Operand
 from .arguments import as_lapack_dtype, as_matrices, as_square_matrices, result_dtype
 
 Order = float | str | None
-_hosted = LazyModule("tenxor.api.host_calls")  # loaded late, since most norms need no LAPACK
+_host_calls = LazyModule("tenxor.api.host_calls")  # loaded late, since most norms need no LAPACK
 _decompositions, _matrices, _solving = (LazyModule(f"tenxor.linalg.{name}") for name in ("decompositions", "matrices", "solving"))
 
 
@@ -125,7 +125,7 @@ def _order_as_float(order: Any) -> float | None:
     """Return the order of a norm as a float; None if it is not a number. Raise DerivativeError if derivatives follow it."""
     if isinstance(order, str):
         return None
-    if isinstance(order, Tensor) and _hosted.is_on_tape(order):
+    if isinstance(order, Tensor) and _host_calls.is_on_tape(order):
         raise DerivativeError("norm: there is no derivative with respect to the order; give a number, such as order.item()")
     try:
         return float(order)

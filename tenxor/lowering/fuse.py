@@ -323,11 +323,11 @@ def _find_scalar_operands(order: Sequence[Node]) -> set[Node]:
     scalar_made: set[Node] = set()
     for node in order:
         sources = _list_source_nodes(node)
-        forms = zip(node.sources, node.recipe.layout_keys, strict=False)  # a store has one more source
+        layout_keys = zip(node.sources, node.recipe.layout_keys, strict=False)  # a store has one more source
         if (
             isinstance(node.op, Op)
             and node.sources
-            and all([form is None or form.is_broadcast_scalar or s in scalar_made for s, form in forms])
+            and all([layout_key is None or layout_key.is_broadcast_scalar or s in scalar_made for s, layout_key in layout_keys])
         ):
             scalar_made.add(node)
         if isinstance(node.op, Reduction):

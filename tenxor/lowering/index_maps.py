@@ -152,12 +152,14 @@ def source_index_maps(node: Node, index_map: Layout) -> list[tuple[Node, Layout]
     entry = _map_cache.get((id(index_map), node.recipe))
     maps = _compute_maps(node, index_map) if entry is None else entry[1]
     source_maps = []
-    for k, (source, form, layout, source_map) in enumerate(zip(node.sources, node.recipe.layout_keys, node.layouts, maps, strict=True)):
+    for k, (source, layout_key, layout, source_map) in enumerate(
+        zip(node.sources, node.recipe.layout_keys, node.layouts, maps, strict=True)
+    ):
         if type(source) is Node:
-            assert form is not None and layout is not None
+            assert layout_key is not None and layout is not None
             if source_map is None:
                 source_map = (index_map if k else _get_first_map(node, index_map)).over(layout)
-            elif layout is not form.layout:
+            elif layout is not layout_key.layout:
                 source_map = source_map.at(source_map.offset + layout.offset)
             source_maps.append((source, source_map))
     return source_maps
@@ -170,8 +172,8 @@ def _compute_maps(node: Node, index_map: Layout) -> list[Layout | None]:
     of a view chain.
     """
     maps = list[Layout | None]()
-    for k, form in enumerate(node.recipe.layout_keys):
-        source_map = None if form is None else (index_map if k else _get_first_map(node, index_map)).over(form.layout)
+    for k, layout_key in enumerate(node.recipe.layout_keys):
+        source_map = None if layout_key is None else (index_map if k else _get_first_map(node, index_map)).over(layout_key.layout)
         maps.append(source_map if source_map is not None and source_map.tables is None and source_map.base is None else None)
     if not node.recipe.is_uncacheable:
         _map_cache.put((id(index_map), node.recipe), (index_map, maps))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..layout import contiguous_strides
 from .kernel_draft import DraftAccess, KernelDraft
 
-Splits = dict[int, tuple[int, ...]]  # axis -> the extents of the axes that replace it
+Splits = dict[int, tuple[int, ...]]  # axis -> extents of its replacements
 
 
 def split_loops(d: KernelDraft) -> None:

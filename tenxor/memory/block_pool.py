@@ -259,7 +259,7 @@ class Pool:
                 if loan() is None:  # a signal removed the reference from `freed_refs`: the system takes the block
                     self.used_blocks.pop(loan, None)
             in_use = sum([capacity for _, _, capacity in list(self.used_blocks.values())])
-            # A copy: other code may run
+            # The loop runs over a copy, since other code may run meanwhile
             pooled = sum([capacity * len(self.free_blocks.get(capacity, ())) for capacity in self.free_blocks.copy()])
             self.max_in_use = max(self.max_in_use, in_use)
         returned_loans = self.freed_refs

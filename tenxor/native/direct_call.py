@@ -14,8 +14,7 @@ from .host_execution import MAX_ONE_THREAD_NS, MIN_LONG_CALL_NS
 from .host_op_table import HOST_OPS, HostOp
 from .numpy_abi import explain_abi_mismatch, refusal_reasons
 from .ordering_ops import OrderingOp, find_ordering_op
-from .qr_direct_call import QrFunctions, find_qr_functions
-from .qr_direct_call import try_qr_functions as try_factors
+from .qr_direct_call import QrFunctions, find_qr_functions, try_qr_functions
 from .ufunc_loops import UfuncLoop, find_verified_loop, try_ufunc_loops
 
 DirectCall = UfuncLoop | OrderingOp | CountingOp | QrFunctions
@@ -59,7 +58,7 @@ def describe_direct_calls() -> str:
     if reason:
         return f"off: {reason}"
     try_ufunc_loops()
-    try_factors()
+    try_qr_functions()
     for dtype in DTYPE_BY_NUMPY_DTYPE.values():
         for name in ("sort", "argsort"):
             find_ordering_op(HOST_OPS[name], [dtype], {"kind": "stable"})

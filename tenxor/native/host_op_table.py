@@ -34,7 +34,7 @@ class HostOp:
 
     A matrix, row or signal takes about `unit_ns` nanoseconds times the sizes of the letters in `cost_axes`. Up to `max_shared_ns`
     nanoseconds our threads share a batch; beyond, NumPy's own threads share each batch element. `has_unsized_results` says that sizes
-    of results depend on the values. A `is_quiet` operation emits no warnings: it does no arithmetic, or suppresses them. An operation
+    of results depend on the values. An operation with `is_quiet` emits no warnings: it does no arithmetic, or suppresses them. An operation
     that `may_fail` may raise LinAlgError for a matrix.
     """
 

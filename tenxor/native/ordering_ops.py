@@ -30,9 +30,8 @@ class OrderingOp(NamedTuple):
     """A sorting or searching operation on elements of a dtype, in the form the fast path needs.
 
     `stable_address` and `quick_address` are addresses of C functions. `quick_address` may reorder zeros of both signs and change the
-    bits of NaN; if the operation `is_stable` such elements as they are, rows containing them use `stable_address`. `is_right_side`
-    makes a search return positions after equal elements. A top-k selection has `selected_count` elements, the `selects_largest` or the
-    smallest.
+    bits of NaN. If `is_stable`, rows with zeros or NaN use `stable_address` instead. With `is_right_side`, a search returns positions
+    after equal elements. A top-k selection has `selected_count` elements: the largest with `selects_largest`, else the smallest.
 
     An interpolation has the heights `end_heights` beyond its points, None to continue the last height. `keys` gives a stable function
     and an element size in bytes for each key of a sort by several keys. For an interpolation, `keys` gives only the sizes, for numbers,

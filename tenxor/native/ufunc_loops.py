@@ -35,10 +35,10 @@ class UfuncLoop(NamedTuple):
     """A C function of a ufunc for operands of certain dtypes.
 
     `core_axes` name the core axes of each argument: first `operand_count` operands, then, if `constant_bytes` is not empty, a constant
-    with these bytes, then the results. If the function `may_fail` on a batch element, result number `nan_result_index` is NaN there.
-    Result number `int32_result_index`, if not negative, holds 32-bit integers. Operands that must be `needs_finite` are checked before
-    the call. If `is_widened`, operands in single precision are converted to double precision and the results back, as in NumPy. With
-    `releases_gil`, the fast path releases the GIL for the call.
+    with these bytes, then the results. With `may_fail`, the function may have no result for a batch element; result number
+    `nan_result_index` is NaN there. Result number `int32_result_index`, if not negative, holds 32-bit integers. With `needs_finite`,
+    operands are checked for infinities and NaN before the call. If `is_widened`, operands in single precision are converted to double
+    precision and the results back, as in NumPy. With `releases_gil`, the fast path releases the GIL for the call.
     """
 
     function_address: int

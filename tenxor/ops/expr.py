@@ -225,7 +225,7 @@ class Call(Expr):
 
 
 class ComplexPair(Expr):
-    """A complex number as its real and its imaginary part."""
+    """A complex number, given by the expressions of its real and imaginary parts."""
 
     __slots__ = ("_args",)
 

@@ -104,7 +104,7 @@ def get_last_table(layout: Layout | None) -> Table | None:
 
 def reads_through_table(node: Node) -> bool:
     """Return whether a node reads a source through an offset table along the last axis."""
-    return any([form is not None and get_last_table(form.layout) is not None for form in node.recipe.layout_keys])
+    return any([layout_key is not None and get_last_table(layout_key.layout) is not None for layout_key in node.recipe.layout_keys])
 
 
 def is_recomputable(source: Node | Scalar, *op_types: type) -> TypeGuard[Node]:

@@ -59,10 +59,10 @@ def split_attention(node: Node, shared: Set[Node]) -> list[Node] | None:
         replacements = dict(zip(leaves, sources, strict=True))
         return restrict_to_region(rows, regions[k], replacements), Layout.contiguous(node.shape).index(slices)
 
-    forms = tuple([Layout.contiguous(leaf.shape).layout_key for leaf in leaves])
+    layout_keys = tuple([Layout.contiguous(leaf.shape).layout_key for leaf in leaves])
     dtypes = tuple([leaf.dtype for leaf in leaves])
     blocks = BlockwiseOp(len(regions), build_block)
-    recipe = Recipe(blocks, node.shape, node.dtype, dtypes, forms, None)  # used once, so not cached
+    recipe = Recipe(blocks, node.shape, node.dtype, dtypes, layout_keys, None)  # used once, so not cached
     return [Node(recipe, tuple(leaves), (0,) * len(leaves))]
 
 

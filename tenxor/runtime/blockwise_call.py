@@ -109,13 +109,13 @@ def make_blockwise_call(
     outer_slot_of = dict(zip(sources, needs, strict=True)) | {out: -1}
     assert isinstance(node.op, BlockwiseOp)
     for k in range(node.op.block_count):
-        pattern = capture_by_traversal([_make_block_store(node.op, sources, out, k)])
-        slots = [outer_slot_of.get(n) for n in pattern.nodes]
-        scalar_numbers = [scalars[id(s)] for s in pattern.scalars]
-        body_index = body_index_of.setdefault((pattern.key, *slots, *scalar_numbers), len(bodies))
+        signature = capture_by_traversal([_make_block_store(node.op, sources, out, k)])
+        slots = [outer_slot_of.get(n) for n in signature.nodes]
+        scalar_numbers = [scalars[id(s)] for s in signature.scalars]
+        body_index = body_index_of.setdefault((signature.key, *slots, *scalar_numbers), len(bodies))
         if body_index == len(bodies):
-            bodies.append(_make_body(make_plan(pattern), slots, scalar_numbers))
-        blocks.append((body_index, [decode_offset(offset) for offset in pattern.offsets]))
+            bodies.append(_make_body(make_plan(signature), slots, scalar_numbers))
+        blocks.append((body_index, [decode_offset(offset) for offset in signature.offsets]))
     calls_of_bodies = [[step.kernel_call for step in body.plan.steps if step.kernel_call is not None] for body in bodies]
     work_of_bodies = [sum([call.work for call in calls]) for calls in calls_of_bodies]
     flagged = any([call.can_fail for calls in calls_of_bodies for call in calls])

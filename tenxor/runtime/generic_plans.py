@@ -27,7 +27,7 @@ from .plan_execution import Plan, PlanStep
 from .shipped_generic_plans import ShippedPlan
 
 # Loaded on first use: shipped plans need neither
-planner, tracing = LazyModule("tenxor.runtime.planner"), LazyModule("tenxor.runtime.plan_tracing")
+planner, plan_tracing = LazyModule("tenxor.runtime.planner"), LazyModule("tenxor.runtime.plan_tracing")
 MAX_STRUCTURES = 1024
 MAX_GENERIC_PLANS = 48  # generic plans for one structure
 MAX_QUICK_NODES = 32  # pending nodes, up to which extracting the structure is faster than reading a file
@@ -126,7 +126,7 @@ def find_generic_plan(signature: GraphSignature, trace_every_miss: bool = False)
         _caches.put(key, cache)
     match = cache.match(dims) or cache.load_shipped(dims)
     if match is None and (cache.should_generalize() or (trace_every_miss and len(cache.entries) < cache.max_entries)):
-        match = cache.insert(tracing.trace_generic_plan(signature, dims), dims)
+        match = cache.insert(plan_tracing.trace_generic_plan(signature, dims), dims)
         if match is not None:
             plan_disk_cache.store_generic_plans(
                 key, [(entry.plan_without_dims, entry.evaluate, entry.is_pinned) for entry in cache.entries if not entry.is_shipped]
@@ -202,7 +202,7 @@ def clear_generic_plans() -> None:
 _caches: BoundedCache[_TargetCache] = BoundedCache(MAX_STRUCTURES)
 
 
-# --- structure and dims of a pattern -----------------------------------------------------------------------------------
+# --- structure and dims of a signature ---------------------------------------------------------------------------------
 
 
 def split_structure(signature: GraphSignature) -> tuple[object, tuple[int, ...]] | None:

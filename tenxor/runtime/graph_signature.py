@@ -1,9 +1,9 @@
-"""Patterns: pending graphs in canonical form. A pattern has the signature of the graph, the key of its plan, and the arguments of the plan.
+"""Signatures of pending graphs: the key under which the plan of a graph is cached, and the arguments of the plan.
 
-Two graphs have equal signatures if the same plan computes both. Memory, scalars, and the offsets of views into memory are run-time
+Two graphs have equal keys if the same plan computes both. Memory, scalars, and the offsets of views into memory are run-time
 arguments: the second row of a matrix is read like the first.
 
-A signal handler or a finalizer may run while a pattern is captured or planned, and may compute some of the nodes. So plans are made of a
+A signal handler or a finalizer may run while a signature is captured or planned, and may compute some of the nodes. So plans are made of a
 snapshot (`GraphSignature.snapshot`), whose nodes have no other owner.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Symbolizer(Protocol):
-        """A substitution of symbolic sizes for the dims of a pattern: shapes, strides, and offsets into nodes of the graph.
+        """A substitution of symbolic sizes for the dims of a signature: shapes, strides, and offsets into nodes of the graph.
 
         `symbolize_recipe` returns a recipe with symbolic sizes in place of dims, and `symbolize_dim` returns the symbolic size of a dim.
         """
@@ -34,9 +34,9 @@ _STORED_MARK = "stored"  # marks a node with `stored` in a key
 
 
 class GraphSignature:
-    """A pattern: a pending graph, with the nodes in memory that it reads, numbered in topological order.
+    """The signature of a pending graph, with all its nodes and the nodes in memory that they read, in topological order.
 
-    `key` is the signature: the structure as a recipe or a tuple, or bytes written by the fast path (`fastpath/emit/graph_walk.py`).
+    `key` is the structure as a recipe or a tuple, or bytes written by the fast path (`fastpath/emit/graph_walk.py`).
     `root_slots` are the numbers of the requested nodes, indices into `nodes`. `nodes`, `scalars` and `offsets` are the arguments of the
     plan. `scalars` has the Python numbers read by the pending nodes, with repetitions (`iter_scalars`). `offsets` has the offsets of the
     pending nodes, in elements, node by node, and a 0 at the end. `pending_count` is the number of pending nodes at the time of the capture.
@@ -51,7 +51,7 @@ class GraphSignature:
         self.pending_count = pending_count
 
     def snapshot(self) -> GraphSignature | None:
-        """Return a snapshot: a pattern of the same graph with new pending nodes without other owners. Nodes in memory are shared, and the
+        """Return a snapshot: a signature of the same graph with new pending nodes without other owners. Nodes in memory are shared, and the
         key is the structure.
 
         Return None if a node was computed meanwhile.
@@ -70,7 +70,7 @@ class GraphSignature:
         return capture_in_python([nodes[k] for k in self.root_slots])
 
     def is_unchanged(self) -> bool:
-        """Return whether no node was computed since the capture of the pattern. Counting suffices: a computed node never becomes pending
+        """Return whether no node was computed since the capture of the signature. Counting suffices: a computed node never becomes pending
         again.
         """
         for queries in refcount_query_hooks:
@@ -84,7 +84,7 @@ capture_hooks: list[Callable[..., tuple[Any, ...] | None]] = []
 
 
 def capture_signature(roots: Sequence[Node]) -> GraphSignature:
-    """Return the pattern of the pending nodes `roots` with everything they need, captured by the fast path if possible."""
+    """Return the signature of the pending nodes `roots` with everything they need, captured by the fast path if possible."""
     for walk in capture_hooks:
         fields = walk(*roots)
         if fields is not None:
@@ -93,12 +93,12 @@ def capture_signature(roots: Sequence[Node]) -> GraphSignature:
 
 
 def capture_in_python(roots: Sequence[Node]) -> GraphSignature:
-    """Return the pattern of the pending nodes `roots`, keyed by its structure. Never uses the fast path."""
+    """Return the signature of the pending nodes `roots`, keyed by its structure. Never uses the fast path."""
     return (capture_single_node(roots[0]) if len(roots) == 1 else None) or capture_by_traversal(roots)
 
 
 def capture_single_node(root: Node) -> GraphSignature | None:
-    """Return the pattern of `root` if the recipe reads only memory and scalars; None otherwise, and if `root` is not pending any more.
+    """Return the signature of `root` if the recipe reads only memory and scalars; None otherwise, and if `root` is not pending any more.
 
     The recipe is nearly the whole key. Equal sources, and equal views of a source, are the only additions.
     """
@@ -128,7 +128,7 @@ def capture_single_node(root: Node) -> GraphSignature | None:
 
 
 def capture_by_traversal(roots: Sequence[Node]) -> GraphSignature:
-    """Return the pattern of the pending nodes `roots`, one or more, with the structure as a tuple for the key."""
+    """Return the signature of the pending nodes `roots`, one or more, with the structure as a tuple for the key."""
     nodes: list[Node] = []
     scalars: list[Scalar] = []
     offsets: list[int] = []
@@ -186,9 +186,10 @@ def iter_scalars(nodes: Iterable[Node]) -> Iterator[Scalar]:
 def make_placeholders(signature: GraphSignature, symbolizer: Symbolizer | None = None) -> list[Node]:
     """Return placeholders for the nodes of `signature`, in the same order, to make a plan of.
 
-    Each offset into memory is a multiple of `OFFSET_SPACING` and encodes its number among the pattern's offsets: see `decode_offset`. Reads
-    of the same node at the same offset share a number. Each scalar is a new object, as two reads of a scalar may be two scalars in the next
-    graph. With `symbolizer`, symbolic sizes take the place of dims; without, a node in memory is its own placeholder.
+    Each offset into memory is a multiple of `OFFSET_SPACING` and encodes its number among the signature's offsets: see
+    `decode_offset`. Reads of the same node at the same offset share a number. Each scalar is a new object, as two reads of a scalar
+    may be two scalars in the next graph. With `symbolizer`, symbolic sizes take the place of dims; without, a node in memory is its
+    own placeholder.
     """
     placeholder_of: dict[Node, Node] = {}
     offset_of: dict[tuple[Node, int], int] = {}
@@ -215,7 +216,7 @@ def make_placeholders(signature: GraphSignature, symbolizer: Symbolizer | None =
 
 
 def decode_offset(offset: int) -> tuple[int, int]:
-    """Decode `offset`, in elements, of a plan made of placeholders. Return the number of the pattern's offset, or -1 for none, and the
+    """Decode `offset`, in elements, of a plan made of placeholders. Return the number of the signature's offset, or -1 for none, and the
     elements to add.
     """
     number = int((offset + OFFSET_SPACING // 2) // OFFSET_SPACING)

@@ -125,7 +125,7 @@ def _add_debug_output(compiled: Compiled, launch: Launch) -> Launch:
 
     `TENXOR_DEBUG` 1 prints the kernel's name, the origin of its code, and the time; 2 also prints the loop IR, and 3 the machine code.
     """
-    # A full `Kernel`, never bare `KernelFacts`: with DEBUG set, plans on disk are not read (`plan_disk_cache.py`)
+    # A full `Kernel`, never bare `KernelFacts`: with `TENXOR_DEBUG` set, plans on disk are not read (`plan_disk_cache.py`)
     kernel: Any = compiled.kernel
 
     def run(out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:

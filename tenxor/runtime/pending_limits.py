@@ -22,7 +22,7 @@ from .realize import compute_lock, fast_path_builders, fast_path_hooks, realize,
 if TYPE_CHECKING:
     from .graph_signature import GraphSignature
 
-ownership, patterns = LazyModule("tenxor.graph.ownership"), LazyModule("tenxor.runtime.graph_signature")
+ownership, graph_signature = LazyModule("tenxor.graph.ownership"), LazyModule("tenxor.runtime.graph_signature")
 
 SMALL_RESULT_RATIO = 8  # a result this many times smaller than its operands is computed rather than kept pending
 # A graph of more pending nodes is computed in part; below, a recount would soon be due, and costs as much.
@@ -49,17 +49,17 @@ def cap_graph_size(node: Node) -> None:
         make()
     if any([hook(node) for hook in fast_path_hooks[-1:]]):
         return
-    pattern = patterns.capture_signature([node])
-    if pattern.pending_count > MAX_RECOUNTED_NODES:
-        last_nodes = _find_last_nodes(pattern)
-        del pattern  # the pattern refers to the nodes, and owners are counted below
+    signature = graph_signature.capture_signature([node])
+    if signature.pending_count > MAX_RECOUNTED_NODES:
+        last_nodes = _find_last_nodes(signature)
+        del signature  # the signature refers to the nodes, and owners are counted below
         realize_by_plan(last_nodes)
         if node.buffer is not None:
             node.graph_node_count = 1
             return
-        pattern = patterns.capture_signature([node])
-    _recount([pending_node for pending_node in pattern.nodes if pending_node.buffer is None])
-    del pattern
+        signature = graph_signature.capture_signature([node])
+    _recount([pending_node for pending_node in signature.nodes if pending_node.buffer is None])
+    del signature
     if node.graph_node_count > 4 * MAX_PENDING_NODES:  # no cut makes the graph smaller
         realize(node)
 
@@ -78,15 +78,15 @@ def _recount(order: list[Node]) -> None:
 _last_nodes_of: BoundedCache[list[int]] = BoundedCache(1 << 8)  # keyed by signature and the sizes of the operands in bytes
 
 
-def _find_last_nodes(pattern: GraphSignature) -> list[Node]:
-    """Return the pending nodes of `pattern` nearest to the last node and no larger than their operands: to compute them costs no memory."""
-    key = pattern.key, *[node.recipe.nbytes for node in pattern.nodes if node.buffer is not None]
+def _find_last_nodes(signature: GraphSignature) -> list[Node]:
+    """Return the pending nodes of `signature` nearest to the last node and no larger than their operands. Their values cost no memory."""
+    key = signature.key, *[node.recipe.nbytes for node in signature.nodes if node.buffer is not None]
     positions = _last_nodes_of.get(key)
     if positions is None:
-        narrow_nodes = _find_narrow_nodes([node for node in pattern.nodes if node.buffer is None])
-        positions = [k for k, node in enumerate(pattern.nodes) if node in narrow_nodes]
+        narrow_nodes = _find_narrow_nodes([node for node in signature.nodes if node.buffer is None])
+        positions = [k for k, node in enumerate(signature.nodes) if node in narrow_nodes]
         _last_nodes_of.put(key, positions)
-    return [pattern.nodes[k] for k in positions]
+    return [signature.nodes[k] for k in positions]
 
 
 def _find_narrow_nodes(order: list[Node]) -> set[Node]:
@@ -173,7 +173,7 @@ def realize_readers(storage: NodeOwner, value: Node | None) -> None:
     `value` is the node to write, possibly pending, or None. Readers inside the graph of `value` are computed if they have other owners and
     are no larger than the storage. Readers elsewhere are computed if they are small, and their computation is no more work than the copy.
     """
-    nodes = [] if value is None or value.buffer is not None else patterns.capture_signature([value]).nodes
+    nodes = [] if value is None or value.buffer is not None else graph_signature.capture_signature([value]).nodes
     root = len(nodes) - 1
     if not any([node is storage.node for node in nodes]):
         nodes.append(storage.node)
@@ -203,7 +203,7 @@ def _is_cheap(nodes: list[Node]) -> bool:
     """Return whether computing the pending nodes `nodes` is no more work than a copy: the operations are few and elementwise. Return True
     for an empty list.
     """
-    order = [node for node in patterns.capture_signature(nodes).nodes if node.buffer is None] if nodes else []
+    order = [node for node in graph_signature.capture_signature(nodes).nodes if node.buffer is None] if nodes else []
     return len(order) <= 4 * SMALL_RESULT_RATIO and all([type(node.op) is Op for node in order])
 
 

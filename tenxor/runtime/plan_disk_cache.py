@@ -34,7 +34,7 @@ from .graph_signature import GraphSignature
 from .kernel_call import DEBUG_LEVEL, SingleKernelCall
 from .plan_execution import Plan, PlanStep
 
-blockwise = LazyFunctions("tenxor.runtime.blockwise_call")  # imported with the first plan of blocks
+blockwise_call = LazyFunctions("tenxor.runtime.blockwise_call")  # imported with the first plan of blocks
 
 # A plan without dims, the function to compute the dims of its steps, and whether a guard fixes a dim
 StoredGenericPlan = tuple[Plan, Any, bool]
@@ -68,20 +68,20 @@ def find_plan(signature: GraphSignature) -> Plan | None:
 def load_plan(signature: GraphSignature) -> Plan | None:
     """Return the plan for the exact dims of `signature` that is shipped with the package, or written by an earlier process.
 
-    Return None if the plan or a kernel is missing. After `MAX_LOOKUPS` look-ups, and with DEBUG set, return None without a search.
+    Return None if the plan or a kernel is missing. After `MAX_LOOKUPS` look-ups, and with `TENXOR_DEBUG` set, return None without a search.
     """
     return shipped_op_plans.find_shipped_op_plan(signature) or _read_exact(signature) if _may_look_up() else None
 
 
 def _may_look_up() -> bool:
-    """Count a look-up on disk. Return False above `MAX_LOOKUPS` look-ups, or with DEBUG set, and True otherwise."""
+    """Count a look-up on disk. Return False above `MAX_LOOKUPS` look-ups, or with `TENXOR_DEBUG` set, and True otherwise."""
     global _lookup_count
     _lookup_count += 1
     return _lookup_count <= MAX_LOOKUPS and not DEBUG_LEVEL
 
 
 def can_use_shipped_plans() -> bool:
-    """Return whether shipped plans may be used: neither `disable_stored_plans` was called nor DEBUG is set."""
+    """Return whether shipped plans may be used: neither `disable_stored_plans` was called nor is `TENXOR_DEBUG` set."""
     return not (_is_disabled or DEBUG_LEVEL)
 
 
@@ -121,7 +121,7 @@ def disable_stored_plans() -> None:
 def store_plan(signature: GraphSignature, plan: Plan) -> None:
     """Write `plan`, the plan for `signature`, to disk for later processes.
 
-    Do nothing after `MAX_LOOKUPS` look-ups, with DEBUG set, or if the signature or the plan cannot be serialised.
+    Do nothing after `MAX_LOOKUPS` look-ups, with `TENXOR_DEBUG` set, or if the signature or the plan cannot be serialised.
     """
     if _lookup_count < MAX_LOOKUPS and not DEBUG_LEVEL:
         text = encode_graph_key(signature)
@@ -143,7 +143,7 @@ def load_generic_plans(structure: object) -> list[StoredGenericPlan]:
     """Return the generic plans that earlier processes stored for `structure`, a key of `split_structure`, except plans with a missing
     kernel.
 
-    The list is empty after `MAX_LOOKUPS` look-ups, and with DEBUG set.
+    The list is empty after `MAX_LOOKUPS` look-ups, and with `TENXOR_DEBUG` set.
     """
     entries = _read_value(encode_structure_key(structure)) if _may_look_up() else None
     plans = []
@@ -158,7 +158,7 @@ def store_generic_plans(structure: object, plans: Iterable[StoredGenericPlan]) -
     """Write the generic plans `plans` of `structure`, a key of `split_structure`, to disk for later processes, in place of the plans stored
     before.
 
-    Plans that cannot be serialised are left out. Do nothing after `MAX_LOOKUPS` look-ups, or with DEBUG set.
+    Plans that cannot be serialised are left out. Do nothing after `MAX_LOOKUPS` look-ups, or with `TENXOR_DEBUG` set.
     """
     if _lookup_count < MAX_LOOKUPS and not DEBUG_LEVEL:
         entries = [(serialize_plan(outline), evaluate.__code__, is_pinned) for outline, evaluate, is_pinned in plans]
@@ -169,18 +169,18 @@ def store_generic_plans(structure: object, plans: Iterable[StoredGenericPlan]) -
 
 
 def encode_graph_key(graph_signature: GraphSignature) -> str | None:
-    """Return a text that is equal for two patterns only if the same plan computes both, in any process.
+    """Return a text that is equal for two signatures only if the same plan computes both, in any process.
 
     The key of `graph_signature` must be a structure, not bytes of the fast path. Return None for a graph that cannot be stored on disk.
     """
-    signature = graph_signature.key, tuple([(node.shape, node.dtype.name) for node in graph_signature.nodes if node.buffer is not None])
+    shapes = tuple([(node.shape, node.dtype.name) for node in graph_signature.nodes if node.buffer is not None])
 
     def leaf_text(x: object) -> str | None:
         if type(x) is Recipe:
             return None if x.is_uncacheable else _encode_recipe(x)
         return None if x is None else str(x)
 
-    return _encode_nested_key("plan", signature, leaf_text)
+    return _encode_nested_key("plan", (graph_signature.key, shapes), leaf_text)
 
 
 _GENERIC_NAMESPACE = f"general {sys.implementation.cache_tag} {sys.hexversion}"  # code objects are specific to a version of the interpreter
@@ -223,7 +223,7 @@ def _encode_nested_key(first_word: str, root: object, leaf_text: Callable[[objec
 def _encode_recipe(recipe: Recipe) -> str | None:
     """Return a text to identify `recipe` in any process; None if the operation or an offset table has no such text."""
     operation = _encode_operation(recipe.op)
-    layouts = [None if form is None else form.layout for form in (*recipe.layout_keys, recipe.target)]
+    layouts = [None if layout_key is None else layout_key.layout for layout_key in (*recipe.layout_keys, recipe.target)]
     tables: list[str | None] = []
     for layout in layouts:
         while layout is not None:
@@ -310,7 +310,7 @@ def deserialize_plan(content: tuple[Any, ...]) -> Plan | None:
             step.kernel_call = (
                 SingleKernelCall.deserialize(*call_words)
                 if len(call_words) == 3
-                else blockwise.deserialize_call(call_words, deserialize_plan)
+                else blockwise_call.deserialize_call(call_words, deserialize_plan)
             )
             if step.kernel_call is None:
                 return None

@@ -1,6 +1,6 @@
 """The execution of plans: plan steps read and fill numbered slots.
 
-A plan sees neither sources nor recipes. Its slots are holders of a buffer: `BufferSlot`s, or the nodes of a pattern. Some slots have
+A plan sees neither sources nor recipes. Its slots are holders of a buffer: `BufferSlot`s, or the nodes of a signature. Some slots have
 memory at the start, and the steps fill more of them. The caller (`realize`) knows the graph, and finds out which nodes have further
 owners.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class SlotContent(Protocol):
-        """The content of a slot: a node of the pattern, or a `BufferSlot`."""
+        """The content of a slot: a node of the signature, or a `BufferSlot`."""
 
         buffer: Buffer | None
 
@@ -167,10 +167,10 @@ step_run_hooks: list[tuple[StepRunner, Callable[[Plan], StepBytecode]]] = []
 class Plan:
     """The steps to compute a graph, `steps`, in order, planned for the machine `target`.
 
-    The first slots belong to the pattern; the plan has `additional_slot_count` additional slots for intermediate results. `inlined_slots`
-    slots get no memory: they are inlined in kernels, or not computed at all. Before a run, the caller finds out which of the
-    `watched_slots` slots are externally referenced; `watched_read_counts` has the number of references to each watched slot from recipes of
-    the graph.
+    The first slots belong to the nodes of the signature; the plan has `additional_slot_count` additional slots for intermediate
+    results. The slots in `inlined_slots` get no memory: they are inlined in kernels, or not computed at all. Before a run, the caller
+    finds out which of the slots in `watched_slots` are externally referenced; `watched_read_counts` has the number of references to
+    each watched slot from recipes of the graph.
 
     The inlined slots in `expensive_slots` are expensive to repeat. An externally referenced slot may be requested later, so the caller has
     it stored: a slot in `expensive_slots` by the next plan, and a slot in `cheap_to_store_slots` at once, as storing adds little to the
@@ -280,7 +280,7 @@ class PlanStep:
     `donor_candidates`. `donors` is the part of `donor_candidates` without later use, each with the slots whose owners might still read
     the memory: the first donor without such an owner donates its memory to the result.
 
-    An `is_unrepeatable` step overwrites its operands and cannot be repeated. If it also `is_long`, it runs in parts, or else writes to
+    A step with `is_unrepeatable` overwrites its operands and cannot be repeated. If it also `is_long`, it runs in parts, or else writes to
     a copy if an operand is externally shared and might change between the parts. Errors name the operation `name`, with `shape` and
     `dtype`. `user_slot` is the slot of the user's operation to which the step belongs.
 
@@ -434,7 +434,7 @@ class PlanStep:
     def fill(self, slot: SlotContent, out: Buffer, inputs: LaunchValues) -> None:
         """Compute the elements of `slot` into `out`. Raise BadValueInKernel for an index out of range or a negative exponent.
 
-        `inputs` are the arguments of `Plan.run`. An `is_unrepeatable` step in the memory of slot `overwritten_slot` is launched as an
+        `inputs` are the arguments of `Plan.run`. A step with `is_unrepeatable` in the memory of slot `overwritten_slot` is launched as an
         `InPlaceLaunch`, so no interruption repeats the step.
         """
         assert self.kernel_call is not None

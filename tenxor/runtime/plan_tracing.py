@@ -88,16 +88,18 @@ class SymbolicSizes:
         new_recipe = self.symbolic_recipes.get(recipe)
         if new_recipe is None:
             shape = tuple(map(self.symbolize_dim, recipe.shape))
-            forms = tuple([None if form is None else self.symbolize_form(form) for form in recipe.layout_keys])
-            target = None if recipe.target is None else self.symbolize_form(recipe.target)
+            layout_keys = tuple(
+                [None if layout_key is None else self.symbolize_layout_key(layout_key) for layout_key in recipe.layout_keys]
+            )
+            target = None if recipe.target is None else self.symbolize_layout_key(recipe.target)
             op: Any = recipe.op
             new_op = op if getattr(op, "layouts", None) is None else op.resized(self)
-            new_recipe = self.symbolic_recipes[recipe] = Recipe(new_op, shape, recipe.dtype, recipe.dtypes, forms, target)
+            new_recipe = self.symbolic_recipes[recipe] = Recipe(new_op, shape, recipe.dtype, recipe.dtypes, layout_keys, target)
         return new_recipe
 
-    def symbolize_form(self, form: LayoutKey) -> LayoutKey:
-        """Return the layout key `form` with symbolic sizes in place of dims."""
-        return self.symbolize_layout(form.layout).layout_key
+    def symbolize_layout_key(self, layout_key: LayoutKey) -> LayoutKey:
+        """Return the layout key `layout_key` with symbolic sizes in place of dims."""
+        return self.symbolize_layout(layout_key.layout).layout_key
 
     def symbolize_layout(self, layout: Layout) -> Layout:
         """Return `layout`, which must have no offset tables, with symbolic sizes in place of dims.

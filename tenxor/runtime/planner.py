@@ -23,9 +23,9 @@ from .plan_execution import Plan, PlanStep
 from .plan_lowering import Lowering, LoweringCache
 from .unfused_nodes import find_expensive_nodes, find_reordered_ids
 
-blockwise = LazyFunctions("tenxor.runtime.blockwise_call")  # imported on demand: most plans have one or two kernels
+blockwise_call = LazyFunctions("tenxor.runtime.blockwise_call")  # imported on demand: most plans have one or two kernels
 order_plan_steps = LazyFunctions("tenxor.runtime.step_order").order_plan_steps
-together = LazyFunctions("tenxor.lowering.multi_output").group_fusible_kernels  # imported with the first plan of several roots
+group_fusible_kernels = LazyFunctions("tenxor.lowering.multi_output").group_fusible_kernels  # imported with the first plan of several roots
 _OPS_WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 _lowering_caches: list[LoweringCache] = []  # the lowered kernels for the target of the last plan
 
@@ -78,7 +78,9 @@ def _plan_placeholders(signature: GraphSignature, nodes: Sequence[Node], cache: 
     scalars = {id(s): k for k, s in enumerate(iter_scalars(nodes))}
     lowering = Lowering(stored_nodes, cache, slot_of, scalars)
     nbytes = {k: peek_value(node.size) * node.dtype.itemsize for node, k in slot_of.items()}
-    groups = together(kernels, target) if len(signature.root_slots) > 1 else {}  # the fast path's launch records have one result per kernel
+    groups = (
+        group_fusible_kernels(kernels, target) if len(signature.root_slots) > 1 else {}
+    )  # the fast path's launch records have one result per kernel
     extra_results = {node for group in groups.values() for node in group}
     slot_count = len(nodes) + len(added_nodes)
     steps = []
@@ -112,7 +114,7 @@ def _choose_kernels(order: list[Node], roots: Sequence[Node], target: Target) ->
 def _find_expensive(inlined: Sequence[Node], roots: Sequence[Node], nodes: Sequence[Node], target: Target) -> list[Node]:
     """Return the nodes of `inlined` that are expensive to repeat on `target` and no larger than some node of `roots`, the requested nodes.
 
-    `inlined` is in topological order. `nodes` has all nodes of the pattern: the list is empty where storing more of them might change the
+    `inlined` is in topological order. `nodes` has all nodes of the signature: the list is empty where storing more of them might change the
     bits of a reduction.
     """
     expensive_nodes = [node for node in find_expensive_nodes(inlined, target.fusing) if any([node.size <= root.size for root in roots])]
@@ -120,7 +122,7 @@ def _find_expensive(inlined: Sequence[Node], roots: Sequence[Node], nodes: Seque
 
 
 def _find_user_slots(order: list[Node], kernels: set[Node], slot_of: dict[Node, int], count: int) -> dict[Node, int]:
-    """Map each node added by the rewriting to the slot of a kernel that needs the node, among the `count` slots of the pattern.
+    """Map each node added by the rewriting to the slot of a kernel that needs the node, among the `count` slots of the signature.
 
     Error messages name the operation of this slot. `order` has the nodes of the rewritten graph in topological order, `kernels` the nodes
     computed by kernels, and `slot_of` maps nodes to slots. Added nodes have slots from `count` on.
@@ -147,7 +149,7 @@ def _make_step(
     """Return the plan step for `node`, and for the nodes of `extra_slots`, computed by the same kernel. Choose possible memory donors.
 
     `extra_slots` maps each of its nodes to an additional slot. `slot_of` maps nodes to slots, and `scalars` maps the `id` of each scalar to
-    its number. `user_slot` is the slot named in error messages, an index into `nodes`, the nodes of the pattern.
+    its number. `user_slot` is the slot named in error messages, an index into `nodes`, the nodes of the signature.
     """
     user_node = nodes[user_slot]
     name = "full" if user_node.op is OPS["cast"] and type(user_node.sources[0]) is Scalar else user_node.op
@@ -162,7 +164,7 @@ def _make_step(
     if node.op in _OPS_WITHOUT_KERNEL or node.size == 0:
         return step
     if isinstance(node.op, BlockwiseOp):
-        blocks = step.kernel_call = blockwise.make_blockwise_call(node, slot_of, scalars, make_plan)
+        blocks = step.kernel_call = blockwise_call.make_blockwise_call(node, slot_of, scalars, make_plan)
         step.input_slots.update(blocks.input_slots)
         return step
     call, target = lowering.lower_to_call(node, extra_slots), lowering.cache.target
@@ -192,7 +194,7 @@ def _make_step(
 def _find_readers(order: list[Node], inlined: set[int], slot_of: dict[Node, int]) -> dict[int, frozenset[int]]:
     """Map each slot to a set: the slot itself, and the inlined nodes that read the slot directly or through other inlined nodes.
 
-    A holder of such a node may ask for its value later, and the value needs the slot. `order` has the pending nodes of the pattern in
+    A holder of such a node may ask for its value later, and the value needs the slot. `order` has the pending nodes of the signature in
     topological order, `inlined` the slots of inlined nodes, and `slot_of` maps nodes to slots.
     """
     readers_of: dict[int, frozenset[int]] = {}
@@ -212,8 +214,8 @@ def _plan_memory(steps: list[PlanStep], readers: dict[int, frozenset[int]], coun
     """Set two attributes of each of `steps`: `released_slots`, the slots not needed by later steps, and `donors`, the slots that may donate
     memory to the result.
 
-    The first `count` slots are the pattern's; `readers` is a result of `_find_readers`. A slot of the pattern donates memory only to
-    another slot of the pattern, and only in a step after which no goal (`_find_goals`) of the slot is left to compute.
+    The first `count` slots are the signature's; `readers` is a result of `_find_readers`. A slot of the signature donates memory only to
+    another slot of the signature, and only in a step after which no goal (`_find_goals`) of the slot is left to compute.
     """
     later_needs: set[int] = set()
     later_slots: set[int] = set()  # the slots of later steps
@@ -233,7 +235,7 @@ def _plan_memory(steps: list[PlanStep], readers: dict[int, frozenset[int]], coun
 
 
 def _find_goals(steps: Sequence[PlanStep], count: int) -> dict[int, set[int]]:
-    """Map each operand of an additional slot, and each additional slot, to its goals: the slots of the pattern to be computed from it.
+    """Map each operand of an additional slot, and each additional slot, to its goals: the slots of the signature to be computed from it.
 
     `steps` is in the order of execution. Additional slots have numbers from `count` on. An interruption of the plan loses their content.
     The next plan computes the content again, for the goals that are still pending, so before the goals no step may overwrite the operands.
@@ -260,7 +262,7 @@ def preview_kernels(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:
     kernel_set, node_kernels = set(kernels), list[tuple[Node, Kernel | None]]()
     for node in kernels:
         if isinstance(node.op, BlockwiseOp):
-            node_kernels += preview_kernels([blockwise.make_first_block(node)])
+            node_kernels += preview_kernels([blockwise_call.make_first_block(node)])
             continue
         has_no_kernel = node.op in _OPS_WITHOUT_KERNEL or node.size == 0
         node_kernels.append((node, None if has_no_kernel else lower(node, kernel_set, target)[0]))

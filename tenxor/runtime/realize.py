@@ -29,14 +29,15 @@ if TYPE_CHECKING:
     from .graph_signature import GraphSignature
     from .plan_execution import Plan
 
-out_of_range = LazyFunctions("tenxor.runtime.index_errors").build_value_error
-ownership, patterns, disk_cache = (
+build_value_error = LazyFunctions("tenxor.runtime.index_errors").build_value_error
+ownership, graph_signature, plan_disk_cache = (
     LazyModule("tenxor.graph.ownership"),
     LazyModule("tenxor.runtime.graph_signature"),
     LazyFunctions("tenxor.runtime.plan_disk_cache"),
 )
-plan_for = LazyFunctions("tenxor.runtime.generic_plans").find_or_make_plan  # imports the planner on first use: plans on disk do not need it
-parts = LazyFunctions("tenxor.runtime.unfused_nodes")
+# Imports the planner on first use: plans on disk do not need it
+find_or_make_plan = LazyFunctions("tenxor.runtime.generic_plans").find_or_make_plan
+unfused_nodes = LazyFunctions("tenxor.runtime.unfused_nodes")
 
 MAX_PLANS = 4096
 MAX_DEFERRALS = 32  # requests for a plan, answered by smaller plans, before its kernels are compiled
@@ -86,11 +87,11 @@ def realize_by_plan(roots: Sequence[Node]) -> None:
         planned = _find_plan(roots)
         if planned is None:
             return
-        pattern, plan, referenced_slots = planned
+        signature, plan, referenced_slots = planned
         try:
-            plan.run(pattern, referenced_slots)
+            plan.run(signature, referenced_slots)
         except BadValueInKernel as error:
-            raise out_of_range(pattern.nodes[error.slot], realize) from None
+            raise build_value_error(signature.nodes[error.slot], realize) from None
 
 
 def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] | None:
@@ -102,65 +103,65 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
     """
     may_decline = True
     while pending_roots := [node for node in roots if node.buffer is None]:
-        pattern = patterns.capture_signature(pending_roots)
+        signature = graph_signature.capture_signature(pending_roots)
         try:
-            plan, is_ready = get_plan(pattern, may_decline), True
+            plan, is_ready = get_plan(signature, may_decline), True
         except NotCompiled:
             plan, is_ready = None, False
         if not is_ready:
-            del pattern  # the pattern refers to the nodes, and their references are counted below
-            subgraph_roots = parts.find_unfused_sources(pending_roots)
+            del signature  # the signature refers to the nodes, and their references are counted below
+            subgraph_roots = unfused_nodes.find_unfused_sources(pending_roots)
             for node in subgraph_roots:
                 realize(node)
             may_decline = bool(subgraph_roots)
         elif plan is not None:
-            referenced_slots = _find_referenced(plan, pattern.nodes) if plan.watched_slots else frozenset()
+            referenced_slots = _find_referenced(plan, signature.nodes) if plan.watched_slots else frozenset()
             # `_find_referenced` marked an inlined node as stored: a new signature
             if not referenced_slots.isdisjoint(plan.cheap_to_store_slots):
-                del pattern
-            elif pattern.is_unchanged():  # no node was computed meanwhile, so the counted references belong to this graph
-                return pattern, plan, referenced_slots
+                del signature
+            elif signature.is_unchanged():  # no node was computed meanwhile, so the counted references belong to this graph
+                return signature, plan, referenced_slots
     return None
 
 
-def get_plan(pattern: GraphSignature, may_defer: bool = False) -> Plan | None:
-    """Return the cached plan for `pattern`, or make and cache a plan; None if a node of `pattern` was computed meanwhile.
+def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
+    """Return the cached plan for `signature`, or make and cache a plan; None if a node of `signature` was computed meanwhile.
 
     With `may_defer`, raise `NotCompiled` instead of compiling a kernel, and also where the package ships a plan for each operation of
     the graph. After `MAX_DEFERRALS` requests for the same signature, make the plan nevertheless.
     """
-    plan = _cached_plan(pattern.key)
+    plan = _cached_plan(signature.key)
     if plan is None:
-        deferrals = _deferrals.get(pattern.key)
+        deferrals = _deferrals.get(signature.key)
         may_defer = may_defer and (deferrals or 0) < MAX_DEFERRALS
         if may_defer and deferrals:
-            defer_plan(pattern, deferrals)
-        complete_unfinished(pattern.nodes)
+            defer_plan(signature, deferrals)
+        complete_unfinished(signature.nodes)
         with disable_tape():
-            snapshot = pattern.snapshot()
+            snapshot = signature.snapshot()
             if snapshot is None:
                 return None
-            plan = _cached_plan(snapshot.key) or disk_cache.find_plan(snapshot)
+            plan = _cached_plan(snapshot.key) or plan_disk_cache.find_plan(snapshot)
             if plan is None:
-                if may_defer and disk_cache.has_plan_per_operation(snapshot):
-                    defer_plan(pattern)
+                if may_defer and plan_disk_cache.has_plan_per_operation(snapshot):
+                    defer_plan(signature)
                 backend().set_may_decline(may_defer)
                 try:
-                    plan = plan_for(snapshot)
+                    plan = find_or_make_plan(snapshot)
                 except NotCompiled:
-                    defer_plan(pattern)
+                    defer_plan(signature)
                 finally:
                     backend().set_may_decline(False)
-                disk_cache.store_plan(snapshot, plan)
+                plan_disk_cache.store_plan(snapshot, plan)
         if backend().kernel_count() > MAX_KERNELS:
             evict_plans()
-        _plans.put(pattern.key, plan, plan.table_bytes)
+        _plans.put(signature.key, plan, plan.table_bytes)
     return plan
 
 
-def defer_plan(pattern: GraphSignature, deferrals: int = 0) -> Never:
-    """Defer the plan for `pattern`: count a request, after `deferrals` earlier requests, and raise `NotCompiled`."""
-    _deferrals.put(pattern.key, deferrals + 1)
+def defer_plan(signature: GraphSignature, deferrals: int = 0) -> Never:
+    """Defer the plan for `signature`: count a request, after `deferrals` earlier requests, and raise `NotCompiled`."""
+    _deferrals.put(signature.key, deferrals + 1)
     raise NotCompiled("a plan")
 
 
@@ -194,17 +195,17 @@ def evict_plans() -> None:
 
 
 def _find_referenced(plan: Plan, nodes: list[Node]) -> Set[int]:
-    """Return the numbers of the externally referenced nodes among the watched ones of `plan`, and mark some inlined nodes as `is_stored`.
+    """Return the slots of the externally referenced nodes among the watched ones of `plan`; mark some inlined nodes as `is_stored`.
 
-    `nodes` are the nodes of the pattern, indexed by slot. User code may ask again for an externally referenced node that the plan inlines.
-    So the expensive nodes (`plan.expensive_slots`) are marked, for the next plan. If some nodes in `plan.cheap_to_store_slots` are
+    `nodes` are the nodes of the signature, indexed by slot. User code may ask again for an externally referenced node that the plan
+    inlines. So the expensive nodes (`plan.expensive_slots`) are marked, for the next plan. If some nodes in `plan.cheap_to_store_slots` are
     externally referenced, only expensive nodes among them are marked, and the caller must plan the graph again at once.
     """
     referenced_slots: set[int] = ownership.find_externally_owned(nodes, plan.watched_slots, plan.watched_read_counts)
     if referenced_slots:
         cheap_to_store = {nodes[k] for k in plan.cheap_to_store_slots if k in referenced_slots}
         if cheap_to_store:
-            expensive_nodes = parts.find_expensive_nodes([nodes[k] for k in plan.inlined_slots], plan.target.fusing, cheap_to_store)
+            expensive_nodes = unfused_nodes.find_expensive_nodes([nodes[k] for k in plan.inlined_slots], plan.target.fusing, cheap_to_store)
         else:
             expensive_nodes = [nodes[k] for k in referenced_slots.intersection(plan.expensive_slots)]
         for node in expensive_nodes:

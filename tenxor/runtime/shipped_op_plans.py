@@ -23,10 +23,11 @@ MAX_RESULT_BYTES = 1 << 20  # bytes of a result: larger results may reuse the me
 
 
 def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = ()) -> Plan | None:
-    """Return the plan for `signature`, the pattern of a single operation; None for several operations, or if the plan or the kernel is not
-    shipped.
+    """Return the plan for `signature`, the signature of a single operation.
 
-    With `nodes`, make the plan of them instead of the pattern's nodes: placeholders with symbolic sizes for dims.
+    Return None for several operations, or if the plan or the kernel is not shipped.
+
+    With `nodes`, make the plan of them instead of the nodes of `signature`: placeholders with symbolic sizes for dims.
     """
     if signature.pending_count > 1:
         return None
@@ -90,10 +91,10 @@ def encode_op_key(node: Node) -> str | None:
         return None
     reads: dict[tuple[Any, int], int] = {}
     words = [f"ready {name} {recipe.dtype}"]
-    for source, form, offset, dtype in zip(node.sources, recipe.layout_keys, node.offsets, recipe.dtypes, strict=True):
-        if form is not None and form.is_broadcast_scalar:
+    for source, layout_key, offset, dtype in zip(node.sources, recipe.layout_keys, node.offsets, recipe.dtypes, strict=True):
+        if layout_key is not None and layout_key.is_broadcast_scalar:
             return None
-        words.append(f"{dtype} {None if form is None else reads.setdefault((source, offset), len(reads))}")
+        words.append(f"{dtype} {None if layout_key is None else reads.setdefault((source, offset), len(reads))}")
     return " ".join(words) if reads else None
 
 

@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 _C = TypeVar("_C", bound=TensorBase)
 MAX_RECORDED_NODES = 24  # nodes of a recorded result
 MAX_CACHE_ENTRIES = 1 << 12  # entries of each cache
-MAX_LIST_ELEMENTS = 1 << 20  # elements that are copied in one call, during which no signal is handled
+MAX_LIST_ELEMENTS = 1 << 20  # elements copied in one call; signals wait until the call ends
 
 
 class CreationFunctions:
@@ -156,7 +156,7 @@ def append_recordable(node: Node, inputs: Sequence[Node], ordered_nodes: list[No
     if node.buffer is not None or node.is_stored or node.recipe.is_uncacheable or len(ordered_nodes) >= MAX_RECORDED_NODES:
         return False
     is_leaf = not any([type(s) is Node for s in node.sources])
-    # It may be older than the call
+    # The node may be older than the call
     if node.op is REINTERPRET or (is_leaf and node.op is not POSITION and node.oldest_serial < oldest_serial):
         return False
     if not all(

@@ -25,7 +25,7 @@ from .core import Operand, TensorBase, broadcast_op_shapes
 from .view_methods import ViewMethods
 
 nested_lists = LazyModule("tenxor.tensor.nested_lists")
-wrong_index = LazyFunctions("tenxor.runtime.index_errors").build_index_error
+build_index_error = LazyFunctions("tenxor.runtime.index_errors").build_index_error
 check_nesting = LazyFunctions("tenxor.tensor.nested_lists").check_nesting
 
 MAX_EAGER_INDEX_CHECKS = 4096  # indices that are checked at the call: it takes microseconds
@@ -220,7 +220,7 @@ class GatherMethods(ViewMethods):
             if (is_empty and has_values) or (index.size <= MAX_EAGER_INDEX_CHECKS and type(index.storage.node.buffer) is Buffer):
                 bad_index = find_out_of_range(index.to_numpy(), size)  # type: ignore[attr-defined]
                 if bad_index is not None:
-                    raise wrong_index(op, bad_index, axis, size)
+                    raise build_index_error(op, bad_index, axis, size)
         sources = (self.node, *[i.node for i in selection.indices])
         layouts = (selection.layout, *selection.index_layouts)
         return self._from_node(Node.of(intern_gather(op, selection.axes), shape, self.dtype, sources, layouts))

@@ -21,7 +21,7 @@ from .core import DTYPE_KIND_RANKS, TensorBase
 from .gather_methods import MAX_EAGER_INDEX_CHECKS, GatherMethods, Selection, find_out_of_range
 from .write_methods import ScatterTarget, broadcast_layout
 
-wrong_index = LazyFunctions("tenxor.runtime.index_errors").build_index_error
+build_index_error = LazyFunctions("tenxor.runtime.index_errors").build_index_error
 
 # Many values for few elements are reduced in SPLIT_PART_COUNT separate parts, if there are at least MIN_SPLIT_VALUES values, and at least
 # MIN_VALUES_PER_ELEMENT for each element.
@@ -130,7 +130,7 @@ class IndexedWriteMethods(GatherMethods):
                 continue
             bad_index = find_out_of_range(index.to_numpy(), size) if is_few else _find_out_of_range(index, size)  # type: ignore[attr-defined]
             if bad_index is not None:
-                raise wrong_index(selection.op, bad_index, axis, size)
+                raise build_index_error(selection.op, bad_index, axis, size)
         return are_known
 
 

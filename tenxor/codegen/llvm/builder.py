@@ -405,7 +405,7 @@ class Builder:
     # Blocks
 
     def block(self, name: str) -> Block:
-        """Append a new block, behind all other blocks, and return it; a number follows its `name` if it is taken."""
+        """Append a new block after the last block, and return the new block. If `name` is taken, a number is added."""
         uses = self._name_counts.get(name, 0)
         self._name_counts[name] = uses + 1
         new_block = Block(f"{name}.{uses}" if uses else name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache as once
+from functools import cache
 
 from ..._utils.hashing import blake2b
 from ..._utils.lazy import LazyModule
@@ -48,13 +48,13 @@ class HostInfo(NamedTuple):
         return "\n".join((target.identity, self.llvm_version, llvmlite.__version__, __version__))
 
 
-@once
+@cache
 def get_host_info() -> HostInfo:
     """Return LLVM's description of this machine, as stored by an earlier process, or asked for and stored now."""
     return HostInfo(*(read_stored_host_info() or _ask_and_store(_make_answer_key(_iter_llvm_binaries()), _ask_llvm)).split("\n"))
 
 
-@once
+@cache
 def read_stored_host_info() -> str | None:
     """Return LLVM's description of this machine as stored by an earlier process; None without one. Then no machine code is on disk
     either.
@@ -77,7 +77,7 @@ def get_planner_hashes() -> str | None:
     return _get_source_hashes() or None
 
 
-@once
+@cache
 def _get_source_hashes() -> str:
     """Return a hash of the emitter's sources and a hash of the planner's other sources, a line each; empty if they cannot be read now."""
     answer = read_build_hashes()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 ZERO_INT64 = Integer(0)
 MAX_PACKED_ITERATIONS = 1 << 10  # iterations of a repeated plan whose arguments are packed at a time
-# Imported with the first long launch
+# Both are imported with the first long launch
 interruptible, worker_pool = LazyModule("tenxor._utils.interruptible"), LazyModule("tenxor.codegen.threads.worker_pool")
 launch_loop = LazyModule("tenxor.codegen.llvm.launch_loop")
 RUN_FLAG, STOP_FLAG = bytes(8), b"\1" * 8  # the values of the stop flag, behind the sizes of a kernel that listens
@@ -326,7 +326,7 @@ class _BoundKernel:
         """
         work, grain, alone = self.plan_sharing(threads)
         if any(buffer.externally_shared for buffer in read_buffers):
-            work = 0  # externally shared memory is read in one slice, as others may change it
+            work = 0  # externally shared memory is read in one slice, since another library may change it between slices
         left, sharing = worker_pool.LoopProgress((self, read_buffers, held)), self.target.thread_limits
         run_rest = partial(
             worker_pool.parallel_for,

@@ -292,7 +292,7 @@ callbacks_before_change.append(_stop_pool)
 def _reset_pool_after_fork() -> None:
     global _pool, _pool_lock
     worker_handle[:] = list(NO_WORKERS)
-    _pool, _pool_lock = None, make_reentrant_lock()  # a forked child has none of its parent's threads
+    _pool, _pool_lock = None, make_reentrant_lock()  # a fork copies only the calling thread
 
 
 if hasattr(os, "register_at_fork"):

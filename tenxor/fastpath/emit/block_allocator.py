@@ -16,10 +16,10 @@ from .function_builder import FunctionBuilder
 
 UNIT_BYTES = 64  # bytes; sizes are multiples of a unit, and the data of a block are aligned to it
 SIZE_CLASS_COUNT = MAX_SMALL_BLOCK_BYTES // UNIT_BYTES + 1
-# Sizes up to EXACT units are exact; larger ones are rounded up to FINE bits after the first, as in the pool
+# Sizes up to `MAX_EXACT_UNITS` are exact. Larger sizes keep `SIZE_MANTISSA_BITS` bits after the first and are rounded up, as in the pool
 MAX_EXACT_UNITS, SIZE_MANTISSA_BITS = 64, 3
 MAX_FREE_BYTES = 1 << 25  # maximal bytes kept for reuse
-# Offsets in a block; NUMBER is the address of the data as a Python integer
+# Offsets in a block. At `ADDRESS_OBJECT_OFFSET` is the address of the data as a Python integer
 UNITS_OFFSET, ADDRESS_OBJECT_OFFSET, NEXT_BLOCK_OFFSET, RAW_ADDRESS_OFFSET, BLOCK_DATA_OFFSET = 16, 24, 32, 40, UNIT_BYTES
 BYTES_IN_USE_OFFSET, PEAK_BYTES_OFFSET, POOLED_BYTES_OFFSET, ALLOWED_BYTES_OFFSET = 0, 8, 16, 24  # offsets in `@counts`
 

@@ -21,11 +21,11 @@ from .spec_table import HASH_MULTIPLIERS, load_operand_spec
 
 MAX_SIGNATURE_WORDS = 512  # 64-bit words of a signature
 RECENT_SIGNATURES = 64  # entries of the cache of recent signatures
-# Smaller integer arguments stand in the signature as they are, unless a dimension of a tensor has the same value
+# Integer arguments below this number are part of the signature, unless a dimension of a tensor has the same value
 MIN_REFERENCED_INTEGER = 16
 REFERENCE_BITS = 5  # bits of a reference to a number: 0 and 1 stand for themselves, k + 2 for entry k of the list of numbers
 MAX_SIGNATURE_DIMS = (1 << REFERENCE_BITS) - 2
-# Tags of arguments; a NUMBER is a reference to the list of numbers
+# Tags of arguments. A `REFERENCE_TAG` refers to the list of dims
 TENSOR_TAG, INTEGER_TAG, REFERENCE_TAG, TUPLE_TAG, FLOAT_TAG, OBJECT_TAG = range(6)
 _IDENTITY_TYPES = ("NoneType", "DType", "str", "type")
 

@@ -22,7 +22,7 @@ from .spec_table import box_keeps_order, find_spec, has_layout_of, load_operand_
 
 MAX_UPDATE_NODES = 64  # operations in one masked update
 EXPENSIVE_ADDITIONS = 16  # cost of an element, in additions, above which the limit `MAX_EXPENSIVE_SPARSITY` applies
-# The mask must select at least one of so many elements, as the others are computed for nothing
+# The mask must select at least one element in 16, or in 3 if the update is expensive: unselected elements are computed in vain
 MAX_SPARSITY, MAX_EXPENSIVE_SPARSITY = 16, 3
 
 

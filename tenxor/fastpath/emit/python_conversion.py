@@ -14,7 +14,7 @@ from .pending_operations import load_computed_slot
 from .spec_table import load_nbytes
 from .tape_nodes import is_valueless
 
-PY_BUFFER_WORDS = 10  # words of a `Py_buffer`, which begins with the address of its data; its byte count stands at offset LENGTH
+PY_BUFFER_WORDS = 10  # words of a `Py_buffer`, which begins with the address of its data; its byte count is at `PY_BUFFER_LENGTH_OFFSET`
 PY_BUFFER_LENGTH_OFFSET = 16
 WRITABLE_AND_CONTIGUOUS = 0x1 | 0x38  # PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS
 MAX_LISTED_ELEMENTS = 256  # elements converted singly to Python numbers: NumPy converts more elements faster

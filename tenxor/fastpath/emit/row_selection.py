@@ -24,7 +24,7 @@ from ..copy_descriptors import (
     ROW_STRIDE_OFFSET,
     TENSOR_ITEMSIZE_OFFSET,
 )
-from ..copy_descriptors import ROW_COUNT_OFFSET as OF_KEY
+from ..copy_descriptors import ROW_COUNT_OFFSET as KEY_ROW_COUNT_OFFSET
 from ..object_layout import BYTES_CONTENT_OFFSET, SIZE_OFFSET, ObjectTable
 from ..sized_template import MAX_AXES
 from .block_allocator import get_data_address
@@ -179,7 +179,7 @@ def _emit_select_rows(f: FunctionBuilder) -> None:
     """
     key, node, frame, row_offsets = f.arguments
     program = f.address_at(frame, BYTES_CONTENT_OFFSET)
-    row_arguments = [f.load_word(program, OF_KEY), f.load_word(program, ROW_STRIDE_OFFSET), row_offsets]
+    row_arguments = [f.load_word(program, KEY_ROW_COUNT_OFFSET), f.load_word(program, ROW_STRIDE_OFFSET), row_offsets]
     f.return_if(f.is_instance(key, "list"), lambda: f.call("at_list", I64, [key, *row_arguments]))
     start, count, kind = (
         _get_key_address(f, key, node, program),

@@ -84,13 +84,13 @@ def load_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> OperandL
         spec = load_operand_spec(f, recipe, k)
         return [f.get_slot(spec, "Spec.shape"), f.get_slot(spec, "Spec.strides")]
 
-    def of_form() -> list[Value]:
+    def of_layout_key() -> list[Value]:
         layout = f.get_slot(f.tuple_item(f.get_slot(recipe, "Recipe.layout_keys"), k), "LayoutKey.layout")
         f.require(f.is_object(f.get_slot(layout, "Layout.base"), "None"))
         f.require(f.is_object(f.get_slot(layout, "Layout.tables"), "None"))
         return [f.get_slot(layout, "Layout.shape"), f.get_slot(layout, "Layout.strides")]
 
-    return OperandLayout(*f.choose(f.is_null(f.get_slot(recipe, "Recipe.packed_specs")), of_form, of_spec))
+    return OperandLayout(*f.choose(f.is_null(f.get_slot(recipe, "Recipe.packed_specs")), of_layout_key, of_spec))
 
 
 def has_layout_of(f: FunctionBuilder, operand_layout: OperandLayout, spec: Value) -> Value:
@@ -311,7 +311,7 @@ def _emit_find_or_add_spec(f: FunctionBuilder) -> None:
     _, *key = f.arguments
     interned_spec = _load_indexed_spec(f, f.call("place_of_spec", I64, f.arguments))
     f.return_if(~f.is_null(interned_spec), lambda: f.incref(interned_spec))
-    f.emit_if(_get_counter_address(f, "rows_filled").load(I64) >= MAX_LAYOUT_KEYS, lambda: f.call_python("forget forms"))
+    f.emit_if(_get_counter_address(f, "rows_filled").load(I64) >= MAX_LAYOUT_KEYS, lambda: f.call_python("clear layout keys"))
     new_spec = f.require_new(f.call("spec_made", POINTER, key))
     position = f.call("place_of_spec", I64, f.arguments)
     # Python code may have run meanwhile and have inserted the same spec.
@@ -406,7 +406,7 @@ def _emit_python_find_spec(f: FunctionBuilder) -> None:
 
 
 def _emit_clear_specs(f: FunctionBuilder) -> None:
-    """Emit `forget_specs`: empty the table when Python's cache of layout forms is cleared.
+    """Emit `forget_specs`: empty the table when Python's cache of layout keys is cleared.
 
     Rows are filled from the start again, unless a finalizer inserted a spec meanwhile.
     """

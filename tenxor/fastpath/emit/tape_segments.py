@@ -21,7 +21,7 @@ from .graph_walk import (
     mark_visited,
 )
 
-# what a tape node keeps of a source; DEPENDS is added if derivatives depend on this source
+# Forms in which a tape node keeps a source. `DEPENDS_FLAG` is added if derivatives depend on this source
 NOT_KEPT, NODE_KEPT, SCALAR_KEPT, TAPE_NODE_KEPT, DEPENDS_FLAG = 0, 1, 2, 3, 4
 
 

@@ -1,6 +1,6 @@
 """The loop IR, the language between tensors and machines.
 
-A `Kernel` is a pattern. It fixes the operations, the dtypes, the number of axes, and how each operand is read along each axis. It holds no
+A `Kernel` fixes the operations, the dtypes, the number of axes, and how each operand is read along each axis. It holds no
 size, stride, offset or scalar. Those are run-time arguments, all 8 bytes wide, in one block:
 
     operands (pointers)  |  tables (pointers)  |  scalars (int64, uint64 or float64)  |  sizes (int64: with strides and offsets)

@@ -1,4 +1,4 @@
-"""`Kernel`, a compiled pattern of loops as an immutable value."""
+"""`Kernel`, a nest of loops as an immutable value, without the numbers of one call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from .statements import Accumulate, Accumulator, Contraction, For, LoopAxis, Ope
 
 
 class Kernel(NamedTuple):
-    """A kernel in the loop IR, without sizes, strides, offsets or scalars. Equal patterns are equal kernels.
+    """A kernel in the loop IR, without sizes, strides, offsets or scalars.
+
+    Two nests that differ only in those numbers are equal kernels.
 
     `table_count` and `size_count` are the numbers of table and size parameters, and `scalar_dtypes` are the dtypes of the scalar
     parameters. `axes`, `operands` and `accumulators` are numbered by their position; `body` refers to them by these numbers.
