@@ -15,6 +15,7 @@ from ..errors import TenxorError, TraceError, describe_value
 from ..graph.node import PLACEHOLDER, REINTERPRET, Node, Scalar
 from ..graph.storage import Storage
 from ..layout import Layout
+from ..lowering.index_maps import has_checked_exponents
 from ..ops import OPS, Op, make_custom_op
 from ..ops.expr import Arg, Expr, apply, call, cast
 from ..runtime.realize import realize
@@ -128,6 +129,11 @@ def _build_formula(op: str, node: Node, layout: Layout, formula_of: dict[Node, E
             raise TraceError(
                 f"{op}: the function uses {current.op} on {current.shape or 'its arguments'}; it may only use elementwise operations"
                 " on single elements; reduce or index before or after it"
+            )
+        elif has_checked_exponents(current):
+            raise TraceError(
+                f"{op}: the function raises {current.dtype} to a power that is a tensor; its kernel cannot report negative powers;"
+                " use a number, a float base, for example x.astype(tx.float64), or tx.pow before or after it"
             )
         elif sources := [
             s

@@ -63,6 +63,7 @@ class Module:
     """
 
     training = True
+    _list_attribute: str | None = None  # a list whose items are named by number alone, as in PyTorch: "0.weight"
 
     def forward(self, *args: Any, **named: Any) -> Any:
         """Compute the module's result. Subclasses must define this method."""
@@ -89,7 +90,7 @@ class Module:
     def _members(self) -> Iterator[tuple[str, Any]]:
         """Yield the tensors and modules that this module holds directly, with their names."""
         for name, value in vars(self).items():
-            yield from _walk_members(name, value)
+            yield from _walk_members("" if name == self._list_attribute else name, value)
 
     @validate_arguments
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
@@ -123,7 +124,7 @@ class Module:
                     yield _join_names(prefix, name), value
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """Return an iterator over the tensors that require gradients, each once, with names such as `layers.0.weight`."""
+        """Return an iterator over the tensors that require gradients, each once, with names such as `encoder.0.weight`."""
         return ((name, t) for name, t in self._named_tensors() if t.requires_grad)
 
     def parameters(self) -> Iterator[Tensor]:
@@ -255,6 +256,8 @@ class Sequential(Layer):
     (2, 3)
     """
 
+    _list_attribute = "layers"
+
     @validate_arguments
     def __init__(self, *layers: Callable[..., Any]) -> None:
         self.layers = list(layers)
@@ -266,8 +269,8 @@ class Sequential(Layer):
 
     def _repr_items(self) -> Iterator[tuple[str, str]]:
         for k, layer in enumerate(self.layers):
-            yield f"layers.{k}", repr(layer) if isinstance(layer, Module) else getattr(layer, "__name__", None) or repr(layer)
-        yield from ((name, text) for name, text in super()._repr_items() if not name.startswith("layers."))
+            yield str(k), repr(layer) if isinstance(layer, Module) else getattr(layer, "__name__", None) or repr(layer)
+        yield from ((name, text) for name, text in super()._repr_items() if not name.split(".")[0].isdecimal())
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -281,6 +284,8 @@ class Sequential(Layer):
 
 class ModuleList(Module):
     """A list of modules."""
+
+    _list_attribute = "list"
 
     @validate_arguments
     def __init__(self, modules: Iterable[Module] = ()) -> None:
@@ -376,10 +381,10 @@ def _walk_members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _walk_members(f"{name}.{key}", item)
+            yield from _walk_members(_join_names(name, str(key)), item)
     elif isinstance(value, (list, tuple)):
         for k, item in enumerate(value):
-            yield from _walk_members(f"{name}.{k}", item)
+            yield from _walk_members(_join_names(name, str(k)), item)
 
 
 def _get_item(op: str, items: list[T], k: int) -> T:

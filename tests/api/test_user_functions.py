@@ -153,3 +153,13 @@ def test_mapped_function_may_read_parts_of_complex_elements() -> None:
     assert tx.contract(z, z, [(0, 0)], multiply=lambda a, b: a.real * b.imag).item() == -1.0
     with pytest.raises(TraceError, match="single elements"):
         tx.map(lambda a: a.view(tx.float64), z)
+
+
+def test_integer_powers_by_tensors_are_refused_in_functions_of_elements() -> None:
+    x, powers = tx.asarray([2, 3]), tx.asarray([-1, 2])
+    with pytest.raises(TraceError, match=r"map: the function raises int64 to a power that is a tensor; .* a float base"):
+        tx.map(lambda a, b: a**b, x, powers)
+    with pytest.raises(TraceError, match="reduce: the function raises int64"):
+        tx.reduce(lambda total, a: total**a, x, initial=2)
+    assert tx.map(lambda a: a**2, x).tolist() == tx.map(lambda a, b: a**b, x, tx.asarray([2, 2], dtype=tx.uint8)).tolist() == [4, 9]
+    assert tx.map(lambda a, b: a**b, x.astype(tx.float64), powers).tolist() == [0.5, 9.0]

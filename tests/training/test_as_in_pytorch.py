@@ -264,10 +264,22 @@ def test_loading_a_state_returns_the_names_that_do_not_fit() -> None:
     assert layer.load_state_dict(state_dict=layer.state_dict()) == ([], [])
 
 
+def test_items_of_lists_of_modules_are_named_by_number() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            self.features = nn.Sequential(nn.Linear(2, 3, bias=False), tx.relu, nn.Sequential(nn.Linear(3, 1)))
+            self.heads = nn.ModuleList([nn.Linear(1, 1, bias=False)])
+
+    assert list(Net().state_dict()) == ["features.0.weight", "features.2.0.weight", "features.2.0.bias", "heads.0.weight"]
+    net = nn.Sequential(nn.Linear(2, 1, bias=False), nn.Linear(1, 1, bias=False))
+    replaced = nn.functional_call(net, {"1.weight": tx.zeros((1, 1), dtype=tx.float32)}, tx.ones(2, dtype=tx.float32))
+    assert replaced.tolist() == [0.0]
+
+
 def test_loading_a_state_without_a_fitting_name_warns() -> None:
     layer = nn.Sequential(nn.Linear(2, 1))
     state = {f"module.{name}": t for name, t in layer.state_dict().items()}
-    with pytest.warns(UserWarning, match="Sequential: nothing was loaded, .*'module.layers.0.weight'.*'layers.0.weight'"):
+    with pytest.warns(UserWarning, match="Sequential: nothing was loaded, .*'module.0.weight'.*'0.weight'"):
         found = layer.load_state_dict(state, strict=False)
     assert len(found.missing_keys) == len(found.unexpected_keys) == 2
     with warnings.catch_warnings():
