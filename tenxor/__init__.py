@@ -13,6 +13,7 @@ from ._utils.gc_control import tenure_new_objects as _tenure_new_objects
 with _tenure_new_objects():  # every object made by these imports lives as long as the process
     from . import errors as errors
     from . import layout as layout
+    from ._utils import fastpath_interface as _fastpath_interface
     from ._utils.lazy import LazyFunctions as _LazyFunctions
     from ._utils.lazy import call_when_imported as _call_when_imported
     from ._utils.lazy import make_lazy_getattr as _make_lazy_getattr
@@ -44,8 +45,6 @@ with _tenure_new_objects():  # every object made by these imports lives as long 
     from .dtypes import uint32 as uint32
     from .dtypes import uint64 as uint64
     from .memory.buffer import set_memory_limit as set_memory_limit
-    from .runtime.realize import fast_path_builders as _fast_path_builders
-    from .runtime.realize import fast_path_hooks as _fast_path_hooks
     from .tensor import API_VERSIONS as _API_VERSIONS
     from .tensor import Tensor as Tensor
     from .version import __version__ as __version__
@@ -53,9 +52,7 @@ with _tenure_new_objects():  # every object made by these imports lives as long 
 bool = _boolean  # type checkers treat a name imported `as` another name as private, so `bool` is assigned
 newaxis = None
 __array_api_version__ = _API_VERSIONS[-1]
-# The fast path, built after some results
-_fast_path_hooks += [_LazyFunctions("tenxor.fastpath").try_compute, _LazyFunctions("tenxor.fastpath").try_compute_several]
-_fast_path_builders.append(_LazyFunctions("tenxor.fastpath").build_if_untried)
+_fastpath_interface.starter = _LazyFunctions("tenxor.fastpath")
 
 if TYPE_CHECKING:  # modules that are imported on first access, listed for type checkers
     from . import api as api

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from types import FrameType
+from types import FrameType, SimpleNamespace
+
+import pytest
 
 import tenxor as tx
 from tenxor import fastpath
-from tenxor.runtime.realize import fast_path_hooks, realize
+from tenxor._utils import fastpath_interface
+from tenxor.runtime.realize import realize
 
 from .processes import python
 
@@ -36,18 +39,19 @@ def test_planning_cost_is_linear_in_the_number_of_roots() -> None:
     assert count_calls(160) < 4.4 * calls_of_40
 
 
-def test_fast_paths_may_be_unregistered_while_one_runs() -> None:
-    def unregister_all(node: object) -> bool:
-        fast_path_hooks.clear()
+def test_fast_path_may_be_removed_while_it_runs() -> None:
+    def remove(node: object) -> bool:
+        monkeypatch.setattr(fastpath_interface, "installed", None)
         return False
 
-    with fastpath.disabled():
+    fast_path = SimpleNamespace(compute=remove, compute_one_of_several=remove, capture_signature=lambda *roots: None)
+    with fastpath.disabled(), pytest.MonkeyPatch.context() as monkeypatch:
         results = [tx.arange(3) + k for k in range(3)]
-        fast_path_hooks[:] = [unregister_all, unregister_all]
+        monkeypatch.setattr(fastpath_interface, "installed", fast_path)
         tx.realize(*results)
-        fast_path_hooks[:] = [unregister_all, unregister_all]
+        assert [t.tolist() for t in results] == [[0, 1, 2], [1, 2, 3], [2, 3, 4]] and fastpath_interface.installed is None
+        monkeypatch.setattr(fastpath_interface, "installed", fast_path)
         assert (results[0] + results[1]).tolist() == [1, 3, 5]
-        fast_path_hooks.clear()
 
 
 # The fast path is built during a call that realizes several results, all of which read one tensor.

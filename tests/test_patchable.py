@@ -10,12 +10,14 @@ import pickle
 import pydoc
 import typing
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import tenxor as tx
-from tenxor._utils.patchable import PatchableFunction, make_patchable, patchable_functions, vectorcall_hooks
+from tenxor._utils import fastpath_interface
+from tenxor._utils.patchable import PatchableFunction, make_patchable, patchable_functions
 from tenxor.api import elementwise, reduction_functions
 
 pytestmark = pytest.mark.usefixtures("machine_code")
@@ -67,14 +69,13 @@ def test_frameless_function_can_be_wrapped_bound_and_given_attributes() -> None:
         patchable_functions.remove(function)
 
 
-def test_registered_callback_is_called_with_each_new_frameless_function() -> None:
+def test_fast_path_gets_each_new_patchable_function(monkeypatch: pytest.MonkeyPatch) -> None:
     registered: list[Any] = []
-    vectorcall_hooks.append(registered.append)
+    monkeypatch.setattr(fastpath_interface, "installed", SimpleNamespace(set_vectorcall_entry=registered.append))
     function = make_patchable(told, "unary", None)
     try:
         assert registered == [function]
     finally:
-        vectorcall_hooks.remove(registered.append)
         patchable_functions.remove(function)
 
 

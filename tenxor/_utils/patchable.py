@@ -14,6 +14,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from ..errors import UnknownAttribute
+from . import fastpath_interface
 
 _ELEMENTWISE = ("unary", "binary", "ternary")  # fast-path routines for functions of the op table
 _UFUNC_METHODS = ("accumulate", "at", "outer", "reduce", "reduceat")  # methods of NumPy's ufuncs, looked for by mistake
@@ -54,7 +55,6 @@ class PatchableFunction(partial[Any]):
 
 
 patchable_functions: list[PatchableFunction] = []  # every instance
-vectorcall_hooks: list[Callable[[PatchableFunction], None]] = []  # hook of the fast path, one or none: sets the vectorcall entry
 
 
 def make_patchable(function: Callable[..., Any], routine_name: str, routine_argument: object) -> PatchableFunction:
@@ -73,6 +73,7 @@ def make_patchable(function: Callable[..., Any], routine_name: str, routine_argu
     )
     attributes["__wrapped__"] = function
     patchable_functions.append(wrapper)
-    for set_entry in vectorcall_hooks:
-        set_entry(wrapper)
+    fast_path = fastpath_interface.installed
+    if fast_path is not None:
+        fast_path.set_vectorcall_entry(wrapper)
     return wrapper

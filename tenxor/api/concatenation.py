@@ -10,6 +10,7 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
+from .._utils import fastpath_interface
 from .._utils.aliases import argument_aliases
 from ..dtypes import DTypeLike, result_type
 from ..errors import ArgumentError, ShapeError, describe_value
@@ -22,7 +23,7 @@ from ..runtime.realize import count_python_call
 from ..tensor import Tensor
 from ..tensor.argument_parsing import Axes, normalize_axis, parse_ints
 from ..tensor.core import Operand
-from ..tensor.join_by_fastpath import Arrange, Arrangement, JoinFunctions, PieceCopy, join_hooks
+from ..tensor.join_by_fastpath import Arrange, Arrangement, PieceCopy
 from ..tensor.join_pieces import (
     Piece,
     are_arrays,
@@ -65,7 +66,9 @@ def _replay_joins(arrange: Arrange, *, single_tensor: bool = False) -> Callable[
         @wraps(implementation)
         def function(*args: P.args, **named: P.kwargs) -> Tensor:
             if args and (type(args[0]) is Tensor) is single_tensor:
-                for joiner in join_hooks:
+                fast_path = fastpath_interface.installed
+                if fast_path is not None:
+                    joiner = fast_path.join_functions
                     replayed: Tensor | None = joiner.replay(op, args, named)
                     return _call_and_record(implementation, arrange, joiner, *args, **named) if replayed is None else replayed
                 count_python_call()
@@ -76,7 +79,9 @@ def _replay_joins(arrange: Arrange, *, single_tensor: bool = False) -> Callable[
     return decorate
 
 
-def _call_and_record(implementation: Callable[..., Tensor], arrange: Arrange, joiner: JoinFunctions, *args: Any, **named: Any) -> Tensor:
+def _call_and_record(
+    implementation: Callable[..., Tensor], arrange: Arrange, joiner: fastpath_interface.JoinFunctions, *args: Any, **named: Any
+) -> Tensor:
     """Return `implementation(*args, **named)`, and have the fast path record for the next call where each operand is copied.
 
     `arrange` returns these copies for the tensors and the further arguments; `joiner` are the functions of the fast path. Nothing is

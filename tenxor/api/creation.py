@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from .._utils import fastpath_interface
 from .._utils.aliases import argument_aliases
 from ..dtypes import (
     DEFAULT_COMPLEX,
@@ -32,7 +33,7 @@ from ..layout.coords import is_symbolic, validate_int
 from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.argument_parsing import check_flag, parse_ints, to_number
-from ..tensor.conversion_methods import DLPACK_CPU, creation_hooks
+from ..tensor.conversion_methods import DLPACK_CPU
 from ..tensor.core import MAX_TENSOR_ELEMENTS, Operand, check_device, check_element_count
 
 __all__ = [
@@ -111,8 +112,14 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     if type(obj) is Tensor and dtype is None and copy is None and device is None:
         return obj
     kind = type(obj)
-    maker, result = next(iter(creation_hooks), None), None
-    if maker and (dtype is None or dtype is DTYPE_BY_PYTHON_TYPE.get(kind)) and device is None and (copy is None or copy is True):
+    fast_path, result = fastpath_interface.installed, None
+    if (
+        fast_path is not None
+        and (dtype is None or dtype is DTYPE_BY_PYTHON_TYPE.get(kind))
+        and device is None
+        and (copy is None or copy is True)
+    ):
+        maker = fast_path.creation_functions
         if kind is list:
             result = maker.replay_list(obj, maker.list_recipes)
             if result is None:
@@ -240,7 +247,9 @@ def memoized_creation(fallback: Callable[P, Tensor]) -> Callable[P, Tensor]:
 
     @wraps(fallback)
     def function(*args: P.args, **named: P.kwargs) -> Tensor:
-        for maker in creation_hooks:
+        fast_path = fastpath_interface.installed
+        if fast_path is not None:
+            maker = fast_path.creation_functions
             result: Tensor | None = maker.replay(name, args, named, maker.templates)
             return maker.call_and_record(name, fallback, args, named) if result is None else result
         return fallback(*args, **named)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import nullcontext
 from typing import Any
 
+from .._utils import fastpath_interface
 from ..graph.node import (
     PLACEHOLDER,
     REINTERPRET,
@@ -27,7 +28,7 @@ from ..graph.node import (
     tape_mode,
     use_tape_mode,
 )
-from ..graph.tape import TapeNode, get_tape_node, tape_replay_hooks
+from ..graph.tape import TapeNode, get_tape_node
 from ..layout import Layout
 from ..ops import OPS, Op
 from ..ops.reductions import Reduction
@@ -48,9 +49,10 @@ def compute_batches(roots: Sequence[Node], batches: Mapping[Node, Node], size: i
     `roots` are nodes traced for one batch element. `batches` maps the placeholders of the trace to their batches. `size` is the number of
     batch elements. With `batch_last`, the given batches have the batch axis last in memory, and so have the results if possible.
     """
-    for short in tape_replay_hooks:
+    fast_path = fastpath_interface.installed
+    if fast_path is not None:
         extra_inputs: list[Node | Scalar] = []
-        words = None if node_observers else short.encode_batch(list(roots), list(batches), extra_inputs)
+        words = None if node_observers else fast_path.tape_replay.encode_batch(list(roots), list(batches), extra_inputs)
         if words is not None:
             make = lambda placeholders: _BatchSignature(_order_nodes(roots, batches)[0], roots, batches, size, batch_last).compute(
                 placeholders

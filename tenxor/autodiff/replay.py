@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
 
+from .._utils import fastpath_interface
 from .._utils.bounded_cache import BoundedCache
 from .._utils.records import NamedTuple
 from ..graph.node import PLACEHOLDER, Node, Recipe, Scalar, disable_tape, intern_recipe
-from ..graph.tape import tape_replay_hooks
 from ..layout import Layout
 from ..runtime.plan_tracing import SymbolicSizes
 from .layout_adjoint import Cotangent, PartialCotangent, get_values
@@ -89,8 +89,9 @@ class Recording:
         """Return the results of the computation for the new inputs `inputs`, in the recorded order. The new nodes are pending."""
         values = [*self.constants, *inputs]
         input_count = len(values)
-        for short in tape_replay_hooks:
-            short.make_nodes(values, self.steps)
+        fast_path = fastpath_interface.installed
+        if fast_path is not None:
+            fast_path.tape_replay.make_nodes(values, self.steps)
         for recipe, sources, offsets in self.steps[len(values) - input_count :]:
             values.append(Node(recipe, tuple([values[k] for k in sources]), offsets))
         results: list[tuple[int, Cotangent]] = []

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from .._utils import fastpath_interface
 from .._utils.records import NamedTuple
 from ..errors import DerivativeError
 from ..graph.node import Node, use_tape_mode
-from ..graph.tape import FREED_SOURCES, TapeNode, TapeSource, get_tape_node, tape_replay_hooks
+from ..graph.tape import FREED_SOURCES, TapeNode, TapeSource, get_tape_node
 from .backward_pass import CotangentCallback, CotangentLists, VisitedCallback, run_backward_pass
 from .node_replay import replay_sum
 from .node_view import NodeView
@@ -50,10 +51,10 @@ def collect_tape(roots: Iterable[Node], oldest: int = 0) -> TapeSlice:
     Raise DerivativeError if an earlier backward pass without `retain_graph=True` has freed a tape node.
     """
     stack: list[TapeSource] = list(roots)
-    for short in tape_replay_hooks:
-        collected = short.collect_tape(stack, oldest)
-        if collected is not None:
-            return TapeSlice(sorted(collected[0], key=get_serial_number), *collected[1:])
+    fast_path = fastpath_interface.installed
+    collected = None if fast_path is None else fast_path.tape_replay.collect_tape(stack, oldest)
+    if collected is not None:
+        return TapeSlice(sorted(collected[0], key=get_serial_number), *collected[1:])
     visited: set[TapeNode] = set()
     nodes: dict[TapeNode, Node] = {}
     goes_on = False

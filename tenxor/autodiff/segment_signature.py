@@ -10,9 +10,10 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
+from .._utils import fastpath_interface
 from .._utils.records import NamedTuple
 from ..graph.node import PLACEHOLDER, Node, Scalar, intern_recipe
-from ..graph.tape import TapeNode, TapeSource, get_tape_node, tape_replay_hooks
+from ..graph.tape import TapeNode, TapeSource, get_tape_node
 from ..layout import Layout
 from ..runtime.generic_plans import group_equal_dims, split_layout, split_recipe
 from ..runtime.plan_tracing import SymbolicSizes
@@ -92,8 +93,10 @@ class SegmentSignature:
                 if isinstance(cotangent, PartialCotangent)
                 else (None,)
             )
-        for short in tape_replay_hooks:
-            encoded = short.encode_signature(segment, graph.nodes_to_visit, wanted, graph.result_nodes, self.inputs)
+        fast_path = fastpath_interface.installed
+        if fast_path is not None:
+            encode = fast_path.tape_replay.encode_signature
+            encoded = encode(segment, graph.nodes_to_visit, wanted, graph.result_nodes, self.inputs)
             if encoded is not None:
                 words, inputs, self.outer_nodes = encoded
                 self.inputs += inputs
@@ -185,9 +188,8 @@ class SegmentSignature:
         On a miss, `compute` is recorded. `compute` takes placeholders for `inputs` and, to trace with symbolic sizes, a map from numbers to
         symbolic sizes. With the fast path, a recording for different sizes may be used instead.
         """
-        find_steps = None
-        for short in tape_replay_hooks:
-            find_steps = partial(short.find_replay_steps, self, compute)
+        fast_path = fastpath_interface.installed
+        find_steps = None if fast_path is None else partial(fast_path.tape_replay.find_replay_steps, self, compute)
         return replay_or_record(self.key, self.inputs, compute, find_steps)
 
     def clone_segment(self, placeholders: Sequence[SegmentInput], symbolic_sizes: SymbolicSizes | None = None) -> SegmentClones:

@@ -22,11 +22,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .. import codegen
-from .._utils import environment
+from .._utils import environment, fastpath_interface
 from .._utils.exclude_user_code import exclude_user_code
 from .._utils.locks import is_owned_by_this_thread, make_reentrant_lock, try_acquire
-from ..graph.node import Node
-from ..runtime.realize import compute_lock, fast_path_hooks
+from ..runtime.realize import compute_lock
 
 if TYPE_CHECKING:
     from .install import FastPath
@@ -64,32 +63,12 @@ def _find_obstacle() -> str:
     return ""
 
 
-def try_compute(node: Node) -> bool:
-    """Compute the pending node `node` by the fast path, and return whether the fast path did so. After False, Python computes the node.
-
-    This function is called for each request for values until the fast path is on. It counts the requests, and builds the fast path at
-    number `BUILD_AT_REQUEST`.
-    """
-    return _count_request() and any([way(node) for way in fast_path_hooks[:1]])
-
-
-def try_compute_several(node: Node) -> bool:
-    """Compute `node`, one of several pending nodes, by the fast path, and return whether the fast path did so.
-
-    Subgraphs shared by the nodes are computed once. This function is called until the fast path is on. It counts the requests for values,
-    and builds the fast path at number `BUILD_AT_REQUEST`.
-    """
-    return _count_request() and any([way(node) for way in fast_path_hooks[-1:]])
-
-
-def _count_request() -> bool:
-    """Count a request for values, build the fast path from request number `BUILD_AT_REQUEST` on, and return whether the fast path is on."""
+def count_requests(count: int) -> None:
+    """Count requests for values that find no fast path, and build the fast path from request number `BUILD_AT_REQUEST` on."""
     global _request_count
-    _request_count += 1
-    if _request_count < BUILD_AT_REQUEST:
-        return False
-    start()
-    return state == "on"
+    _request_count += count
+    if _request_count >= BUILD_AT_REQUEST:
+        start()
 
 
 def build_if_untried() -> None:
@@ -150,7 +129,8 @@ def _build() -> None:
             # If `disabled` removed the fast path during the test, a later request tests again.
             is_refuted = initial_disable_count == _disable_count
             state = reason if is_refuted else "not made yet"
-            fast_path_hooks[:] = [] if is_refuted else [try_compute, try_compute_several]
+            if is_refuted:
+                fastpath_interface.starter = None
 
 
 def _install(candidate: FastPath) -> bool:
@@ -166,6 +146,7 @@ def _install(candidate: FastPath) -> bool:
         fast_path = candidate
         candidate.announce()
         candidate.install()
+        fastpath_interface.starter = None
         state = "on"
     return True
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from .._utils import fastpath_interface
 from .._utils.exclude_user_code import call_atomically
+from .._utils.fastpath_interface import CallReplay, CopyFunctions, InterningFunctions, JoinFunctions, RefcountQueries, TapeReplay
 from .._utils.lazy import LazyFunctions
 from .._utils.locks import get_interpreter_lock
-from .._utils.patchable import patchable_functions, vectorcall_hooks
+from .._utils.patchable import patchable_functions
 from ..codegen.llvm.compiler import Compiler, compiler
 from ..codegen.llvm.kernel_disk_cache import hash_sources
 from ..codegen.threads.thread_count import callbacks_after_change, worker_handle
@@ -22,10 +24,9 @@ from ..errors import TenxorError
 from ..graph import node as nodes
 from ..graph import spec
 from ..graph.node import Node, Recipe, Scalar
-from ..graph.ownership import RefcountQueries, refcount_query_hooks
-from ..graph.spec import CallReplay, ResultTemplate, Spec, call_replay_hooks, clear_templates, external_call_observers, intern_spec
+from ..graph.spec import ResultTemplate, Spec, clear_templates, external_call_observers, intern_spec
 from ..graph.storage import LeafStorage, ScalarStorage, Storage
-from ..graph.tape import FREED_SOURCES, NO_RESIDUALS, TapeNode, TapeReplay, tape_replay_hooks
+from ..graph.tape import FREED_SOURCES, NO_RESIDUALS, TapeNode
 from ..layout import Layout
 from ..layout.layout_key import _layout_keys, clear_callbacks
 from ..memory.block_pool import pool
@@ -34,17 +35,15 @@ from ..native import generated_searches
 from ..native.ordering_ops import SEARCHABLE_DTYPES
 from ..ops import OPS, Op
 from ..ops.reductions import Reduction
-from ..runtime.graph_signature import capture_hooks
 from ..runtime.pending_limits import pending_refs, prune_pending_refs
-from ..runtime.plan_execution import RELEASED_SLOT, BufferSlot, step_run_hooks
-from ..runtime.realize import compute_lock, eviction_hooks, fast_path_hooks
+from ..runtime.plan_execution import RELEASED_SLOT, BufferSlot
+from ..runtime.realize import compute_lock, eviction_hooks
 from ..runtime.unfused_nodes import SUM
 from ..tensor import Tensor
 from ..tensor.argument_parsing import NamedDefault
-from ..tensor.conversion_methods import FUNCTION_OF_UFUNC, creation_hooks, is_numpy_value
+from ..tensor.conversion_methods import FUNCTION_OF_UFUNC, is_numpy_value
 from ..tensor.core import LAZY_ATTRIBUTES, UNINITIALIZED, TensorBase, resolve_lazy_attribute
 from ..tensor.creation_cache import CreationFunctions
-from ..tensor.join_by_fastpath import CopyFunctions, JoinFunctions, copy_hooks, join_hooks
 from . import foreign_attributes, graph_launch, launch_records, node_launch, size_generic
 from . import vectorcall_switch as calls
 from .copy_descriptors import (
@@ -64,7 +63,7 @@ from .eager_evaluation import suppression_count
 from .host_call_recorder import note_report
 from .launch_records import NO_LAUNCH_RECORD
 from .limits import BLOCK_COUNTER_WORDS, MAX_SMALL_BLOCK_BYTES, SORTABLE_LLVM_TYPES
-from .masked_selection import MaskedSelection, selection_finishers
+from .masked_selection import MaskedSelection
 from .method_table import METHODS, CallingConvention, Method
 from .object_layout import REUSED_CLASSES, ObjectTable
 from .recorder import (
@@ -308,13 +307,14 @@ class FastPath:
         for name, variable in (("patience", suppression_count), ("meeting", worker_handle)):
             ctypes.c_int64.from_address(self.library[name]).value = ctypes.addressof(variable)
         self.block_counts = (ctypes.c_int64 * BLOCK_COUNTER_WORDS).from_address(self.library["counts"])
-        self.compute_functions = [
+        self.compute, self.compute_one_of_several = (
             self._make_function(f"python_{name}", CallingConvention.ONE_ARGUMENT) for name in ("computed", "computed_alone")
-        ]
+        )
         self.finish_selection = self._make_function("finish_selected", CallingConvention.ONE_ARGUMENT)
         self.run_steps = self._make_function("run_steps", CallingConvention.POSITIONAL)
+        self.encode_steps = launch_records.build_plan_record
         self.recorded_gather = wrap_recording("__getitem__", gather, describe_index_keys)
-        self.derivative_functions = TapeReplay(
+        self.tape_replay = TapeReplay(
             *[*[self._make_function(name, CallingConvention.POSITIONAL) for name in DERIVATIVE_FUNCTIONS], get_segment_steps]
         )
         self.capture_signature = self._make_function("take_pattern", CallingConvention.POSITIONAL)
@@ -325,7 +325,7 @@ class FastPath:
         self.copy_functions = CopyFunctions(
             *[self._make_function(name, CallingConvention.POSITIONAL) for name in ("specs_of", "copy_pieces", "copy_alike")]
         )
-        self.call_functions = CallReplay(self._make_function("call_again", CallingConvention.POSITIONAL), wrap_recording, wrap_announcing)
+        self.call_replay = CallReplay(self._make_function("call_again", CallingConvention.POSITIONAL), wrap_recording, wrap_announcing)
         compute_signature, compute_graph_signature, instantiate = (
             self._make_function(name, CallingConvention.POSITIONAL) for name in ("kind_of_call", "kind_of_graph", "made_by")
         )
@@ -348,6 +348,7 @@ class FastPath:
         self.release_blocks = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._make_method(m) for m in METHODS}
         self.slot_switch, self.vectorcall_switch = SlotSwitch(self.library.addresses, Tensor), calls.VectorcallSwitch(self.library)
+        self.set_vectorcall_entry = self.vectorcall_switch.redirect
         return self
 
     def announce(self) -> None:
@@ -383,10 +384,8 @@ class FastPath:
 
     def _share_specs(self) -> None:
         """Have the generated code store existing and future specs, and recipes of data in memory, for its own look-up."""
-        forget, keep = (
-            self._make_function("forget_specs", CallingConvention.NO_ARGUMENTS),
-            self._make_function("spec_for_python", CallingConvention.POSITIONAL),
-        )
+        forget = self._make_function("forget_specs", CallingConvention.NO_ARGUMENTS)
+        keep, keep_data = (self._make_function(name, CallingConvention.POSITIONAL) for name in ("spec_for_python", "data_for_python"))
 
         def keep_all() -> None:
             for layout_key in list(_layout_keys.values()):
@@ -394,14 +393,13 @@ class FastPath:
                     if tensor_spec.strides is not None:
                         keep(tensor_spec.dtype, tensor_spec.shape, tensor_spec.strides, tensor_spec)
 
-        spec.spec_hooks[:] = [keep]  # first, so that a spec created meanwhile by another thread is stored too
+        # First, so that a spec or recipe created meanwhile by another thread is stored too
+        fastpath_interface.interning = InterningFunctions(keep, keep_data)
         keep_all()
         clear_callbacks.extend((forget, keep_all))
-        has_data = self._make_function("data_for_python", CallingConvention.POSITIONAL)
-        nodes.data_recipe_hooks[:] = [has_data]
         for recipe in list(nodes._recipes.values()):
             if recipe.op is nodes.DATA:
-                has_data(recipe.dtype, recipe.shape, recipe)
+                keep_data(recipe.dtype, recipe.shape, recipe)
 
     def _make_block_type(self) -> Any:
         """Return the Python type of small memory blocks, with the generated deallocator and buffer function."""
@@ -451,26 +449,16 @@ class FastPath:
         """Install the fast path in one step: no method is visible before the code called by it. No user code may run meanwhile."""
         pool.small_block_bytes, pool.release_small_blocks = self.block_counts, self.release_blocks
         pool.reset_pressure()
-        hooks: tuple[tuple[list[Any], list[Any]], ...] = (
-            (vectorcall_hooks, [self.vectorcall_switch.redirect]),
+        lists: tuple[tuple[list[Any], list[Any]], ...] = (
             # Size-generic templates are cleared first: other threads may make launch records from them
             (callbacks_after_change, [size_generic.clear_templates, graph_launch.drop_all_records, clear_templates]),
-            (fast_path_hooks, self.compute_functions),
-            (selection_finishers, [self.finish_selection]),
-            (step_run_hooks, [(self.run_steps, launch_records.build_plan_record)]),
-            (capture_hooks, [self.capture_signature]),
-            (refcount_query_hooks, [self.refcount_queries]),
-            (tape_replay_hooks, [self.derivative_functions]),
-            (copy_hooks, [self.copy_functions]),
-            (call_replay_hooks, [self.call_functions]),
             (external_call_observers, [note_report]),
-            (join_hooks, [self.join_functions]),
-            (creation_hooks, [self.creation_functions]),
             (size_generic.generated_functions, [self.size_generic_functions]),
         )
         call_atomically(
             (
-                *[partial(list.__setitem__, hook, slice(None), functions) for hook, functions in hooks],
+                *[partial(list.__setitem__, entries, slice(None), functions) for entries, functions in lists],
+                partial(setattr, fastpath_interface, "installed", self),
                 partial(generated_searches.function_addresses.update, {name: self.library[name] for name in NUMPY_SUBSTITUTES}),
                 *[partial(setattr, Tensor, name, method) for name, method in self.methods.items()],
                 *foreign_attributes.get_removal_steps(),
@@ -483,20 +471,12 @@ class FastPath:
 
     def remove(self) -> None:
         """Restore the fallback in one step. Memory blocks in use stay valid. No user code may run meanwhile."""
-        hooks: tuple[list[Any], ...] = (
-            callbacks_after_change,
-            selection_finishers,
-            fast_path_hooks,
-            step_run_hooks,
-            capture_hooks,
-            refcount_query_hooks,
-            tape_replay_hooks,
-        )
-        hooks += (copy_hooks, call_replay_hooks, external_call_observers, join_hooks, creation_hooks, vectorcall_hooks)
         installed_names = [name for name in self.methods if name in vars(Tensor)]
         call_atomically(
             (
-                *[hook.clear for hook in hooks],
+                partial(setattr, fastpath_interface, "installed", None),
+                callbacks_after_change.clear,
+                external_call_observers.clear,
                 generated_searches.function_addresses.clear,
                 *self.vectorcall_switch.get_removal_steps(),
                 *foreign_attributes.get_restoration_steps(),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from .._utils import fastpath_interface
 from ..graph.node import Node
 from ..graph.spec import Spec
 from ..graph.storage import Storage
@@ -12,7 +12,6 @@ from ..runtime.realize import realize
 from ..tensor import Tensor
 
 MIN_DEFERRED_BYTES = 1 << 16  # bytes of a tensor from which a selection stays pending
-selection_finishers: list[Callable[[Node], bool]] = []  # empty, or the generated function to finish a selection, which returns its success
 
 
 class MaskedSelection:
@@ -29,7 +28,8 @@ class MaskedSelection:
 
     def finish(self, node: Node) -> None:
         """Copy the selected elements into memory, and give that memory to the pending `node`, whose operation is this object."""
-        if any([finisher(node) for finisher in selection_finishers]):
+        fast_path = fastpath_interface.installed
+        if fast_path is not None and fast_path.finish_selection(node):
             return
         _, x, mask = node.sources
         tensor = self._view_node(x, self.spec, self.offset)

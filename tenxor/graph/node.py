@@ -21,6 +21,7 @@ from math import prod
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final
 
+from .._utils import fastpath_interface
 from .._utils.bounded_cache import BoundedCache
 from ..dtypes import DType, Number
 from ..layout import Layout, LayoutKey
@@ -274,9 +275,6 @@ class Recipe:
         return f"Recipe({self.shape}, {self.dtype}, {self.op})"
 
 
-# Hook of the fast path, one or none. Return the fast path's recipe of data of a dtype and shape; if it has none, store the last argument,
-# or make a recipe in place of None. Return None for dims that do not fit.
-data_recipe_hooks: list[Callable[[DType, tuple[int, ...], Recipe | None], Recipe | None]] = []
 MAX_RECIPES = 1 << 15
 _recipes: BoundedCache[Recipe] = BoundedCache(MAX_RECIPES)
 _look_up_recipe = _recipes.get
@@ -296,8 +294,10 @@ def intern_recipe(
     key = (op, shape, dtype, dtypes, layout_keys, target)
     recipe = _look_up_recipe(key)
     if recipe is None:
-        fast_path_recipe = data_recipe_hooks[0](dtype, shape, None) if op is DATA and data_recipe_hooks else None
-        recipe = fast_path_recipe or Recipe(op, shape, dtype, dtypes, layout_keys, target)
+        interning = fastpath_interface.interning
+        if op is DATA and interning is not None:
+            recipe = interning.intern_data_recipe(dtype, shape, None)
+        recipe = recipe or Recipe(op, shape, dtype, dtypes, layout_keys, target)
         if not recipe.is_uncacheable:
             _recipes.put(key, recipe)
     return recipe

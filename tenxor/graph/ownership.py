@@ -19,13 +19,12 @@ Three rules keep an answer valid:
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from sys import getrefcount
 from typing import Any
-from weakref import ref
 
-from .._utils.records import NamedTuple
+from .._utils import fastpath_interface
 from ..dtypes import boolean
 from ..memory.buffer import allocate
 from .node import Node, make_data_node
@@ -35,22 +34,6 @@ _storage_counts: Any = attrgetter("node.reference_count", "node.buffer.reference
 _buffer_count: Any = attrgetter("buffer.reference_count")  # of a node: the buffer
 _UNKNOWN = -1  # different from every count
 NO_NODES: frozenset[int] = frozenset()  # the empty set of node numbers
-
-
-class RefcountQueries(NamedTuple):
-    """Functions of the fast path (`fastpath/emit/refcount_queries.py`) that examine many nodes in less time than Python.
-
-    `count_pending` returns the number of pending nodes in a list, without UNFINISHED nodes. `filter_pending` filters weak references:
-    it returns the references to live, pending nodes. `find_externally_owned` does the work of the function `find_externally_owned`, for
-    three lists.
-    """
-
-    count_pending: Callable[[list[Node]], int]
-    filter_pending: Callable[[list[ref[Node]]], list[ref[Node]]]
-    find_externally_owned: Callable[[list[Node], list[int], list[int]], list[int]]
-
-
-refcount_query_hooks: list[RefcountQueries] = []
 
 
 def _count_references(items: Sequence[object], numbers: Iterable[int]) -> list[int]:
@@ -114,8 +97,9 @@ def find_externally_owned(nodes: list[Node], node_numbers: Sequence[int], recipe
     if _FREE_THREADED and _has_other_threads():
         return set(node_numbers)
     if _IN_LIST != _UNKNOWN and type(node_numbers) is list and type(recipe_reference_counts) is list:
-        for queries in refcount_query_hooks:
-            return set(queries.find_externally_owned(nodes, node_numbers, recipe_reference_counts))
+        fast_path = fastpath_interface.installed
+        if fast_path is not None:
+            return set(fast_path.refcount_queries.find_externally_owned(nodes, node_numbers, recipe_reference_counts))
     return {
         k
         for k, n, read_count in zip(node_numbers, _count_references(nodes, node_numbers), recipe_reference_counts, strict=True)

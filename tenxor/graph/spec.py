@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from .._utils import fastpath_interface
 from .._utils.patchable import make_patchable
-from .._utils.records import NamedTuple
 from ..dtypes import DType
 from ..layout import Layout, LayoutKey, layout_key_of_dims
 from .node import Recipe, Scalar
@@ -210,11 +210,6 @@ def intern_spec(layout: Layout, dtype: DType) -> Spec:
     return spec
 
 
-# Hook of the fast path, one or none. Return the fast path's spec of a dtype, shape and strides; on a miss, store the last argument, or make
-# a spec in place of None. Return None for a spec of a kind that is not stored.
-spec_hooks: list[Callable[[DType, tuple[int, ...], tuple[int, ...], Spec | None], Spec | None]] = []
-
-
 def _find_in_fast_path(layout_key: LayoutKey, dtype: DType) -> Spec | None:
     """Return the spec of `dtype` for the layout key `layout_key`, stored or made by the fast path.
 
@@ -222,10 +217,10 @@ def _find_in_fast_path(layout_key: LayoutKey, dtype: DType) -> Spec | None:
     """
     layout = layout_key.layout
     if layout.tables is None and layout.base is None:
-        for keeper in spec_hooks:
-            spec = keeper(dtype, layout.shape, layout.strides, None)
-            if spec is not None and spec.layout_key is layout_key:
-                return spec
+        interning = fastpath_interface.interning
+        spec: Spec | None = None if interning is None else interning.intern_spec(dtype, layout.shape, layout.strides, None)
+        if spec is not None and spec.layout_key is layout_key:
+            return spec
     return None
 
 
@@ -289,21 +284,6 @@ def clear_templates() -> None:
     _template_count = 0
 
 
-class CallReplay(NamedTuple):
-    """Functions of the fast path (`fastpath/emit/call_replay.py`) for the replay of recorded calls.
-
-    `replay` takes the name of a function, the positional arguments (a tensor first) and the keyword arguments; it returns the view or
-    pending result of a recorded call, or None on a miss. `record_result` takes a name and a function, and returns a wrapper that calls
-    the function and records the result, and the reports to `external_call_observers` during the call. `record_reports` returns a
-    wrapper that records only these reports.
-    """
-
-    replay: Callable[..., Any]
-    record_result: Callable[[str, Callable[..., Any]], Callable[..., Any]]
-    record_reports: Callable[[str, Callable[..., Any]], Callable[..., Any]]
-
-
-call_replay_hooks: list[CallReplay] = []  # a hook: one, or none
 # Hook, one or none: called with the operands and results of a NumPy computation, the function for the arrays, and the C loop to compute
 # directly into buffers.
 external_call_observers: list[Callable[..., None]] = []  # a hook: one, or none
@@ -322,18 +302,19 @@ def memoized_call(function: Callable[P, T]) -> Callable[P, T]:
     return _wrap_for_replay(function, lambda caller: caller.record_result)
 
 
-def _wrap_for_replay(original: Callable[P, T], wrapper_of: Callable[[CallReplay], Callable[..., Any]]) -> Callable[P, T]:
+def _wrap_for_replay(original: Callable[P, T], wrapper_of: Callable[[fastpath_interface.CallReplay], Callable[..., Any]]) -> Callable[P, T]:
     """Wrap `original` for replay by the fast path (`make_patchable`), and return the wrapper.
 
-    Where the fast path declines, `wrapper_of(hook)` runs and records: `record_result` or `record_reports` of the `CallReplay`.
+    Where the fast path declines, `wrapper_of(fast_path.call_replay)` runs and records: it is `record_result` or `record_reports`.
     """
     name = f"{original.__module__}.{original.__qualname__}"
 
     @wraps(original)
     def function(*args: P.args, **kwargs: P.kwargs) -> T:
         if args:
-            for caller in call_replay_hooks:
-                result: T = wrapper_of(caller)(name, original)(*args, **kwargs)
+            fast_path = fastpath_interface.installed
+            if fast_path is not None:
+                result: T = wrapper_of(fast_path.call_replay)(name, original)(*args, **kwargs)
                 return result
         return original(*args, **kwargs)
 

@@ -11,7 +11,7 @@ The package `autodiff/` determines the residuals. It is loaded before the first 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from .._utils.records import NamedTuple
@@ -46,27 +46,6 @@ class DerivativeHooks(NamedTuple):
 
 
 derivative_hooks: list[DerivativeHooks] = []  # empty until `autodiff/` is loaded, then one element
-
-
-class TapeReplay(NamedTuple):
-    """Functions of the fast path for derivatives (`fastpath/emit/tape_nodes.py`, `fastpath/emit/tape_segments.py`, `batches.py`).
-
-    `make_nodes(nodes, steps)` appends the nodes of replay steps (`autodiff/replay.py`) to `nodes`, as far as possible.
-    `collect_tape(roots, first)` collects a slice of the tape (`autodiff/reverse.py`). `encode_signature` encodes the signature of a
-    tape segment (`autodiff/segment_signature.py`). `encode_batch` encodes how nodes were computed from the placeholders of a batch, and
-    appends the remaining inputs to the last argument (`autodiff/batching.py`). `collect_tape`, `encode_signature` and `encode_batch`
-    return None to decline. `find_replay_steps(outline, make_nodes)` returns the replay steps of a new tape segment, if possible from a
-    segment of different sizes (`fastpath/segment_templates.py`).
-    """
-
-    make_nodes: Callable[[list[Any], Sequence[Any]], None]
-    collect_tape: Callable[[list[Node], int], tuple[list[Any], dict[Any, Node], bool] | None]
-    encode_signature: Callable[[Sequence[Any], Any, Any, dict[Any, Node], list[Any]], tuple[bytes, list[Any], list[Any]] | None]
-    encode_batch: Callable[[Sequence[Node], list[Node], list[Any]], bytes | None]
-    find_replay_steps: Callable[[Any, Callable[..., Any]], Any]
-
-
-tape_replay_hooks: list[TapeReplay] = []  # empty, or one element while the fast path is installed
 
 
 class TapeNode:

@@ -9,11 +9,11 @@ snapshot (`GraphSignature.snapshot`), whose nodes have no other owner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from .._utils import fastpath_interface
 from ..graph.node import UNFINISHED, Node, Recipe, Scalar
-from ..graph.ownership import refcount_query_hooks
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -73,22 +73,18 @@ class GraphSignature:
         """Return whether no node was computed since the capture of the signature. Counting suffices: a computed node never becomes pending
         again.
         """
-        for queries in refcount_query_hooks:
-            return queries.count_pending(self.nodes) == self.pending_count
+        fast_path = fastpath_interface.installed
+        if fast_path is not None:
+            return fast_path.refcount_queries.count_pending(self.nodes) == self.pending_count
         return [node.buffer for node in self.nodes if node.recipe.op is not UNFINISHED].count(None) == self.pending_count
-
-
-# The fast path's `capture_signature` (`fastpath/emit/graph_walk.py`): takes the roots, and returns the arguments of `GraphSignature`,
-# or None to decline.
-capture_hooks: list[Callable[..., tuple[Any, ...] | None]] = []
 
 
 def capture_signature(roots: Sequence[Node]) -> GraphSignature:
     """Return the signature of the pending nodes `roots` with everything they need, captured by the fast path if possible."""
-    for walk in capture_hooks:
-        fields = walk(*roots)
-        if fields is not None:
-            return GraphSignature(*fields)
+    fast_path = fastpath_interface.installed
+    fields = None if fast_path is None else fast_path.capture_signature(*roots)
+    if fields is not None:
+        return GraphSignature(*fields)
     return capture_in_python(roots)
 
 

@@ -11,13 +11,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
+from .._utils import fastpath_interface
 from .._utils.bounded_cache import BoundedCache
 from .._utils.lazy import LazyModule
 from ..errors import EVALUATION_ERRORS
 from ..graph.node import EMPTY, HELD_BYTES_ANY_RESULT, HELD_BYTES_SMALL_RESULT, MAX_PENDING_NODES, Node, next_serial
 from ..memory.block_pool import pool
 from ..ops import Op
-from .realize import compute_lock, fast_path_builders, fast_path_hooks, realize, realize_by_plan
+from .realize import compute_lock, realize, realize_by_plan
 
 if TYPE_CHECKING:
     from .graph_signature import GraphSignature
@@ -45,9 +46,10 @@ def cap_graph_size(node: Node) -> None:
     """
     if node.is_traced:
         return
-    for make in fast_path_builders:  # a graph of this length consists of small work: build the fast path
-        make()
-    if any([hook(node) for hook in fast_path_hooks[-1:]]):
+    if fastpath_interface.starter is not None:
+        fastpath_interface.starter.build_if_untried()  # a graph of this length consists of small work
+    fast_path = fastpath_interface.request()
+    if fast_path is not None and fast_path.compute_one_of_several(node):
         return
     signature = graph_signature.capture_signature([node])
     if signature.pending_count > MAX_RECOUNTED_NODES:
@@ -132,9 +134,9 @@ def prune_pending_refs() -> None:
     """Remove computed and deallocated nodes from `pending_refs`, if it has doubled since the last time."""
     global _cleanup_length
     if len(pending_refs) >= _cleanup_length:
-        queries = ownership.refcount_query_hooks[:1]
-        if queries:
-            pending_refs[:] = queries[0].filter_pending(pending_refs)
+        fast_path = fastpath_interface.installed
+        if fast_path is not None:
+            pending_refs[:] = fast_path.refcount_queries.filter_pending(pending_refs)
         else:
             pending_refs[:] = [reference for reference in pending_refs if (node := reference()) is not None and node.buffer is None]
         _cleanup_length = max(REFS_PER_CLEANUP, 2 * len(pending_refs))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from .._utils import fastpath_interface
 from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import LaunchValues
@@ -159,11 +160,6 @@ class StepBytecode(NamedTuple):
     donor_readers: list[tuple[int, frozenset[int]]]
 
 
-StepRunner = Callable[[bytes, list[Any], list[int], list[Any], int, int], int]
-# The fast path's entry points: run steps `begin` to `end`, and return the number of the first step not run; and encode a plan.
-step_run_hooks: list[tuple[StepRunner, Callable[[Plan], StepBytecode]]] = []
-
-
 class Plan:
     """The steps to compute a graph, `steps`, in order, planned for the machine `target`.
 
@@ -239,18 +235,19 @@ class Plan:
             inputs.nodes[k] = RELEASED_SLOT  # an inlined node may hold the last references to sources
         if self.additional_slot_count:
             inputs.nodes += [BufferSlot() for _ in range(self.additional_slot_count)]
-        for run, short_of in step_run_hooks if len(self.steps) > 1 else ():
+        fast_path = fastpath_interface.installed
+        if fast_path is not None and len(self.steps) > 1:
             if self.step_bytecode is None:
-                self.step_bytecode = short_of(self)
-            self._run_by_fast_path(run, self.step_bytecode, inputs, referenced_slots)
+                self.step_bytecode = fast_path.encode_steps(self)
+            self._run_by_fast_path(fast_path.run_steps, self.step_bytecode, inputs, referenced_slots)
             return
         for step in self.steps:
             step.run(inputs, referenced_slots)
 
-    def _run_by_fast_path(self, run: StepRunner, short: StepBytecode, inputs: LaunchValues, referenced_slots: Set[int]) -> None:
+    def _run_by_fast_path(self, run: Callable[..., int], short: StepBytecode, inputs: LaunchValues, referenced_slots: Set[int]) -> None:
         """Run the steps, as many as possible by the fast path and the rest in Python.
 
-        `inputs` and `referenced_slots` are the arguments of `Plan.run`. `run` is the first item of an entry of `step_run_hooks`, and
+        `inputs` and `referenced_slots` are the arguments of `Plan.run`. `run` is `run_steps` of the fast path, and
         `short` the bytecode of the plan.
         """
         frame, ends, writes, offers = short

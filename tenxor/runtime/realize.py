@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from time import sleep
 from typing import TYPE_CHECKING, Never
 
+from .._utils import fastpath_interface
 from .._utils.bounded_cache import BoundedCache
 from .._utils.exclude_user_code import has_other_open_section
 from .._utils.lazy import LazyFunctions, LazyModule
@@ -48,10 +49,6 @@ MAX_KERNELS = 2048  # about 60 kB each; a larger number evicts every plan, and t
 
 
 eviction_hooks: list[Callable[[], None]] = []  # hooks to run after an eviction of the plans
-# Hooks of the fast path (`fastpath/`): compute a small node and return True, or return False. The first hook takes a single root, the last
-# hook takes each of several roots, which may share operands.
-fast_path_hooks: list[Callable[[Node], bool]] = []
-fast_path_builders: list[Callable[[], None]] = []  # hooks to build the fast path; until it is built, small work is done here
 CALLS_BEFORE_FAST_PATH = 1 << 8  # views and element accesses in Python before the fast path is built, and again before each further attempt
 _python_calls = 0
 
@@ -60,9 +57,8 @@ def count_python_call() -> None:
     """Count a view or an element access made in Python. Every `CALLS_BEFORE_FAST_PATH` of them, try to build the fast path."""
     global _python_calls
     _python_calls += 1
-    if _python_calls % CALLS_BEFORE_FAST_PATH == 0:
-        for make in fast_path_builders:
-            make()
+    if _python_calls % CALLS_BEFORE_FAST_PATH == 0 and fastpath_interface.starter is not None:
+        fastpath_interface.starter.build_if_untried()
 
 
 def realize(*roots: Node) -> None:
@@ -71,11 +67,11 @@ def realize(*roots: Node) -> None:
     Raise IndexOutOfRange or NegativeExponent if a kernel meets an invalid index or exponent, and MemoryError if a result cannot be
     allocated.
     """
-    hooks = tuple(fast_path_hooks)  # a copy: the fast path removes its hooks when an assumption about the interpreter fails
-    if hooks:
+    fast_path = fastpath_interface.request(len(roots))
+    if fast_path is not None:
         if len(roots) > 1:
-            roots = tuple([root for root in roots if not hooks[-1](root)])
-        if len(roots) == 1 and hooks[0](roots[0]):
+            roots = tuple([root for root in roots if not fast_path.compute_one_of_several(root)])
+        if len(roots) == 1 and fast_path.compute(roots[0]):
             return
     realize_by_plan(roots)
 

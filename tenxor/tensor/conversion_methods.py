@@ -7,10 +7,11 @@ shared: no pending node may read the buffer, and our own writes go to this memor
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
+from .._utils import fastpath_interface
 from .._utils.lazy import LazyModule
 from ..dtypes import DType, DTypeLike, bfloat16, check_real, decode_elements, encode_elements, to_plain_number, uint8
 from ..dtypes import dtype as dtype_of
@@ -27,9 +28,6 @@ from .argument_parsing import check_choice
 from .core import TensorBase, check_element_count, is_traced
 from .write_methods import WriteMethods
 
-if TYPE_CHECKING:
-    from .creation_cache import CreationFunctions
-
 nested_lists, ownership, pending_limits = (
     LazyModule("tenxor.tensor.nested_lists"),
     LazyModule("tenxor.graph.ownership"),
@@ -41,7 +39,6 @@ DLPACK_CPU = (1, 0)  # kDLCPU, device 0
 _NUMBER_TYPES = frozenset((int, float, bool, complex))
 # our functions for NumPy ufuncs, by ufunc; filled when a ufunc is called with tensors (`numpy_ufuncs.py`)
 FUNCTION_OF_UFUNC: dict[Any, Callable[..., Any]] = {}
-creation_hooks: list[CreationFunctions] = []  # at most one: the fast path's functions that make new tensors (`creation_cache.py`)
 
 
 class _SharedArrayExporter:
@@ -304,7 +301,9 @@ class ConversionMethods(WriteMethods):
     def _from_array(cls, array: Any) -> Self:
         """Return a tensor with the elements of a NumPy array or scalar, as a copy unless the array is read-only for good."""
         array = np.asarray(array)
-        for maker in creation_hooks:
+        fast_path = fastpath_interface.installed
+        if fast_path is not None:
+            maker = fast_path.creation_functions
             tensor = maker.replay_array(array, maker.array_recipes)
             tensor = maker.from_array(array) if tensor is None else tensor
             if type(tensor) is cls:

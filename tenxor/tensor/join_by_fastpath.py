@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
 
+from .._utils import fastpath_interface
 from .._utils.records import NamedTuple
 from ..dtypes import DType, bfloat16, result_type
 from ..graph.node import make_data_node
@@ -36,23 +37,6 @@ def should_copy_by_kernels(nbytes: int, count: int) -> bool:
     return nbytes >= PARALLEL_COPY_BYTES * count and (nbytes > MAX_SINGLE_COPY_BYTES or not is_single_threaded())
 
 
-class CopyFunctions(NamedTuple):
-    """The copying functions of the fast path (`fastpath/emit/concat_many.py`). Each returns whether the work was done.
-
-    `write_spec_addresses` writes the address of each piece's spec into the first column of a table, given the table's address. It
-    returns False unless each piece is in memory or a known scalar, and no tape has to record the copy. `copy_rows` copies pieces as the
-    table says, given the rows of each piece and the distance of rows in bytes. `copy_equal_specs` copies pieces of equal spec to an
-    address, given the bytes of a row and of an element, the number of rows and their distance.
-    """
-
-    write_spec_addresses: Callable[[tuple[Any, ...], int], bool]
-    copy_rows: Callable[[tuple[Any, ...], int, int, int], bool]
-    copy_equal_specs: Callable[[tuple[Any, ...], int, int, int, int, int], bool]
-
-
-copy_hooks: list[CopyFunctions] = []  # at most one
-
-
 class PieceCopy(NamedTuple):
     """A copy of a piece: its index, the layout to read it, and the layout to write it."""
 
@@ -65,22 +49,6 @@ Arrangement = tuple[Layout, Sequence[PieceCopy]]  # the layout of a result, and 
 Arrange = Callable[..., Arrangement | None]  # a function of another function's arguments, pieces first
 
 
-class JoinFunctions(NamedTuple):
-    """The functions of the fast path that replay joins of a few small tensors (`fastpath/emit/concat_few.py`).
-
-    `replay` takes the name of a function, and its positional (tuple) and keyword (dictionary) arguments. The first argument is a list or a
-    tuple of tensors, or a single tensor. `replay` returns the result, or None for a call without a record. `record` records a call: the
-    function's name, the pieces, the further positional and keyword arguments, the result, and the function that returns the arrangement for
-    such arguments.
-    """
-
-    replay: Callable[..., Any]
-    record: Callable[[str, Sequence[Any], tuple[Any, ...], Mapping[str, Any], Any, Arrange], None]
-
-
-join_hooks: list[JoinFunctions] = []  # at most one
-
-
 def join_by_fast_path(
     cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, *, stacked: bool = False, mixed_dtypes: bool = False
 ) -> _T | None:
@@ -89,10 +57,10 @@ def join_by_fast_path(
     The tensors are joined along their axis `axis`, along a new axis if `stacked`, or flattened if `axis` is None. If `mixed_dtypes`,
     they may differ in dtype.
     """
-    copier = next(iter(copy_hooks), None)
-    if copier is None or type(tensors[0]) is not cls:
+    fast_path = fastpath_interface.installed
+    if fast_path is None or type(tensors[0]) is not cls:
         return None
-    specs_of, copy, copy_alike = copier
+    specs_of, copy, copy_alike = fast_path.copy_functions
     pieces = tuple(tensors)
     result = _join_equal_specs(copy_alike, cls, op, pieces, axis, stacked)
     if result is not None:

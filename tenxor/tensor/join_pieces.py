@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from .._utils import fastpath_interface
 from .._utils.lazy import LazyFunctions
 from ..dtypes import DTYPE_BY_NUMPY_DTYPE, DType, bfloat16, decode_elements, encode_elements, result_type
 from ..graph.node import EMPTY, Node, disable_tape, make_data_node, tape_mode
@@ -21,7 +22,7 @@ from ..layout import Layout
 from ..layout.interruptible_chunks import MAX_CHUNK_ELEMENTS, iterate_chunks
 from ..memory.buffer import allocate
 from ..ops import OPS
-from ..runtime.realize import compute_lock, fast_path_hooks, realize
+from ..runtime.realize import compute_lock, realize
 from .core import TensorBase, check_element_count
 from .join_by_fastpath import PARALLEL_COPY_BYTES, PieceCopy, join_by_fast_path, should_copy_by_kernels
 from .join_equal_pieces import MAX_EXAMINED_BLOCK_BYTES, concatenate_bytes, dtypes_of, join_equal_pieces
@@ -91,7 +92,7 @@ def should_join_by_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
         return True
     if should_copy_by_kernels(nbytes, len(pieces)):
         return all(isinstance(p, TensorBase) for p in pieces)
-    if nbytes <= FAST_COPY_LIMIT_BYTES and fast_path_hooks:
+    if nbytes <= FAST_COPY_LIMIT_BYTES and fastpath_interface.is_expected():
         return False
     return len(pieces) <= MAX_KERNEL_PIECES and any(isinstance(p, TensorBase) and p.storage.node.buffer is None for p in pieces)
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor._utils import fastpath_interface
 from tenxor.api import vmap
 from tenxor.autodiff import batching
 from tenxor.autodiff.node_view import NodeView
 from tenxor.fastpath import disabled
 from tenxor.graph.node import Node
-from tenxor.graph.tape import tape_replay_hooks
 
 pytestmark = pytest.mark.usefixtures("on")
 
@@ -67,11 +67,12 @@ def test_vmap_matches_single_calls_and_python_batching(monkeypatch: pytest.Monke
     batched = batching.compute_batches
 
     def compared(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, behind: bool = False) -> list[NodeView | None]:
-        if not tape_replay_hooks:
+        fast_path = fastpath_interface.installed
+        if fast_path is None:
             return batched(roots, batches, size, behind)
         order, follows = batching._order_nodes(roots, batches)
         more: list[Any] = []
-        words = tape_replay_hooks[0].encode_batch(list(roots), list(batches), more)
+        words = fast_path.tape_replay.encode_batch(list(roots), list(batches), more)
         assert (words is not None) == follows
         if words is not None:
             outline = batching._BatchSignature(order, roots, batches, size, behind)

@@ -11,12 +11,12 @@ import pytest
 
 import tenxor as tx
 from tenxor import fastpath
+from tenxor._utils import fastpath_interface
 from tenxor.fastpath import size_generic
 from tenxor.graph.node import DATA, EMPTY
 from tenxor.graph.spec import intern_spec
 from tenxor.layout import Layout, layout_key
 from tenxor.tensor import creation_cache
-from tenxor.tensor.conversion_methods import creation_hooks
 
 pytestmark = pytest.mark.usefixtures("on")
 
@@ -109,7 +109,7 @@ def outcome(call: Callable[[], Any]) -> object:
 @pytest.mark.parametrize("name", CALLS)
 def test_created_tensors_match_python(name: str) -> None:
     with fastpath.disabled():
-        assert not creation_hooks
+        assert fastpath_interface.installed is None
         expected = outcome(CALLS[name])
     assert [outcome(CALLS[name]) for _ in range(4)] == [expected] * 4
 
@@ -174,7 +174,9 @@ def test_creation_keeps_reference_counts_and_memory() -> None:
 def test_arrays_and_lists_of_new_sizes_match_python(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(40):
         tx.asarray([1.0, 2.0]).realize()
-    for table in (creation_hooks[0].array_recipes, creation_hooks[0].list_recipes):  # which may know older recipes than are known
+    assert fastpath.fast_path is not None
+    creations = fastpath.fast_path.creation_functions
+    for table in (creations.array_recipes, creations.list_recipes):  # which may know older recipes than are known
         table.clear()
     shapes = [(), (0,), (0, 3), (3, 0, 2), (1, 1), (61,), (59, 2), (3, 1, 4, 2), (2, 3, 1, 2, 2)]
     asked: list[object] = []
@@ -240,7 +242,8 @@ def test_small_empty_tensors_get_memory_at_once(monkeypatch: pytest.MonkeyPatch)
         for _ in range(2):
             tx.empty((n, 3), dtype=tx.float32)
     learnt = list[object]()
-    monkeypatch.setattr(creation_hooks[0], "record", lambda *given: learnt.append(given))
+    assert fastpath.fast_path is not None
+    monkeypatch.setattr(fastpath.fast_path.creation_functions, "record", lambda *given: learnt.append(given))
     for n in (37, 61, 0, 1):
         made = [tx.empty((n, 3), dtype=tx.float32) for _ in range(3)][-1]
         assert (made.shape, made.dtype, made.storage.node.op) == ((n, 3), tx.float32, DATA)

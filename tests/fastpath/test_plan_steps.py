@@ -63,14 +63,15 @@ def values(seed: int) -> list[bytes]:
 def test_plan_steps_match_python(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [values(seed) for seed in range(4)]
     ran: list[tuple[int, int]] = []
-    (run, short_of), *_ = plan_execution.step_run_hooks
+    assert fastpath.fast_path is not None
+    run = fastpath.fast_path.run_steps
 
     def counted(frame: bytes, nodes: Any, offsets: Any, scalars: Any, first: int, end: int) -> int:
         at = run(frame, nodes, offsets, scalars, first, end)
         ran.append((at - first, end - first))
         return at
 
-    monkeypatch.setattr(plan_execution, "step_run_hooks", [(counted, short_of)])
+    monkeypatch.setattr(fastpath.fast_path, "run_steps", counted)
     assert [values(seed) for seed in range(4)] == found
     assert sum(done for done, _ in ran) >= 12 and all(done == wanted for done, wanted in ran)
     with fastpath.disabled():
@@ -99,7 +100,8 @@ def test_plan_steps_overwrite_the_same_buffers_as_in_python(kept: bool, monkeypa
     """A buffer is overwritten if nothing else can read it any more."""
     with fastpath.disabled():
         wanted = [gradients(seed, kept) for seed in range(3)]
-    own, (run, short_of) = PlanStep.run, plan_execution.step_run_hooks[0]
+    assert fastpath.fast_path is not None
+    own, run, short_of = PlanStep.run, fastpath.fast_path.run_steps, fastpath.fast_path.encode_steps
     shorts: list[plan_execution.StepBytecode] = []
     written: list[int] = []
     by_python: list[PlanStep] = []
@@ -118,7 +120,8 @@ def test_plan_steps_overwrite_the_same_buffers_as_in_python(kept: bool, monkeypa
         own(step, *args)
 
     evict_plans()  # plans, which have been framed
-    monkeypatch.setattr(plan_execution, "step_run_hooks", [(ran, framed)])
+    monkeypatch.setattr(fastpath.fast_path, "run_steps", ran)
+    monkeypatch.setattr(fastpath.fast_path, "encode_steps", framed)
     monkeypatch.setattr(PlanStep, "run", counted)
     assert [gradients(seed, kept) for seed in range(3)] == wanted
     assert len(written) == 3 * 160 and not [step for step in by_python if step.overwritten_slot is not None]

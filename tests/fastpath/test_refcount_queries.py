@@ -10,9 +10,9 @@ import pytest
 
 import tenxor as tx
 from tenxor import fastpath
-from tenxor.graph import ownership
+from tenxor._utils import fastpath_interface
 from tenxor.graph.node import UNFINISHED, Node, intern_recipe
-from tenxor.graph.ownership import find_externally_owned, refcount_query_hooks
+from tenxor.graph.ownership import find_externally_owned
 from tenxor.runtime import pending_limits
 from tenxor.runtime.graph_signature import capture_in_python
 
@@ -40,9 +40,10 @@ def test_held_nodes_match_python(seed: int, monkeypatch: pytest.MonkeyPatch) -> 
     for left in (len(made), 8, 0):
         del made[left:]
         found = find_externally_owned(nodes, numbers, reads)
-        assert refcount_query_hooks and found == set(refcount_query_hooks[0].find_externally_owned(nodes, numbers, reads))
+        assert fastpath_interface.installed is not None
+        assert found == set(fastpath_interface.installed.refcount_queries.find_externally_owned(nodes, numbers, reads))
         with monkeypatch.context() as m:
-            m.setattr(ownership, "refcount_query_hooks", [])
+            m.setattr(fastpath_interface, "installed", None)
             assert found == find_externally_owned(nodes, numbers, reads)
     assert not found  # but by the list, and by what is in it
 
@@ -54,12 +55,14 @@ def test_waiting_nodes_match_python(seed: int, monkeypatch: pytest.MonkeyPatch) 
     if seed % 2 and nodes:
         nodes.append(Node(intern_recipe(UNFINISHED, nodes[-1].shape, nodes[-1].dtype), (), ()))
     whole = [node.buffer for node in nodes if node.recipe.op is not UNFINISHED].count(None)
-    assert refcount_query_hooks[0].count_pending(nodes) == whole
+    assert fastpath_interface.installed is not None
+    queries = fastpath_interface.installed.refcount_queries
+    assert queries.count_pending(nodes) == whole
     waiting = [weakref.ref(t.node) for t in made]
     del made[::3], nodes
     alive = [one for one in waiting if (node := one()) is not None and node.buffer is None]
     node = None
-    found = refcount_query_hooks[0].filter_pending(waiting)
+    found = queries.filter_pending(waiting)
     assert len(found) == len(alive) and all([a is b for a, b in zip(found, alive, strict=True)])
     monkeypatch.setattr(pending_limits, "pending_refs", waiting)
     monkeypatch.setattr(pending_limits, "_cleanup_length", 0)
@@ -67,8 +70,8 @@ def test_waiting_nodes_match_python(seed: int, monkeypatch: pytest.MonkeyPatch) 
     assert waiting == alive
 
 
-def test_aside_disables_node_queries() -> None:
-    assert refcount_query_hooks
+def test_disabled_removes_the_functions_of_the_fast_path() -> None:
+    assert fastpath_interface.installed is fastpath.fast_path
     with fastpath.disabled():
-        assert not refcount_query_hooks
-    assert refcount_query_hooks
+        assert fastpath_interface.installed is None
+    assert fastpath_interface.installed is fastpath.fast_path

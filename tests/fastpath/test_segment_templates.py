@@ -111,10 +111,8 @@ def test_backward_steps_by_rule_equal_those_of_a_full_pass(name: str, monkeypatc
         return by_rule
 
     monkeypatch.setattr(fastpath.install, "get_segment_steps", found)  # type: ignore[attr-defined]
-    short = tx.graph.tape.tape_replay_hooks[0]
-    monkeypatch.setattr(tx.graph.tape, "tape_replay_hooks", [short._replace(find_replay_steps=found)])
-    for module in (tx.autodiff.segment_signature, replay):
-        monkeypatch.setattr(module, "tape_replay_hooks", tx.graph.tape.tape_replay_hooks)
+    assert fastpath.fast_path is not None
+    monkeypatch.setattr(fastpath.fast_path, "tape_replay", fastpath.fast_path.tape_replay._replace(find_replay_steps=found))
     for n in OTHERS:
         bits_back(LOSSES[name], n)
     assert compared >= len(OTHERS)

@@ -12,7 +12,8 @@ import pytest
 
 import tenxor as tx
 from tenxor import fastpath
-from tenxor.tensor import join_by_fastpath
+from tenxor._utils import fastpath_interface
+from tenxor._utils.fastpath_interface import CopyFunctions
 
 Array = np.ndarray[Any, Any]
 DTYPES = (tx.float64, tx.float32, tx.float16, tx.bfloat16, tx.int64, tx.int8, tx.uint16, tx.uint64, tx.bool, tx.complex64)
@@ -21,7 +22,7 @@ DTYPES = (tx.float64, tx.float32, tx.float16, tx.bfloat16, tx.int64, tx.int8, tx
 class Counting:
     """The copying functions of the fast path, with a count of the successful copies."""
 
-    def __init__(self, copier: join_by_fastpath.CopyFunctions) -> None:
+    def __init__(self, copier: CopyFunctions) -> None:
         self.copier, self.copy_count = copier, 0
 
     def specs(self, *args: Any) -> bool:
@@ -40,10 +41,10 @@ class Counting:
 
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counting]:
-    if not join_by_fastpath.copy_hooks:
-        pytest.skip(f"there is no short way: {fastpath.state}")
-    result = Counting(join_by_fastpath.copy_hooks[0])
-    monkeypatch.setattr(join_by_fastpath, "copy_hooks", [join_by_fastpath.CopyFunctions(result.specs, result.copy, result.copy_alike)])
+    if fastpath_interface.installed is None:
+        pytest.skip(f"there is no fast path: {fastpath.state}")
+    result = Counting(fastpath_interface.installed.copy_functions)
+    monkeypatch.setattr(fastpath.fast_path, "copy_functions", CopyFunctions(result.specs, result.copy, result.copy_alike))
     yield result
 
 
@@ -182,9 +183,7 @@ def test_write_between_examination_and_copy_is_seen(monkeypatch: pytest.MonkeyPa
         pieces[2][...] = pieces[2] * 0 + 7  # the piece is pending from now on
         return is_known
 
-    monkeypatch.setattr(
-        join_by_fastpath, "copy_hooks", [join_by_fastpath.CopyFunctions(examine_and_write, counting.copy, counting.copy_alike)]
-    )
+    monkeypatch.setattr(fastpath.fast_path, "copy_functions", CopyFunctions(examine_and_write, counting.copy, counting.copy_alike))
     result = tx.concat(pieces).tolist()
     before[2] = [7.0] * 3
     assert result == [x for row in before for x in row]

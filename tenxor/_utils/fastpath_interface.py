@@ -1,0 +1,167 @@
+"""The fast path, as the rooms below see it: one object with the functions that they may call while it is installed.
+
+The package `fastpath/` stands above its callers, so lower rooms cannot import it. They read `installed`, which is None while the fast
+path is not built, switched off or disabled; the caller then does the work in Python. Another thread may change `installed` at any
+moment: a caller reads the variable once for each task. The functions still work after the fast path was removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+from weakref import ref
+
+from .records import NamedTuple
+
+# Types of higher rooms, which this module cannot import
+Arrange: TypeAlias = Any
+CreationFunctions: TypeAlias = Any
+DType: TypeAlias = Any
+Node: TypeAlias = Any
+PatchableFunction: TypeAlias = Any
+Plan: TypeAlias = Any
+Recipe: TypeAlias = Any
+Spec: TypeAlias = Any
+StepBytecode: TypeAlias = Any
+
+
+class RefcountQueries(NamedTuple):
+    """Functions that examine many nodes in less time than Python (`fastpath/emit/refcount_queries.py`).
+
+    `count_pending` returns the number of pending nodes in a list, without UNFINISHED nodes. `filter_pending` filters weak references:
+    it returns the references to live, pending nodes. `find_externally_owned` does the work of `ownership.find_externally_owned`, for
+    three lists.
+    """
+
+    count_pending: Callable[[list[Node]], int]
+    filter_pending: Callable[[list[ref[Node]]], list[ref[Node]]]
+    find_externally_owned: Callable[[list[Node], list[int], list[int]], list[int]]
+
+
+class TapeReplay(NamedTuple):
+    """Functions for derivatives (`fastpath/emit/tape_nodes.py`, `fastpath/emit/tape_segments.py`, `batches.py`).
+
+    `make_nodes(nodes, steps)` appends the nodes of replay steps (`autodiff/replay.py`) to `nodes`, as far as possible.
+    `collect_tape(roots, first)` collects a slice of the tape (`autodiff/reverse.py`). `encode_signature` encodes the signature of a
+    tape segment (`autodiff/segment_signature.py`). `encode_batch` encodes how nodes were computed from the placeholders of a batch, and
+    appends the remaining inputs to the last argument (`autodiff/batching.py`). `collect_tape`, `encode_signature` and `encode_batch`
+    return None to decline. `find_replay_steps(outline, make_nodes)` returns the replay steps of a new tape segment, if possible from a
+    segment of different sizes (`fastpath/segment_templates.py`).
+    """
+
+    make_nodes: Callable[[list[Any], Sequence[Any]], None]
+    collect_tape: Callable[[list[Node], int], tuple[list[Any], dict[Any, Node], bool] | None]
+    encode_signature: Callable[[Sequence[Any], Any, Any, dict[Any, Node], list[Any]], tuple[bytes, list[Any], list[Any]] | None]
+    encode_batch: Callable[[Sequence[Node], list[Node], list[Any]], bytes | None]
+    find_replay_steps: Callable[[Any, Callable[..., Any]], Any]
+
+
+class CallReplay(NamedTuple):
+    """Functions for the replay of recorded calls (`fastpath/emit/call_replay.py`).
+
+    `replay` takes the name of a function, the positional arguments (a tensor first) and the keyword arguments; it returns the view or
+    pending result of a recorded call, or None on a miss. `record_result` takes a name and a function, and returns a wrapper that calls
+    the function and records the result, and the reports to `external_call_observers` during the call. `record_reports` returns a
+    wrapper that records only these reports.
+    """
+
+    replay: Callable[..., Any]
+    record_result: Callable[[str, Callable[..., Any]], Callable[..., Any]]
+    record_reports: Callable[[str, Callable[..., Any]], Callable[..., Any]]
+
+
+class CopyFunctions(NamedTuple):
+    """Functions that copy the pieces of a join (`fastpath/emit/concat_many.py`). Each returns whether the work was done.
+
+    `write_spec_addresses` writes the address of each piece's spec into the first column of a table, given the table's address. It
+    returns False unless each piece is in memory or a known scalar, and no tape has to record the copy. `copy_rows` copies pieces as the
+    table says, given the rows of each piece and the distance of rows in bytes. `copy_equal_specs` copies pieces of equal spec to an
+    address, given the bytes of a row and of an element, the number of rows and their distance.
+    """
+
+    write_spec_addresses: Callable[[tuple[Any, ...], int], bool]
+    copy_rows: Callable[[tuple[Any, ...], int, int, int], bool]
+    copy_equal_specs: Callable[[tuple[Any, ...], int, int, int, int, int], bool]
+
+
+class JoinFunctions(NamedTuple):
+    """Functions that replay joins of a few small tensors (`fastpath/emit/concat_few.py`).
+
+    `replay` takes the name of a function, and its positional (tuple) and keyword (dictionary) arguments. The first argument is a list or a
+    tuple of tensors, or a single tensor. `replay` returns the result, or None for a call without a record. `record` records a call: the
+    function's name, the pieces, the further positional and keyword arguments, the result, and the function that returns the arrangement for
+    such arguments.
+    """
+
+    replay: Callable[..., Any]
+    record: Callable[[str, Sequence[Any], tuple[Any, ...], Mapping[str, Any], Any, Arrange], None]
+
+
+class InterningFunctions(NamedTuple):
+    """Functions that look up specs and recipes of data in the tables of the generated code.
+
+    Each takes a dtype, a shape, for a spec the strides, and the object to store on a miss, or None to make one. It returns the object
+    stored, or None for one of a kind that is not stored.
+    """
+
+    intern_spec: Callable[[DType, tuple[int, ...], tuple[int, ...], Spec | None], Spec | None]
+    intern_data_recipe: Callable[[DType, tuple[int, ...], Recipe | None], Recipe | None]
+
+
+class FastPathFunctions(Protocol):
+    """The functions of an installed fast path."""
+
+    refcount_queries: RefcountQueries
+    tape_replay: TapeReplay
+    call_replay: CallReplay
+    copy_functions: CopyFunctions
+    join_functions: JoinFunctions
+    creation_functions: CreationFunctions
+
+    def compute(self, node: Node, /) -> bool:
+        """Compute the small pending graph of `node`, and return True; or decline with False, before any change."""
+
+    def compute_one_of_several(self, node: Node, /) -> bool:
+        """Do the work of `compute` for one of several nodes that are asked for together: operands that they share are computed once."""
+
+    def finish_selection(self, node: Node, /) -> bool:
+        """Compute the pending selection `node` (`fastpath/masked_selection.py`), and return True; or decline with False."""
+
+    def capture_signature(self, *roots: Node) -> tuple[Any, ...] | None:
+        """Return the arguments of `GraphSignature` for the graph of `roots`, or None to decline (`fastpath/emit/graph_walk.py`)."""
+
+    def encode_steps(self, plan: Plan, /) -> StepBytecode:
+        """Return the steps of `plan` encoded for `run_steps`."""
+
+    def run_steps(self, launch_record: bytes, nodes: list[Any], offsets: list[int], scalars: list[Any], begin: int, end: int, /) -> int:
+        """Run the encoded steps `begin` to `end` of a plan on its inputs, and return the number of the first step not run."""
+
+    def set_vectorcall_entry(self, function: PatchableFunction, /) -> None:
+        """Let calls of a new patchable function enter the generated code directly."""
+
+
+class FastPathStarter(Protocol):
+    """The functions that build the fast path (`fastpath/__init__.py`)."""
+
+    def count_requests(self, count: int) -> None:
+        """Count requests for values that find no fast path, and build the fast path after some of them."""
+
+    def build_if_untried(self) -> None:
+        """Build the fast path, unless that was tried before."""
+
+
+installed: FastPathFunctions | None = None
+interning: InterningFunctions | None = None  # set at the first installation, and never removed: the generated code needs every spec
+starter: FastPathStarter | None = None  # set by `import tenxor`; None again when the fast path is built, or found to be impossible
+
+
+def is_expected() -> bool:
+    """Return whether the fast path is installed, or may still be built."""
+    return installed is not None or starter is not None
+
+
+def request(count: int = 1) -> FastPathFunctions | None:
+    """Return the installed fast path, or None. Until the fast path is built, count `count` requests for values, and build it after some."""
+    if starter is not None:
+        starter.count_requests(count)
+    return installed
