@@ -23,9 +23,32 @@ from tenxor.codegen import kernel_cache
 from tenxor.codegen.threads import worker_pool
 from tenxor.native import batch_threads
 
+from .processes import python
+
 SIGNALS = (signal.SIGUSR1, signal.SIGUSR2) if hasattr(signal, "SIGUSR1") else ()
 posix = pytest.mark.skipif(not SIGNALS, reason="signals are sent as POSIX has them")
 Handler = Callable[[int, FrameType | None], None]
+
+
+TRACED_INTERRUPT = """
+import signal, sys
+import tenxor as tx
+from tenxor._utils.exclude_user_code import exclude_user_code
+
+def interrupted():
+    try:
+        with exclude_user_code():
+            signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        return True
+
+def trace(frame, event, argument):
+    return trace
+
+sys.settrace(trace)
+assert interrupted() and interrupted()
+assert (tx.arange(3) + 1).tolist() == [1, 2, 3]
+"""
 
 
 @pytest.fixture
@@ -111,6 +134,10 @@ class TestSignals:
             assert done and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         finally:
             signal.signal(signal.SIGINT, before)
+
+    def test_may_interrupt_a_traced_section(self) -> None:
+        """CPython 3.15 crashed as the error passed through functions that were called with tracing off."""
+        python("-c", TRACED_INTERRUPT)
 
     def test_leave_a_handler_that_is_set_in_a_section(self, arrived: list[int]) -> None:
         def replacement(number: int, frame: FrameType | None) -> None:

@@ -14,11 +14,11 @@ from __future__ import annotations
 import _frozen_importlib
 import ctypes
 import os
+import sys
 from _signal import NSIG, getsignal, signal  # type: ignore[import-not-found]  # without the enumerations of `signal`
 from _thread import _local, get_ident
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
 from operator import call
@@ -103,13 +103,15 @@ def leave_section() -> None:
         _restore_handlers(replaced)
 
 
-@contextmanager
-def exclude_user_code() -> Iterator[None]:
+class exclude_user_code:  # a class whose objects are context managers, named like a function
     """Open a section: no user code runs on this thread while the context is open."""
-    enter_section()
-    try:
-        yield
-    finally:
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        enter_section()
+
+    def __exit__(self, *error: object) -> None:
         leave_section()
 
 
@@ -199,6 +201,24 @@ def has_other_open_section() -> bool:
 def _reset_after_fork() -> None:
     """Record that the thread that forked is the main thread of the child."""
     _sections.may_receive_signals = True
+
+
+def _prepare_for_traced_errors(functions: Iterable[Any]) -> None:
+    """Have CPython allocate the memory that it reads when an error passes through one of `functions` while a tracing tool is active.
+
+    CPython 3.15 allocates this memory when a function is called with tracing on, and crashes if an error passes through a function that
+    was called with tracing off. These functions are called in a section, and may end with the error of a signal handler after it.
+    """
+    free_tools = [k for k in range(6) if sys.monitoring.get_tool(k) is None]
+    if free_tools:
+        sys.monitoring.use_tool_id(free_tools[-1], "tenxor")
+        for function in functions:
+            sys.monitoring.set_local_events(free_tools[-1], function.__code__, 0)
+        sys.monitoring.free_tool_id(free_tools[-1])
+
+
+if sys.version_info >= (3, 15):
+    _prepare_for_traced_errors((exclude_user_code.__exit__, leave_section, _restore_handlers, _call_arrived))
 
 
 if hasattr(os, "register_at_fork"):
