@@ -203,21 +203,21 @@ def _reset_after_fork() -> None:
     _sections.may_receive_signals = True
 
 
-def _prepare_for_traced_errors(functions: Iterable[Any]) -> None:
-    """Have CPython allocate the memory that it reads when an error passes through one of `functions` while a tracing tool is active.
-
-    CPython 3.15 allocates this memory when a function is called with tracing on, and crashes if an error passes through a function that
-    was called with tracing off. These functions are called in a section, and may end with the error of a signal handler after it.
-    """
-    free_tools = [k for k in range(6) if sys.monitoring.get_tool(k) is None]
-    if free_tools:
-        sys.monitoring.use_tool_id(free_tools[-1], "tenxor")
-        for function in functions:
-            sys.monitoring.set_local_events(free_tools[-1], function.__code__, 0)
-        sys.monitoring.free_tool_id(free_tools[-1])
-
-
 if sys.version_info >= (3, 15):
+
+    def _prepare_for_traced_errors(functions: Iterable[Any]) -> None:
+        """Have CPython allocate the memory that it reads when an error passes through one of `functions` while a tracing tool is active.
+
+        CPython 3.15 allocates this memory when a function is called with tracing on, and crashes if an error passes through a function that
+        was called with tracing off. These functions are called in a section, and may end with the error of a signal handler after it.
+        """
+        free_tools = [k for k in range(6) if sys.monitoring.get_tool(k) is None]
+        if free_tools:
+            sys.monitoring.use_tool_id(free_tools[-1], "tenxor")
+            for function in functions:
+                sys.monitoring.set_local_events(free_tools[-1], function.__code__, 0)
+            sys.monitoring.free_tool_id(free_tools[-1])
+
     _prepare_for_traced_errors((exclude_user_code.__exit__, leave_section, _restore_handlers, _call_arrived))
 
 
