@@ -11,15 +11,38 @@ from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, UnknownAttribute
 from ..ops import INTERNAL_OPS, OPS
 from .argument_parsing import write_out
+from .conversion_methods import ConversionMethods
 from .core import LAZY_ATTRIBUTES, UNINITIALIZED, Operand, is_initialized, resolve_lazy_attribute
 from .delegated_methods import DelegatedMethods
-from .view_methods import reinterpreted_layout
+from .elementwise_methods import ElementwiseMethods
+from .gather_methods import GatherMethods
+from .gradient_methods import GradientMethods
+from .indexed_write_methods import IndexedWriteMethods
+from .indexing_methods import IndexingMethods
+from .protocols import ProtocolMethods
+from .reduction_methods import ReductionMethods
+from .scatter_methods import ScatterMethods
+from .view_methods import ViewMethods, reinterpreted_layout
+from .write_methods import WriteMethods
 
 contraction = LazyModule("tenxor.tensor.contraction")
 API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # versions of the array API standard
 
 
-class Tensor(DelegatedMethods):
+class Tensor(  # the families of methods; the bases of a family are the families whose methods it calls
+    DelegatedMethods,
+    ProtocolMethods,
+    GradientMethods,
+    ReductionMethods,
+    ElementwiseMethods,
+    ScatterMethods,
+    IndexingMethods,
+    IndexedWriteMethods,
+    GatherMethods,
+    ViewMethods,
+    ConversionMethods,
+    WriteMethods,
+):
     """An N-dimensional array: a `storage` of elements, seen through a `layout`.
 
     Movement returns views of the same storage. They are writable wherever no two positions share an element. Indexing with as many integers

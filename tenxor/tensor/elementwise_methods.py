@@ -17,7 +17,7 @@ from ..layout.coords import validate_int
 from ..ops import OPS, Op
 from .argument_parsing import delegate_to
 from .core import DTYPE_KIND_RANKS, Operand, TensorBase, check_device, is_traced
-from .scatter_methods import ScatterMethods
+from .indexing_methods import IndexingMethods
 
 T = TypeVar("T")
 traced_tensors = LazyModule("tenxor.tensor.traced_tensors")
@@ -91,7 +91,7 @@ def _build_operator_methods(name: str) -> tuple[Callable[..., Any], Callable[...
     return forward, backward, in_place
 
 
-class ElementwiseMethods(ScatterMethods):
+class ElementwiseMethods(IndexingMethods):
     """The elementwise methods of `Tensor`."""
 
     __slots__ = ()

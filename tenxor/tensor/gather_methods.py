@@ -21,6 +21,7 @@ from ..layout import Layout, broadcast_shapes
 from ..layout.indexing import counted
 from ..memory.buffer import Buffer
 from .argument_parsing import check_choice, normalize_axis, write_out
+from .conversion_methods import ConversionMethods
 from .core import Operand, TensorBase, broadcast_op_shapes
 from .view_methods import ViewMethods
 
@@ -58,7 +59,7 @@ class Selection(NamedTuple):
         return self.layout.shape[self.layout.ndim - len(self.indices) :]
 
 
-class GatherMethods(ViewMethods):
+class GatherMethods(ViewMethods, ConversionMethods):
     """The methods of `Tensor` that read elements at indices."""
 
     __slots__ = ()

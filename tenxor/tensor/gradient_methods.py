@@ -11,7 +11,7 @@ from ..errors import ArgumentError, DerivativeError, DTypeError, ShapeError, des
 from ..graph.node import disable_tape
 from ..graph.storage import Storage
 from .argument_parsing import check_flag
-from .reduction_methods import ReductionMethods
+from .elementwise_methods import ElementwiseMethods
 
 if TYPE_CHECKING:
     from ..autodiff.node_view import NodeView
@@ -22,7 +22,7 @@ layout_adjoint, formula_derivatives, reverse, node_view, grad_storage = [
 ]
 
 
-class GradientMethods(ReductionMethods):
+class GradientMethods(ElementwiseMethods):
     """The methods of `Tensor` for gradients."""
 
     __slots__ = ()

@@ -18,8 +18,8 @@ from ..ops import OPS
 from ..ops.reductions import COMBINING_OPS, REDUCTIONS, Reduction
 from ..runtime.realize import compute_lock, realize
 from .core import DTYPE_KIND_RANKS, TensorBase
-from .gather_methods import MAX_EAGER_INDEX_CHECKS, GatherMethods, Selection, find_out_of_range
-from .write_methods import ScatterTarget, broadcast_layout
+from .gather_methods import MAX_EAGER_INDEX_CHECKS, Selection, find_out_of_range
+from .write_methods import ScatterTarget, WriteMethods, broadcast_layout
 
 build_index_error = LazyFunctions("tenxor.runtime.index_errors").build_index_error
 
@@ -32,7 +32,7 @@ _BOOL_REDUCTIONS = {"sum": "any", "prod": "all", "max": "any", "min": "all"}
 _NUMERIC_REDUCTIONS = {"sum": "sum_in_width", "prod": "prod", "max": "max", "min": "min"}
 
 
-class IndexedWriteMethods(GatherMethods):
+class IndexedWriteMethods(WriteMethods):
     """The base methods of `Tensor` that write at indices."""
 
     __slots__ = ()

@@ -25,7 +25,7 @@ from ..runtime.realize import compute_lock, count_python_call, realize
 from .argument_parsing import normalize_axis
 from .conversion_methods import ConversionMethods
 from .core import IndexKey, Operand, TensorBase, is_traced
-from .gather_methods import Selection, to_index_array
+from .gather_methods import GatherMethods, Selection, to_index_array
 from .indexed_write_methods import IndexedWriteMethods
 
 ownership, numpy_indexing = LazyModule("tenxor.graph.ownership"), LazyModule("tenxor.tensor.numpy_indexing")
@@ -71,7 +71,7 @@ class OrthogonalIndexer(Generic[T]):
             self._view_at(items)._write(operand, op)
 
 
-class IndexingMethods(IndexedWriteMethods):
+class IndexingMethods(IndexedWriteMethods, GatherMethods):
     """The indexing methods of `Tensor`."""
 
     __slots__ = ()

@@ -14,13 +14,12 @@ from ..layout import Layout
 from ..ops import OPS
 from ..runtime.realize import count_python_call
 from .argument_parsing import Axes, check_choice, check_section_count, normalize_axis, parse_ints
-from .conversion_methods import ConversionMethods
 from .core import IndexKey, TensorBase
 
 MAX_VIEW_ELEMENTS = (1 << 63) - 1  # positions of one view; kernels count them in 64 bits
 
 
-class ViewMethods(ConversionMethods):
+class ViewMethods(TensorBase):
     """The view methods of `Tensor`. Each raises ShapeError or AxisError that names the operation, the shape and the axis."""
 
     __slots__ = ()
