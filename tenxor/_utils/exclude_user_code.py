@@ -103,7 +103,7 @@ def leave_section() -> None:
         _restore_handlers(replaced)
 
 
-class exclude_user_code:  # a class whose objects are context managers, named like a function
+class exclude_user_code:  # named like a function, as context managers are
     """Open a section: no user code runs on this thread while the context is open."""
 
     __slots__ = ()
@@ -206,10 +206,11 @@ def _reset_after_fork() -> None:
 if sys.version_info >= (3, 15):
 
     def _prepare_for_traced_errors(functions: Iterable[Any]) -> None:
-        """Have CPython allocate the memory that it reads when an error passes through one of `functions` while a tracing tool is active.
+        """Allocate the memory in which CPython notes the tracing tools of each of `functions`.
 
-        CPython 3.15 allocates this memory when a function is called with tracing on, and crashes if an error passes through a function that
-        was called with tracing off. These functions are called in a section, and may end with the error of a signal handler after it.
+        CPython 3.15 allocates this memory when a function is called with tracing on. With tracing off it crashes if an error passes
+        through the function after tracing is on again. `functions` begin in a section, and may raise the error of a signal handler
+        after the end of the section.
         """
         free_tools = [k for k in range(6) if sys.monitoring.get_tool(k) is None]
         if free_tools:
