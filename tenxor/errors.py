@@ -1,10 +1,12 @@
 """The errors of Tenxor. Each public class also derives from the built-in or NumPy error that NumPy users already catch."""
 
+import sys
 from reprlib import Repr
 
 from numpy.exceptions import AxisError as NumPyAxisError
 from numpy.linalg import LinAlgError
 
+from ._utils.called_operation import name_called_operation
 from ._utils.lazy import make_public_dir
 
 __all__ = [
@@ -55,7 +57,18 @@ def _to_one_line(value: object) -> str:
 
 
 class TenxorError(Exception):
-    """The base class of the errors raised on purpose for users."""
+    """The base class of the errors raised on purpose for users.
+
+    The message begins with the name of the public operation that the user's code called, whichever inner operation builds the error.
+    `fact` is the message without this name, for use inside another message.
+    """
+
+    fact: str
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        name, self.fact = name_called_operation(message, sys._getframe(1))
+        self.args = (name + self.fact,)
 
 
 class ShapeError(TenxorError, ValueError):

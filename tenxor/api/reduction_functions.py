@@ -18,7 +18,7 @@ from ..tensor.core import Operand
 from .concatenation import concat
 from .creation import asarray, full
 from .masked_reductions import mean_where, reduce_where, var_where
-from .output_arguments import call_as_op, write_out
+from .output_arguments import write_out
 
 __all__ = [
     "all",
@@ -488,7 +488,7 @@ def cumsum(
     >>> tx.cumsum(tx.asarray([[1, 2], [3, 4]])).tolist()
     [1, 3, 6, 10]
     """
-    return write_out("cumsum", out, call_as_op("cumsum", "cumulative_sum", asarray(x).cumulative_sum, axis, dtype))
+    return write_out("cumsum", out, asarray(x).cumulative_sum(axis, dtype))
 
 
 @memoized_call
@@ -502,7 +502,7 @@ def cumprod(
     >>> tx.cumprod(tx.asarray([[1, 2], [3, 4]])).tolist()
     [1, 2, 6, 24]
     """
-    return write_out("cumprod", out, call_as_op("cumprod", "cumulative_prod", asarray(x).cumulative_prod, axis, dtype))
+    return write_out("cumprod", out, asarray(x).cumulative_prod(axis, dtype))
 
 
 @memoized_call

@@ -218,7 +218,7 @@ def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | N
     try:
         key_tensors = [asarray(key) for key in keys]
     except TypeError as error:
-        raise ArgumentError(f"lexsort: keys are tensors of one shape, in a list or a tuple: {error}") from None
+        raise ArgumentError(f"lexsort: keys are tensors of one shape, in a list or a tuple: {getattr(error, 'fact', error)}") from None
     if not key_tensors:
         raise ArgumentError("lexsort: give at least one key to sort by")
     return _lexsort_along(key_tensors, axis)

@@ -6,10 +6,12 @@ import ctypes
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
+from .._utils.called_operation import name_tensor_method
 from .._utils.exclude_user_code import call_atomically
 from .._utils.lazy import LazyFunctions
 from .._utils.locks import get_interpreter_lock
@@ -187,6 +189,9 @@ class FastPath:
         self.fallbacks = {name: getattr(attribute, "fget", attribute) for name, attribute in self.original_attributes.items()}
         self.fallbacks |= {name: partial(resolve_lazy_attribute, name=name) for name in LAZY_ATTRIBUTES}
         recording_fallbacks = {f"own {m.name}": self._build_fallback(m) for m in METHODS}
+        for method in METHODS:
+            if isinstance(fallback := recording_fallbacks[f"own {method.name}"], FunctionType) and fallback.__code__.co_name == "method":
+                name_tensor_method(fallback, method.name)
         recording_fallbacks["own __getitem__"], recording_fallbacks["own __setitem__"] = self.get_item, self.set_item
         recording_fallbacks["own index_add_"] = wrap_index_add(self.fallbacks["index_add_"])
         recording_fallbacks["own fill_"] = wrap_fill(
@@ -559,6 +564,10 @@ class FastPath:
             return view.storage is x.storage and record_write(view, value, lambda: _can_write(view, value))
         except TenxorError:  # raised by the fallback, with a better message
             return False
+
+
+name_tensor_method(FastPath.get_item, "__getitem__")
+name_tensor_method(FastPath.set_item, "__setitem__")
 
 
 def _can_write(view: Tensor, value: Any) -> bool:

@@ -459,7 +459,7 @@ def _back_substitute(a: Tensor, b: Tensor, unit_diagonal: bool) -> Tensor:
     try:
         batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ShapeError as error:
-        raise ShapeError(f"solve_triangular: shapes {a.shape} and {b.shape} do not fit: before the last axes, {error}") from None
+        raise ShapeError(f"solve_triangular: shapes {a.shape} and {b.shape} do not fit: before the last axes, {error.fact}") from None
     x = b.expand((*batch, *b.shape[-2:])).copy()
     for end in range(size, 0, -BLOCK_ROWS):
         begin = max(0, end - BLOCK_ROWS)

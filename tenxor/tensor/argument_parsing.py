@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from .._utils.called_operation import name_tensor_method
 from ..dtypes import Number, to_plain_number
 from ..errors import ArgumentError, DTypeError, TraceError, describe_value
 from ..layout import checked_axes, checked_axis
@@ -121,6 +122,7 @@ def delegate_to(name: str) -> Callable[[F], F]:
                 return getattr(self._namespace(), name)(self, **dict(zip(positional_names, args, strict=False)), **keywords)
             return method(self, *args, **keywords)
 
+        name_tensor_method(wrapper, code.co_name)
         return wrapper  # type: ignore[return-value]
 
     return decorator

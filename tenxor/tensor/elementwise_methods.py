@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
+from .._utils.called_operation import name_tensor_method
 from .._utils.lazy import LazyModule
 from ..dtypes import DTypeLike, boolean, check_fits, check_real, finfo, format_integer, is_device
 from ..dtypes import dtype as dtype_of
@@ -506,3 +508,8 @@ class ElementwiseMethods(ScatterMethods):
     logical_and = build_binary_method("logical_and")
     logical_or = build_binary_method("logical_or")
     logical_xor = build_binary_method("logical_xor")
+
+
+for _name, _method in vars(ElementwiseMethods).items():
+    if isinstance(_method, FunctionType) and _method.__code__.co_name in ("forward", "backward", "in_place", "method"):
+        name_tensor_method(_method, _name)
