@@ -16,8 +16,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.errors import ShapeError, TenxorError
-
-from .fuzz.wrong import Call, calls
+from tests.fuzz.wrong import Call, calls
 
 SEEDS = 12
 MIN_ERRORS = 400  # errors of the calls of one seed, so that the test cannot pass by calling nothing

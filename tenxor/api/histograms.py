@@ -237,7 +237,7 @@ def histogram(
     bin_indices = _find_bins(x.ravel(), edges, is_even)
     size = edges.size - 1
     counts = _count_values(bin_indices, size + 1, None if weight_tensor is None else weight_tensor.ravel())[:size].copy()
-    if check_flag("histogram", "density", density):
+    if check_flag("density", density):
         counts = counts / diff(edges) / counts.sum()
     return counts, edges
 
@@ -430,7 +430,7 @@ def _count_cells(
     count = prod(shape)
     cell_indices = Tensor._compute(OPS["where"], all_inside, cell_indices, count)
     counts = _count_values(cell_indices, count + 1, _check_weights(op, weights, columns[0].shape))[:-1].reshape(shape).astype(DEFAULT_FLOAT)
-    if check_flag(op, "density", density):
+    if check_flag("density", density):
         total = counts.sum()
         for k, edges in enumerate(edges_by_axis):
             counts = counts / diff(edges).reshape([-1 if j == k else 1 for j in range(len(edges_by_axis))])

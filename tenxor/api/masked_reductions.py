@@ -37,7 +37,7 @@ def reduce_where(
     `initial`.
     """
     x = asarray(x)
-    keep = check_flag(op, "keepdims", keepdims)
+    keep = check_flag("keepdims", keepdims)
     if where is not None and where is not True:
         identity = _IDENTITIES.get(op, initial)
         if identity is None:

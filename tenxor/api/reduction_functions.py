@@ -435,7 +435,7 @@ def cumulative_sum(
     >>> tx.cumulative_sum(tx.arange(4), include_initial=True).tolist()
     [0, 0, 1, 3, 6]
     """
-    initial = 0 if check_flag("cumulative_sum", "include_initial", include_initial) else None
+    initial = 0 if check_flag("include_initial", include_initial) else None
     return _cumulate("cumulative_sum", asarray(x), axis, dtype, initial, out)
 
 
@@ -459,7 +459,7 @@ def cumulative_prod(
     >>> tx.cumulative_prod(tx.asarray([2, 3, 4])).tolist()
     [2, 6, 24]
     """
-    initial = 1 if check_flag("cumulative_prod", "include_initial", include_initial) else None
+    initial = 1 if check_flag("include_initial", include_initial) else None
     return _cumulate("cumulative_prod", asarray(x), axis, dtype, initial, out)
 
 

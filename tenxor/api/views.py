@@ -209,7 +209,7 @@ def reshape(x: Operand, /, shape: int | Sequence[int], order: str = "C", *, copy
     [[0, 1, 2], [3, 4, 5]]
     """
     view = asarray(x).reshape(shape, order=order)
-    return view.copy() if copy is not None and check_flag("reshape", "copy", copy) else view
+    return view.copy() if copy is not None and check_flag("copy", copy) else view
 
 
 def ravel(x: Operand, /, order: str = "C") -> Tensor:

@@ -57,12 +57,16 @@ def parse_ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
         raise ArgumentError(f"{op}: expected integers, not {describe_value(values)}") from None
 
 
-def check_flag(op: str, name: str, value: Any) -> bool:
-    """Return a flag as a bool. Raise ArgumentError for a value without a truth value, for example an array."""
-    try:
-        return bool(value)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"{op}: {name} is True or False, not {describe_value(value)}") from None
+def is_flag(value: Any) -> bool:
+    """Return whether `value` is True or False, of Python or NumPy, or one of the integers 0 and 1, which NumPy's users write."""
+    return isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1))
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return a flag as a bool. Raise ArgumentError for a value that is no flag, such as the integer 2 or an array."""
+    if not is_flag(value):
+        raise ArgumentError(f"{name} is {describe_value(value)}; it must be True or False")
+    return bool(value)
 
 
 def check_choice(op: str, name: str, value: Any, *choices: str) -> str:

@@ -17,7 +17,7 @@ from ..graph.node import Node, is_externally_shared
 from ..graph.storage import ScalarStorage, Storage
 from ..layout.coords import validate_int
 from ..ops import OPS, Op
-from .argument_parsing import delegate_to
+from .argument_parsing import check_flag, delegate_to
 from .core import DTYPE_KIND_RANKS, Operand, TensorBase, check_device, is_traced
 from .scatter_methods import ScatterMethods
 
@@ -352,7 +352,7 @@ class ElementwiseMethods(ScatterMethods):
         >>> tx.asarray([1.7, -1.7, 300.0]).astype(tx.int8).tolist()
         [1, -1, 127]
         """
-        target = dtype_of(dtype)
+        target, copy = dtype_of(dtype), check_flag("copy", copy)
         if target is self.dtype:
             return self.copy() if copy else self
         check_real("astype", self.dtype, target)
