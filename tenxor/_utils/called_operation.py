@@ -1,28 +1,26 @@
-"""The name of the public operation that the user's code called, for error messages: an operation is often composed of others, whose
-names the user never wrote.
-"""
+"""Find the name of the public operation that the user's code called, for error messages: the user does not know the inner operations."""
 
 from __future__ import annotations
 
 import re
 import sys
-from types import FrameType, FunctionType
+from types import FrameType
 from typing import Any
 
 _PACKAGE_PREFIX = __name__.partition(".")[0] + "."
-# Modules with the public functions under names that messages give in full. Messages of `tx.show` begin with "show.".
+# Modules of public functions. Messages of `tx.show` begin with "show.", so `tx.show` is left out.
 _NAMESPACES = (
     "tenxor",
     *[f"tenxor.{name}" for name in ("linalg", "fft", "nn", "nn.functional", "nn.init", "random", "files", "optim", "data")],
 )
-# Rooms that do work recorded by earlier calls: pending results, derivatives, and checks of values. Their errors keep their names.
+# Rooms that do work recorded by earlier calls: pending results, derivatives, checks of values. Errors keep the recorded name.
 _DEFERRED_ROOMS = ("tenxor.runtime.", "tenxor.autodiff.", "tenxor.api.nan_check.")
-_BINARY_OPERATORS = {  # special method without its underscores -> the name of the operation
+_BINARY_OPERATORS = {  # special method without underscores -> operation
     **{"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "remainder"},
     **{"divmod": "divmod", "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"},
     **{"lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"},
 }
-_OPERATOR_NAMES = {  # special method of tensors -> the name of the operation in messages
+_OPERATOR_NAMES = {  # special method of tensors -> operation in messages
     **{f"__{prefix}{method}__": name for method, name in _BINARY_OPERATORS.items() for prefix in ("", "r")},
     **{f"__i{method}__": f"in-place {name}" for method, name in _BINARY_OPERATORS.items()},
     **{"__lt__": "less", "__le__": "less_equal", "__gt__": "greater", "__ge__": "greater_equal", "__eq__": "equal", "__ne__": "not_equal"},
@@ -68,7 +66,7 @@ def _find_called_operation(frame: FrameType | None) -> str | None:
 
 
 def _find_public_name(frame: FrameType) -> str | None:
-    """Return, and memoise, the public name of the function that `frame` executes, or None."""
+    """Return the public name of the function that `frame` executes, or None. Results are memoised."""
     code = frame.f_code
     key = code.co_filename, code.co_firstlineno, code.co_qualname  # code objects have slow hashes
     if key not in _public_names:
@@ -96,7 +94,7 @@ def _look_up_in_namespaces(name: str, member: Any) -> str | None:
     if member is None:
         return None
     for namespace in [vars(sys.modules[module]) for module in _NAMESPACES if module in sys.modules]:
-        home = namespace.get("_HOMES", {}).get(name)  # the module of a member that the namespace imports on first access
+        home = namespace.get("_HOMES", {}).get(name)  # module of a lazily imported member
         public_member = getattr(namespace.get(name), "__func__", namespace.get(name))
         is_public = (f"tenxor.{home}", name) == (member.__module__, member.__qualname__) if home else public_member is member
         if is_public and name in namespace.get("__all__", ()):
@@ -105,8 +103,6 @@ def _look_up_in_namespaces(name: str, member: Any) -> str | None:
     return f"np.{name}" if numpy_functions.get(name) is member else None
 
 
-def name_tensor_method(method: FunctionType, name: str) -> None:
-    """Give a function that was built in another function a code object of its own, named as the attribute `name` of `Tensor`: in tracebacks
-    and in errors.
-    """
+def name_tensor_method(method: Any, name: str) -> None:
+    """Give a method built by a closure a separate code object, with the name of the attribute `name` of `Tensor`, for tracebacks and errors."""
     method.__code__ = method.__code__.replace(co_name=name, co_qualname=f"Tensor.{name}")

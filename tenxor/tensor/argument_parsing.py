@@ -58,12 +58,12 @@ def parse_ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def is_flag(value: Any) -> bool:
-    """Return whether `value` is True or False, of Python or NumPy, or one of the integers 0 and 1, which NumPy's users write."""
+    """Return whether `value` is a bool of Python or NumPy, or the integer 0 or 1, as NumPy users write."""
     return isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1))
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Return a flag as a bool. Raise ArgumentError for a value that is no flag, such as the integer 2 or an array."""
+    """Return a flag as a bool. Raise ArgumentError for other values, such as the integer 2 or an array."""
     if not is_flag(value):
         raise ArgumentError(f"{name} is {describe_value(value)}; it must be True or False")
     return bool(value)

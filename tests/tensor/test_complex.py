@@ -65,10 +65,10 @@ def test_casts_from_complex_to_real_raise() -> None:
     for source in (tx.bool, tx.uint8, tx.int64, tx.float16, tx.bfloat16, tx.float64):
         assert tx.ones(2, dtype=source).astype(tx.complex64).tolist() == [1, 1]
     for target in (tx.int8, tx.uint64, tx.float16, tx.float64):
-        with pytest.raises(DTypeError, match=rf"^(astype|asarray): complex128 as {target} would drop the imaginary parts; take tx.real"):
+        with pytest.raises(DTypeError, match=rf"^astype: complex128 as {target} would drop the imaginary parts; take tx.real"):
             x.astype(target)
     for attempt, op in (
-        (lambda: tx.asarray(x, dtype=tx.float64), "astype"),
+        (lambda: tx.asarray(x, dtype=tx.float64), "asarray"),
         (lambda: tx.asarray([1j], dtype=tx.float32), "asarray"),
         (lambda: tx.asarray(np.ones(2, complex), dtype=tx.int8), "asarray"),
         (lambda: tx.full(2, 1j, dtype=tx.int64), "full"),
