@@ -104,5 +104,5 @@ def _look_up_in_namespaces(name: str, member: Any) -> str | None:
 
 
 def name_tensor_method(method: Any, name: str) -> None:
-    """Give a method built by a closure a separate code object, with the name of the attribute `name` of `Tensor`, for tracebacks and errors."""
+    """Give `method`, built by a closure, a separate code object named as the attribute `name` of `Tensor`, for tracebacks and errors."""
     method.__code__ = method.__code__.replace(co_name=name, co_qualname=f"Tensor.{name}")

@@ -191,7 +191,7 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
 
 
 def _order_by_position(function: Function, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-    """Return all arguments of a call in the order of the parameters. Raise ArgumentError for one that `function` takes only by keyword."""
+    """Return all arguments of a call in the order of the parameters. Raise ArgumentError for an argument without a position."""
     from inspect import signature
 
     try:

@@ -348,7 +348,7 @@ def test_custom_derivative_accepts_arguments_by_keyword() -> None:
     for call in (lambda x, y: scaled(x, y=y), lambda x, y: scaled(y=y, x=x)):
         assert tx.grad(lambda x, y, call=call: call(x, y).sum(), argnums=(0, 1))(x, y)[1].tolist() == [100.0, 100.0]
         assert call(x, y).tolist() == [3.0, 10.0]
-    with pytest.raises(ArgumentError, match=r"^custom_derivative: .*unexpected keyword argument 'z'"):
+    with pytest.raises(ArgumentError, match=r"^custom_derivative: the function cannot be called with these arguments: missing .* 'y'"):
         scaled(x, z=y)
     keyword_only = tx.custom_derivative(lambda x, *, y: x * y, lambda g, value, x: g)
     with pytest.raises(ArgumentError, match=r"^custom_derivative: argument 'y' has no position"):
