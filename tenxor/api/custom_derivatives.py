@@ -200,7 +200,7 @@ def _order_by_position(function: Function, args: tuple[Any, ...], named: dict[st
         raise ArgumentError(f"custom_derivative: the function cannot be called with these arguments: {error}") from None
     if bound.kwargs:
         raise ArgumentError(
-            f"custom_derivative: argument {next(iter(bound.kwargs))!r} has no position, as it is keyword-only or follows a missing argument;"
+            f"custom_derivative: argument {next(iter(bound.kwargs))!r} has no position: it is keyword-only or follows a missing one;"
             " the function must take positional arguments"
         )
     return bound.args
