@@ -33,12 +33,7 @@ ROOMS = (
     Room(("tenxor._utils.gc_control",), "pauses of Python's garbage collector", only=()),
     Room(("tenxor._utils.exclude_user_code",), "sections in which no user code runs", only=("tenxor._utils.gc_control",)),
     Room(("tenxor._utils.lazy",), "lazy imports", only=("tenxor._utils.exclude_user_code",)),
-    Room(("tenxor._utils.called_operation",), "names the public operation among the frames of a call", only=()),
-    Room(
-        ("tenxor.errors",),
-        "every module raises errors; an error knows no module",
-        only=("tenxor._utils.called_operation", "tenxor._utils.lazy"),
-    ),
+    Room(("tenxor.errors",), "every module raises errors; an error knows no module", only=("tenxor._utils.lazy",)),
     Room(
         ("tenxor._utils",),
         "helpers that know nothing of tensors: locks, bounded caches, the operating system, names of other libraries",

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.called_operation import name_tensor_method
 from .._utils.exclude_user_code import call_atomically
 from .._utils.lazy import LazyFunctions
 from .._utils.locks import get_interpreter_lock
@@ -20,7 +19,7 @@ from ..codegen.llvm.compiler import Compiler, compiler
 from ..codegen.llvm.kernel_disk_cache import hash_sources
 from ..codegen.threads.thread_count import callbacks_after_change, worker_handle
 from ..dtypes import ALL_DTYPES, DTYPE_BY_NUMPY_DTYPE, DType, boolean
-from ..errors import TenxorError
+from ..errors import TenxorError, name_tensor_method
 from ..graph import node as nodes
 from ..graph import spec
 from ..graph.node import Node, Recipe, Scalar

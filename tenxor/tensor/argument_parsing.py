@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._utils.called_operation import name_tensor_method
 from ..dtypes import Number, to_plain_number
-from ..errors import ArgumentError, DTypeError, TraceError, describe_value
+from ..errors import ArgumentError, DTypeError, TraceError, describe_value, name_tensor_method
 from ..layout import checked_axes, checked_axis
 from ..layout.coords import as_int_tuple
 from .core import TensorBase

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from .._utils.called_operation import name_tensor_method
 from .._utils.lazy import LazyModule
 from ..dtypes import DTypeLike, boolean, check_fits, check_real, finfo, format_integer, is_device
 from ..dtypes import dtype as dtype_of
-from ..errors import ArgumentError, DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError, name_tensor_method
 from ..graph.node import Node, is_externally_shared
 from ..graph.storage import ScalarStorage, Storage
 from ..layout.coords import validate_int
