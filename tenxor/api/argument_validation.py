@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from ..errors import ArgumentError, TenxorError, describe_value
 from ..tensor import Tensor
+from ..tensor.argument_parsing import is_flag
 
 Ints: TypeAlias = int | tuple[int, ...]
 NonNegativeInt: TypeAlias = int  # an integer of 0 or more
@@ -42,12 +43,6 @@ def _is_number(x: Any) -> bool:
     return getattr(x, "shape", ()) == () and not isnan(x)
 
 
-def _has_truth_value(x: Any) -> bool:
-    """Return True if `x` has a truth value; raise otherwise."""
-    bool(x)
-    return True
-
-
 def _is_iterable(x: Any) -> bool:
     """Return whether `x` is iterable, and neither a text, bytes nor a 0-d array."""
     return isinstance(x, Iterable) and not isinstance(x, (str, bytes, bytearray)) and getattr(x, "shape", None) != ()
@@ -67,7 +62,7 @@ _ARGUMENT_TYPES: dict[str, ArgumentType] = {
     "Tensor": ArgumentType(lambda x: isinstance(x, Tensor), "a tensor (tx.asarray makes one)"),
     "int": ArgumentType(_is_integer, "a whole number"),
     "float": ArgumentType(_is_number, "a real number"),
-    "bool": ArgumentType(_has_truth_value, "True or False"),
+    "bool": ArgumentType(is_flag, "True or False"),
     "str": ArgumentType(lambda x: isinstance(x, str), "a text"),
     "None": ArgumentType(lambda x: x is None, "None"),
     "NonNegativeInt": ArgumentType(lambda x: index(x) >= 0, "a whole number of 0 or more"),

@@ -98,7 +98,7 @@ def _attend(
     enable_gqa: bool = False,
 ) -> Tensor:
     """Compute `scaled_dot_product_attention` for the same arguments, by position, so that the fast path can record calls."""
-    if check_flag(_OP, "enable_gqa", enable_gqa):
+    if check_flag("enable_gqa", enable_gqa):
         return _attend_grouped(asarray(query), asarray(key), asarray(value), attn_mask, is_causal, scale)
     tensors: list[Any] = [_copy_if_shared(asarray(t)) for t in (query, key, value)]
     batch = _batch_shape(*tensors)
@@ -121,7 +121,7 @@ def _attend(
         return zeros((*batch, length, v.shape[-1]), dtype=result_dtype)
 
     operands = [NodeView(t.node, t.layout) for t in (q, k, v, mask) if t is not None]
-    output_view = compute_attention(intern_attention(float(scale), check_flag(_OP, "is_causal", is_causal)), operands)
+    output_view = compute_attention(intern_attention(float(scale), check_flag("is_causal", is_causal)), operands)
     output: Tensor = Tensor._from_node(output_view.node, output_view.layout).astype(result_dtype, copy=False)
     return output
 

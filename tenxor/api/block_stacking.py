@@ -14,7 +14,6 @@ from ..tensor.argument_parsing import check_section_count, normalize_axis
 from ..tensor.core import Operand
 from .concatenation import concat
 from .creation import asarray
-from .output_arguments import call_as_op
 
 __all__ = [
     "array_split",
@@ -131,7 +130,7 @@ def vstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
     [[0, 1], [1, 1], [1, 1]]
     """
     rows = [atleast_2d(t) for t in _check_sequence("vstack", tensors)]
-    return call_as_op("vstack", "concat", concat, rows, dtype=dtype, casting=casting)
+    return concat(rows, dtype=dtype, casting=casting)
 
 
 @argument_aliases
@@ -160,7 +159,7 @@ def hstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, cas
     """
     operands = [atleast_1d(t) for t in _check_sequence("hstack", tensors)]
     axis = 0 if operands and operands[0].ndim == 1 else 1
-    return call_as_op("hstack", "concat", concat, operands, axis, dtype=dtype, casting=casting)
+    return concat(operands, axis, dtype=dtype, casting=casting)
 
 
 @argument_aliases
@@ -175,7 +174,7 @@ def dstack(tensors: Sequence[Operand], /) -> Tensor:
     >>> tx.dstack([tx.arange(2), tx.arange(2)]).tolist()
     [[[0, 0], [1, 1]]]
     """
-    return call_as_op("dstack", "concat", concat, [atleast_3d(t) for t in _check_sequence("dstack", tensors)], 2)
+    return concat([atleast_3d(t) for t in _check_sequence("dstack", tensors)], 2)
 
 
 @argument_aliases
@@ -191,7 +190,7 @@ def column_stack(tensors: Sequence[Operand], /) -> Tensor:
     [[0, 1], [1, 1]]
     """
     operands = [asarray(t) for t in _check_sequence("column_stack", tensors)]
-    return call_as_op("column_stack", "concat", concat, [t.reshape(-1, 1) if t.ndim < 2 else t for t in operands], 1)
+    return concat([t.reshape(-1, 1) if t.ndim < 2 else t for t in operands], 1)
 
 
 @argument_aliases
@@ -248,7 +247,7 @@ def _join_blocks(blocks: Any, depth: int, axes: int) -> Tensor:
         t = asarray(blocks)
         expanded: Tensor = t.expand_dims(tuple(range(axes - t.ndim))) if t.ndim < axes else t
         return expanded
-    return call_as_op("block", "concat", concat, [_join_blocks(item, depth - 1, axes) for item in blocks], axes - depth)
+    return concat([_join_blocks(item, depth - 1, axes) for item in blocks], axes - depth)
 
 
 @memoized_call

@@ -53,7 +53,7 @@ def isclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8,
     absolute, relative = (x if type(x) in (int, float) else asarray(x) for x in (atol, rtol))
     is_near: Tensor = abs(a - b) <= absolute + relative * abs(b)
     are_close = Tensor._compute(OPS["where"], b.isfinite(), is_near, a == b)
-    if check_flag("isclose", "equal_nan", equal_nan):
+    if check_flag("equal_nan", equal_nan):
         are_close = are_close | (a.isnan() & b.isnan())
     return are_close
 
@@ -92,11 +92,11 @@ def array_equal(x1: Operand, x2: Operand, /, equal_nan: bool = False) -> bool:
     >>> tx.array_equal(tx.asarray([1, 2]), tx.asarray([1.0, 2.0])), tx.array_equal(tx.ones(2), tx.ones(3))
     (True, False)
     """
-    a, b = asarray(x1), asarray(x2)
+    a, b, nan_equals_nan = asarray(x1), asarray(x2), check_flag("equal_nan", equal_nan)
     if a.shape != b.shape:
         return False
     are_equal: Any = a == b
-    if check_flag("array_equal", "equal_nan", equal_nan):
+    if nan_equals_nan:
         are_equal = are_equal | ((a != a) & (b != b))
     return bool(are_equal.all())
 

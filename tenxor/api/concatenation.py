@@ -39,7 +39,7 @@ from ..tensor.join_pieces import (
     should_join_by_kernels,
 )
 from .creation import asarray
-from .output_arguments import call_as_op, cast_operands, write_out
+from .output_arguments import cast_operands, write_out
 
 __all__ = ["cat", "concat", "concatenate", "repeat", "roll", "stack", "tile"]
 
@@ -316,7 +316,7 @@ def _collect_operands(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[
         raise ArgumentError(f"{op}: give at least one tensor")
     types = set(map(type, operands))
     if types not in ({Tensor}, {np.ndarray}):
-        operands = call_as_op(op, "asarray", _make_readable, operands)
+        operands = _make_readable(operands)
         types = set(map(type, operands))
     return operands, types
 

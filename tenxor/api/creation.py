@@ -134,12 +134,13 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
             return result  # type: ignore[no-any-return]
     _check_device("asarray", device)
     wanted = None if dtype is None else dtype_of(dtype)
+    copy = None if copy is None else check_flag("copy", copy)
     if isinstance(obj, Tensor):
         if wanted is not None and wanted is not obj.dtype:
             if copy is False:
                 raise ArgumentError(f"asarray: {obj.dtype} as {wanted} needs a copy, and copy=False forbids it")
             return obj.astype(wanted)
-        return obj.copy() if check_flag("asarray", "copy", copy) else obj
+        return obj.copy() if copy else obj
     if isinstance(obj, (np.ndarray, np.generic)):
         return Tensor._from_numpy(obj, wanted, copy)
     if _has_buffer(obj):
@@ -209,7 +210,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     _check_device("from_dlpack", device)
     if not hasattr(x, "__dlpack__"):
         raise ArgumentError(f"from_dlpack: {type(x).__name__} does not speak DLPack; use tx.asarray")
-    return _from_dlpack("from_dlpack", x, device, copy if copy is None else check_flag("from_dlpack", "copy", copy))
+    return _from_dlpack("from_dlpack", x, device, copy if copy is None else check_flag("copy", copy))
 
 
 def _is_bfloat16(x: Any) -> bool:
@@ -483,6 +484,7 @@ def linspace(
         raise ArgumentError(f"linspace: num is {num}; it must be 0 or more")
     d = default_dtype if dtype is None else dtype_of(dtype)
     check_real("linspace", default_dtype, d)
+    endpoint = check_flag("endpoint", endpoint)
     gaps = count - 1 if endpoint else count
     counted = _float_range(count)
     scale = 1.0 if isinstance(first_value, Tensor) or isinstance(last_value, Tensor) else choose_step_scale(first_value, last_value)

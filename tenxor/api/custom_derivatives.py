@@ -119,7 +119,7 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
     Parameters
     ----------
     function : callable
-        A function of positional arguments. Neither `function` nor captured tensors are differentiated.
+        A function of positional arguments, which may also be given by keyword. Neither `function` nor captured tensors are differentiated.
     backward : callable
         `backward(gradient, value, *args)` takes the cotangent of the value, nested like the value, the value itself and the arguments.
         `backward` returns the cotangent of the argument, or for several arguments a tuple with an entry for each; None stands for 0. An
@@ -149,7 +149,8 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
     check_callable("custom_derivative", backward)
     plain_function = cast(Function, function)
 
-    def call(*args: Any) -> Any:
+    def call(*args: Any, **named: Any) -> Any:
+        args = _order_by_position(plain_function, args, named) if named else args
         tensors = [x for x in list_leaves(list(args)) if isinstance(x, Tensor)]
         saved_args, record = map_leaves(_snapshot, list(args)), RecordingScope()
         with disable_tape(), open_scope(record):
@@ -186,7 +187,23 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
         remaining = iter([Tensor(Storage(node), t.layout, t.dtype) for node, t in zip(recorded, results, strict=True)])
         return map_leaves(lambda t: next(remaining) if isinstance(t, Tensor) else t, value)
 
-    return cast(Callable[P, T], call)  # positional arguments only
+    return cast(Callable[P, T], call)
+
+
+def _order_by_position(function: Function, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    """Return all arguments of a call in the order of the parameters. Raise ArgumentError for an argument without a position."""
+    from inspect import signature
+
+    try:
+        bound = signature(function).bind(*args, **named)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"custom_derivative: the function cannot be called with these arguments: {error}") from None
+    if bound.kwargs:
+        raise ArgumentError(
+            f"custom_derivative: argument {next(iter(bound.kwargs))!r} has no position: it is keyword-only or follows a missing one;"
+            " the function must take positional arguments"
+        )
+    return bound.args
 
 
 def _snapshot(x: Any) -> Any:

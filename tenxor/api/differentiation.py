@@ -103,7 +103,7 @@ def value_and_grad(function: Callable[P, T], argnums: int | Sequence[int] = 0, h
     >>> value.item(), gradient.tolist()
     (10.0, [2.0, 6.0])
     """
-    numbers, has_aux = _check_argnums("grad", function, argnums), check_flag("grad", "has_aux", has_aux)
+    numbers, has_aux = _check_argnums("grad", function, argnums), check_flag("has_aux", has_aux)
 
     def both(*args: P.args, **named: P.kwargs) -> tuple[T, Any]:
         with _DerivativeScope("grad", args, numbers) as scope:
@@ -201,7 +201,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, 
     [2.0, 40.0]
     """
     check_callable("vjp", function)
-    has_aux = check_flag("vjp", "has_aux", has_aux)
+    has_aux = check_flag("has_aux", has_aux)
     with _DerivativeScope("vjp", primals, range(len(primals))) as scope:
         result = function(*scope.args)
     value = _take_differentiated("vjp", result) if has_aux else result
@@ -262,7 +262,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], ha
     ([1.0, 9.0], [2.0, 3.0])
     """
     check_callable("jvp", function)
-    has_aux = check_flag("jvp", "has_aux", has_aux)
+    has_aux = check_flag("has_aux", has_aux)
     if not isinstance(primals, (list, tuple)) or not isinstance(tangents_, (list, tuple)):
         raise ArgumentError(
             "jvp: primals and tangents are lists, one of each for each argument, not"

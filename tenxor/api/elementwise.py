@@ -14,7 +14,7 @@ from ..ops.dtype_rules import ALL_KINDS, INTEGRAL_KINDS, NUMERIC_KINDS, ORDERED_
 from ..tensor import Tensor
 from ..tensor.core import Operand
 from .creation import asarray
-from .output_arguments import call_as_op, write_out
+from .output_arguments import write_out
 
 
 def _apply(op: Op, *values: Any) -> Tensor:
@@ -25,7 +25,7 @@ def _apply(op: Op, *values: Any) -> Tensor:
     for value in (first, *other_operands):
         if isinstance(value, Tensor):
             return Tensor._compute(op, *(value._to_operand(v, op.name) for v in (first, *other_operands)))
-    first = call_as_op(op.name, "asarray", asarray, first)
+    first = asarray(first)
     return Tensor._compute(op, first, *(first._to_operand(v, op.name) for v in other_operands))
 
 

@@ -222,7 +222,7 @@ def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
     >>> tx.isin(tx.arange(5), [1, 3]).tolist()
     [False, True, False, True, False]
     """
-    invert = check_flag("isin", "invert", invert)
+    invert = check_flag("invert", invert)
     elements, values = _as_operand(x1, x2), _as_operand(x2, x1).ravel()
     values = _keep_comparable(values, elements.dtype)
     if values.size > MAX_COMPARED_VALUES:

@@ -133,7 +133,7 @@ def space_evenly(op: str, start: Tensor, stop: Tensor, num: int, endpoint: bool)
     if count < 0:
         raise ArgumentError(f"{op}: num is {num}; it must be 0 or more")
     begin, end = broadcast_arrays(_as_inexact(start), _as_inexact(stop))
-    includes_stop = check_flag(op, "endpoint", endpoint)
+    includes_stop = check_flag("endpoint", endpoint)
     gap_count = count - 1 if includes_stop else count
     if gap_count < 1:
         return begin.expand((count, *begin.shape)).copy(), full_like(begin, float("nan"))
@@ -317,6 +317,6 @@ def meshgrid(*arrays: Operand, indexing: str = "xy", sparse: bool = False) -> tu
     shape = tuple(a.size for a in lines)
     n = len(lines)
     grids = [a.reshape(*(a.size if j == k else 1 for j in range(n))) for k, a in enumerate(lines)]
-    if not check_flag("meshgrid", "sparse", sparse):
+    if not check_flag("sparse", sparse):
         grids = [g.expand(shape) for g in grids]
     return tuple([g.swapaxes(0, 1) for g in grids] if indexing == "xy" and n > 1 else grids)

@@ -149,7 +149,7 @@ def histogram_bin_edges(x: Operand, /, bins: Operand | str = 10, range: Sequence
         Any dtype but complex.
     bins : int, str or Tensor, default 10
         A number of bins of equal width, or the name of NumPy's rule for that number, such as "auto". A tensor of ascending edges is
-        returned itself.
+        returned itself, as NumPy returns an array of edges.
     range : pair of numbers, optional
         The bins divide this interval; by default they divide the interval from the least to the largest element of `x`.
 
@@ -237,7 +237,7 @@ def histogram(
     bin_indices = _find_bins(x.ravel(), edges, is_even)
     size = edges.size - 1
     counts = _count_values(bin_indices, size + 1, None if weight_tensor is None else weight_tensor.ravel())[:size].copy()
-    if check_flag("histogram", "density", density):
+    if density is not None and check_flag("density", density):  # None is NumPy's default
         counts = counts / diff(edges) / counts.sum()
     return counts, edges
 
@@ -430,7 +430,7 @@ def _count_cells(
     count = prod(shape)
     cell_indices = Tensor._compute(OPS["where"], all_inside, cell_indices, count)
     counts = _count_values(cell_indices, count + 1, _check_weights(op, weights, columns[0].shape))[:-1].reshape(shape).astype(DEFAULT_FLOAT)
-    if check_flag(op, "density", density):
+    if density is not None and check_flag("density", density):  # None is NumPy's default
         total = counts.sum()
         for k, edges in enumerate(edges_by_axis):
             counts = counts / diff(edges).reshape([-1 if j == k else 1 for j in range(len(edges_by_axis))])

@@ -18,6 +18,7 @@ from ..runtime.pending_limits import count_pending_bytes, free_pending_memory
 from ..runtime.realize import complete_unfinished
 from ..runtime.realize import realize as _realize
 from ..tensor import Tensor
+from ..tensor.argument_parsing import check_flag
 from ..version import __version__
 
 __all__ = ["compile_counts", "explain", "memory", "realize", "release_memory", "show_config"]
@@ -192,7 +193,7 @@ def memory(*, reset_peak: bool = False) -> Memory:
     """
     waiting = count_pending_bytes()  # asked first, since it may free nodes; the figures below are then of one moment
     report = Memory(pool.in_use, pool.peak, waiting, pool.pooled, None if pool.limit_bytes == UNLIMITED_BYTES else pool.limit_bytes)
-    if reset_peak:
+    if check_flag("reset_peak", reset_peak):
         pool.peak = pool.in_use
     return report
 

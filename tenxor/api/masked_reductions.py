@@ -9,11 +9,11 @@ from typing import Any
 
 from ..dtypes import DTypeLike
 from ..errors import ArgumentError, DTypeError, ShapeError
+from ..layout import broadcast_shapes
 from ..ops import OPS
 from ..ops.reductions import COMBINING_OPS
 from ..tensor import Tensor
 from ..tensor.argument_parsing import Axes, check_flag, normalize_axes
-from ..tensor.core import broadcast_op_shapes
 from .creation import asarray, full
 from .output_arguments import cast_to, write_out
 
@@ -37,7 +37,7 @@ def reduce_where(
     `initial`.
     """
     x = asarray(x)
-    keep = check_flag(op, "keepdims", keepdims)
+    keep = check_flag("keepdims", keepdims)
     if where is not None and where is not True:
         identity = _IDENTITIES.get(op, initial)
         if identity is None:
@@ -59,7 +59,7 @@ def to_mask(op: str, where: Any, x: Tensor) -> Tensor:
     mask = asarray(where)
     if mask.dtype.kind != "bool":
         raise DTypeError(f"{op}: where is a bool tensor, not one of {mask.dtype}; use x != 0")
-    if broadcast_op_shapes(op, mask.shape, x.shape) != x.shape:
+    if broadcast_shapes(mask.shape, x.shape) != x.shape:
         raise ShapeError(f"{op}: where has shape {mask.shape}, which does not broadcast to the shape of the tensor, {x.shape}")
     return mask.expand(x.shape)
 

@@ -81,7 +81,7 @@ def _pool_max(
     lowest = -inf if x.dtype.is_float else x.dtype.lowest
     windows = _Windows(op, spatial_ndim, x, kernel_size, stride, padding, dilation, ceil_mode)
     maxima: Tensor = windows.reduce(x, lowest, "max")
-    return Pooled(maxima, windows.argmax_indices(x, lowest)) if check_flag(op, "return_indices", return_indices) else maxima
+    return Pooled(maxima, windows.argmax_indices(x, lowest)) if check_flag("return_indices", return_indices) else maxima
 
 
 def _with_indices(function: object) -> _MaxPool:
@@ -185,6 +185,7 @@ def _pool_average(
         raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
     result_dtype = x.dtype if x.dtype.is_float or x.dtype.is_complex else DEFAULT_FLOAT
     windows = _Windows(op, spatial_ndim, x, kernel_size, stride, padding, 1, ceil_mode)
+    count_include_pad = check_flag("count_include_pad", count_include_pad)
     total = windows.reduce(x.astype(result_dtype.compute_dtype, copy=False), 0, "sum")
     means: Tensor = (total / windows.count_divisors(count_include_pad, result_dtype.compute_dtype)).astype(result_dtype, copy=False)
     return means
@@ -279,7 +280,7 @@ class _Windows:
                 raise ArgumentError(
                     f"{op}: padding {p} of axis {axis - spatial_ndim} is more than half of the kernel_size {k}; use tx.pad for more"
                 )
-        self.counts = count_windows(op, x, self.pad_before, self.pad_after, self.extent, self.stride, ceil_mode)
+        self.counts = count_windows(op, x, self.pad_before, self.pad_after, self.extent, self.stride, check_flag("ceil_mode", ceil_mode))
 
     def reduce(self, x: Any, padding_value: Any, reduction: str) -> Any:
         """Return each window of `x` reduced by `REDUCTIONS[reduction]`. Elements of a window outside `x` are `padding_value`."""

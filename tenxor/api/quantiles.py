@@ -95,9 +95,7 @@ def median(
     >>> tx.median(tx.asarray([[1, 9, 3], [4, 4, 8]]), axis=1).tolist(), tx.median(tx.asarray([1, 2, 9, 9])).item()
     ([3.0, 4.0], 5.5)
     """
-    return write_out(
-        "median", out, _quantile("median", asarray(x), np.asarray(0.5), axis, "linear", check_flag("median", "keepdims", keepdims))
-    )
+    return write_out("median", out, _quantile("median", asarray(x), np.asarray(0.5), axis, "linear", check_flag("keepdims", keepdims)))
 
 
 @argument_aliases
@@ -200,7 +198,7 @@ def _scaled_quantile(op: str, x: Operand, q: Any, scale: int, axis: Axes, method
 
     The further arguments are as in `quantile`.
     """
-    x, keepdims = asarray(x), check_flag(op, "keepdims", keepdims)
+    x, keepdims = asarray(x), check_flag("keepdims", keepdims)
     if weights is None and (type(q) is float or type(q) is int):
         return _one_quantile(x, op, q, scale, axis, method, keepdims)
     if weights is None and type(q) in (list, tuple) and len(q) <= MAX_SEARCHED_QUANTILES and {float, int}.issuperset(map(type, q)):

@@ -18,7 +18,7 @@ from ..tensor.core import Operand
 from .concatenation import concat
 from .creation import asarray, full
 from .masked_reductions import mean_where, reduce_where, var_where
-from .output_arguments import call_as_op, write_out
+from .output_arguments import write_out
 
 __all__ = [
     "all",
@@ -435,7 +435,7 @@ def cumulative_sum(
     >>> tx.cumulative_sum(tx.arange(4), include_initial=True).tolist()
     [0, 0, 1, 3, 6]
     """
-    initial = 0 if check_flag("cumulative_sum", "include_initial", include_initial) else None
+    initial = 0 if check_flag("include_initial", include_initial) else None
     return _cumulate("cumulative_sum", asarray(x), axis, dtype, initial, out)
 
 
@@ -459,7 +459,7 @@ def cumulative_prod(
     >>> tx.cumulative_prod(tx.asarray([2, 3, 4])).tolist()
     [2, 6, 24]
     """
-    initial = 1 if check_flag("cumulative_prod", "include_initial", include_initial) else None
+    initial = 1 if check_flag("include_initial", include_initial) else None
     return _cumulate("cumulative_prod", asarray(x), axis, dtype, initial, out)
 
 
@@ -488,7 +488,7 @@ def cumsum(
     >>> tx.cumsum(tx.asarray([[1, 2], [3, 4]])).tolist()
     [1, 3, 6, 10]
     """
-    return write_out("cumsum", out, call_as_op("cumsum", "cumulative_sum", asarray(x).cumulative_sum, axis, dtype))
+    return write_out("cumsum", out, asarray(x).cumulative_sum(axis, dtype))
 
 
 @memoized_call
@@ -502,7 +502,7 @@ def cumprod(
     >>> tx.cumprod(tx.asarray([[1, 2], [3, 4]])).tolist()
     [1, 2, 6, 24]
     """
-    return write_out("cumprod", out, call_as_op("cumprod", "cumulative_prod", asarray(x).cumulative_prod, axis, dtype))
+    return write_out("cumprod", out, asarray(x).cumulative_prod(axis, dtype))
 
 
 @memoized_call

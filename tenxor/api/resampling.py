@@ -82,7 +82,7 @@ def interpolate(
             f"interpolate: {mode!r} is for {_SPATIAL_NDIM_OF_MODE[mode]} axes, and x of shape {x.shape} has {space}; "
             "use 'linear' or 'cubic'"
         )
-    aligns_corners = check_flag("interpolate", "align_corners", align_corners)
+    aligns_corners = check_flag("align_corners", align_corners)
     is_nearest = mode.startswith("nearest")
     if is_nearest and aligns_corners:
         raise ArgumentError(f"interpolate: mode {mode!r} has no corners to align")

@@ -16,7 +16,7 @@ from ..graph.node import Node, is_externally_shared, node_observers
 from ..graph.storage import Storage
 from ..layout import Layout
 from ..tensor import Tensor
-from ..tensor.argument_parsing import normalize_axis
+from ..tensor.argument_parsing import check_flag, normalize_axis
 from .concatenation import stack
 from .creation import asarray, zeros
 from .draw_scopes import StepScope, open_scope
@@ -84,6 +84,7 @@ def scan(
     (1.75, 2.0)
     """
     check_callable("scan", step)
+    reverse = check_flag("reverse", reverse)
     begin: list[Tensor] = [asarray(t) for t in list_leaves(state)]
     sequences: list[Tensor] = [asarray(t) for t in list_leaves(xs)]
     turns = _count_steps(sequences, axis)

@@ -106,7 +106,7 @@ def logsumexp(x: Operand, /, axis: Axes = None, keepdims: bool = False, *, dim: 
     shift: Any = Tensor._compute(OPS["where"], highest.isfinite(), highest, 0.0)  # inf - inf would be NaN
     log_sum: Any = (wide - shift).exp().sum(axis, keepdims=True).log() + shift
     result: Tensor = log_sum.astype(result_dtype, copy=False)
-    return result if check_flag("logsumexp", "keepdims", keepdims) else result.squeeze(axis)
+    return result if check_flag("keepdims", keepdims) else result.squeeze(axis)
 
 
 def detached_max(x: Any, axis: Axes) -> Any:

@@ -67,7 +67,7 @@ def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operan
     [0, 1, 4]
     """
     side = check_choice("searchsorted", "side", side, "left", "right")
-    if check_flag("searchsorted", "right", right):
+    if check_flag("right", right):
         side = "right"
     x1 = asarray(x1)
     if x1.ndim != 1:
@@ -163,7 +163,7 @@ def digitize(x: Operand, bins: Operand, /, right: bool = False) -> Tensor:
     for t in (x, bins):
         if t.dtype.is_complex:
             raise DTypeError(f"digitize: does not accept {t.dtype}, which has no order; use tx.real(x) or tx.abs(x)")
-    side = "left" if check_flag("digitize", "right", right) else "right"
+    side = "left" if check_flag("right", right) else "right"
     if bool((bins[1:] >= bins[:-1]).all()):
         indices = searchsorted(bins, x, side=side)
     elif bool((bins[1:] <= bins[:-1]).all()):

@@ -91,7 +91,7 @@ def sort(
     [[3, 2, 1], [9, 8, 7]]
     """
     x, axis_index = _flatten_for_axis("sort", x, axis)
-    descending, stable = check_flag("sort", "descending", descending), check_flag("sort", "stable", stable)
+    descending, stable = check_flag("descending", descending), check_flag("stable", stable)
     rows = x.moveaxis(axis_index, -1)
     is_small = _is_small(rows)
     bits = None if is_small else _BITS_DTYPE.get(x.dtype)
@@ -155,9 +155,7 @@ def argsort(
     ([1, 3, 2, 0], [0, 2, 1, 3])
     """
     x, axis_index = _flatten_for_axis("argsort", x, axis)
-    order = _sort_order(
-        x.moveaxis(axis_index, -1), check_flag("argsort", "descending", descending), check_flag("argsort", "stable", stable)
-    )
+    order = _sort_order(x.moveaxis(axis_index, -1), check_flag("descending", descending), check_flag("stable", stable))
     return order.moveaxis(-1, axis_index)
 
 
@@ -219,7 +217,7 @@ def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | N
     try:
         key_tensors = [asarray(key) for key in keys]
     except TypeError as error:
-        raise ArgumentError(f"lexsort: keys are tensors of one shape, in a list or a tuple: {error}") from None
+        raise ArgumentError(f"lexsort: keys are tensors of one shape, in a list or a tuple: {getattr(error, 'fact', error)}") from None
     if not key_tensors:
         raise ArgumentError("lexsort: give at least one key to sort by")
     return _lexsort_along(key_tensors, axis)
@@ -319,8 +317,8 @@ def topk(
     size, count = x.shape[axis_index], validate_int("topk", "k", k)
     if not 0 <= count <= size:
         raise ArgumentError(f"topk: k is {count}, and axis {axis_index} of shape {x.shape} has {size} elements; k is 0 to {size}")
-    check_flag("topk", "sorted", sorted)  # results are sorted in any case
-    rows, options = x.moveaxis(axis_index, -1), {"count": count, "largest": check_flag("topk", "largest", largest)}
+    check_flag("sorted", sorted)  # results are sorted in any case
+    rows, options = x.moveaxis(axis_index, -1), {"count": count, "largest": check_flag("largest", largest)}
     if x.dtype is bfloat16 or x.node.tape_node is not None:
         indices = call_host_op("argtopk", _compute_ranks(rows) if x.dtype is bfloat16 else rows, sizes={"k": count}, **options)[0]
         values = take_along_axis(rows, indices)

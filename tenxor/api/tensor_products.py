@@ -103,7 +103,7 @@ def _build_vecdot_loops(a: Layout, b: Layout, axis: int) -> Loops:
     try:
         shape = (*broadcast_shapes(left.shape[:-1], right.shape[:-1]), a.shape[a_axis])
     except ShapeError as error:
-        raise ShapeError(f"vecdot: shapes {a.shape} and {b.shape} do not fit: without axis {axis}, {error}") from None
+        raise ShapeError(f"vecdot: shapes {a.shape} and {b.shape} do not fit: without axis {axis}, {error.fact}") from None
     return left.expand(shape), right.expand(shape), len(shape) - 1
 
 

@@ -348,7 +348,7 @@ def mode(x: Operand, /, axis: int = -1, *, keepdims: bool = False, dim: int | No
     """
     x = asarray(x)
     axis_index = normalize_axis("mode", axis, x.ndim)
-    keep = check_flag("mode", "keepdims", keepdims)
+    keep = check_flag("keepdims", keepdims)
     size = x.shape[axis_index]
     if size == 0:
         raise ShapeError(

@@ -8,13 +8,13 @@ from .._utils.aliases import argument_aliases
 from ..dtypes import DType, DTypeLike, Number, boolean, default_dtype_of, promote, promote_weak
 from ..errors import ArgumentError, AxisError, ShapeError, TraceError, describe_value
 from ..graph.node import Node, Scalar
-from ..layout import Layout
+from ..layout import Layout, broadcast_shapes
 from ..ops.expr import Arg, Const, Expr, cast, substitute
 from ..ops.reductions import REDUCTIONS, Reduction, make_first_reduction, make_ordered_reduction
 from ..tensor import Tensor
 from ..tensor.argument_parsing import Axes
 from ..tensor.contraction import build_axis_loops, contract_over_loops, normalize_operand_axes, widen
-from ..tensor.core import Operand, broadcast_op_shapes
+from ..tensor.core import Operand
 from . import elementwise
 from .creation import asarray
 from .scalar_tracing import Function, TracedFunction, trace_reduction_step, trace_scalar_function
@@ -59,7 +59,7 @@ def map(function: Function, *tensors: Operand, dtype: DTypeLike | None = None) -
 def _map_operands(op: str, function: Function, operands: Sequence[Tensor]) -> Tensor:
     """Trace `function`, and return its pending result for `operands`, broadcast together. Error messages begin with `op`."""
     traced = trace_scalar_function(op, function, [t.dtype for t in operands])
-    shape = broadcast_op_shapes(op, *(t.shape for t in operands))
+    shape = broadcast_shapes(*[t.shape for t in operands])
     return Tensor._from_node(_apply_traced(traced, operands, shape))
 
 

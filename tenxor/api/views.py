@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from .._utils.aliases import argument_aliases
 from ..errors import ArgumentError
 from ..graph.spec import memoized_call
+from ..layout import broadcast_shapes as _broadcast_shapes
 from ..tensor import Tensor
 from ..tensor.argument_parsing import Axes, check_flag, parse_ints
-from ..tensor.core import Operand, broadcast_op_shapes
+from ..tensor.core import Operand
 from .creation import asarray
-from .output_arguments import call_as_op
 
 __all__ = [
     "broadcast_arrays",
@@ -209,7 +209,7 @@ def reshape(x: Operand, /, shape: int | Sequence[int], order: str = "C", *, copy
     [[0, 1, 2], [3, 4, 5]]
     """
     view = asarray(x).reshape(shape, order=order)
-    return view.copy() if copy is not None and check_flag("reshape", "copy", copy) else view
+    return view.copy() if copy is not None and check_flag("copy", copy) else view
 
 
 def ravel(x: Operand, /, order: str = "C") -> Tensor:
@@ -340,7 +340,7 @@ def unsqueeze(x: Operand, /, dim: int) -> Tensor:
     >>> tx.unsqueeze(tx.zeros((2, 3)), -1).shape
     (2, 3, 1)
     """
-    return call_as_op("unsqueeze", "expand_dims", asarray(x).expand_dims, dim)
+    return asarray(x).expand_dims(dim)
 
 
 # --- more and fewer elements ------------------------------------------------------------------------------------------
@@ -366,7 +366,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     """
     if len(shapes) == 1 and isinstance(shapes[0], (list, tuple)) and any(isinstance(shape, (list, tuple)) for shape in shapes[0]):
         raise ArgumentError(f"broadcast_shapes: takes shapes one by one, not {shapes[0]!r}; write tx.broadcast_shapes(*shapes)")
-    return broadcast_op_shapes("broadcast_shapes", *(parse_ints("broadcast_shapes", (shape,)) for shape in shapes))
+    return _broadcast_shapes(*(parse_ints("broadcast_shapes", (shape,)) for shape in shapes))
 
 
 @argument_aliases
@@ -408,7 +408,7 @@ def broadcast_arrays(*arrays: Operand) -> tuple[Tensor, ...]:
     [(2, 3), (2, 3)]
     """
     tensors = [asarray(t) for t in arrays]
-    shape = broadcast_op_shapes("broadcast_arrays", *(t.shape for t in tensors))
+    shape = _broadcast_shapes(*(t.shape for t in tensors))
     return tuple([t.expand(shape) for t in tensors])
 
 

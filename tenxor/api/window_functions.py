@@ -74,7 +74,7 @@ def indices(dimensions: int | Sequence[int], dtype: DTypeLike | None = None, spa
         make_flat_indices((n,)).astype(result_dtype, copy=False).reshape([n if j == k else 1 for j in range(axes)])
         for k, n in enumerate(sizes)
     ]
-    if check_flag("indices", "sparse", sparse):
+    if check_flag("sparse", sparse):
         return tuple(lines)
     grid: Any = empty((axes, *sizes), dtype=result_dtype)
     for k, line in enumerate(lines):
@@ -200,7 +200,7 @@ def _make_window(
     if not result_dtype.is_float:
         raise DTypeError(f"{op}: windows are real floats, not {result_dtype}")
     check_element_count(op, (count,))
-    is_periodic = check_flag(op, "periodic", periodic) and count > 1  # a window of one element is 1 in both cases
+    is_periodic = check_flag("periodic", periodic) and count > 1  # a window of one element is 1 in both cases
     with np.errstate(all="ignore"):
         window = values(count + 1)[:-1] if is_periodic else values(count)
     return asarray(asarray(window).astype(result_dtype, copy=False), device=device)

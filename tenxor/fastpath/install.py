@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from ..codegen.llvm.compiler import Compiler, compiler
 from ..codegen.llvm.kernel_disk_cache import hash_sources
 from ..codegen.threads.thread_count import callbacks_after_change, worker_handle
 from ..dtypes import ALL_DTYPES, DTYPE_BY_NUMPY_DTYPE, DType, boolean
-from ..errors import TenxorError
+from ..errors import TenxorError, name_tensor_method
 from ..graph import node as nodes
 from ..graph import spec
 from ..graph.node import Node, Recipe, Scalar
@@ -186,6 +187,9 @@ class FastPath:
         self.fallbacks = {name: getattr(attribute, "fget", attribute) for name, attribute in self.original_attributes.items()}
         self.fallbacks |= {name: partial(resolve_lazy_attribute, name=name) for name in LAZY_ATTRIBUTES}
         recording_fallbacks = {f"own {m.name}": self._build_fallback(m) for m in METHODS}
+        for method in METHODS:
+            if isinstance(fallback := recording_fallbacks[f"own {method.name}"], FunctionType) and fallback.__code__.co_name == "method":
+                name_tensor_method(fallback, method.name)
         recording_fallbacks["own __getitem__"], recording_fallbacks["own __setitem__"] = self.get_item, self.set_item
         recording_fallbacks["own index_add_"] = wrap_index_add(self.fallbacks["index_add_"])
         recording_fallbacks["own fill_"] = wrap_fill(
@@ -539,6 +543,10 @@ class FastPath:
             return view.storage is x.storage and record_write(view, value, lambda: _can_write(view, value))
         except TenxorError:  # raised by the fallback, with a better message
             return False
+
+
+name_tensor_method(FastPath.get_item, "__getitem__")
+name_tensor_method(FastPath.set_item, "__setitem__")
 
 
 def _can_write(view: Tensor, value: Any) -> bool:

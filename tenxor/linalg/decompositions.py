@@ -83,7 +83,7 @@ def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
     [[2.0, 0.0], [1.0, 2.0]]
     """
     x = as_square_matrices("cholesky", x)
-    factor = call_host_op("cholesky", as_lapack_dtype(x), upper=check_flag("cholesky", "upper", upper))[0]
+    factor = call_host_op("cholesky", as_lapack_dtype(x), upper=check_flag("upper", upper))[0]
     return cast_to(factor, result_dtype(x.dtype))
 
 
@@ -375,8 +375,8 @@ def svd(x: Operand, /, full_matrices: bool = True, *, hermitian: bool = False) -
     >>> tx.linalg.svd(tx.asarray([[0.0, 3.0], [4.0, 0.0]])).S.tolist()
     [4.0, 3.0]
     """
-    full = check_flag("svd", "full_matrices", full_matrices)
-    if check_flag("svd", "hermitian", hermitian):
+    full = check_flag("full_matrices", full_matrices)
+    if check_flag("hermitian", hermitian):
         return _svd_of_hermitian("svd", x)
     x = as_matrices("svd", x)
     rows, columns = x.shape[-2:]

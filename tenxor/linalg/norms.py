@@ -73,7 +73,7 @@ def vector_norm(
     >>> tx.linalg.vector_norm(tx.asarray([[3.0, 4.0], [5.0, 12.0]]), axis=1).tolist()
     [5.0, 13.0]
     """
-    keep = check_flag("vector_norm", "keepdims", keepdims)
+    keep = check_flag("keepdims", keepdims)
     return _vector_norms("vector_norm", asarray(x), axis, keep, ord)
 
 
@@ -178,7 +178,7 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Order = "fro", ke
     >>> tx.linalg.matrix_norm(tx.asarray([[1.0, -2.0], [3.0, 4.0]]), ord=1).item()
     6.0
     """
-    keep = check_flag("matrix_norm", "keepdims", keepdims)
+    keep = check_flag("keepdims", keepdims)
     return _matrix_norms("matrix_norm", as_matrices("matrix_norm", x), keep, ord)
 
 
@@ -275,7 +275,7 @@ def norm(
     (5.0, 7.0)
     """
     x = asarray(x)
-    keep = check_flag("norm", "keepdims", keepdims)
+    keep = check_flag("keepdims", keepdims)
     if axis is None and ord is None:
         return _vector_norms("norm", x, None, keep, 2)
     axes = normalize_axes("norm", axis, x.ndim)
@@ -324,11 +324,11 @@ def matrix_rank(x: Operand, /, tol: Operand | None = None, hermitian: bool = Fal
     >>> tx.linalg.matrix_rank(tx.asarray([[1.0, 2.0], [2.0, 4.0]])).item()
     1
     """
-    x = asarray(x)
+    x, hermitian = asarray(x), check_flag("hermitian", hermitian)
     if x.ndim < 2:
         return (x != 0).any().astype(DEFAULT_INT)
     a = as_lapack_dtype(x)
-    s: Tensor = abs(_decompositions.eigvalsh(a)) if check_flag("matrix_rank", "hermitian", hermitian) else _decompositions.svdvals(a)
+    s: Tensor = abs(_decompositions.eigvalsh(a)) if hermitian else _decompositions.svdvals(a)
     if tol is not None:
         if rtol is not None:
             raise ArgumentError("matrix_rank: tol is absolute and rtol relative to the largest singular value; give only one of them")

@@ -168,7 +168,7 @@ def pinv(x: Operand, /, rtol: Operand | None = None, hermitian: bool = False, *,
     [[0.5, 0.0], [0.0, 0.0]]
     """
     x = as_matrices("pinv", x)
-    inverse = _pseudo_inverse(as_lapack_dtype(x), _rtol_or_default(x, rtol), check_flag("pinv", "hermitian", hermitian))
+    inverse = _pseudo_inverse(as_lapack_dtype(x), _rtol_or_default(x, rtol), check_flag("hermitian", hermitian))
     return cast_to(inverse, result_dtype(x.dtype))
 
 
@@ -435,8 +435,8 @@ def solve_triangular(a: Operand, b: Operand, /, *, upper: bool, left: bool = Tru
     [1.0, 2.0]
     """
     a, b = as_square_matrices("solve_triangular", a), asarray(b)
-    upper = check_flag("solve_triangular", "upper", upper)
-    if not check_flag("solve_triangular", "left", left):
+    upper = check_flag("upper", upper)
+    if not check_flag("left", left):
         if b.ndim < 2:
             return solve_triangular(a.mT, b, upper=not upper, unitriangular=unitriangular)
         return solve_triangular(a.mT, b.mT, upper=not upper, unitriangular=unitriangular).mT
@@ -446,7 +446,7 @@ def solve_triangular(a: Operand, b: Operand, /, *, upper: bool, left: bool = Tru
         return cast_to(columns.squeeze(-1), dtype)
     if not upper:  # reversed, the matrix is upper triangular, and LAPACK then solves it without exchanging rows
         a, b = a.flip((-2, -1)), b.flip(-2)
-    solution = _back_substitute(a, b, check_flag("solve_triangular", "unitriangular", unitriangular))
+    solution = _back_substitute(a, b, check_flag("unitriangular", unitriangular))
     return cast_to(solution if upper else solution.flip(-2), dtype)
 
 
@@ -459,7 +459,7 @@ def _back_substitute(a: Tensor, b: Tensor, unit_diagonal: bool) -> Tensor:
     try:
         batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ShapeError as error:
-        raise ShapeError(f"solve_triangular: shapes {a.shape} and {b.shape} do not fit: before the last axes, {error}") from None
+        raise ShapeError(f"solve_triangular: shapes {a.shape} and {b.shape} do not fit: before the last axes, {error.fact}") from None
     x = b.expand((*batch, *b.shape[-2:])).copy()
     for end in range(size, 0, -BLOCK_ROWS):
         begin = max(0, end - BLOCK_ROWS)

@@ -233,7 +233,7 @@ def _infer_results(
         batch = batches[0] if len(batches) == 1 else broadcast_shapes(*batches)
     except ShapeError as error:
         shape_list = ", ".join(map(str, shapes))
-        raise ShapeError(f"{op.name}: shapes {shape_list} do not fit: before the last axes, {error}") from None
+        raise ShapeError(f"{op.name}: shapes {shape_list} do not fit: before the last axes, {error.fact}") from None
     results = () if op.has_unsized_results else tuple([(*batch, *[letter_sizes[x] for x in letters]) for letters in op.result_axes])
     return batch, results, op.infer_dtypes(dtype), op.unit_ns * prod([letter_sizes[x] for x in op.cost_axes])
 

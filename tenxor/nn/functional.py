@@ -26,7 +26,7 @@ from ..errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError, des
 from ..graph.spec import memoized_call
 from ..ops import OPS
 from ..tensor import Tensor
-from ..tensor.argument_parsing import check_choice, normalize_axis, parse_ints, to_number
+from ..tensor.argument_parsing import check_choice, check_flag, normalize_axis, parse_ints, to_number
 from ..tensor.core import Operand
 from .dtype_check import check_dtypes
 from .losses import (
@@ -323,7 +323,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, *, generator: 
     """
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"dropout: p is a probability, from 0 to 1, not {p}")
-    if not training or p == 0.0:
+    if not check_flag("training", training) or p == 0.0:
         return input
     draw = (random if generator is None else generator).random(input.shape, dtype=float32)
     return _op["where"](draw >= p, input * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)

@@ -20,7 +20,7 @@ from ..ops import make_custom_op
 from ..ops.expr import Arg, call, where
 from ..runtime.index_errors import NONNEGATIVE_INDEX_OPS
 from ..tensor import Tensor
-from ..tensor.argument_parsing import check_choice
+from ..tensor.argument_parsing import check_choice, check_flag
 from ..tensor.core import Operand
 from .dtype_check import check_dtypes
 
@@ -305,7 +305,7 @@ def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: 
     of axis 0. Raises ShapeError unless the shapes are equal.
     """
     target = _check_target("kl_div", input, target)
-    if log_target:
+    if check_flag("log_target", log_target):
         loss = _op["exp"](target) * (target - input)
     else:
         is_positive = target > 0

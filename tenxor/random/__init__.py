@@ -311,7 +311,7 @@ class Generator:
         first, end = (0, low) if high is None else (low, high)
         if isinstance(high, (tuple, list)):
             raise ArgumentError(f"integers: high is an integer, not {high!r}; write tx.random.integers({low}, shape={high!r})")
-        first, last = _to_integer("integers", "low", first), _to_integer("integers", "high", end) - (not endpoint)
+        first, last = _to_integer("integers", "low", first), _to_integer("integers", "high", end) - (not check_flag("endpoint", endpoint))
         if first > last:
             raise ArgumentError(f"integers: the range from {first} to {last} (inclusive) is empty")
         if first < d.lowest or last > d.highest:
@@ -401,7 +401,7 @@ class Generator:
         """
         sizes = normalize_shape("choice", shape)
         count, rows = _split_rows("choice", x)
-        wanted, replace = prod(sizes), check_flag("choice", "replace", replace)
+        wanted, replace = prod(sizes), check_flag("replace", replace)
         if wanted > count and not (replace and count):
             hint = "; use replace=True" if count else ""
             raise ArgumentError(f"choice: there are {count} to choose from, and {wanted} are wanted{hint}")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..dtypes import Number, to_plain_number
-from ..errors import ArgumentError, DTypeError, TraceError, describe_value
+from ..errors import ArgumentError, DTypeError, TraceError, describe_value, name_tensor_method
 from ..layout import checked_axes, checked_axis
 from ..layout.coords import as_int_tuple
 from .core import TensorBase
@@ -56,12 +56,16 @@ def parse_ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
         raise ArgumentError(f"{op}: expected integers, not {describe_value(values)}") from None
 
 
-def check_flag(op: str, name: str, value: Any) -> bool:
-    """Return a flag as a bool. Raise ArgumentError for a value without a truth value, for example an array."""
-    try:
-        return bool(value)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"{op}: {name} is True or False, not {describe_value(value)}") from None
+def is_flag(value: Any) -> bool:
+    """Return whether `value` is a bool of Python or NumPy, or the integer 0 or 1, as NumPy users write."""
+    return isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1))
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return a flag as a bool. Raise ArgumentError for other values, such as the integer 2 or an array."""
+    if not is_flag(value):
+        raise ArgumentError(f"{name} is {describe_value(value)}; it must be True or False")
+    return bool(value)
 
 
 def check_choice(op: str, name: str, value: Any, *choices: str) -> str:
@@ -121,6 +125,7 @@ def delegate_to(name: str) -> Callable[[F], F]:
                 return getattr(self._namespace(), name)(self, **dict(zip(positional_names, args, strict=False)), **keywords)
             return method(self, *args, **keywords)
 
+        name_tensor_method(wrapper, code.co_name)
         return wrapper  # type: ignore[return-value]
 
     return decorator

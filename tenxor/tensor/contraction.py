@@ -126,7 +126,7 @@ def _build_matmul_loops(a: Layout, b: Layout) -> Loops:
     try:
         batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ShapeError as error:
-        raise ShapeError(f"matmul: shapes {a.shape} and {b.shape} do not fit: before the last two axes, {error}") from None
+        raise ShapeError(f"matmul: shapes {a.shape} and {b.shape} do not fit: before the last two axes, {error.fact}") from None
     left, right = a, b
     if column:
         left, right = left.expand_dims(left.ndim - 1), right.swapaxes(-2, -1)

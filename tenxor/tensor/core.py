@@ -435,7 +435,7 @@ def broadcast_op_shapes(op: str, *shapes: Shape) -> Shape:
     try:
         return broadcast_shapes(*shapes)
     except ShapeError as error:
-        raise ShapeError(f"{op}: {error}") from None
+        raise ShapeError(f"{op}: {error.fact}") from None
 
 
 _MIXED_SIGN_PAIRS = frozenset([frozenset((d, uint64)) for d in (int8, int16, int32, int64)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -10,12 +11,12 @@ import numpy as np
 from .._utils.lazy import LazyModule
 from ..dtypes import DTypeLike, boolean, check_fits, check_real, finfo, format_integer, is_device
 from ..dtypes import dtype as dtype_of
-from ..errors import ArgumentError, DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError, name_tensor_method
 from ..graph.node import Node, is_externally_shared
 from ..graph.storage import ScalarStorage, Storage
 from ..layout.coords import validate_int
 from ..ops import OPS, Op
-from .argument_parsing import delegate_to
+from .argument_parsing import check_flag, delegate_to
 from .core import DTYPE_KIND_RANKS, Operand, TensorBase, check_device, is_traced
 from .indexing_methods import IndexingMethods
 
@@ -350,7 +351,7 @@ class ElementwiseMethods(IndexingMethods):
         >>> tx.asarray([1.7, -1.7, 300.0]).astype(tx.int8).tolist()
         [1, -1, 127]
         """
-        target = dtype_of(dtype)
+        target, copy = dtype_of(dtype), check_flag("copy", copy)
         if target is self.dtype:
             return self.copy() if copy else self
         check_real("astype", self.dtype, target)
@@ -506,3 +507,8 @@ class ElementwiseMethods(IndexingMethods):
     logical_and = build_binary_method("logical_and")
     logical_or = build_binary_method("logical_or")
     logical_xor = build_binary_method("logical_xor")
+
+
+for _name, _method in vars(ElementwiseMethods).items():
+    if isinstance(_method, FunctionType) and _method.__code__.co_name in ("forward", "backward", "in_place", "method"):
+        name_tensor_method(_method, _name)

@@ -22,7 +22,7 @@ from ..layout.indexing import counted
 from ..memory.buffer import Buffer
 from .argument_parsing import check_choice, normalize_axis, write_out
 from .conversion_methods import ConversionMethods
-from .core import Operand, TensorBase, broadcast_op_shapes
+from .core import Operand, TensorBase
 from .view_methods import ViewMethods
 
 nested_lists = LazyModule("tenxor.tensor.nested_lists")
@@ -175,7 +175,7 @@ class GatherMethods(ViewMethods, ConversionMethods):
             raise ShapeError(f"{op}: indices of shape {indices.layout.shape} for a tensor of shape {sizes}; both need as many axes")
         layout_sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
         count = indices.layout.shape[axis]
-        common_sizes = broadcast_op_shapes(op, layout_sizes, (*indices.layout.shape[:axis], 1, *indices.layout.shape[axis + 1 :]))
+        common_sizes = broadcast_shapes(layout_sizes, (*indices.layout.shape[:axis], 1, *indices.layout.shape[axis + 1 :]))
         shape = (*common_sizes[:axis], count, *common_sizes[axis + 1 :])
         all_axes = range(ndim)
         read = layout.arranged((*all_axes[:axis], None, *all_axes[axis + 1 :], axis), (*shape, sizes[axis]))

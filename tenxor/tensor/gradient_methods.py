@@ -71,7 +71,7 @@ class GradientMethods(ElementwiseMethods):
         >>> x.grad.tolist()
         [0.0, 4.0, 6.0]
         """
-        if not check_flag("requires_grad_", "requires_grad", requires_grad):
+        if not check_flag("requires_grad", requires_grad):
             if self._is_on_tape() and grad_storage.find_leaf(self.storage) is None:
                 raise DerivativeError("requires_grad_: this tensor was computed from tensors that require a gradient; use x.detach()")
             grad_storage.stop_requiring_grad(self.storage)
@@ -148,6 +148,8 @@ class GradientMethods(ElementwiseMethods):
         >>> w.grad.tolist()
         [2.0, -4.0]
         """
+        create_graph = check_flag("create_graph", create_graph)
+        retain_graph = create_graph if retain_graph is None else check_flag("retain_graph", retain_graph)
         if not self._is_on_tape():
             raise DerivativeError(
                 "backward: nothing that this tensor was computed from requires a gradient; call x.requires_grad_() on that first"
@@ -171,7 +173,7 @@ class GradientMethods(ElementwiseMethods):
                 g = node_view.NodeView(start_gradient.node, start_gradient.layout)
             reverse.accumulate_grads(
                 [layout_adjoint.make_root(node, self.layout, g)],
-                free_residuals=not (create_graph if retain_graph is None else retain_graph),
+                free_residuals=not retain_graph,
             )
 
     def detach(self) -> Self:

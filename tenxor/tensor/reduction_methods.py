@@ -42,7 +42,7 @@ class ReductionMethods(ElementwiseMethods):
     __slots__ = ()
 
     def _reduce(self, reduction: Reduction, op: str, axis: Any, keepdims: bool) -> Self:
-        keepdims = check_flag(op, "keepdims", keepdims)
+        keepdims = check_flag("keepdims", keepdims)
         reduction.check_dtype(op, self.dtype)
         layout = self.layout
         shape = layout.shape

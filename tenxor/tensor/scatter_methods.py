@@ -16,7 +16,7 @@ from ..graph.node import Node, Scalar
 from ..layout import Layout
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
-from .argument_parsing import check_choice, normalize_axis
+from .argument_parsing import check_choice, check_flag, normalize_axis
 from .core import IndexKey, Operand, TensorBase
 from .gather_methods import Selection
 from .indexed_write_methods import identity_element
@@ -188,7 +188,7 @@ class ScatterMethods(IndexingMethods):
         include_self: bool = True,
     ) -> Self:
         """Return this tensor with each element reduced with the elements of `src` for it, as a new tensor. See `tx.scatter_reduce`."""
-        op = "scatter_reduce"
+        op, include_self = "scatter_reduce", check_flag("include_self", include_self)
         selection, value = self._select_for_scatter(op, Layout.contiguous(self.layout.shape), axis, index, src)
         name = _parse_reduce(op, reduce)
         if name == "mean":
@@ -209,7 +209,7 @@ class ScatterMethods(IndexingMethods):
     ) -> Self:
         """Reduce each element with the elements of `src` for it, in place, and return this tensor. See `tx.scatter_reduce`."""
         name = _parse_reduce("scatter_reduce_", reduce)
-        if include_self and name != "mean":
+        if check_flag("include_self", include_self) and name != "mean":
             selection, value = self._select_for_scatter("scatter_reduce_", self.layout, axis, index, src)
             self._scatter("scatter_reduce_", selection, value, name)
         else:

@@ -13,7 +13,7 @@ from ..graph.node import Node, Scalar
 from ..layout import Layout
 from ..ops import OPS
 from ..runtime.realize import count_python_call
-from .argument_parsing import Axes, check_choice, check_section_count, normalize_axis, parse_ints
+from .argument_parsing import Axes, check_choice, check_flag, check_section_count, normalize_axis, parse_ints
 from .core import IndexKey, TensorBase
 
 MAX_VIEW_ELEMENTS = (1 << 63) - 1  # positions of one view; kernels count them in 64 bits
@@ -395,7 +395,8 @@ class ViewMethods(TensorBase):
 
     def take_view(self, *key: IndexKey, keepdims: bool = False) -> Self:
         """Return the view `oindex[key]`. With `keepdims`, an int leaves an axis of size 1."""
-        return self._view(self.layout.oindex(key[0] if len(key) == 1 and isinstance(key[0], tuple) else key, keepdims))
+        items = key[0] if len(key) == 1 and isinstance(key[0], tuple) else key
+        return self._view(self.layout.oindex(items, check_flag("keepdims", keepdims)))
 
     @argument_aliases
     def split(self, sections: int | Sequence[int], axis: int = 0, *, dim: int | None = None) -> tuple[Self, ...]:

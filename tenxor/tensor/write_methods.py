@@ -96,7 +96,7 @@ class WriteMethods(TensorBase):
         if not is_externally_shared(storage.node):
             return False
         if storage.node.buffer.is_read_only:  # type: ignore[union-attr]
-            self._move_to_new_buffer()  # other code may write to it, but we may not
+            self._move_to_new_buffer()  # other libraries may write to the buffer, but Tenxor may not
             return False
         return True
 

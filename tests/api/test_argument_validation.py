@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import tenxor as tx
 from tenxor.api.argument_validation import check_argument, explain_errors, validate_arguments
 from tenxor.errors import ArgumentError, TenxorError
+from tests.fuzz.peers import GIVEN, array
 
 nn, optim = tx.nn, tx.optim
 ONES = tx.ones((2, 4), dtype=tx.float32)
@@ -135,3 +137,61 @@ def test_validated_functions_keep_their_signature_and_name() -> None:
         own(1, 2, "3")  # type: ignore[arg-type]
     layer = nn.Linear(4, 3)
     assert pickle.loads(pickle.dumps(layer))(ONES).tolist() == layer(ONES).tolist()
+
+
+IMAGE = tx.ones((1, 1, 4, 4))
+FLAGS: dict[str, tuple[Callable[[Any], Any], str]] = {  # a call with a flag -> the beginning of its error for the flag 2
+    **{
+        f"{flag} of {name}": (lambda value, name=name, flag=flag: _call_with_flag(name, flag, value), getattr(tx, name).__name__)
+        for name in sorted(GIVEN)
+        for flag, parameter in inspect.signature(getattr(tx, name)).parameters.items()
+        if str(parameter.annotation) in ("bool", "bool | None") and parameter.kind is not parameter.POSITIONAL_ONLY and flag != "keepdim"
+    },
+    "is_causal": (lambda value: tx.scaled_dot_product_attention(*[IMAGE] * 3, is_causal=value), "scaled_dot_product_attention"),
+    "enable_gqa": (lambda value: tx.scaled_dot_product_attention(*[IMAGE] * 3, enable_gqa=value), "scaled_dot_product_attention"),
+    "return_indices": (lambda value: tx.max_pool2d(IMAGE, 2, return_indices=value), "max_pool2d"),
+    "ceil_mode": (lambda value: tx.max_pool2d(IMAGE, 2, ceil_mode=value), "max_pool2d"),
+    "count_include_pad": (lambda value: tx.avg_pool2d(IMAGE, 2, count_include_pad=value), "avg_pool2d"),
+    "align_corners": (lambda value: tx.interpolate(IMAGE, (2, 2), mode="bilinear", align_corners=value), "interpolate"),
+    "largest": (lambda value: tx.topk(ONES, 1, largest=value), "topk"),
+    "sorted": (lambda value: tx.topk(ONES, 1, sorted=value), "topk"),
+    "include_self": (lambda value: tx.scatter_reduce(tx.ones(3), 0, [0], tx.ones(1), "sum", include_self=value), "scatter_reduce"),
+    "reverse": (lambda value: tx.scan(lambda s, x: (s + x, s), tx.asarray(0.0), tx.ones(3), reverse=value), "scan"),
+    "keepdims of a method": (lambda value: ONES.sum(keepdims=value), "sum"),
+    "copy of a method": (lambda value: ONES.astype(tx.float32, copy=value), "astype"),
+    "keepdims of a norm": (lambda value: tx.linalg.norm(ONES, keepdims=value), "norm"),
+    "hermitian": (lambda value: tx.linalg.matrix_rank(tx.eye(2), hermitian=value), "matrix_rank"),
+    "unitriangular": (lambda value: tx.linalg.solve_triangular(tx.eye(2), tx.eye(2), upper=True, unitriangular=value), "solve_triangular"),
+    "training": (lambda value: nn.functional.dropout(ONES, training=value), "dropout"),
+    "log_target": (lambda value: nn.functional.kl_div(ONES, ONES, log_target=value), "kl_div"),
+    "endpoint of a draw": (lambda value: tx.random.integers(3, endpoint=value), "integers"),
+    "has_aux": (lambda value: tx.grad(lambda x: (x.sum(), 3) if value else x.sum(), has_aux=value)(ONES), "grad"),
+    "create_graph": (lambda value: (ONES.copy().requires_grad_() ** 3).sum().backward(create_graph=value), "backward"),
+    "a layer's": (lambda value: nn.Linear(2, 3, bias=value), "Linear"),
+}
+
+
+def _call_with_flag(name: str, flag: str, value: Any) -> Any:
+    """Call the function with arguments by position with which it takes True for the flag."""
+    for seed in range(200):
+        rng, drawn = random.Random(seed), list[Any]()
+        for draw in GIVEN[name]:
+            drawn.append(draw(rng, drawn) if len(inspect.signature(draw).parameters) == 2 and draw is not array else draw(rng))
+        arguments = [tx.asarray(x) if isinstance(x, np.ndarray) else x for x in drawn]
+        try:
+            getattr(tx, name)(*arguments, **{flag: True})
+        except TenxorError:
+            continue
+        return getattr(tx, name)(*arguments, **{flag: value})
+    raise AssertionError(f"{name} takes none of the arguments")
+
+
+@pytest.mark.parametrize("subject", FLAGS)
+def test_flag_is_true_or_false_and_nothing_else(subject: str) -> None:
+    """NumPy's users also write the integers 0 and 1."""
+    call, op = FLAGS[subject]
+    for flag in (True, False, np.True_, np.False_, 1, 0, np.int64(1)):
+        call(flag)
+    for value in (2, -1, 1.0, "yes", np.array([True, False])):
+        with pytest.raises(ArgumentError, match=rf"^{op}: '?\w+'? is .*True or False"):
+            call(value)

@@ -190,7 +190,7 @@ def test_functions_write_into_out(name: str) -> None:
         assert ours(*FUNCTIONS[name], out=out) is out  # type: ignore[operator]
         assert_close(memory[1, ...], wanted)
         assert not memory[0, ...].any()
-    with pytest.raises(ShapeError, match=f"{name.rpartition('.')[2].replace('2', 'n')}|einsum"):
+    with pytest.raises(ShapeError, match=f"^{name.rpartition('.')[2]}: out has shape"):
         ours(*FUNCTIONS[name], out=tx.zeros((7, 7), dtype=tx.complex128))  # type: ignore[operator]
     with pytest.raises(DTypeError, match="out is a tensor, not ndarray"):
         ours(*FUNCTIONS[name], out=wanted)  # type: ignore[operator]

@@ -150,7 +150,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
         ("permute", "axis 0", "(0, 0)"),
     ),
     "a short permutation": (lambda: tx.permute_dims(tx.zeros((2, 3)), (0,)), AxisError, ("permute", "(0,)", "2 axes")),
-    "a vector as a matrix": (lambda: tx.matrix_transpose(tx.zeros(3)), AxisError, ("mT", "(3,)")),
+    "a vector as a matrix": (lambda: tx.matrix_transpose(tx.zeros(3)), AxisError, ("matrix_transpose", "(3,)")),
     "an axis to flip": (lambda: tx.flip(tx.zeros((2, 3)), axis=2), AxisError, ("flip", "axis 2")),
     "an axis to move": (lambda: tx.moveaxis(tx.zeros((2, 3)), 2, 0), AxisError, ("moveaxis", "axis 2")),
     "more axes than places": (lambda: tx.moveaxis(tx.zeros((2, 3)), (0, 1), 0), AxisError, ("moveaxis", "(0, 1)")),

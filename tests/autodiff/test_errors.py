@@ -50,7 +50,7 @@ WRONG = {
     "integers by jacobian": Wrong(lambda: tx.jacobian(total)(whole()), DTypeError, ("jacobian", "int64")),
     "integers by hessian": Wrong(lambda: tx.hessian(total)(whole()), DTypeError, ("int64", "astype")),
     "integers require none": Wrong(lambda: whole().requires_grad_(), DTypeError, ("requires_grad_", "int64", "astype")),
-    "set to require": Wrong(lambda: setattr(whole(), "requires_grad", True), DTypeError, ("requires_grad_", "int64")),
+    "set to require": Wrong(lambda: setattr(whole(), "requires_grad", True), DTypeError, ("requires_grad", "int64")),
     "a result of integers": Wrong(lambda: tx.grad(lambda t: t.astype(tx.int64).sum())(x()), ShapeError, ("grad", "int64")),
     "integers from vjp": Wrong(lambda: tx.vjp(lambda t: t.argmax(), x()), DTypeError, ("vjp", "float")),
     "integers from jacobian": Wrong(lambda: tx.jacobian(lambda t: t > 0)(x()), DTypeError, ("jacobian", "float")),

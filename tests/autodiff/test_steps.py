@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import DerivativeError, DTypeError
+from tenxor.errors import ArgumentError, DerivativeError, DTypeError
 from tenxor.graph.node import _recipes
 
 L = tx.linalg
@@ -340,3 +340,16 @@ def test_complex_jacobians_agree_in_both_modes() -> None:
         tx.jacobian(lambda x, z: (x * z, tx.abs(z)), argnums=(0, 1))(x, z)
     with pytest.raises(DTypeError, match="hessian"):
         tx.hessian(lambda z: tx.abs(z).sum())(z)
+
+
+def test_custom_derivative_accepts_arguments_by_keyword() -> None:
+    x, y = tx.asarray([1.0, 2.0]), tx.asarray([3.0, 5.0])
+    scaled = tx.custom_derivative(lambda x, y: x * y, lambda g, value, x, y: (g * 10.0, g * 100.0))
+    for call in (lambda x, y: scaled(x, y=y), lambda x, y: scaled(y=y, x=x)):
+        assert tx.grad(lambda x, y, call=call: call(x, y).sum(), argnums=(0, 1))(x, y)[1].tolist() == [100.0, 100.0]
+        assert call(x, y).tolist() == [3.0, 10.0]
+    with pytest.raises(ArgumentError, match=r"^custom_derivative: the function cannot be called with these arguments: missing .* 'y'"):
+        scaled(x, z=y)
+    keyword_only = tx.custom_derivative(lambda x, *, y: x * y, lambda g, value, x: g)
+    with pytest.raises(ArgumentError, match=r"^custom_derivative: argument 'y' has no position"):
+        keyword_only(x, y=y)

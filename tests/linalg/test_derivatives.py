@@ -240,7 +240,7 @@ def test_functions_without_derivative_raise_with_advice() -> None:
     ):
         with pytest.raises(DerivativeError, match=words):
             function(x).sum().backward()
-    with pytest.raises(TraceError, match=r"unique_all: the number of its elements depends on values"):
+    with pytest.raises(TraceError, match=r"unique_values: the number of its elements depends on values"):
         tx.vmap(tx.unique_values)(tx.ones((2, 3)))
 
 

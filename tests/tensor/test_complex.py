@@ -68,7 +68,7 @@ def test_casts_from_complex_to_real_raise() -> None:
         with pytest.raises(DTypeError, match=rf"^astype: complex128 as {target} would drop the imaginary parts; take tx.real"):
             x.astype(target)
     for attempt, op in (
-        (lambda: tx.asarray(x, dtype=tx.float64), "astype"),
+        (lambda: tx.asarray(x, dtype=tx.float64), "asarray"),
         (lambda: tx.asarray([1j], dtype=tx.float32), "asarray"),
         (lambda: tx.asarray(np.ones(2, complex), dtype=tx.int8), "asarray"),
         (lambda: tx.full(2, 1j, dtype=tx.int64), "full"),
