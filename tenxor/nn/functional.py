@@ -201,8 +201,8 @@ def tanhshrink(input: Tensor) -> Tensor:
 @memoized_call
 @explain_errors
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
-    """Return x where x is above `threshold`, else `value`."""
-    return _op["where"](input > threshold, input, value)
+    """Return x where x is above `threshold` or NaN, else `value`."""
+    return _op["where"](input <= threshold, value, input)
 
 
 @memoized_call

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from . import nightly, peers
+from . import nightly, numpy_calls
 
 FAILED = [line.split() for line in nightly.CORPUS.read_text().splitlines()]
 
@@ -34,4 +34,4 @@ def test_results_that_differ_from_numpys_are_documented() -> None:
     page = (Path(__file__).parents[2] / "docs/coming-from/numpy.md").read_text(encoding="utf-8")
     _, _, section = page.partition("## Results that differ")
     named = set(re.findall(r"`(\w+)`", section.partition("\n## ")[0]))
-    assert peers.DIFFERENT.keys() <= named
+    assert numpy_calls.DIFFERENT.keys() <= named
