@@ -63,6 +63,7 @@ class Module:
     """
 
     training = True
+    _list_attribute = ""  # the list whose items are named by their numbers alone, as PyTorch names the parts of a `Sequential`
 
     def forward(self, *args: Any, **named: Any) -> Any:
         """Compute the module's result. Subclasses must define this method."""
@@ -89,7 +90,7 @@ class Module:
     def _members(self) -> Iterator[tuple[str, Any]]:
         """Yield the tensors and modules that this module holds directly, with their names."""
         for name, value in vars(self).items():
-            yield from _walk_members(name, value)
+            yield from _walk_members("" if name == self._list_attribute else name, value)
 
     @validate_arguments
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
@@ -248,12 +249,15 @@ else:
 
 
 class Sequential(Layer):
-    """Modules or functions, applied in order, each to the result of the one before.
+    """Modules or functions, applied in order, each to the result of the one before. Their tensors have PyTorch's names, such as
+    `0.weight`.
 
     >>> import tenxor as tx
     >>> tx.nn.Sequential(tx.nn.Linear(4, 3), tx.relu)(tx.ones((2, 4), dtype=tx.float32)).shape
     (2, 3)
     """
+
+    _list_attribute = "layers"
 
     @validate_arguments
     def __init__(self, *layers: Callable[..., Any]) -> None:
@@ -266,8 +270,8 @@ class Sequential(Layer):
 
     def _repr_items(self) -> Iterator[tuple[str, str]]:
         for k, layer in enumerate(self.layers):
-            yield f"layers.{k}", repr(layer) if isinstance(layer, Module) else getattr(layer, "__name__", None) or repr(layer)
-        yield from ((name, text) for name, text in super()._repr_items() if not name.startswith("layers."))
+            yield str(k), repr(layer) if isinstance(layer, Module) else getattr(layer, "__name__", None) or repr(layer)
+        yield from ((name, text) for name, text in super()._repr_items() if not name[0].isdigit())
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -280,7 +284,9 @@ class Sequential(Layer):
 
 
 class ModuleList(Module):
-    """A list of modules."""
+    """A list of modules. Their tensors have PyTorch's names, such as `0.weight`."""
+
+    _list_attribute = "list"
 
     @validate_arguments
     def __init__(self, modules: Iterable[Module] = ()) -> None:
@@ -376,10 +382,10 @@ def _walk_members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _walk_members(f"{name}.{key}", item)
+            yield from _walk_members(_join_names(name, str(key)), item)
     elif isinstance(value, (list, tuple)):
         for k, item in enumerate(value):
-            yield from _walk_members(f"{name}.{k}", item)
+            yield from _walk_members(_join_names(name, str(k)), item)
 
 
 def _get_item(op: str, items: list[T], k: int) -> T:

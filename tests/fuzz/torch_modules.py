@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import random
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -230,4 +231,5 @@ def check_training(seed: int) -> None:
     """Compare a module, an optimizer, a container or LBFGS with PyTorch's."""
     rng = random.Random(seed)
     check = rng.choices((check_module, check_optimizer, check_container, check_minimizer), (60, 30, 5, 2))[0]
-    check(rng)
+    with warnings.catch_warnings(action="ignore"):
+        check(rng)

@@ -264,10 +264,18 @@ def test_loading_a_state_returns_the_names_that_do_not_fit() -> None:
     assert layer.load_state_dict(state_dict=layer.state_dict()) == ([], [])
 
 
+def test_parts_of_lists_of_modules_have_the_names_of_pytorch() -> None:
+    part = nn.Sequential(nn.Linear(2, 2), tx.relu, nn.Linear(2, 1, bias=False))
+    assert list(part.state_dict()) == ["0.weight", "0.bias", "2.weight"]
+    assert [name for name, _ in nn.ModuleList([part, nn.Linear(1, 1)]).named_modules()] == ["", "0", "0.0", "0.2", "1"]
+    part.scale = nn.Parameter([1.0])
+    assert [name for name, _ in part.named_parameters()] == ["scale", "0.weight", "0.bias", "2.weight"]
+
+
 def test_loading_a_state_without_a_fitting_name_warns() -> None:
     layer = nn.Sequential(nn.Linear(2, 1))
     state = {f"module.{name}": t for name, t in layer.state_dict().items()}
-    with pytest.warns(UserWarning, match="Sequential: nothing was loaded, .*'module.layers.0.weight'.*'layers.0.weight'"):
+    with pytest.warns(UserWarning, match="Sequential: nothing was loaded, .*'module.0.weight'.*'0.weight'"):
         found = layer.load_state_dict(state, strict=False)
     assert len(found.missing_keys) == len(found.unexpected_keys) == 2
     with warnings.catch_warnings():

@@ -195,6 +195,10 @@ def test_losses_require_equal_shapes(loss: Any) -> None:
         loss(tx.ones((4, 1)), tx.ones(4))
 
 
+def test_threshold_keeps_nan() -> None:
+    assert str(F.threshold(tx.asarray([tx.nan, 0.5, 1.0, 2.0]), 1.0, -3.0).tolist()) == "[nan, -3.0, -3.0, 2.0]"
+
+
 def test_sequential_repr_lists_its_functions() -> None:
     class Own(nn.Sequential):
         def __init__(self) -> None:
@@ -203,8 +207,8 @@ def test_sequential_repr_lists_its_functions() -> None:
 
     lines = repr(Own()).splitlines()
     assert lines[0] == "Own()  # 13 parameters"
-    assert lines[1].startswith("  layers.0: Linear(") and lines[6].startswith("  last: Linear(")
-    assert lines[2:6] == ["  layers.1: relu", "  layers.2: Sequential()", "    layers.0: tanh", "  layers.3: <lambda>"]
+    assert lines[1].startswith("  0: Linear(") and lines[6].startswith("  last: Linear(")
+    assert lines[2:6] == ["  1: relu", "  2: Sequential()", "    0: tanh", "  3: <lambda>"]
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
