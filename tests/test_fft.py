@@ -218,6 +218,15 @@ def test_transform_of_an_empty_axis_padded_with_zeros_is_zero(name: str) -> None
         assert not bool((function(tx.zeros((0, 2)), n, 0) != 0).any())
 
 
+@pytest.mark.parametrize("name", ["fftn", "ifft2", "rfftn", "rfft2", "irfftn", "irfft2"])
+def test_transform_of_several_empty_axes_padded_with_zeros_is_zero(name: str) -> None:
+    for dtype in (tx.float64, tx.float32):
+        x = tx.zeros((3, 0), dtype=dtype)
+        for _ in range(3):
+            result = getattr(tx.fft, name)(x if name.startswith("r") else x + 0j, (2, 3))
+            assert result.shape == (2, 2 if name.startswith("r") else 3) and not bool((result != 0).any())
+
+
 def test_fft2_of_real_images_is_one_combined_transform(monkeypatch: pytest.MonkeyPatch) -> None:
     real_transform, dtype_names = F._transform_combined, list[str]()
     monkeypatch.setattr(F, "_transform_combined", lambda steps, norm, x: dtype_names.append(x.dtype.name) or real_transform(steps, norm, x))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor._utils.foreign_names import DIFFERENT_IN_PYTORCH, OUR_FUNCTION_BY_ALIAS
+from tenxor._utils.foreign_names import OUR_FUNCTION_BY_ALIAS
 from tenxor._utils.foreign_replacements import MODULE_ADVICE, PACKAGE_ADVICE, TENSOR_ADVICE, UFUNC_METHOD_ADVICE
 from tenxor.errors import UnknownAttribute
 
@@ -124,10 +124,6 @@ def test_formulas_for_missing_distributions_have_their_means() -> None:
 def test_linear_algebra_name_in_the_top_module_names_its_module() -> None:
     for name in tx.linalg.__all__:
         assert hasattr(tx, name) or f"tx.linalg.{name}" in PACKAGE_ADVICE[name]
-
-
-def test_names_with_another_meaning_elsewhere_are_functions() -> None:
-    assert all(callable(getattr(tx, name)) for name in DIFFERENT_IN_PYTORCH)
 
 
 def test_generated_pages_and_stub_are_up_to_date() -> None:

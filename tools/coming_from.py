@@ -14,7 +14,7 @@ import numpy as np
 
 import tenxor as tx
 from tenxor._utils.aliases import OUR_NAMES_BY_ALIAS
-from tenxor._utils.foreign_names import ARGUMENT_ADVICE, DIFFERENT_IN_PYTORCH, OUR_FUNCTION_BY_ALIAS
+from tenxor._utils.foreign_names import ARGUMENT_ADVICE, OUR_FUNCTION_BY_ALIAS
 from tenxor._utils.foreign_replacements import MODULE_ADVICE, NUMPY_ADVICE, PYTORCH_ADVICE, TENSOR_ADVICE
 from tenxor.api.numpy_indexing_functions import NUMPY_FUNCTIONS
 
@@ -42,7 +42,7 @@ _DTYPES = [
     "```",
 ]
 
-# Each line names functions of `DIFFERENT` in `tests/fuzz/peers.py`, which calls both libraries with the same arguments.
+# Each line names functions of `DIFFERENT` in `tests/fuzz/numpy_calls.py`, which calls both libraries with the same arguments.
 _DIFFERENCES = [
     "Functions of the same name give the same shape, dtype and values for the same arguments, or refuse them, but for these:",
     "",
@@ -63,6 +63,57 @@ _DIFFERENCES = [
     "| `argsort` | equal elements | in their order | in any order, unless `stable=True` |",
     "| `astype` `array` `asarray` `sum` `prod` `cumsum` `cumprod` `cumulative_sum` `cumulative_prod`"
     " | floats beyond the integers of a dtype, NaN | the nearest integer of it, 0 for NaN | undefined |",
+]
+
+# Each line names functions of `DIFFERENT` in `tests/fuzz/torch_differences.py`, which calls both libraries with the same arguments.
+_PYTORCH_DIFFERENCES = [
+    "Functions, methods and modules of the same name give the same shape, dtype and values for the same arguments, or refuse them, but",
+    "for the lines below. In a conflict the array API standard and NumPy decide. Three rules hold for all functions:",
+    "",
+    "- Integers become float64 where a function is one of floats, and float32 there, the default of PyTorch.",
+    "- Operands of several dtypes have the common dtype of NumPy: float32 and int64 make float64. A 0-d tensor counts as any other.",
+    "- Sums and products of uint8 are uint64, and int64 there.",
+    "",
+    "| name | of | here | PyTorch |",
+    "|---|---|---|---|",
+    "| `equal` | | compares element by element | one bool for the whole; here tx.array_equal |",
+    "| `std` `var` | no `correction` | divide by the count | divide by the count less 1; here `correction=1` |",
+    "| `median` | an even count | the mean of the two in the middle | the lower one |",
+    "| `median` | an axis | a tensor | values and indices |",
+    "| `max` `min` | an axis | a tensor; tx.argmax(x, axis) gives the indices | values and indices |",
+    "| `sort` | | a tensor; tx.argsort gives the indices | values and indices |",
+    "| `nonzero` | | a tuple of indices for each axis | a matrix; here tx.argwhere |",
+    "| `split` | | the number of parts, or where to cut | the size of each part |",
+    "| `transpose` | | a permutation of all axes, so `x.transpose(0, 1)` is x | exchanges two axes; here x.swapaxes |",
+    "| `Tensor.size` | | the number of elements | a method that returns the shape |",
+    "| `put` | | writes in place, returns None | a new tensor |",
+    "| `select` | | chooses among tensors by conditions | one position of an axis; here x[index] |",
+    '| `meshgrid` | no `indexing` | `indexing="xy"` | `indexing="ij"` |',
+    "| `cross` | no axis | the last axis | the first axis of size 3; `linalg.cross` is the same in both |",
+    "| `histogram` | | 10 bins; counts are int64 | 100 bins; counts are floats |",
+    "| `gradient` | one axis | a tensor | a tuple |",
+    "| `can_cast` | | whether a cast is safe | whether a cast keeps the kind of number |",
+    "| `promote_types` `result_type` | several kinds of number | NumPy's common dtype | the float of the two |",
+    "| `linalg.lstsq` | | residuals and singular values of each system | residuals of tall matrices only |",
+    "| `linalg.solve` | a stack of matrices, b of the shape of its rows | a matrix for each | a stack of vectors |",
+    "| `amax` `amin` `count_nonzero` `logsumexp` `mean` `sum` `prod` `all` `any` `linalg.norm` `linalg.vector_norm`"
+    " | an empty tuple of axes | reduces no axis | reduces all axes |",
+    "| `all` `any` | uint8 | boolean | uint8 |",
+    "| `square` | booleans | boolean | int64 |",
+    "| `sign` | NaN | NaN | 0 |",
+    "| `mode` | NaN among the elements | the least of the most frequent | NaN at times |",
+    "| `topk` `argsort` | equal elements | the first of these | any of these |",
+    "| `clip` `clamp` | negative bounds of uint8 | exact | the bound wraps to 255 |",
+    "| `floor_divide` | infinite operands | the floor of the quotient | NaN, or -1 for a small negative quotient |",
+    "| `quantile` | infinite elements | as interpolation gives | NaN in more places |",
+    "| `sum` `prod` `cumsum` `cumprod` | floats cast beyond a dtype of integers | the nearest integer of it | wraps |",
+    "| `arange` `linspace` `logspace` | a `dtype` of integers | elements are computed in float64, then become integers | integer steps |",
+    "| `max_pool1d` `max_pool2d` `max_pool3d` | gradients of equal elements in a window | shared | the first gets all |",
+    "| `kl_div` | the gradient at a target of 0 | 0 | NaN |",
+    "| `acosh` | the gradient outside its domain | NaN, as the result | a number |",
+    "| `nn.BatchNorm1d` `nn.BatchNorm2d` | `state_dict()` | has no `num_batches_tracked`; drop it | counts batches |",
+    "| `nn.functional.silu` `nn.functional.gelu` | -inf | 0, the limit | NaN |",
+    "| `nn.functional.binary_cross_entropy_with_logits` | infinite logits | NaN at inf | NaN at -inf |",
 ]
 
 
@@ -102,7 +153,6 @@ def numpy_page() -> str:
 def pytorch_page() -> str:
     """The text of `pytorch.md`."""
     same = {name: ours for name, ours in OUR_FUNCTION_BY_ALIAS.items() if name not in _NUMPYS}
-    otherwise = [f"- `{name}` {what}." for name, what in DIFFERENT_IN_PYTORCH.items()]
     parts = {f"{place}.{name}": ours for place in ("nn", "nn.Module", "optim") for name, ours in MODULE_ADVICE[place].items()}
     return _page(
         "PyTorch",
@@ -113,7 +163,7 @@ def pytorch_page() -> str:
             ),
         ],
         {
-            "By the same name, but not the same": otherwise,
+            "Same name, other meaning": _PYTORCH_DIFFERENCES,
             "By both names": _table("PyTorch", same),
             "Arguments": _arguments([name for name in (*OUR_NAMES_BY_ALIAS, *ARGUMENT_ADVICE) if name not in _ARGUMENTS]),
             "Written otherwise": [_ADVICE, "", *_advised("torch", PYTORCH_ADVICE | parts), "", *_advised("x", TENSOR_ADVICE)],

@@ -1,8 +1,7 @@
 """Names in NumPy, PyTorch and elsewhere of Tenxor's functions and arguments, and the error texts to translate them.
 
 A function works under our name and under an alias (`OUR_FUNCTION_BY_ALIAS`). For code written differently here, an error gives a
-replacement (`foreign_replacements.py`). `DIFFERENT_IN_PYTORCH` lists names with a different meaning here, for the pages in
-`docs/coming-from`. The module is imported only when a foreign name is looked up.
+replacement (`foreign_replacements.py`). The module is imported only when a foreign name is looked up.
 """
 
 from __future__ import annotations
@@ -32,17 +31,6 @@ OUR_FUNCTION_BY_ALIAS = {
     **{"lstsq": "linalg.lstsq", "matrix_power": "linalg.matrix_power", "matrix_exp": "linalg.expm", "multi_dot": "linalg.multi_dot"},
     **{"rand": "random.rand", "randn": "random.randn", "randperm": "random.permutation", "manual_seed": "random.seed"},
 }
-# Names with a different meaning in PyTorch -> the meaning here, and the replacement.
-DIFFERENT_IN_PYTORCH = {
-    "equal": "compares element by element, as NumPy's; PyTorch's is tx.array_equal",
-    "median": "is the mean of the two in the middle, as NumPy's; PyTorch's is the lower one",
-    "nonzero": "is a tuple of tensors, one for each axis, as NumPy's; PyTorch's is tx.argwhere",
-    "sort": "is a tensor, as NumPy's; where elements came from says tx.argsort",
-    "split": "takes the number of parts, or where to cut, as NumPy's; PyTorch's takes their sizes",
-    "std": "divides by the count, as NumPy's; PyTorch's is tx.std(x, correction=1)",
-    "var": "divides by the count, as NumPy's; PyTorch's is tx.var(x, correction=1)",
-}
-
 # Foreign keyword arguments -> the replacement here.
 ARGUMENT_ADVICE = {
     "unbiased": "correction=1 for unbiased=True, and correction=0 for False",

@@ -506,7 +506,7 @@ def _apply_transforms(op: str, x: Tensor, steps: Sequence[tuple[str, int, int]],
     """Apply transforms in order; a step is a name, a size and an axis."""
     sizes, axis_set = [size for _, size, _ in steps], {axis for *_, axis in steps}
     max_size = MAX_COMBINED_SIZE if x.dtype.is_complex or steps[0][0] == "rfft" else MAX_COMBINED_REAL_SIZE
-    if len(steps) == len(axis_set) > 1 and 0 < min(sizes) <= max(sizes) < max_size:
+    if x.size and len(steps) == len(axis_set) > 1 and 0 < min(sizes) <= max(sizes) < max_size:
         combined = call_on_copies(partial(_transform_combined, tuple(steps), _check_norm(op, norm)), x, max_elements=max_size)
         if combined is not None:
             return combined[0]

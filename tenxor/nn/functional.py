@@ -188,7 +188,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     bound = to_number(lambd, "softshrink")
     if isinstance(bound, complex) or not bound >= 0:
         raise ArgumentError(f"softshrink: lambd is {describe_value(lambd)}; it must be a number of 0 or more")
-    return input - input.clip(-bound, bound)
+    return _op["where"](abs(input) <= bound, 0, input - input.clip(-bound, bound))  # the derivative at the bounds is 0, as inside
 
 
 @memoized_call
@@ -201,8 +201,8 @@ def tanhshrink(input: Tensor) -> Tensor:
 @memoized_call
 @explain_errors
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
-    """Return x where x is above `threshold`, else `value`."""
-    return _op["where"](input > threshold, input, value)
+    """Return x where x is above `threshold` or NaN, else `value`."""
+    return _op["where"](input <= threshold, value, input)
 
 
 @memoized_call

@@ -299,7 +299,9 @@ def nll_loss(input: Tensor, target: Operand, weight: Tensor | None = None, *, ig
 @memoized_call
 @explain_errors
 def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """Return t (log t - l), for log-probabilities l = `input` and probabilities t = `target`; 0 where t is 0.
+    """Return t (log t - l), for log-probabilities l = `input` and probabilities t = `target`.
+
+    The loss is 0 where t is 0, and NaN where t is negative or NaN.
 
     With `log_target` the target holds log-probabilities. `reduction` is "mean", "sum", "none" or "batchmean", the sum divided by the size
     of axis 0. Raises ShapeError unless the shapes are equal.
@@ -308,9 +310,9 @@ def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: 
     if check_flag("log_target", log_target):
         loss = _op["exp"](target) * (target - input)
     else:
-        is_positive = target > 0
-        safe_target = _op["where"](is_positive, target, 1.0)
-        loss = _op["where"](is_positive, safe_target * (_op["log"](safe_target) - input), 0.0)
+        is_zero = target == 0
+        safe_target = _op["where"](is_zero, 1.0, target)
+        loss = _op["where"](is_zero, 0.0, safe_target * (_op["log"](safe_target) - input))
     mode = check_choice("kl_div", "reduction", reduction, "mean", "sum", "none", "batchmean")
     if mode == "batchmean":
         if not input.ndim:

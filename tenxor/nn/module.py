@@ -249,7 +249,8 @@ else:
 
 
 class Sequential(Layer):
-    """Modules or functions, applied in order, each to the result of the one before.
+    """Modules or functions, applied in order, each to the result of the one before. Their tensors have PyTorch's names, such as
+    `0.weight`.
 
     >>> import tenxor as tx
     >>> tx.nn.Sequential(tx.nn.Linear(4, 3), tx.relu)(tx.ones((2, 4), dtype=tx.float32)).shape
@@ -283,7 +284,7 @@ class Sequential(Layer):
 
 
 class ModuleList(Module):
-    """A list of modules."""
+    """A list of modules. Their tensors have PyTorch's names, such as `0.weight`."""
 
     _list_attribute = "list"
 

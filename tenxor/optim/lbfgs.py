@@ -19,8 +19,9 @@ class LBFGS(Optimizer):
     """L-BFGS minimises a smooth function of up to a few thousand numbers in few steps.
 
     Each step includes a line search until the weak Wolfe conditions hold: a sufficient decrease of the value (Armijo), and of the slope.
-    `step(closure)` takes a function that computes the loss, computes the gradients itself, and returns the loss before the step. `history`
-    is the number of steps remembered, and `searches` the maximum number of trials of a line search.
+    `step(closure)` takes a function that returns the loss, and returns the loss before the step. The closure may call `backward()` itself,
+    as with PyTorch; otherwise `step` does. `history` is the number of steps remembered, and `searches` the maximum number of trials of a
+    line search.
 
     >>> import tenxor as tx
     >>> x = tx.nn.Parameter([-1.2, 1.0])
@@ -85,7 +86,8 @@ class LBFGS(Optimizer):
         self.zero_grad()
         value = closure()
         check_argument("LBFGS", "the loss that closure gives", value, "Tensor")
-        value.backward()
+        if all(t.grad is None for t in self.parameters):  # the closure may call backward() itself, as PyTorch's must
+            value.backward()
         flat_gradient = concat(
             [component for t in self.parameters for component in _real_components(t * 0.0 if t.grad is None else t.grad)]
         ).detach()

@@ -15,6 +15,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,12 @@ import numpy as np
 import tenxor as tx
 from tenxor.codegen.llvm import kernel_disk_cache
 
-from . import ladder, peers
+from . import ladder
 from .files import check_damaged_files
+from .numpy_calls import NumPy
 from .running import check_seed
+from .torch_calls import check_call
+from .torch_modules import check_training
 
 CORPUS = Path(__file__).with_name("corpus.txt")
 DTYPES = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint8", "bool", "complex64", "complex128")
@@ -189,7 +193,7 @@ def watched(seed: int) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-KINDS: dict[str, Callable[[int], None]] = {
+KINDS: dict[str, Callable[[int], object]] = {
     "programs": check_seed,
     "exchanged": exchanged,
     "pickled": pickled,
@@ -198,8 +202,10 @@ KINDS: dict[str, Callable[[int], None]] = {
     "files": check_damaged_files,
     "watched": watched,
     "ladder": ladder.check,
-    "peers": peers.check,
+    "numpy": NumPy().check,
 }
+if find_spec("torch") is not None:
+    KINDS |= {"torch": check_call, "training": check_training}
 SLOW = {"watched": 200}  # one of so many turns
 
 
@@ -218,6 +224,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=list(KINDS))
     asked = parser.parse_args()
+    if "torch" not in KINDS:
+        print("PyTorch is not installed: its functions and modules are not called")
     rng, turns, end = random.SystemRandom(), 0, time.monotonic() + 60 * asked.minutes
     counts: Counter[str] = Counter()
     failed: list[str] = []

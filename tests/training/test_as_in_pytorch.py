@@ -276,6 +276,14 @@ def test_items_of_lists_of_modules_are_named_by_number() -> None:
     assert replaced.tolist() == [0.0]
 
 
+def test_parts_of_lists_of_modules_have_the_names_of_pytorch() -> None:
+    part = nn.Sequential(nn.Linear(2, 2), tx.relu, nn.Linear(2, 1, bias=False))
+    assert list(part.state_dict()) == ["0.weight", "0.bias", "2.weight"]
+    assert [name for name, _ in nn.ModuleList([part, nn.Linear(1, 1)]).named_modules()] == ["", "0", "0.0", "0.2", "1"]
+    part.scale = nn.Parameter([1.0])
+    assert [name for name, _ in part.named_parameters()] == ["scale", "0.weight", "0.bias", "2.weight"]
+
+
 def test_loading_a_state_without_a_fitting_name_warns() -> None:
     layer = nn.Sequential(nn.Linear(2, 1))
     state = {f"module.{name}": t for name, t in layer.state_dict().items()}

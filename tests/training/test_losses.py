@@ -133,3 +133,8 @@ def test_loss_errors_state_what_is_required(name: str) -> None:
     call, error, message = WRONG[name]
     with pytest.raises(error, match=message):
         call()
+
+
+def test_kl_div_of_invalid_probabilities_is_nan() -> None:
+    loss = F.kl_div(tx.zeros(4), tx.asarray([0.0, 1.0, -1.0, tx.nan]), reduction="none")
+    assert str(loss.tolist()) == "[0.0, 0.0, nan, nan]"

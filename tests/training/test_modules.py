@@ -195,6 +195,15 @@ def test_losses_require_equal_shapes(loss: Any) -> None:
         loss(tx.ones((4, 1)), tx.ones(4))
 
 
+def test_threshold_keeps_nan() -> None:
+    assert str(F.threshold(tx.asarray([tx.nan, 0.5, 1.0, 2.0]), 1.0, -3.0).tolist()) == "[nan, -3.0, -3.0, 2.0]"
+
+
+def test_derivative_of_softshrink_at_its_bounds_is_zero() -> None:
+    x = tx.asarray([-1.0, -0.5, 0.0, 0.5, 1.0])
+    assert tx.grad(lambda x: F.softshrink(x).sum())(x).tolist() == [1.0, 0.0, 0.0, 0.0, 1.0]
+
+
 def test_sequential_repr_lists_its_functions() -> None:
     class Own(nn.Sequential):
         def __init__(self) -> None:

@@ -391,3 +391,18 @@ def test_updates_of_complex_parameters_commute_with_rotation(kind: Any) -> None:
 def test_computed_tensor_is_no_parameter() -> None:
     with pytest.raises(tx.errors.ArgumentError, match="computed from others"):
         tx.optim.SGD([tx.nn.Parameter([1.0]) * 2.0])
+
+
+def test_lbfgs_closure_may_compute_the_gradients_itself() -> None:
+    x = tx.nn.Parameter([-1.2, 1.0])
+    optimizer = tx.optim.LBFGS([x])
+
+    def closure() -> tx.Tensor:
+        optimizer.zero_grad()
+        loss = (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+        loss.backward()
+        return loss
+
+    for _ in range(40):
+        optimizer.step(closure)
+    assert bool((abs(x - 1.0) < 1e-6).all())
