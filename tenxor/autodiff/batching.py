@@ -319,7 +319,10 @@ def _batch_hosted(
 
 
 def _find_function_node(node: Node) -> TapeNode | None:
-    """Return the tape node of the function with `node` as a result, if the function has a rule of its own, else None."""
+    """Return the tape node of the function with `node` as a result, if the function has a rule of its own (`FunctionOp`), else None.
+
+    `vmap` makes a single tape node of the function for the whole batch.
+    """
     tape_node = node.tape_node
     step = tape_node.sources[0] if isinstance(tape_node, TapeNode) and tape_node.sources else None
     return step if isinstance(step, TapeNode) and isinstance(step.recipe.op, FunctionOp) else None

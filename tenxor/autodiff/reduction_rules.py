@@ -36,6 +36,9 @@ _scan = cache(Scan)
 def _residuals_of(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
     """Return the residuals of a reduction or running reduction (`GradRule.residuals_of`): the source unless it is a sum, and the result
     where the rule reads it.
+
+    The residuals are flags: whether the derivative reads the source, and whether it reads the result. A maximum, a minimum and a running
+    reduction other than a sum read the result. `tracked` (whether the source is on the tape) makes no difference.
     """
     op: Any = recipe.op
     name = op.name if isinstance(op, Reduction) else op.reduction.name

@@ -273,8 +273,9 @@ class _DraftBuilder:
     def accumulate(self, node: Node, op: Reduction, x: Expr, outer_loops: Loops, axes: Loops, last_loop: int | None) -> Expr:
         """Return the value of the reduction or scan `node`, which takes element `x` in loops over `axes` inside `outer_loops`.
 
-        `op` is the operation of `node`, with real states. Equal reductions share an accumulator. `last_loop` is the loop of `outer_loops`
-        along the last axis of the reduction's result, or None.
+        `op` is the operation of `node`, with complex states split into pairs of real states. Equal reductions share an accumulator.
+        `last_loop` is the loop of `outer_loops` along the last axis of the result, or None. The loop decides whether lanes run along
+        neighbouring results or along the elements of a result.
         """
         d = self.d
         d.op_names.append(op.name)

@@ -180,8 +180,9 @@ def _list_other_reductions(reductions: Sequence[Node], products: Sequence[Node])
 def _choose_kernels(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[list[Node], dict[Node, list[_Read]], set[Node]]:
     """Return the kernels in order, the reads of each node, and the kernels in which a reduction runs inside the loops of another.
 
-    `order` holds pending nodes, sources first. The nodes in `roots` are always kernels. A kernel has a single read: by itself, in its own
-    loops.
+    A kernel is named by its root, the stored node; the remaining nodes are inlined. A read (`_Read`) of a node is a use: the kernel in
+    which the node is evaluated, and the index map from the loops of the kernel. `order` holds pending nodes, sources first. The nodes in
+    `roots` are always kernels. The root of a kernel has a single read: by itself, in the loops of the kernel.
     """
     kernels = roots | _find_required(order) | _find_shareable(order, fusing) | _find_shared_gathers(order) | _find_scalar_operands(order)
     node_weights = compute_weights(order)

@@ -300,8 +300,8 @@ class LoopNestBuilder:
     def build_reductions(self, outer_loops: Loops, needed: Set[int] | None = None) -> Body:
         """Return the statements of the reductions just inside the loops `outer_loops`: only those in `needed`, unless `needed` is None.
 
-        Adjacent reductions over the same axes share a loop, unless one needs the result of the other. Two successive reductions may run
-        over the same axes. So an inner loop contains only the reductions that its values use.
+        `needed` holds numbers of accumulators. Adjacent reductions over the same axes share a loop, unless the second needs the result of
+        the first: then each has a separate loop. A loop contains only the inner reductions used by the values in the loop.
         """
         groups: list[tuple[Loops, list[ReductionLoop]]] = []
         for f in self.d.reductions:

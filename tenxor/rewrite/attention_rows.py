@@ -191,9 +191,10 @@ def restrict_to_region(rows: RowSubgraph, region: Region, replacements: dict[Nod
 
 
 def _restrict_layout(layout: Layout, old_shape: tuple[int, ...], new_shape: tuple[int, ...], slices: list[slice]) -> Layout:
-    """Return the layout for a restricted source of shape `new_shape`, which had shape `old_shape`.
+    """Return the layout to read a source of shape `new_shape`, a restricted copy of the source of shape `old_shape` read by `layout`.
 
-    `layout` reads the source before, and `slices` restrict the axes of `layout`.
+    `slices` has a slice for each axis of `layout`, and the result is `layout` with the shape cut by the slices. The copy contains only the
+    elements of the slices, contiguous, so the new layout begins at offset 0.
     """
     layout_axes = map_axes(layout, old_shape)
     assert layout_axes is not None

@@ -25,9 +25,11 @@ PieceRanges = list[list[tuple[int, int]]]  # for each axis, the begin and end of
 
 
 def split_by_table_runs(order: Sequence[Node], results: Collection[Node] = ()) -> tuple[list[Node], dict[Node, Node]]:
-    """Return the nodes of `order`, with nodes split into pieces, and the replacements of changed nodes.
+    """Return the nodes of `order`, with nodes split into pieces at breaks of offset tables, and the replacements of changed nodes.
 
-    `order` lists the nodes, sources first; `results` are the nodes whose values are asked for.
+    An elementwise node with a read through an offset table along the last axis is split into pieces. The table has a constant step within
+    each piece, so the piece is loaded as vectors, not element by element. `order` lists the nodes, sources first; `results` are the nodes
+    with values asked for.
     """
     clusters = _Clusters(order, results)
     new_order: list[Node] = []
@@ -88,7 +90,11 @@ class _Clusters:
                 self.piece_ranges[node] = boxes, self.elementwise_nodes
 
     def _collect_cluster(self, end: Node) -> set[Node]:
-        """Return the nodes of the cluster that ends at the node `end`, with the node itself."""
+        """Return the nodes of the cluster that ends at the node `end`, with the node itself.
+
+        The cluster consists of the elementwise nodes read contiguously by `end`, directly or through nodes of the cluster. Nodes at which
+        another cluster ends are left out.
+        """
         cluster, stack = {end}, [end]
         while stack:
             reader = stack.pop()

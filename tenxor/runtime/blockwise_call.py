@@ -35,7 +35,11 @@ class _Body(NamedTuple):
 
 
 def _make_body(plan: Plan, slots: list[int | None], scalars: list[int]) -> _Body:
-    """Return the body with the plan `plan` of a block; `slots` and `scalars` are the attributes of `_Body`."""
+    """Return the body for a node computed block by block, where `plan` computes a block.
+
+    For each buffer slot of `plan`, `slots` has the slot of the enclosing plan, -1 for the whole result, or None for memory of the block
+    alone. `scalars` has the number in the enclosing plan of each scalar of `plan`.
+    """
     return _Body(plan, slots, scalars, frozenset([j for j, outer in enumerate(slots) if outer is not None]))
 
 

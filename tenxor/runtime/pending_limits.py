@@ -67,10 +67,11 @@ def cap_graph_size(node: Node) -> None:
 
 
 def _recount(order: list[Node]) -> None:
-    """Set `graph_node_count` and `oldest_serial` of the nodes of a graph as if they had just been made in the order `order`, so that new
-    nodes on top count exactly.
+    """Set `graph_node_count` and `oldest_serial` of the nodes of a graph as if they had just been made in the order `order`.
 
-    `order` has the pending nodes of the graph in topological order.
+    `order` has the pending nodes of the graph in topological order, sources first. `graph_node_count` bounds the number of pending nodes
+    below a node, and limits the size of graphs. A shared node may be counted twice, so the bound may be too large. After the recount, new
+    nodes on top count exactly.
     """
     first_number = next_serial() - len(order) + 1
     for position, node in enumerate(order):

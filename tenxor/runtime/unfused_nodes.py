@@ -67,9 +67,11 @@ def find_unfused_sources(nodes: Iterable[Node]) -> list[Node]:
 
 
 def _is_standalone(node: Node, reader: Node) -> bool:
-    """Return whether `node` can be computed by itself: the operation is simple, the result is small, and no memory is overwritten.
+    """Return whether `node` can be computed by itself, by a kernel of a single operation, before its readers.
 
-    `reader` is the node whose sources are read: `node`, or the product under a sum.
+    The operation must be elementwise, a reduction, or `POSITION`. The result must be at most `MAX_UNFUSED_RESULT_BYTES` bytes and not
+    empty, and no memory may be overwritten. Both recipes must be cacheable, and a sum must read the product from offset 0. `reader` is the
+    node whose sources are read: `node`, or the product under a sum.
     """
     recipe = node.recipe
     fits = (

@@ -109,8 +109,8 @@ class Compiler:
     def get(self, kernel: Kernel | KernelFacts) -> MachineCode:
         """Return the machine code of a kernel: from memory, from the package, from disk, or compiled now.
 
-        The code for `KernelFacts` is never compiled: raise NotCompiled if it is not found. Raise NotCompiled, too, for a kernel declined in
-        a hurry.
+        The code for `KernelFacts` is never compiled: raise NotCompiled if the code is not found. Raise NotCompiled, too, for a kernel
+        without stored code while compilation may be deferred (`Backend.set_may_decline`), but at most `MAX_DECLINES` times for a kernel.
         """
         return self.kernels.get(kernel)
 

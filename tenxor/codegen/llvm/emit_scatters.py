@@ -82,5 +82,8 @@ def _update_element(em: Emitter, s: Accumulate, offset: Value, new_values: list[
 
 
 def _reads_old_value(s: Accumulate) -> bool:
-    """Return whether the new element depends on the old one."""
+    """Return whether the element to be stored depends on the old element in memory, as in an addition.
+
+    The result is False if each component is a plain argument, as in an assignment of the value. The old element is then not loaded.
+    """
     return any(not isinstance(e, Arg) for e in s.new_values)

@@ -195,7 +195,11 @@ class Panels:
         em.emit_loop(self.axis, next_index, last, pack_rest)
 
     def find_run_table(self, e: Expr) -> Term | None:
-        """Return the term of a value with an offset table for the side's axis, or None for a side without runs."""
+        """Return the term by which the address of the load `e` depends on the axis of this side, if the term is an offset table.
+
+        The side has the rows or the columns of a contraction. Return None for a side whose tables have no runs, stretches of contiguous
+        indices (`Side.has_runs`), or if the address has no term with a table for the axis.
+        """
         if not self.side.has_runs:
             return None
         assert isinstance(e, Load)

@@ -306,9 +306,11 @@ def load_small_stride(em: Emitter, row_start: Value, index: Value, step: int, el
 
 
 def _load_span_vector(em: Emitter, pointer: Value, element: Type, start: int, step: int) -> Value:
-    """Emit the load of a vector from the span of elements a few steps apart; it begins `start` parts behind the lowest element.
+    """Emit the load of one whole vector of contiguous parts at `pointer`; from the loaded vectors, the caller picks elements `step` apart.
 
-    Under a mask, only the parts up to the last active lane are loaded.
+    A part is a real element, or the real or imaginary component of a complex element. Together, the vectors cover the span of memory from
+    the lowest element to the highest. `pointer` is `start` parts above the lowest element. Under a mask, only the parts up to the last
+    active lane are loaded.
     """
     lanes = em.lanes
     assert lanes is not None

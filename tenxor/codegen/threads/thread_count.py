@@ -28,7 +28,11 @@ def max_threads() -> int:
 
 
 def _read_default_count() -> int:
-    """Return the number of threads for a program that does not set it: `TENXOR_NUM_THREADS`, or the number without this variable."""
+    """Return the number of threads for a program without a call of `set_num_threads`: the value of `TENXOR_NUM_THREADS`, if set.
+
+    Without this variable, the number is the value of `OMP_NUM_THREADS`, or without both the number of CPUs. A process started by
+    `multiprocessing` has 1 thread if neither variable is set.
+    """
     default = _choose_default_count()
     return environment.read_count("TENXOR_NUM_THREADS", max_threads(), f"the number of threads is {default}") or default
 

@@ -23,7 +23,11 @@ from .template_cache import get_cache_table
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`. `objects` is the table of the objects that the code refers to."""
+    """Emit into `module` the functions to assign to an element or a part of a tensor.
+
+    The functions emitted include `set_item`, `set_element`, `set_masked`, `put`, `put_number`, `are_alike`, `takes` and `unshared`.
+    `objects` is the table of the objects that the code refers to.
+    """
     _emit_write_part(
         FunctionBuilder(module, objects, "put", [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("value", POINTER)])
     )

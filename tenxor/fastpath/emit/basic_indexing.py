@@ -30,7 +30,11 @@ class SelectedView(NamedTuple):
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`. `objects` is the table of the objects that the code refers to."""
+    """Emit into `module` the functions to read a tensor by basic indices, and find the part to read.
+
+    The functions emitted include `get_item`, `item_at`, `gathered_among_slices`, `place_of_element`, `find_wanted` and `is_basic`.
+    `objects` is the table of the objects that the code refers to.
+    """
     parameters = [("x", POINTER), ("key", POINTER)]
     _emit_find_element(FunctionBuilder(module, objects, "place_of_element", parameters, I64))
     _emit_evaluate_key(FunctionBuilder(module, objects, "find_wanted", [*parameters, ("found", POINTER)], I1))

@@ -28,7 +28,10 @@ INDEPENDENT_NODE_NUMBER = -1 << 40
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` the functions to build the key of a batch from a walk through its nodes.
+
+    The functions emitted include `is_traced`, `visited_of_batch`, `outline_of_batch` and `batch_outlined`.
+    """
     _emit_is_traced(FunctionBuilder(module, objects, "is_traced", [("x", POINTER)], I1))
     parameters = [("node", POINTER), ("members", POINTER), ("given", POINTER), ("depth", I64)]
     _emit_append_to_batch_key(FunctionBuilder(module, objects, "visited_of_batch", parameters, I1))

@@ -32,7 +32,11 @@ _HEIGHT_PARAMETERS = [("heights", POINTER), ("beside", I64), ("has_left", I64), 
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the searches in sorted arrays, for each dtype, and the programs to call the searches.
+
+    The functions emitted include `search_DTYPE`, `ascends_DTYPE`, `numbers_DTYPE`, `search`, `digitize`, `interpolate` and
+    `interpolate_any`.
+    """
     parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
     for dtype in SEARCHABLE_DTYPES:
         if dtype.is_float:

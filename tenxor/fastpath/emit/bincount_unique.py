@@ -23,7 +23,7 @@ SORTED_TYPES = (I8, I16, I32, I64, FLOAT, DOUBLE)  # types of sorted elements, c
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` `bincount` and `unique`, with the entry `made_found`, and the loops of both for each dtype."""
     for dtype in COUNTABLE_DTYPES:
         integer_parameters = [("start", POINTER), ("count", I64), ("apart", I64)]
         _emit_find_range(FunctionBuilder(module, objects, f"range_{dtype}", [*integer_parameters, ("ends", POINTER)], I1), dtype)

@@ -25,7 +25,10 @@ BYTES_IN_USE_OFFSET, PEAK_BYTES_OFFSET, POOLED_BYTES_OFFSET, ALLOWED_BYTES_OFFSE
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` the functions to allocate, lend and free small blocks of memory.
+
+    The functions emitted include `lend`, `new_block`, `block_dies`, `release_blocks` and `block_shows`.
+    """
     module.define_global("free", f"internal global [{SIZE_CLASS_COUNT} x ptr] zeroinitializer")
     module.define_global("shade", "internal global i64 0")
     module.define_global("counts", f"global [{BLOCK_COUNTER_WORDS} x i64] zeroinitializer")

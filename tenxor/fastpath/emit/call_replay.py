@@ -24,7 +24,11 @@ MAX_KEYWORD_CALL_ARGUMENTS = 24  # arguments of a call with keywords, plus the k
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` the functions to replay recorded calls, and to build the keys of the calls.
+
+    The functions emitted include `call_again`, `called`, `called_by_name`, `made_for`, `made_of`, `hosted`, `key_of`, `in_steps` and
+    `view_as`.
+    """
     _emit_replay_call(
         FunctionBuilder(module, objects, "call_again", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )

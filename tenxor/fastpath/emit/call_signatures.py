@@ -31,7 +31,11 @@ _IDENTITY_TYPES = ("NoneType", "DType", "str", "type")
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` the functions to write and look up the signatures of calls and graphs.
+
+    The functions emitted include `find_kind`, `find_kind_of_graph`, `find_kind_of_write`, `kind_of_call`, `kind_of_graph` and
+    `forget_kinds`.
+    """
     module.define_global("kind", f"internal global [{2 + MAX_SIGNATURE_WORDS + MAX_SIGNATURE_DIMS} x i64] zeroinitializer, align 64")
     module.define_global("kind_specs", f"internal global [{1 + MAX_NOTED_SPECS} x i64] zeroinitializer, align 64")
     module.define_global("kinds_met", f"internal global [{2 * RECENT_SIGNATURES} x ptr] zeroinitializer, align 64")

@@ -28,7 +28,10 @@ MAX_JOIN_ARGUMENTS = 16  # operands and further arguments for which size-generic
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` the functions to concatenate or stack a few tensors as recorded.
+
+    The functions emitted include `join_again`, `joined`, `joined_by_rule`, `key_of_pieces`, `copy_box` and `copy_line`.
+    """
     row_parameters = [(name, I64) for name in ("count", "between", "apart", "width")]
     _emit_copy_rows(FunctionBuilder(module, objects, "copy_line", [("source", POINTER), ("to", POINTER), *row_parameters], I1))
     _emit_copy_region(FunctionBuilder(module, objects, "copy_box", [("source", POINTER), ("to", POINTER), ("box", POINTER)], I1))

@@ -13,7 +13,10 @@ from .tape_nodes import is_tape_recorded
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to copy many tensors into one.
+
+    The functions emitted include `is_there`, `specs_into`, `copied_from`, `copied_alike`, `specs_of`, `copy_pieces` and `copy_alike`.
+    """
     called = [("self", POINTER), ("args", POINTER), ("count", I64)]
     pieces = [("pieces", POINTER), ("table", POINTER)]
     _emit_is_copyable(FunctionBuilder(module, objects, "is_there", [("storage", POINTER)], I1))

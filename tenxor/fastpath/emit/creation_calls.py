@@ -19,7 +19,10 @@ MAX_ROWS = 1 << 31  # limit of rows, and of elements in a row, in the 31-bit fie
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` the functions to create tensors: replayed creation calls, blank tensors, and tensors from lists and arrays.
+
+    The functions emitted include `create_again`, `created`, `blank`, `list_again`, `array_again`, `fill_from_list` and `fill_from_buffer`.
+    """
     called = [("self", POINTER), ("args", POINTER), ("count", I64)]
     parameters = [("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER), ("table", POINTER)]
     _emit_create(FunctionBuilder(module, objects, "created", parameters))

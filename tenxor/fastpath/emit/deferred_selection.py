@@ -27,7 +27,10 @@ from .python_conversion import load_data_address
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` the functions to postpone a mask selection, and compute the selection when needed.
+
+    The functions emitted include `selected_later`, `selected_node`, `selected_now`, `finish_selected` and `computed_over`.
+    """
     selection_parameters = [(name, POINTER) for name in ("x", "key", "node", "mask", "frame", "rows")]
     _emit_new_selection_node(FunctionBuilder(module, objects, "selected_node", [*selection_parameters[:-1], ("like", POINTER)]))
     _emit_defer_selection(FunctionBuilder(module, objects, "selected_later", selection_parameters))

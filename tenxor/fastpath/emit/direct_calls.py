@@ -32,7 +32,7 @@ CONVERTED_LANES = 8  # of the vectors in which floats are converted
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` the functions to run C loops on operands and results in memory, with the entry `made_in_place`."""
     program_parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
     _emit_call_loop_on_scratch(FunctionBuilder(module, objects, "call_loop_apart", [*program_parameters, ("apart", POINTER)], I1))
     _emit_call_loop(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[CALL_OPCODE], program_parameters, I1))

@@ -18,7 +18,7 @@ MAX_FREE_OBJECTS = 2048  # objects of each class
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to create (`new_CLASS`) and deallocate (`CLASS_dies`) objects of the classes with a free list."""
     for cls in REUSED_CLASSES:
         module.define_global(f"dead_{cls}", f"internal global [{1 + MAX_FREE_OBJECTS} x i64] zeroinitializer, align 64")
         _emit_new_object(FunctionBuilder(module, objects, f"new_{cls}", []), cls)

@@ -17,7 +17,7 @@ FastPathEmitter = Callable[[FunctionBuilder, Value, Value, Value, Value], Value]
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` the vectorcall entries of the public functions, one for each function in `_EMITTERS_BY_KIND`."""
     called = [("self", POINTER), ("args", POINTER), ("flags", I64), ("names", POINTER)]
     for name, fast_path in _EMITTERS_BY_KIND.items():
         _emit_function_entry(FunctionBuilder(module, objects, get_entry_symbol(name), called, is_exported=True), fast_path)

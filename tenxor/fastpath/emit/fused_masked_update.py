@@ -27,7 +27,11 @@ MAX_SPARSITY, MAX_EXPENSIVE_SPARSITY = 16, 3
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to turn a masked update of a tensor into an in-place update.
+
+    The functions emitted include `written_where`, `chosen_where`, `update_where`, `spread_where`, `order_where`, `are_ours` and
+    `is_worth_it`.
+    """
 
     def named(*names: str) -> list[tuple[str, Type]]:
         return [(name, POINTER) for name in names]
@@ -206,7 +210,11 @@ def _replace_operand(f: FunctionBuilder, contiguous_spec: Value, order: Value, s
 
 
 def _find_strided_spec(f: FunctionBuilder, x: Value, stride: Callable[[Value], Value]) -> Value:
-    """Emit the spec with the shape and dtype of tensor `x` and `stride(k)` as the stride of axis `k`. A new reference."""
+    """Emit the spec with the shape and dtype of tensor `x` and `stride(k)` as the stride of axis `k`, in elements. A new reference.
+
+    The spec is interned: an equal spec is found in the table, or built. The emitted function returns null or 0 if `x` has more than
+    `MAX_AXES` axes or no spec can be made.
+    """
     shape, numbers = f.get_slot(f.get_slot(x, "Tensor.spec"), "Spec.shape"), new_dims(f)
     ndim = f.load_word(shape, SIZE_OFFSET)
     f.require(ndim <= MAX_AXES)

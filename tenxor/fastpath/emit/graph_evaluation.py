@@ -49,7 +49,10 @@ SHARING_LIMITS = ThreadLimits()
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` the functions to compute a pending graph by the launch record of its plan.
+
+    The functions emitted include `computed_whole`, `run_graph`, `run_step`, `frame_for`, `alone_by_rule` and `is_framed`.
+    """
     module.define_global("meeting", "global ptr null")  # the address of `thread_count.worker_handle`, which describes the worker threads
     _emit_run_kernel(FunctionBuilder(module, objects, "run_step", [("step", POINTER)], I1))
     _emit_run_graph(FunctionBuilder(module, objects, "run_graph", [(name, POINTER) for name in ("root", "out", "frames")], I64))

@@ -56,7 +56,11 @@ _TABLE_LENGTHS = {
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to walk through a pending graph, number its nodes, and write its cache key.
+
+    The functions emitted include `begin_walk`, `visited`, `key_of_graph`, `pattern_of`, `take_pattern`, `slot_of`, `place_of` and
+    `number_had_by`.
+    """
     for name, words in _TABLE_LENGTHS.items():
         module.define_global(name, f"internal global [{words} x i64] zeroinitializer, align 64")
     _emit_begin_walk(FunctionBuilder(module, objects, "begin_walk", [("most", I64)], VOID))

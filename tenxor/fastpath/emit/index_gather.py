@@ -17,7 +17,7 @@ DTYPE_OFFSET, COUNT_OFFSET, ITEMSIZE_OFFSET, STRIDE_OFFSET, EXTENT_OFFSET, INDEX
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` the functions to check indices in memory (`looked_at`, `DTYPE_fit`) and replay a gather (`gathered`)."""
     for dtype in INDEX_DTYPES:
         index_parameters = [("start", POINTER), ("count", I64), ("between", I64), ("size", I64)]
         _emit_check_indices(

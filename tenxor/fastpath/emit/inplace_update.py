@@ -21,7 +21,10 @@ from .template_cache import find_cached_template, get_cache_table
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to update a part of a storage in place.
+
+    The functions emitted include `updated`, `run_update`, `recipe_of_update`, `recipe_of_plain_update`, `may_wait` and `which_reads`.
+    """
     part_parameters = [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("found", POINTER)]
     _emit_update_part(FunctionBuilder(module, objects, "updated", [("x", POINTER), ("beside", POINTER), *part_parameters], I1))
     _emit_find_update_recipe(

@@ -24,7 +24,10 @@ _RECIPE_FIELDS = ("op", "shape", "dtype", "dtypes", "through", "keeps_order")
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to make templates, recipes and launch records for new sizes by a rule.
+
+    The functions emitted include `made_of_kind`, `made_like`, `made_by_rule`, `recipe_like`, `frame_like`, `spec_at` and `integers_at`.
+    """
     _emit_find_data_recipe(FunctionBuilder(module, objects, "data_of", [("spec", POINTER)]))
     _emit_store_data_recipe(FunctionBuilder(module, objects, "data_of_python", [(name, POINTER) for name in ("dtype", "shape", "recipe")]))
     entry_parameters = [("self", POINTER), ("args", POINTER), ("count", I64)]

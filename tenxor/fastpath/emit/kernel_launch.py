@@ -24,7 +24,10 @@ from .spec_table import load_operand_spec
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` the functions to launch a kernel by its launch record.
+
+    The functions emitted include `launch` and `size_by`.
+    """
     _emit_count_elements(FunctionBuilder(module, objects, "size_by", [("recipe", POINTER), ("which", I64)], I64))
     launch_parameters = [(name, POINTER) for name in ("frame", "recipe", "sources", "offsets", "out")]
     _emit_launch(FunctionBuilder(module, objects, "launch", launch_parameters, I1))

@@ -23,7 +23,11 @@ OTHER_ORDER, MEMORY_ORDER, ANY_ORDER = range(3)  # loop orders of the source of 
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` the functions to compute a small pending graph node by node.
+
+    The functions emitted include `computed`, `computed_alone`, `computed_below`, `run`, `run_apart`, `order_of`, `are_in_order` and
+    `new_buffer`.
+    """
     module.define_global("nodes_in_order", "internal global i64 0")
     module.define_global("taken_on", "internal global i64 0")
     _emit_find_loop_order(FunctionBuilder(module, objects, "order_of", [("source", POINTER)], I64))

@@ -34,7 +34,10 @@ class Operand(NamedTuple):
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to record an operation as a pending node, and wrap the node in a tensor.
+
+    The functions emitted include `pending`, `node_of`, `given`, `tensor`, `unary`, `binary` and `applied`.
+    """
     for kind in NUMBERED_KINDS:
         module.define_global(f"number_of_{kind}", "global i64 0")
         _emit_next_number(FunctionBuilder(module, objects, f"next_{kind}", [], I64), kind)

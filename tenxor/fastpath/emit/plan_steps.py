@@ -44,7 +44,10 @@ from .kernel_launch import convert_scalar, emit_kernel_call
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to run the steps of a plan.
+
+    The functions emitted include `run_steps`, `run_planned` and `memory_of_result`.
+    """
     list_parameters = [(name, POINTER) for name in ("nodes", "offsets", "scalars")]
     _emit_allocate_step_result(
         FunctionBuilder(module, objects, "memory_of_result", [("step", POINTER), ("takes", I64), list_parameters[0]])

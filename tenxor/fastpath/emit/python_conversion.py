@@ -22,7 +22,10 @@ _NARROW_INTEGERS = ((int32, I32), (uint8, I8), (int16, I16), (int8, I8), (uint16
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to convert tensors to Python numbers, lists and NumPy arrays.
+
+    The functions emitted include `number_at`, `only`, `realized`, `length`, `to_numpy`, `lists`, `listed`, `iterated` and `truth`.
+    """
     _emit_load_number(FunctionBuilder(module, objects, "number_at", [("buffer", POINTER), ("dtype", POINTER), ("offset", I64)]))
     _emit_load_only_element(FunctionBuilder(module, objects, "only", [("x", POINTER)]))
     _emit_realize(FunctionBuilder(module, objects, "realized", [("x", POINTER)]))

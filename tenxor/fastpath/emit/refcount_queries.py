@@ -11,7 +11,10 @@ from .function_builder import FunctionBuilder
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` the queries on many nodes, called from Python code.
+
+    The functions emitted include `count_waiting`, `still_waiting` and `held_by_others`.
+    """
     parameters = [("self", POINTER), ("args", POINTER), ("count", I64)]
     for name, look in (
         ("count_waiting", _emit_count_pending),

@@ -43,7 +43,10 @@ COPY_TYPE_BY_ROW_BYTES = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(I64, 2)}  # 
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to read rows at a mask or at indices (`picked`), and the row copies shared with writes.
+
+    The functions emitted include `select_rows`, `add_rows`, `of_rows`, `rows_anew`, `content`, `selected`, `count_selected` and `at_list`.
+    """
     offset_parameters = [("size", I64), ("step", I64), ("places", POINTER)]
     for dtype in INDEX_DTYPES:
         index_parameters = [("start", POINTER), ("count", I64), ("between", I64), *offset_parameters]

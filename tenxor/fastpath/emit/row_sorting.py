@@ -22,7 +22,10 @@ LLVM_TYPE_BY_DTYPE = {"float64": DOUBLE, "float32": FLOAT, "int64": I64, "uint64
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to sort rows and select extreme elements.
+
+    The functions emitted include `sort_rows`, `sort_places`, `sort_by_keys`, `best_of_rows` and `is_odd_TYPE`.
+    """
     parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
     for kind in _FLOATS:
         _emit_has_irregular(FunctionBuilder(module, objects, f"is_odd_{kind.text}", [("start", POINTER), ("count", I64)], I1), kind)

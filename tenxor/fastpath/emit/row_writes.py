@@ -19,7 +19,7 @@ from .spec_table import load_nbytes
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to write rows at a mask or at indices (`set_picked`), or accumulate rows (`add_picked`)."""
     for name, adds in (("set_picked", False), ("add_picked", True)):
         _emit_write_rows(FunctionBuilder(module, objects, name, [(name, POINTER) for name in ("x", "key", "value")]), adds)
 

@@ -26,7 +26,10 @@ SCALAR_OPS = (*_FLOAT_INSTRUCTIONS, *_COMPARISON_PREDICATES)
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to compute on known scalars: `OP_of_points` for each operation, and the helpers.
+
+    The functions emitted include `of_numbers`, `of_number` and `number_in_memory`.
+    """
     for op in SCALAR_OPS:
         _emit_scalar_operation(
             FunctionBuilder(module, objects, f"{op}_of_points", [("x", POINTER), ("y", POINTER), ("comes_last", I1)]), op
@@ -159,7 +162,10 @@ def _new_boolean(f: FunctionBuilder, holds: Value, spec: Value) -> Value:
 
 
 def _compute_floats(f: FunctionBuilder, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
-    """Emit the operation `op` on two Python floats, `numbers`: a new tensor of this spec, or null if the operation is not covered."""
+    """Emit the operation `op` on two Python floats, `numbers`: a new tensor of this spec, or null if the operation is not covered.
+
+    `op` is the address of the operation, an `Op` object, and `numbers` are addresses of float objects.
+    """
     a, b = (f.call("PyFloat_AsDouble", DOUBLE, [x]) for x in numbers)
     for name in (*_FLOAT_INSTRUCTIONS, *_COMPARISON_PREDICATES):
         f.return_if(f.is_object(op, f"op {name}"), lambda name=name: _compute_float(f, name, a, b, spec, spec))  # type: ignore[misc]

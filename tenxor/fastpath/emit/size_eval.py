@@ -19,7 +19,10 @@ _CHECKED = Type("pair", "{ i64, i1 }")  # a result, and whether it overflows 64 
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to evaluate size programs.
+
+    The functions emitted include `sum_at`, `divide_at`, `work_out`, `numbers_worked_out` and `worked_out`.
+    """
     _emit_evaluate_sum(FunctionBuilder(module, objects, "sum_at", [("cursor", POINTER), ("atoms", POINTER)], I64))
     _emit_divide_sums(FunctionBuilder(module, objects, "divide_at", [("cursor", POINTER), ("atoms", POINTER)], I1))
     _emit_evaluate(FunctionBuilder(module, objects, "work_out", [(name, POINTER) for name in ("program", "numbers", "results")], I64))

@@ -16,7 +16,9 @@ from .pending_operations import load_computed_slot
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions for the type slots of `Tensor`, such as `slot_getitem`, `slot_setitem`, `slot_bool` and
+    `slot_compared`.
+    """
     module.define_global("stood_there", f"global [{len(SLOT_LOCATIONS)} x ptr] zeroinitializer")
 
     def function(name: str, *parameters: Any, result: Any = POINTER) -> FunctionBuilder:

@@ -17,7 +17,10 @@ from .spec_table import box_keeps_order, find_spec, load_operand_spec, new_dims,
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` the functions to copy small operands of a pending node before a write.
+
+    The functions emitted include `copied_apart`, `apart_plainly` and `made_apart`.
+    """
     _emit_build_copy_recipe(FunctionBuilder(module, objects, "copied_apart", [("spec", POINTER), ("dtype", POINTER), ("size", I64)]))
     _emit_build_variant(FunctionBuilder(module, objects, "apart_plainly", [("recipe", POINTER), ("which", I64)]))
     _emit_copy_sources(FunctionBuilder(module, objects, "made_apart", [("node", POINTER), ("which", I64)], I1))

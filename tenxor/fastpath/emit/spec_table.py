@@ -36,7 +36,11 @@ class OperandLayout(NamedTuple):
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to look up or build interned specs.
+
+    The functions emitted include `spec_with`, `spec_made`, `row_major_spec`, `spec_of_python`, `forget_specs`, `integers` and
+    `has_each_once`.
+    """
     module.define_global("specs", f"internal global [{ROW_WORDS << INDEX_BITS} x i64] zeroinitializer, align {8 * ROW_WORDS}")
     module.define_global("spec_places", f"internal global [{1 << INDEX_BITS} x {ROW_NUMBER_TYPE.text}] zeroinitializer, align 64")
     for name in ("specs_kept", "rows_filled"):

@@ -13,7 +13,10 @@ MAX_SOURCES = 60  # sources of a node: one bit each in an `i64` mask
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this file into `module`."""
+    """Emit into `module` the functions to record tape nodes and replay derivative steps.
+
+    The functions emitted include `followed`, `made_from` and `make_again`.
+    """
     _emit_record_on_tape(FunctionBuilder(module, objects, "followed", [("node", POINTER), ("number", I64)], I1))
     _emit_replay_step(FunctionBuilder(module, objects, "made_from", [("step", POINTER), ("every", POINTER)]))
     _emit_replay_steps(

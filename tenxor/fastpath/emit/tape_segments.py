@@ -26,7 +26,10 @@ NOT_KEPT, NODE_KEPT, SCALAR_KEPT, TAPE_NODE_KEPT, DEPENDS_FLAG = 0, 1, 2, 3, 4
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to collect tape nodes and write the signature of a tape segment.
+
+    The functions emitted include `past_of`, `known_pasts` and `outline_of_pasts`.
+    """
     parameters = [("args", POINTER)]
     _emit_get_tape_node(FunctionBuilder(module, objects, "past_of", [("kept", POINTER)]))
     _emit_collect_tape(FunctionBuilder(module, objects, "known_pasts", parameters))

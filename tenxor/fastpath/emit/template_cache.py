@@ -27,7 +27,10 @@ class CacheTable(NamedTuple):
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit the functions of this module."""
+    """Emit into `module` the functions to look up and cache result templates.
+
+    The functions emitted include `remembered_at`, `remember`, `write_near`, `table_of` and `is_same_key`.
+    """
     _emit_get_table(FunctionBuilder(module, objects, "table_of", [("spec", POINTER), ("slot", I64)]))
     module.define_global("counted", "internal global i64 0")
     lookup_parameters = [("spec", POINTER), ("slot", I64), ("operation", POINTER), ("beside", POINTER)]
