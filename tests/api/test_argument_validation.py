@@ -15,7 +15,8 @@ import pytest
 import tenxor as tx
 from tenxor.api.argument_validation import check_argument, explain_errors, validate_arguments
 from tenxor.errors import ArgumentError, TenxorError
-from tests.fuzz.peers import GIVEN, array
+from tests.fuzz.calls import array
+from tests.fuzz.numpy_calls import POSITIONAL
 
 nn, optim = tx.nn, tx.optim
 ONES = tx.ones((2, 4), dtype=tx.float32)
@@ -143,7 +144,7 @@ IMAGE = tx.ones((1, 1, 4, 4))
 FLAGS: dict[str, tuple[Callable[[Any], Any], str]] = {  # a call with a flag -> the beginning of its error for the flag 2
     **{
         f"{flag} of {name}": (lambda value, name=name, flag=flag: _call_with_flag(name, flag, value), getattr(tx, name).__name__)
-        for name in sorted(GIVEN)
+        for name in sorted(POSITIONAL)
         for flag, parameter in inspect.signature(getattr(tx, name)).parameters.items()
         if str(parameter.annotation) in ("bool", "bool | None") and parameter.kind is not parameter.POSITIONAL_ONLY and flag != "keepdim"
     },
@@ -175,7 +176,7 @@ def _call_with_flag(name: str, flag: str, value: Any) -> Any:
     """Call the function with arguments by position with which it takes True for the flag."""
     for seed in range(200):
         rng, drawn = random.Random(seed), list[Any]()
-        for draw in GIVEN[name]:
+        for draw in POSITIONAL[name]:
             drawn.append(draw(rng, drawn) if len(inspect.signature(draw).parameters) == 2 and draw is not array else draw(rng))
         arguments = [tx.asarray(x) if isinstance(x, np.ndarray) else x for x in drawn]
         try:
