@@ -46,7 +46,7 @@ def save_npy(path: FilePath, x: Operand) -> None:
     Raises
     ------
     DTypeError
-        If `x` is bfloat16, which NumPy does not have.
+        If `x` is bfloat16. NumPy does not have this dtype.
     OSError
         If the file cannot be written.
 
@@ -124,7 +124,7 @@ def save_npz(path: FilePath, /, **tensors: Operand) -> None:
     ArgumentError
         If a name has a NUL, has more than 65,531 bytes, or is not valid Unicode.
     DTypeError
-        If a tensor is bfloat16, which NumPy does not have.
+        If a tensor is bfloat16. NumPy does not have this dtype.
     OSError
         If the file cannot be written.
 
