@@ -177,16 +177,16 @@ class Gguf(Mapping[str, Tensor]):
     Attributes
     ----------
     metadata : dict
-        The metadata of the file by name: texts, numbers, and lists of these.
+        The metadata of the file by name: texts, numbers and lists.
 
     Raises
     ------
     FileError
-        If the file is not a GGUF file or is damaged. Also when a tensor is looked up that is cut short.
+        If the file is not a GGUF file or is damaged. Looking up a truncated tensor raises FileError, too.
     FileNotFoundError
         If the file does not exist.
     DTypeError
-        When a tensor is looked up whose type is not supported.
+        If a look-up is for a tensor of an unsupported type.
 
     References
     ----------
@@ -270,8 +270,8 @@ def load_gguf(path: FilePath) -> Gguf:
     Raises
     ------
     FileError
-        If the file is not a GGUF file or is damaged. Looking up a tensor raises FileError if it is cut short, and DTypeError if its type is
-        not supported.
+        If the file is not a GGUF file or is damaged. Looking up a truncated tensor raises FileError, and looking up a tensor of an
+        unsupported type raises DTypeError.
     FileNotFoundError
         If the file does not exist.
 
