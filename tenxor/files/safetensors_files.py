@@ -63,9 +63,9 @@ def save(path: FilePath, tensors: Mapping[str, Any], metadata: Mapping[str, str]
     Raises
     ------
     DTypeError
-        If a tensor is complex, which the format does not have.
+        If a tensor is complex. Store the real and imaginary parts instead.
     ArgumentError
-        If a tensor has the name "__metadata__", which the format reserves, or if a name or text is not valid Unicode text.
+        If a tensor has the reserved name "__metadata__", or if a name or text is not valid Unicode text.
     OSError
         If the file cannot be written.
     ModuleNotFoundError
