@@ -46,7 +46,7 @@ def load_csv(
     dtype : dtype, default float64
         The dtype of the result.
     skip : int, default 0
-        The number of lines skipped first, such as a line of names.
+        The number of lines skipped first, for example a line of names.
     columns : Sequence[int], optional
         The columns to read, counted from 0; by default every column. Negative numbers count from the last column.
     max_bytes : int or None, default 1 GiB
