@@ -50,7 +50,7 @@ CEILINGS: dict[str, tuple[float, float, int]] = {
     "tenxor/nn": (3.1, 0.2, 0),
     "tenxor/ops": (5.7, 2.0, 0),
     "tenxor/ops/complex": (3.7, 0.0, 0),
-    "tenxor/optim": (3.6, 1.6, 0),
+    "tenxor/optim": (2.9, 1.6, 0),
     "tenxor/random": (3.0, 2.7, 0),
     "tenxor/rewrite": (2.3, 0.0, 0),
     "tenxor/runtime": (3.1, 0.2, 0),

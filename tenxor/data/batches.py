@@ -19,9 +19,25 @@ __all__ = ["Batches", "Dataset"]
 class Dataset:
     """Tensors indexed together along their first axes.
 
-    `dataset[indices]` returns a tuple with the rows of each tensor, or the result of `transform` for these rows. Raises ArgumentError
-    without tensors, and ShapeError unless the first axes have the same size.
+    `dataset[indices]` returns a tuple with the rows of each tensor, or the result of `transform` for these rows. Rows of a slice are
+    views, and rows of a list or a tensor of indices are new tensors. `len(dataset)` is the number of rows.
 
+    Parameters
+    ----------
+    *tensors : Tensor
+        Tensors of any dtype with the same size along their first axes.
+    transform : Callable, optional
+        A function of as many arguments as there are tensors, the rows of each.
+
+    Raises
+    ------
+    ArgumentError
+        If there are no tensors.
+    ShapeError
+        Unless the first axes have the same size.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> rows, labels = tx.data.Dataset(tx.arange(6).reshape(3, 2), tx.asarray([7, 8, 9]))[[2, 0]]
     >>> rows.tolist(), labels.tolist()
@@ -50,11 +66,30 @@ class Dataset:
 class Batches:
     """An iterable over the rows of a dataset, `size` at a time; each iteration over it is one epoch.
 
-    `dataset` is an object with a length that can be indexed with a slice or a tensor of indices. With `shuffle`, each epoch has a new
-    random order, drawn from `generator`, or by default from the generator seeded by `tx.random.seed`. The last batch may be smaller, unless
-    `drop_last`. With `workers`, that many threads prepare batches ahead of time, for datasets that read files. An error in a thread is
-    raised when its batch is reached.
+    `len(batches)` is the number of batches of an epoch. An error in a thread is raised when its batch is reached.
 
+    Parameters
+    ----------
+    dataset : Dataset
+        An object with a length that can be indexed with a slice, or if `shuffle` with a tensor of indices.
+    size : int, default 32
+        The number of rows of a batch, 1 or more.
+    shuffle : bool, default False
+        If True, each epoch has a new random order.
+    drop_last : bool, default False
+        If True, a last batch of fewer rows is left out.
+    workers : int, default 0
+        The number of threads that prepare batches ahead of time, for datasets that read files.
+    generator : Generator, optional
+        The source of the random orders; by default the generator seeded by `tx.random.seed`.
+
+    Raises
+    ------
+    ArgumentError
+        If `dataset` has no length or cannot be indexed, or if a number is negative or `size` is 0.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> batches = tx.data.Batches(tx.data.Dataset(tx.arange(5)), 2)
     >>> [rows.tolist() for rows, in batches], len(batches)

@@ -40,11 +40,36 @@ TOYS = (*_LABELS, "spiral")
 
 @validate_arguments
 def toy(name: str, count: int = 50, seed: int | None = None) -> tuple[Tensor, Tensor]:
-    """Return points in the unit square, (count, 2) float32, and the class of each, 0 or 1, (count,) int64.
+    """Return points in the unit square, and the class of each.
 
-    The classes are separated by a line ("simple", "diag"), by two lines ("split"), by a cross ("xor") or by a circle ("circle"), or they
-    are intertwined spirals ("spiral"). These are the six sets of S. Rush's course MiniTorch. Raises ArgumentError for another name.
+    Parameters
+    ----------
+    name : str
+        The classes are separated by a line ("simple", "diag"), by two lines ("split"), by a cross ("xor") or by a circle ("circle"), or
+        they are intertwined spirals ("spiral"). `tx.data.TOYS` is the tuple of these names.
+    count : int, default 50
+        The number of points, 0 or more.
+    seed : int, optional
+        The seed of the random points. By default, each call returns other points. The spirals are not random.
 
+    Returns
+    -------
+    points : Tensor
+        A new tensor of shape (count, 2), float32.
+    classes : Tensor
+        The class of each point, 0 or 1: a new tensor of shape (count,), int64.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no set `name`.
+
+    Notes
+    -----
+    These are the six sets of S. Rush's course MiniTorch.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> points, classes = tx.data.toy("xor", 100, seed=1)
     >>> points.shape, sorted(set(classes.tolist()))
@@ -69,11 +94,22 @@ def _make_spiral(count: int) -> tuple[Tensor, Tensor]:
 
 
 def digits() -> tuple[Tensor, Tensor]:
-    """Return 1,797 handwritten digits: images, (1797, 64) float32, and the digit shown by each, (1797,) int64.
+    """Return 1,797 images of handwritten digits, and the digit shown by each.
 
-    An image has 8 x 8 pixels from 0 (paper) to 16 (ink). E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits, 1998, UCI
-    Machine Learning Repository, https://doi.org/10.24432/C50P49 (CC BY 4.0).
+    Returns
+    -------
+    images : Tensor
+        A new tensor of shape (1797, 64), float32: 8 x 8 pixels from 0 (paper) to 16 (ink).
+    labels : Tensor
+        The digits from 0 to 9: a new tensor of shape (1797,), int64.
 
+    References
+    ----------
+    E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits, 1998, UCI Machine Learning Repository,
+    https://doi.org/10.24432/C50P49 (CC BY 4.0).
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> images, labels = tx.data.digits()
     >>> images.shape, labels[:3].tolist()
@@ -85,7 +121,17 @@ def digits() -> tuple[Tensor, Tensor]:
 
 
 class Graph(NamedTuple):
-    """A graph: the number of nodes, the edges (2, E), each in both directions, and the class of each node (N,), as int64."""
+    """A graph of N nodes and E edges with a class for each node.
+
+    Parameters
+    ----------
+    nodes : int
+        The number of nodes, N.
+    edges : Tensor
+        The edges, each in both directions, as pairs of nodes: shape (2, E), int64.
+    classes : Tensor
+        The class of each node: shape (N,), int64.
+    """
 
     nodes: int
     edges: Tensor
@@ -102,12 +148,21 @@ _TEACHER_FOLLOWERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 17, 18, 20, 22)
 
 
 def karate_club() -> Graph:
-    """Return the social network of a karate club: 34 members, 78 pairs who met outside the club, and each member's side when the club
-    split.
+    """Return the social network of a karate club: 34 members, and 78 pairs who met outside the club.
 
-    The classes are 0 for followers of the teacher (node 0), and 1 for followers of the officers (node 33). W. Zachary: An information flow
-    model for conflict and fission in small groups, Journal of Anthropological Research 33, 1977, pp. 452-473.
+    Returns
+    -------
+    Graph
+        34 nodes, 156 edges (each pair in both directions), and each member's side when the club split: class 0 for followers of the teacher
+        (node 0), and 1 for followers of the officers (node 33). The tensors are new.
 
+    References
+    ----------
+    W. Zachary: An information flow model for conflict and fission in small groups, Journal of Anthropological Research 33, 1977, pp.
+    452-473.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> club = tx.data.karate_club()
     >>> club.nodes, club.edges.shape, club.classes.sum().item()

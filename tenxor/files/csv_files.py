@@ -34,13 +34,40 @@ def load_csv(
     columns: Sequence[int] | None = None,
     max_bytes: int | None = TEXT_LIMIT_BYTES,
 ) -> Tensor:
-    r"""Return the numbers in a text file as a 2-D tensor, a row for each line, float64 unless a dtype is given.
+    r"""Return the numbers in a text file as a 2-D tensor, a row for each line.
 
-    The first `skip` lines are skipped, such as a line of names, and so is text after `#`. Numbers may be in double quotes. `columns`
-    selects columns; by default every column is read. A file with a name ending in .gz, .bz2, .xz or .lzma is decompressed, to at most
-    `max_bytes` of text: 1 GiB by default, no limit for None. Raises FileError for a line with anything but numbers or with another number
-    of columns, and for a file that is damaged or too large; FileNotFoundError.
+    Parameters
+    ----------
+    path : path
+        The file, UTF-8 text. A file with a name ending in .gz, .bz2, .xz or .lzma is decompressed. Text after `#` is skipped. Numbers may
+        be in double quotes.
+    delimiter : str, default ","
+        One character.
+    dtype : dtype, default float64
+        The dtype of the result.
+    skip : int, default 0
+        The number of lines skipped first, for example a line of names.
+    columns : Sequence[int], optional
+        The columns to read, counted from 0; by default every column. Negative numbers count from the last column.
+    max_bytes : int or None, default 1 GiB
+        The maximum number of bytes of decompressed text, or None for no limit.
 
+    Returns
+    -------
+    Tensor
+        A new tensor of shape (lines, columns).
+
+    Raises
+    ------
+    FileError
+        If a line has anything but numbers or another number of columns, or if the file is damaged or too large.
+    FileNotFoundError
+        If the file does not exist.
+    ArgumentError
+        If `delimiter` is not one character, `skip` is negative, or `max_bytes` is below 1.
+
+    Examples
+    --------
     >>> import pathlib, tempfile, tenxor as tx
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "x.csv")
@@ -72,10 +99,35 @@ def load_csv(
 
 @validate_arguments
 def save_csv(path: FilePath, x: Operand, *, delimiter: str = ",", header: str = "") -> None:
-    """Write a tensor of one or two axes to a text file, a row on each line, with enough digits to read the same numbers again.
+    """Write a tensor to a text file, a row on each line, with enough digits to read the same numbers again.
 
-    A `header` becomes the first line. A file with a name ending in .gz, .bz2, .xz or .lzma is compressed. Raises ShapeError, DTypeError for
-    complex numbers, and OSError.
+    Parameters
+    ----------
+    path : path
+        The file. A file with a name ending in .gz, .bz2, .xz or .lzma is compressed. The file is replaced as a whole when it is complete.
+    x : Tensor
+        A tensor of one or two axes and any real dtype. A tensor of one axis becomes one column.
+    delimiter : str, default ","
+        The text between two numbers.
+    header : str, default ""
+        The first line, if not empty.
+
+    Raises
+    ------
+    ShapeError
+        If `x` does not have one or two axes.
+    DTypeError
+        If `x` is complex.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile, tenxor as tx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tx.files.save_csv(f"{folder}/x.csv.gz", tx.arange(4).reshape(2, 2), header="a,b")
+    ...     tx.files.load_csv(f"{folder}/x.csv.gz", skip=1).tolist()
+    [[0.0, 1.0], [2.0, 3.0]]
     """
     table = asarray(x)
     if table.ndim not in (1, 2):

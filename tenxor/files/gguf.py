@@ -164,9 +164,33 @@ class _Reader:
 
 
 class Gguf(Mapping[str, Tensor]):
-    """The tensors of a GGUF file as a mapping from names, each read at its look-up, and the file's `metadata`.
+    """The tensors of a GGUF file as a mapping from names, and the file's `metadata`.
 
-    Shapes have the axes in reverse order of the file, so that rows along the last axis are contiguous.
+    Each look-up reads the tensor anew. Quantized tensors are decoded to float32, and tensors of plain numbers are memory-mapped. Shapes
+    have the axes in reverse order of the file, so that rows along the last axis are contiguous.
+
+    Parameters
+    ----------
+    path : path
+        The file, of version 2 or 3 of the format.
+
+    Attributes
+    ----------
+    metadata : dict
+        The metadata of the file by name: texts, numbers and lists.
+
+    Raises
+    ------
+    FileError
+        If the file is not a GGUF file or is damaged. Looking up a truncated tensor raises FileError, too.
+    FileNotFoundError
+        If the file does not exist.
+    DTypeError
+        If a look-up is for a tensor of an unsupported type.
+
+    References
+    ----------
+    https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
     """
 
     @validate_arguments
@@ -231,7 +255,38 @@ class Gguf(Mapping[str, Tensor]):
 def load_gguf(path: FilePath) -> Gguf:
     """Return the tensors in a GGUF file: a mapping from names, with the file's `metadata`.
 
-    The file stays open as long as the mapping, or a tensor read from it, exists. Raises FileError if the file is not a GGUF file or is
-    damaged, and FileNotFoundError. Looking up a tensor raises FileError if it is cut short, and DTypeError if its type is not supported.
+    The file stays open as long as the mapping, or a tensor read from it, exists.
+
+    Parameters
+    ----------
+    path : path
+        The file, of version 2 or 3 of the format.
+
+    Returns
+    -------
+    Gguf
+        A mapping from names to tensors. Each look-up returns a new tensor.
+
+    Raises
+    ------
+    FileError
+        If the file is not a GGUF file or is damaged. Looking up a truncated tensor raises FileError, and looking up a tensor of an
+        unsupported type raises DTypeError.
+    FileNotFoundError
+        If the file does not exist.
+
+    References
+    ----------
+    https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, tenxor as tx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "x.gguf")
+    ...     _ = path.write_bytes(b"GGUF" + (3).to_bytes(4, "little") + bytes(16))  # version 3, without tensors
+    ...     file = tx.files.load_gguf(path)
+    >>> dict(file), file.metadata
+    ({}, {})
     """
     return Gguf(path)

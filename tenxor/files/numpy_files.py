@@ -34,8 +34,28 @@ _MAX_DEFLATE_RATIO = 1032  # the largest compression ratio of deflate
 
 @validate_arguments
 def save_npy(path: FilePath, x: Operand) -> None:
-    """Write a tensor to an npy file. Raises DTypeError for bfloat16, which NumPy does not have, and OSError.
+    """Write a tensor to an npy file. The file is replaced as a whole when it is complete.
 
+    Parameters
+    ----------
+    path : path
+        The file.
+    x : Tensor
+        A tensor of any shape, and of any dtype but bfloat16.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is bfloat16. NumPy does not have this dtype.
+    OSError
+        If the file cannot be written.
+
+    References
+    ----------
+    The NPY format, versions 1.0 and 2.0: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+
+    Examples
+    --------
     >>> import tempfile, tenxor as tx
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     tx.files.save_npy(f"{folder}/x.npy", tx.arange(3))
@@ -49,9 +69,36 @@ def save_npy(path: FilePath, x: Operand) -> None:
 
 @validate_arguments
 def load_npy(path: FilePath, *, mapped: bool = False) -> Tensor:
-    """Return the tensor in an npy file. If `mapped`, its elements stay in the file until they are read, and the file is never written to.
+    """Return the tensor in an npy file.
 
-    Raises FileError if the file is not an npy file or is damaged, FileNotFoundError, and DTypeError if the elements are not numbers.
+    Parameters
+    ----------
+    path : path
+        The file, of version 1.0 or 2.0 of the format.
+    mapped : bool, default False
+        If True, the elements stay in the file until they are read, and the file is never written to.
+
+    Returns
+    -------
+    Tensor
+        A new tensor with the shape and dtype in the file.
+
+    Raises
+    ------
+    FileError
+        If the file is not an npy file or is damaged.
+    FileNotFoundError
+        If the file does not exist.
+    DTypeError
+        If the elements are not numbers.
+
+    Examples
+    --------
+    >>> import tempfile, tenxor as tx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tx.files.save_npy(f"{folder}/x.npy", tx.arange(3))
+    ...     tx.files.load_npy(f"{folder}/x.npy", mapped=True).tolist()
+    [0, 1, 2]
     """
     with Path(path).open("rb") as file:
         tensor = _read_tensor(f"load_npy: {os.fspath(path)!r}", file, os.fstat(file.fileno()).st_size, path if mapped else None, 0)
@@ -60,11 +107,29 @@ def load_npy(path: FilePath, *, mapped: bool = False) -> Tensor:
 
 @validate_arguments
 def save_npz(path: FilePath, /, **tensors: Operand) -> None:
-    """Write tensors to an npz file, by name, uncompressed and aligned, so that `load_npz(mapped=True)` reads them without a copy.
+    """Write tensors to an npz file, by name.
 
-    Raises ArgumentError for a name with a NUL or of more than 65,531 bytes, DTypeError for bfloat16, which NumPy does not have, and
-    OSError.
+    The file is uncompressed and aligned, so that `load_npz(mapped=True)` reads the tensors without a copy. It is replaced as a whole when
+    it is complete.
 
+    Parameters
+    ----------
+    path : path
+        The file.
+    **tensors : Tensor
+        Tensors of any shape, and of any dtype but bfloat16.
+
+    Raises
+    ------
+    ArgumentError
+        If a name has a NUL, has more than 65,531 bytes, or is not valid Unicode.
+    DTypeError
+        If a tensor is bfloat16. NumPy does not have this dtype.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
     >>> import tempfile, tenxor as tx
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     tx.files.save_npz(f"{folder}/x.npz", a=tx.arange(2), b=tx.ones(1))
@@ -93,10 +158,37 @@ def write_npz(op: str, path: FilePath, tensors: Mapping[str, Operand]) -> None:
 
 @validate_arguments
 def load_npz(path: FilePath, *, mapped: bool = False) -> dict[str, Tensor]:
-    """Return the tensors in an npz file, by name. If `mapped`, uncompressed tensors stay in the file until they are read.
+    """Return the tensors in an npz file, by name.
 
-    The tensors take at most 1,032 times as many bytes as the file, the largest possible compression ratio. Raises FileError if the file is
-    not an npz file or is damaged, FileNotFoundError, and DTypeError if elements are not numbers.
+    Parameters
+    ----------
+    path : path
+        The file.
+    mapped : bool, default False
+        If True, uncompressed tensors stay in the file until they are read, and the file is never written to.
+
+    Returns
+    -------
+    dict of str to Tensor
+        New tensors in the order of the file. They take at most 1,032 times as many bytes as the file, the largest possible compression
+        ratio.
+
+    Raises
+    ------
+    FileError
+        If the file is not an npz file or is damaged.
+    FileNotFoundError
+        If the file does not exist.
+    DTypeError
+        If elements are not numbers.
+
+    Examples
+    --------
+    >>> import tempfile, tenxor as tx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tx.files.save_npz(f"{folder}/x.npz", a=tx.arange(2))
+    ...     tx.files.load_npz(f"{folder}/x.npz")["a"].tolist()
+    [0, 1]
     """
     return read_npz("load_npz", path, mapped=mapped)
 

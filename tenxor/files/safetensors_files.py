@@ -46,10 +46,43 @@ def _load_library(op: str, otherwise: str) -> Any:
 
 @validate_arguments
 def save(path: FilePath, tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
-    """Write tensors to a safetensors file, by name, with texts as metadata. The file is replaced as a whole when it is complete.
+    """Write tensors to a safetensors file, by name, with texts as metadata.
 
-    Needs the package safetensors, and ml_dtypes for bfloat16; `save_npz` needs neither. Raises DTypeError for complex tensors, which the
-    format does not have, ArgumentError for the name "__metadata__", which the format reserves, and OSError if the file cannot be written.
+    The file is replaced as a whole when it is complete. Needs the package safetensors, and ml_dtypes for bfloat16; `save_npz` needs
+    neither.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    tensors : Mapping of str to Tensor
+        Tensors of any shape and any real dtype.
+    metadata : Mapping of str to str, optional
+        Texts by name.
+
+    Raises
+    ------
+    DTypeError
+        If a tensor is complex. Store the real and imaginary parts instead.
+    ArgumentError
+        If a tensor has the reserved name "__metadata__", or if a name or text is not valid Unicode text.
+    OSError
+        If the file cannot be written.
+    ModuleNotFoundError
+        If a package is missing.
+
+    References
+    ----------
+    https://github.com/huggingface/safetensors#format
+
+    Examples
+    --------
+    >>> import tempfile, tenxor as tx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tx.files.save(f"{folder}/x.safetensors", {"a": tx.arange(3)})
+    ...     tensors, texts = tx.files.load(f"{folder}/x.safetensors")
+    >>> tensors["a"].tolist(), texts
+    ([0, 1, 2], {})
     """
     write_safetensors("save", path, tensors, metadata or {}, "tx.files.save_npz needs no other package")
 
@@ -97,10 +130,33 @@ def _ml_bfloat16(op: str) -> Any:
 
 @validate_arguments
 def load(path: FilePath, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors in a safetensors file, by name, and its texts. If `mapped`, elements stay in the file until they are read.
+    """Return the tensors in a safetensors file, by name, and its texts.
 
-    A mapped file is never written to. Raises FileError if the file is not a safetensors file or is damaged, and FileNotFoundError.
+    Parameters
+    ----------
+    path : path
+        The file.
+    mapped : bool, default False
+        If True, elements stay in the file until they are read. A mapped file is never written to.
 
+    Returns
+    -------
+    tensors : dict of str to Tensor
+        New tensors with the shapes and dtypes in the file.
+    metadata : dict of str to str
+        The texts by name.
+
+    Raises
+    ------
+    FileError
+        If the file is not a safetensors file or is damaged, or if no dtype represents the elements of a tensor.
+    FileNotFoundError
+        If the file does not exist.
+    ModuleNotFoundError
+        If the package safetensors is missing.
+
+    Examples
+    --------
     >>> import tempfile, tenxor as tx
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     tx.files.save(f"{folder}/x.safetensors", {"a": tx.arange(3)}, {"by": "me"})

@@ -40,10 +40,25 @@ _NO_PACKAGE_ADVICE = "a path that ends in .npz needs no other package"
 def save_state(path: FilePath, state: Any) -> None:
     """Write nested dicts, lists and tuples of tensors, numbers and texts to a file, for `load_state`.
 
-    A path ending in .npz is written as an npz file. Any other path is written as a safetensors file, for which the package safetensors is
-    needed. Raises ArgumentError if the state has other objects, a dict key that is not a text, a number or None, or more than 100 levels;
-    ModuleNotFoundError; OSError.
+    Parameters
+    ----------
+    path : path
+        A path ending in .npz is written as an npz file. Any other path is written as a safetensors file, for which the package safetensors
+        is needed. The file is replaced as a whole when it is complete.
+    state : dict, list, tuple, Tensor, bool, int, float, str or None
+        The state, with at most 100 levels. Tensors have any shape and dtype. Keys of dicts are texts, numbers or None.
 
+    Raises
+    ------
+    ArgumentError
+        If the state has other objects, a dict key that is not a text, a number or None, or more than 100 levels.
+    ModuleNotFoundError
+        If the package safetensors is needed and missing.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
     >>> import tempfile, tenxor as tx
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     tx.files.save_state(f"{folder}/x.npz", {"step": 3, "weights": [tx.arange(2)]})
@@ -66,7 +81,36 @@ def save_state(path: FilePath, state: Any) -> None:
 
 @validate_arguments
 def load_state(path: FilePath) -> Any:
-    """Return the state written to a file by `save_state`. Raises FileError if the file was not written so, and FileNotFoundError."""
+    """Return the state written to a file by `save_state`.
+
+    Parameters
+    ----------
+    path : path
+        The file. Its content decides whether it is read as an npz or a safetensors file.
+
+    Returns
+    -------
+    dict, list, tuple, Tensor, bool, int, float, str or None
+        The state, with new tensors. Every mapping is a dict.
+
+    Raises
+    ------
+    FileError
+        If the file was not written by `save_state`, or is damaged.
+    FileNotFoundError
+        If the file does not exist.
+    ModuleNotFoundError
+        If the package safetensors is needed and missing.
+
+    Examples
+    --------
+    >>> import tempfile, tenxor as tx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tx.files.save_state(f"{folder}/x.npz", (1, [tx.ones(2, dtype=tx.bfloat16)]))
+    ...     number, [tensor] = tx.files.load_state(f"{folder}/x.npz")
+    >>> number, tensor.dtype.name
+    (1, 'bfloat16')
+    """
     with Path(path).open("rb") as file:
         is_npz = file.read(len(_NPZ_MAGIC)) == _NPZ_MAGIC
     text: str | bytes | None

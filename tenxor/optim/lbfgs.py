@@ -19,10 +19,29 @@ class LBFGS(Optimizer):
     """L-BFGS minimises a smooth function of up to a few thousand numbers in few steps.
 
     Each step includes a line search until the weak Wolfe conditions hold: a sufficient decrease of the value (Armijo), and of the slope.
-    `step(closure)` takes a function that returns the loss, and returns the loss before the step. The closure may call `backward()` itself,
-    as with PyTorch; otherwise `step` does. `history` is the number of steps remembered, and `searches` the maximum number of trials of a
-    line search.
 
+    Parameters
+    ----------
+    params : Iterable of Tensor
+        Leaf tensors that require gradients, or a list of one group: see `Optimizer`. Real and imaginary parts count as independent numbers.
+    lr : float, default 1.0
+        The length of the first trial of a line search, relative to the search direction.
+    history : int, default 10
+        The number of steps remembered, 2 or more.
+    searches : int, default 25
+        The maximum number of trials of a line search.
+
+    Raises
+    ------
+    ArgumentError
+        If there is more than one group, or as for `Optimizer`.
+
+    References
+    ----------
+    J. Nocedal, S. Wright: Numerical optimization, 2nd edition, 2006, chapters 3 and 7.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> x = tx.nn.Parameter([-1.2, 1.0])
     >>> optimizer = tx.optim.LBFGS([x])
@@ -30,8 +49,6 @@ class LBFGS(Optimizer):
     ...     loss = optimizer.step(lambda: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2)
     >>> bool((abs(x - 1.0) < 1e-6).all())
     True
-
-    J. Nocedal, S. Wright: Numerical optimization, 2nd edition, 2006, chapters 3 and 7.
     """
 
     @validate_arguments
@@ -43,8 +60,23 @@ class LBFGS(Optimizer):
         self._steps: list[tuple[Any, Any, float]] = []  # step, change of the gradient, and 1 / (inner product of both)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Move the parameters to a point of lower loss, in place, and return the loss before. `closure` computes the loss, several times in
-        a step.
+        """Move the parameters to a point of lower loss, in place, and return the loss before.
+
+        Parameters
+        ----------
+        closure : Callable
+            A function without arguments that computes the loss, a tensor of one element; a step calls it several times. The closure may
+            call `backward()` itself, as with PyTorch; otherwise `step` does.
+
+        Returns
+        -------
+        Tensor
+            The loss before the step, a new tensor without gradient.
+
+        Raises
+        ------
+        ArgumentError
+            If `closure` is missing, is not a function, or returns no tensor.
         """
         if closure is None:
             raise ArgumentError("LBFGS: step takes a function that computes the loss, as it is asked for several times")
@@ -121,11 +153,28 @@ class LBFGS(Optimizer):
         return direction.realize()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state as tensors and numbers, for `load_state_dict`."""
+        """Return the state as tensors and numbers, for `load_state_dict`.
+
+        Returns
+        -------
+        dict
+            The entries of `Optimizer.state_dict`, and "history": for each remembered step two tensors and a number.
+        """
         return {**super().state_dict(), "history": list(self._steps)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a state that `state_dict` returned. Raise ArgumentError for the state of other parameters."""
+        """Restore a state that `state_dict` returned.
+
+        Parameters
+        ----------
+        state : Mapping
+            The result of `state_dict`.
+
+        Raises
+        ------
+        ArgumentError
+            If an entry is missing or has the wrong type, or if the number of elements of the parameters differs.
+        """
         check_fields("load_state_dict", state, history="Sequence")
         size = sum(t.size * (2 if t.dtype.is_complex else 1) for t in self.parameters)
         steps = [_check_history_entry(entry, size) for entry in state["history"]]

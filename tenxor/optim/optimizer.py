@@ -51,11 +51,32 @@ class _ParameterUpdate(NamedTuple):
 class Optimizer:
     """The base class of optimisers.
 
-    `params` are tensors that require gradients, or dicts, each with such tensors as "params" and with settings for them, for instance "lr".
-    `groups` are these dicts. `steps` is the number of steps taken, and `counts` the number of steps with a gradient for each parameter.
+    Parameters
+    ----------
+    params : Iterable of Tensor or Iterable of dict
+        Leaf tensors that require gradients; float or complex, of any shape. A dict is a group of parameters: it has such tensors as
+        "params", and settings for them, for instance "lr".
+    **numbers : float, tuple of float or bool
+        The settings of each group that does not have its own.
 
+    Attributes
+    ----------
+    groups : list of dict
+        The groups of parameters with their settings. Schedules change "lr" here.
+    steps, counts : int, list of int
+        The number of steps taken, and for each parameter the number of steps with a gradient.
+
+    Raises
+    ------
+    ArgumentError
+        If `params` is a single tensor, is empty, or has a tensor that requires no gradient, was computed from other tensors, or occurs
+        twice. If a setting has the wrong type, `lr`, `momentum`, `weight_decay` or `eps` is negative, or one of `betas` is not in [0, 1).
+
+    Notes
+    -----
     A subclass defines the update of a parameter. `_update` returns the new value, from the tensors named by `_keeps` in `state`, and from
     `_numbers`. State is float32 for float16 and bfloat16 parameters, whose precision is too low for averages over a thousand steps.
+    Otherwise state has the dtype of the parameter.
     """
 
     @validate_arguments
@@ -194,15 +215,31 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} has no _update()")
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the present state as tensors and numbers, for `load_state_dict`."""
+        """Return the present state as tensors and numbers, for `load_state_dict`.
+
+        The entries are "steps", "counts", "groups" (settings without parameters) and "state". Later steps do not change the tensors.
+        """
         groups = [{key: value for key, value in group.items() if key != "params"} for group in self.groups]
         state = [{key: x.detach() for key, x in state.items()} for state in self.state]
         return {"steps": self.steps, "counts": list(self.counts), "groups": groups, "state": state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a state that `state_dict` returned. Raise ArgumentError for the state of other parameters or groups.
+        """Restore a state that `state_dict` returned.
 
         A state without `counts`, from an earlier version, is read as if each parameter with a state was updated in every step.
+
+        Parameters
+        ----------
+        state : Mapping
+            The result of `state_dict`. Tensors are converted to the dtype of this optimiser's state, and the settings replace the present
+            ones.
+
+        Raises
+        ------
+        ArgumentError
+            If an entry is missing or invalid, or if the number of parameters or groups, or the shape of a tensor differs.
+        DTypeError
+            If a tensor is complex, and the parameter is real.
         """
         check_fields("load_state_dict", state, steps="int", groups="Sequence", state="Sequence")
         for name, present, saved in (("parameters", self.state, state["state"]), ("groups", self.groups, state["groups"])):
@@ -287,10 +324,20 @@ def _create_state(state: dict[str, Any], name: str, like: Tensor) -> Tensor:
 class SGD(Optimizer):
     """Stochastic gradient descent: `x -= lr * gradient`, optionally with momentum.
 
-    With `momentum`, x moves along a velocity: v = momentum v + (1 - dampening) gradient, which starts as the first gradient. With
-    `nesterov`, which requires zero dampening, x moves along gradient + momentum v. `weight_decay` times the parameter is added to the
-    gradient.
+    Parameters
+    ----------
+    params : Iterable of Tensor or Iterable of dict
+        The parameters, or groups of parameters: see `Optimizer`.
+    lr, momentum, dampening : float, default 1e-3, 0.0, 0.0
+        The learning rate is 0 or more. With momentum, x moves along a velocity: v = momentum v + (1 - dampening) gradient, which starts as
+        the first gradient.
+    weight_decay : float, default 0.0
+        `weight_decay` times the parameter is added to the gradient.
+    nesterov : bool, default False
+        If True, x moves along gradient + momentum v. Raises ArgumentError unless `dampening` is 0.
 
+    Examples
+    --------
     >>> import tenxor as tx
     >>> x = tx.nn.Parameter([1.0, -2.0])
     >>> optimizer = tx.optim.SGD([x], lr=0.25)
@@ -336,11 +383,35 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    """Adam: averaged gradients divided by the root of averaged squares, with averages weighted by `betas` (D. Kingma, J. Ba, 2015,
-    arXiv:1412.6980).
+    """Adam: averaged gradients divided by the root of averaged squares.
 
-    `weight_decay` times the parameter is added to the gradient. The square of a complex number is that of its magnitude. The bias
-    correction of the averages counts the steps in which the parameter had a gradient.
+    The square of a complex number is that of its magnitude. The bias correction of the averages counts the steps in which the parameter had
+    a gradient.
+
+    Parameters
+    ----------
+    params : Iterable of Tensor or Iterable of dict
+        The parameters, or groups of parameters: see `Optimizer`.
+    lr, eps : float, default 1e-3, 1e-8
+        The learning rate, and the number added to the root; both are 0 or more.
+    betas : tuple of float, default (0.9, 0.999)
+        The weights of the old averages, of gradients and of squares, each in [0, 1).
+    weight_decay : float, default 0.0
+        `weight_decay` times the parameter is added to the gradient.
+
+    References
+    ----------
+    D. Kingma, J. Ba: Adam: a method for stochastic optimization, 2015, arXiv:1412.6980.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> x = tx.nn.Parameter([1.0, -2.0])
+    >>> optimizer = tx.optim.Adam([x], lr=0.25)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> [round(number, 6) for number in x.tolist()]
+    [0.75, -1.75]
     """
 
     decoupled = False  # True if weight decay is separate from the gradient
@@ -375,8 +446,21 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """`Adam` with weight decay separate from the gradient (I. Loshchilov, F. Hutter, 2019, arXiv:1711.05101).
+    """`Adam` with weight decay separate from the gradient.
 
+    Parameters
+    ----------
+    params, lr, betas, eps
+        See `Adam`.
+    weight_decay : float, default 1e-2
+        Each step multiplies the parameter by `1 - lr * weight_decay`.
+
+    References
+    ----------
+    I. Loshchilov, F. Hutter: Decoupled weight decay regularization, 2019, arXiv:1711.05101.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> model = tx.nn.Linear(2, 1)
     >>> optimizer = tx.optim.AdamW(model.parameters(), lr=0.01)
@@ -402,7 +486,33 @@ class AdamW(Adam):
 
 
 class Lion(Optimizer):
-    """Lion: steps of constant size in the direction of the sign of the averaged gradient (X. Chen et al., 2023, arXiv:2302.06675)."""
+    """Lion: steps of constant size in the direction of the sign of the averaged gradient.
+
+    Parameters
+    ----------
+    params : Iterable of Tensor or Iterable of dict
+        The parameters, or groups of parameters: see `Optimizer`.
+    lr : float, default 1e-4
+        The size of a step of each element, 0 or more.
+    betas : tuple of float, default (0.9, 0.99)
+        The weights of the old average of gradients: in the direction of a step, and in the next average. Each is in [0, 1).
+    weight_decay : float, default 0.0
+        Each step multiplies the parameter by `1 - lr * weight_decay`.
+
+    References
+    ----------
+    X. Chen et al.: Symbolic discovery of optimization algorithms, 2023, arXiv:2302.06675.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> x = tx.nn.Parameter([1.0, -2.0])
+    >>> optimizer = tx.optim.Lion([x], lr=0.25)
+    >>> (x * x).sum().backward()
+    >>> optimizer.step()
+    >>> x.tolist()
+    [0.75, -1.75]
+    """
 
     @validate_arguments
     def __init__(
@@ -428,9 +538,22 @@ class Lion(Optimizer):
 
 @validate_arguments
 def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> Tensor:
-    """Return the norm of the gradients together, as a new tensor. If the norm exceeds `max_norm`, scale the gradients down in place, to
-    this norm.
+    """Scale gradients down in place, so that their common norm is at most `max_norm`, and return the norm before.
 
+    Parameters
+    ----------
+    params : Iterable of Tensor
+        Tensors of any shape. Tensors without a gradient are ignored. Raises ArgumentError for other objects.
+    max_norm : float
+        The upper limit of the 2-norm of all gradients together, as one vector.
+
+    Returns
+    -------
+    Tensor
+        The norm before scaling, a new tensor of shape (). It is 0 without gradients. Norms of float16 and bfloat16 gradients are float32.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> x = tx.nn.Parameter([3.0, 4.0])
     >>> (x * x / 2.0).sum().backward()
@@ -451,7 +574,18 @@ def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> Tensor:
 
 @validate_arguments
 def clip_grad_value(params: Iterable[Tensor], max_value: float) -> None:
-    """Clip each element of the gradients to [-`max_value`, `max_value`], in place."""
+    """Clip each element of the gradients to [-`max_value`, `max_value`], in place.
+
+    `params` are tensors of any shape; tensors without a gradient are ignored. Raises ArgumentError if one of `params` is not a tensor, and
+    DTypeError for a complex gradient.
+
+    >>> import tenxor as tx
+    >>> x = tx.nn.Parameter([3.0, 0.5])
+    >>> (x * x / 2.0).sum().backward()
+    >>> tx.optim.clip_grad_value([x], 1.0)
+    >>> x.grad.tolist()
+    [1.0, 0.5]
+    """
     with no_grad():
         bound = float(max_value)
         for gradient in _collect_gradients("clip_grad_value", params):

@@ -18,15 +18,35 @@ __all__ = ["Run"]
 
 
 class Run:
-    """A training run with its parts (modules, optimisers, schedules, generators) saved in a file, so that the run can be interrupted at
-    every moment.
+    """A training run whose state is saved in a file, so that the run can be interrupted at every moment.
 
-    `steps(count)` continues from the saved state, and saves every `every` steps and at the end. Inside `with`, Ctrl-C stops after the
-    present step, and the state is saved; a second Ctrl-C raises KeyboardInterrupt at once. A continued run gives the same bits as an
-    uninterrupted run, provided that random numbers come from generators among the parts.
+    Inside `with`, Ctrl-C stops after the present step, and the state is saved; a second Ctrl-C raises KeyboardInterrupt at once. A
+    continued run gives the same bits as an uninterrupted run, provided that random numbers come from generators among the parts.
 
-    The file is written by `tx.files.save_state`: a path with the ending .npz needs no further package.
+    Parameters
+    ----------
+    path : path
+        The file, written by `tx.files.save_state`: a path with the ending .npz needs no further package. If the file exists, its state is
+        restored.
+    every : int, default 100
+        The number of steps between two saves, 1 or more.
+    **parts : Module, Optimizer, Schedule or Generator
+        The parts of the run, by name. Each has `state_dict` and `load_state_dict`.
 
+    Attributes
+    ----------
+    step : int
+        The number of steps done.
+    stopped : bool
+        True after Ctrl-C.
+
+    Raises
+    ------
+    ArgumentError
+        If a part has no `state_dict`, or as for `load`.
+
+    Examples
+    --------
     >>> import tempfile, tenxor as tx
     >>> model = tx.nn.Linear(2, 1)
     >>> optimizer = tx.optim.SGD(model.parameters(), lr=0.1)
@@ -55,7 +75,19 @@ class Run:
             self.load()
 
     def load(self) -> None:
-        """Restore the state of the parts from the file. Raise ArgumentError if a part is missing."""
+        """Restore the state of the parts from the file.
+
+        Raises
+        ------
+        ArgumentError
+            If the file has no state of a part, or the state does not suit the part.
+        ShapeError
+            If a tensor of a module has another shape in the file.
+        FileError
+            If the file is damaged or was not written by `save`.
+        FileNotFoundError
+            If the file does not exist.
+        """
         state = files.load_state(self.path)
         check_fields("Run", state, step="int", parts="Mapping")
         if missing := [name for name in self.parts if name not in state["parts"]]:
@@ -68,12 +100,34 @@ class Run:
         self.step = state["step"]
 
     def save(self) -> None:
-        """Save the present state of the parts. The old file is replaced once the new file is complete."""
+        """Save the present state of the parts. The old file is replaced once the new file is complete.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        """
         parts = {name: part.state_dict() for name, part in self.parts.items()}
         files.save_state(self.path, {"step": self.step, "parts": parts})
 
     def steps(self, count: int) -> Iterator[int]:
-        """Yield the numbers of the steps from the present step up to `count`, saving regularly. Stop early after Ctrl-C."""
+        """Yield the numbers of the steps from the present step up to `count`, saving regularly. Stop early after Ctrl-C.
+
+        Parameters
+        ----------
+        count : int
+            The number of steps of the whole run, including the steps done before.
+
+        Yields
+        ------
+        int
+            The number of a step, below `count`. After the last step, and after Ctrl-C, the state is saved.
+
+        Raises
+        ------
+        ArgumentError
+            If `count` is not an integer.
+        """
         check_argument("steps", "count", count, "int")
         return self._steps(count)
 

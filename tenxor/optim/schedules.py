@@ -19,8 +19,29 @@ MAX_STEPS = 1 << 53
 
 
 class Schedule:
-    """The initial learning rates of the groups, multiplied by `factor(step)`, a function of the number of steps.
+    """A schedule: the initial learning rates of the groups, multiplied by a function of the number of steps.
 
+    Parameters
+    ----------
+    optimizer : Optimizer
+        The optimiser. The schedule sets "lr" in each of its `groups`, at once and in each `step`.
+    factor : Callable
+        A function from the number of steps, an int from 0 on, to the factor of the initial rates, a float.
+
+    Attributes
+    ----------
+    count : int
+        The number of steps.
+    rates : list of float
+        The initial learning rate of each group.
+
+    Raises
+    ------
+    ArgumentError
+        If `factor` returns no real number.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=1.0)
     >>> schedule = tx.optim.Schedule(optimizer, lambda step: 0.5**step)
@@ -36,7 +57,7 @@ class Schedule:
         self._set_rates()
 
     def step(self) -> None:
-        """Count a step, and set the new rates."""
+        """Count a step, and set the new rates. Call it once after each step of the optimiser."""
         self.count += 1
         self._set_rates()
 
@@ -47,11 +68,22 @@ class Schedule:
             group["lr"] = rate * factor
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state as numbers, for `load_state_dict`."""
+        """Return the state as numbers, for `load_state_dict`: a new dict with "count" and "rates"."""
         return {"count": self.count, "rates": list(self.rates)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state that `state_dict` returned. Raise ArgumentError for another number of groups."""
+        """Restore a state that `state_dict` returned, and set the rates.
+
+        Parameters
+        ----------
+        state : dict
+            The result of `state_dict`.
+
+        Raises
+        ------
+        ArgumentError
+            If the number of groups differs, or if an entry is missing or has the wrong type.
+        """
         check_fields("load_state_dict", state, count="int", rates="Sequence")
         if len(state["rates"]) != len(self.rates):
             raise ArgumentError(f"load_state_dict: the state is of {len(state['rates'])} groups, and here are {len(self.rates)}")
@@ -67,13 +99,60 @@ def _warmup_factor(step: int, warmup: NonNegativeInt) -> float:
 
 @validate_arguments
 def constant_with_warmup(optimizer: Optimizer, warmup: NonNegativeInt) -> Schedule:
-    """Return a schedule that rises linearly for `warmup` steps, then stays at 1."""
+    """Return a schedule that rises linearly for `warmup` steps, then stays at 1.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        The optimiser with the rates.
+    warmup : int
+        The number of steps, 0 or more. Step `k` below `warmup` has the factor `(k + 1) / (warmup + 1)`.
+
+    Returns
+    -------
+    Schedule
+        A new schedule.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=1.0)
+    >>> schedule = tx.optim.constant_with_warmup(optimizer, 3)
+    >>> optimizer.groups[0]["lr"]
+    0.25
+    """
     return Schedule(optimizer, lambda step: _warmup_factor(step, warmup))
 
 
 @validate_arguments
 def linear(optimizer: Optimizer, total: NonNegativeInt, end: float = 0.0, warmup: NonNegativeInt = 0) -> Schedule:
-    """Return a schedule that falls linearly from 1 to `end` within `total` steps, after a warm-up of `warmup` of these steps."""
+    """Return a schedule that falls linearly from 1 to `end` within `total` steps.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        The optimiser with the rates.
+    total : int
+        The number of steps, 0 or more, including the warm-up.
+    end : float, default 0.0
+        The factor from step `total` on, if `warmup` is less than `total`.
+    warmup : int, default 0
+        The number of steps with a linear rise, as in `constant_with_warmup`.
+
+    Returns
+    -------
+    Schedule
+        A new schedule.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=1.0)
+    >>> schedule = tx.optim.linear(optimizer, 4)
+    >>> schedule.step()
+    >>> optimizer.groups[0]["lr"]
+    0.75
+    """
     return Schedule(
         optimizer,
         lambda step: _warmup_factor(step, warmup) * (1.0 + (end - 1.0) * min(max(step - warmup, 0) / max(total - warmup, 1), 1.0)),
@@ -82,8 +161,37 @@ def linear(optimizer: Optimizer, total: NonNegativeInt, end: float = 0.0, warmup
 
 @validate_arguments
 def cosine(optimizer: Optimizer, total: NonNegativeInt, end: float = 0.0, warmup: NonNegativeInt = 0) -> Schedule:
-    """Return a schedule that falls from 1 to `end` within `total` steps along half a cosine, after a warm-up of `warmup` of these steps (I.
-    Loshchilov, F. Hutter, 2017, arXiv:1608.03983).
+    """Return a schedule that falls from 1 to `end` within `total` steps along half a cosine.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        The optimiser with the rates.
+    total : int
+        The number of steps, 0 or more, including the warm-up.
+    end : float, default 0.0
+        The factor from step `total` on, if `warmup` is less than `total`.
+    warmup : int, default 0
+        The number of steps with a linear rise, as in `constant_with_warmup`.
+
+    Returns
+    -------
+    Schedule
+        A new schedule.
+
+    References
+    ----------
+    I. Loshchilov, F. Hutter: SGDR: stochastic gradient descent with warm restarts, 2017, arXiv:1608.03983.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=1.0)
+    >>> schedule = tx.optim.cosine(optimizer, 4)
+    >>> for _ in range(2):
+    ...     schedule.step()
+    >>> round(optimizer.groups[0]["lr"], 6)
+    0.5
     """
 
     def factor(step: int) -> float:
@@ -95,23 +203,104 @@ def cosine(optimizer: Optimizer, total: NonNegativeInt, end: float = 0.0, warmup
 
 @validate_arguments
 def exponential(optimizer: Optimizer, gamma: float) -> Schedule:
-    """Return a schedule that multiplies the rate by `gamma` at each step."""
+    """Return a schedule that multiplies the rate by `gamma` at each step.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        The optimiser with the rates.
+    gamma : float
+        The factor of one step.
+
+    Returns
+    -------
+    Schedule
+        A new schedule.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=1.0)
+    >>> schedule = tx.optim.exponential(optimizer, 0.5)
+    >>> schedule.step()
+    >>> optimizer.groups[0]["lr"]
+    0.5
+    """
     return Schedule(optimizer, lambda step: float(gamma**step))
 
 
 @validate_arguments
 def steps(optimizer: Optimizer, every: PositiveInt, gamma: float = 0.1) -> Schedule:
-    """Return a schedule that multiplies the rate by `gamma` after every `every` steps."""
+    """Return a schedule that multiplies the rate by `gamma` after every `every` steps.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        The optimiser with the rates.
+    every : int
+        The number of steps with one rate, 1 or more.
+    gamma : float, default 0.1
+        The factor.
+
+    Returns
+    -------
+    Schedule
+        A new schedule.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=1.0)
+    >>> schedule = tx.optim.steps(optimizer, 2, gamma=0.5)
+    >>> for _ in range(3):
+    ...     schedule.step()
+    >>> optimizer.groups[0]["lr"]
+    0.5
+    """
     return Schedule(optimizer, lambda step: float(gamma ** (step // every)))
 
 
 @validate_arguments
 def one_cycle(optimizer: Optimizer, total: NonNegativeInt, start: float = 0.04, end: float = 1e-4, rise: float = 0.3) -> Schedule:
-    """Return a schedule that rises from `start` to 1 in the first fraction `rise` of `total` steps, then falls to `end`, both along half a
-    cosine (L. Smith, N. Topin, 2018, arXiv:1708.07120).
+    """Return a schedule that rises from `start` to 1, then falls to `end`, both along half a cosine.
 
     The rates are those of PyTorch's `OneCycleLR(optimizer, max_lr, total)` with `div_factor=1 / start` and `final_div_factor=start / end`.
-    Step `rise * total - 1` has the highest rate, and the last step, `total - 1`, has `end`. Raises ArgumentError for a `total` above 2**53.
+    Step `rise * total - 1` has the highest rate, and the last step, `total - 1`, has `end`.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        The optimiser with the highest rates.
+    total : int
+        The number of steps, from 0 to 2**53.
+    start, end : float, default 0.04, 1e-4
+        The factors of the first and the last step.
+    rise : float, default 0.3
+        The fraction of the steps in which the rate rises.
+
+    Returns
+    -------
+    Schedule
+        A new schedule.
+
+    Raises
+    ------
+    ArgumentError
+        If `total` is above 2**53.
+
+    References
+    ----------
+    L. Smith, N. Topin: Super-convergence: very fast training of neural networks using large learning rates, 2018, arXiv:1708.07120.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=1.0)
+    >>> schedule = tx.optim.one_cycle(optimizer, 10)
+    >>> for _ in range(2):
+    ...     schedule.step()
+    >>> optimizer.groups[0]["lr"]
+    1.0
     """
     if total > MAX_STEPS:
         raise ArgumentError(

@@ -15,10 +15,29 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def curves_figure(curves: Mapping[str, Sequence[float]], title: str = "", log: bool = False) -> Figure:
-    """Draw numbers over their step, one line for each name; on a logarithmic scale if `log` is set.
+    """Draw numbers over their step, one line for each name.
 
-    Numbers that are not finite, or not positive on a logarithmic scale, are left out. Raises ArgumentError if no number is left.
+    Parameters
+    ----------
+    curves : Mapping of str to Sequence[float]
+        The numbers of each line. The steps count from 0. A line of many points is thinned out to at most 800.
+    title : str, default ""
+        The line above.
+    log : bool, default False
+        If True, the vertical scale is logarithmic.
 
+    Returns
+    -------
+    Figure
+        The picture. Numbers that are not finite, or not positive on a logarithmic scale, are left out.
+
+    Raises
+    ------
+    ArgumentError
+        If no number is left.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> "loss" in tx.show.curves({"loss": [2.0, 1.0, 0.5]}).svg
     True
@@ -54,8 +73,22 @@ def curves_figure(curves: Mapping[str, Sequence[float]], title: str = "", log: b
 
 
 def spark(values: Sequence[float], width: int = 40) -> str:
-    """Return numbers as a line of at most `width` bars, each the mean of consecutive numbers. Numbers that are not finite are left out.
+    """Return numbers as a line of at most `width` bars, each the mean of consecutive numbers.
 
+    Parameters
+    ----------
+    values : Sequence[float]
+        The numbers. Numbers that are not finite are left out.
+    width : int, default 40
+        The maximal number of characters, 1 or more.
+
+    Returns
+    -------
+    str
+        The bars, from the lowest mean to the highest in eight heights. The text is empty without finite numbers.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.show.spark([0, 1, 2, 3, 2, 1, 0])
     '▁▃▆█▆▃▁'

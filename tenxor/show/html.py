@@ -42,6 +42,13 @@ _GAP_HTML = f'<div style="{_CAPTION_STYLE}">…</div>'
 class Page:
     """A finished HTML document without external resources, displayed by notebooks in a frame.
 
+    Parameters
+    ----------
+    html : str
+        The document.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> page = tx.show.slider(tx.arange(3))
     >>> page.html.startswith("<!doctype html>")
@@ -64,7 +71,18 @@ class Page:
         return f"Page({len(self._html):,} characters of HTML; save(path) writes them)"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the document to a file, whole or not at all. Raise OSError if writing fails."""
+        """Write the document to a file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            The file, UTF-8 text.
+
+        Raises
+        ------
+        OSError
+            If writing fails.
+        """
         write_atomically(path, self._html)
 
 
@@ -74,16 +92,27 @@ def slider_page(t: ShownTensor, title: str | None = None) -> Page:
     The page shows the formula with the numbers filled in, and highlights the element in the tensor and its cell in the storage. Gathered
     axes and view chains are supported.
 
-    Args:
-        t: a tensor of any rank and dtype with 1 to 65,536 elements. Every element is read.
-        title: the heading; by default the shape and dtype.
+    Parameters
+    ----------
+    t : Tensor
+        A tensor of any rank and dtype with 1 to 65,536 elements. Every element is read.
+    title : str, optional
+        The heading; by default the shape and dtype.
 
-    Returns:
-        A `Page`: notebooks display it, `save(path)` writes it.
+    Returns
+    -------
+    Page
+        The page: notebooks display it, `save(path)` writes it.
 
-    Raises:
-        ArgumentError: the tensor has no elements, or too many.
+    Raises
+    ------
+    ArgumentError
+        If the tensor has no elements, or too many.
+    DTypeError
+        If `t` is not a tensor.
 
+    Examples
+    --------
     >>> import tenxor as tx
     >>> "<script" in tx.show.slider(tx.reshape(tx.arange(6), (2, 3))).html
     True
@@ -114,8 +143,23 @@ def slider_page(t: ShownTensor, title: str | None = None) -> Page:
 def repr_html(t: ShownTensor) -> str:
     """Return the display of a tensor in notebooks, as HTML: header, numbers and storage strip.
 
-    Large tensors are shortened, and only the shown elements are read.
+    Parameters
+    ----------
+    t : Tensor
+        A tensor of any rank and dtype. Large tensors are shortened, and only the shown elements are read.
 
+    Returns
+    -------
+    str
+        An HTML element.
+
+    Raises
+    ------
+    DTypeError
+        If `t` is not a tensor.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> "Tensor (2, 3) int64" in tx.show.repr_html(tx.reshape(tx.arange(6), (2, 3)))
     True

@@ -21,11 +21,35 @@ class Progress(Generic[T]):
 
     In a terminal the display is a bar by `rich`, or else `tqdm`, if one of them is installed (`pip install rich`). In a notebook it is a
     picture of the numbers reported so far (`tx.show.curves`), redrawn every second. Elsewhere, such as in a file, it consists of plain
-    lines, one every ten seconds and one at the end. The output goes to `file`, by default standard error.
+    lines, one every ten seconds and one at the end.
 
-    `total` is the number of items, including `start` items done earlier; by default it is `start` plus the length of `items`, if known.
-    `curves` has the reported numbers, by name. Raises ArgumentError if `items` cannot be iterated over.
+    Parameters
+    ----------
+    items : Iterable
+        The items to iterate over.
+    name : str, default ""
+        A name for the display.
+    total : int, optional
+        The number of items, including `start` items done earlier; by default `start` plus the length of `items`, if known.
+    start : int, default 0
+        The number of items done earlier.
+    file : text file, optional
+        The output; by default standard error.
 
+    Attributes
+    ----------
+    curves : dict of str to list of float
+        The reported numbers, by name.
+    done : int
+        The number of items done, including `start`.
+
+    Raises
+    ------
+    ArgumentError
+        If `items` cannot be iterated over.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> steps = tx.show.progress(range(3), "learning")
     >>> for step in steps:
@@ -47,7 +71,18 @@ class Progress(Generic[T]):
         self._start_count = start
 
     def tell(self, **numbers: SupportsFloat) -> None:
-        """Report numbers of the current step, by name. A tensor must have one element."""
+        """Report numbers of the current step, by name.
+
+        Parameters
+        ----------
+        **numbers : float or Tensor
+            The numbers. A tensor must have one element.
+
+        Raises
+        ------
+        ShapeError
+            If a tensor has another number of elements.
+        """
         for name, number in numbers.items():
             self.curves.setdefault(name, []).append(float(number))
 
@@ -70,7 +105,7 @@ class Progress(Generic[T]):
         return ", ".join([f"{name} {numbers[-1]:.4g}" for name, numbers in self.curves.items()])
 
     def line(self) -> str:
-        """Return the progress as a line of text: count, reported numbers, time spent and time left."""
+        """Return the progress as a line of text: count, reported numbers, time spent and time left. The iteration must have begun."""
         spent = perf_counter() - self._start_time
         fields = [f"{self.done}/{self.total}" if self.total else str(self.done), self.told(), f"{_format_duration(spent)}"]
         new_count = self.done - self._start_count

@@ -145,6 +145,15 @@ def _close_element(tag: str, tip: str | None) -> str:
 class Figure:
     """A finished picture, displayed by notebooks.
 
+    Parameters
+    ----------
+    drawing : Drawing
+        The marks. Functions such as `tx.show.tensor` make figures.
+    description : str
+        The title of the document, read by screen readers.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> figure = tx.show.tensor(tx.arange(3))
     >>> figure.svg.startswith("<svg")
@@ -177,7 +186,18 @@ class Figure:
         return f"Figure({len(self._svg):,} characters of SVG; save(path) writes them)"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the SVG to a file, whole or not at all. Raise OSError if writing fails."""
+        """Write the SVG to a file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            The file, UTF-8 text.
+
+        Raises
+        ------
+        OSError
+            If writing fails.
+        """
         write_atomically(path, self._svg)
 
 

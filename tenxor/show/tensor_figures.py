@@ -23,17 +23,29 @@ def tensor_figure(t: ShownTensor, index: Sequence[int] | None = None, title: str
     Long axes are shortened, and only the shown elements are read. Each element has the colour of its storage cell. With an index, only the
     element there is highlighted.
 
-    Args:
-        t: a tensor of any rank and dtype.
-        index: the element to highlight, as one integer per axis; negative integers count from the end.
-        title: the line above; by default the index, or the shape and dtype.
+    Parameters
+    ----------
+    t : Tensor
+        A tensor of any rank and dtype.
+    index : Sequence[int], optional
+        The element to highlight, as one integer per axis; negative integers count from the end.
+    title : str, optional
+        The line above; by default the index, or the shape and dtype.
 
-    Returns:
-        A `Figure`: notebooks display it, `save(path)` writes it.
+    Returns
+    -------
+    Figure
+        The picture: notebooks display it, `save(path)` writes it.
 
-    Raises:
-        IndexOutOfRange: the index is outside an axis, or does not have one entry per axis.
+    Raises
+    ------
+    IndexOutOfRange
+        If the index is outside an axis, or does not have one entry per axis.
+    DTypeError
+        If `t` is not a tensor.
 
+    Examples
+    --------
     >>> import tenxor as tx
     >>> cube = tx.reshape(tx.arange(18), (2, 3, 3))
     >>> "Tensor Index: (0, 1, 2)" in tx.show.tensor(cube, index=(0, 1, 2)).svg
@@ -59,10 +71,25 @@ def storage_figure(t: ShownTensor, title: str | None = None) -> Figure:
     An element and its cell have the same colour. Cells without a shown element are grey. Long axes and storages are shortened, and only the
     shown elements are read.
 
-    Args:
-        t: a tensor of any rank and dtype.
-        title: the line above; by default the shape and dtype.
+    Parameters
+    ----------
+    t : Tensor
+        A tensor of any rank and dtype.
+    title : str, optional
+        The line above; by default the shape and dtype.
 
+    Returns
+    -------
+    Figure
+        The picture.
+
+    Raises
+    ------
+    DTypeError
+        If `t` is not a tensor.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> "storage" in tx.show.storage(tx.reshape(tx.arange(6), (2, 3))).svg
     True
@@ -77,15 +104,31 @@ def storage_figure(t: ShownTensor, title: str | None = None) -> Figure:
 
 
 def views_figure(a: ShownTensor, b: ShownTensor, titles: Sequence[str] | None = None) -> Figure:
-    """Draw two views side by side and, between their elements, their common storage.
+    """Draw two views side by side and, below both, their common storage.
 
-    Args:
-        a, b: two tensors over one storage.
-        titles: a name for each; by default "a" and "b".
+    Long axes and storages are shortened, and only the shown elements are read.
 
-    Raises:
-        ArgumentError: the tensors do not share their storage, or there are not two titles.
+    Parameters
+    ----------
+    a, b : Tensor
+        Two tensors of any rank over one storage.
+    titles : Sequence of str, optional
+        A name for each; by default "a" and "b".
 
+    Returns
+    -------
+    Figure
+        The picture.
+
+    Raises
+    ------
+    ArgumentError
+        If the tensors do not share their storage, or there are not two titles.
+    DTypeError
+        If `a` or `b` is not a tensor.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> t = tx.reshape(tx.arange(6), (2, 3))
     >>> "t.T" in tx.show.views(t, t.T, titles=("t", "t.T")).svg

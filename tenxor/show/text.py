@@ -26,27 +26,44 @@ def to_string(
 ) -> str:
     r"""Return the numbers of a tensor as text, its columns aligned.
 
-    Rows are lines; a line ``---`` separates matrices, ``===`` cubes, and blocks of higher rank are separated by ``***``,
-    ``###``, ``+++``, ``~~~``, ``%%%``, ``@@@``, then the same marks twice, three times, … as long.
+    Rows are lines; a line ``---`` separates matrices, ``===`` cubes, and blocks of higher rank are separated by ``***``, ``###``, ``+++``,
+    ``~~~``, ``%%%``, ``@@@``, then the same marks twice, three times, … as long.
 
-    Args:
-        t: a tensor of any rank and dtype.
-        dims: the positions of each axis to print: None (every position), an integer or a slice; missing axes
-            are printed whole. `(3, None, None)` prints `t[3]`.
-        fmt: how to write an element: a printf format (`"%7.2f"`), a Python format spec (`".2f"`), or a
-            function from a Python scalar to text. Each element is then followed by two spaces and each row by
-            a newline. None chooses a common precision, aligns columns, and leaves nothing at the ends.
-        edge: the number of positions at either end of an axis to print of a shortened tensor.
-        threshold: a tensor with more elements is shortened, and only the printed elements are read;
-            None never shortens.
-        width: the maximal number of characters of a line without `fmt`; a longer row continues on an indented
-            line. None never breaks a row.
+    Parameters
+    ----------
+    t : Tensor
+        A tensor of any rank and dtype.
+    dims : Sequence of int, slice or None, optional
+        The positions of each axis to print: None (every position), an integer or a slice; missing axes are printed whole. `(3, None, None)`
+        prints `t[3]`.
+    fmt : str or Callable, optional
+        How to write an element: a printf format (`"%7.2f"`), a Python format spec (`".2f"`), a template (`"{:.2f}"`), or a function from a
+        Python scalar to text. Each element is then followed by two spaces and each row by a newline. None chooses a common precision,
+        aligns columns, and leaves nothing at the ends.
+    edge : int, default 3
+        The number of positions at either end of an axis to print of a shortened tensor.
+    threshold : int or None, default 1000
+        A tensor with more elements is shortened, and only the printed elements are read; None never shortens.
+    width : int or None, default 80
+        The maximal number of characters of a line without `fmt`; a longer row continues on an indented line. None never breaks a row.
 
-    Raises:
-        IndexOutOfRange: `dims` has more entries than the tensor has axes, or an integer is past its axis.
-        ArgumentError: an entry of `dims` is not None, an integer or a slice; `edge`, `threshold` or `width` is not an
-            integer of 0 or more.
+    Returns
+    -------
+    str
+        The lines. Without `fmt`, the text of a tensor without elements is "(no elements)".
 
+    Raises
+    ------
+    IndexOutOfRange
+        If `dims` has more entries than the tensor has axes, or an integer is past its axis.
+    ArgumentError
+        If an entry of `dims` is not None, an integer or a slice; if `edge`, `threshold` or `width` is not an integer of 0 or more; or if an
+        element does not fit `fmt`.
+    DTypeError
+        If `t` is not a tensor.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> print(tx.show.to_string(tx.reshape(tx.arange(8), (2, 2, 2))))
     0  1
@@ -78,6 +95,23 @@ def to_string(
 def format_repr(t: ShownTensor) -> str:
     """Return the shape and dtype of a tensor and, below, its numbers as `to_string` prints them.
 
+    Parameters
+    ----------
+    t : Tensor
+        A tensor of any rank and dtype. Only the printed elements are read.
+
+    Returns
+    -------
+    str
+        The text that `repr(t)` returns, except during a trace.
+
+    Raises
+    ------
+    DTypeError
+        If `t` is not a tensor.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> print(tx.show.format_repr(tx.reshape(tx.arange(4, dtype=tx.float64), (2, 2))))
     Tensor (2, 2) float64
