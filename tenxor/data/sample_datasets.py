@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import random
 from ..api import elementwise
-from ..api.argument_validation import validate_arguments
+from ..api.argument_validation import NonNegativeInt, validate_arguments
 from ..api.concatenation import concat, stack
 from ..api.creation import asarray, linspace
 from ..dtypes import float32, int64
@@ -39,7 +39,7 @@ TOYS = (*_LABELS, "spiral")
 
 
 @validate_arguments
-def toy(name: str, count: int = 50, seed: int | None = None) -> tuple[Tensor, Tensor]:
+def toy(name: str, count: NonNegativeInt = 50, seed: int | None = None) -> tuple[Tensor, Tensor]:
     """Return points in the unit square, and the class of each.
 
     Parameters
@@ -62,7 +62,7 @@ def toy(name: str, count: int = 50, seed: int | None = None) -> tuple[Tensor, Te
     Raises
     ------
     ArgumentError
-        If there is no set `name`.
+        If there is no set `name`, or if `count` is negative.
 
     Notes
     -----

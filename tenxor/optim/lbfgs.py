@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..api.argument_validation import check_argument, check_fields, validate_arguments
+from ..api.argument_validation import PositiveInt, check_argument, check_fields, validate_arguments
 from ..api.concatenation import concat
 from ..api.creation import asarray
 from ..api.differentiation import no_grad
@@ -27,9 +27,9 @@ class LBFGS(Optimizer):
     lr : float, default 1.0
         The length of the first trial of a line search, relative to the search direction.
     history : int, default 10
-        The number of steps remembered, 2 or more.
+        The number of steps remembered, 1 or more.
     searches : int, default 25
-        The maximum number of trials of a line search.
+        The maximum number of trials of a line search, 1 or more.
 
     Raises
     ------
@@ -52,7 +52,7 @@ class LBFGS(Optimizer):
     """
 
     @validate_arguments
-    def __init__(self, params: Iterable[Any], lr: float = 1.0, *, history: int = 10, searches: int = 25) -> None:
+    def __init__(self, params: Iterable[Any], lr: float = 1.0, *, history: PositiveInt = 10, searches: PositiveInt = 25) -> None:
         super().__init__(params, lr=lr)
         if len(self.groups) > 1:
             raise ArgumentError("LBFGS: takes one group of parameters")
@@ -110,7 +110,7 @@ class LBFGS(Optimizer):
         displacement, change = direction * size, new_gradient - gradient
         product = (displacement * change).sum().item()
         if product > 1e-10:
-            self._steps = [*self._steps[-self.history + 1 :], (displacement.realize(), change.realize(), 1.0 / product)]
+            self._steps = [*self._steps, (displacement.realize(), change.realize(), 1.0 / product)][-self.history :]
         return value
 
     def _evaluate(self, closure: Callable[[], Any]) -> tuple[Any, Any]:

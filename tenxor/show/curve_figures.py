@@ -87,12 +87,19 @@ def spark(values: Sequence[float], width: int = 40) -> str:
     str
         The bars, from the lowest mean to the highest in eight heights. The text is empty without finite numbers.
 
+    Raises
+    ------
+    ArgumentError
+        If `width` is below 1.
+
     Examples
     --------
     >>> import tenxor as tx
     >>> tx.show.spark([0, 1, 2, 3, 2, 1, 0])
     '▁▃▆█▆▃▁'
     """
+    if width < 1:
+        raise ArgumentError(f"spark: width is {width}; it must be 1 or more")
     numbers = [float(x) for x in values if isfinite(x)]
     if not numbers:
         return ""

@@ -68,7 +68,7 @@ class Progress(Generic[T]):
         self.items, self.name, self.total, self.done = items, name, total, start
         self.file = sys.stderr if file is None else file
         self.curves: dict[str, list[float]] = {}
-        self._start_count = start
+        self._start_count, self._start_time = start, perf_counter()
 
     def tell(self, **numbers: SupportsFloat) -> None:
         """Report numbers of the current step, by name.
@@ -83,8 +83,8 @@ class Progress(Generic[T]):
         ShapeError
             If a tensor has another number of elements.
         """
-        for name, number in numbers.items():
-            self.curves.setdefault(name, []).append(float(number))
+        for name, number in {name: float(number) for name, number in numbers.items()}.items():
+            self.curves.setdefault(name, []).append(number)
 
     def __iter__(self) -> Iterator[T]:
         self._start_time = last_update = perf_counter()
@@ -105,7 +105,7 @@ class Progress(Generic[T]):
         return ", ".join([f"{name} {numbers[-1]:.4g}" for name, numbers in self.curves.items()])
 
     def line(self) -> str:
-        """Return the progress as a line of text: count, reported numbers, time spent and time left. The iteration must have begun."""
+        """Return the progress as a line of text: count, reported numbers, time spent and time left."""
         spent = perf_counter() - self._start_time
         fields = [f"{self.done}/{self.total}" if self.total else str(self.done), self.told(), f"{_format_duration(spent)}"]
         new_count = self.done - self._start_count

@@ -124,3 +124,19 @@ def test_progress_prints_lines_in_a_terminal_without_bars(clock: list[float], mo
 def test_progress_refuses_objects_that_are_not_iterable() -> None:
     with pytest.raises(ArgumentError, match=r"show.progress: items is 10, which .*; give range\(10\)"):
         tx.show.progress(10)  # type: ignore[arg-type]
+
+
+def test_numbers_are_reported_all_or_none() -> None:
+    steps = tx.show.progress([1, 2])
+    with pytest.raises(tx.errors.ShapeError):
+        steps.tell(loss=1.0, rate=tx.ones(3))  # type: ignore[arg-type]
+    assert steps.told() == ""
+
+
+def test_line_may_be_asked_for_before_the_loop(clock: list[float]) -> None:
+    assert tx.show.progress([1, 2], "training").line() == "training 0/2, 0.0 s"
+
+
+def test_spark_of_no_width_raises() -> None:
+    with pytest.raises(ArgumentError, match="spark: width is 0; it must be 1 or more"):
+        tx.show.spark([1.0, 2.0], width=0)

@@ -89,6 +89,12 @@ def test_unknown_toy_name_raises() -> None:
         tx.data.toy("moon")
 
 
+@pytest.mark.parametrize("name", tx.data.TOYS)
+def test_toy_of_negative_count_raises(name: str) -> None:
+    with pytest.raises(tx.errors.ArgumentError, match="toy: count"):
+        tx.data.toy(name, -1)
+
+
 def test_digits_have_documented_shapes_ranges_and_counts() -> None:
     images, labels = tx.data.digits()
     assert images.shape == (1797, 64) and (images.min().item(), images.max().item()) == (0.0, 16.0)

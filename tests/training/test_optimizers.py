@@ -257,6 +257,15 @@ def test_parameter_frozen_later_stays_unchanged() -> None:
     assert first.grad is None and second.grad is None
 
 
+@pytest.mark.parametrize("history", [1, 2, 3])
+def test_lbfgs_remembers_as_many_steps_as_asked(history: int) -> None:
+    x = tx.nn.Parameter([-1.2, 1.0, 0.5])
+    optimizer = tx.optim.LBFGS([x], history=history)
+    for _ in range(6):
+        optimizer.step(lambda: ((1.0 - x) ** 2).sum() + 100.0 * ((x[1:] - x[:-1] ** 2) ** 2).sum())
+    assert len(optimizer.state_dict()["history"]) == history
+
+
 def test_lbfgs_resumes_from_its_state_bit_for_bit() -> None:
     def walked(optimizer: Any, x: Any) -> list[Any]:
         losses = [optimizer.step(lambda: ((1.0 - x) ** 2).sum() + 100.0 * ((x[1:] - x[:-1] ** 2) ** 2).sum()).item() for _ in range(4)]
