@@ -279,8 +279,8 @@ class LSTM(_Recurrent):
     """Long short-term memory: from a sequence to all hidden states of the last layer, and the last (hidden, cell) of all layers.
 
     `forward(x, hx=None)` takes (L, N, input_size), with `batch_first` (N, L, input_size), or (L, input_size) without a batch. `hx` is a
-    pair of initial states, hidden and cell, (num_layers * directions, N, hidden_size) each, by default zeros. A single row may stand for all
-    sequences.
+    pair of initial states, hidden and cell, (num_layers * directions, N, hidden_size) each, by default zeros. A single row may stand for
+    all sequences.
 
     The result is `states, (hidden, cell)`, new tensors. `states` is (L, N, directions * hidden_size); `hidden` and `cell` have the shapes
     of the initial states. Gates are stored in PyTorch's order, input, forget, cell, output, so PyTorch's state dicts can be loaded.
