@@ -154,8 +154,8 @@ class MultiHeadAttention(Module):
         value : Tensor, optional
             (N, S, embed_dim), by default `key`.
         attn_mask : Tensor, optional
-            Mask of `tx.scaled_dot_product_attention`, which broadcasts to (N, num_heads, L, S): bool, True where a key takes part, or a float
-            tensor added to the scores.
+            Mask of `tx.scaled_dot_product_attention`, which broadcasts to (N, num_heads, L, S): bool, True where a key takes part, or a
+            float tensor added to the scores.
         is_causal : bool, default False
             If True, each step attends to itself and earlier steps only.
         cache : KeyValueCache, optional
