@@ -428,8 +428,8 @@ def layer_norm(
 def rms_norm(input: Tensor, normalized_shape: Ints, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Return `input` divided by the root mean square over its last axes, times weight, as a new tensor.
 
-    The parameters and errors are those of `layer_norm`. `eps` is added to the mean square; the default is the machine epsilon of the dtype
-    used for the computation. B. Zhang, R. Sennrich: Root mean square layer normalization, 2019 (arXiv:1910.07467).
+    The parameters and errors are as in `layer_norm`, without bias. `eps` is added to the mean square, by default the machine epsilon of the
+    dtype used for the computation. B. Zhang, R. Sennrich: Root mean square layer normalization, 2019 (arXiv:1910.07467).
     """
     shape = parse_ints("rms_norm", (normalized_shape,))
     _check_normalized("rms_norm", input, shape, weight)

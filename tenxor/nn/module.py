@@ -401,9 +401,10 @@ class Sequential(Layer):
     Examples
     --------
     >>> import tenxor as tx
-    >>> net = tx.nn.Sequential(tx.nn.Linear(4, 3), tx.relu)
-    >>> net(tx.ones((2, 4), dtype=tx.float32)).shape, net[0]
-    ((2, 3), Linear(4, 3)  # 15 parameters)
+    >>> tx.nn.Sequential(tx.nn.Linear(4, 3), tx.relu)(tx.ones((2, 4), dtype=tx.float32)).shape
+    (2, 3)
+    >>> tx.nn.Sequential(tx.nn.Linear(4, 3), tx.relu)[0]
+    Linear(4, 3)  # 15 parameters
     """
 
     _list_attribute = "layers"
