@@ -47,7 +47,7 @@ CEILINGS: dict[str, tuple[float, float, int]] = {
     "tenxor/lowering/ir": (4.4, 0.6, 0),
     "tenxor/memory": (2.8, 0.3, 0),
     "tenxor/native": (2.2, 0.3, 0),
-    "tenxor/nn": (3.1, 0.2, 0),
+    "tenxor/nn": (2.4, 0.2, 0),
     "tenxor/ops": (5.7, 2.0, 0),
     "tenxor/ops/complex": (3.7, 0.0, 0),
     "tenxor/optim": (2.9, 1.6, 0),

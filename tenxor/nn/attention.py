@@ -16,7 +16,35 @@ __all__ = ["KeyValueCache", "MultiHeadAttention"]
 
 
 class KeyValueCache:
-    """A preallocated cache of keys and values for up to `length` steps, written in place and read through views."""
+    """A preallocated cache of keys and values for up to `length` steps, written in place and read through views.
+
+    Parameters
+    ----------
+    batch, heads, length, width : int
+        Numbers of sequences, heads, steps, and elements of a key or value.
+    dtype : dtype, default float32
+        Dtype of keys and values.
+
+    Attributes
+    ----------
+    keys, values : Tensor
+        (batch, heads, length, width), uninitialised beyond the appended steps.
+    used : int
+        Number of steps appended so far.
+
+    Raises
+    ------
+    ShapeError
+        If a size is negative.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> cache = tx.nn.KeyValueCache(1, 2, 8, 4)
+    >>> keys, values = cache.append(tx.ones((1, 2, 3, 4)), tx.zeros((1, 2, 3, 4)))
+    >>> keys.shape, cache.used
+    ((1, 2, 3, 4), 3)
+    """
 
     @validate_arguments
     def __init__(self, batch: int, heads: int, length: int, width: int, dtype: DTypeLike = float32) -> None:
@@ -26,8 +54,22 @@ class KeyValueCache:
 
     @validate_arguments
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Append the keys and values of new steps, (batch, heads, steps, width). Return views of the keys and values so far. Raise
-        ShapeError for another batch, number of heads or width than those of the cache, and without room.
+        """Append the keys and values of new steps. Return views of the keys and values so far.
+
+        Parameters
+        ----------
+        keys, values : Tensor
+            (batch, heads, steps, width), converted to the dtype of the cache.
+
+        Returns
+        -------
+        keys, values : Tensor
+            Views of the cache, (batch, heads, used, width).
+
+        Raises
+        ------
+        ShapeError
+            For another batch, number of heads or width than those of the cache, and without room.
         """
         batch, heads, length, width = self.keys.shape
         if keys.ndim != 4 or keys.shape != (batch, heads, keys.shape[2], width) or values.shape != keys.shape:
@@ -46,15 +88,38 @@ class KeyValueCache:
 class MultiHeadAttention(Module):
     """Multi-head attention over (N, L, embed_dim): `num_heads` heads of width `embed_dim / num_heads`.
 
-    `forward(query, key=None, value=None, ...)` uses the query as key, and the key as value, if omitted. `attn_mask` is that of
-    `tx.scaled_dot_product_attention`. With `is_causal` each step attends to itself and earlier steps only. With a `cache`, the keys and
-    values of the new steps are appended to the cache, and the queries attend to the whole cache.
+    Parameters
+    ----------
+    embed_dim : int
+        Number of features of queries, keys, values and results.
+    num_heads : int
+        Number of heads, a divisor of `embed_dim`.
+    bias : bool, default True
+        Whether the four affine maps have a bias.
+    dtype : dtype, default float32
+        Floating-point dtype of the parameters, the inputs and the result.
+    generator : tx.random.Generator, optional
+        Source of the initial values, by default the generator of `tx.random`.
 
+    Attributes
+    ----------
+    to_query, to_key, to_value, to_result : Linear
+        The affine maps, with weights (embed_dim, embed_dim) and biases (embed_dim,).
+
+    Raises
+    ------
+    ArgumentError
+        If `num_heads` does not divide `embed_dim`.
+
+    References
+    ----------
+    A. Vaswani et al.: Attention is all you need, 2017 (arXiv:1706.03762).
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.nn.MultiHeadAttention(8, 2)(tx.ones((1, 5, 8), dtype=tx.float32), is_causal=True).shape
     (1, 5, 8)
-
-    A. Vaswani et al.: Attention is all you need, 2017 (arXiv:1706.03762).
     """
 
     @validate_arguments
@@ -78,7 +143,38 @@ class MultiHeadAttention(Module):
         is_causal: bool = False,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
-        """Return the attention of `query` over `key` and `value`, (N, L, embed_dim)."""
+        """Return the attention of `query` over `key` and `value`.
+
+        Parameters
+        ----------
+        query : Tensor
+            (N, L, embed_dim).
+        key : Tensor, optional
+            (N, S, embed_dim), by default `query`.
+        value : Tensor, optional
+            (N, S, embed_dim), by default `key`.
+        attn_mask : Tensor, optional
+            Mask of `tx.scaled_dot_product_attention`, which broadcasts to (N, num_heads, L, S): bool, True where a key takes part, or a
+            float tensor added to the scores.
+        is_causal : bool, default False
+            If True, each step attends to itself and earlier steps only.
+        cache : KeyValueCache, optional
+            Cache to which the keys and values of the new steps are appended. The queries attend to the whole cache.
+
+        Returns
+        -------
+        Tensor
+            New tensor (N, L, embed_dim).
+
+        Raises
+        ------
+        ShapeError
+            If shapes do not fit, or the cache has no room.
+        DTypeError
+            If an input has another dtype than the parameters.
+        ArgumentError
+            For several steps with `is_causal` and a cache that has steps in it.
+        """
         key = query if key is None else key
         value = key if value is None else value
         q, k, v = self._split_heads(self.to_query(query)), self._split_heads(self.to_key(key)), self._split_heads(self.to_value(value))

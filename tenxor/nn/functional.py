@@ -117,8 +117,10 @@ _op = elementwise.FUNCTIONS
 @memoized_call
 @explain_errors
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """Return x where positive, else `negative_slope * x`.
+    """Return a new tensor: x where positive, else `negative_slope * x`.
 
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.nn.functional.leaky_relu(tx.asarray([-1.0, 2.0])).tolist()
     [-0.01, 2.0]
@@ -129,7 +131,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 @memoized_call
 @explain_errors
 def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Return x where positive, else `alpha * (exp(x) - 1)`."""
+    """Return a new tensor: x where positive, else `alpha * (exp(x) - 1)` (D. Clevert et al., 2015, arXiv:1511.07289)."""
     above = input > 0
     return _op["where"](above, input, _op["expm1"](_op["where"](above, 0.0, input)) * alpha)  # the derivative at 0 is alpha
 
@@ -137,21 +139,21 @@ def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
 @memoized_call
 @explain_errors
 def selu(input: Tensor) -> Tensor:
-    """Return `elu`, scaled so that a mean of 0 and a variance of 1 are preserved (G. Klambauer et al., 2017, arXiv:1706.02515)."""
+    """Return a new tensor: `elu`, scaled to preserve a mean of 0 and a variance of 1 (G. Klambauer et al., 2017, arXiv:1706.02515)."""
     return elu(input, 1.6732632423543772) * 1.0507009873554805
 
 
 @memoized_call
 @explain_errors
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """Return `tx.gelu`, x times the normal distribution function; with `approximate="tanh"` return `tx.gelu_tanh`."""
+    """Return a new tensor: `tx.gelu`, x times the normal distribution function; with `approximate="tanh"` return `tx.gelu_tanh`."""
     return _op["gelu" if check_choice("gelu", "approximate", approximate, "none", "tanh") == "none" else "gelu_tanh"](input)
 
 
 @memoized_call
 @explain_errors
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Return x where positive, else `alpha * (exp(x / alpha) - 1)` (J. Barron, 2017, arXiv:1704.07483)."""
+    """Return a new tensor: x where positive, else `alpha * (exp(x / alpha) - 1)` (J. Barron, 2017, arXiv:1704.07483)."""
     above = input > 0
     return _op["where"](above, input, _op["expm1"](_op["where"](above, 0.0, input) / alpha) * alpha)
 
@@ -161,7 +163,8 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """Return the first half of `input` along an axis times the `sigmoid` of the second half (Y. Dauphin et al., 2017, arXiv:1612.08083).
 
-    Raises ShapeError for an axis of odd size.
+    The result is a new tensor with half the size along the axis `dim`. Raises ShapeError for an axis of odd size, and AxisError if `input`
+    lacks the axis.
     """
     axis = normalize_axis("glu", dim, input.ndim)
     if input.shape[axis] % 2:
@@ -174,14 +177,14 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 @memoized_call
 @explain_errors
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return x, with 0 where `abs(x) <= lambd`."""
+    """Return a new tensor: x, with 0 where `abs(x) <= lambd`."""
     return _op["where"](abs(input) <= lambd, 0.0, input)
 
 
 @memoized_call
 @explain_errors
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return x - `lambd` where x is above `lambd`, x + `lambd` where x is below `-lambd`, else 0.
+    """Return a new tensor: x - `lambd` where x is above `lambd`, x + `lambd` where x is below `-lambd`, else 0.
 
     Raises ArgumentError for a negative `lambd`.
     """
@@ -194,22 +197,24 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 @memoized_call
 @explain_errors
 def tanhshrink(input: Tensor) -> Tensor:
-    """Return x - tanh(x)."""
+    """Return a new tensor: x - tanh(x)."""
     return input - _op["tanh"](input)
 
 
 @memoized_call
 @explain_errors
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
-    """Return x where x is above `threshold` or NaN, else `value`."""
+    """Return a new tensor: x where x is above `threshold` or NaN, otherwise `value`."""
     return _op["where"](input <= threshold, value, input)
 
 
 @memoized_call
 @explain_errors
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """Return x where positive, else `weight * x` (K. He et al., 2015, arXiv:1502.01852). `weight` has one element, or one for each channel
-    (axis 1). Raises ShapeError for a weight of another shape.
+    """Return a new tensor: x where positive, else `weight * x` (K. He et al., 2015, arXiv:1502.01852).
+
+    `weight` has a single element, or one for each channel (axis 1), in the dtype of `input`. Raises ShapeError for a weight of another
+    shape, and DTypeError for another dtype.
     """
     channels = input.shape[min(input.ndim - 1, 1)] if input.ndim else 1
     if weight.ndim > 1 or weight.size not in (1, channels):
@@ -222,57 +227,59 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 @memoized_call
 @explain_errors
 def softmin(input: Tensor, dim: int = -1) -> Tensor:
-    """Return the `softmax` of -x along an axis."""
+    """Return a new tensor: the `softmax` of -x along the axis `dim`."""
     return softmax(-input, axis=dim)
 
 
 @memoized_call
 @explain_errors
 def hardsigmoid(input: Tensor) -> Tensor:
-    """Return (x + 3) / 6, clipped to [0, 1]."""
+    """Return a new tensor: (x + 3) / 6, clipped to [0, 1]."""
     return (input / 6.0 + 0.5).clip(0.0, 1.0)
 
 
 @memoized_call
 @explain_errors
 def hardswish(input: Tensor) -> Tensor:
-    """Return x times `hardsigmoid` of x."""
+    """Return a new tensor: x times `hardsigmoid` of x (A. Howard et al., 2019, arXiv:1905.02244)."""
     return input * hardsigmoid(input)
 
 
 @memoized_call
 @explain_errors
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """Return x, clipped to [`min_val`, `max_val`]."""
+    """Return a new tensor: x, clipped to [`min_val`, `max_val`]."""
     return input.clip(min_val, max_val)
 
 
 @memoized_call
 @explain_errors
 def relu6(input: Tensor) -> Tensor:
-    """Return x, clipped to [0, 6]."""
+    """Return a new tensor: x, clipped to [0, 6]."""
     return input.clip(0.0, 6.0)
 
 
 @memoized_call
 @explain_errors
 def logsigmoid(input: Tensor) -> Tensor:
-    """Return the logarithm of `sigmoid`, accurate also where `sigmoid` underflows to 0."""
+    """Return a new tensor: the logarithm of `sigmoid`, accurate also where `sigmoid` underflows to 0."""
     return -_op["softplus"](-input)
 
 
 @memoized_call
 @explain_errors
 def mish(input: Tensor) -> Tensor:
-    """Return x * tanh(softplus(x)) (D. Misra, 2019, arXiv:1908.08681)."""
+    """Return a new tensor: x * tanh(softplus(x)) (D. Misra, 2019, arXiv:1908.08681)."""
     return input * _op["tanh"](_op["softplus"](input))
 
 
 @memoized_call
 @explain_errors
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """Return log(1 + exp(beta x)) / beta, and x itself where `beta * x` is above `threshold`.
+    """Return a new tensor: log(1 + exp(beta x)) / beta, and x itself where `beta * x` is above `threshold`.
 
+    Examples
+    --------
     >>> import tenxor as tx
     >>> [round(x, 4) for x in tx.nn.functional.softplus(tx.asarray([0.0, 30.0]), 2.0).tolist()]
     [0.3466, 30.0]
@@ -284,7 +291,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 @memoized_call
 @explain_errors
 def softsign(input: Tensor) -> Tensor:
-    """Return x / (1 + abs(x))."""
+    """Return a new tensor: x / (1 + abs(x))."""
     return input / (abs(input) + 1.0)
 
 
@@ -294,7 +301,28 @@ def softsign(input: Tensor) -> Tensor:
 @memoized_call
 @explain_errors
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return `input @ weight.T + bias`, for input (..., in), weight (out, in) and bias (out,), all of one dtype."""
+    """Return `input @ weight.T + bias`, a new tensor (..., out), for operands of one dtype.
+
+    Parameters
+    ----------
+    input : Tensor
+        (..., in).
+    weight, bias : Tensor
+        (out, in) and (out,). `bias` is optional.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit.
+    DTypeError
+        If the dtypes are unequal.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.functional.linear(tx.asarray([1.0, 2.0]), tx.asarray([[3.0, 4.0]]), tx.asarray([0.5])).tolist()
+    [11.5]
+    """
     if not input.ndim or not weight.ndim or input.shape[-1] != weight.shape[-1]:
         raise ShapeError(f"linear: input has shape {input.shape} and weight {weight.shape}; their last axes, the inputs, must be equal")
     check_dtypes("linear", input, {"weight": weight, "bias": bias}, name="input")
@@ -305,8 +333,32 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 @memoized_call
 @explain_errors
 def embedding(input: Operand, weight: Tensor) -> Tensor:
-    """Return the rows of `weight`, (count, width), at integer indices of any shape. The result has the shape of the indices, followed by
-    width.
+    """Return the rows of `weight` at integer indices.
+
+    Parameters
+    ----------
+    input : Tensor or data for `tx.asarray`
+        Integer indices of any shape. Negative indices count from the end.
+    weight : Tensor
+        (count, width), of any dtype.
+
+    Returns
+    -------
+    Tensor
+        New tensor of the dtype of `weight`, of the shape of the indices, followed by width.
+
+    Raises
+    ------
+    DTypeError
+        If the indices are not integers.
+    IndexOutOfRange
+        If an index has no row.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.functional.embedding([2, 0], tx.asarray([[1.0], [2.0], [3.0]])).tolist()
+    [[3.0], [1.0]]
     """
     indices = asarray(input)
     if not indices.dtype.is_integer:
@@ -316,10 +368,18 @@ def embedding(input: Operand, weight: Tensor) -> Tensor:
 
 @explain_errors
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, *, generator: random.Generator | None = None) -> Tensor:
-    """Return `input` with each element set to 0 with probability `p`, else divided by 1 - p. Return `input` itself if not `training`, or if
-    `p` is 0.
+    """Return `input` with each element set to 0 with probability `p`, else divided by 1 - p (N. Srivastava et al.: Dropout, 2014).
 
-    Without a `generator` the mask is drawn from the default generator of `tx.random`.
+    Parameters
+    ----------
+    input : Tensor
+        Any shape.
+    p : float, default 0.5
+        Probability, from 0 to 1. Raises ArgumentError for another number.
+    training : bool, default True
+        If False, or if `p` is 0, the result is `input` itself, otherwise a new tensor.
+    generator : tx.random.Generator, optional
+        Source of the mask, by default the default generator of `tx.random`.
     """
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"dropout: p is a probability, from 0 to 1, not {p}")
@@ -334,8 +394,28 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, *, generator: 
 def layer_norm(
     input: Tensor, normalized_shape: Ints, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Return `input` normalised to mean 0 and variance 1 over its last axes, of shape `normalized_shape`; times weight plus bias.
+    """Return `input` normalised to mean 0 and variance 1 over its last axes, times weight plus bias, as a new tensor.
 
+    Parameters
+    ----------
+    input : Tensor
+        (..., *normalized_shape).
+    normalized_shape : int or tuple of int
+        Shape of the last axes.
+    weight, bias : Tensor, optional
+        Of shape `normalized_shape`, in the dtype of `input`. For float16 and bfloat16 they may be float32.
+    eps : float, default 1e-5
+        Number added to the variance.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit.
+    DTypeError
+        If the dtypes do not fit.
+
+    References
+    ----------
     J. Ba, J. Kiros, G. Hinton: Layer normalization, 2016 (arXiv:1607.06450).
     """
     shape = parse_ints("layer_norm", (normalized_shape,))
@@ -346,11 +426,10 @@ def layer_norm(
 @memoized_call
 @explain_errors
 def rms_norm(input: Tensor, normalized_shape: Ints, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-    """Return `input` divided by its root mean square over the last axes, of shape `normalized_shape`; times weight.
+    """Return `input` divided by the root mean square over its last axes, times weight, as a new tensor.
 
-    `eps` is added to the mean square. The default is the machine epsilon of the dtype used for the computation.
-
-    B. Zhang, R. Sennrich: Root mean square layer normalization, 2019 (arXiv:1910.07467).
+    The parameters and errors are as in `layer_norm`, without bias. `eps` is added to the mean square, by default the machine epsilon of the
+    dtype used for the computation. B. Zhang, R. Sennrich: Root mean square layer normalization, 2019 (arXiv:1910.07467).
     """
     shape = parse_ints("rms_norm", (normalized_shape,))
     _check_normalized("rms_norm", input, shape, weight)
@@ -365,10 +444,20 @@ def rms_norm(input: Tensor, normalized_shape: Ints, weight: Tensor | None = None
 def group_norm(
     input: Tensor, num_groups: PositiveInt, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Return `input`, (N, C, ...), normalised like `layer_norm` over each of `num_groups` groups of channels, with the axes after the
-    channels. The result is times weight plus bias, (C,) each.
+    """Return `input` normalised like `layer_norm` over each group of channels, with the axes after the channels.
 
-    Y. Wu, K. He: Group normalization, 2018 (arXiv:1803.08494).
+    The result is a new tensor, times weight plus bias (Y. Wu, K. He: Group normalization, 2018, arXiv:1803.08494).
+
+    Parameters
+    ----------
+    input : Tensor
+        (N, C, ...).
+    num_groups : int
+        Number of groups, a divisor of C. Raises ShapeError for another number.
+    weight, bias : Tensor, optional
+        (C,), in dtypes as in `layer_norm`. Raises DTypeError for another dtype.
+    eps : float, default 1e-5
+        Number added to the variance.
     """
     if input.ndim < 2 or input.shape[1] % num_groups:
         raise ShapeError(f"group_norm: {num_groups} groups do not divide the channels of shape {input.shape}, its axis 1")
@@ -424,9 +513,29 @@ def _scale_and_shift(result: Tensor, weight: Tensor | None, bias: Tensor | None,
 def one_hot(tensor: Operand, num_classes: int = -1, *, dtype: DTypeLike = int64) -> Tensor:
     """Return a row of zeros with a 1 at the index, for each index.
 
-    Rows have `num_classes` elements, for -1 one more than the largest index. The result is int64, as in PyTorch, unless another `dtype` is
-    given. Raises IndexOutOfRange for an index below 0 or too large; in a traced function such an index gives a row of zeros.
+    Parameters
+    ----------
+    tensor : Tensor or data for `tx.asarray`
+        Integer indices of any shape.
+    num_classes : int, default -1
+        Number of elements of a row, for -1 one more than the largest index.
+    dtype : dtype, default int64
+        Dtype of the result; int64 as in PyTorch.
 
+    Returns
+    -------
+    Tensor
+        New tensor of the shape of the indices, followed by the number of classes.
+
+    Raises
+    ------
+    IndexOutOfRange
+        For an index below 0 or too large; in a traced function such an index gives a row of zeros.
+    DTypeError, ArgumentError
+        If the indices are not integers; if `num_classes` is below -1.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.nn.functional.one_hot(tx.asarray([2, 0])).tolist()
     [[0, 0, 1], [1, 0, 0]]
@@ -448,12 +557,26 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge",
 
 @explain_errors
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number | None = None) -> Tensor:
-    """Return `input` with elements added at the ends of the last axes. The arguments are those of PyTorch's `pad`; `tx.pad` is NumPy's.
+    """Return a new tensor: `input` with elements added at the ends of the last axes, as by PyTorch's `pad`; `tx.pad` is NumPy's.
 
-    `pad` has two numbers for each axis, from the last axis backwards: the widths before and after. A negative number removes elements.
-    `mode` is "constant" (`value`, or 0), "reflect", "replicate" or "circular". Raises ArgumentError for an odd count of numbers, or more
-    than two for each axis.
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    pad : sequence of int
+        Two numbers for each axis, from the last axis backwards: the widths before and after. A negative number removes elements.
+    mode : {"constant", "reflect", "replicate", "circular"}, default "constant"
+        Rule for the new elements, as in `tx.pad`; "replicate" is NumPy's "edge", and "circular" is "wrap".
+    value : number, optional
+        New elements in mode "constant", by default 0.
 
+    Raises
+    ------
+    ArgumentError
+        For an odd count of numbers, or more than two for each axis, for an unknown mode, and for a `value` in another mode.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.nn.functional.pad(tx.asarray([[1, 2], [3, 4]]), (1, 0)).tolist()
     [[0, 1, 2], [0, 3, 4]]

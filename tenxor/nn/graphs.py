@@ -31,9 +31,33 @@ _op = elementwise.FUNCTIONS
 
 @explain_errors
 def segment_sum(values: Tensor, segments: Tensor, count: int) -> Tensor:
-    """Return the sums of the rows of `values`, (E, ...), that belong to each of `count` segments. `segments`, (E,), has the segment of each
-    row.
+    """Return the sums of the rows of `values` that belong to each of `count` segments.
 
+    Parameters
+    ----------
+    values : Tensor
+        (E, ...).
+    segments : Tensor
+        Integers (E,), the segment of each row.
+    count : int
+        Number of segments.
+
+    Returns
+    -------
+    Tensor
+        New tensor (count, ...) of the dtype of `values`. A segment without rows has the sum 0.
+
+    Raises
+    ------
+    ShapeError
+        If `segments` has another length than `values`.
+    BadIndex
+        If `segments` are not integers.
+    IndexOutOfRange
+        If a row belongs to a segment that does not exist.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.nn.segment_sum(tx.asarray([1.0, 2.0, 5.0]), tx.asarray([1, 1, 0]), 3).tolist()
     [5.0, 3.0, 0.0]
@@ -43,7 +67,33 @@ def segment_sum(values: Tensor, segments: Tensor, count: int) -> Tensor:
 
 @explain_errors
 def segment_softmax(values: Tensor, segments: Tensor, count: int) -> Tensor:
-    """Return exp(values) divided by its sum in each segment, without overflow. Arguments and shapes are those of `segment_sum`."""
+    """Return exp(values) divided by its sum in each segment, without overflow.
+
+    Parameters
+    ----------
+    values : Tensor
+        (E, ...), of real floating-point dtype.
+    segments : Tensor
+        Integers (E,), the segment of each row.
+    count : int
+        Number of segments.
+
+    Returns
+    -------
+    Tensor
+        New tensor of the shape and dtype of `values`.
+
+    Raises
+    ------
+    IndexOutOfRange
+        If a row belongs to a segment that does not exist.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.segment_softmax(tx.asarray([0.0, 0.0, 5.0]), tx.asarray([1, 1, 0]), 3).tolist()
+    [0.5, 0.5, 1.0]
+    """
     with disable_tape():  # subtracting the maximum does not affect the result
         indices = segments.reshape((-1, *(1,) * (values.ndim - 1))).expand(values.shape)
         highest = scatter_reduce(full((count, *values.shape[1:]), -inf, dtype=values.dtype), 0, indices, values, "amax")
@@ -80,7 +130,34 @@ class GCN(Module):
     `forward(x, edges)` or `forward(x, adjacency=matrix)` takes (N, in_features) and returns (N, out_features). Each node has an implicit
     edge to itself.
 
+    Parameters
+    ----------
+    in_features, out_features : int
+        Numbers of features of a node before and after.
+    bias : bool, default True
+        If False, the attribute `bias` is None.
+    dtype : dtype, default float32
+        Floating-point dtype of the parameters, of the input and of the result.
+    generator : tx.random.Generator, optional
+        Source of the initial values, by default the generator of `tx.random`.
+
+    Attributes
+    ----------
+    affine : Linear
+        The map without bias. Its weight, (out_features, in_features), is initialised by `init.xavier_uniform_`.
+    bias : Tensor or None
+        (out_features,), initially 0.
+
+    References
+    ----------
     T. Kipf, M. Welling: Semi-supervised classification with graph convolutional networks, 2017 (arXiv:1609.02907).
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> edges = tx.asarray([[0, 1], [1, 2]])  # 0 -> 1 -> 2
+    >>> tx.nn.GCN(3, 2)(tx.ones((4, 3), dtype=tx.float32), edges).shape
+    (4, 2)
     """
 
     @validate_arguments
@@ -93,7 +170,33 @@ class GCN(Module):
 
     @explain_errors
     def forward(self, x: Tensor, edges: Operand | None = None, *, adjacency: Operand | None = None) -> Tensor:
-        """Return the new features of each node."""
+        """Return the new features of each node.
+
+        Parameters
+        ----------
+        x : Tensor
+            (N, in_features).
+        edges : Tensor or data for `tx.asarray`, optional
+            Integers (2, E): the source nodes and the target nodes.
+        adjacency : Tensor or data for `tx.asarray`, optional
+            (N, N), instead of `edges`. Row `i` has the weights of the sources of node `i`.
+
+        Returns
+        -------
+        Tensor
+            New tensor (N, out_features).
+
+        Raises
+        ------
+        ArgumentError
+            If neither edges nor a matrix are given.
+        ShapeError
+            If the shape of `x`, `edges` or `adjacency` does not fit.
+        DTypeError
+            If the edges are not integers, or if `x` has another dtype than the parameters.
+        IndexOutOfRange
+            If an edge has no node.
+        """
         _check_nodes("GCN", x)
         h, count = self.affine(x), x.shape[0]
         if adjacency is not None:
@@ -116,7 +219,40 @@ class GATv2(Module):
     `forward(x, edges)` or `forward(x, adjacency=matrix)` takes (N, in_features). It returns (N, num_heads * out_features) if the heads are
     `joined`, else their mean, (N, out_features).
 
+    Parameters
+    ----------
+    in_features, out_features : int
+        Numbers of features of a node before, and after for each head.
+    num_heads : int, default 1
+        Number of heads.
+    joined : bool, default True
+        Whether the results of the heads are concatenated. If False, the result is the mean over the heads.
+    negative_slope : float, default 0.2
+        Slope of the leaky ReLU.
+    dtype : dtype, default float32
+        Floating-point dtype of the parameters, of the input and of the result.
+    generator : tx.random.Generator, optional
+        Source of the initial values, by default the generator of `tx.random`.
+
+    Attributes
+    ----------
+    from_source, from_target : Linear
+        Maps with weights (num_heads * out_features, in_features), initialised by `init.xavier_uniform_`.
+    attention : Tensor
+        (num_heads, out_features), the vectors a of the heads.
+    bias : Tensor
+        (num_heads * out_features,), or (out_features,) unless `joined`; initially 0.
+
+    References
+    ----------
     S. Brody, U. Alon, E. Yahav: How attentive are graph attention networks?, 2022 (arXiv:2105.14491).
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> edges = tx.asarray([[0, 1], [1, 2]])
+    >>> tx.nn.GATv2(3, 2, num_heads=4)(tx.ones((5, 3), dtype=tx.float32), edges).shape
+    (5, 8)
     """
 
     @validate_arguments
@@ -141,7 +277,33 @@ class GATv2(Module):
 
     @explain_errors
     def forward(self, x: Tensor, edges: Operand | None = None, *, adjacency: Operand | None = None) -> Tensor:
-        """Return the new features of each node."""
+        """Return the new features of each node.
+
+        Parameters
+        ----------
+        x : Tensor
+            (N, in_features).
+        edges : Tensor or data for `tx.asarray`, optional
+            Integers (2, E): the source nodes and the target nodes.
+        adjacency : Tensor or data for `tx.asarray`, optional
+            (N, N), instead of `edges`. A nonzero number in row `i` and column `j` is an edge from node `j` to node `i`.
+
+        Returns
+        -------
+        Tensor
+            New tensor (N, num_heads * out_features), or (N, out_features) unless `joined`.
+
+        Raises
+        ------
+        ArgumentError
+            If neither edges nor a matrix are given.
+        ShapeError
+            If the shape of `x`, `edges` or `adjacency` does not fit.
+        DTypeError
+            If the edges are not integers, or if `x` has another dtype than the parameters.
+        IndexOutOfRange
+            If an edge has no node.
+        """
         _check_nodes("GATv2", x)
         heads = (self.num_heads, -1)
         source, target = self.from_source(x).unflatten(-1, heads), self.from_target(x).unflatten(-1, heads)  # (N, heads, features)

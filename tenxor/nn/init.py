@@ -58,6 +58,29 @@ def _compute_fans(op: str, t: Tensor) -> tuple[int, int]:
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Source = None) -> Tensor:
     """Fill `tensor` with uniform random numbers from `a` to `b`.
 
+    Parameters
+    ----------
+    tensor : Tensor
+        Any shape, of real floating-point dtype.
+    a, b : float, default 0.0 and 1.0
+        Bounds of the numbers.
+    generator : tx.random.Generator, optional
+        Source of the numbers, by default the generator of `tx.random`.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself, written in place.
+
+    Raises
+    ------
+    ArgumentError
+        If `a` is above `b`.
+    DTypeError
+        If the dtype is not real floating-point.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> weight = tx.nn.init.uniform_(tx.zeros((2, 3)), -1.0, 1.0)
     >>> bool((abs(weight) <= 1.0).all())
@@ -68,38 +91,152 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Source =
 
 @explain_errors
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Source = None) -> Tensor:
-    """Fill `tensor` with normal random numbers."""
+    """Fill `tensor` with normal random numbers.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Any shape, of real floating-point dtype.
+    mean, std : float, default 0.0 and 1.0
+        Mean and standard deviation of the numbers.
+    generator : tx.random.Generator, optional
+        Source of the numbers, by default the generator of `tx.random`.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself, written in place.
+
+    Raises
+    ------
+    ArgumentError
+        If `std` is negative.
+    DTypeError
+        If the dtype is not real floating-point.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.init.normal_(tx.zeros(2), 5.0, 0.0).tolist()
+    [5.0, 5.0]
+    """
     return _write_values(tensor, _get_draw_functions(generator).normal(mean, std, tensor.shape, dtype=tensor.dtype.compute_dtype))
 
 
 @explain_errors
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill `tensor` with one number."""
+    """Fill `tensor`, of any dtype, with the number `val`. Return `tensor` itself.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.init.constant_(tx.zeros(2), 0.5).tolist()
+    [0.5, 0.5]
+    """
     return _write_values(tensor, val)
 
 
 @explain_errors
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill `tensor` with 0."""
+    """Fill `tensor`, of any dtype, with 0. Return `tensor` itself.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.init.zeros_(tx.ones(2)).tolist()
+    [0.0, 0.0]
+    """
     return _write_values(tensor, 0.0)
 
 
 @explain_errors
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill `tensor` with 1."""
+    """Fill `tensor`, of any dtype, with 1. Return `tensor` itself.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.init.ones_(tx.zeros(2)).tolist()
+    [1.0, 1.0]
+    """
     return _write_values(tensor, 1.0)
 
 
 @explain_errors
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
-    """Fill with uniform random numbers of variance gain² 2 / (fan_in + fan_out) (X. Glorot, Y. Bengio, 2010)."""
+    """Fill with uniform random numbers of variance gain² 2 / (fan_in + fan_out).
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Weight of at least 2 axes, (out, in, *kernel), of real floating-point dtype.
+    gain : float, default 1.0
+        Factor of the standard deviation.
+    generator : tx.random.Generator, optional
+        Source of the numbers, by default the generator of `tx.random`.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself, written in place.
+
+    Raises
+    ------
+    ShapeError
+        If `tensor` has fewer than 2 axes.
+    DTypeError
+        If the dtype is not real floating-point.
+
+    References
+    ----------
+    X. Glorot, Y. Bengio: Understanding the difficulty of training deep feedforward neural networks, 2010.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> weight = tx.nn.init.xavier_uniform_(tx.empty((2, 4)))  # within ± sqrt(6 / (2 + 4))
+    >>> bool((abs(weight) <= 1.0).all())
+    True
+    """
     bound = gain * sqrt(6.0 / sum(_compute_fans("xavier_uniform_", tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 @explain_errors
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
-    """Fill with normal random numbers of variance gain² 2 / (fan_in + fan_out) (X. Glorot, Y. Bengio, 2010)."""
+    """Fill with normal random numbers of variance gain² 2 / (fan_in + fan_out).
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Weight of at least 2 axes, (out, in, *kernel), of real floating-point dtype.
+    gain : float, default 1.0
+        Factor of the standard deviation.
+    generator : tx.random.Generator, optional
+        Source of the numbers, by default the generator of `tx.random`.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself, written in place.
+
+    Raises
+    ------
+    ShapeError
+        If `tensor` has fewer than 2 axes.
+    DTypeError
+        If the dtype is not real floating-point.
+
+    References
+    ----------
+    X. Glorot, Y. Bengio: Understanding the difficulty of training deep feedforward neural networks, 2010.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.init.xavier_normal_(tx.empty((2, 4)), gain=0.0).tolist()
+    [[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
+    """
     return normal_(tensor, 0.0, gain * sqrt(2.0 / sum(_compute_fans("xavier_normal_", tensor))), generator)
 
 
@@ -114,11 +251,45 @@ def _compute_deviation(op: str, tensor: Tensor, a: float, mode: str, nonlinearit
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Source = None
 ) -> Tensor:
-    """Fill with uniform random numbers of variance gain² / fan_in, or gain² / fan_out for `mode="fan_out"` (K. He et al., 2015,
-    arXiv:1502.01852).
+    """Fill with uniform random numbers of variance gain² / fan_in, or gain² / fan_out for `mode="fan_out"`.
 
-    The gain is that of the `nonlinearity`: "linear", "sigmoid", "tanh", "relu", "selu", or "leaky_relu" with slope `a`. The default is the
-    gain of ReLU.
+    Parameters
+    ----------
+    tensor : Tensor
+        Weight of at least 2 axes, (out, in, *kernel), of real floating-point dtype.
+    a : float, default 0.0
+        Slope of the leaky ReLU.
+    mode : {"fan_in", "fan_out"}, default "fan_in"
+        Count by which the variance is divided.
+    nonlinearity : {"linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"}, default "leaky_relu"
+        Function that follows the weight and determines the gain. The default is the gain of ReLU.
+    generator : tx.random.Generator, optional
+        Source of the numbers, by default the generator of `tx.random`.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself, written in place.
+
+    Raises
+    ------
+    ShapeError
+        If `tensor` has fewer than 2 axes.
+    ArgumentError
+        If `mode` or `nonlinearity` is unknown.
+    DTypeError
+        If the dtype is not real floating-point.
+
+    References
+    ----------
+    K. He et al.: Delving deep into rectifiers, 2015 (arXiv:1502.01852).
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> weight = tx.nn.init.kaiming_uniform_(tx.empty((2, 6)))  # within ± sqrt(3) * sqrt(2 / 6)
+    >>> bool((abs(weight) <= 1.0).all())
+    True
     """
     bound = sqrt(3.0) * _compute_deviation("kaiming_uniform_", tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
@@ -128,19 +299,82 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Source = None
 ) -> Tensor:
-    """Fill with normal random numbers of variance gain² / fan_in, or gain² / fan_out for `mode="fan_out"` (K. He et al., 2015,
-    arXiv:1502.01852).
+    """Fill with normal random numbers of variance gain² / fan_in, or gain² / fan_out for `mode="fan_out"`.
 
-    The gain is that of the `nonlinearity`: "linear", "sigmoid", "tanh", "relu", "selu", or "leaky_relu" with slope `a`. The default is the
-    gain of ReLU.
+    Parameters
+    ----------
+    tensor : Tensor
+        Weight of at least 2 axes, (out, in, *kernel), of real floating-point dtype.
+    a : float, default 0.0
+        Slope of the leaky ReLU.
+    mode : {"fan_in", "fan_out"}, default "fan_in"
+        Count by which the variance is divided.
+    nonlinearity : {"linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"}, default "leaky_relu"
+        Function that follows the weight and determines the gain. The default is the gain of ReLU.
+    generator : tx.random.Generator, optional
+        Source of the numbers, by default the generator of `tx.random`.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself, written in place.
+
+    Raises
+    ------
+    ShapeError
+        If `tensor` has fewer than 2 axes.
+    ArgumentError
+        If `mode` or `nonlinearity` is unknown.
+    DTypeError
+        If the dtype is not real floating-point.
+
+    References
+    ----------
+    K. He et al.: Delving deep into rectifiers, 2015 (arXiv:1502.01852).
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.init.kaiming_normal_(tx.empty((8, 3, 3, 3)), nonlinearity="relu").shape
+    (8, 3, 3, 3)
     """
     return normal_(tensor, 0.0, _compute_deviation("kaiming_normal_", tensor, a, mode, nonlinearity), generator)
 
 
 @explain_errors
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
-    """Fill with a random matrix of orthonormal rows, or columns if there are more rows, times `gain` (A. Saxe et al., 2013,
-    arXiv:1312.6120). Axes after the first count as one.
+    """Fill with a random matrix of orthonormal rows, or columns if there are more rows, times `gain`.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        At least 2 axes. Axes after the first count as one.
+    gain : float, default 1.0
+        Norm of a row or column.
+    generator : tx.random.Generator, optional
+        Source of the numbers, by default the generator of `tx.random`.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself, written in place.
+
+    Raises
+    ------
+    ShapeError
+        If `tensor` has fewer than 2 axes.
+
+    References
+    ----------
+    A. Saxe, J. McClelland, S. Ganguli: Exact solutions to the nonlinear dynamics of learning in deep linear neural networks, 2013
+    (arXiv:1312.6120).
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> q = tx.nn.init.orthogonal_(tx.empty((2, 3)))
+    >>> bool((abs(q @ q.T - tx.eye(2)) < 1e-9).all())
+    True
     """
     import numpy as np
 

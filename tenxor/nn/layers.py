@@ -50,9 +50,34 @@ def _make_weights(shape: tuple[int, ...], dtype: DTypeLike, generator: Source, b
 class Linear(Layer):
     """An affine map `x @ weight.T + bias`, from (..., in_features) to (..., out_features).
 
+    A call returns a new tensor. The attributes `weight`, (out_features, in_features), and `bias`, (out_features,) or None, are initially
+    uniform within ± 1 / sqrt(in_features).
+
+    Parameters
+    ----------
+    in_features, out_features : int
+        Sizes of the last axis of the input and of the result.
+    bias : bool, default True
+        Whether to add a bias. If False, the attribute `bias` is None.
+    dtype : dtype, default float32
+        Floating-point dtype of the parameters, of the input and of the result.
+    generator : tx.random.Generator, optional
+        Source of the initial values, by default the generator of `tx.random`.
+
+    Raises
+    ------
+    ShapeError
+        If a size is negative, or, in a call, if the last axis of the input does not have `in_features` elements.
+    DTypeError
+        If `dtype` is not a floating-point dtype, or, in a call, if the input has another dtype.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.nn.Linear(3, 2)
     Linear(3, 2)  # 8 parameters
+    >>> tx.nn.Linear(3, 2)(tx.ones((5, 3), dtype=tx.float32)).shape
+    (5, 2)
     """
 
     @validate_arguments
@@ -110,14 +135,65 @@ class _Convolution(Layer):
 
 
 class Conv1d(_Convolution):
-    """`tx.conv1d` with the layer's weight and bias, over (N, in_channels, L)."""
+    """`tx.conv1d` with the layer's weight and bias, over (N, in_channels, L) or (in_channels, L).
+
+    The parameters and errors are those of `Conv2d`, with one number for each of `kernel_size`, `stride`, `padding` and `dilation`. `weight`
+    is (out_channels, in_channels / groups, kernel_size). A call returns a new tensor ([N,] out_channels, L').
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.Conv1d(4, 8, 3, stride=2)(tx.ones((2, 4, 9), dtype=tx.float32)).shape
+    (2, 8, 4)
+    """
 
     function, spatial_ndim = staticmethod(conv1d), 1
 
 
 class Conv2d(_Convolution):
-    """`tx.conv2d` with the layer's weight and bias, over (N, in_channels, H, W).
+    """`tx.conv2d` with the layer's weight and bias, over (N, in_channels, H, W) or (in_channels, H, W).
 
+    A call returns a new tensor ([N,] out_channels, H', W') of the dtype of the parameters.
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+        Numbers of channels of the input and of the result.
+    kernel_size : int or tuple of int
+        Number of elements of a window: one number, or one for each axis.
+    stride : int or tuple of int, default 1
+        Distance of the windows in elements.
+    padding : int, tuple of int or str, default 0
+        Number of zeros on both sides, "valid" for none, or "same" for a result as large as the input, which needs stride 1.
+    dilation : int or tuple of int, default 1
+        Distance of the elements within a window.
+    groups : int, default 1
+        Number of groups of channels. The kernels of a group see only the channels of that group.
+    bias : bool, default True
+        Whether to add a bias. If False, the attribute `bias` is None.
+    dtype : dtype, default float32
+        Floating-point dtype of the parameters, of the input and of the result.
+    generator : tx.random.Generator, optional
+        Source of the initial values, by default the generator of `tx.random`.
+
+    Attributes
+    ----------
+    weight : Tensor
+        (out_channels, in_channels / groups, KH, KW), initially uniform within ± 1 / sqrt(in_channels / groups * KH * KW).
+    bias : Tensor or None
+        (out_channels,), initially uniform within the bounds of `weight`.
+
+    Raises
+    ------
+    ArgumentError
+        If `groups` does not divide `in_channels` and `out_channels`.
+    ShapeError
+        In a call, if the shape of the input does not fit.
+    DTypeError
+        If `dtype` is not a floating-point dtype, or, in a call, if the input has another dtype.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.nn.Conv2d(3, 8, 3, padding=1)(tx.ones((2, 3, 5, 5), dtype=tx.float32)).shape
     (2, 8, 5, 5)
@@ -127,8 +203,27 @@ class Conv2d(_Convolution):
 
 
 class Flatten(Layer):
-    """Flattening of the axes from `start_dim` to `end_dim`, inclusive, to one axis; by default of every axis but the first. With the
-    defaults, (N,) becomes (N, 1).
+    """Flattening of the axes from `start_dim` to `end_dim`, inclusive, to one axis; by default of every axis but the first.
+
+    A call returns a view. With the defaults, (N,) becomes (N, 1).
+
+    Parameters
+    ----------
+    start_dim : int, default 1
+        First axis to flatten.
+    end_dim : int, default -1
+        Last axis to flatten.
+
+    Raises
+    ------
+    ShapeError, AxisError
+        In a call, if the input is 0-d, or lacks an axis.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.Flatten()(tx.ones((2, 3, 4))).shape
+    (2, 12)
     """
 
     @validate_arguments
@@ -145,7 +240,14 @@ class Flatten(Layer):
 
 
 class Lambda(Module):
-    """A module that calls any function."""
+    """A module that calls any function, with the arguments and the result of `function`.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.Lambda(tx.relu)(tx.asarray([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
 
     @validate_arguments
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -159,7 +261,28 @@ class Lambda(Module):
 
 
 class Dropout(Layer):
-    """`functional.dropout` in training; after `eval()` the input is returned unchanged."""
+    """`functional.dropout` in training; after `eval()` the input is returned unchanged.
+
+    In training a call returns a new tensor of the shape of the input (N. Srivastava et al.: Dropout, 2014).
+
+    Parameters
+    ----------
+    p : float, default 0.5
+        Probability of setting an element to 0. Kept elements are divided by 1 - p.
+    generator : tx.random.Generator, optional
+        Source of the mask, by default the generator of `tx.random`.
+
+    Raises
+    ------
+    ArgumentError
+        In a call, if `p` is not from 0 to 1.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.Dropout(0.5).eval()(tx.asarray([1.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
 
     @validate_arguments
     def __init__(self, p: float = 0.5, *, generator: Source = None) -> None:
@@ -175,6 +298,31 @@ class Dropout(Layer):
 class Embedding(Module):
     """A table of vectors, looked up by integer indices: from indices of any shape to the shape of the indices, followed by
     `embedding_dim`.
+
+    A call returns a new tensor of the dtype of the table, the attribute `weight`, (num_embeddings, embedding_dim). The table is initially
+    normal with mean 0 and variance 1. Negative indices count from the end.
+
+    Parameters
+    ----------
+    num_embeddings, embedding_dim : int
+        Number of vectors, and number of elements of a vector.
+    dtype : dtype, default float32
+        Floating-point dtype of the table and of the result.
+    generator : tx.random.Generator, optional
+        Source of the initial values, by default the generator of `tx.random`.
+
+    Raises
+    ------
+    DTypeError
+        In a call, if the indices are not integers.
+    IndexOutOfRange
+        If an index has no vector.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.Embedding(10, 4)([[0, 1], [2, 9]]).shape
+    (2, 2, 4)
     """
 
     @validate_arguments
@@ -189,8 +337,35 @@ class Embedding(Module):
 
 
 class LayerNorm(Layer):
-    """`functional.layer_norm` over the last axes, of shape `normalized_shape`. Without `elementwise_affine` the layer has no weight and no
-    bias.
+    """`functional.layer_norm` over the last axes, of shape `normalized_shape` (J. Ba et al., 2016, arXiv:1607.06450).
+
+    A call takes (..., *normalized_shape) and returns a new tensor of the shape of the input. The attributes `weight` and `bias`, initially
+    1 and 0, have the shape `normalized_shape`. Input in float16 or bfloat16 may have float32 parameters; then the result is float32.
+
+    Parameters
+    ----------
+    normalized_shape : int or tuple of int
+        Shape of the last axes.
+    eps : float, default 1e-5
+        Number added to the variance.
+    elementwise_affine, bias : bool, default True
+        Without `bias` the layer has no bias. Without `elementwise_affine` it has no weight and no bias.
+    dtype : dtype, default float32
+        Dtype of the parameters.
+
+    Raises
+    ------
+    ShapeError
+        In a call, if the last axes of the input have another shape.
+    DTypeError
+        In a call, if the input has another dtype than the parameters.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> x = tx.asarray([1.0, 2.0, 3.0], dtype=tx.float32)
+    >>> [round(value, 4) for value in tx.nn.LayerNorm(3)(x).tolist()]
+    [-1.2247, 0.0, 1.2247]
     """
 
     @validate_arguments
@@ -215,7 +390,27 @@ class LayerNorm(Layer):
 
 
 class RMSNorm(Layer):
-    """`functional.rms_norm` over the last axes, of shape `normalized_shape`. Without `elementwise_affine` the layer has no weight."""
+    """`functional.rms_norm` over the last axes, of shape `normalized_shape` (B. Zhang, R. Sennrich, 2019, arXiv:1910.07467).
+
+    The attribute `weight`, initially 1, has the shape `normalized_shape`. Shapes, dtypes and errors of a call are as in `LayerNorm`.
+
+    Parameters
+    ----------
+    normalized_shape : int or tuple of int
+        Shape of the last axes.
+    eps : float, optional
+        Number added to the mean square, by default the machine epsilon of the dtype used for the computation.
+    elementwise_affine : bool, default True
+        If False, the layer has no weight.
+    dtype : dtype, default float32
+        Dtype of the weight.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> [round(value, 4) for value in tx.nn.RMSNorm(2)(tx.asarray([3.0, 4.0], dtype=tx.float32)).tolist()]
+    [0.8485, 1.1314]
+    """
 
     @validate_arguments
     def __init__(
@@ -232,7 +427,37 @@ class RMSNorm(Layer):
 
 
 class GroupNorm(Layer):
-    """`functional.group_norm` with `num_groups` groups of `num_channels` channels. Without `affine` the layer has no weight and no bias."""
+    """`functional.group_norm` with `num_groups` groups of channels, over (N, num_channels, ...) (Y. Wu, K. He, 2018, arXiv:1803.08494).
+
+    A call returns a new tensor of the shape of the input. The attributes `weight` and `bias`, initially 1 and 0, are (num_channels,).
+    Input in float16 or bfloat16 may have float32 parameters; then the result is float32.
+
+    Parameters
+    ----------
+    num_groups : int
+        Number of groups, a divisor of `num_channels`.
+    num_channels : int
+        Number of channels, the size of axis 1.
+    eps : float, default 1e-5
+        Number added to the variance.
+    affine : bool, default True
+        If False, the layer has no weight and no bias.
+    dtype : dtype, default float32
+        Dtype of the parameters.
+
+    Raises
+    ------
+    ShapeError
+        In a call, if axis 1 of the input is not divisible by `num_groups`, or does not fit the parameters.
+    DTypeError
+        In a call, if the input has another dtype than the parameters.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.GroupNorm(2, 4)(tx.ones((3, 4, 5), dtype=tx.float32)).shape
+    (3, 4, 5)
+    """
 
     @validate_arguments
     def __init__(
@@ -315,8 +540,57 @@ class _BatchNorm(Layer):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Batch normalisation of (N, C) or (N, C, L) (S. Ioffe, C. Szegedy, 2015, arXiv:1502.03167)."""
+    """Batch normalisation of (N, C) or (N, C, L) (S. Ioffe, C. Szegedy, 2015, arXiv:1502.03167).
+
+    Each channel is normalised to mean 0 and variance 1 over the batch; after `eval()` with the running averages from training. A call
+    returns a new tensor of the shape of the input. Input in float16 or bfloat16 may have float32 parameters; then the result is float32.
+
+    Parameters
+    ----------
+    num_features : int
+        Number of channels C, the size of axis 1.
+    eps : float, default 1e-5
+        Number added to the variance.
+    momentum : float, default 0.1
+        Weight of a batch in the running averages.
+    affine : bool, default True
+        If False, the layer has no weight and no bias.
+    track_running_stats : bool, default True
+        If False, the layer keeps no running averages, and uses the mean and variance of the batch after `eval()`, too.
+    dtype : dtype, default float32
+        Dtype of the parameters and of the running averages.
+
+    Attributes
+    ----------
+    weight, bias : Tensor or None
+        (num_features,), initially 1 and 0.
+    running_mean, running_var : Tensor or None
+        (num_features,), initially 0 and 1. Each call in training updates both in place, with the unbiased variance of the batch.
+
+    Raises
+    ------
+    ShapeError
+        In a call, if axis 1 does not have `num_features` elements, or in training if a channel has a single number.
+    DTypeError
+        In a call, if the input has another dtype than the layer's tensors.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> x = tx.asarray([[1.0], [3.0]], dtype=tx.float32)
+    >>> [[round(value, 4) for value in row] for row in tx.nn.BatchNorm1d(1)(x).tolist()]
+    [[-1.0], [1.0]]
+    """
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalisation of (N, C, H, W) (S. Ioffe, C. Szegedy, 2015, arXiv:1502.03167)."""
+    """Batch normalisation of (N, C, H, W) (S. Ioffe, C. Szegedy, 2015, arXiv:1502.03167).
+
+    The parameters, attributes and errors are those of `BatchNorm1d`.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.BatchNorm2d(3)(tx.ones((2, 3, 4, 4), dtype=tx.float32)).shape
+    (2, 3, 4, 4)
+    """

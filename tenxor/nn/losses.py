@@ -70,9 +70,31 @@ def _check_target(op: str, input: Tensor, target: Operand) -> Tensor:
 def mse_loss(input: Tensor, target: Operand, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """Return the squared differences of input and target (for complex numbers the squared magnitudes), reduced.
 
-    `reduction` is "mean", "sum", or "none" for the values themselves. With a `weight` for each element the mean is the weighted mean.
-    Raises ShapeError unless the shapes are equal.
+    Parameters
+    ----------
+    input : Tensor
+        Predictions, of any shape.
+    target : Tensor or data for `tx.asarray`
+        Values of the shape of `input`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        "none" returns the loss of each element.
+    weight : Tensor, optional
+        A weight for each element, of the shape of `input`. The mean is the weighted mean.
 
+    Returns
+    -------
+    Tensor
+        New tensor: 0-d, or with "none" of the shape of `input`. For complex operands the dtype is real.
+
+    Raises
+    ------
+    ShapeError
+        Unless the shapes are equal.
+    ArgumentError
+        If `reduction` is unknown.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.nn.functional.mse_loss(tx.asarray([1.0, 2.0]), tx.asarray([1.0, 4.0])).item()
     2.0
@@ -88,8 +110,34 @@ def mse_loss(input: Tensor, target: Operand, reduction: str = "mean", weight: Te
 def l1_loss(input: Tensor, target: Operand, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """Return the absolute differences of input and target, reduced.
 
-    `reduction` is "mean", "sum", or "none" for the values themselves. With a `weight` for each element the mean is the weighted mean.
-    Raises ShapeError unless the shapes are equal.
+    Parameters
+    ----------
+    input : Tensor
+        Predictions, of any shape.
+    target : Tensor or data for `tx.asarray`
+        Values of the shape of `input`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        "none" returns the loss of each element.
+    weight : Tensor, optional
+        A weight for each element, of the shape of `input`. The mean is the weighted mean.
+
+    Returns
+    -------
+    Tensor
+        New tensor: 0-d, or with "none" of the shape of `input`. For complex operands the dtype is real.
+
+    Raises
+    ------
+    ShapeError
+        Unless the shapes are equal.
+    ArgumentError
+        If `reduction` is unknown.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.functional.l1_loss(tx.asarray([1.0, 2.0]), tx.asarray([1.0, 4.0])).item()
+    1.0
     """
     target = _check_target("l1_loss", input, target)
     return _reduce_weighted("l1_loss", abs(input - target), reduction, weight)
@@ -100,8 +148,40 @@ def l1_loss(input: Tensor, target: Operand, reduction: str = "mean", weight: Ten
 def huber_loss(input: Tensor, target: Operand, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
     """Return the Huber loss: half the squared difference below `delta`, continued as a straight line beyond.
 
-    `reduction` is "mean", "sum", or "none" for the values themselves. With a `weight` for each element the mean is over the number of
-    elements, as in PyTorch. Raises ShapeError unless the shapes are equal.
+    Parameters
+    ----------
+    input : Tensor
+        Predictions, of any shape.
+    target : Tensor or data for `tx.asarray`
+        Values of the shape of `input`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        "none" returns the loss of each element.
+    delta : float, default 1.0
+        Absolute difference at which the parabola ends.
+    weight : Tensor, optional
+        A weight for each element, of the shape of `input`. The mean is over the number of elements, as in PyTorch.
+
+    Returns
+    -------
+    Tensor
+        New tensor: 0-d, or with "none" of the shape of `input`.
+
+    Raises
+    ------
+    ShapeError
+        Unless the shapes are equal.
+    ArgumentError
+        If `reduction` is unknown.
+
+    References
+    ----------
+    P. Huber: Robust estimation of a location parameter, 1964.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.functional.huber_loss(tx.asarray([0.0, 0.0]), tx.asarray([0.5, 3.0]), reduction="none").tolist()
+    [0.125, 2.5]
     """
     distances = abs(input - _check_target("huber_loss", input, target))
     loss = _op["where"](distances < delta, distances * distances * 0.5, (distances - delta * 0.5) * delta)
@@ -111,8 +191,36 @@ def huber_loss(input: Tensor, target: Operand, reduction: str = "mean", delta: f
 @memoized_call
 @explain_errors
 def smooth_l1_loss(input: Tensor, target: Operand, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """Return `huber_loss` divided by `beta`: a parabola below `beta`, and the absolute difference less `beta / 2` beyond. For `beta` 0 this
-    is `l1_loss`. Raises ShapeError unless the shapes are equal, and ArgumentError for a negative `beta`.
+    """Return `huber_loss` divided by `beta`: a parabola below `beta`, and the absolute difference less `beta / 2` beyond.
+
+    Parameters
+    ----------
+    input : Tensor
+        Predictions, of any shape.
+    target : Tensor or data for `tx.asarray`
+        Values of the shape of `input`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        "none" returns the loss of each element.
+    beta : float, default 1.0
+        Absolute difference at which the parabola ends. For 0 the loss is `l1_loss`.
+
+    Returns
+    -------
+    Tensor
+        New tensor: 0-d, or with "none" of the shape of `input`.
+
+    Raises
+    ------
+    ShapeError
+        Unless the shapes are equal.
+    ArgumentError
+        If `beta` is negative, or `reduction` unknown.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.functional.smooth_l1_loss(tx.asarray([0.0, 0.0]), tx.asarray([1.0, 3.0]), "none", beta=2.0).tolist()
+    [0.25, 2.0]
     """
     if beta < 0:
         raise ArgumentError(f"smooth_l1_loss: beta is {beta}; it must be 0 or more")
@@ -133,9 +241,38 @@ def _clip_logarithm(logarithm: Callable[..., Any], x: Any, pole: float) -> Any:
 @memoized_call
 @explain_errors
 def binary_cross_entropy(input: Tensor, target: Operand, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
-    """Return -(t log p + (1 - t) log(1 - p)) for probabilities p, times `weight`, which broadcasts; reduced to "mean", "sum", or "none".
+    """Return -(t log p + (1 - t) log(1 - p)) for probabilities p = `input` and targets t, reduced.
 
-    Logarithms are clipped below at -100, as in PyTorch, with gradient 0 there. Raises ShapeError unless input and target have one shape.
+    Logarithms are clipped below at -100, as in PyTorch, with gradient 0 there.
+
+    Parameters
+    ----------
+    input : Tensor
+        Probabilities from 0 to 1, of any shape and floating-point dtype.
+    target : Tensor or data for `tx.asarray`
+        Probabilities of the shape of `input`.
+    weight : Tensor, optional
+        Factor of the loss, which broadcasts.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        "none" returns the loss of each element. A mean is over the number of elements.
+
+    Returns
+    -------
+    Tensor
+        New tensor: 0-d, or with "none" of the shape of `input`.
+
+    Raises
+    ------
+    ShapeError
+        Unless input and target have one shape.
+    ArgumentError
+        If `reduction` is unknown.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.functional.binary_cross_entropy(tx.asarray([0.0, 1.0]), tx.asarray([1.0, 0.0]), reduction="none").tolist()
+    [100.0, 100.0]
     """
     target = _check_target("binary_cross_entropy", input, target)
     log_yes, log_no = _clip_logarithm(_op["log"], input, 0.0), _clip_logarithm(_op["log1p"], -input, -1.0)
@@ -150,9 +287,33 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """Return `binary_cross_entropy` of sigmoid(input), accurate also where the sigmoid rounds to 0 or 1.
 
-    `weight` multiplies the loss, and `pos_weight` its term of positive targets, `t log p`; both broadcast. Raises ShapeError unless input
-    and target have one shape.
+    Parameters
+    ----------
+    input : Tensor
+        Logits, of any shape and floating-point dtype.
+    target : Tensor or data for `tx.asarray`
+        Probabilities of the shape of `input`.
+    weight : Tensor, optional
+        Factor of the loss, which broadcasts.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        "none" returns the loss of each element. A mean is over the number of elements.
+    pos_weight : Tensor, optional
+        Factor of the term of positive targets, `t log p`, which broadcasts.
 
+    Returns
+    -------
+    Tensor
+        New tensor: 0-d, or with "none" of the shape of `input`.
+
+    Raises
+    ------
+    ShapeError
+        Unless input and target have one shape.
+    ArgumentError
+        If `reduction` is unknown.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> x, t = tx.asarray([0.0, 0.0]), tx.asarray([1.0, 0.0])
     >>> loss = tx.nn.functional.binary_cross_entropy_with_logits(x, t, reduction="none", pos_weight=tx.asarray([3.0, 3.0]))
@@ -245,15 +406,40 @@ def cross_entropy(
 ) -> Tensor:
     """Return minus the logarithm of the target's probability, for probabilities softmax(input).
 
-    `input` are logits (N, classes), (N, classes, d1, ...) or (classes,): classes are on axis 1, as in PyTorch. `target` are integer
-    classes, with the shape of the remaining axes, or probabilities of the input's shape. `weight`, a number for each class, multiplies the
-    loss of the class. `label_smoothing` is the part of each target spread evenly over the classes. Where the class is `ignore_index` the
-    loss is 0. `reduction` is "none", "sum" or "mean". A mean over classes is divided by the sum of their weights, a mean over probabilities
-    by their number.
+    Parameters
+    ----------
+    input : Tensor
+        Logits (N, classes), (N, classes, d1, ...) or (classes,): classes are on axis 1, as in PyTorch.
+    target : Tensor or data for `tx.asarray`
+        Integer classes, with the shape of the remaining axes, or floating-point probabilities of the shape of `input`.
+    weight : Tensor, optional
+        (classes,), in the dtype of `input`. A number for each class multiplies the loss of the class.
+    ignore_index : int, default -100
+        Class for which the loss is 0. It must be negative if the targets are probabilities.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        A mean over classes is divided by the sum of their weights, a mean over probabilities by their number.
+    label_smoothing : float, default 0.0
+        Part of each target, from 0 to 1, that is spread evenly over the classes.
 
-    Raises DTypeError and ShapeError for invalid targets, and ArgumentError for an `ignore_index` with probabilities. Raises
-    IndexOutOfRange, when the loss or the gradient is computed, for an index of no class, including -1.
+    Returns
+    -------
+    Tensor
+        New tensor: 0-d, or with "none" of the shape of `input` without the axis of classes.
 
+    Raises
+    ------
+    DTypeError
+        If the target is neither integer nor floating-point, or if `weight` has another dtype than `input`.
+    ShapeError
+        If the shape of `target` or `weight` does not fit, or if `input` is 0-d.
+    ArgumentError
+        If `label_smoothing` is not from 0 to 1, if `ignore_index` is 0 or more with probabilities, or if `reduction` is
+        unknown.
+    IndexOutOfRange
+        When the loss or the gradient is computed, for an index of no class, including -1.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> round(tx.nn.functional.cross_entropy(tx.zeros((2, 4)), tx.asarray([0, 3])).item(), 4)
     1.3863
@@ -284,8 +470,42 @@ def cross_entropy(
 @memoized_call
 @explain_errors
 def nll_loss(input: Tensor, target: Operand, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
-    """Return minus the log-probability at the target class; `input` are log-probabilities. Shapes, weights, reduction and errors are those
-    of `cross_entropy` with integer classes.
+    """Return minus the log-probability at the target class.
+
+    Parameters
+    ----------
+    input : Tensor
+        Log-probabilities (N, classes), (N, classes, d1, ...) or (classes,).
+    target : Tensor or data for `tx.asarray`
+        Integer classes, with the shape of the remaining axes.
+    weight : Tensor, optional
+        (classes,), in the dtype of `input`. A number for each class multiplies the loss of the class.
+    ignore_index : int, default -100
+        Class for which the loss is 0.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        A mean is divided by the sum of the weights.
+
+    Returns
+    -------
+    Tensor
+        New tensor: 0-d, or with "none" of the shape of `target`.
+
+    Raises
+    ------
+    DTypeError
+        If the target is not integer, or if `weight` has another dtype than `input`.
+    ShapeError
+        If the shape of `target` or `weight` does not fit, or if `input` is 0-d.
+    ArgumentError
+        If `reduction` is unknown.
+    IndexOutOfRange
+        When the loss or the gradient is computed, for an index of no class, including -1.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.functional.nll_loss(tx.asarray([[-1.0, -2.0], [-3.0, -4.0]]), tx.asarray([1, 0])).item()
+    2.5
     """
     op, target = "nll_loss", asarray(target)
     if not target.dtype.is_integer:
@@ -299,12 +519,43 @@ def nll_loss(input: Tensor, target: Operand, weight: Tensor | None = None, *, ig
 @memoized_call
 @explain_errors
 def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """Return t (log t - l), for log-probabilities l = `input` and probabilities t = `target`.
+    """Return the Kullback–Leibler divergence t (log t - l), for log-probabilities l = `input` and probabilities t = `target`.
 
-    The loss is 0 where t is 0, and NaN where t is negative or NaN.
+    Without `log_target` the loss is 0 where t is 0, and NaN where t is negative or NaN.
 
-    With `log_target` the target holds log-probabilities. `reduction` is "mean", "sum", "none" or "batchmean", the sum divided by the size
-    of axis 0. Raises ShapeError unless the shapes are equal.
+    Parameters
+    ----------
+    input : Tensor
+        Log-probabilities, of any shape.
+    target : Tensor or data for `tx.asarray`
+        Probabilities of the shape of `input`.
+    reduction : {"mean", "sum", "none", "batchmean"}, default "mean"
+        "batchmean" is the sum divided by the size of axis 0.
+    log_target : bool, default False
+        If True, `target` holds log-probabilities.
+
+    Returns
+    -------
+    Tensor
+        New tensor: 0-d, or with "none" of the shape of `input`.
+
+    Raises
+    ------
+    ShapeError
+        Unless the shapes are equal, and for a 0-d `input` with "batchmean".
+    ArgumentError
+        If `reduction` is unknown.
+
+    References
+    ----------
+    S. Kullback, R. Leibler: On information and sufficiency, 1951.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> loss = tx.nn.functional.kl_div(tx.asarray([0.5, 0.5]).log(), tx.asarray([0.25, 0.75]), reduction="sum")
+    >>> round(loss.item(), 4)
+    0.1308
     """
     target = _check_target("kl_div", input, target)
     if check_flag("log_target", log_target):

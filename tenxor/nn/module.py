@@ -31,8 +31,28 @@ if MYPY:
 
 
 def Parameter(x: object) -> Tensor:  # a function where PyTorch has a class
-    """Return a new tensor that requires a gradient, with the elements of `x`: a floating-point tensor, or data for `tx.asarray`. The
-    elements are copied.
+    """Return a new tensor that requires a gradient, with the elements of `x`.
+
+    Parameters
+    ----------
+    x : Tensor or data for `tx.asarray`
+        Floating-point or complex numbers of any shape. The elements are copied.
+
+    Returns
+    -------
+    Tensor
+        New tensor of the shape and dtype of `x`.
+
+    Raises
+    ------
+    DTypeError
+        If the elements are integers or bools.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.Parameter([1.0, 2.0]).requires_grad
+    True
     """
     return asarray(x).copy().requires_grad_()
 
@@ -49,8 +69,15 @@ class Module:
     """A function with parameters, defined by the method `forward`.
 
     Attributes are found automatically, also in lists, tuples and dicts: tensors that require gradients are parameters, the remaining
-    tensors are buffers, and modules are submodules.
+    tensors are buffers, and modules are submodules. Calling a module calls `forward` with the same arguments.
 
+    Attributes
+    ----------
+    training : bool
+        Whether the module behaves as in training (dropout, batch statistics). `train` and `eval` set it.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> class Line(tx.nn.Module):
     ...     def __init__(self):
@@ -94,7 +121,23 @@ class Module:
 
     @validate_arguments
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """Yield this module under the name `prefix`, and all submodules by name, each once."""
+        """Yield this module under the name `prefix`, and all submodules by name, each once.
+
+        Parameters
+        ----------
+        prefix : str, default ""
+            Name of this module, and first part of the names of the submodules.
+
+        Returns
+        -------
+        iterator of (str, Module)
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> [name for name, _ in tx.nn.Sequential(tx.nn.Linear(4, 3), tx.relu).named_modules("net")]
+        ['net', 'net.0']
+        """
         visited: set[int] = set()
         stack: list[tuple[str, Module]] = [(prefix, self)]
         while stack:
@@ -124,7 +167,14 @@ class Module:
                     yield _join_names(prefix, name), value
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """Return an iterator over the tensors that require gradients, each once, with names such as `encoder.0.weight`."""
+        """Return an iterator over the tensors that require gradients, each once, with names such as `encoder.0.weight`.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> [(name, t.shape) for name, t in tx.nn.Sequential(tx.nn.Linear(4, 3), tx.relu).named_parameters()]
+        [('0.weight', (3, 4)), ('0.bias', (3,))]
+        """
         return ((name, t) for name, t in self._named_tensors() if t.requires_grad)
 
     def parameters(self) -> Iterator[Tensor]:
@@ -132,7 +182,14 @@ class Module:
         return (t for _, t in self.named_parameters())
 
     def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        """Return an iterator over the tensors that require no gradients, each once, with names."""
+        """Return an iterator over the tensors that require no gradients, each once, with names.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> [name for name, _ in tx.nn.BatchNorm1d(2).named_buffers()]
+        ['running_mean', 'running_var']
+        """
         return ((name, t) for name, t in self._named_tensors() if not t.requires_grad)
 
     def buffers(self) -> Iterator[Tensor]:
@@ -141,27 +198,60 @@ class Module:
 
     @property
     def num_parameters(self) -> int:
-        """The total number of elements of the parameters."""
+        """The total number of elements of the parameters.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> tx.nn.Linear(3, 2).num_parameters
+        8
+        """
         return sum(t.size for t in self.parameters())
 
     # Operations on the whole module
 
     @validate_arguments
     def apply(self, function: Callable[[Module], Any]) -> Self:
-        """Call `function` with each submodule, inner ones first, and with this module. Return this module."""
+        """Call `function` with each submodule, inner ones first, and with this module. Return this module.
+
+        Parameters
+        ----------
+        function : callable
+            Function of a module. Its results are ignored.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> net = tx.nn.Sequential(tx.nn.Linear(2, 1), tx.relu).apply(lambda module: print(type(module).__name__))
+        Linear
+        Sequential
+        """
         for module in reversed(list(self.modules())):
             function(module)
         return self
 
     @validate_arguments
     def train(self, mode: bool = True) -> Self:
-        """Switch to training behaviour (dropout, batch statistics), or off with `mode=False`. Return this module."""
+        """Switch to training behaviour (dropout, batch statistics), or off with `mode=False`. Return this module.
+
+        Parameters
+        ----------
+        mode : bool, default True
+            New value of `training`, of this module and of all submodules.
+        """
         for module in self.modules():
             module.training = mode
         return self
 
     def eval(self) -> Self:
-        """Switch off training behaviour, for inference. Return this module."""
+        """Switch off training behaviour, for inference. Return this module.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> tx.nn.Dropout(0.5).eval().training
+        False
+        """
         return self.train(False)
 
     def zero_grad(self) -> None:
@@ -171,26 +261,72 @@ class Module:
 
     @validate_arguments
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Make all floating-point and complex tensors require gradients, or with False no longer require them. Return this module."""
+        """Make all floating-point and complex tensors require gradients, or with False no longer require them. Return this module.
+
+        Parameters
+        ----------
+        requires_grad : bool, default True
+            Whether the tensors of this module and of all submodules require gradients. Buffers become parameters, too.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> tx.nn.Linear(3, 2).requires_grad_(False).num_parameters
+        0
+        """
         for _, t in list(self._named_tensors()):
             if t.dtype.is_float or t.dtype.is_complex:
                 t.requires_grad_(requires_grad)
         return self
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return all tensors by name, as they are now: later training does not change them. Memory is copied only when a tensor is
-        written.
+        """Return all tensors by name, as they are now: later training does not change them.
+
+        Returns
+        -------
+        dict of str to Tensor
+            New tensors without gradients. Memory is copied only when a tensor is written.
+
+        Examples
+        --------
+        >>> import tenxor as tx
+        >>> list(tx.nn.Linear(3, 2).state_dict())
+        ['weight', 'bias']
         """
         return {name: t.detach() for name, t in self._named_tensors()}
 
     @validate_arguments
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
-        """Write values into the tensors of the module, by name. Return the names that the state lacks, and unknown names, as `missing_keys`
-        and `unexpected_keys`.
+        """Write values into the tensors of the module, by name.
 
-        Raises ArgumentError for missing or unknown names (if `strict`), ShapeError for another shape, and DTypeError for complex values of
-        a real tensor; then nothing is written. Warns (UserWarning) if no name matches.
+        Parameters
+        ----------
+        state_dict : mapping of str to Tensor
+            New values, converted to the dtypes of the module's tensors.
+        strict : bool, default True
+            Whether every name must be known to both the state and the module.
 
+        Returns
+        -------
+        IncompatibleKeys
+            The names that the state lacks, and unknown names, as `missing_keys` and `unexpected_keys`.
+
+        Raises
+        ------
+        ArgumentError
+            For missing or unknown names (if `strict`). After an error nothing is written.
+        ShapeError
+            For another shape.
+        DTypeError
+            For complex values of a real tensor.
+
+        Warns
+        -----
+        UserWarning
+            If no name matches.
+
+        Examples
+        --------
         >>> import tenxor as tx
         >>> tx.nn.Linear(2, 1).load_state_dict({"weight": tx.ones((1, 2)), "scale": tx.ones(1)}, strict=False)
         IncompatibleKeys(missing_keys=['bias'], unexpected_keys=['scale'])
@@ -252,9 +388,23 @@ class Sequential(Layer):
     """Modules or functions, applied in order, each to the result of the one before. Their tensors have PyTorch's names, such as
     `0.weight`.
 
+    Parameters
+    ----------
+    *layers : callable
+        Modules, and functions such as `tx.relu`, of a single tensor.
+
+    Raises
+    ------
+    ArgumentError
+        If a layer cannot be called.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> tx.nn.Sequential(tx.nn.Linear(4, 3), tx.relu)(tx.ones((2, 4), dtype=tx.float32)).shape
     (2, 3)
+    >>> tx.nn.Sequential(tx.nn.Linear(4, 3), tx.relu)[0]
+    Linear(4, 3)  # 15 parameters
     """
 
     _list_attribute = "layers"
@@ -284,7 +434,25 @@ class Sequential(Layer):
 
 
 class ModuleList(Module):
-    """A list of modules. Their tensors have PyTorch's names, such as `0.weight`."""
+    """A list of modules. Their tensors have PyTorch's names, such as `0.weight`.
+
+    Parameters
+    ----------
+    modules : iterable of Module, default ()
+        The modules, which `list[k]`, `len(list)` and iteration give back.
+
+    Raises
+    ------
+    ArgumentError
+        If an item is not a module.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> layers = tx.nn.ModuleList([tx.nn.Linear(2, 3)]).append(tx.nn.Linear(3, 1))
+    >>> len(layers), layers.num_parameters
+    (2, 13)
+    """
 
     _list_attribute = "list"
 
@@ -315,9 +483,29 @@ def functional_call(module: Module, tensors: Mapping[str, Tensor], *args: Any, *
     """Return the result of a module with tensors replaced by name. So the module becomes a function of the parameters, for `tx.grad` and
     `tx.hessian`.
 
-    A tensor held under several names, such as tied weights, is replaced under every name. The module is restored afterwards. Raises
-    ArgumentError for an unknown name.
+    A tensor held under several names, such as tied weights, is replaced under every name. The module is restored afterwards.
 
+    Parameters
+    ----------
+    module : Module
+        The module to call.
+    tensors : mapping of str to Tensor
+        Replacements of parameters and buffers, by names as in `named_parameters`.
+    *args, **named
+        Arguments of the module.
+
+    Returns
+    -------
+    Any
+        The result of the module.
+
+    Raises
+    ------
+    ArgumentError
+        For an unknown name.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> layer = tx.nn.Linear(2, 1, bias=False)
     >>> weight = {"weight": tx.ones((1, 2), dtype=tx.float32)}

@@ -44,14 +44,51 @@ class _MaxPool(Layer):
 
 
 class MaxPool1d(_MaxPool):
-    """`tx.max_pool1d`. With `return_indices` the result is a pair: the maxima, and their flat indices."""
+    """`tx.max_pool1d` over (N, C, L) or (C, L). With `return_indices` the result is a pair: the maxima, and their flat indices.
+
+    Parameters and errors are those of `MaxPool2d`. A call returns a new tensor ([N,] C, L').
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.MaxPool1d(2)(tx.asarray([[3, 1, 4, 1, 5, 9]])).tolist()
+    [[3, 4, 9]]
+    """
 
     function = staticmethod(max_pool1d)
 
 
 class MaxPool2d(_MaxPool):
-    """`tx.max_pool2d`. With `return_indices` the result is a pair: the maxima, and their flat indices, as `MaxUnpool2d` takes them.
+    """`tx.max_pool2d` over (N, C, H, W) or (C, H, W).
 
+    A call returns a new tensor ([N,] C, H', W') of the dtype of the input, any dtype but complex.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        Number of elements of a window: one number, or one for each axis.
+    stride : int or tuple of int, optional
+        Distance of the windows in elements, by default `kernel_size`.
+    padding : int or tuple of int, default 0
+        Number of elements added on both sides, at most half of the kernel. They are never the maximum.
+    dilation : int or tuple of int, default 1
+        Distance of the elements within a window.
+    return_indices : bool, default False
+        If True, the result is a pair: the maxima, and their flat int64 indices, as `MaxUnpool2d` takes them.
+    ceil_mode : bool, default False
+        If True, one more window covers the elements left over at the end.
+
+    Raises
+    ------
+    ShapeError
+        In a call, if axes and sizes do not fit.
+    ArgumentError
+        In a call, if a parameter is out of range.
+    DTypeError
+        In a call, if the input is complex.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> values, indices = tx.nn.MaxPool2d(2, return_indices=True)(tx.arange(16).reshape(1, 4, 4))
     >>> values.tolist(), indices.tolist()
@@ -62,7 +99,16 @@ class MaxPool2d(_MaxPool):
 
 
 class MaxPool3d(_MaxPool):
-    """`tx.max_pool3d`. With `return_indices` the result is a pair: the maxima, and their flat indices."""
+    """`tx.max_pool3d` over (N, C, D, H, W) or (C, D, H, W). With `return_indices` the result is a pair: the maxima, and their flat indices.
+
+    Parameters and errors are those of `MaxPool2d`. A call returns a new tensor ([N,] C, D', H', W').
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.MaxPool3d(2)(tx.ones((2, 1, 4, 4, 4))).shape
+    (2, 1, 2, 2, 2)
+    """
 
     function = staticmethod(max_pool3d)
 
@@ -90,19 +136,68 @@ class _AvgPool(Layer):
 
 
 class AvgPool1d(_AvgPool):
-    """`tx.avg_pool1d`."""
+    """`tx.avg_pool1d` over (N, C, L) or (C, L).
+
+    Parameters and errors are those of `AvgPool2d`. A call returns a new tensor ([N,] C, L').
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.AvgPool1d(2)(tx.asarray([[3.0, 1.0, 4.0, 1.0]])).tolist()
+    [[2.0, 2.5]]
+    """
 
     function = staticmethod(avg_pool1d)
 
 
 class AvgPool2d(_AvgPool):
-    """`tx.avg_pool2d`."""
+    """`tx.avg_pool2d` over (N, C, H, W) or (C, H, W).
+
+    A call returns a new tensor ([N,] C, H', W') of the dtype of the input; for integers the dtype is float64.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        Number of elements of a window: one number, or one for each axis.
+    stride : int or tuple of int, optional
+        Distance of the windows in elements, by default `kernel_size`.
+    padding : int or tuple of int, default 0
+        Number of zeros added on both sides, at most half of the kernel.
+    ceil_mode : bool, default False
+        If True, one more window covers the elements left over at the end.
+    count_include_pad : bool, default True
+        If False, the zeros of the padding do not count as elements.
+
+    Raises
+    ------
+    ShapeError
+        In a call, if axes and sizes do not fit.
+    ArgumentError
+        In a call, if a parameter is out of range.
+    DTypeError
+        In a call, if the input is bool.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.AvgPool2d(2)(tx.arange(16.0).reshape(1, 4, 4)).tolist()
+    [[[2.5, 4.5], [10.5, 12.5]]]
+    """
 
     function = staticmethod(avg_pool2d)
 
 
 class AvgPool3d(_AvgPool):
-    """`tx.avg_pool3d`."""
+    """`tx.avg_pool3d` over (N, C, D, H, W) or (C, D, H, W).
+
+    Parameters and errors are those of `AvgPool2d`. A call returns a new tensor ([N,] C, D', H', W').
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.AvgPool3d(2)(tx.ones((1, 4, 4, 4))).shape
+    (1, 2, 2, 2)
+    """
 
     function = staticmethod(avg_pool3d)
 
@@ -122,7 +217,16 @@ class _MaxUnpool(Module):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """`functional.max_unpool1d`, for the results of `MaxPool1d` with `return_indices`."""
+    """`functional.max_unpool1d`, for the results of `MaxPool1d` with `return_indices`, (N, C, L) or (C, L).
+
+    Parameters, the arguments of a call, and errors are those of `MaxUnpool2d`.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.MaxUnpool1d(2)(tx.asarray([[5, 6]]), tx.asarray([[1, 2]])).tolist()
+    [[0, 5, 6, 0]]
+    """
 
     function = staticmethod(max_unpool1d)
 
@@ -130,6 +234,31 @@ class MaxUnpool1d(_MaxUnpool):
 class MaxUnpool2d(_MaxUnpool):
     """`functional.max_unpool2d`, for the results of `MaxPool2d` with `return_indices`.
 
+    `forward(x, indices, output_size=None)` takes maxima and their integer indices, both ([N,] C, H, W), and returns a new tensor of the
+    dtype of `x`. Each axis has `(n - 1) * stride - 2 * padding + kernel_size` elements, unless `output_size` replaces this default.
+
+    Parameters
+    ----------
+    kernel_size : int or tuple of int
+        Number of elements of a window of the pooling: one number, or one for each axis.
+    stride : int or tuple of int, optional
+        Stride of the pooling, by default `kernel_size`.
+    padding : int or tuple of int, default 0
+        Padding of the pooling.
+
+    Raises
+    ------
+    ShapeError
+        In a call, if `x` and `indices` have unequal shapes, or a number of axes that does not fit.
+    BadIndex
+        In a call, if the indices are not integers.
+    IndexOutOfRange
+        In a call, if an index is beyond the result.
+    ArgumentError
+        In a call, if a parameter is out of range, or if `output_size` is not within a stride of the default.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> pool, unpool = tx.nn.MaxPool2d(2, return_indices=True), tx.nn.MaxUnpool2d(2)
     >>> unpool(*pool(tx.arange(4).reshape(1, 2, 2))).tolist()
@@ -140,6 +269,15 @@ class MaxUnpool2d(_MaxUnpool):
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """`functional.max_unpool3d`, for the results of `MaxPool3d` with `return_indices`."""
+    """`functional.max_unpool3d`, for the results of `MaxPool3d` with `return_indices`, (N, C, D, H, W) or (C, D, H, W).
+
+    Parameters, the arguments of a call, and errors are those of `MaxUnpool2d`.
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> tx.nn.MaxUnpool3d(2)(tx.asarray([[[[5]]]]), tx.asarray([[[[7]]]])).tolist()
+    [[[[0, 0], [0, 0]], [[0, 0], [0, 5]]]]
+    """
 
     function = staticmethod(max_unpool3d)

@@ -187,12 +187,58 @@ def _affine(x: Any, weight: Any, bias: Any) -> Any:
 
 
 class RNN(_Recurrent):
-    """Recurrent layers `h = tanh(W_ih x + b_ih + W_hh h + b_hh)`, or with relu for `nonlinearity="relu"` (J. Elman, 1990).
+    """Recurrent layers `h = tanh(W_ih x + b_ih + W_hh h + b_hh)`, or with relu for `nonlinearity="relu"`.
 
-    `forward(x, hx=None)` returns the hidden states of the last layer at every step, (L, N, directions * hidden_size), and the last hidden
-    states. The latter are those of each layer and direction, (num_layers * directions, N, hidden_size). The arguments are those of `LSTM`,
-    without `proj_size` and with a single state `hx`.
+    `forward(x, hx=None)` takes (L, N, input_size), with `batch_first` (N, L, input_size), or (L, input_size) without a batch. The initial
+    state `hx` is (num_layers * directions, N, hidden_size), by default zeros. A single row may stand for all sequences.
 
+    The result is a pair of new tensors. The first has the hidden states of the last layer at every step, (L, N, directions * hidden_size).
+    The second has the last hidden states of each layer and direction, (num_layers * directions, N, hidden_size).
+
+    Parameters
+    ----------
+    input_size, hidden_size : int
+        Numbers of features of the input and of a hidden state.
+    num_layers : int, default 1
+        Number of layers. A layer reads the results of the layer before.
+    nonlinearity : {"tanh", "relu"}, default "tanh"
+        Function of each step.
+    bias : bool, default True
+        If False, the layers have no biases.
+    batch_first : bool, default False
+        If True, sequences and results are (N, L, features) instead of (L, N, features).
+    dropout : float, default 0.0
+        Probability of zeroing elements between two layers in training.
+    bidirectional : bool, default False
+        If True, there are two directions, with results concatenated along the last axis.
+    dtype : dtype, default float32
+        Floating-point dtype of the parameters, the inputs and the results.
+    generator : tx.random.Generator, optional
+        Source of the initial values and of the dropout, by default the generator of `tx.random`.
+
+    Attributes
+    ----------
+    weight_ih_l0, weight_hh_l0 : Tensor
+        (hidden_size, input_size) and (hidden_size, hidden_size). Later layers have the numbers 1, 2, ...; their `weight_ih`
+        reads directions * hidden_size features. The second direction has the suffix `_reverse`.
+    bias_ih_l0, bias_hh_l0 : Tensor
+        (hidden_size,). All parameters are initially uniform within ± 1 / sqrt(hidden_size).
+
+    Raises
+    ------
+    ArgumentError
+        If `dropout` or `nonlinearity` is out of range.
+    ShapeError
+        In a call, if the shape of the input or of a state does not fit.
+    DTypeError
+        In a call, if the input or a state has another dtype than the parameters.
+
+    References
+    ----------
+    J. Elman: Finding structure in time, 1990.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> states, last = tx.nn.RNN(3, 4)(tx.ones((5, 2, 3), dtype=tx.float32))
     >>> states.shape, last.shape
@@ -232,18 +278,64 @@ class RNN(_Recurrent):
 class LSTM(_Recurrent):
     """Long short-term memory: from a sequence to all hidden states of the last layer, and the last (hidden, cell) of all layers.
 
-    `forward(x, hx=None)` takes (L, N, input_size), with `batch_first` (N, L, input_size), or (L, input_size) without a batch, in the dtype
-    of the parameters. `hx` is a pair of initial states, (num_layers * directions, N, hidden_size) each; a single row may stand for all
-    sequences. With `bidirectional` there are two directions, with results concatenated along the last axis. With `proj_size` hidden states
-    have this size, after a product with `weight_hr`. `dropout` is the probability of zeroing elements between layers in training. Gates are
-    stored in PyTorch's order, input, forget, cell, output, so PyTorch's state dicts can be loaded.
+    `forward(x, hx=None)` takes (L, N, input_size), with `batch_first` (N, L, input_size), or (L, input_size) without a batch. `hx` is a
+    pair of initial states, hidden and cell, (num_layers * directions, N, hidden_size) each, by default zeros. A single row may stand for
+    all sequences.
 
+    The result is `states, (hidden, cell)`, new tensors. `states` is (L, N, directions * hidden_size); `hidden` and `cell` have the shapes
+    of the initial states. Gates are stored in PyTorch's order, input, forget, cell, output, so PyTorch's state dicts can be loaded.
+
+    Parameters
+    ----------
+    input_size, hidden_size : int
+        Numbers of features of the input and of a hidden state.
+    num_layers : int, default 1
+        Number of layers. A layer reads the results of the layer before.
+    bias : bool, default True
+        If False, the layers have no biases.
+    batch_first : bool, default False
+        If True, sequences and results are (N, L, features) instead of (L, N, features).
+    dropout : float, default 0.0
+        Probability of zeroing elements between two layers in training.
+    bidirectional : bool, default False
+        If True, there are two directions, with results concatenated along the last axis.
+    proj_size : int, default 0
+        If positive, initial and computed hidden states have this size, after a product with `weight_hr`; cells keep `hidden_size`.
+        It must be less than `hidden_size`.
+    dtype : dtype, default float32
+        Floating-point dtype of the parameters, the inputs and the results.
+    generator : tx.random.Generator, optional
+        Source of the initial values and of the dropout, by default the generator of `tx.random`.
+
+    Attributes
+    ----------
+    weight_ih_l0, weight_hh_l0 : Tensor
+        (4 * hidden_size, input_size) and (4 * hidden_size, hidden_size). Later layers have the numbers 1, 2, ...; their `weight_ih`
+        reads directions * hidden_size features. The second direction has the suffix `_reverse`.
+    bias_ih_l0, bias_hh_l0 : Tensor
+        (4 * hidden_size,). All parameters are initially uniform within ± 1 / sqrt(hidden_size).
+    weight_hr_l0 : Tensor
+        (proj_size, hidden_size), only with `proj_size`. Then `weight_hh_l0` is (4 * hidden_size, proj_size).
+
+    Raises
+    ------
+    ArgumentError
+        If `dropout` or `proj_size` is out of range.
+    ShapeError
+        In a call, if the shape of the input or of a state does not fit.
+    DTypeError
+        In a call, if the input or a state has another dtype than the parameters.
+
+    References
+    ----------
+    S. Hochreiter, J. Schmidhuber: Long short-term memory, 1997.
+
+    Examples
+    --------
     >>> import tenxor as tx
     >>> states, (hidden, cell) = tx.nn.LSTM(3, 4, num_layers=2, batch_first=True)(tx.ones((2, 5, 3), dtype=tx.float32))
     >>> states.shape, hidden.shape
     ((2, 5, 4), (2, 2, 4))
-
-    S. Hochreiter, J. Schmidhuber: Long short-term memory, 1997.
     """
 
     gates = 4
@@ -285,10 +377,58 @@ class LSTM(_Recurrent):
 class GRU(_Recurrent):
     """Gated recurrent units: from a sequence to all hidden states of the last layer, and the last hidden states of all layers.
 
-    Arguments and shapes are those of `LSTM`, without `proj_size` and with a single state `hx`. Gates are stored in PyTorch's order: reset,
-    update, new.
+    `forward(x, hx=None)` takes (L, N, input_size), with `batch_first` (N, L, input_size), or (L, input_size) without a batch. The initial
+    state `hx` is (num_layers * directions, N, hidden_size), by default zeros. A single row may stand for all sequences.
 
+    The result is `states, last`, new tensors: (L, N, directions * hidden_size), and the shape of `hx`. Gates are stored in PyTorch's order:
+    reset, update, new.
+
+    Parameters
+    ----------
+    input_size, hidden_size : int
+        Numbers of features of the input and of a hidden state.
+    num_layers : int, default 1
+        Number of layers. A layer reads the results of the layer before.
+    bias : bool, default True
+        If False, the layers have no biases.
+    batch_first : bool, default False
+        If True, sequences and results are (N, L, features) instead of (L, N, features).
+    dropout : float, default 0.0
+        Probability of zeroing elements between two layers in training.
+    bidirectional : bool, default False
+        If True, there are two directions, with results concatenated along the last axis.
+    dtype : dtype, default float32
+        Floating-point dtype of the parameters, the inputs and the results.
+    generator : tx.random.Generator, optional
+        Source of the initial values and of the dropout, by default the generator of `tx.random`.
+
+    Attributes
+    ----------
+    weight_ih_l0, weight_hh_l0 : Tensor
+        (3 * hidden_size, input_size) and (3 * hidden_size, hidden_size). Later layers have the numbers 1, 2, ...; their `weight_ih`
+        reads directions * hidden_size features. The second direction has the suffix `_reverse`.
+    bias_ih_l0, bias_hh_l0 : Tensor
+        (3 * hidden_size,). All parameters are initially uniform within ± 1 / sqrt(hidden_size).
+
+    Raises
+    ------
+    ArgumentError
+        If `dropout` is out of range.
+    ShapeError
+        In a call, if the shape of the input or of a state does not fit.
+    DTypeError
+        In a call, if the input or a state has another dtype than the parameters.
+
+    References
+    ----------
     K. Cho et al.: Learning phrase representations using RNN encoder-decoder, 2014 (arXiv:1406.1078).
+
+    Examples
+    --------
+    >>> import tenxor as tx
+    >>> states, last = tx.nn.GRU(3, 4, bidirectional=True)(tx.ones((5, 2, 3), dtype=tx.float32))
+    >>> states.shape, last.shape
+    ((5, 2, 8), (2, 2, 4))
     """
 
     gates = 3
