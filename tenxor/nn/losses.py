@@ -171,7 +171,7 @@ def huber_loss(input: Tensor, target: Operand, reduction: str = "mean", delta: f
     ShapeError
         Unless the shapes are equal.
     ArgumentError
-        If `reduction` is unknown.
+        Unless `delta` is positive, or if `reduction` is unknown.
 
     References
     ----------
@@ -183,6 +183,8 @@ def huber_loss(input: Tensor, target: Operand, reduction: str = "mean", delta: f
     >>> tx.nn.functional.huber_loss(tx.asarray([0.0, 0.0]), tx.asarray([0.5, 3.0]), reduction="none").tolist()
     [0.125, 2.5]
     """
+    if delta <= 0:
+        raise ArgumentError(f"huber_loss: delta is {delta}; it must be positive")
     distances = abs(input - _check_target("huber_loss", input, target))
     loss = _op["where"](distances < delta, distances * distances * 0.5, (distances - delta * 0.5) * delta)
     return _reduce_weighted("huber_loss", loss, reduction, weight, mean_of_weights=False)

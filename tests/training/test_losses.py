@@ -138,3 +138,9 @@ def test_loss_errors_state_what_is_required(name: str) -> None:
 def test_kl_div_of_invalid_probabilities_is_nan() -> None:
     loss = F.kl_div(tx.zeros(4), tx.asarray([0.0, 1.0, -1.0, tx.nan]), reduction="none")
     assert str(loss.tolist()) == "[0.0, 0.0, nan, nan]"
+
+
+@pytest.mark.parametrize("delta", [0.0, -1.0])
+def test_huber_loss_requires_a_positive_delta(delta: float) -> None:
+    with pytest.raises(tx.errors.ArgumentError, match=f"huber_loss: delta is {delta}; it must be positive"):
+        F.huber_loss(tx.zeros(2), tx.ones(2), delta=delta)
