@@ -189,7 +189,9 @@ class FastPath:
         recording_fallbacks = {f"own {m.name}": self._build_fallback(m) for m in METHODS}
         for method in METHODS:
             if isinstance(fallback := recording_fallbacks[f"own {method.name}"], FunctionType) and fallback.__code__.co_name == "method":
-                name_tensor_method(fallback, method.name)
+                original = self.fallbacks[method.name]
+                name = getattr(original, "__name__", "")  # `max` for the alias `amax`, as without the fast path
+                name_tensor_method(fallback, name if self.fallbacks.get(name) is original else method.name)
         recording_fallbacks["own __getitem__"], recording_fallbacks["own __setitem__"] = self.get_item, self.set_item
         recording_fallbacks["own index_add_"] = wrap_index_add(self.fallbacks["index_add_"])
         recording_fallbacks["own fill_"] = wrap_fill(

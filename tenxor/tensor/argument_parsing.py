@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..dtypes import Number, to_plain_number
+from ..dtypes import Number, boolean, to_plain_number
 from ..errors import ArgumentError, DTypeError, TraceError, describe_value, name_tensor_method
 from ..layout import checked_axes, checked_axis
 from ..layout.coords import as_int_tuple
@@ -57,8 +57,10 @@ def parse_ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def is_flag(value: Any) -> bool:
-    """Return whether `value` is a bool of Python or NumPy, or the integer 0 or 1, as NumPy users write."""
-    return isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1))
+    """Return whether `value` is a bool of Python or NumPy, a boolean tensor of shape (), or the integer 0 or 1, as NumPy users write."""
+    if isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
+        return True
+    return getattr(value, "dtype", None) is boolean and getattr(value, "shape", None) == ()
 
 
 def check_flag(name: str, value: Any) -> bool:
