@@ -152,7 +152,7 @@ class _ReplayingScope(_RestoringScope):
     def draw(self, generator: DrawSource, size: int, count: int = 1) -> Draw:
         if self.replayed_count == len(self.draws):
             raise DerivativeError(
-                f"draw: the function of {self.op} drew more random tensors when it was called again than the {len(self.draws)} of its"
+                f"{self.op}: the function of {self.op} drew more random tensors when it was called again than the {len(self.draws)} of its"
                 " first call; it must do the same in each call"
             )
         self.replayed_count += 1
