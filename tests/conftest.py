@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import signal
 from collections.abc import Callable, Generator, Iterator
 from functools import cache as cache_of
 from importlib import import_module
@@ -120,6 +121,8 @@ def pytest_configure(config: pytest.Config) -> None:
             os.environ[CACHE_DIR] = before
 
     config.add_cleanup(restore)
+    # A shell's background job ignores Ctrl-C, and so would each process started by a test
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     fastpath.start()
 
 
