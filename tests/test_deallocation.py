@@ -14,9 +14,9 @@ import pytest
 from llvmlite.binding import ffi
 
 import tenxor as tx
-from tenxor.codegen.llvm import compiler as module
+from tenxor.codegen.llvm import elf_linker
+from tenxor.codegen.llvm.code_image import LinkedCode
 from tenxor.codegen.llvm.compiler import KERNEL_SYMBOL, Compiler, MachineCode, compiler
-from tenxor.codegen.llvm.elf_linker import LinkedCode
 from tenxor.codegen.llvm.llvmlite_binding import LlvmLinker
 from tests.lowering.helpers import kernel_of
 
@@ -96,7 +96,7 @@ def test_llvm_objects_are_deallocated_outside_the_main_thread(llvm_deallocations
     private_compiler, kernel = Compiler(), kernel_of(tx.full(7, 0.5).realize() * 2 + 1)
     private_compiler.get(kernel)
     private_compiler.assembly(kernel)
-    monkeypatch.setattr(module, "link_object", lambda image, symbols: None)
+    monkeypatch.setattr(elf_linker, "link_object", lambda image, symbols: None)
     private_compiler.kernels.drop_recent()
     private_compiler.get(kernel)
     assert len(llvm_deallocations) >= 3 and not any(llvm_deallocations)

@@ -1,4 +1,4 @@
-"""Object files are linked without LLVM; unknown ones are left to LLVM."""
+"""Object files are linked to code images, which are loaded without LLVM; unknown object files are left to LLVM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.codegen.llvm import compiler, elf_linker
+from tenxor.codegen.llvm import code_image, compiler, elf_linker, kernel_disk_cache
+from tenxor.codegen.llvm.code_image import CodeImage, LinkedCode
 from tenxor.codegen.llvm.compiler import Compiler
 from tenxor.codegen.llvm.llvmlite_binding import compile_object
 from tests.processes import python
@@ -58,16 +59,36 @@ define i64 @first(i64 %k) {
   ret i64 %y
 }
 """
+# Addresses in memory: of a function, of a constant and of a C function
+POINTERS = """
+@word = internal constant i64 70
+@addresses = global [3 x ptr] [ptr @first, ptr @word, ptr @labs]
+declare i64 @labs(i64)
+define i64 @first(i64 %k) {
+  %other = load ptr, ptr getelementptr ([3 x ptr], ptr @addresses, i64 0, i64 2)
+  %x = call i64 %other(i64 %k)
+  %at = load ptr, ptr getelementptr ([3 x ptr], ptr @addresses, i64 0, i64 1)
+  %word = load i64, ptr %at
+  %y = add i64 %x, %word
+  ret i64 %y
+}
+"""
 PER_THREAD = WRITTEN.replace("@count = global", "@count = thread_local global")
 Function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 
-def image(text: str) -> bytes:
+def compile_text(text: str) -> bytes:
     return compile_object(text, compiler.compiler().target_machine)
 
 
+def link_and_load(text: str, *symbols: str) -> LinkedCode | None:
+    image = elf_linker.link_object(compile_text(text), symbols)
+    assert image is not None
+    return CodeImage.deserialize(image.serialize()).load()
+
+
 def test_linked_code_reaches_constants_functions_and_process_symbols() -> None:
-    linked = elf_linker.link_object(image(MODULE), ("first", "second"))
+    linked = link_and_load(MODULE, "first", "second")
     assert linked is not None
     first, second = Function(linked["first"]), Function(linked["second"])
     assert [first(k) for k in range(4)] == [22, 44, 66, 88]
@@ -75,16 +96,30 @@ def test_linked_code_reaches_constants_functions_and_process_symbols() -> None:
 
 
 def test_linked_code_writes_its_globals() -> None:
-    linked = elf_linker.link_object(image(WRITTEN), ("first", "count"))
+    linked = link_and_load(WRITTEN, "first", "count")
     assert linked is not None
     first = Function(linked["first"])
     assert [first(2), first(2), first(5)] == [42, 44 + 42, 49]
     assert ctypes.c_int64.from_address(linked["count"]).value == 49
 
 
+def test_linked_code_reads_addresses_from_its_variables() -> None:
+    linked = link_and_load(POINTERS, "first", "addresses")
+    assert linked is not None
+    assert Function(linked["first"])(-5) == 75
+    assert ctypes.c_int64.from_address(linked["addresses"]).value == linked["first"]
+
+
+def test_copies_of_an_image_have_variables_of_their_own() -> None:
+    image = elf_linker.link_object(compile_text(WRITTEN), ("first",))
+    assert image is not None
+    copies = [image.load(), image.load()]
+    assert [Function(linked["first"])(2) for linked in copies if linked is not None] == [42, 42]
+
+
 @pytest.mark.parametrize("text", [MODULE, WRITTEN])
 def test_linked_code_is_executable_and_read_only(text: str) -> None:
-    linked = elf_linker.link_object(image(text), ("first",))
+    linked = link_and_load(text, "first")
     assert linked is not None
     lines = Path("/proc/self/maps").read_text().splitlines()
     spans = [(line.split()[0].split("-"), line.split()[1]) for line in lines]
@@ -93,7 +128,7 @@ def test_linked_code_is_executable_and_read_only(text: str) -> None:
 
 
 def test_code_memory_is_freed_with_the_last_reference() -> None:
-    linked = elf_linker.link_object(image(MODULE), ("first",))
+    linked = link_and_load(MODULE, "first")
     assert linked is not None
     memory, address = ref(linked), linked["first"]
     areas = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]  # neighbours may be one area
@@ -119,37 +154,42 @@ def with_unknown_relocation(content: bytes) -> bytes:
         kind, begin, size = (struct.unpack_from("<" + f, content, table + 64 * k + o)[0] for f, o in (("I", 4), ("Q", 24), ("Q", 32)))
         if kind == 4:
             for entry in range(begin, begin + size, 24):
-                struct.pack_into("<I", changed, entry + 8, 9)
+                struct.pack_into("<I", changed, entry + 8, 99)
     return bytes(changed)
 
 
 @pytest.mark.parametrize("change", [truncated, for_another_machine, with_unknown_relocation, lambda content: b"no object file" * 9])
 def test_unknown_object_files_are_left_to_llvm(change: Callable[[bytes], bytes]) -> None:
-    assert elf_linker.link_object(change(image(MODULE)), ("first",)) is None
+    assert elf_linker.link_object(change(compile_text(MODULE)), ("first",)) is None
 
 
-@pytest.mark.parametrize("text", [UNRESOLVED, PER_THREAD])
-def test_unresolved_and_thread_local_symbols_are_left_to_llvm(text: str) -> None:
-    assert elf_linker.link_object(image(text), ("first",)) is None
+def test_thread_local_variables_are_left_to_llvm() -> None:
+    assert elf_linker.link_object(compile_text(PER_THREAD), ("first",)) is None
+
+
+def test_code_that_calls_a_missing_function_is_not_loaded() -> None:
+    assert link_and_load(UNRESOLVED, "first") is None
 
 
 def test_missing_function_is_not_linked() -> None:
-    assert elf_linker.link_object(image(MODULE), ("first", "third")) is None
+    assert elf_linker.link_object(compile_text(MODULE), ("first", "third")) is None
 
 
 def test_refused_executable_memory_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(nbytes: int, code: int, content: Callable[[int], bytes]) -> None:
         raise OSError("no")
 
-    monkeypatch.setattr(elf_linker, "map_executable", refused)
-    assert elf_linker.link_object(image(MODULE), ("first",)) is None
+    monkeypatch.setattr(code_image, "map_executable", refused)
+    assert link_and_load(MODULE, "first") is None
 
 
 def test_code_linked_by_llvm_gives_equal_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """The values are those of the own linker."""
     x = tx.linspace(0.0, 5.0, 1000).realize()
     expected = np.sin(x.to_numpy()) * 3 - 1
-    monkeypatch.setattr(compiler, "link_object", lambda image, symbols: None)
+    monkeypatch.setattr(elf_linker, "link_object", lambda object_file, symbols: None)
+    monkeypatch.setattr(kernel_disk_cache, "read", lambda key: None)
+    monkeypatch.setattr(kernel_disk_cache, "write", lambda key, content: None)
     native = Compiler()
     monkeypatch.setattr(compiler, "_compiler", native)
     tx.realize(tx.ones(3))

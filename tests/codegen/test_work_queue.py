@@ -164,7 +164,7 @@ def test_concurrent_callers_share_loops_one_at_a_time() -> None:
     """The callers are machine code, which holds no lock."""
     counted = "define void @kernel(ptr %sum, i64 %begin, i64 %end, i64 %worker) {\n %n = sub i64 %end, %begin\n"
     counted += " %before = atomicrmw add ptr %sum, i64 %n monotonic\n ret void\n}"
-    code = compiler()._link(compiler()._compile_object(counted), ("kernel",))
+    code = compiler()._load(compiler()._compile(counted, ("kernel",)), ("kernel",))
     place, sums = work_queue.create_work_queue(), [ctypes.c_int64() for _ in range(4)]
     assert isinstance(place, work_queue.NativeWorkQueue) and code is not None
     share = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 7)(place.share_address)

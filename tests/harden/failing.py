@@ -73,12 +73,12 @@ def compiling(failing: Failing) -> None:
 
 
 def linking(failing: Failing) -> None:
-    """Object files being linked: what is on disk may be no such file, or the process lacks something."""
+    """Code being loaded: the process may lack a C function, or the system forbids executable memory."""
 
     def instead(real: Any) -> Any:
         return lambda compiler, *given: None if failing.fails() else real(compiler, *given)
 
-    failing.replace(Compiler, "_link", instead)
+    failing.replace(Compiler, "_load", instead)
 
 
 def threads(failing: Failing) -> None:

@@ -17,7 +17,7 @@ from ...version import __version__
 from ..interface import ContractionFacts, KernelFacts
 from ..kernel_cache import MAX_RECENT_KERNELS, KernelCache
 from . import KERNEL_SYMBOL, kernel_disk_cache, shipped_code
-from .elf_linker import LinkedCode, link_object
+from .code_image import IMAGE_MAGIC, CodeImage, LinkedCode
 from .host_info import get_emitter_hash, get_host_info, get_planner_hashes, has_host_info
 
 if TYPE_CHECKING:
@@ -197,13 +197,13 @@ class Compiler:
         if not may_compile:
             self._decline_counts[text_hash] += 1
             raise NotCompiled(name)
-        image = self._compile_object(llvm_ir())
-        library = self._link(image, symbols)
+        content = self._compile(llvm_ir(), symbols)
+        library = self._load(content, symbols)
         if library is None:
             raise RuntimeError(f"tenxor: the kernel {name} needs what this processor or process lacks")
         key = self._make_disk_key(text_hash)
         if key:
-            kernel_disk_cache.write(key, image)
+            kernel_disk_cache.write(key, content)
         return library, "compiled"
 
     def _find_stored(self, text_hash: str, symbols: tuple[str, ...], *, ask_llvm: bool = False) -> tuple[LinkedCode, str] | None:
@@ -212,13 +212,13 @@ class Compiler:
         The disk can only have code for this machine if LLVM was asked about this machine before. If not, LLVM is asked now only for a
         caller that is going to compile anyway (`ask_llvm`).
         """
-        image = self.shipped_objects.read(text_hash) if self.shipped_objects else None
-        library = None if image is None else link_object(image, symbols)
+        content = self.shipped_objects.read(text_hash) if self.shipped_objects else None
+        library = None if content is None else CodeImage.deserialize(content).load()
         if library is not None:
             return library, "shipped"
         key = self._make_disk_key(text_hash) if ask_llvm or has_host_info() else None
-        image = kernel_disk_cache.read(key) if key else None
-        library = None if image is None else self._link(image, symbols)
+        content = kernel_disk_cache.read(key) if key else None
+        library = None if content is None else self._load(content, symbols)
         return None if library is None else (library, "disk")
 
     def _make_disk_key(self, text_hash: str) -> str | None:
@@ -238,9 +238,20 @@ class Compiler:
 
         return compile_object(llvm_ir, self.target_machine)
 
-    def _link(self, image: bytes, symbols: tuple[str, ...]) -> LinkedCode | None:
-        """Return the functions `symbols` of the object file `image`, ready to run; None if the file is not one for this machine."""
-        return link_object(image, symbols) or self._linker.link(image, symbols)
+    def _compile(self, llvm_ir: str, symbols: tuple[str, ...]) -> bytes:
+        """Return the code of an LLVM module, given as text: a serialised code image with the functions `symbols`.
+
+        The code is an object file instead if LLVM has to link it.
+        """
+        from .elf_linker import link_object
+
+        object_file = self._compile_object(llvm_ir)
+        image = link_object(object_file, symbols)
+        return object_file if image is None else image.serialize()
+
+    def _load(self, content: bytes, symbols: tuple[str, ...]) -> LinkedCode | None:
+        """Return the functions `symbols` of `content`, a result of `_compile`, ready to run; None if they cannot run here."""
+        return CodeImage.deserialize(content).load() if content.startswith(IMAGE_MAGIC) else self._linker.link(content, symbols)
 
     def llvm_ir(self, kernel: Kernel) -> str:
         """Return the kernel as LLVM IR."""

@@ -1,8 +1,9 @@
-"""A linker that makes object files ready to run without LLVM; to load LLVM takes longer than most programs wait for their first result.
+"""A linker from object files to code images, which are loaded without LLVM (`code_image.py`).
 
-LLVM's object file of a kernel is simple: sections, and relocations, the places in them where addresses belong. The linker copies the
-sections to memory of their own and fills the addresses in. From then on the code can be run, but not written. So a kernel found on disk
-does not need LLVM. The linker only reads ELF for x86-64, and leaves files of another kind, or with an unknown feature, to LLVM.
+LLVM's object file of a kernel is simple: sections, and relocations, the positions in them where distances and addresses belong. The code
+is position-independent, so nearly all relocations are distances within the image, which are filled in here, once. A call of a C function
+goes through a stub that jumps to an address in a table. The linker only reads ELF for x86-64, and leaves files of another kind, or with an
+unknown feature, to LLVM.
 
 Source: System V Application Binary Interface, AMD64 Architecture Processor Supplement, 4.4.1 (relocation types).
 """
@@ -10,39 +11,31 @@ Source: System V Application Binary Interface, AMD64 Architecture Processor Supp
 from __future__ import annotations
 
 import mmap
-import os
 import struct
-from collections.abc import Callable, Iterator, Set
-from typing import Any
+from collections.abc import Iterator
+from itertools import chain
 
-from ..._utils.process import find_symbol_address, map_executable
 from ..._utils.records import NamedTuple
+from .code_image import CodeImage
 
 _MAGIC = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian
 _RELOCATABLE, _X86_64 = 1, 62
 _PROGBITS, _SYMTAB, _RELA, _ZEROS = 1, 2, 4, 8  # types of sections
 _UNWIND = 0x70000001  # a further type of a section in memory
 _WRITABLE, _IN_MEMORY = 1, 2  # flags of sections
-_UNDEFINED, _RESERVED = 0, 0xFF00  # section numbers of symbols without a section
+_UNDEFINED = 0  # the section number of symbols without a section
 _ABSOLUTE_64, _RELATIVE_64, _RELATIVE_32 = 1, 24, (2, 4)  # types of relocations: R_X86_64_64, PC64, and PC32 or PLT32
+_TABLE_RELATIVE = (9, 41, 42)  # R_X86_64_GOTPCREL, GOTPCRELX and REX_GOTPCRELX: the distance of a table entry with an address
+_LOAD, _LOAD_ADDRESS = 0x8B, 0x8D  # opcodes of `mov` from memory, and of `lea`
+_ADDRESS_BYTES, _STUB_BYTES = 8, 8
+_STUB = struct.Struct("<2si2x")  # jmp *distance(%rip)
+_JUMP_OPCODE, _JUMP_BYTES = b"\xff\x25", 6
 
 _HEADER = struct.Struct("<7x9xHH4x8x8xQ4xHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QIIq")
-_pack_int32, _pack_uint64, _pack_int64 = (struct.Struct(f"<{kind}").pack_into for kind in "iQq")
-
-
-class LinkedCode:
-    """Machine code, in memory as long as this object is referenced: the addresses of its functions, by name."""
-
-    __slots__ = ("__weakref__", "_memory", "addresses")
-
-    def __init__(self, memory: Any, addresses: dict[str, int]) -> None:
-        self._memory, self.addresses = memory, addresses
-
-    def __getitem__(self, symbol: str) -> int:
-        return self.addresses[symbol]
+_pack_int32, _pack_int64 = struct.Struct("<i").pack_into, struct.Struct("<q").pack_into
 
 
 class _Section(NamedTuple):
@@ -60,117 +53,174 @@ class _Section(NamedTuple):
     entry_size: int
 
 
+class _Symbol(NamedTuple):
+    """A symbol: its `name`, and its `offset` in the image, or None for a C function of the process."""
+
+    name: str
+    offset: int | None
+
+
 class _Unsupported(Exception):
     """Raised for a feature of an object file that is left to LLVM."""
 
 
-def link_object(image: bytes, symbols: tuple[str, ...]) -> LinkedCode | None:
-    """Return the functions `symbols` in the object file `image`, ready to run; None if LLVM has to link the file."""
+def link_object(object_file: bytes, symbols: tuple[str, ...]) -> CodeImage | None:
+    """Return the code image of `object_file` with the functions and variables `symbols`; None if LLVM has to link the file."""
     try:
-        return _link_elf(image, symbols)
-    except (_Unsupported, LookupError, ValueError, struct.error, OSError):
+        return _Linker(object_file).link(symbols)
+    except (_Unsupported, LookupError, ValueError, struct.error):
         return None
 
 
-def _link_elf(image: bytes, symbols: tuple[str, ...]) -> LinkedCode:
-    """Return the linked functions of an object file; raise `_Unsupported`, or another error that `link_object` catches, if LLVM has to
-    link it.
+class _Linker:
+    """The sections of an object file, their offsets in the image, and the content of the image while it is being linked.
+
+    `content` has a part for code and constants, which ends with the stubs and the table of addresses, and a part for variables.
     """
-    if not image.startswith(_MAGIC) or not hasattr(os, "uname") or os.uname().machine != "x86_64":
-        raise _Unsupported
-    kind, machine, table_begin, _, _, _, header_size, count, _ = _HEADER.unpack_from(image)
-    if (kind, machine, header_size) != (_RELOCATABLE, _X86_64, _SECTION.size):
-        raise _Unsupported
-    sections = [_Section(*_SECTION.unpack_from(image, table_begin + k * header_size)) for k in range(count)]
-    begins: dict[int, int] = {}  # the offset of each section in the memory of all sections
-    # The ends of the three parts of the memory: code and constants, in pages of their own; variables; and variables that are zero at first.
-    ends: list[int] = []
-    size = 0
-    for region in range(3):
-        for k, section in enumerate(sections):
-            if section.flags & _IN_MEMORY and section.size and _region_of(section) == region:
-                size += -size % max(section.alignment, 1)
-                begins[k], size = size, size + section.size
-        if not ends:
-            size += -size % mmap.PAGESIZE
-        ends.append(size)
-    addresses: dict[str, int] = {}
-    wanted = frozenset(symbols)
 
-    def fill_memory(base: int) -> bytearray:
-        memory = bytearray(ends[1])  # fresh memory is zero, so the third part is not written
-        for k, begin in begins.items():
-            section = sections[k]
+    def __init__(self, object_file: bytes) -> None:
+        if not object_file.startswith(_MAGIC):
+            raise _Unsupported
+        kind, machine, table_begin, _, _, _, header_size, count, _ = _HEADER.unpack_from(object_file)
+        if (kind, machine, header_size) != (_RELOCATABLE, _X86_64, _SECTION.size):
+            raise _Unsupported
+        self.object_file = object_file
+        self.sections = [_Section(*_SECTION.unpack_from(object_file, table_begin + k * header_size)) for k in range(count)]
+        self.offsets: dict[int, int] = {}  # of the sections in memory, by number
+        self.table_entries: dict[_Symbol, int] = {}  # the offset of the table entry with the address of a symbol
+        self.stubs: dict[_Symbol, int] = {}
+        self.pointers: list[int] = []
+        self.externals: dict[str, list[int]] = {}
+
+    def link(self, symbols: tuple[str, ...]) -> CodeImage:
+        """Return the image. Raise `_Unsupported`, or another error that `link_object` catches, if LLVM has to link the file."""
+        self._place_sections()
+        for section in self.sections:
+            if section.kind == _RELA and section.info in self.offsets:
+                self._relocate(section)
+        wanted = frozenset(symbols)
+        symbol_offsets = {
+            symbol.name: symbol.offset
+            for table in self.sections
+            if table.kind == _SYMTAB
+            for number in range(table.size // _SYMBOL.size)
+            if (symbol := self._read_symbol(table, number)) is not None and symbol.offset is not None and symbol.name in wanted
+        }
+        if symbol_offsets.keys() != wanted:
+            raise _Unsupported
+        # Fresh memory is zero, so zeros at the end are left out, but for those to become addresses
+        address_end = max([0, *self.pointers, *chain.from_iterable(self.externals.values())]) + _ADDRESS_BYTES
+        content = bytes(self.content.rstrip(b"\0").ljust(address_end, b"\0"))
+        return CodeImage(content, self.code_bytes, self.total_bytes, symbol_offsets, self.pointers, self.externals)
+
+    def _place_sections(self) -> None:
+        """Choose the offset of each section, of the stubs and of the address table, and copy the sections into `content`."""
+        size = self._place_region(0, 0)
+        entry_count = self._count_addressed_symbols()
+        self.next_stub = size + -size % _STUB_BYTES
+        self.next_entry = self.next_stub + entry_count * _STUB_BYTES
+        size = self.next_entry + entry_count * _ADDRESS_BYTES
+        self.code_bytes = size + -size % mmap.PAGESIZE
+        data_end = self._place_region(1, self.code_bytes)
+        self.total_bytes = self._place_region(2, data_end)
+        self.content = bytearray(data_end)
+        for k, offset in self.offsets.items():
+            section = self.sections[k]
             if section.kind != _ZEROS:
-                memory[begin : begin + section.size] = image[section.begin : section.begin + section.size]
-        for section in sections:
-            if section.kind == _RELA and section.info in begins:
-                _relocate(memory, base, image, sections, section, lambda k: base + begins[k])
-        for symbol in sections:
-            if symbol.kind == _SYMTAB:
-                addresses.update(_defined_symbols(image, sections, symbol, lambda k: base + begins[k], wanted))
-        return memory
+                self.content[offset : offset + section.size] = self.object_file[section.begin : section.begin + section.size]
 
-    linked = LinkedCode(map_executable(size, ends[0], fill_memory), addresses)
-    if addresses.keys() != wanted:
-        raise _Unsupported
-    return linked
+    def _count_addressed_symbols(self) -> int:
+        """Return how many symbols may need a stub or a table entry: C functions, and symbols of relocations for the table."""
+        return len(
+            {
+                (table.link, number)
+                for table in self.sections
+                if table.kind == _RELA
+                for _, kind, number, _ in self._iterate_relocations(table)
+                if kind in _TABLE_RELATIVE or self._unpack_symbol(self.sections[table.link], number)[1] == _UNDEFINED
+            }
+        )
+
+    def _place_region(self, region: int, begin: int) -> int:
+        """Choose the offsets of the sections of `region` (`_region_of`), from `begin` on, and return the end of the last one."""
+        for k, section in enumerate(self.sections):
+            if section.flags & _IN_MEMORY and section.size and _region_of(section) == region:
+                begin += -begin % max(section.alignment, 1)
+                self.offsets[k], begin = begin, begin + section.size
+        return begin
+
+    def _relocate(self, table: _Section) -> None:
+        """Apply the relocations of `table`, all of the section `table.info`: write distances, and note the positions of addresses."""
+        section_offset, names = self.offsets[table.info], self.sections[table.link]
+        for offset, kind, number, addend in self._iterate_relocations(table):
+            symbol, position = self._read_symbol(names, number), section_offset + offset
+            if symbol is None:
+                raise _Unsupported
+            if kind == _ABSOLUTE_64:
+                self._write_address(position, symbol, addend)
+                continue
+            if kind in _RELATIVE_32 or kind == _RELATIVE_64:
+                target = self._find_stub(symbol) if symbol.offset is None else symbol.offset
+            elif kind in _TABLE_RELATIVE:
+                if symbol.offset is not None and kind != _TABLE_RELATIVE[0] and self.content[position - 2] == _LOAD:
+                    self.content[position - 2], target = _LOAD_ADDRESS, symbol.offset  # the address itself, instead of a table entry
+                else:
+                    target = self._find_table_entry(symbol)
+            else:
+                raise _Unsupported
+            pack = _pack_int64 if kind == _RELATIVE_64 else _pack_int32
+            pack(self.content, position, target + addend - position)
+
+    def _iterate_relocations(self, table: _Section) -> Iterator[tuple[int, int, int, int]]:
+        """Yield the relocations of `table`: offset in its section, kind, number of the symbol, and addend."""
+        return _RELOCATION.iter_unpack(self.object_file[table.begin : table.begin + table.size])
+
+    def _find_table_entry(self, symbol: _Symbol) -> int:
+        """Return the offset of the table entry with the address of `symbol`, added if it is missing."""
+        if symbol not in self.table_entries:
+            self.table_entries[symbol] = self.next_entry
+            self._write_address(self.next_entry, symbol, 0)
+            self.next_entry += _ADDRESS_BYTES
+        return self.table_entries[symbol]
+
+    def _find_stub(self, symbol: _Symbol) -> int:
+        """Return the offset of the stub that jumps to `symbol`, a C function of the process; the stub is added if it is missing."""
+        if symbol not in self.stubs:
+            self.stubs[symbol] = stub = self.next_stub
+            _STUB.pack_into(self.content, stub, _JUMP_OPCODE, self._find_table_entry(symbol) - stub - _JUMP_BYTES)
+            self.next_stub += _STUB_BYTES
+        return self.stubs[symbol]
+
+    def _write_address(self, position: int, symbol: _Symbol, addend: int) -> None:
+        """Write the part of an address known now, and note its `position` for loading."""
+        if symbol.offset is None:
+            _pack_int64(self.content, position, addend)
+            self.externals.setdefault(symbol.name, []).append(position)
+        else:
+            _pack_int64(self.content, position, symbol.offset + addend)
+            self.pointers.append(position)
+
+    def _read_symbol(self, table: _Section, number: int) -> _Symbol | None:
+        """Return symbol `number` of the symbol table `table`; None for a symbol that is neither in a section in memory nor undefined."""
+        name_offset, section, value = self._unpack_symbol(table, number)
+        name = self._read_text(self.sections[table.link], name_offset)
+        if section == _UNDEFINED:
+            return _Symbol(name, None) if name else None
+        return _Symbol(name, self.offsets[section] + value) if section in self.offsets else None
+
+    def _unpack_symbol(self, table: _Section, number: int) -> tuple[int, int, int]:
+        """Return the offset of the name, the section number and the value of symbol `number` of the symbol table `table`."""
+        name, _, _, section, value, _ = _SYMBOL.unpack_from(self.object_file, table.begin + number * _SYMBOL.size)
+        return name, section, value
+
+    def _read_text(self, section: _Section, offset: int) -> str:
+        """Return the text that begins at `offset`, in bytes, in a section of texts, each ended by a zero byte."""
+        begin = section.begin + offset
+        return self.object_file[begin : self.object_file.index(b"\0", begin)].decode()
 
 
 def _region_of(section: _Section) -> int:
-    """Return the part of the memory for a section: 0 for code and constants, 1 for variables, 2 for variables that are zero at first."""
+    """Return the part of the image for a section: 0 for code and constants, 1 for variables, 2 for variables that are zero at first."""
     if section.kind not in (_PROGBITS, _UNWIND, _ZEROS):
         raise _Unsupported
     return 0 if not section.flags & _WRITABLE else 2 if section.kind == _ZEROS else 1
-
-
-SectionAddress = Callable[[int], int]  # the address of a section, by its number
-
-
-def _relocate(
-    memory: bytearray, base: int, image: bytes, sections: list[_Section], table: _Section, address_of_section: SectionAddress
-) -> None:
-    """Apply the relocations of a table, all of the same section: write each address into `memory`, absolute or as a distance.
-
-    `base` is the address at which `memory` will run, `image` is the object file, and `table.info` is the number of the section.
-    """
-    addresses: dict[int, int] = {}
-    begin = address_of_section(table.info) - base
-    for offset, kind, number, addend in _RELOCATION.iter_unpack(image[table.begin : table.begin + table.size]):
-        address = addresses.get(number)
-        if address is None:
-            address = addresses[number] = _resolve_symbol(image, sections, sections[table.link], number, address_of_section)
-        position = begin + offset
-        if kind in _RELATIVE_32:
-            _pack_int32(memory, position, address + addend - base - position)
-        elif kind == _ABSOLUTE_64:
-            _pack_uint64(memory, position, address + addend)
-        elif kind == _RELATIVE_64:
-            _pack_int64(memory, position, address + addend - base - position)
-        else:
-            raise _Unsupported
-
-
-def _resolve_symbol(image: bytes, sections: list[_Section], names: _Section, number: int, address_of_section: SectionAddress) -> int:
-    """Return the address of symbol `number` of the symbol table `names`: in a section, or for an undefined symbol in this process."""
-    name, _, _, section, value, _ = _SYMBOL.unpack_from(image, names.begin + number * _SYMBOL.size)
-    if section >= _RESERVED:
-        raise _Unsupported
-    begin = find_symbol_address(_read_text(image, sections[names.link], name)) if section == _UNDEFINED else address_of_section(section)
-    return begin + int(value)
-
-
-def _defined_symbols(
-    image: bytes, sections: list[_Section], table: _Section, address_of_section: SectionAddress, wanted: Set[str]
-) -> Iterator[tuple[str, int]]:
-    """Yield name and address of each symbol that the symbol table `table` defines, if the name is in `wanted`."""
-    for position in range(table.begin, table.begin + table.size, _SYMBOL.size):
-        name, _, _, section, value, _ = _SYMBOL.unpack_from(image, position)
-        if _UNDEFINED < section < _RESERVED and name and (text := _read_text(image, sections[table.link], name)) in wanted:
-            yield text, address_of_section(section) + value
-
-
-def _read_text(image: bytes, section: _Section, offset: int) -> str:
-    """Return the text that begins at `offset`, in bytes, in a section of texts, each ended by a zero byte."""
-    begin = section.begin + offset
-    return image[begin : image.index(b"\0", begin)].decode()

@@ -40,7 +40,7 @@ class HostInfo(NamedTuple):
         return Processor(self.triple, self.cpu, self.attributes.replace("+sse4a", "-sse4a"))
 
     def make_target(self) -> Target:
-        """Return the machine that this process runs on, with one thread."""
+        """Return the target for this machine, with one thread."""
         return Target.of_host(set(self.features.split()), self.processor)
 
     def make_identity(self, target: Target) -> str:

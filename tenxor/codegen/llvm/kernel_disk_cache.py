@@ -36,7 +36,7 @@ _HOUR_S = 3600.0
 PACKAGE_DIR = __file__.rpartition("codegen")[0]  # the folder of this package
 # The sources on which the machine code of a kernel depends
 EMITTER_SOURCES = ("codegen/llvm", "lowering", "ops", "dtypes.py", "target")
-# Together with `EMITTER_SOURCES`, the sources that decide what a plan is.
+# Together with `EMITTER_SOURCES`, the sources that decide about plans.
 PLANNER_SOURCES = ("runtime", "rewrite", "layout", "symbolic", "graph/node.py", "graph/ownership.py")
 
 

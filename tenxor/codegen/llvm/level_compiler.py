@@ -1,4 +1,4 @@
-"""A compiler for each level of x86-64, which collects its object files for `shipped_code.py` on other machines."""
+"""A compiler for each level of x86-64: it collects the code images to ship to other machines (`shipped_code.py`)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from . import compiler, host_info, kernel_disk_cache, shipped_code
+from .code_image import LinkedCode
 from .compiler import Compiler
 from .cpuid import CpuLevel
-from .elf_linker import LinkedCode
 
 
 class LevelCompiler(Compiler):
-    """The compiler for a level; it collects its object files by name.
+    """The compiler for a level; it collects its code images by name.
 
-    The object files are linked but never run, as this processor may lack instructions of the level.
+    The code is loaded but never run, as this processor may lack instructions of the level.
     """
 
     def __init__(self, level: CpuLevel) -> None:
@@ -29,8 +29,8 @@ class LevelCompiler(Compiler):
     def _load_or_compile(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[LinkedCode, str]:
         key = shipped_code.make_key_from_hash(kernel_disk_cache.hash_text(text), self.level, self.emitter_hash)
         if key not in self.objects:
-            self.objects[key] = self._compile_object(llvm_ir())
-        library = self._link(self.objects[key], symbols)
+            self.objects[key] = self._compile(llvm_ir(), symbols)
+        library = self._load(self.objects[key], symbols)
         if library is None:
             raise RuntimeError(f"tenxor: the kernel {name} cannot be linked here")
         return library, "compiled"

@@ -18,7 +18,7 @@ from ..._utils.exclude_user_code import exclude_user_code
 from ..._utils.interruptible import run_abandonable
 from ..._utils.locks import make_reentrant_lock
 from ...target import CODEGEN_FEATURES, Target
-from .elf_linker import LinkedCode
+from .code_image import LinkedCode
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,8 +62,10 @@ def create_target_machine(target: Target) -> Any:
     else:  # takes some milliseconds
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()
-    family = binding.Target.from_triple(processor.triple or default_triple)
-    return family.create_target_machine(cpu=processor.cpu, features=processor.attributes, opt=2)
+    triple = processor.triple or default_triple
+    # Code images run at any address, and all parts of an image lie close together
+    models = {"reloc": "pic", "codemodel": "small"} if triple.startswith("x86_64") and "linux" in triple else {}
+    return binding.Target.from_triple(triple).create_target_machine(cpu=processor.cpu, features=processor.attributes, opt=2, **models)
 
 
 @_in_worker_thread

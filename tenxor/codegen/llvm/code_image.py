@@ -1,0 +1,80 @@
+"""Position-independent machine code: linked once, stored on disk or shipped, and loaded by copying it into executable memory.
+
+A code image is the result of linking an object file (`elf_linker.py`). To load it, a process fills in the addresses of the C functions
+that the code calls, and a few pointers into the image itself. So a process that finds its kernels needs neither LLVM nor a linker: to load
+LLVM takes longer than most programs wait for their first result.
+"""
+
+from __future__ import annotations
+
+import marshal
+import struct
+from typing import Any
+
+from ..._utils.process import find_symbol_address, map_executable
+from ..._utils.records import NamedTuple
+
+IMAGE_MAGIC = b"tenxor code 1\n"
+_add_int64 = struct.Struct("<q")
+
+
+class LinkedCode:
+    """Machine code, in memory as long as this object is referenced: the addresses of its functions, by name."""
+
+    __slots__ = ("__weakref__", "_memory", "addresses")
+
+    def __init__(self, memory: Any, addresses: dict[str, int]) -> None:
+        self._memory, self.addresses = memory, addresses
+
+    def __getitem__(self, symbol: str) -> int:
+        return self.addresses[symbol]
+
+
+class CodeImage(NamedTuple):
+    """Linked machine code that runs at any address. Offsets and sizes are in bytes.
+
+    In memory the image has `total_bytes` bytes: `code_bytes` bytes of code and constants, a multiple of the page size, and then variables.
+    `content` has the first bytes; the others are zero. `symbols` maps the names of functions
+    and variables to their offsets. `pointers` has the offsets of 64-bit offsets into the image, which become addresses. `externals` maps
+    the name of a C function of the process to the offsets of its addresses.
+    """
+
+    content: bytes
+    code_bytes: int
+    total_bytes: int
+    symbols: dict[str, int]
+    pointers: list[int]
+    externals: dict[str, list[int]]
+
+    def serialize(self) -> bytes:
+        """Return the image as bytes for `deserialize`."""
+        return IMAGE_MAGIC + marshal.dumps(tuple(self), 2)
+
+    @classmethod
+    def deserialize(cls, serialized: bytes) -> CodeImage:
+        """Return the image of `serialized`, the unchanged result of `serialize`."""
+        return cls(*marshal.loads(memoryview(serialized)[len(IMAGE_MAGIC) :]))
+
+    def load(self) -> LinkedCode | None:
+        """Copy the image into executable memory; return its functions.
+
+        Return None if the process lacks a C function that the code calls, or if the system forbids executable memory.
+        """
+        try:
+            addresses = {name: find_symbol_address(name) for name in self.externals}
+            base = 0
+
+            def fill_memory(address: int) -> bytearray:
+                nonlocal base
+                base, memory = address, bytearray(self.content)
+                for offset in self.pointers:
+                    _add_int64.pack_into(memory, offset, _add_int64.unpack_from(memory, offset)[0] + base)
+                for name, offsets in self.externals.items():
+                    for offset in offsets:
+                        _add_int64.pack_into(memory, offset, _add_int64.unpack_from(memory, offset)[0] + addresses[name])
+                return memory
+
+            memory = map_executable(self.total_bytes, self.code_bytes, fill_memory)
+        except (LookupError, OSError, ValueError):
+            return None
+        return LinkedCode(memory, {name: base + offset for name, offset in self.symbols.items()})
