@@ -260,7 +260,7 @@ class UnknownAttribute(TenxorError, AttributeError):
 
 
 class NotCompiled(Exception):
-    """Raised for a kernel or plan that would take long to compile, while compilation may be deferred (`Backend.set_may_decline`).
+    """Raised for a plan that would take long to make, while the graph can be computed operation by operation, and for unavailable code.
 
     Users never see it: the caller computes the result another way, or waits for the compilation.
     """

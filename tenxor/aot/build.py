@@ -10,6 +10,7 @@ from __future__ import annotations
 import marshal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,13 @@ import tenxor as tx
 from ..codegen import backend
 from ..codegen.llvm.cpuid import CPU_LEVELS, CpuLevel
 from ..codegen.llvm.level_compiler import LevelCompiler, describe_sources
+from ..errors import TenxorError
 from ..fastpath import disabled, get_object_table
 from ..fastpath.install import link_code
 from ..fastpath.launch_records import build_node_signature
 from ..graph.node import Node, Scalar
 from ..memory.buffer import META_BUFFER
+from ..ops import OPS
 from ..runtime import plan_disk_cache, shipped_op_plans
 from ..runtime.generic_plans import split_plan_dims, split_structure
 from ..runtime.graph_signature import GraphSignature, capture_in_python, make_placeholders
@@ -32,7 +35,7 @@ from ..runtime.plan_tracing import trace_shipped_plan
 from ..runtime.planner import make_plan, make_symbolic_plan
 from ..runtime.realize import evict_plans
 from ..runtime.shipped_generic_plans import SHIPPED_NAMESPACE, ShippedPlan, serialize_generic_plans
-from ..runtime.unfused_nodes import find_summed_product, find_unfused_sources
+from ..runtime.unfused_nodes import find_summed_product, order_unfused_nodes
 from ..symbolic.guards import guards_hold
 from ..target import Caches
 
@@ -133,14 +136,17 @@ class _PlanCollection:
 
         Return False if the compact plan differs from the planner's plan.
         """
-        key = shipped_op_plans.encode_op_key(signature.nodes[-1]) if signature.pending_count == 1 else None
-        if key is None or key in self.single_operations:
-            return key is not None
+        recipe = signature.nodes[-1].recipe
+        axes = shipped_op_plans.merge_axes(recipe) if signature.pending_count == 1 else None
+        if axes is None or len(axes.extents) > 1:
+            return False
+        if shipped_op_plans.encode_op_key(recipe, axes.describe_operands(recipe)) in self.single_operations:
+            return True
         plan = make_plan(signature)
-        compact = shipped_op_plans.serialize_op_plan(signature, plan)
+        compact = shipped_op_plans.serialize_op_kernel(signature, plan)
         if compact is None or plan_disk_cache.serialize_plan(compact[2]) != plan_disk_cache.serialize_plan(plan):
             return False
-        self.single_operations[key] = compact[1]
+        self.single_operations[compact[0]] = compact[1]
         return True
 
     def _add_generic(self, signature: GraphSignature) -> bool:
@@ -178,20 +184,17 @@ def _partial_patterns(root: Node) -> Iterator[GraphSignature]:
 
     The operands of each are in memory. Yield nothing for a tensor that is not computed in parts.
     """
-    nodes, visited = [root] if find_unfused_sources([root]) else [], set[Node]()
-    while nodes:
-        node = nodes.pop()
+    unfused = order_unfused_nodes([root], lambda recipe: True)
+    for node in (*unfused, root) if unfused else ():
         product = find_summed_product(node)
         sources = (product or node).sources
-        nodes += [s for s in sources if type(s) is Node and s.buffer is None and s not in visited]
-        visited.update(nodes)
         operands = [s if type(s) is Scalar else Node(s.recipe.data_recipe, buffer=META_BUFFER) for s in sources]  # type: ignore[union-attr, arg-type]
         yield build_node_signature(node.recipe, None if product is None else product.recipe, operands, (product or node).offsets)[0]
 
 
 def list_sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:
     """Return the sections of the prebuilt code: a title and a function that yields pending tensors."""
-    table: list[tuple[str, Callable[[], Iterator[tx.Tensor]]]] = [("bool", _booleans)]
+    table: list[tuple[str, Callable[[], Iterator[tx.Tensor]]]] = [("operations", _operations), ("bool", _booleans)]
     for dtype in DTYPES:
         table.append((f"{dtype} creation", partial(_creations, dtype)))
         table += [(f"{dtype} vectors of {size:,}", partial(_vectors, dtype, size)) for size in VECTOR_SIZES]
@@ -301,6 +304,48 @@ def _products(dtype: tx.DType, shape: tuple[int, int, int]) -> Iterator[tx.Tenso
     yield from (tx.maximum(a @ b + row, 0), a @ e.T, a.T @ e, a @ e[0], a @ b + row[None, :])
     if m == k:
         yield from (a @ a, (a @ a).sum())
+
+
+OPERATION_DTYPES = (tx.float32, tx.float64, tx.int64, tx.int32, tx.uint8, tx.bool)
+MIXED_DTYPES = ((tx.float64, tx.bool), (tx.float32, tx.bool), (tx.int64, tx.bool), (tx.float64, tx.int64))
+OPERAND_KINDS = {
+    1: ("v", "s"),
+    2: ("vv", "vn", "nv", "ve", "ev", "ss", "sn", "ns"),
+    3: ("vvv", "vvn", "vnv", "vnn", "sss", "ssn", "sns", "snn"),
+}
+CAST = OPS["cast"]
+STEPS = (37, 41, 43)  # of the operands, in elements: numbers that stand for nothing else
+VECTOR_LENGTH = 1009
+
+
+def _operations() -> Iterator[tx.Tensor]:
+    """Yield each operation of the op table on vectors, of all dtypes in `OPERATION_DTYPES` that it takes and all kinds of operands."""
+    for op in [op for op in OPS.values() if op is not CAST]:
+        dtypes = [(dtype,) * op.arity for dtype in OPERATION_DTYPES]
+        if op.name == "where":
+            dtypes = [(tx.bool, dtype, dtype) for dtype in OPERATION_DTYPES]
+        if op.name in (*ARITHMETIC, *COMPARISONS):
+            dtypes += [pair for dtype, other in MIXED_DTYPES for pair in ((dtype, other), (other, dtype))]
+        for operand_dtypes in dtypes:
+            for kinds in OPERAND_KINDS.get(op.arity, ()):
+                operands = [_operand(dtype, kind, step) for dtype, kind, step in zip(operand_dtypes, kinds, STEPS, strict=False)]
+                vector = next(x for x in operands if isinstance(x, tx.Tensor))
+                with suppress(TenxorError, TypeError):
+                    yield tx.Tensor._compute(op, *[vector._to_operand(x, op.name) for x in operands])
+    for dtype in OPERATION_DTYPES:
+        for other in OPERATION_DTYPES:
+            if other is not dtype:
+                yield from (_operand(dtype, kind, STEPS[0]).astype(other) for kind in OPERAND_KINDS[1])
+        yield tx.full((VECTOR_LENGTH,), _operand(dtype, "n", 0), dtype=dtype)
+
+
+def _operand(dtype: tx.DType, kind: str, step: int) -> Any:
+    """Return an operand of a kind of `runtime/shipped_op_plans.py`: a vector, one with a step, a broadcast element, or a number."""
+    if kind == shipped_op_plans.NUMBER:
+        return True if dtype is tx.bool else 2.0 if dtype.is_float else 2
+    if kind == shipped_op_plans.ELEMENT:
+        return tx.broadcast_to(_in_memory((), dtype), (VECTOR_LENGTH,))
+    return _in_memory((VECTOR_LENGTH, step), dtype)[:, 0] if kind == shipped_op_plans.STRIDED else _in_memory((VECTOR_LENGTH,), dtype)
 
 
 def _booleans() -> Iterator[tx.Tensor]:

@@ -197,12 +197,12 @@ class Backend(ABC):
     def compile(self, kernel: Kernel) -> Compiled:
         """Return a kernel ready to be bound. Equal kernels give the same object, which stays in memory as long as it is referenced."""
 
-    @abstractmethod
-    def set_may_decline(self, may_decline: bool) -> None:
-        """Set whether `compile` may raise `NotCompiled` from now on instead of compiling.
+    def run_on_rows(self, compiled: Compiled, row_elements: int) -> tuple[Compiled, int]:
+        """Return a kernel that runs `compiled`, a kernel found by `find_compiled`, on rows of `row_elements` elements, and the first size.
 
-        With `may_decline`, `compile` declines a kernel without compiled code, if the caller may compute by other kernels.
+        The arguments of the new kernel are described in `codegen/llvm/strided_rows.py`.
         """
+        raise NotImplementedError
 
     def get_facts(self, compiled: Compiled) -> KernelFacts | None:
         """Return the facts by which another process finds a compiled kernel (`find_compiled`); None if a process must compile its own."""

@@ -120,9 +120,6 @@ class Interpreter(HostBackend):
     def target(self) -> Target:
         return _LOOP_PLANNING_TARGET.with_threads(num_threads())
 
-    def set_may_decline(self, may_decline: bool) -> None:
-        """Do nothing: the interpreter has no compiler to wait for."""
-
     def compile(self, kernel: Kernel) -> InterpretedKernel:
         return self._kernels.get(kernel)
 

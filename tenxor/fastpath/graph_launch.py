@@ -31,7 +31,7 @@ from ..runtime.graph_signature import GraphSignature, capture_signature
 from ..runtime.kernel_call import SingleKernelCall
 from ..runtime.plan_execution import Plan, PlanStep
 from ..runtime.realize import compute_lock, get_plan
-from ..runtime.unfused_nodes import find_reordered_ids, find_unfused_sources
+from ..runtime.unfused_nodes import find_reordered_ids
 from ..symbolic.symint import IntOrSymInt
 from ..target import Target
 from . import launch_records, size_generic
@@ -78,16 +78,15 @@ def drop_all_records() -> None:
 def store_graph_record(root: Node) -> None:
     """Build and store the launch record of the pending graph with root `root`, for all graphs with the same key.
 
-    Do nothing if another thread holds the lock for computing, or if the planner prefers to compute parts first. Do nothing either if the
-    compiler declines (`NotCompiled`).
+    Do nothing if another thread holds the lock for computing, or while the graph is computed operation by operation (`NotCompiled`).
     """
     if not try_acquire(compute_lock):
         return
     try:
         signature = capture_signature([root])
         try:
-            plan = get_plan(signature, may_defer=bool(find_unfused_sources([root])))
-        except NotCompiled:  # Python computes the graph in parts, without a compiler
+            plan = get_plan(signature, may_defer=True)
+        except NotCompiled:
             return
         with disable_tape():
             snapshot = signature.snapshot()

@@ -109,11 +109,13 @@ def _make_exact_plan(signature: GraphSignature) -> Plan:
     return plan
 
 
-def find_generic_plan(signature: GraphSignature, trace_every_miss: bool = False) -> tuple[GenericPlan, StepDims] | None:
+def find_generic_plan(
+    signature: GraphSignature, trace_every_miss: bool = False, may_trace: bool = True
+) -> tuple[GenericPlan, StepDims] | None:
     """Return the generic plan whose guards hold for `signature`, and its `StepDims`. On a miss, trace a new generic plan if this is due.
 
     Return None if `signature` must be planned for its exact dims: a layout has offset tables, tracing failed, or a trace is not due
-    yet. With `trace_every_miss` a trace is due at every miss, up to `MAX_GENERIC_PLANS` plans of a structure.
+    yet. With `trace_every_miss` a trace is due at every miss, up to `MAX_GENERIC_PLANS` plans of a structure; without `may_trace`, never.
     """
     structure_and_dims = split_structure(signature)
     if structure_and_dims is None:
@@ -125,7 +127,7 @@ def find_generic_plan(signature: GraphSignature, trace_every_miss: bool = False)
         cache.entries += [GenericPlan(*entry) for entry in plan_disk_cache.load_generic_plans(key)]
         _caches.put(key, cache)
     match = cache.match(dims) or cache.load_shipped(dims)
-    if match is None and (cache.should_generalize() or (trace_every_miss and len(cache.entries) < cache.max_entries)):
+    if match is None and may_trace and (cache.should_generalize() or (trace_every_miss and len(cache.entries) < cache.max_entries)):
         match = cache.insert(plan_tracing.trace_generic_plan(signature, dims), dims)
         if match is not None:
             plan_disk_cache.store_generic_plans(
@@ -153,6 +155,12 @@ def find_with_symbolic_dims(signature: GraphSignature, symbolic_signature: Graph
     general = match[0]
     evaluated_dims = general.evaluate(*list(size_of.values())[2:])
     return None if evaluated_dims is None else (general, evaluated_dims)
+
+
+def find_shipped_plan(signature: GraphSignature) -> Plan | None:
+    """Return the plan for `signature` from a generic plan in the package or on disk; None if there is none. Trace none."""
+    match = find_generic_plan(signature, may_trace=False)
+    return None if match is None else match[0].instantiate(match[1])
 
 
 def has_cached_structure(signature: GraphSignature) -> bool:

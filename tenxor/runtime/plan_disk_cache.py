@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.bounded_cache import BoundedCache
 from .._utils.lazy import LazyFunctions
 from ..codegen import backend
 from ..dtypes import DType, dtype, float64
@@ -47,12 +46,9 @@ _STORED_ATTRIBUTES = (
     *("overwritten_slot", "reinterpreted_slot", "donor_candidates", "donors", "input_slots", "released_slots"),
     *("is_unrepeatable", "is_long", "extra_outputs"),
 )
-MAX_UNPLANNED_SIZES = 4  # sizes of a graph that are computed operation by operation, without a plan for the whole
 # Look-ups in the generic plans in memory, registered by `generic_plans.py`
 plan_lookup_hooks: list[Callable[[GraphSignature], Plan | None]] = []
 _lookup_count = 0
-# Number of sizes computed operation by operation, by the texts of the operations
-_unplanned_sizes: BoundedCache[int] = BoundedCache(1 << 10)
 _is_disabled = False
 
 
@@ -68,9 +64,10 @@ def find_plan(signature: GraphSignature) -> Plan | None:
 def load_plan(signature: GraphSignature) -> Plan | None:
     """Return the plan for the exact dims of `signature` that is shipped with the package, or written by an earlier process.
 
-    Return None if the plan or a kernel is missing. After `MAX_LOOKUPS` look-ups, and with `TENXOR_DEBUG` set, return None without a search.
+    Return None if the plan or a kernel is missing. The disk is not read after `MAX_LOOKUPS` look-ups, and nothing with `TENXOR_DEBUG` set.
     """
-    return shipped_op_plans.find_shipped_op_plan(signature) or _read_exact(signature) if _may_look_up() else None
+    shipped = shipped_op_plans.find_shipped_op_plan(signature) if can_use_shipped_plans() else None
+    return shipped or (_read_exact(signature) if _may_look_up() else None)
 
 
 def _may_look_up() -> bool:
@@ -83,21 +80,6 @@ def _may_look_up() -> bool:
 def can_use_shipped_plans() -> bool:
     """Return whether shipped plans may be used: neither `disable_stored_plans` was called nor is `TENXOR_DEBUG` set."""
     return not (_is_disabled or DEBUG_LEVEL)
-
-
-def has_plan_per_operation(signature: GraphSignature) -> bool:
-    """Return whether the package ships a plan for each operation of `signature`, so the graph can be computed operation by operation.
-
-    Return False after `MAX_UNPLANNED_SIZES` calls for the same operations: for a graph of several sizes, a plan pays, as its kernel serves
-    every size. Return False also for more than `shipped_op_plans.MAX_UNFUSED_NODES` pending nodes.
-    """
-    needs_plan = not can_use_shipped_plans() or signature.pending_count > shipped_op_plans.MAX_UNFUSED_NODES
-    texts = None if needs_plan else shipped_op_plans.encode_op_keys([node for node in signature.nodes if node.buffer is None])
-    if texts is None:
-        return False
-    size_count = _unplanned_sizes.get(texts) or 0
-    _unplanned_sizes.put(texts, size_count + 1)
-    return size_count < MAX_UNPLANNED_SIZES
 
 
 def _read_exact(signature: GraphSignature) -> Plan | None:

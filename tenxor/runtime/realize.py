@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence, Set
 from time import sleep
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING
 
 from .._utils import fastpath_interface
 from .._utils.bounded_cache import BoundedCache
@@ -29,6 +29,7 @@ from ..memory.block_pool import pool
 if TYPE_CHECKING:
     from .graph_signature import GraphSignature
     from .plan_execution import Plan
+    from .unfused_nodes import Deferral
 
 build_value_error = LazyFunctions("tenxor.runtime.index_errors").build_value_error
 ownership, graph_signature, plan_disk_cache = (
@@ -37,11 +38,13 @@ ownership, graph_signature, plan_disk_cache = (
     LazyFunctions("tenxor.runtime.plan_disk_cache"),
 )
 # Imports the planner on first use: plans on disk do not need it
-find_or_make_plan = LazyFunctions("tenxor.runtime.generic_plans").find_or_make_plan
+find_or_make_plan, find_shipped_plan = (
+    LazyFunctions("tenxor.runtime.generic_plans").find_or_make_plan,
+    LazyFunctions("tenxor.runtime.generic_plans").find_shipped_plan,
+)
 unfused_nodes = LazyFunctions("tenxor.runtime.unfused_nodes")
 
 MAX_PLANS = 4096
-MAX_DEFERRALS = 32  # requests for a plan, answered by smaller plans, before its kernels are compiled
 MAX_TABLE_BYTES = 1 << 26  # bytes of the offset tables in all plans together
 NO_SWITCH_S = 1000.0  # seconds between switches of threads, longer than any fork takes
 FORK_POLL_S = 0.001
@@ -106,10 +109,10 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
             plan, is_ready = None, False
         if not is_ready:
             del signature  # the signature refers to the nodes, and their references are counted below
-            subgraph_roots = unfused_nodes.find_unfused_sources(pending_roots)
-            for node in subgraph_roots:
-                realize(node)
-            may_decline = bool(subgraph_roots)
+            unfused = unfused_nodes.order_unfused_nodes(pending_roots)[::-1]
+            may_decline = bool(unfused)
+            while unfused:
+                realize(unfused.pop())
         elif plan is not None:
             referenced_slots = _find_referenced(plan, signature.nodes) if plan.watched_slots else frozenset()
             # `_find_referenced` marked an inlined node as stored: a new signature
@@ -121,33 +124,26 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
 
 
 def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
-    """Return the cached plan for `signature`, or make and cache a plan; None if a node of `signature` was computed meanwhile.
+    """Return the plan for `signature`: cached, stored, shipped or made now; None if a node of `signature` was computed meanwhile.
 
-    With `may_defer`, raise `NotCompiled` instead of compiling a kernel, and also where the package ships a plan for each operation of
-    the graph. After `MAX_DEFERRALS` requests for the same signature, make the plan nevertheless.
+    With `may_defer`, raise `NotCompiled` instead of planning a graph that can be computed operation by operation, until a plan is due
+    (`Deferral`).
     """
     plan = _cached_plan(signature.key)
     if plan is None:
-        deferrals = _deferrals.get(signature.key)
-        may_defer = may_defer and (deferrals or 0) < MAX_DEFERRALS
-        if may_defer and deferrals:
-            defer_plan(signature, deferrals)
+        deferral = _deferrals.get(signature.key) if may_defer else None
+        if deferral is not None and not deferral.is_over():
+            raise NotCompiled("a plan")
         complete_unfinished(signature.nodes)
         with disable_tape():
             snapshot = signature.snapshot()
             if snapshot is None:
                 return None
-            plan = _cached_plan(snapshot.key) or plan_disk_cache.find_plan(snapshot)
+            plan = _cached_plan(snapshot.key) or plan_disk_cache.find_plan(snapshot) or find_shipped_plan(snapshot)
             if plan is None:
-                if may_defer and plan_disk_cache.has_plan_per_operation(snapshot):
-                    defer_plan(signature)
-                backend().set_may_decline(may_defer)
-                try:
-                    plan = find_or_make_plan(snapshot)
-                except NotCompiled:
-                    defer_plan(signature)
-                finally:
-                    backend().set_may_decline(False)
+                if may_defer and deferral is None:
+                    _try_to_defer(signature.key, snapshot)
+                plan = find_or_make_plan(snapshot)
                 plan_disk_cache.store_plan(snapshot, plan)
         if backend().kernel_count() > MAX_KERNELS:
             evict_plans()
@@ -155,10 +151,17 @@ def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
     return plan
 
 
-def defer_plan(signature: GraphSignature, deferrals: int = 0) -> Never:
-    """Defer the plan for `signature`: count a request, after `deferrals` earlier requests, and raise `NotCompiled`."""
-    _deferrals.put(signature.key, deferrals + 1)
-    raise NotCompiled("a plan")
+def _try_to_defer(key: object, signature: GraphSignature) -> None:
+    """Raise `NotCompiled`, now and at later requests for `key`, if the graph of `signature` can be computed operation by operation."""
+    if not plan_disk_cache.can_use_shipped_plans() or not unfused_nodes.order_unfused_nodes(
+        [signature.nodes[k] for k in signature.root_slots]
+    ):
+        return
+    pending_nodes = [node for node in signature.nodes if node.buffer is None]
+    deferral = unfused_nodes.defer_plan(pending_nodes, backend().count_compilations()[0] > 0)
+    _deferrals.put(key, deferral)
+    if not deferral.is_over():
+        raise NotCompiled("a plan")
 
 
 def _cached_plan(key: object) -> Plan | None:
@@ -212,7 +215,7 @@ def _find_referenced(plan: Plan, nodes: list[Node]) -> Set[int]:
 compute_lock = make_reentrant_lock()  # held while a thread computes nodes, or changes the content of a storage
 _plans: BoundedCache[Plan] = BoundedCache(MAX_PLANS, MAX_TABLE_BYTES)
 _look_up_plan = _plans.get
-_deferrals: BoundedCache[int] = BoundedCache(MAX_PLANS)
+_deferrals: BoundedCache[Deferral] = BoundedCache(MAX_PLANS)
 _switch_interval = 0.0  # of the interpreter, before the fork
 
 

@@ -1,70 +1,161 @@
-"""Plans shipped with the package for a single elementwise operation on contiguous operands.
+"""Plans for single elementwise operations by kernels shipped with the package: no planner and no compiler.
 
-Such plans of an operation differ only in the number of elements. So the first results of elementwise operations need neither the compiler
-nor the planner. The build of the package compares each shipped plan with the plan made by the planner (`aot/build.py`).
+A shipped kernel computes a vector from vectors with a step of 1, with any step, or with a single element, and from numbers. For operands
+with several axes, machine code runs the kernel on each row (`codegen/llvm/strided_rows.py`). So a few kernels for each operation and
+its dtypes serve every layout without offset tables. Each operation rounds its result once, so the values equal those of a fused kernel to
+the bit.
 """
 
 from __future__ import annotations
 
 import marshal
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any
 
+from .._utils.bounded_cache import BoundedCache
+from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import Compiled, KernelArguments
-from ..graph.node import Node
+from ..graph.node import Node, Recipe, is_store
 from ..ops import OPS
 from .graph_signature import GraphSignature
 from .kernel_call import SingleKernelCall, find_kernel
 from .plan_execution import Plan, PlanStep
 
-MAX_UNFUSED_NODES = 16  # operations computed one after another, at most: each takes half a millisecond
 MAX_RESULT_BYTES = 1 << 20  # bytes of a result: larger results may reuse the memory of an operand, or bypass the caches
+# A shipped kernel may take this much longer than a compiled one; a row costs a call, and an element with another step than 1 a scalar load.
+MAX_EXTRA_NS, ROW_NS, STRIDED_ELEMENT_NS = 200_000, 8, 1
+VECTOR, STRIDED, ELEMENT, NUMBER = "v", "s", "e", "n"  # kinds of operands: steps of 1, of any size, and of 0; and Python numbers
+MAX_AXES = 9  # of an operation, after axes are merged
+EXTENT = -1  # in `ShippedKernel.sizes`: the number of elements
+
+
+_matches: BoundedCache[Any] = BoundedCache(1 << 12)  # by the recipe: the shipped kernel and the axes, or ()
+
+
+class ShippedKernel(NamedTuple):
+    """The entry of a kernel in the package. `facts` serialises the facts about the kernel (`find_kernel`).
+
+    `sizes` has the meaning of each size: `EXTENT`, or the number of an operand for its step in elements. `work` is the work per element,
+    in additions.
+    """
+
+    facts: tuple[Any, ...]
+    sizes: tuple[int, ...]
+    work: int
+
+
+class OperandAxes(NamedTuple):
+    """The axes of an operation after neighbours are merged where possible: `extents`, innermost first, and `strides` in elements.
+
+    `strides` has an entry for each axis, with the stride of the result and then of each operand, 0 for a number. There is at least one
+    axis.
+    """
+
+    extents: list[int]
+    strides: list[tuple[int, ...]]
+
+    def describe_operands(self, recipe: Recipe) -> tuple[str, ...]:
+        """Return the kind of each operand of `recipe` along the innermost axis: `VECTOR`, `STRIDED`, `ELEMENT` or `NUMBER`."""
+        keys = recipe.layout_keys[-len(self.strides[0]) + 1 :]
+        return tuple(
+            [
+                NUMBER if key is None else VECTOR if step == 1 else ELEMENT if step == 0 else STRIDED
+                for key, step in zip(keys, self.strides[0][1:], strict=True)
+            ]
+        )
 
 
 def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = ()) -> Plan | None:
     """Return the plan for `signature`, the signature of a single operation.
 
-    Return None for several operations, or if the plan or the kernel is not shipped.
+    Return None for several operations, if no kernel is shipped, or if a compiled kernel would be much faster (`MAX_EXTRA_NS`).
 
     With `nodes`, make the plan of them instead of the nodes of `signature`: placeholders with symbolic sizes for dims.
     """
     if signature.pending_count > 1:
         return None
     nodes = nodes or signature.nodes
-    shipped = _find_shipped(nodes[-1], encode_op_key(nodes[-1]))
-    compiled = None if shipped is None else find_kernel(shipped[0])
-    return None if compiled is None or shipped is None else _build_plan(nodes, compiled, shipped[1])
+    node = nodes[-1]
+    if is_store(node.op) and node.sources[0] in node.sources[1:]:
+        return None  # the values to write are read from the overwritten memory
+    match = find_shipped_kernel(node.recipe)
+    compiled = None if match is None else find_kernel(match[0].facts)
+    return None if compiled is None or match is None else _build_plan(nodes, compiled, *match)
 
 
-def encode_op_keys(nodes: Iterable[Node]) -> tuple[str, ...] | None:
-    """Return the keys of the shipped plans for `nodes`, pending nodes to be computed one by one in the given order; None if a plan is
-    missing.
+def find_shipped_kernel(recipe: Recipe) -> tuple[ShippedKernel, OperandAxes] | None:
+    """Return the shipped kernel for an operation with `recipe`, and the axes of the operation; None if there is none, or a slow one."""
+    match = _matches.get(recipe)
+    if match is None:
+        match = _match(recipe) or ()
+        _matches.put(recipe, match)
+    return match or None
+
+
+def encode_op_key(recipe: Recipe, kinds: Sequence[str]) -> str:
+    """Return the key of the kernel for an operation with `recipe` on operands of the given `kinds`."""
+    first = 1 if is_store(recipe.op) else 0  # a store copies its second source, and a number to store is cast
+    name = recipe.op if not is_store(recipe.op) else OPS["cast" if NUMBER in kinds else "positive"]
+    operands = [f"{dtype}{kind}" for dtype, kind in zip(recipe.dtypes[first:], kinds, strict=True)]
+    return " ".join(("operation", str(name), str(recipe.dtype), *operands))
+
+
+def merge_axes(recipe: Recipe) -> OperandAxes | None:
+    """Return the axes of an elementwise operation from the op table, or of a store of values of the same dtype.
+
+    Return None for other operations, and for complex values. A layout may have neither offset tables nor a chain of views.
     """
-    texts = []
-    for node in nodes:
-        text = encode_op_key(node)
-        if text is None or _find_shipped(node, text) is None:
-            return None
-        texts.append(text)
-    return tuple(texts)
-
-
-def serialize_op_plan(signature: GraphSignature, plan: Plan) -> tuple[str, bytes, Plan] | None:
-    """Return the data to ship for `signature`, planned as `plan`: the key, the content, and the plan rebuilt from the content.
-
-    Return None if such plans are not shipped (see `encode_op_key`), or if the kernel cannot be serialised. The caller must check that the
-    rebuilt plan equals `plan`.
-    """
-    node = signature.nodes[-1]
-    text = encode_op_key(node) if signature.pending_count == 1 else None
-    call = None if text is None else plan.steps[-1].kernel_call
-    if text is None or not isinstance(call, SingleKernelCall):
+    is_write = is_store(recipe.op)
+    if not (is_write or (OPS.get(str(recipe.op)) is recipe.op and recipe.target is None)):
         return None
-    words, unit_work = call.serialize(), call.arguments.work // node.size
-    return (
-        None if words is None else (text, marshal_portably((words[0], unit_work)), _build_plan(signature.nodes, call.compiled, unit_work))
-    )
+    keys = (recipe.target, *recipe.layout_keys[1:]) if is_write else recipe.layout_keys
+    if any(dtype.is_complex for dtype in (recipe.dtype, *recipe.dtypes)) or any(
+        key is not None and (key.layout.tables is not None or key.layout.base is not None) for key in keys
+    ):
+        return None
+    target = recipe.target.layout if is_write and recipe.target is not None else None
+    if is_write and (target is None or recipe.dtypes[1] is not recipe.dtype or not target.is_injective()):
+        return None
+    operands = [None if key is None else key.layout for key in recipe.layout_keys[is_write:]]
+    extents, strides, result_stride = list[int](), list[tuple[int, ...]](), 1
+    for axis, extent in reversed(list(enumerate(recipe.shape if target is None else target.shape))):
+        if extent == 1:
+            continue
+        step = result_stride if target is None else target.strides[axis]
+        steps = (step, *[0 if layout is None else layout.strides[axis] for layout in operands])
+        if extents and steps == tuple([inner * extents[-1] for inner in strides[-1]]):
+            extents[-1] *= extent
+        else:
+            extents.append(extent)
+            strides.append(steps)
+        result_stride *= extent
+    if len(extents) > MAX_AXES or (extents and strides[0][0] != 1):
+        return None  # the shipped kernels write vectors with a step of 1
+    return OperandAxes(extents or [1], strides or [(1, *[0 if layout is None else 1 for layout in operands])])
+
+
+def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, bytes, Plan] | None:
+    """Return the data to ship for `signature`, an operation on vectors planned as `plan`: the key, the content, and the plan rebuilt.
+
+    Return None if the kernel cannot serve other sizes. Extents and steps must be numbers that identify them: no two may be equal. The
+    caller must check that the rebuilt plan equals `plan`.
+    """
+    node, call = signature.nodes[-1], plan.steps[-1].kernel_call
+    axes = merge_axes(node.recipe) if signature.pending_count == 1 else None
+    if axes is None or len(axes.extents) > 1 or not isinstance(call, SingleKernelCall) or call.can_fail or call.tables:
+        return None
+    arguments, words, (extent,) = call.arguments, call.serialize(), axes.extents
+    meanings = {extent: EXTENT} | {step: k for k, step in enumerate(axes.strides[0][1:]) if step not in (0, 1)}
+    operands = [position for _, position, _ in arguments.sources]
+    in_order = operands == [k for k, key in enumerate(node.recipe.layout_keys) if key is not None]
+    is_general = in_order and set(arguments.sizes) <= meanings.keys() and arguments.split_extent == extent and not arguments.scratch_bytes
+    if words is None or not is_general:
+        return None
+    entry = ShippedKernel(words[0], tuple([meanings[size] for size in arguments.sizes]), arguments.work // extent)
+    key = encode_op_key(node.recipe, axes.describe_operands(node.recipe))
+    return key, marshal_portably(tuple(entry)), _build_plan(signature.nodes, call.compiled, entry, axes)
 
 
 def marshal_portably(value: Any) -> bytes:
@@ -75,59 +166,57 @@ def marshal_portably(value: Any) -> bytes:
     return marshal.dumps(value, 2)
 
 
-def encode_op_key(node: Node) -> str | None:
-    """Return the key of the shipped plan for `node`, a pending node; None for nodes without such plans.
-
-    Plans are shipped for operations of the op table, elementwise and of real dtypes, on contiguous operands. The result must have two
-    elements or more and less than `MAX_RESULT_BYTES` bytes. The operands must include a tensor, and none may be a broadcast scalar. The key
-    has the operation, the dtypes, the equalities among the sources, and the scalars.
-    """
-    recipe = node.recipe
-    name = str(recipe.op)
-    is_elementwise = (
-        OPS.get(name) is recipe.op and recipe.keeps_order and recipe.target is None and not any(d.is_complex for d in recipe.dtypes)
-    )
-    if not is_elementwise or recipe.size < 2 or recipe.nbytes >= MAX_RESULT_BYTES or recipe.dtype.is_complex:
-        return None
-    reads: dict[tuple[Any, int], int] = {}
-    words = [f"ready {name} {recipe.dtype}"]
-    for source, layout_key, offset, dtype in zip(node.sources, recipe.layout_keys, node.offsets, recipe.dtypes, strict=True):
-        if layout_key is not None and layout_key.is_broadcast_scalar:
-            return None
-        words.append(f"{dtype} {None if layout_key is None else reads.setdefault((source, offset), len(reads))}")
-    return " ".join(words) if reads else None
-
-
-def _find_shipped(node: Node, text: str | None) -> tuple[Any, int] | None:
-    """Return the serialised kernel for the key `text` of `node`, and the work per element in additions.
-
-    Return None if `text` is None, if no plan is shipped, or if the result of `node` is too large.
-    """
+def _match(recipe: Recipe) -> tuple[ShippedKernel, OperandAxes] | None:
+    """Return the shipped kernel for `recipe` and the axes of the operation; None if there is none, or if it would be much slower."""
     target = backend().target
-    if text is None or node.recipe.nbytes >= min(target.streams.min_result_bytes, target.thread_limits.min_donated_bytes):
+    max_bytes = min(target.streams.min_result_bytes, target.thread_limits.min_donated_bytes, MAX_RESULT_BYTES)
+    axes = merge_axes(recipe) if 0 < recipe.nbytes < max_bytes else None
+    if axes is None or 0 in axes.extents:
         return None
-    content = backend().read_shipped(text)
-    return None if content is None else marshal.loads(content)
+    size = math.prod(axes.extents)
+    kinds = axes.describe_operands(recipe)
+    any_steps = tuple([kind if kind == NUMBER else STRIDED for kind in kinds])
+    for candidate in dict.fromkeys((kinds, any_steps)):
+        rows = size // axes.extents[0] if len(axes.extents) > 1 else 0
+        extra_ns = rows * ROW_NS + (size * STRIDED_ELEMENT_NS if STRIDED in candidate else 0)
+        content = backend().read_shipped(encode_op_key(recipe, candidate)) if extra_ns <= MAX_EXTRA_NS else None
+        if content is not None:
+            return ShippedKernel(*marshal.loads(content)), axes
+    return None
 
 
-def _build_plan(nodes: Sequence[Node], compiled: Compiled, unit_work: int) -> Plan:
-    """Return the plan with a single step: `compiled` computes the last of `nodes`, an elementwise operation on the nodes before it.
-
-    `unit_work` is the work per element, in additions.
-    """
+def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel, axes: OperandAxes) -> Plan:
+    """Return the plan with a single step: `compiled` computes the last of `nodes`, an operation on the nodes before it."""
     node, last_slot = nodes[-1], len(nodes) - 1
-    reads: dict[tuple[Any, int], tuple[int, int, int]] = {}
-    scalars = 0
-    for position, (source, offset) in enumerate(zip(node.sources, node.offsets, strict=True)):
-        if type(source) is Node:
-            reads.setdefault((source, offset), (nodes.index(source), position, 0))
-        else:
-            scalars += 1
+    is_write = is_store(node.op)
+    sources, scalars = list[tuple[int, int, int]](), list[tuple[int, bool]]()
+    for position, source in enumerate(node.sources):
+        if type(source) is not Node:
+            scalars.append((len(scalars), False))
+        elif position or not is_write:
+            sources.append((nodes.index(source), position, 0))
+    extent, *outer_extents = axes.extents
+    steps, *outer_strides = axes.strides
+    sizes = [extent if k == EXTENT else steps[1 + k] for k in kernel.sizes]
+    split_extent = extent
+    work = kernel.work * extent * math.prod(outer_extents)
+    if outer_extents:
+        compiled, address = backend().run_on_rows(compiled, extent)
+        split_extent = math.prod(outer_extents)
+        work += split_extent * ROW_NS
+        sizes = [address, extent, len(sizes), *sizes, len(outer_extents)]
+        itemsizes = compiled.kernel.itemsizes
+        in_memory = [0, *[1 + k for k, source in enumerate(node.sources[is_write:]) if type(source) is Node]]
+        for count, strides in zip(outer_extents, outer_strides, strict=True):
+            sizes += (count, *[strides[k] * itemsize for k, itemsize in zip(in_memory, itemsizes, strict=True)])
     step = PlanStep(last_slot, node.shape, node.dtype, node.recipe.nbytes, node.op, last_slot)
-    sources = list(reads.values())
     step.input_slots.update(k for k, *_ in sources)
-    size = node.size
-    step.kernel_call = SingleKernelCall(
-        compiled, KernelArguments((-1, 0), sources, [(k, False) for k in range(scalars)], (), [size], size, unit_work * size, 0)
-    )
-    return Plan(backend().target, [step], [], [], [], [], [], 0)
+    out = len(node.offsets) - 1 if is_write else -1
+    step.kernel_call = SingleKernelCall(compiled, KernelArguments((out, 0), sources, scalars, (), sizes, split_extent, work, 0))
+    watched_slots = list[int]()
+    if is_write:
+        old = nodes.index(node.sources[0])  # type: ignore[arg-type]
+        step.overwritten_slot, step.donor_candidates = old, (old,)
+        step.donors, watched_slots = ((old, frozenset((old,))),), [old]
+        step.input_slots.add(old)
+    return Plan(backend().target, [step], [], [], [], watched_slots, [1 for _ in watched_slots], 0)

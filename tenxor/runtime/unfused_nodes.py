@@ -7,16 +7,24 @@ adds in the same order as in the fused kernel. The sum of a product is always a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 
-from ..graph.node import MAX_STANDALONE_BYTES, POSITION, Node, is_read_from_memory
+from .._utils.bounded_cache import BoundedCache
+from .._utils.records import NamedTuple
+from ..graph.node import EMPTY, MAX_STANDALONE_BYTES, POSITION, Node, Recipe, is_read_from_memory, is_store
 from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
 from ..target import Fusing
-from .shipped_op_plans import MAX_UNFUSED_NODES
+from .shipped_op_plans import find_shipped_kernel
 
+MAX_UNFUSED_NODES = 1 << 10
 MAX_UNFUSED_RESULT_BYTES = 1 << 20  # bytes of a result up to which a prebuilt kernel replaces a compilation
+# A plan saves the time of each operation and of its temporary result, and the look-ups of a graph without a plan. It costs the time of the
+# planner and of the compiler, and once in a process the time to load the compiler.
+OPERATION_NS, TEMPORARY_BYTES_PER_NS, REQUEST_NS = 300, 10, 100_000
+PLANNING_NS, COMPILATION_NS, NODES_PER_KERNEL, LOADING_NS = 500_000, 20_000_000, 16, 80_000_000
 SUM, MULTIPLY = REDUCTIONS["sum"], OPS["multiply"]
+_spent_ns: BoundedCache[list[int]] = BoundedCache(1 << 12)  # by the operations of a graph: see `Deferral`
 
 
 def find_summed_product(node: Node) -> Node | None:
@@ -31,57 +39,93 @@ def find_summed_product(node: Node) -> Node | None:
     return source if source.buffer is None and source.op is MULTIPLY else None
 
 
-def find_unfused_sources(nodes: Iterable[Node]) -> list[Node]:
-    """Return the pending sources to compute before `nodes`, so that a single operation is left for each; an empty list if there are none.
+def order_unfused_nodes(roots: Sequence[Node], has_kernel: Callable[[Recipe], object] = find_shipped_kernel) -> list[Node]:
+    """Return the pending nodes to compute one by one before `roots`, in order, so that a small part of the graph is left for each root.
 
-    The list is also empty unless the graph has at most `MAX_UNFUSED_NODES` nodes, all small, and gives the same bits when computed
-    operation by operation.
+    The list is empty if the graph must be planned as a whole: it has large results, or an elementwise operation for whose recipe
+    `has_kernel` is false. A reduction that adds in another order by itself stays together with the elementwise operations below.
     """
-    pending_sources: dict[Node, None] = {}
-    visited = set[Node]()
-    stack = list(nodes)
-    roots = set(stack)
+    order, visited = list[Node](), set[Node]()
+    stack = [(root, False) for root in roots]
     products = largest = 0
     while stack:
-        node = stack.pop()
+        node, is_last_visit = stack.pop()
+        if is_last_visit:
+            order.append(node)
+            continue
         if node in visited or node.buffer is not None:
             continue
+        visited.add(node)
         product = find_summed_product(node)
         reader = product or node
-        sources = [s for s in reader.sources if type(s) is Node]
-        visited.add(node)
-        if (
-            len(visited) > MAX_UNFUSED_NODES
-            or not _is_standalone(node, reader)
-            or not (isinstance(node.op, Op) or has_fused_order(node, reader))
-        ):
+        if len(visited) > MAX_UNFUSED_NODES or not _is_standalone(node, reader, has_kernel):
             return []
         largest = max(largest, node.recipe.nbytes)
         products += product is not None
         if products > 1 and largest > MAX_STANDALONE_BYTES:
             return []  # may be attention, rewritten as a whole
-        stack += sources
-        if node in roots:
-            pending_sources.update((s, None) for s in sources if s.buffer is None)
-    return list(pending_sources)
+        stack.append((node, True))
+        is_fused = isinstance(node.op, Reduction) and not has_fused_order(node, reader)
+        stack += [(source, False) for source in (_find_fused_inputs(node) if is_fused else reader.sources) if type(source) is Node]
+    return [node for node in order if node not in roots]
 
 
-def _is_standalone(node: Node, reader: Node) -> bool:
-    """Return whether `node` can be computed by itself, by a kernel of a single operation, before its readers.
+def _find_fused_inputs(reduction: Node) -> list[Node]:
+    """Return the pending nodes below `reduction` that a kernel for it and for the elementwise operations below must find in memory."""
+    inputs, stack, visited = list[Node](), list(reduction.sources), set[Node]()
+    while stack:
+        node = stack.pop()
+        if type(node) is Node and node.buffer is None and node not in visited:
+            visited.add(node)
+            if isinstance(node.op, Op) or node.op is POSITION:
+                stack += node.sources
+            else:
+                inputs.append(node)
+    return inputs
 
-    The operation must be elementwise, a reduction, or `POSITION`. The result must be at most `MAX_UNFUSED_RESULT_BYTES` bytes and not
-    empty, and no memory may be overwritten. Both recipes must be cacheable, and a sum must read the product from offset 0. `reader` is the
-    node whose sources are read: `node`, or the product under a sum.
+
+def _is_standalone(node: Node, reader: Node, has_kernel: Callable[[Recipe], object]) -> bool:
+    """Return whether `node` can be computed by itself before its readers.
+
+    The recipe of an elementwise operation must satisfy `has_kernel`. Kernels for most other operations are not fused with anything. The
+    result must be at most `MAX_UNFUSED_RESULT_BYTES` bytes and not empty. Both recipes must be cacheable, and a sum must read the product
+    from offset 0. `reader` is the node whose sources are read: `node`, or the product under a sum.
     """
-    recipe = node.recipe
-    fits = (
-        0 < recipe.nbytes <= MAX_UNFUSED_RESULT_BYTES
-        and recipe.target is None
-        and not recipe.is_uncacheable
-        and not reader.recipe.is_uncacheable
-    )
-    is_supported = isinstance(node.op, Op | Reduction) or node.op is POSITION
-    return fits and is_supported and (reader is node or not any(node.offsets))
+    recipe, op = node.recipe, node.op
+    if not 0 < recipe.nbytes <= MAX_UNFUSED_RESULT_BYTES or recipe.is_uncacheable or reader.recipe.is_uncacheable:
+        return False
+    if isinstance(op, Op):
+        return bool(has_kernel(recipe))
+    return op in (POSITION, EMPTY) or is_store(op) or (isinstance(op, Reduction) and (reader is node or not any(node.offsets)))
+
+
+class Deferral(NamedTuple):
+    """A deferred plan of a graph that is computed one operation after the other. All times are estimates in nanoseconds.
+
+    A request for the graph without a plan costs `gain_ns` more than with a plan, and the plan costs `cost_ns` to make. `spent_ns` has one
+    item: the additional time so far of all requests for graphs of the same operations.
+    """
+
+    gain_ns: int
+    cost_ns: int
+    spent_ns: list[int]
+
+    def is_over(self) -> bool:
+        """Count a request for the graph, and return whether the plan is due: requests without it have cost as much time as the plan."""
+        self.spent_ns[0] += self.gain_ns
+        return self.spent_ns[0] >= self.cost_ns
+
+
+def defer_plan(nodes: Sequence[Node], is_compiler_loaded: bool) -> Deferral:
+    """Return the deferral of the plan for a graph. `nodes` are its pending nodes, which can be computed one by one."""
+    operations = tuple([node.recipe.op for node in nodes])
+    spent_ns = _spent_ns.get(operations)
+    if spent_ns is None:
+        spent_ns = [0]
+        _spent_ns.put(operations, spent_ns)
+    gain_ns = REQUEST_NS + sum([OPERATION_NS + node.recipe.nbytes // TEMPORARY_BYTES_PER_NS for node in nodes])
+    cost_ns = len(nodes) * PLANNING_NS + (1 + len(nodes) // NODES_PER_KERNEL) * COMPILATION_NS
+    return Deferral(gain_ns, cost_ns + (0 if is_compiler_loaded else LOADING_NS), spent_ns)
 
 
 def has_fused_order(node: Node, reader: Node) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from ..._utils.lazy import LazyFunctions, lazy_attribute
+from ..._utils.lazy import LazyFunctions, LazyModule, lazy_attribute
 from ...errors import NotCompiled
 from ...target import NATIVE_CPU, Target
 from ...version import __version__
@@ -31,8 +30,8 @@ ArgumentBlock = bytes | ctypes.Array[ctypes.c_char]  # the packed arguments of a
 CallWithoutGil = Callable[[ArgumentBlock, int, int, int], None]
 LaunchLoopCall = Callable[[bytes, int, int, int, int, int, int], None]
 
-MAX_DECLINES = 4  # requests, each for new sizes, after which a kernel is compiled even in a hurry
 fingerprint = LazyFunctions("tenxor.lowering.fingerprint").fingerprint
+strided_rows = LazyModule("tenxor.codegen.llvm.strided_rows")  # imported for operands with several axes
 
 _prototype_with_gil = ctypes.PYFUNCTYPE(None)
 _prototype_without_gil = ctypes.CFUNCTYPE(None, ctypes.c_char_p, Integer, Integer, Integer)
@@ -76,10 +75,9 @@ class Compiler:
         self.target = target or (self.shipped_objects.target if self.shipped_objects else get_host_info().make_target())
         self.kernels = KernelCache(self._make_code)
         self.compiled_count = self.loaded_count = 0
-        self.may_decline = False  # whether to decline to compile, where shipped code may serve instead
-        self._decline_counts = Counter[str]()
         # By the hash of its text: a kernel and its facts are two keys for the same code.
         self._code_by_hash: dict[str, ref[MachineCode]] = {}
+        self._row_loops: dict[tuple[int, int], LinkedCode] = {}  # by the numbers of operands and of scalars
         self._parallel_for_code: Any = None
         self._launch_loop: Any = None
 
@@ -109,8 +107,7 @@ class Compiler:
     def get(self, kernel: Kernel | KernelFacts) -> MachineCode:
         """Return the machine code of a kernel: from memory, from the package, from disk, or compiled now.
 
-        The code for `KernelFacts` is never compiled: raise NotCompiled if the code is not found. Raise NotCompiled, too, for a kernel
-        without stored code while compilation may be deferred (`Backend.set_may_decline`), but at most `MAX_DECLINES` times for a kernel.
+        The code for `KernelFacts` is never compiled: raise NotCompiled if the code is not found.
         """
         return self.kernels.get(kernel)
 
@@ -183,20 +180,34 @@ class Compiler:
         function: LaunchLoopCall = self._launch_loop[1]
         return function
 
+    def run_on_rows(self, kernel: MachineCode, row_elements: int) -> MachineCode:
+        """Return code that runs `kernel`, a kernel for vectors, on rows of `row_elements` elements (`strided_rows.py`)."""
+        facts = kernel.facts
+        head = len(facts.itemsizes), len(facts.scalar_dtypes)
+        rows = self._row_loops.get(head)
+        if rows is None:
+            name = f"strided rows of {head[0]} operands and {head[1]} numbers"
+            rows, _ = self._load_or_compile(
+                name, name, lambda: strided_rows.build_strided_rows_ir(*head), (strided_rows.STRIDED_ROWS_SYMBOL,)
+            )
+            self._row_loops[head] = rows
+        # The new code keeps both libraries in memory
+        library = LinkedCode((rows, kernel.library), {KERNEL_SYMBOL: rows[strided_rows.STRIDED_ROWS_SYMBOL]})
+        row_facts = facts._replace(
+            text_hash="", is_interruptible=False, split_axis=0, shared_axis=0, min_grain=max(1, facts.min_grain // row_elements)
+        )
+        return MachineCode(row_facts, row_facts, library, kernel.origin)
+
     def _load_or_compile(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[LinkedCode, str]:
         """Return linked machine code with the functions `symbols`, and its origin: "shipped", "disk" or "compiled".
 
-        `name` is for errors. The code is found under a hash of `text`, or compiled from `llvm_ir()` and stored on disk. Raise NotCompiled
-        if compiling is declined in a hurry, and RuntimeError if the compiled code cannot be linked here.
+        `name` is for errors. The code is found under a hash of `text`, or compiled from `llvm_ir()` and stored on disk. Raise RuntimeError
+        if the compiled code cannot be linked here.
         """
         text_hash = kernel_disk_cache.hash_text(text)
-        may_compile = not (self.may_decline and self.shipped_objects and self._decline_counts[text_hash] < MAX_DECLINES)
-        stored = self._find_stored(text_hash, symbols, ask_llvm=may_compile)
+        stored = self._find_stored(text_hash, symbols, ask_llvm=True)
         if stored is not None:
             return stored
-        if not may_compile:
-            self._decline_counts[text_hash] += 1
-            raise NotCompiled(name)
         content = self._compile(llvm_ir(), symbols)
         library = self._load(content, symbols)
         if library is None:

@@ -64,21 +64,22 @@ class LlvmBackend(HostBackend):
             current.target = current.target.with_threads(num_threads())
         return current.target
 
-    def set_may_decline(self, may_decline: bool) -> None:
-        compiler().may_decline = may_decline
-
     def compile(self, kernel: Kernel) -> MachineCode:
         return compiler().get(kernel)
 
-    def get_facts(self, compiled: Compiled) -> KernelFacts:
+    def get_facts(self, compiled: Compiled) -> KernelFacts | None:
         assert isinstance(compiled, MachineCode)
-        return compiled.facts
+        return compiled.facts if compiled.facts.text_hash else None  # code that runs another kernel cannot be found by a hash
 
     def find_compiled(self, facts: KernelFacts) -> MachineCode | None:
         try:
             return compiler().get(facts)
         except NotCompiled:
             return None
+
+    def run_on_rows(self, compiled: Compiled, row_elements: int) -> tuple[MachineCode, int]:
+        assert isinstance(compiled, MachineCode)
+        return compiler().run_on_rows(compiled, row_elements), compiled.address
 
     def read_shipped(self, text: str) -> bytes | None:
         objects = compiler().shipped_objects
