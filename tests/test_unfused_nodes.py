@@ -8,23 +8,33 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.graph.node import Node
+from tenxor.graph.node import Node, Recipe
 from tenxor.runtime.realize import realize
-from tenxor.runtime.unfused_nodes import find_unfused_sources
+from tenxor.runtime.unfused_nodes import Deferral, defer_plan, order_unfused_nodes
 
 RNG = np.random.default_rng(5)
 A, B = RNG.normal(size=(37, 53)).astype(np.float32), RNG.normal(size=(37, 53)).astype(np.float32)
 V = RNG.normal(size=53).astype(np.float32)
 
 
+def has_any_kernel(recipe: Recipe) -> bool:
+    return True
+
+
 def realize_by_parts(node: Node) -> int:
     """Compute `node` as a process without a compiler does, and return the number of nodes computed by themselves."""
-    count = 1
-    for source in find_unfused_sources([node]):
-        if source.buffer is None:
-            count += realize_by_parts(source)
-    realize(node)
-    return count
+    nodes = order_unfused_nodes([node], has_any_kernel)
+    for part in (*nodes, node):
+        realize(part)
+    return 1 + len(nodes)
+
+
+def write_rows(a: tx.Tensor, b: tx.Tensor, v: tx.Tensor) -> tx.Tensor:
+    x = a * 2
+    x[1:-1] = tx.exp(b[:-2] + b[2:]) - v
+    x[0] = x[1] * 2
+    x[:, 3] = 0.5
+    return x + 1
 
 
 GRAPHS: dict[str, tuple[int, Callable[..., tx.Tensor]]] = {  # with the least number of nodes computed
@@ -37,6 +47,12 @@ GRAPHS: dict[str, tuple[int, Callable[..., tx.Tensor]]] = {  # with the least nu
     "product": (2, lambda a, b, v: (a * 2) @ tx.exp(b).T),
     "function of a product": (3, lambda a, b, v: tx.maximum(a @ v, 0.0).sum()),
     "row maxima": (3, lambda a, b, v: (a - b).max(axis=1) + 1),
+    "writes": (8, write_rows),
+    "softmax": (3, lambda a, b, v: tx.softmax(a * 2, axis=-1)),
+    "sum of a transposed operand": (2, lambda a, b, v: ((tx.exp(a.sum(axis=1)) + a.T) * 2).sum()),
+    "columns in reverse": (3, lambda a, b, v: (a[::-1] * 2 + b.sum(axis=0)).sum(axis=0) + 1),
+    "many operations": (100, lambda a, b, v: sum((a * k for k in range(1, 60)), start=a)),
+    "running minimum of integers": (3, lambda a, b, v: tx.cummin((a * 100).astype(tx.int64), 0)[0] + 1),
 }
 
 
@@ -50,34 +66,49 @@ class TestComputationByParts:
         assert realize_by_parts(result.storage.node) >= least
         assert result.numpy().tobytes() == expected.tobytes()
 
-    def test_each_part_is_one_operation(self) -> None:
+    def test_sources_come_before_their_readers(self) -> None:
         a = tx.asarray(A)
-        twice, root = a * 2, tx.exp(a * 2) + a * 2
-        first = find_unfused_sources([root.storage.node])
-        assert {str(node.op) for node in first} == {"exp", "multiply"} and len(first) == 2
-        assert find_unfused_sources([twice.storage.node]) == []
+        root = (tx.exp(a * 2) + a * 3).storage.node
+        nodes = order_unfused_nodes([root], has_any_kernel)
+        assert sorted(str(node.op) for node in nodes) == ["exp", "multiply", "multiply"]
+        for k, node in enumerate(nodes):
+            assert all(source in nodes[:k] for source in node.sources if isinstance(source, Node) and source.buffer is None)
+        assert order_unfused_nodes([(a * 2).storage.node], has_any_kernel) == []
 
     @pytest.mark.parametrize(
         "make",
         [
-            lambda a: tx.softmax(a * 2, axis=-1),  # a sum of what reads a column
             lambda a: (a.T * 2).sum(),  # alone it would be added up in another order
             lambda a: (a[::-1] * 2 + 1).sum(axis=0),
             lambda a: tx.exp(tx.broadcast_to(a[0], (8000, 53))) + 1,  # much
-            lambda a: sum((a * k for k in range(1, 20)), start=a),  # many
             lambda a: a.cumsum(axis=0) + 1,
             lambda a: a[tx.asarray([1, 2])] * 2 + 1,
         ],
     )
     def test_graph_whose_fused_result_differs_is_not_split(self, make: Callable[[tx.Tensor], tx.Tensor]) -> None:
-        assert find_unfused_sources([make(tx.asarray(A)).storage.node]) == []
+        assert order_unfused_nodes([make(tx.asarray(A)).storage.node], has_any_kernel) == []
 
-    def test_in_place_write_is_not_split(self) -> None:
-        x = tx.asarray(A) * 2
-        x[0] = tx.exp(tx.asarray(V)) + 1
-        assert find_unfused_sources([x.storage.node]) == []
+    def test_graph_with_an_operation_without_kernel_is_not_split(self) -> None:
+        root = (tx.exp(tx.asarray(A) * 2) + 1).storage.node
+        assert order_unfused_nodes([root], lambda recipe: str(recipe.op) != "exp") == []
+
+    def test_plan_is_due_when_requests_have_cost_as_much(self) -> None:
+        root = (tx.exp(tx.asarray(A) * 2) + 1).storage.node
+        nodes = [*order_unfused_nodes([root], has_any_kernel), root]
+        for is_compiler_loaded in (False, True):
+            deferral = defer_plan(nodes, is_compiler_loaded)._replace(spent_ns=[0])
+            requests = next(k for k in range(1, 10**6) if deferral.is_over())
+            assert requests == -(-deferral.cost_ns // deferral.gain_ns) > 10
+
+    def test_graphs_of_the_same_operations_share_their_deferral(self) -> None:
+        deferrals = []
+        for size in (100, 200):
+            root = (tx.exp(tx.asarray(np.ones(size)) * 2) + 1).storage.node
+            deferrals.append(defer_plan([*order_unfused_nodes([root], has_any_kernel), root], is_compiler_loaded=True))
+        assert isinstance(deferrals[0], Deferral) and deferrals[0].spent_ns is deferrals[1].spent_ns
+        assert deferrals[0].gain_ns < deferrals[1].gain_ns
 
     @pytest.mark.parametrize(("rows", "parted"), [(9, True), (100, False)])
     def test_two_large_products_that_may_be_attention_are_not_split(self, rows: int, parted: bool) -> None:
         q = tx.asarray(RNG.normal(size=(rows, 32)).astype(np.float32))
-        assert bool(find_unfused_sources([(tx.exp(q @ q.T) @ q).storage.node])) is parted
+        assert bool(order_unfused_nodes([(tx.exp(q @ q.T) @ q).storage.node], has_any_kernel)) is parted

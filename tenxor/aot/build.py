@@ -41,13 +41,18 @@ from ..target import Caches
 
 DTYPES = (tx.float32, tx.float64, tx.int64)
 VECTOR_SIZES = (12, 100, 1000, 100_000)  # elements of vectors: few, several registers, in a cache, and shared by threads
-LONG_REDUCTION_SIZE = 1_000_000  # elements of long reductions, with kernels that read several rows at a time
+# Elements of reductions; their kernels differ by size: few elements, several rows at a time, blocks for threads and caches
+REDUCTION_SIZES = (2, 3, 5, 8, 12, 20, 30, 100, 1000, 6000, 12_000, 20_000, 50_000, 100_000, 300_000, 1_000_000)
 # Shapes of small matrices
 SMALL_MATRIX_SHAPES = ((2, 3), (3, 16), (20, 8), (50, 4), (10, 100), (100, 100), (100, 10), (20, 20), (60, 50), (50, 60))
 MATRIX_SHAPES = (*SMALL_MATRIX_SHAPES, (300, 300), (3, 500), (500, 3), (500, 50), (50, 500))
-SQUARE_SIDES = (2, 10, 20, 32, 50, 64, 100, 128, 256)  # sides of square products
+SQUARE_SIDES = (2, 4, 8, 10, 20, 32, 50, 64, 100, 128, 256)  # sides of square products
 RECTANGULAR_SHAPES = (
     (3, 4, 5),
+    (2, 4, 4),
+    (4, 2, 2),
+    (4, 4, 2),
+    (2000, 20, 5),
     (20, 8, 10),
     (100, 50, 10),
     (30, 20, 40),
@@ -100,6 +105,9 @@ def build_bundles(
             for entry in plans.iter_entries():
                 maker.add_plan(*entry)
             maker.load_parallel_for()
+            for operands in range(1, MAX_ARITY + 1):
+                for numbers in range(operands + 1):
+                    maker.load_row_loop(1 + operands - numbers, numbers)
             if objects is not None:
                 link_code(objects, maker)
         path = folder / maker.file_name
@@ -198,7 +206,7 @@ def list_sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:
     for dtype in DTYPES:
         table.append((f"{dtype} creation", partial(_creations, dtype)))
         table += [(f"{dtype} vectors of {size:,}", partial(_vectors, dtype, size)) for size in VECTOR_SIZES]
-        table.append((f"{dtype} reductions of {LONG_REDUCTION_SIZE:,}", partial(_reductions, dtype, LONG_REDUCTION_SIZE)))
+        table += [(f"{dtype} reductions of {size:,}", partial(_reductions, dtype, size)) for size in REDUCTION_SIZES]
         table.append((f"{dtype} scalars", partial(_scalars, dtype)))
         table.append((f"{dtype} matrices", partial(_iter_shapes, _matrices, dtype, MATRIX_SHAPES)))
         table.append(
@@ -259,14 +267,14 @@ def _vectors(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
         values += [a**number, a**3, a**0.5, a**b]
         values += [1 / (1 + tx.exp(-a)), tx.sqrt(a * a + b * b), a * number + tx.exp(a), (a * number + tx.exp(a)).sum()]
     yield from values
-    yield from _reductions(dtype, size)
-    yield from (a.prod(), a.std(), a.argmax(), a.argmin(), a.cumsum(0))
+    yield from (a.prod(), a.std(), a.cumsum(0), tx.cummax(a, 0)[0], tx.cummin(a, 0)[0])
 
 
 def _reductions(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
     """Yield reductions of vectors and of simple expressions."""
     a, b = _in_memory((size,), dtype), _in_memory((size,), dtype)
     yield from (f(x) for x in (a, a * a, a * b, a - b, (a - b) ** 2) for f in _iter_functions(REDUCTIONS))
+    yield from (a.argmax(), a.argmin())
 
 
 def _scalars(dtype: tx.DType) -> Iterator[tx.Tensor]:
@@ -300,7 +308,7 @@ def _products(dtype: tx.DType, shape: tuple[int, int, int]) -> Iterator[tx.Tenso
     m, k, n = shape
     a, b, c, d, e = [_in_memory(shape, dtype) for shape in ((m, k), (k, n), (n, k), (k, m), (m, k))]
     x, row = _in_memory((k,), dtype), _in_memory((n,), dtype)
-    yield from (a @ b, a @ x, a @ c.T, d.T @ b, a @ b + row, x @ b, (x * x).sum(), (a @ b).sum(), a @ a.T, a.T @ a)
+    yield from (a @ b, a @ x, b.T @ x, a @ c.T, d.T @ b, a @ b + row, x @ b, (x * x).sum(), (a @ b).sum(), a @ a.T, a.T @ a)
     yield from (tx.maximum(a @ b + row, 0), a @ e.T, a.T @ e, a @ e[0], a @ b + row[None, :])
     if m == k:
         yield from (a @ a, (a @ a).sum())
@@ -314,6 +322,7 @@ OPERAND_KINDS = {
     3: ("vvv", "vvn", "vnv", "vnn", "sss", "ssn", "sns", "snn"),
 }
 CAST = OPS["cast"]
+MAX_ARITY = 3
 STEPS = (37, 41, 43)  # of the operands, in elements: numbers that stand for nothing else
 VECTOR_LENGTH = 1009
 

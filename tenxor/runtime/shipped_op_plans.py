@@ -209,13 +209,14 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
         in_memory = [0, *[1 + k for k, source in enumerate(node.sources[is_write:]) if type(source) is Node]]
         for count, strides in zip(outer_extents, outer_strides, strict=True):
             sizes += (count, *[strides[k] * itemsize for k, itemsize in zip(in_memory, itemsizes, strict=True)])
-    step = PlanStep(last_slot, node.shape, node.dtype, node.recipe.nbytes, node.op, last_slot)
+    is_full = not sources and not is_write  # a number in each element
+    step = PlanStep(last_slot, node.shape, node.dtype, node.recipe.nbytes, "full" if is_full else node.op, last_slot)
     step.input_slots.update(k for k, *_ in sources)
     out = len(node.offsets) - 1 if is_write else -1
     step.kernel_call = SingleKernelCall(compiled, KernelArguments((out, 0), sources, scalars, (), sizes, split_extent, work, 0))
     watched_slots = list[int]()
     if is_write:
-        old = nodes.index(node.sources[0])  # type: ignore[arg-type]
+        old = nodes.index(node.sources[0])
         step.overwritten_slot, step.donor_candidates = old, (old,)
         step.donors, watched_slots = ((old, frozenset((old,))),), [old]
         step.input_slots.add(old)

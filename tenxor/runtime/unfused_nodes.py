@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 
 from .._utils.bounded_cache import BoundedCache
 from .._utils.records import NamedTuple
-from ..graph.node import EMPTY, MAX_STANDALONE_BYTES, POSITION, Node, Recipe, is_read_from_memory, is_store
+from ..graph.node import EMPTY, MAX_STANDALONE_BYTES, POSITION, Node, Recipe, Scan, is_read_from_memory, is_store
 from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
 from ..target import Fusing
@@ -23,7 +23,7 @@ MAX_UNFUSED_RESULT_BYTES = 1 << 20  # bytes of a result up to which a prebuilt k
 # planner and of the compiler, and once in a process the time to load the compiler.
 OPERATION_NS, TEMPORARY_BYTES_PER_NS, REQUEST_NS = 300, 10, 100_000
 PLANNING_NS, COMPILATION_NS, NODES_PER_KERNEL, LOADING_NS = 500_000, 20_000_000, 16, 80_000_000
-SUM, MULTIPLY = REDUCTIONS["sum"], OPS["multiply"]
+SUM, MAX, MULTIPLY, EXP = REDUCTIONS["sum"], REDUCTIONS["max"], OPS["multiply"], OPS["exp"]
 _spent_ns: BoundedCache[list[int]] = BoundedCache(1 << 12)  # by the operations of a graph: see `Deferral`
 
 
@@ -47,7 +47,7 @@ def order_unfused_nodes(roots: Sequence[Node], has_kernel: Callable[[Recipe], ob
     """
     order, visited = list[Node](), set[Node]()
     stack = [(root, False) for root in roots]
-    products = largest = 0
+    exponentials, largest = list[Node](), 0
     while stack:
         node, is_last_visit = stack.pop()
         if is_last_visit:
@@ -61,13 +61,27 @@ def order_unfused_nodes(roots: Sequence[Node], has_kernel: Callable[[Recipe], ob
         if len(visited) > MAX_UNFUSED_NODES or not _is_standalone(node, reader, has_kernel):
             return []
         largest = max(largest, node.recipe.nbytes)
-        products += product is not None
-        if products > 1 and largest > MAX_STANDALONE_BYTES:
-            return []  # may be attention, rewritten as a whole
+        exponentials += [node] if node.op is EXP else []
         stack.append((node, True))
         is_fused = isinstance(node.op, Reduction) and not has_fused_order(node, reader)
         stack += [(source, False) for source in (_find_fused_inputs(node) if is_fused else reader.sources) if type(source) is Node]
+    if largest > MAX_STANDALONE_BYTES and any(map(_reads_product, exponentials)):
+        return []  # may be attention, rewritten as a whole
     return [node for node in order if node not in roots]
+
+
+def _reads_product(node: Node) -> bool:
+    """Return whether `node` is computed from a pending product by elementwise operations and maxima alone, as in attention."""
+    stack, visited = list(node.sources), set[Node]()
+    while stack:
+        source = stack.pop()
+        if type(source) is Node and source.buffer is None and source not in visited:
+            visited.add(source)
+            if find_summed_product(source) is not None:
+                return True
+            if isinstance(source.op, Op) or source.op is MAX:
+                stack += source.sources
+    return False
 
 
 def _find_fused_inputs(reduction: Node) -> list[Node]:
@@ -96,7 +110,9 @@ def _is_standalone(node: Node, reader: Node, has_kernel: Callable[[Recipe], obje
         return False
     if isinstance(op, Op):
         return bool(has_kernel(recipe))
-    return op in (POSITION, EMPTY) or is_store(op) or (isinstance(op, Reduction) and (reader is node or not any(node.offsets)))
+    if isinstance(op, Reduction):
+        return reader is node or not any(node.offsets)
+    return op in (POSITION, EMPTY) or is_store(op) or (type(op) is Scan and not node.dtype.is_float)
 
 
 class Deferral(NamedTuple):

@@ -180,17 +180,20 @@ class Compiler:
         function: LaunchLoopCall = self._launch_loop[1]
         return function
 
+    def load_row_loop(self, pointers: int, scalars: int) -> LinkedCode:
+        """Return the code that runs a kernel with so many operands and scalars on rows (`strided_rows.py`)."""
+        rows = self._row_loops.get((pointers, scalars))
+        if rows is None:
+            name = f"strided rows of {pointers} operands and {scalars} numbers"
+            symbols = (strided_rows.STRIDED_ROWS_SYMBOL,)
+            rows, _ = self._load_or_compile(name, name, lambda: strided_rows.build_strided_rows_ir(pointers, scalars), symbols)
+            self._row_loops[pointers, scalars] = rows
+        return rows
+
     def run_on_rows(self, kernel: MachineCode, row_elements: int) -> MachineCode:
         """Return code that runs `kernel`, a kernel for vectors, on rows of `row_elements` elements (`strided_rows.py`)."""
         facts = kernel.facts
-        head = len(facts.itemsizes), len(facts.scalar_dtypes)
-        rows = self._row_loops.get(head)
-        if rows is None:
-            name = f"strided rows of {head[0]} operands and {head[1]} numbers"
-            rows, _ = self._load_or_compile(
-                name, name, lambda: strided_rows.build_strided_rows_ir(*head), (strided_rows.STRIDED_ROWS_SYMBOL,)
-            )
-            self._row_loops[head] = rows
+        rows = self.load_row_loop(len(facts.itemsizes), len(facts.scalar_dtypes))
         # The new code keeps both libraries in memory
         library = LinkedCode((rows, kernel.library), {KERNEL_SYMBOL: rows[strided_rows.STRIDED_ROWS_SYMBOL]})
         row_facts = facts._replace(
