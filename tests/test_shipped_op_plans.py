@@ -85,9 +85,10 @@ def test_shipped_plan_equals_the_plan_made_for_contiguous_operands(dtype: tx.DTy
         except tx.errors.DTypeError:
             continue
         for shape in random.Random(str(dtype)).sample(SHAPES, 4):
-            pattern = pattern_of(make(*operands(shape, dtype, apart=True)))
+            result = make(*operands(shape, dtype, apart=True))
+            pattern = pattern_of(result)
             plan, expected = shipped_op_plans.find_shipped_op_plan(pattern), make_plan(pattern)
-            if plan is not None and len(shipped_op_plans.merge_axes(pattern.nodes[-1].recipe).extents) == 1:  # type: ignore[union-attr]
+            if plan is not None and key_of(result) in there:
                 assert plan_disk_cache.serialize_plan(plan) == plan_disk_cache.serialize_plan(expected)
                 assert plan.target is expected.target
                 count += 1
@@ -135,7 +136,7 @@ def test_store_is_computed_by_the_kernel_of_a_copy(there: dict[str, bytes]) -> N
         lambda x, v: x.__setitem__((slice(2, 5), slice(1, None)), v[:, 1:]),
         lambda x, v: x.__setitem__(slice(None, None, -3), v[::-1]),
         lambda x, v: x.__setitem__(4, v[1]),
-        lambda x, v: x.__setitem__((Ellipsis, slice(None, 1)), v[0, 0]),
+        lambda x, v: x.__setitem__((4, slice(2, None)), v[0, 0, ...]),
     ):
         values = RNG.normal(size=(3, 7))
         expected, zeros = np.zeros((9, 7)), tx.asarray(np.zeros((9, 7)))
@@ -153,16 +154,8 @@ def test_store_is_computed_by_the_kernel_of_a_copy(there: dict[str, bytes]) -> N
         plan = shipped_op_plans.find_shipped_op_plan(pattern)
         assert plan is not None
         step, expected_plan = plan.steps[0], make_plan(pattern)
-        for name in (
-            "input_slots",
-            "overwritten_slot",
-            "donors",
-            "donor_candidates",
-            "is_unrepeatable",
-            "name",
-            "nbytes",
-            "released_slots",
-        ):
+        names = "input_slots", "overwritten_slot", "donors", "donor_candidates", "is_unrepeatable", "name", "nbytes", "released_slots"
+        for name in names:
             assert getattr(step, name) == getattr(expected_plan.steps[0], name), name
         assert (plan.watched_slots, plan.watched_read_counts) == (expected_plan.watched_slots, expected_plan.watched_read_counts)
         del expected_plan

@@ -323,18 +323,18 @@ OPERAND_KINDS = {
 }
 CAST = OPS["cast"]
 MAX_ARITY = 3
-STEPS = (37, 41, 43)  # of the operands, in elements: numbers that stand for nothing else
+STEPS = (37, 41, 43)  # steps of the operands, in elements: primes that occur nowhere else in a plan
 VECTOR_LENGTH = 1009
 
 
 def _operations() -> Iterator[tx.Tensor]:
-    """Yield each operation of the op table on vectors, of all dtypes in `OPERATION_DTYPES` that it takes and all kinds of operands."""
+    """Yield the operations of the op table on vectors, for each dtype in `OPERATION_DTYPES` and each kind of operands."""
     for op in [op for op in OPS.values() if op is not CAST]:
         dtypes = [(dtype,) * op.arity for dtype in OPERATION_DTYPES]
         if op.name == "where":
             dtypes = [(tx.bool, dtype, dtype) for dtype in OPERATION_DTYPES]
         if op.name in (*ARITHMETIC, *COMPARISONS):
-            dtypes += [pair for dtype, other in MIXED_DTYPES for pair in ((dtype, other), (other, dtype))]
+            dtypes += [pair for left, right in MIXED_DTYPES for pair in ((left, right), (right, left))]
         for operand_dtypes in dtypes:
             for kinds in OPERAND_KINDS.get(op.arity, ()):
                 operands = [_operand(dtype, kind, step) for dtype, kind, step in zip(operand_dtypes, kinds, STEPS, strict=False)]
@@ -342,9 +342,9 @@ def _operations() -> Iterator[tx.Tensor]:
                 with suppress(TenxorError, TypeError):
                     yield tx.Tensor._compute(op, *[vector._to_operand(x, op.name) for x in operands])
     for dtype in OPERATION_DTYPES:
-        for other in OPERATION_DTYPES:
-            if other is not dtype:
-                yield from (_operand(dtype, kind, STEPS[0]).astype(other) for kind in OPERAND_KINDS[1])
+        for result_dtype in OPERATION_DTYPES:
+            if result_dtype is not dtype:
+                yield from (_operand(dtype, kind, STEPS[0]).astype(result_dtype) for kind in OPERAND_KINDS[1])
         yield tx.full((VECTOR_LENGTH,), _operand(dtype, "n", 0), dtype=dtype)
 
 

@@ -158,7 +158,7 @@ def find_with_symbolic_dims(signature: GraphSignature, symbolic_signature: Graph
 
 
 def find_shipped_plan(signature: GraphSignature) -> Plan | None:
-    """Return the plan for `signature` from a generic plan in the package or on disk; None if there is none. Trace none."""
+    """Return the plan for `signature` from a generic plan in the package or on disk; None on a miss. Nothing is traced."""
     match = find_generic_plan(signature, may_trace=False)
     return None if match is None else match[0].instantiate(match[1])
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         def symbolize_dim(self, value: int) -> int: ...
 
 
-OFFSET_SPACING = 1 << 48  # elements between placeholder offsets: larger than any memory
+OFFSET_SPACING = 1 << 48  # elements between placeholder offsets, more than a memory has
 _STORED_MARK = "stored"  # marks a node with `stored` in a key
 
 

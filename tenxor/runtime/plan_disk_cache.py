@@ -41,7 +41,7 @@ PLAN_FILE_MAGIC = b"tenxor plan 1\n"
 MAX_TABLE_ENTRIES, MAX_TABLE_CORNERS = 1 << 16, 16  # limits of an offset table in a text: entries, and corners
 MAX_LOOKUPS = 256  # look-ups per process: later look-ups are likely to be for sizes unknown to other processes
 _SPECIAL_OPERATIONS = (DATA, EMPTY, POSITION, STORE, UPDATE, REINTERPRET)
-# The attributes of a step that are stored unchanged.
+# Attributes of a step, stored unchanged
 _STORED_ATTRIBUTES = (
     *("overwritten_slot", "reinterpreted_slot", "donor_candidates", "donors", "input_slots", "released_slots"),
     *("is_unrepeatable", "is_long", "extra_outputs"),

@@ -45,7 +45,7 @@ find_or_make_plan, find_shipped_plan = (
 unfused_nodes = LazyFunctions("tenxor.runtime.unfused_nodes")
 
 MAX_PLANS = 4096
-MAX_TABLE_BYTES = 1 << 26  # bytes of the offset tables in all plans together
+MAX_TABLE_BYTES = 1 << 26  # bytes of the offset tables of all plans
 NO_SWITCH_S = 1000.0  # seconds between switches of threads, longer than any fork takes
 FORK_POLL_S = 0.001
 MAX_KERNELS = 2048  # about 60 kB each; a larger number evicts every plan, and the kernels with the plans

@@ -86,7 +86,7 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = ()) 
 
 
 def find_shipped_kernel(recipe: Recipe) -> tuple[ShippedKernel, OperandAxes] | None:
-    """Return the shipped kernel for an operation with `recipe`, and the axes of the operation; None if there is none, or a slow one."""
+    """Return the shipped kernel for `recipe`, and the axes of the operation; None without a kernel that is fast enough. Cached."""
     match = _matches.get(recipe)
     if match is None:
         match = _match(recipe) or ()
@@ -96,9 +96,9 @@ def find_shipped_kernel(recipe: Recipe) -> tuple[ShippedKernel, OperandAxes] | N
 
 def encode_op_key(recipe: Recipe, kinds: Sequence[str]) -> str:
     """Return the key of the kernel for an operation with `recipe` on operands of the given `kinds`."""
-    first = 1 if is_store(recipe.op) else 0  # a store copies its second source, and a number to store is cast
+    operand_start = 1 if is_store(recipe.op) else 0  # a store copies its second source, and a number to store is cast
     name = recipe.op if not is_store(recipe.op) else OPS["cast" if NUMBER in kinds else "positive"]
-    operands = [f"{dtype}{kind}" for dtype, kind in zip(recipe.dtypes[first:], kinds, strict=True)]
+    operands = [f"{dtype}{kind}" for dtype, kind in zip(recipe.dtypes[operand_start:], kinds, strict=True)]
     return " ".join(("operation", str(name), str(recipe.dtype), *operands))
 
 
@@ -167,7 +167,7 @@ def marshal_portably(value: Any) -> bytes:
 
 
 def _match(recipe: Recipe) -> tuple[ShippedKernel, OperandAxes] | None:
-    """Return the shipped kernel for `recipe` and the axes of the operation; None if there is none, or if it would be much slower."""
+    """Return the result of `find_shipped_kernel`, computed anew."""
     target = backend().target
     max_bytes = min(target.streams.min_result_bytes, target.thread_limits.min_donated_bytes, MAX_RESULT_BYTES)
     axes = merge_axes(recipe) if 0 < recipe.nbytes < max_bytes else None
@@ -216,8 +216,8 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
     step.kernel_call = SingleKernelCall(compiled, KernelArguments((out, 0), sources, scalars, (), sizes, split_extent, work, 0))
     watched_slots = list[int]()
     if is_write:
-        old = nodes.index(node.sources[0])
-        step.overwritten_slot, step.donor_candidates = old, (old,)
-        step.donors, watched_slots = ((old, frozenset((old,))),), [old]
-        step.input_slots.add(old)
+        old_slot = nodes.index(node.sources[0])
+        step.overwritten_slot, step.donor_candidates = old_slot, (old_slot,)
+        step.donors, watched_slots = ((old_slot, frozenset((old_slot,))),), [old_slot]
+        step.input_slots.add(old_slot)
     return Plan(backend().target, [step], [], [], [], watched_slots, [1 for _ in watched_slots], 0)

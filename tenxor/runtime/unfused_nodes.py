@@ -19,9 +19,9 @@ from .shipped_op_plans import find_shipped_kernel
 
 MAX_UNFUSED_NODES = 1 << 10
 MAX_UNFUSED_RESULT_BYTES = 1 << 20  # bytes of a result up to which a prebuilt kernel replaces a compilation
-# A plan saves the time of each operation and of its temporary result, and the look-ups of a graph without a plan. It costs the time of the
-# planner and of the compiler, and once in a process the time to load the compiler.
-OPERATION_NS, TEMPORARY_BYTES_PER_NS, REQUEST_NS = 300, 10, 100_000
+# A plan saves the time of each operation and of the temporary result, and the look-ups at each request without a plan, of which the first
+# search on disk is the longest. A plan costs the time of the planner and of the compiler, and once in a process the load of the compiler.
+OPERATION_NS, TEMPORARY_BYTES_PER_NS, REQUEST_NS, SEARCH_NS = 300, 10, 100_000, 300_000
 PLANNING_NS, COMPILATION_NS, NODES_PER_KERNEL, LOADING_NS = 500_000, 20_000_000, 16, 80_000_000
 SUM, MAX, MULTIPLY, EXP = REDUCTIONS["sum"], REDUCTIONS["max"], OPS["multiply"], OPS["exp"]
 _spent_ns: BoundedCache[list[int]] = BoundedCache(1 << 12)  # by the operations of a graph: see `Deferral`
@@ -133,12 +133,13 @@ class Deferral(NamedTuple):
 
 
 def defer_plan(nodes: Sequence[Node], is_compiler_loaded: bool) -> Deferral:
-    """Return the deferral of the plan for a graph. `nodes` are its pending nodes, which can be computed one by one."""
+    """Return a new deferral, after a search for the plan. `nodes` are the pending nodes of the graph, to be computed one by one."""
     operations = tuple([node.recipe.op for node in nodes])
     spent_ns = _spent_ns.get(operations)
     if spent_ns is None:
         spent_ns = [0]
         _spent_ns.put(operations, spent_ns)
+    spent_ns[0] += SEARCH_NS
     gain_ns = REQUEST_NS + sum([OPERATION_NS + node.recipe.nbytes // TEMPORARY_BYTES_PER_NS for node in nodes])
     cost_ns = len(nodes) * PLANNING_NS + (1 + len(nodes) // NODES_PER_KERNEL) * COMPILATION_NS
     return Deferral(gain_ns, cost_ns + (0 if is_compiler_loaded else LOADING_NS), spent_ns)

@@ -242,7 +242,7 @@ def alignment(kind: Type) -> int:
 
 
 class Phi(Value):
-    """A phi node: a value that depends on the block from which control comes."""
+    """A phi node: a value chosen by the block from which control comes."""
 
     __slots__ = ("incoming",)
 

@@ -112,7 +112,7 @@ class Compiler:
         return self.kernels.get(kernel)
 
     def _make_facts(self, kernel: Kernel, text: str) -> KernelFacts:
-        """Return the properties of a kernel for its launches, and the hash of its fingerprint `text`."""
+        """Return the facts about `kernel` for launches, with the hash of its fingerprint `text`."""
         product = kernel.contraction
         twins = None if product is None else ContractionFacts(product.symmetric_pairs)
         min_grain = kernel.choose_grain(self.target.thread_limits) if kernel.split_axis >= 0 else 0

@@ -8,7 +8,7 @@ from ..._utils.records import NamedTuple
 
 
 class FloatFormat(NamedTuple):
-    """An IEEE 754 binary format: its width, its significand, and constants for formulas."""
+    """An IEEE 754 binary format: width, significand, and constants for formulas."""
 
     bits: int
     fraction_bits: int

@@ -167,7 +167,7 @@ def _make_answer_key(files: Iterable[str]) -> str | None:
 
 
 def _file_state(path: str) -> str:
-    """Return a text that changes when a file changes: its path, inode, size and times."""
+    """Return a text that changes with a file: the path, inode, size and times."""
     status = os.stat(path)
     return f"{path} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 

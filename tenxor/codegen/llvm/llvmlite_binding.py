@@ -63,7 +63,7 @@ def create_target_machine(target: Target) -> Any:
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()
     triple = processor.triple or default_triple
-    # Code images run at any address, and all parts of an image lie close together
+    # Code images run at any address, and no image is large
     models = {"reloc": "pic", "codemodel": "small"} if triple.startswith("x86_64") and "linux" in triple else {}
     return binding.Target.from_triple(triple).create_target_machine(cpu=processor.cpu, features=processor.attributes, opt=2, **models)
 

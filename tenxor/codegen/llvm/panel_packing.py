@@ -63,7 +63,7 @@ class Panels:
         self.memory = memory
         self.axis = side.axis
         self.step_offset_tables: dict[Expr, Value] = {}  # pointers to the table of step offsets of each value
-        self.packed_range: tuple[Value, Value] | None = None  # the part of the outermost summed axis that is packed now, if not all
+        self.packed_range: tuple[Value, Value] | None = None  # the packed part of the outermost summed axis
         self.step_range = em.builder.constant(I64, 0), self.all_steps  # begin and end of the numbers of the packed steps
 
     # Packed

@@ -24,7 +24,7 @@ from .host_info import get_emitter_hash, get_planner_hashes
 
 _MAGIC = b"tenxor shipped 1\n"
 _HEADER_FORMAT = struct.Struct(f"<{len(_MAGIC)}s64sI")  # magic, hash of the emitter's sources, number of objects
-_ENTRY_FORMAT = struct.Struct("<32sQQ")  # the name of an object, the offset of its first byte, and its bytes
+_ENTRY_FORMAT = struct.Struct("<32sQQ")  # name, offset and bytes of an object
 _MAX_TABLE_BYTES = 1 << 20  # bytes of all entries, at most
 FILE_SUFFIX = ".objects"
 
@@ -86,7 +86,7 @@ def check_setting(shipped_code: ShippedObjects | None) -> None:
 
 
 def find_shipped() -> ShippedObjects | None:
-    """Return the objects shipped for this machine; None if there are none, or if other sources of the emitter made them."""
+    """Return the objects shipped for this machine; None without a file, or if the sources of the emitter have changed."""
     root = find_shipped_folder()
     cpu_level = detect_level() if root and os.path.isdir(root) else None
     target = Target.of_host(cpu_level.target.features, Processor(cpu_level.target.processor.triple, NATIVE_CPU)) if cpu_level else None
