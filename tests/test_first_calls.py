@@ -1,4 +1,4 @@
-"""Test the benchmark of first calls: its programs give the results of NumPy, its processes print all figures, its tables show them."""
+"""Test the benchmark of first calls: the programs, the fresh processes, and the tables."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .processes import python
 from .test_benchmarks import results
 
 ROOT = Path(__file__).resolve().parents[1]
-ALL = PROGRAMS + PROBES
+PROGRAMS_AND_PROBES = PROGRAMS + PROBES
 TWO_PEERS = ("tenxor", "numpy")
 
 
-@pytest.mark.parametrize("program", ALL, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", PROGRAMS_AND_PROBES, ids=lambda program: program.name)
 def test_program_gives_the_results_of_numpy(program: SmallProgram) -> None:
     arguments = program.inputs(np.random.default_rng(0), *program.tiny)
     copies = [np.copy(value) if isinstance(value, np.ndarray) else value for value in arguments]
@@ -51,9 +51,9 @@ def test_wrong_result_of_a_small_program_raises_unequal() -> None:
 
 def test_there_are_twelve_programs_with_distinct_names() -> None:
     assert len(PROGRAMS) == 12
-    assert len({program.name for program in ALL}) == len(ALL)
-    assert not any("|" in program.name for program in ALL), "the bar separates the parts of a key"
-    assert all({"tenxor", "numpy"}.isdisjoint(program.absent) for program in ALL)
+    assert len({program.name for program in PROGRAMS_AND_PROBES}) == len(PROGRAMS_AND_PROBES)
+    assert not any("|" in program.name for program in PROGRAMS_AND_PROBES), "the bar separates the parts of a key"
+    assert all({"tenxor", "numpy"}.isdisjoint(program.absent) for program in PROGRAMS_AND_PROBES)
 
 
 def test_known_values_of_programs() -> None:
@@ -79,12 +79,12 @@ def test_figures_are_those_of_the_first_call_of_the_early_calls_and_of_the_last(
 
     for clock in clocks:
         monkeypatch.setattr(fresh_process.time, clock, lambda clock=clock: clocks[clock])
-    figures, found = fresh_process.time_calls(run, 100)
+    figures, measurements = fresh_process.time_calls(run, 100)
     assert figures == [100.0, 200.0, 110.0, 220.0, 1.0, 2.0], "CPU and wall seconds; one slow call of the last nine does not count"
-    assert found == [1, 100]
+    assert measurements == [1, 100]
     calls = 0
-    figures, found = fresh_process.time_calls(run, 12)
-    assert figures == [100.0, 200.0, 110.0, 220.0] and found == [1, 12]
+    figures, measurements = fresh_process.time_calls(run, 12)
+    assert figures == [100.0, 200.0, 110.0, 220.0] and measurements == [1, 12]
 
 
 def test_process_prints_the_figures_of_calls_and_of_the_import(tmp_path: Path) -> None:
@@ -157,12 +157,12 @@ def test_process_from_disk_finds_the_folder_that_the_cold_one_filled(two_peers: 
     measure.measured("", 2)
     first, second = two_peers
     folders = {key: environment["TENXOR_CACHE_DIR"] for key, (_, environment) in first.items() if "|tenxor|" in key}
-    assert len(folders) == 2 * (1 + len(ALL)) and len(set(folders.values())) == 1 + len(ALL)
+    assert len(folders) == 2 * (1 + len(PROGRAMS_AND_PROBES)) and len(set(folders.values())) == 1 + len(PROGRAMS_AND_PROBES)
     for key in [key for key in folders if key.endswith("|cold")]:
         after = key.replace("|cold", "|disk")
         assert folders[key] == folders[after] and list(first).index(key) + 1 == list(first).index(after)
         assert second[key][1]["TENXOR_CACHE_DIR"] != folders[key], "each repetition begins with an empty folder"
-    program = ALL[0].name
+    program = PROGRAMS_AND_PROBES[0].name
     assert "12)" in first[f"{program}|tenxor|cold"][0] and "100)" in first[f"{program}|tenxor|disk"][0]
     assert "100)" in first[f"{program}|numpy|cold"][0]
     for _, environment in first.values():
@@ -177,16 +177,16 @@ def test_shipped_folder_reaches_the_processes_of_tenxor(
 ) -> None:
     checked: list[dict[str, str]] = []
     monkeypatch.setattr(measure, "check_shipped_code", checked.append)
-    found = measure.measured("Kepler", 1, tmp_path)
+    measurements = measure.measured("Kepler", 1, tmp_path)
     assert checked == [{"TENXOR_SHIPPED": str(tmp_path)}]
     (codes,) = two_peers
     assert {environment.get("TENXOR_SHIPPED") for key, (_, environment) in codes.items() if "|tenxor|" in key} == {str(tmp_path)}
-    assert "machine code that its wheel contains" in tables.section(found, grid)
+    assert "machine code that its wheel contains" in tables.section(measurements, grid)
 
 
 def test_report_shows_times_and_ratios(two_peers: list[measure.Codes]) -> None:
-    found = measure.measured("Kepler|wave|pending constants", 3)
-    text = tables.section(found, grid)
+    measurements = measure.measured("Kepler|wave|pending constants", 3)
+    text = tables.section(measurements, grid)
     assert "measured from a checkout, without the machine code of a wheel" in text
     assert "medians of 3 fresh processes" in text
     cpu, wall = text.split("### ")[1:]
@@ -199,7 +199,7 @@ def test_report_shows_times_and_ratios(two_peers: list[measure.Codes]) -> None:
     assert "| Tenxor, from disk | 80.0 | 90.0 | 199 |" in text
     for block in re.findall(r"(?:^\|.*\n)+", text, flags=re.M):
         assert len({line.count("|") for line in block.splitlines()}) == 1, block
-    assert tables.section(found, grid) in markdown(results() | {"first calls": found})
+    assert tables.section(measurements, grid) in markdown(results() | {"first calls": measurements})
 
 
 def test_worst_and_mean_are_those_of_the_programs() -> None:
@@ -224,8 +224,8 @@ def test_only_installed_libraries_are_measured(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "jax" else name)
     assert list(measure.measured("Kepler", 1)["import"]) == ["tenxor", "numpy"]
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
-    found = measure.measured("Kepler|wave", 1)
-    assert list(found["import"]) == ["tenxor", "numpy", "jax"]
-    kepler, wave = (found["programs"][name] for name in ("Kepler's equation, 10,000 planets", "wave equation, 200×200, 20 steps"))
+    measurements = measure.measured("Kepler|wave", 1)
+    assert list(measurements["import"]) == ["tenxor", "numpy", "jax"]
+    kepler, wave = (measurements["programs"][name] for name in ("Kepler's equation, 10,000 planets", "wave equation, 200×200, 20 steps"))
     assert "jax" in kepler["seconds"] and "jax" not in wave["seconds"]
-    assert "–: JAX has no assignment to a part of an array." in tables.section(found, grid)
+    assert "–: JAX has no assignment to a part of an array." in tables.section(measurements, grid)

@@ -12,7 +12,7 @@ from typing import Any
 
 EARLY_CALLS = range(2, 13)
 LAST_CALL = 100
-MEDIAN_OF = 9  # calls up to the last one, of which the median counts
+MEDIAN_OF = 9  # calls; the last figure is the median of so many final calls
 
 
 def print_calls(peer: str, name: str, calls: int) -> None:

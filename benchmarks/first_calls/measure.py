@@ -76,7 +76,7 @@ def measured(only: str = "", repetitions: int = REPETITIONS, shipped: Path | Non
 
 
 def check_shipped_code(settings: dict[str, str]) -> None:
-    """Raise a `RuntimeError` if Tenxor warns that it does not use the machine code that the variables name."""
+    """Raise a `RuntimeError` if Tenxor warns that it cannot use the folder in `TENXOR_SHIPPED`."""
     process_figures({"shipped code": (SHIPPED_TEST, {**settings, "TENXOR_CACHE_DIR": ""})}, 1)
 
 
@@ -93,7 +93,7 @@ def join_key(name: str, peer: str, state: str) -> str:
 def codes_of(chosen: Sequence[SmallProgram], peers: Sequence[str], folder: str, shipped_settings: dict[str, str]) -> Codes:
     """Return the processes of one repetition, with an empty folder in `folder` for each program and library.
 
-    The process for the state "disk" follows the one for "cold", and finds the code that this one has left.
+    The process for the state "disk" follows the process for "cold", and reads the code that the latter has written.
     """
     codes: Codes = {}
     for peer in peers:

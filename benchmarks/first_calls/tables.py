@@ -15,21 +15,21 @@ Rows = dict[str, dict[str, Any]]  # programs by name, as `measure.measured` retu
 Grid = Callable[[list[list[str]]], str]
 
 
-def section(found: dict[str, Any], grid: Grid) -> str:
+def section(measurements: dict[str, Any], grid: Grid) -> str:
     """Return the section of the report."""
-    rows: Rows = found["programs"]
-    peers = [peer for peer in TITLES if peer in found["import"]]
-    if found["shipped"]:
+    rows: Rows = measurements["programs"]
+    peers = [peer for peer in TITLES if peer in measurements["import"]]
+    if measurements["shipped"]:
         origin = "**Tenxor used the machine code that its wheel contains**, so that “cold” is the first process after an installation."
     else:
         origin = "**Tenxor was measured from a checkout, without the machine code of a wheel**, so that “cold” compiles all kernels."
     parts = [
         "## First calls in a fresh process",
-        f"Milliseconds of small programs (`benchmarks/first_calls`), medians of {found['repetitions']} fresh processes, each with one"
+        f"Milliseconds of small programs (`benchmarks/first_calls`), medians of {measurements['repetitions']} fresh processes, each with one"
         " thread: the first call, calls 2 to 12 together, and the 100th (the median of the nine calls up to it). In brackets stands the"
         " peer's time divided by Tenxor's: 1 is equal, less than 1 is slower. Cold: the folder of compiled code was empty. From disk: an"
         f" earlier process had left its code there. {origin}",
-        grid(import_table(found["import"])),
+        grid(import_table(measurements["import"])),
     ]
     for peer in peers:
         for clock, title in (("cpu", "CPU time"), ("wall", "wall time")) if peer == "numpy" else (("cpu", "CPU time"),):
@@ -92,10 +92,10 @@ def ratios(rows: Rows, peer: str, clock: str, state: str, phase: str) -> dict[st
     return {name: ratio for name, ratio in by_name.items() if ratio is not None}
 
 
-def import_table(found: dict[str, dict[str, dict[str, float]]]) -> list[list[str]]:
+def import_table(measurements: dict[str, dict[str, dict[str, float]]]) -> list[list[str]]:
     """Return a row for each library and state of the disk: the import to the first value, and the modules that it loads."""
     body = [["`import` to `(asarray([1., 2.]) + 1).tolist()`", "CPU ms", "wall ms", "modules"]]
-    for peer, by_state in found.items():
+    for peer, by_state in measurements.items():
         for state, figures in by_state.items():
             title = TITLES.get(peer, "Tenxor") + (f", {STATES[state]}" if len(by_state) > 1 else "")
             body.append([title, milliseconds(figures["cpu"]), milliseconds(figures["wall"]), f"{figures['modules']:.0f}"])
