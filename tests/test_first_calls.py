@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def test_figures_are_those_of_the_first_call_of_the_early_calls_and_of_the_last(
         return calls
 
     for clock in clocks:
-        monkeypatch.setattr(fresh_process.time, clock, lambda clock=clock: clocks[clock])
+        monkeypatch.setattr(time, clock, lambda clock=clock: clocks[clock])
     figures, measurements = fresh_process.time_calls(run, 100)
     assert figures == [100.0, 200.0, 110.0, 220.0, 1.0, 2.0], "CPU and wall seconds; one slow call of the last nine does not count"
     assert measurements == [1, 100]

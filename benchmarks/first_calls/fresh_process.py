@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from importlib import import_module
 from typing import Any
 
 EARLY_CALLS = range(2, 13)
@@ -44,21 +45,12 @@ def print_import(peer: str) -> None:
 
 def load(peer: str) -> tuple[Any, Any]:
     """Return the library's module of functions, and the function that makes an array of it from a NumPy array or a list."""
-    xp: Any
-    if peer == "tenxor":
-        import tenxor as xp
-    elif peer == "torch":
-        import torch as xp
-
+    if peer == "jax":
+        import_module("jax").config.update("jax_enable_x64", True)
+    xp = import_module("jax.numpy" if peer == "jax" else peer)
+    if peer == "torch":
         xp.set_default_dtype(xp.float64)
         xp.set_num_threads(1)
-    elif peer == "jax":
-        import jax
-        import jax.numpy as xp
-
-        jax.config.update("jax_enable_x64", True)
-    else:
-        import numpy as xp
     return xp, xp.asarray
 
 

@@ -25,7 +25,7 @@ def section(measurements: dict[str, Any], grid: Grid) -> str:
         origin = "**Tenxor was measured from a checkout, without the machine code of a wheel**, so that “cold” compiles all kernels."
     parts = [
         "## First calls in a fresh process",
-        f"Milliseconds of small programs (`benchmarks/first_calls`), medians of {measurements['repetitions']} fresh processes, each with one"
+        f"Milliseconds of small programs (`benchmarks/first_calls`), medians of {measurements['repetitions']} fresh processes with one"
         " thread: the first call, calls 2 to 12 together, and the 100th (the median of the nine calls up to it). In brackets stands the"
         " peer's time divided by Tenxor's: 1 is equal, less than 1 is slower. Cold: the folder of compiled code was empty. From disk: an"
         f" earlier process had left its code there. {origin}",
@@ -109,5 +109,7 @@ def milliseconds(seconds: float) -> str:
 
 
 def show_ratio(ratio: float | None) -> str:
-    """Return a ratio with two significant digits at least; a dash for None."""
-    return "–" if ratio is None else f"{ratio:.3f}×" if ratio < 0.1 else f"{ratio:.2f}×"
+    """Return a ratio with about two significant digits; a dash for None."""
+    if ratio is None:
+        return "–"
+    return f"{ratio:.4f}×" if ratio < 0.01 else f"{ratio:.3f}×" if ratio < 0.1 else f"{ratio:.2f}×"
