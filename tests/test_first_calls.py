@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from benchmarks import __main__ as benchmark
+from benchmarks import overhead
 from benchmarks.check import Unequal, check
 from benchmarks.first_calls import fresh_process, measure, tables
 from benchmarks.first_calls.programs import PROBES, PROGRAMS, SmallProgram, find_program
@@ -203,6 +206,18 @@ def test_report_shows_times_and_ratios(two_peers: list[measure.Codes]) -> None:
     assert tables.section(measurements, grid) in markdown(results() | {"first calls": measurements})
 
 
+def test_complete_benchmark_measures_first_calls(
+    monkeypatch: pytest.MonkeyPatch, two_peers: list[measure.Codes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--quick"])
+    monkeypatch.setattr(benchmark, "measured", lambda threads, only, quick: results()["threads"]["1"])
+    monkeypatch.setattr(overhead, "starting", lambda peers, rounds: {})
+    monkeypatch.setattr(overhead, "first_results", lambda rounds: {})
+    benchmark.main()
+    assert len(two_peers) == 1, "a quick run has one repetition"
+    assert "| wave equation, 200×200, 20 steps | 10.0 |" in capsys.readouterr().out
+
+
 def test_worst_and_mean_are_those_of_the_programs() -> None:
     def row(probe: bool, ours: float, **peers: float) -> dict[str, Any]:
         seconds = {
@@ -218,6 +233,7 @@ def test_worst_and_mean_are_those_of_the_programs() -> None:
     body = tables.table(rows, "jax", "cpu")
     assert body[1][1:5] == ["–", "–", "–", "10.0"] and body[2][1:5] == ["20.0", "20.0", "20.0", "40.0 (0.50×)"]
     assert body[3][4] == "**0.50×**"
+    assert body[0][1] == "JAX from disk, first"
 
 
 def test_only_installed_libraries_are_measured(monkeypatch: pytest.MonkeyPatch, two_peers: list[measure.Codes]) -> None:

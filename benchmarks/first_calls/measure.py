@@ -19,9 +19,9 @@ from ..overhead import disk_cache_settings
 from ..timing import ROOT, process_figures
 from .fresh_process import EARLY_CALLS, LAST_CALL
 from .programs import PROBES, PROGRAMS, SmallProgram
+from .tables import WITH_DISK_CACHE
 
 PEERS = ("tenxor", "numpy", "torch", "jax")
-WITH_DISK_CACHE = ("tenxor", "jax")
 CLOCKS = ("cpu", "wall")
 REPETITIONS = 5
 CALL = "from benchmarks.first_calls.fresh_process import print_calls; print_calls({peer!r}, {name!r}, {calls})"

@@ -8,6 +8,7 @@ from typing import Any
 from ..goals import geometric_mean
 
 TITLES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX"}
+WITH_DISK_CACHE = ("tenxor", "jax")  # libraries that keep compiled code
 PHASES = {"first": "first", "early": "2–12", "last": "100th"}
 COLUMNS = (("cold", "first"), ("cold", "early"), ("disk", "first"), ("disk", "early"), ("disk", "last"))
 STATES = {"cold": "cold", "disk": "from disk"}
@@ -42,7 +43,8 @@ def section(measurements: dict[str, Any], grid: Grid) -> str:
 
 def table(rows: Rows, peer: str, clock: str) -> list[list[str]]:
     """Return a row for each program, then the mean and the worst ratio of the programs, then a row for each probe."""
-    head = [f"{TITLES[peer]}, {PHASES[phase]}" for phase in PHASES] + [f"{STATES[state]}, {PHASES[phase]}" for state, phase in COLUMNS]
+    title = TITLES[peer] + (f" {STATES['disk']}" if peer in WITH_DISK_CACHE else "")
+    head = [f"{title}, {PHASES[phase]}" for phase in PHASES] + [f"{STATES[state]}, {PHASES[phase]}" for state, phase in COLUMNS]
     body = [["program", *head]]
     programs = {name: row for name, row in rows.items() if not row["probe"]}
     body += [row_of(name, row, peer, clock) for name, row in programs.items()]
