@@ -41,11 +41,14 @@ def main() -> None:
         "threads": {str(n): measured(n, asked.only, asked.quick) for n in counts},
     }
     if not asked.only:
+        from .first_calls.measure import REPETITIONS
+        from .first_calls.measure import measured as first_calls
         from .overhead import first_results, starting
 
         here = next(iter(results["threads"].values()))["versions"]
         results["starting"] = starting(list(here), 3 if asked.quick else 7)
         results["first results"] = first_results(3 if asked.quick else 15)
+        results["first calls"] = first_calls("", 1 if asked.quick else REPETITIONS, asked.shipped)
 
     from .report import README_ROWS, families_table, markdown, with_table
 
@@ -70,6 +73,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few rounds: for development; says so and keeps nothing")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to keep the results of a run that is not full")
     parser.add_argument("--readme", action="store_true", help="write the README's table even so")
+    parser.add_argument("--shipped", type=Path, metavar="FOLDER", help="machine code as in a wheel, for the part about first calls")
     parser.add_argument("--list", action="store_true", help="name them and measure nothing")
     return parser.parse_args()
 

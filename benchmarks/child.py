@@ -14,11 +14,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from .timing import THROTTLES
+
 SETTINGS = (
     *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
     *("NUMEXPR_NUM_THREADS", "NUMEXPR_MAX_THREADS", "TENXOR_NUM_THREADS"),
 )
-THROTTLES = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")  # would have NumPy run code for another machine, at half its speed
 
 
 def restrict(threads: int) -> None:

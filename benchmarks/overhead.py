@@ -183,27 +183,28 @@ print(b - a, c - b)
 """
 
 
+def disk_cache_settings(peer: str, folder: str) -> dict[str, str]:
+    """Return the variables with which a library keeps compiled code in `folder`; empty: it keeps none."""
+    if peer == "tenxor":
+        return {"TENXOR_CACHE_DIR": folder}
+    if peer == "jax" and folder:
+        return {
+            "JAX_COMPILATION_CACHE_DIR": folder,
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        }
+    return {}
+
+
 def starting(installed: Sequence[str], rounds: int) -> dict[str, dict[str, float]]:
     """Seconds to import a library, and of the first call after that, when nothing is on disk and when it was run before."""
     with tempfile.TemporaryDirectory() as warm:
-
-        def settings(name: str, folder: str) -> dict[str, str]:
-            if name == "tenxor":
-                return {"TENXOR_CACHE_DIR": folder}
-            if name == "jax" and folder:
-                return {
-                    "JAX_COMPILATION_CACHE_DIR": folder,
-                    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-                    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-                }
-            return {}
-
         codes: dict[str, tuple[str, dict[str, str]]] = {}
         for name in installed:
             imports, call = _STARTS[name]
             program = _PROGRAM.format(imports=imports, call=call)
-            codes[f"{name} cold"] = (program, settings(name, ""))
-            codes[f"{name} warm"] = (program, settings(name, warm))
+            codes[f"{name} cold"] = (program, disk_cache_settings(name, ""))
+            codes[f"{name} warm"] = (program, disk_cache_settings(name, warm))
         process_figures(codes, 1)  # Python's own compiled modules are there, and what is kept on disk
         found = process_figures(codes, rounds)
     return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import goals
+from .first_calls.tables import section as first_calls
 from .goals import best_peer, geometric_mean, median, of_limit, ratio, to_best
 from .sized.measure import table as sized_table
 from .timing import shown
@@ -27,6 +28,8 @@ def markdown(results: Results) -> str:
         parts.append(_workloads(results, count))
     parts += [_programs(results), _training(results), _costs(results), _shapes(results), _passes(results), _small(results)]
     parts += [_by_size(results), _starting(results), _first(results)]
+    if "first calls" in results:
+        parts.append(first_calls(results["first calls"], grid))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

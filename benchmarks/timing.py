@@ -8,8 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
+ROOT = Path(__file__).resolve().parents[1]
+THROTTLES = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")  # would have NumPy run code for another machine, at half its speed
 Run = Callable[[], object]
 TURN = 0.002  # seconds of a turn, or one call: short, so that most turns pass without being interrupted
 SETTLE = 0.05  # seconds: a contender whose call is shorter makes some before its turn that are not timed
@@ -103,19 +106,31 @@ def _summary(times: list[float]) -> Timed:
 
 
 def process_figures(codes: Mapping[str, tuple[str, Mapping[str, str]]], rounds: int) -> dict[str, list[float]]:
-    """Medians of fresh Pythons that run each of `codes` (code, environment) in turns.
+    """Return medians of fresh Pythons that run each of `codes` (code, environment) in turns.
 
-    The first figure is the seconds of the whole process, the others are what the code prints, one to a line. They find
-    compiled modules, as users of an installed package do, whatever this environment says about them.
+    The first figure is the seconds of the whole process, the others are what the code prints, as numbers. A process that fails raises a
+    `RuntimeError` with its error text.
     """
     found: dict[str, list[list[float]]] = {name: [] for name in codes}
     for _ in range(rounds):
-        for name, (code, env) in codes.items():
-            whole = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", **env}
-            start = time.perf_counter()
-            done = subprocess.run([sys.executable, "-c", code], check=True, env=whole, capture_output=True, text=True)
-            found[name].append([time.perf_counter() - start, *map(float, done.stdout.split())])
+        for name, (code, changes) in codes.items():
+            env, start = fresh_environment(changes), time.perf_counter()
+            done = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True)
+            took = time.perf_counter() - start
+            if done.returncode:
+                raise RuntimeError(f"{name}: the process ended with {done.returncode}:\n{done.stderr[-4000:]}")
+            found[name].append([took, *map(float, done.stdout.split())])
     return {name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in found.items()}
+
+
+def fresh_environment(changes: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a fresh process: that of this process with `changes`.
+
+    Variables that would slow NumPy or Python down are removed, because users of an installed package have compiled modules, and code
+    for their processor. Variables of Tenxor come from `changes` alone.
+    """
+    removed = (*THROTTLES, "PYTHONDONTWRITEBYTECODE")
+    return {name: value for name, value in os.environ.items() if name not in removed and not name.startswith("TENXOR_")} | dict(changes)
 
 
 def shown(seconds: float) -> str:
