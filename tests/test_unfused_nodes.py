@@ -75,6 +75,12 @@ class TestComputationByParts:
             assert all(source in nodes[:k] for source in node.sources if isinstance(source, Node) and source.buffer is None)
         assert order_unfused_nodes([(a * 2).storage.node], has_any_kernel) == []
 
+    def test_each_of_several_roots_is_computed_by_itself(self) -> None:
+        a = tx.asarray(A)
+        roots = [x.storage.node for x in (a * 2, tx.exp(a * 3))]
+        assert [str(node.op) for node in order_unfused_nodes(roots, has_any_kernel)].count("multiply") == 2
+        assert set(roots) < set(order_unfused_nodes(roots, has_any_kernel))
+
     @pytest.mark.parametrize(
         "make",
         [

@@ -40,8 +40,9 @@ def find_summed_product(node: Node) -> Node | None:
 
 
 def order_unfused_nodes(roots: Sequence[Node], has_kernel: Callable[[Recipe], object] = find_shipped_kernel) -> list[Node]:
-    """Return the pending nodes to compute one by one before `roots`, in order, so that a small part of the graph is left for each root.
+    """Return the pending nodes to compute one by one, in order, so that a small part of the graph is left for a single root.
 
+    Of several roots, none is left.
     The list is empty if the graph must be planned as a whole: it has large results, or an elementwise operation for whose recipe
     `has_kernel` is false. A reduction that adds in another order by itself stays together with the elementwise operations below.
     """
@@ -67,7 +68,7 @@ def order_unfused_nodes(roots: Sequence[Node], has_kernel: Callable[[Recipe], ob
         stack += [(source, False) for source in (_find_fused_inputs(node) if is_fused else reader.sources) if type(source) is Node]
     if largest > MAX_STANDALONE_BYTES and any(map(_reads_product, exponentials)):
         return []  # may be attention, rewritten as a whole
-    return [node for node in order if node not in roots]
+    return order if len(roots) > 1 else [node for node in order if node is not roots[0]]
 
 
 def _reads_product(node: Node) -> bool:
