@@ -10,6 +10,7 @@ from functools import cache
 from math import sqrt
 from typing import Any
 
+from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..api import elementwise
 from ..api.argument_validation import check_argument, check_fields, register_argument_type, validate_arguments
@@ -300,6 +301,7 @@ _FORMULAS: dict[str, Callable[..., Expr]] = {
 }
 
 
+@register("operations of optimizers", "the operation of an update, by name and dtype")
 @cache
 def _formula_op(name: str, dtype: DType) -> Op:
     """Return a formula as an operation on operands of a dtype."""

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import counts, register
 from .._utils.lazy import LazyFunctions
 from ..codegen import backend
 from ..dtypes import DType, dtype, float64
@@ -51,8 +52,9 @@ MAX_UNPLANNED_SIZES = 4  # sizes of a graph that are computed operation by opera
 # Look-ups in the generic plans in memory, registered by `generic_plans.py`
 plan_lookup_hooks: list[Callable[[GraphSignature], Plan | None]] = []
 _lookup_count = 0
-# Number of sizes computed operation by operation, by the texts of the operations
-_unplanned_sizes: BoundedCache[int] = BoundedCache(1 << 10)
+_unplanned_sizes: BoundedCache[int] = register(
+    "graphs without a plan", "the number of sizes computed operation by operation, by the texts of the operations"
+)(BoundedCache(1 << 10))
 _is_disabled = False
 
 
@@ -103,7 +105,9 @@ def has_plan_per_operation(signature: GraphSignature) -> bool:
 def _read_exact(signature: GraphSignature) -> Plan | None:
     """Return the plan on disk for the exact dims of `signature`; None if no plan is stored, or if a kernel is missing."""
     words = _read_value(encode_graph_key(signature))
-    return None if words is None else deserialize_plan(words)
+    plan = None if words is None else deserialize_plan(words)
+    counts["plans_from_disk"] += plan is not None
+    return plan
 
 
 def _read_value(text: str | None) -> Any | None:
@@ -151,6 +155,7 @@ def load_generic_plans(structure: object) -> list[StoredGenericPlan]:
         outline = deserialize_plan(words)
         if outline is not None:
             plans.append((outline, FunctionType(code, {}), is_pinned))
+    counts["plans_from_disk"] += len(plans)
     return plans
 
 
@@ -219,6 +224,7 @@ def _encode_nested_key(first_word: str, root: object, leaf_text: Callable[[objec
     return " ".join(words)
 
 
+@register("texts of recipes", "the text of a recipe in keys of the disk cache, by recipe")
 @lru_cache(maxsize=1 << 10)
 def _encode_recipe(recipe: Recipe) -> str | None:
     """Return a text to identify `recipe` in any process; None if the operation or an offset table has no such text."""

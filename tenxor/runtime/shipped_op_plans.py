@@ -10,6 +10,7 @@ import marshal
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .._utils.cache_registry import counts
 from ..codegen import backend
 from ..codegen.interface import Compiled, KernelArguments
 from ..graph.node import Node
@@ -34,7 +35,10 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = ()) 
     nodes = nodes or signature.nodes
     shipped = _find_shipped(nodes[-1], encode_op_key(nodes[-1]))
     compiled = None if shipped is None else find_kernel(shipped[0])
-    return None if compiled is None or shipped is None else _build_plan(nodes, compiled, shipped[1])
+    if compiled is None or shipped is None:
+        return None
+    counts["plans_shipped"] += 1
+    return _build_plan(nodes, compiled, shipped[1])
 
 
 def encode_op_keys(nodes: Iterable[Node]) -> tuple[str, ...] | None:
