@@ -44,7 +44,7 @@ class BoundedCache(dict[object, T]):
             self.nbytes += nbytes
 
     def clear(self) -> None:
-        """Remove every entry, and then the entries of the caches that depend on this one."""
+        """Remove every entry, and clear the dependents of this cache."""
         self.remove_entries()
         self.record.clear_dependents()
 

@@ -8,13 +8,10 @@ from .._utils.cache_registry import CacheRecord, clear_all, counts, registry
 from .._utils.exclude_user_code import exclude_user_code
 from .._utils.records import NamedTuple
 from ..codegen import backend
-from ..codegen.llvm import kernel_disk_cache  # registers the disk cache
 from ..runtime.realize import compute_lock
 from ..tensor.argument_parsing import check_flag
 
 __all__ = ["clear_caches", "show_caches", "stats"]
-
-assert kernel_disk_cache
 
 
 class CacheInfo(NamedTuple):
@@ -39,7 +36,7 @@ class CacheInfo(NamedTuple):
     misses : int or None
         The number of look-ups that found none; None if the cache does not count them.
     entry : str
-        What an entry is, and what it is found by.
+        An entry and its key, in words.
     """
 
     name: str
@@ -106,6 +103,7 @@ def show_caches() -> CacheTable:
     >>> plans.room, plans.max_entries, plans.entry
     ('runtime', 4096, 'a plan, by graph signature')
     """
+    backend()  # registers the disk cache
     infos = [_describe(record) for record in registry.copy()]
     return CacheTable(sorted(infos, key=lambda info: (info.room, info.name)))
 
@@ -143,6 +141,8 @@ def clear_caches(*, disk: bool = False) -> None:
     [1, 2, 3]
     """
     removes_files = check_flag("disk", disk)
+    if removes_files:
+        backend()  # registers the disk cache
     # Signal handlers, finalizers found by the collector, and tracing tools run before or after: the order of clearing holds for them, too.
     with compute_lock, exclude_user_code():
         clear_all(disk=removes_files)

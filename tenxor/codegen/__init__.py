@@ -46,7 +46,7 @@ def backend() -> Backend:
 
 
 def _drop_recent_kernels() -> None:
-    """Let go of the recently requested kernels, so that kernels without other references are unloaded."""
+    """Drop the references to recently requested kernels; kernels without other references are unloaded."""
     if _backend is not None:
         _backend.drop_recent_kernels()
 

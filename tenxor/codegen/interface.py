@@ -185,7 +185,7 @@ class Backend(ABC):
         """Return about how many kernels are in memory, without building the mapping `kernels`."""
 
     def drop_recent_kernels(self) -> None:  # noqa: B027  # a back end may keep no kernels
-        """Drop the references to the most recently requested kernels. Do nothing in a back end that has none."""
+        """Drop the references to recently requested kernels. Do nothing in a back end without kernels in memory."""
 
     @abstractmethod
     def count_compilations(self) -> tuple[int, int]:

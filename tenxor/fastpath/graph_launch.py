@@ -24,9 +24,7 @@ from typing import Any
 
 from .._utils.cache_registry import CacheRecord
 from .._utils.locks import try_acquire
-from ..codegen import compiled_kernels
 from ..codegen.llvm.compiler import MachineCode
-from ..codegen.threads.thread_count import thread_count_source
 from ..errors import NotCompiled
 from ..graph.node import Node, disable_tape
 from ..runtime.generic_plans import find_with_symbolic_dims
@@ -41,6 +39,7 @@ from . import size_generic
 from .launch_records import (
     MEMORY,
     NODE_HEADER_WORDS,
+    RECORD_SOURCES,
     SymbolicRecord,
     build_argument_rows,
     build_record,
@@ -73,7 +72,7 @@ graph_launch_records = CacheRecord(
     *("launch records of graphs", "the packed launches of a graph, by graph signature", __name__, drop_graph_records),
     lambda: len(graph_records) + len(update_records),
     max_entries=MAX_GRAPH_RECORDS,
-    depends_on=(compiled_kernels, thread_count_source),
+    depends_on=RECORD_SOURCES,
 )
 size_generic._templates_by_signature.record.feed(graph_launch_records)
 

@@ -53,6 +53,7 @@ MAX_LAUNCH_RECORDS = 1 << 14  # records of recipes; when exceeded, they are drop
 
 _ARGUMENT_KINDS = {"float": FLOAT, "uint": UNSIGNED}
 NO_LAUNCH_RECORD = b""  # in place of a launch record, for a node run without one
+RECORD_SOURCES = (compiled_kernels, thread_count_source)  # a launch record has the address of a kernel, and a share for each thread
 # Recipes with a launch record, or with records of sums over them; before each, the plan with the kernel, to keep it in memory.
 recipes_with_records: list[Recipe | Plan] = []
 
@@ -120,9 +121,9 @@ node_launch_records = CacheRecord(
     *("launch records of recipes", "the packed launch of a kernel, by recipe", __name__, drop_records),
     lambda: len(recipes_with_records) // 2,
     max_entries=MAX_LAUNCH_RECORDS,
-    depends_on=(compiled_kernels, thread_count_source),
+    depends_on=RECORD_SOURCES,
 )
-result_templates.depend_on(compiled_kernels, thread_count_source)  # templates of writes hold launch records
+result_templates.depend_on(*RECORD_SOURCES)  # templates of writes hold launch records
 
 
 def drop_records_unless_busy() -> None:

@@ -19,8 +19,6 @@ from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
 from .._utils.locks import try_acquire
 from .._utils.records import NamedTuple
-from ..codegen import compiled_kernels
-from ..codegen.threads.thread_count import thread_count_source
 from ..graph.node import DATA, Gather, Node, Recipe, Scalar, intern_recipe, next_serial
 from ..graph.spec import ResultTemplate, Spec, get_only_operand, result_templates
 from ..graph.storage import ScalarStorage, Storage
@@ -36,7 +34,7 @@ from ..runtime.unfused_nodes import MULTIPLY, SUM
 from ..symbolic.guards import GuardedCache
 from ..symbolic.symint import IntOrSymInt
 from ..tensor import Tensor
-from .launch_records import NO_LAUNCH_RECORD, StandaloneNode, SymbolicRecord, node_launch_records, trace_node_record
+from .launch_records import NO_LAUNCH_RECORD, RECORD_SOURCES, StandaloneNode, SymbolicRecord, node_launch_records, trace_node_record
 from .sized_template import RESULT_RECORD, SizedRecord, SizedTemplate, SizeProgram, StepRecord
 from .template_builder import build_steps_template, build_tuple_template, build_view_template
 
@@ -435,6 +433,6 @@ class _SignatureCache(BoundedCache[SignatureTemplates]):
 _templates_by_signature = register(
     "size-generic templates",
     "the templates for all sizes, by signature of calls or graphs",
-    depends_on=(compiled_kernels, thread_count_source),
+    depends_on=RECORD_SOURCES,
 )(_SignatureCache(MAX_SIGNATURES))
 _templates_by_signature.record.feed(result_templates, node_launch_records)

@@ -306,20 +306,18 @@ _FORMULAS: dict[str, Callable[..., Expr]] = {
 def _formula_op(name: str, dtype: DType) -> Op:
     """Return a formula as an operation on operands of a dtype."""
     formula = _FORMULAS[name]
-    args = [Arg(k, dtype) for k in range(formula.__code__.co_argcount)]
-    return make_custom_op(name, formula(*args), tuple([dtype] * len(args)))
+    dtypes = (dtype,) * formula.__code__.co_argcount
+    return make_custom_op(name, formula(*map(Arg, range(len(dtypes)), dtypes)), dtypes)
 
 
 def _apply(name: str, *operands: NodeView | Scalar) -> NodeView:
     """Apply a formula to tensors and numbers."""
-    dtype = operands[0].dtype
-    return apply_op(_formula_op(name, dtype), operands, dtype)
+    return apply_op(_formula_op(name, operands[0].dtype), operands, operands[0].dtype)
 
 
 def _create_state(state: dict[str, Any], name: str, like: Tensor) -> Tensor:
     """Create the state tensor `name` of a parameter, filled with 0."""
-    tensor: Tensor = zeros(like.shape, dtype=like.dtype.compute_dtype)
-    state[name] = tensor
+    state[name] = tensor = zeros(like.shape, dtype=like.dtype.compute_dtype)
     return tensor
 
 
