@@ -109,7 +109,11 @@ def write(t: Tensors) -> None:
     t["z"].tolist()
 
 
-ACTS = [export, read, write]
+def clear(t: Tensors) -> None:
+    tx.clear_caches()
+
+
+ACTS = [export, read, write, clear]
 
 
 def _check_program(program: Callable[[Tensors], list[Tensor]], act: Callable[[Tensors], None], moment: Moment, size: int) -> None:
