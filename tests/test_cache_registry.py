@@ -124,8 +124,6 @@ def find_empty_containers(module: ModuleType) -> Iterator[str]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             text = ast.unparse(node.value)
             empty_call = re.match(r"(dict|list|set|deque|Counter|OrderedDict)\b", text) and text.endswith("()")
-                r"(dict|list|set|deque|Counter|OrderedDict)\b", ast.unparse(node.value)
-            )
             empty_display = isinstance(node.value, ast.Dict | ast.List | ast.Set) and not [*ast.iter_child_nodes(node.value)][1:]
             if empty_call or empty_display:
                 yield from [target.id for target in targets if isinstance(target, ast.Name)]
