@@ -317,11 +317,10 @@ def test_random_programs_mean_the_same_with_cleared_caches_between_lines(seeds: 
     for seed in seeds:
         writer = written(seed)
         program = [part for text in writer.lines for part in (clear, text)]
-        got = run(program, library_world)[1::2]
-        wrong = [
-            (text.text, want, have) for text, want, have in zip(writer.lines, writer.outcomes, got, strict=True) if not same(want, have)
-        ]
-        assert wrong == [] and set(got[::2]) == {None}, seed
+        got = run(program, library_world)
+        triples = zip(writer.lines, writer.outcomes, got[1::2], strict=True)
+        wrong = [(text.text, want, have) for text, want, have in triples if not same(want, have)]
+        assert (wrong, got[::2]) == ([], [None] * len(writer.lines)), seed
 
 
 def test_random_programs_mean_the_same_while_another_thread_clears_the_caches() -> None:
