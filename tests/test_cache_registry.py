@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor import fastpath
 from tenxor._utils import cache_registry
 from tenxor._utils.bounded_cache import BoundedCache
 from tenxor._utils.cache_registry import CacheRecord, Source, register, sort_sources_first
@@ -172,6 +173,23 @@ def test_sources_are_cleared_before_dependents_and_fed_caches(modules: dict[str,
 def test_names_of_caches_are_unique(modules: dict[str, ModuleType]) -> None:
     names = [record.name for record in cache_registry.registry]
     assert sorted(names) == sorted(set(names))
+
+
+def read_table(header: str) -> dict[str, set[str]]:
+    """Return a table of the page: the names in the second column, by the first column."""
+    table = PAGE.read_text(encoding="utf-8").partition(f"| {header}")[2].partition("\n\n")[0]
+    rows = [row.strip("| ").split(" | ") for row in table.splitlines()[2:]]
+    return {name.strip("`"): set(names.split(", ")) for name, names in rows}
+
+
+def test_page_of_caches_lists_the_registry(modules: dict[str, ModuleType]) -> None:
+    fastpath.start()  # registers two caches
+    names = {cache.room: {other.name for other in tx.show_caches() if other.room == cache.room} for cache in tx.show_caches()}
+    assert read_table("Room") == names
+    sources = {record.name: record for record in cache_registry.registry if record.dependents}
+    threads = modules["tenxor.codegen.threads.thread_count"].thread_count_source
+    expected = {name: {other.name for other in source.dependents} for name, source in {**sources, "the number of threads": threads}.items()}
+    assert read_table("Source") == expected
 
 
 @pytest.fixture

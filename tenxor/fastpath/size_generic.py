@@ -413,11 +413,6 @@ def is_same_source(source: Scalar | int, expected: Scalar | int) -> bool:
     return source.dtype is expected.dtype and repr(values[0]) == repr(values[1])
 
 
-def clear_templates() -> None:
-    """Clear the size-generic templates of every signature."""
-    _templates_by_signature.clear()
-
-
 class _SignatureCache(BoundedCache[SignatureTemplates]):
     """A bounded cache from signatures to size-generic templates."""
 

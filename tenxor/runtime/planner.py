@@ -44,9 +44,11 @@ def make_plan(signature: GraphSignature) -> Plan:
     pending.
     """
     target = backend().target
-    if not _lowering_caches or _lowering_caches[0].target is not target:
-        _lowering_caches[:] = [LoweringCache(target)]
-    return _plan_placeholders(signature, make_placeholders(signature), _lowering_caches[0])
+    cache = next((cache for cache in _lowering_caches if cache.target is target), None)
+    if cache is None:
+        cache = LoweringCache(target)
+        _lowering_caches[:] = [cache]
+    return _plan_placeholders(signature, make_placeholders(signature), cache)
 
 
 @add_seconds("planner_seconds")

@@ -34,7 +34,7 @@ def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     layout_key._layout_keys.clear()
     spec.clear_templates()
     launch_records.drop_records(), graph_launch.drop_graph_records()
-    size_generic.clear_templates()
+    size_generic._templates_by_signature.clear()
 
 
 @pytest.fixture

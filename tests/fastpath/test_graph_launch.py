@@ -84,7 +84,7 @@ def test_launch_records_of_other_sizes_equal_python_records(name: str, python_fr
     found = [bits(program(*given, n)) for n in OTHERS]
     asked, by_rule = len(python_frames), dict(graph_launch.graph_records)
     launch_records.drop_records(), graph_launch.drop_graph_records()
-    size_generic.clear_templates()
+    size_generic._templates_by_signature.clear()
     python_frames.clear()
     assert [bits(program(*given, n)) for n in OTHERS] == found
     compared = [by_rule[key] == frame for key, frame in graph_launch.graph_records.items() if frame and key in by_rule]

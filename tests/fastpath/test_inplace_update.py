@@ -260,7 +260,7 @@ def test_operand_read_by_python_during_an_update_keeps_its_value(monkeypatch: py
     t, a = tx.asarray(A), A.copy()
     y, right = t[1:, 0, None] * t[0, 1:], a[1:, 0, None] * a[0, 1:]
     launch_records.drop_records(), graph_launch.drop_graph_records()
-    size_generic.clear_templates()
+    size_generic._templates_by_signature.clear()
     own = node_launch.store_node_record
     seen = []
 
