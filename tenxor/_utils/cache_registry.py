@@ -26,7 +26,7 @@ counts: dict[str, float] = dict.fromkeys(
     ),
     0,
 )
-registry: list[CacheRecord] = []  # in the order of registration, which varies with the order of imports
+registry: list[CacheRecord] = []  # in order of registration, which follows the imports
 
 
 class Source:
@@ -107,7 +107,7 @@ class CacheRecord(Source):
 def register(name: str, entry: str, *, depends_on: Iterable[Source] = ()) -> Callable[[C], C]:
     """Return a decorator that registers a cache of the calling module: a `BoundedCache`, or a function under `functools.lru_cache`.
 
-    The arguments are those of `CacheRecord`. The decorator returns the cache.
+    See `CacheRecord` for the arguments. The decorator returns the cache.
     """
     module = _getframe(1).f_globals["__name__"]
 
