@@ -70,6 +70,7 @@ if TYPE_CHECKING:  # modules that are imported on first access, listed for type 
     from .api.aliases import *
     from .api.attention import *
     from .api.block_stacking import *
+    from .api.caches import *
     from .api.comparison import *
     from .api.concatenation import *
     from .api.conditional import *
@@ -119,6 +120,7 @@ else:
         "api.numpy_dispatch": "_call_numpy_function",
         "api.window_functions": "bartlett blackman hamming hanning indices kaiser",
         "api.namespace_info": "__array_namespace_info__",
+        "api.caches": "clear_caches show_caches stats",
         "api.inspection": "compile_counts explain memory realize release_memory show_config",
         "api.concatenation": "cat concat concatenate repeat roll stack tile",
         "api.views": (

@@ -127,7 +127,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup() -> None:
-    """Empty the tables of what was found before, where one is more than half full: that none fills up, and is emptied, within a test. What
+    """Clear all caches where one is more than half full: that none fills up, and is emptied, within a test. What
     is found after that is no object of before, and there are tests which count on that it is.
     """
     realize = import_module("tenxor.runtime.realize")  # which the function of that name hides
@@ -138,10 +138,7 @@ def pytest_runtest_setup() -> None:
         *[(len(table), table.max_entries) for table in tables],
     )
     if any(2 * count > most for count, most in counts):
-        layout_key._layout_keys.clear()
-        spec.clear_templates()
-        node._recipes.clear()
-        realize.evict_plans()  # and kinds
+        tx.clear_caches()
 
 
 @pytest.fixture(scope="module", autouse=True)

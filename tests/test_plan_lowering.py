@@ -29,7 +29,7 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
     monkeypatch.setattr(plan_lowering, "lower", counted)
     monkeypatch.setattr(planner, "group_fusible_kernels", lambda *_: {})
     monkeypatch.setattr(planner, "_lowering_caches", [])  # no cached kernels of earlier plans
-    generic_plans.clear_generic_plans()  # a cached structure would be lowered for other sizes, too
+    generic_plans._caches.clear()  # a cached structure would be lowered for other sizes, too
     return nodes
 
 

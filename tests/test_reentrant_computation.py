@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.fastpath import graph_launch
+from tenxor.fastpath import graph_launch, launch_records
 from tenxor.graph import spec
 from tenxor.runtime.realize import evict_plans
 from tenxor.tensor import Tensor
@@ -109,7 +109,11 @@ def write(t: Tensors) -> None:
     t["z"].tolist()
 
 
-ACTS = [export, read, write]
+def clear(t: Tensors) -> None:
+    tx.clear_caches()
+
+
+ACTS = [export, read, write, clear]
 
 
 def _check_program(program: Callable[[Tensors], list[Tensor]], act: Callable[[Tensors], None], moment: Moment, size: int) -> None:
@@ -134,7 +138,7 @@ def _check_program(program: Callable[[Tensors], list[Tensor]], act: Callable[[Te
 def _clear_caches() -> None:
     evict_plans()
     spec.clear_templates()
-    graph_launch.drop_all_records()
+    launch_records.drop_records(), graph_launch.drop_graph_records()
 
 
 @pytest.mark.parametrize("size", SIZES)

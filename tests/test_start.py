@@ -70,9 +70,9 @@ class TestImport:
             "tenxor.tensor.nested_lists",
         }
 
-    def test_loads_at_most_61_modules(self) -> None:
+    def test_loads_at_most_62_modules(self) -> None:
         """Each module takes a fifth of a millisecond. If every program needs another one, raise the limit."""
-        assert len({name for name in loaded("import tenxor") if name.startswith("tenxor")}) <= 61
+        assert len({name for name in loaded("import tenxor") if name.startswith("tenxor")}) <= 62
 
     @pytest.mark.parametrize("before", ["enable", "disable"])
     def test_leaves_the_collector_enabled_or_disabled_as_it_was(self, before: str) -> None:

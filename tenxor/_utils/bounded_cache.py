@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from .cache_registry import Source
+
 T = TypeVar("T")
 MAX_ENTRY_BYTES = 1 << 18  # bytes of offset tables in an entry; longer tables of indices are unlikely to occur again
 
@@ -13,16 +15,17 @@ class BoundedCache(dict[object, T]):
 
     An insertion beyond a limit clears the whole cache first: entries still in use soon come back. Use `put` to insert, which counts the
     bytes (`nbytes`), and `get` to look up, which returns None on a miss. A call of an inherited method is slow, so frequent callers bind
-    the method once: `look_up = cache.get`.
+    the method once: `look_up = cache.get`. `record` is the entry in the registry (`cache_registry.register`).
 
     Threads need no lock. A thread may miss an entry while another thread changes the cache; then the thread computes the value again.
     """
 
-    __slots__ = ("_nbytes_of", "max_entries", "max_bytes", "nbytes")
+    __slots__ = ("_nbytes_of", "max_entries", "max_bytes", "nbytes", "record")
 
     def __init__(self, max_entries: int, max_bytes: int = 0) -> None:
         self.max_entries, self.max_bytes, self.nbytes = max_entries, max_bytes, 0
         self._nbytes_of: dict[object, int] = {}  # bytes of each entry with tables
+        self.record = Source()  # of a cache that is not registered
 
     def put(self, key: object, value: T, nbytes: int = 0) -> None:
         """Insert `value`, with `nbytes` bytes of tables, in place of any older value for `key`. Above `MAX_ENTRY_BYTES` bytes, only
@@ -33,6 +36,7 @@ class BoundedCache(dict[object, T]):
         if nbytes > MAX_ENTRY_BYTES:
             return
         if len(self) >= self.max_entries or self.nbytes + nbytes > self.max_bytes:
+            self.record.evictions += 1
             self.clear()
         self[key] = value
         if nbytes:
@@ -40,6 +44,11 @@ class BoundedCache(dict[object, T]):
             self.nbytes += nbytes
 
     def clear(self) -> None:
+        """Remove every entry, and clear the dependents of this cache."""
+        self.remove_entries()
+        self.record.clear_dependents()
+
+    def remove_entries(self) -> None:
         """Remove every entry."""
         super().clear()
         self._nbytes_of.clear()

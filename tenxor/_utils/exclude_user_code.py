@@ -199,7 +199,7 @@ def has_other_open_section() -> bool:
 
 
 def _reset_after_fork() -> None:
-    """Record that the thread that forked is the main thread of the child."""
+    """Record that the forking thread is the main thread of the child."""
     _sections.may_receive_signals = True
 
 

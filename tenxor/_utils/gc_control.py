@@ -31,7 +31,7 @@ def pause_gc() -> None:
 
 
 def _run_due_collection() -> None:
-    """Do nothing: since CPython 3.12, a collection that is due runs at the next call of a Python function, such as this one."""
+    """Do nothing: since CPython 3.12, a due collection runs at the next call of a Python function, here this one."""
 
 
 def resume_gc() -> None:

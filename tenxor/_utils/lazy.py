@@ -100,8 +100,8 @@ def make_public_dir(module: dict[str, Any]) -> Callable[[], list[str]]:
 
 
 def make_public_getattr(module: dict[str, Any]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a module with the namespace `module`. It raises an error that says what to use instead of a
-    missing name.
+    """Return a `__getattr__` for a module with the namespace `module`. It raises an error with a replacement for a missing
+    name.
     """
 
     def missing(name: str) -> Any:

@@ -24,7 +24,9 @@ HAS_DIR_FD_CALLS = (
 _CAN_TOUCH_LINKS = os.utime in os.supports_follow_symlinks
 _COMMON_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)  # follow no link, and convert no line ends
 _FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _COMMON_FLAGS
-_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _COMMON_FLAGS  # opening a pipe returns at once, so that it can be recognised
+_READ_FLAGS = (
+    os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _COMMON_FLAGS
+)  # opening a pipe returns at once, so that the pipe can be recognised
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON_FLAGS
 
 

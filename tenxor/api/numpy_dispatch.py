@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..errors import ArgumentError, DTypeError
 from ..tensor import Tensor
@@ -52,7 +53,9 @@ class _Dispatch(NamedTuple):
 
 
 # Keyed by NumPy's function, the number of positional arguments, and keyword names
-_dispatches: BoundedCache[_Dispatch] = BoundedCache(1024)
+_dispatches: BoundedCache[_Dispatch] = register("calls of NumPy functions", "the translated call, by function and argument names")(
+    BoundedCache(1024)
+)
 _PLAIN_TYPES = frozenset((Tensor, float, int, bool))
 
 
@@ -119,6 +122,7 @@ class _Parameters:
         self.has_var_keywords = any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
+@register("parameters of NumPy functions", "the parameters of a function, by function")
 @lru_cache(maxsize=1024)
 def _parameters(function: Callable[..., Any]) -> _Parameters | None:
     """Return the parameters of a function, or None if it has no signature."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..dtypes import DType, default_dtype_of, result_type, to_plain_number
 from ..errors import TenxorError, TraceError, describe_value
@@ -25,7 +27,7 @@ from .nested_structures import prefix_trace_errors
 
 Function = Callable[..., Any]
 _SCALAR_LAYOUT = Layout.contiguous(())
-_op_cache: dict[tuple[Expr, tuple[DType, ...]], Op] = {}
+_op_cache: BoundedCache[Op] = register("operations of users", "an operation, by formula and dtypes")(BoundedCache(1 << 10))
 
 
 class TracedFunction(NamedTuple):
@@ -40,7 +42,8 @@ class TracedFunction(NamedTuple):
         key = (self.formula, (*self.dtypes, *(x.dtype for x in self.extras)))
         op = _op_cache.get(key)
         if op is None:
-            op = _op_cache[key] = make_custom_op("map", *key)
+            op = make_custom_op("map", *key)
+            _op_cache.put(key, op)
         return op
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._utils.aliases import argument_aliases
+from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..dtypes import DType, DTypeLike, boolean, promote
 from ..errors import ArgumentError, AxisError, ShapeError, describe_value
@@ -87,6 +88,7 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = Non
     return write_out("vecdot", out, result)
 
 
+@register("loops of vecdot", "the loops of a contraction, by layouts")
 @lru_cache(maxsize=MAX_CACHED_LOOPS)
 def _build_vecdot_loops(a: Layout, b: Layout, axis: int) -> Loops:
     """Return the loops of `vecdot` for layouts that begin at 0. Raise ShapeError if their shapes do not fit."""
@@ -233,6 +235,7 @@ def outer(a: Operand, b: Operand, /, *, out: Tensor | None = None) -> Tensor:
     return write_out("outer", out, result)
 
 
+@register("loops of outer", "the loops of an outer product, by layouts")
 @lru_cache(maxsize=MAX_CACHED_LOOPS)
 def _build_outer_loops(a: Layout, b: Layout) -> Loops:
     return build_loops(a.reshape((a.size,)), (0,), b.reshape((b.size,)), (1,), (0, 1), ())
@@ -460,6 +463,7 @@ def _run_plan(recipe: _EinsumPlan, operands: Sequence[Tensor], dtype: DType) -> 
     return terms[0][0]
 
 
+@register("einsum plans", "the products that compute an einsum, by subscripts and layouts")
 @lru_cache(maxsize=MAX_CACHED_LOOPS)
 def _build_plan(subscripts: str, optimize: OptimizeOption, *layouts: Layout) -> _EinsumPlan:
     """Build the plan for operands of these layouts, with an offset of 0. `optimize` is the result of `_check_optimize`."""
@@ -553,6 +557,7 @@ def _find_order(terms: Sequence[Labels], result: Labels, sizes: dict[Label, int]
     return [tuple(sorted(positions)) for positions in path[1:]]
 
 
+@register("products of einsum", "the loops of one product of an einsum, by layouts and labels")
 @lru_cache(maxsize=MAX_CACHED_LOOPS)
 def _build_term_product(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, result: Labels) -> _TermProduct:
     """Build the product of two terms, with the layouts `a` and `b` and a label for each axis, summed over labels missing in `result`.

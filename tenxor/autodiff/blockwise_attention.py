@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache, reduce
 from math import inf
 
+from .._utils.cache_registry import register
 from ..dtypes import int64
 from ..graph.node import POSITION, Node, Recipe, Scalar, disable_tape, intern_recipe, tape_mode
 from ..graph.tape import Residuals, TapeNode, get_tape_node
@@ -47,7 +48,8 @@ class Attention:
         return self.name
 
 
-intern_attention = lru_cache(1 << 8)(Attention)  # interned, as recipes compare operations by identity
+# Interned, as recipes compare operations by identity
+intern_attention = register("attention operations", "an attention, by its options")(lru_cache(1 << 8)(Attention))
 
 
 def compute_attention(op: Attention, operands: Sequence[NodeView]) -> NodeView:
@@ -147,6 +149,7 @@ def _matmul(x: NodeView, y: NodeView) -> NodeView:
 # --- the rule ---------------------------------------------------------------------------------------------------------
 
 
+@register("blocks of attention", "the blocks that attention is computed in, by recipe")
 @lru_cache(1 << 8)
 def _split_blocks(recipe: Recipe) -> tuple[AttentionBlock, ...]:
     """Return the blocks of queries for the backward pass of attention with `recipe`, sorted by the number of visible keys, largest first.

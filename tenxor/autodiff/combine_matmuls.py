@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 
+from .._utils.cache_registry import register
 from ..graph.node import EMPTY, Node, Recipe, Scalar
 from ..layout import Layout, memory_order
 from ..ops import OPS
@@ -54,6 +55,7 @@ def _matmul_key(cotangent: Cotangent) -> object:
     return cotangent.node.recipe, product.recipe, cotangent.layout.layout_key, cotangent.layout.offset
 
 
+@register("combined products", "whether products with a common operand are computed as one, by recipes")
 @lru_cache(1 << 10)
 def is_worth_combining(sum_recipe: Recipe, product_recipe: Recipe) -> bool:
     """Return whether the sum with `sum_recipe` over the product with `product_recipe` can and should be combined with similar sums.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..dtypes import DType
 from ..errors import DerivativeError
@@ -88,6 +89,7 @@ def _pull_back_op(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> list[Expr 
     return [None if e is None or not is_smooth(d) else cast(e, d) for e, d in zip(formulas, dtypes, strict=True)]
 
 
+@register("cotangent operations", "the operations that pull a cotangent back, by operation and dtypes")
 @lru_cache(MAX_CACHED_FORMULAS)
 def derive_cotangent_ops(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[DerivativeOp | None, ...]:
     """Return, for each operand of `op`, the operation that computes its cotangent, or None for 0.
@@ -98,6 +100,7 @@ def derive_cotangent_ops(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tup
     return tuple([None if e is None else to_operation(e, name) for e in _pull_back_op(op, dtypes, dtype)])
 
 
+@register("tangent operations", "the operations that push a tangent forward, by operation and dtypes")
 @lru_cache(MAX_CACHED_FORMULAS)
 def derive_tangent_ops(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[DerivativeOp | None, ...]:
     """Return, for each operand of `op`, the operation that computes its contribution to the tangent of the result, or None for 0.
@@ -114,6 +117,7 @@ def derive_tangent_ops(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple
     return tuple(tangent_ops)
 
 
+@register("operations of formulas", "a derivative as an operation, by formula")
 @lru_cache(MAX_CACHED_FORMULAS)
 def to_operation(e: Expr, name: str) -> DerivativeOp:
     """Return the formula `e` over arguments as an operation on only those arguments that occur, with their numbers.

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from .._utils.cache_registry import register
 from ..graph.node import Node, Recipe, intern_recipe
 from ..graph.tape import Residuals, TapeNode, TapeSource, get_tape_node
 from ..layout import Layout
@@ -35,7 +36,8 @@ class Join:
         return self.name
 
 
-_intern_join = lru_cache(1 << 8)(Join)  # interned, as recipes compare operations by identity
+# Interned, as recipes compare operations by identity
+_intern_join = register("joins", "an operation that joins tensors, by layouts")(lru_cache(1 << 8)(Join))
 
 
 def record_join(node: Node, operands: Sequence[NodeView], layouts: tuple[Layout, ...]) -> None:

@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 from math import prod
 from typing import Any
 
+from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..dtypes import DType, Number, boolean, complex64, complex128, float32, float64, int64
 from ..errors import DerivativeError
@@ -30,7 +31,7 @@ _EQUAL, _MULTIPLY, _CONJ, _DIVIDE, _REAL, _IMAG = (OPS[name] for name in ("equal
 _ADD, _SUBTRACT = OPS["add"], OPS["subtract"]
 _SUM = REDUCTIONS["sum"]
 _EXTREMES = ("max", "min")
-_scan = cache(Scan)
+_scan = register("derivatives of scans", "a running reduction, by axis and reduction")(cache(Scan))
 
 
 def _residuals_of(recipe: Recipe, tracked: tuple[bool, ...]) -> Residuals:
@@ -290,6 +291,7 @@ class StepDerivatives(NamedTuple):
     of_element: DerivativeOp | None
 
 
+@register("derivatives of reductions", "the derivative of one step, by reduction and dtype")
 @lru_cache(MAX_CACHED_FORMULAS)
 def _derive_step(reduction: Reduction, dtype: DType) -> StepDerivatives:
     """Return the derivatives of the step of `reduction` for elements of `dtype`.
@@ -410,6 +412,7 @@ def _make_recurrence(wide: DType) -> Reduction:
 _recurrences = {wide: _make_recurrence(wide) for wide in (complex64, complex128)}
 
 
+@register("pairing operations", "the operation that makes a complex number of two parts, by dtype")
 @cache
 def _pair_op(component: DType) -> Op:
     """Return the operation that combines a real and an imaginary part, both of dtype `component`, to a complex number."""

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 
 from .._utils import fastpath_interface
 from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..graph.node import PLACEHOLDER, Node, Recipe, Scalar, disable_tape, intern_recipe
 from ..layout import Layout
@@ -115,7 +116,9 @@ def _record_output(k: int, cotangent: Cotangent, number_of: dict[int, int]) -> R
     return RecordedOutput(k, number_of[id(view.node)], view.layout, target, is_injective)
 
 
-_recording_cache: BoundedCache[Recording] = BoundedCache(MAX_CACHED_RECORDINGS, MAX_CACHED_BYTES)
+_recording_cache: BoundedCache[Recording] = register("recorded derivatives", "the derivative of a tape segment, by signature")(
+    BoundedCache(MAX_CACHED_RECORDINGS, MAX_CACHED_BYTES)
+)
 _find_recording = _recording_cache.get
 _sizes_are_symbolic: ContextVar[bool] = ContextVar("_tracing", default=False)  # True while sizes are symbolic; nothing is cached then
 Computation = Callable[[Sequence[Node | Scalar]], IndexedCotangents]

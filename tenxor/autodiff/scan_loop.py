@@ -17,6 +17,7 @@ from math import prod
 import numpy as np
 
 from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..codegen.interface import BufferWindow
 from ..dtypes import DType
@@ -114,7 +115,9 @@ def _allocate_stack(iteration_count: int, shape: tuple[int, ...], dtype: DType) 
     return make_data_node(allocate(size * dtype.itemsize, "scan", stack_shape, dtype), stack_shape, dtype)
 
 
-_iteration_cache: BoundedCache[CompiledIteration] = BoundedCache(1 << 7)
+_iteration_cache: BoundedCache[CompiledIteration] = register("iterations of scan", "a compiled iteration, by the body of the loop")(
+    BoundedCache(1 << 7)
+)
 
 
 def _get_iteration(body: ScanBody, x_locations: Sequence[ValueLocation], follows: Sequence[bool]) -> CompiledIteration | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from .._utils.cache_registry import CacheRecord
 from ..errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -42,3 +43,15 @@ def backend() -> Backend:
         if _backend is None:
             _backend = new_backend
     return _backend
+
+
+def _drop_recent_kernels() -> None:
+    """Drop the references to recently requested kernels; kernels without other references are unloaded."""
+    if _backend is not None:
+        _backend.drop_recent_kernels()
+
+
+compiled_kernels = CacheRecord(
+    *("kernels", "a compiled kernel, in memory while a plan or a launch refers to it", __name__, _drop_recent_kernels),
+    lambda: 0 if _backend is None else _backend.kernel_count(),
+)

@@ -184,6 +184,9 @@ class Backend(ABC):
     def kernel_count(self) -> int:
         """Return about how many kernels are in memory, without building the mapping `kernels`."""
 
+    def drop_recent_kernels(self) -> None:  # noqa: B027  # a back end may keep no kernels
+        """Drop the references to recently requested kernels. Do nothing in a back end without kernels in memory."""
+
     @abstractmethod
     def count_compilations(self) -> tuple[int, int]:
         """Return how many kernels this process compiled and how many it loaded, counting a kernel each time; start no compiler."""

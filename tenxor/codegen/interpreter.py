@@ -113,6 +113,9 @@ class Interpreter(HostBackend):
     def kernel_count(self) -> int:
         return len(self._kernels)
 
+    def drop_recent_kernels(self) -> None:
+        self._kernels.drop_recent()
+
     def count_compilations(self) -> tuple[int, int]:
         return 0, 0
 

@@ -48,7 +48,8 @@ class KernelCache(Generic[C]):
         return {kernel: compiled for kernel, entry in list(self._entries.items()) if (compiled := entry()) is not None}
 
     def __len__(self) -> int:
-        """Return the number of entries; kernels deallocated since the last `get` still count."""
+        """Return the number of kernels in memory."""
+        self._remove_dead()
         return len(self._entries)
 
     def get(self, kernel: Any) -> C:

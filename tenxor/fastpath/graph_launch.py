@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._utils.cache_registry import CacheRecord
 from .._utils.locks import try_acquire
 from ..codegen.llvm.compiler import MachineCode
 from ..errors import NotCompiled
@@ -34,10 +35,11 @@ from ..runtime.realize import compute_lock, get_plan
 from ..runtime.unfused_nodes import find_reordered_ids
 from ..symbolic.symint import IntOrSymInt
 from ..target import Target
-from . import launch_records, size_generic
+from . import size_generic
 from .launch_records import (
     MEMORY,
     NODE_HEADER_WORDS,
+    RECORD_SOURCES,
     SymbolicRecord,
     build_argument_rows,
     build_record,
@@ -61,18 +63,18 @@ plans_in_use: set[Plan] = set()  # the plans whose kernels the records use
 
 def drop_graph_records() -> None:
     """Drop the launch records of graphs and updates, and the kernels held only by them."""
-    for cache in (plans_in_use, graph_records, update_records):
-        cache.clear()
+    with compute_lock:  # another thread may be running a kernel kept in memory only by a record
+        for cache in (plans_in_use, graph_records, update_records):
+            cache.clear()
 
 
-def drop_all_records() -> None:
-    """Drop the launch records of graphs, updates and recipes; wait for the lock for computing.
-
-    The number of threads has changed, and kernels are run by launch records depending on this number.
-    """
-    with compute_lock:
-        launch_records.drop_records()
-        drop_graph_records()
+graph_launch_records = CacheRecord(
+    *("launch records of graphs", "the packed launches of a graph, by graph signature", __name__, drop_graph_records),
+    lambda: len(graph_records) + len(update_records),
+    max_entries=MAX_GRAPH_RECORDS,
+    depends_on=RECORD_SOURCES,
+)
+size_generic._templates_by_signature.record.feed(graph_launch_records)
 
 
 def store_graph_record(root: Node) -> None:
@@ -129,6 +131,7 @@ def _store_record(
     `trace_symbolic` takes `signature` and the signature with symbolic sizes, and returns that record, or None.
     """
     if len(graph_records) + len(update_records) >= MAX_GRAPH_RECORDS:
+        graph_launch_records.evictions += 1
         drop_graph_records()
     key = _build_graph_key(signature)
     plans_in_use.add(plan)

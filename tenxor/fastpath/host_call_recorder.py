@@ -13,11 +13,13 @@ from functools import cache, partial
 from threading import get_ident
 from typing import Any
 
+from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..dtypes import DType, float32, float64, int64
 from ..graph.node import DATA, intern_recipe
 from ..graph.spec import ResultTemplate, Spec, intern_spec
 from ..layout import Layout
+from ..layout.layout_key import layout_keys
 from ..native.counting_ops import CountingOp
 from ..native.direct_call import DirectCall
 from ..native.ordering_ops import OrderingOp
@@ -201,6 +203,7 @@ class TemplatesBySize(dict[int, ResultTemplate]):
         return self.setdefault(size, template)
 
 
+@register("templates by size", "the result templates for one-dimensional results, by dtype", depends_on=(layout_keys,))
 @cache
 def get_templates_by_size(dtype: DType) -> TemplatesBySize:
     """Return the cache of templates for one-dimensional tensors of `dtype`. The cache of a dtype is created once."""

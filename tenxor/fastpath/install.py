@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._utils import fastpath_interface
+from .._utils.cache_registry import CacheRecord
 from .._utils.exclude_user_code import call_atomically
 from .._utils.fastpath_interface import CallReplay, CopyFunctions, InterningFunctions, JoinFunctions, RefcountQueries, TapeReplay
 from .._utils.lazy import LazyFunctions
@@ -19,7 +20,7 @@ from .._utils.locks import get_interpreter_lock
 from .._utils.patchable import patchable_functions
 from ..codegen.llvm.compiler import Compiler, compiler
 from ..codegen.llvm.kernel_disk_cache import hash_sources
-from ..codegen.threads.thread_count import callbacks_after_change, worker_handle
+from ..codegen.threads.thread_count import worker_handle
 from ..dtypes import ALL_DTYPES, DTYPE_BY_NUMPY_DTYPE, DType, boolean
 from ..errors import TenxorError, name_tensor_method
 from ..graph import node as nodes
@@ -29,7 +30,7 @@ from ..graph.spec import ResultTemplate, Spec, clear_templates, external_call_ob
 from ..graph.storage import LeafStorage, ScalarStorage, Storage
 from ..graph.tape import FREED_SOURCES, NO_RESIDUALS, TapeNode
 from ..layout import Layout
-from ..layout.layout_key import _layout_keys, clear_callbacks
+from ..layout.layout_key import MAX_LAYOUT_KEYS, _layout_keys, layout_keys
 from ..memory.block_pool import pool
 from ..memory.buffer import Buffer, try_allocate
 from ..native import generated_searches
@@ -38,7 +39,7 @@ from ..ops import OPS, Op
 from ..ops.reductions import Reduction
 from ..runtime.pending_limits import pending_refs, prune_pending_refs
 from ..runtime.plan_execution import RELEASED_SLOT, BufferSlot
-from ..runtime.realize import compute_lock, eviction_hooks
+from ..runtime.realize import compute_lock
 from ..runtime.unfused_nodes import SUM
 from ..tensor import Tensor
 from ..tensor.argument_parsing import NamedDefault
@@ -108,7 +109,7 @@ EXPORTED_FUNCTIONS = (
     *BINARY_SYMBOLS,
     *map(calls.get_entry_symbol, calls.ENTRY_KINDS),
 )
-EXPORTED_VARIABLES = ("objects", "counts", "number_of_node", "number_of_recipe", "patience", "meeting", "stood_there")
+EXPORTED_VARIABLES = ("objects", "counts", "number_of_node", "number_of_recipe", "patience", "meeting", "specs_kept", "stood_there")
 
 RESERVED_SERIAL_NUMBERS = 1 << 14  # numbers left for threads still using the old counter; the shared counter begins beyond
 
@@ -373,8 +374,11 @@ class FastPath:
         self._share_specs()
         SizeProgram.run_bytecode = self._make_function("worked_out", CallingConvention.POSITIONAL)
         foreign_attributes.install_descriptors()
-        clear_callbacks.append(self.creation_functions.clear)
-        eviction_hooks.extend((launch_records.drop_records, graph_launch.drop_graph_records, size_generic.clear_templates, clear_templates))
+        CacheRecord(
+            *("created tensors", "the recipe and spec of a new tensor, by arguments of the call", __name__, self.creation_functions.clear),
+            self.creation_functions.count_entries,
+            depends_on=(layout_keys,),
+        )
 
     def _build_fallback(self, method: Method) -> Any:
         """Return the fallback of `method` in Python, with recording of the results if the fast path can replay them."""
@@ -399,10 +403,25 @@ class FastPath:
                     if tensor_spec.strides is not None:
                         keep(tensor_spec.dtype, tensor_spec.shape, tensor_spec.strides, tensor_spec)
 
+        def renew() -> None:
+            forget()
+            keep_all()
+
         # First, so that a spec or recipe created meanwhile by another thread is stored too
         fastpath_interface.interning = InterningFunctions(keep, keep_data)
         keep_all()
-        clear_callbacks.extend((forget, keep_all))
+        spec_count = ctypes.c_int64.from_address(self.library["specs_kept"])
+        CacheRecord(
+            *(
+                "specs of the fast path",
+                "a spec or a recipe of data, by dtype, shape and strides",
+                __name__,
+                renew,
+                lambda: spec_count.value,
+            ),
+            max_entries=MAX_LAYOUT_KEYS,
+            depends_on=(layout_keys,),
+        )
         for recipe in list(nodes._recipes.values()):
             if recipe.op is nodes.DATA:
                 keep_data(recipe.dtype, recipe.shape, recipe)
@@ -456,8 +475,6 @@ class FastPath:
         pool.small_block_bytes, pool.release_small_blocks = self.block_counts, self.release_blocks
         pool.reset_pressure()
         lists: tuple[tuple[list[Any], list[Any]], ...] = (
-            # Size-generic templates are cleared first: other threads may make launch records from them
-            (callbacks_after_change, [size_generic.clear_templates, graph_launch.drop_all_records, clear_templates]),
             (external_call_observers, [note_report]),
             (size_generic.generated_functions, [self.size_generic_functions]),
         )
@@ -481,7 +498,6 @@ class FastPath:
         call_atomically(
             (
                 partial(setattr, fastpath_interface, "installed", None),
-                callbacks_after_change.clear,
                 external_call_observers.clear,
                 generated_searches.function_addresses.clear,
                 *self.vectorcall_switch.get_removal_steps(),

@@ -24,12 +24,15 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .._utils.cache_registry import CacheRecord
 from .._utils.locks import try_acquire
 from .._utils.records import NamedTuple
+from ..codegen import compiled_kernels
 from ..codegen.llvm.compiler import MachineCode, compiler
-from ..codegen.threads.thread_count import num_threads
+from ..codegen.threads.thread_count import num_threads, thread_count_source
 from ..dtypes import DType
 from ..graph.node import DATA, MAX_STANDALONE_BYTES, UNFINISHED, Node, Recipe, Scalar
+from ..graph.spec import result_templates
 from ..memory.buffer import META_BUFFER
 from ..runtime.generic_plans import find_generic_plan, find_with_symbolic_dims, get_exact_plan, get_step_dims, has_cached_structure
 from ..runtime.graph_signature import GraphSignature, capture_by_traversal, capture_in_python
@@ -50,6 +53,7 @@ MAX_LAUNCH_RECORDS = 1 << 14  # records of recipes; when exceeded, they are drop
 
 _ARGUMENT_KINDS = {"float": FLOAT, "uint": UNSIGNED}
 NO_LAUNCH_RECORD = b""  # in place of a launch record, for a node run without one
+RECORD_SOURCES = (compiled_kernels, thread_count_source)  # a launch record has the address of a kernel, and a share for each thread
 # Recipes with a launch record, or with records of sums over them; before each, the plan with the kernel, to keep it in memory.
 recipes_with_records: list[Recipe | Plan] = []
 
@@ -106,10 +110,20 @@ def get_sum_records(product: Recipe) -> dict[Recipe, bytes]:
 
 def drop_records() -> None:
     """Drop the launch records of all recipes, except shared ones, and the kernels held only by dropped records."""
-    while recipes_with_records:
-        recipe = recipes_with_records.pop()
-        if isinstance(recipe, Recipe):
-            recipe.launch_record = recipe.sum_launch_records = None
+    with compute_lock:  # another thread may be running a kernel kept in memory only by a record
+        while recipes_with_records:
+            recipe = recipes_with_records.pop()
+            if isinstance(recipe, Recipe):
+                recipe.launch_record = recipe.sum_launch_records = None
+
+
+node_launch_records = CacheRecord(
+    *("launch records of recipes", "the packed launch of a kernel, by recipe", __name__, drop_records),
+    lambda: len(recipes_with_records) // 2,
+    max_entries=MAX_LAUNCH_RECORDS,
+    depends_on=RECORD_SOURCES,
+)
+result_templates.depend_on(*RECORD_SOURCES)  # templates of writes hold launch records
 
 
 def drop_records_unless_busy() -> None:
@@ -188,6 +202,7 @@ def keep_kernel(recipe: Recipe, product: Recipe | None, plan: Plan) -> None:
     records are stored, drop them first.
     """
     if len(recipes_with_records) >= 2 * MAX_LAUNCH_RECORDS:
+        node_launch_records.evictions += 1
         drop_records()
     recipes_with_records.extend((plan, recipe if product is None else product))
 

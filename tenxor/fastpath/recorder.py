@@ -15,6 +15,7 @@ from typing import Any
 
 from .._utils.aliases import get_parameter_names
 from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import register
 from .._utils.lazy import LazyFunctions
 from ..dtypes import DType
 from ..errors import EVALUATION_ERRORS, TenxorError
@@ -58,8 +59,9 @@ from .write_recorder import compute_if_small, is_part_of_storage, record_write, 
 
 clone_unshared = LazyFunctions("tenxor.autodiff.tape_leaves").clone_unshared
 MAX_FLOAT_CALLS = 64  # recorded calls of a method with float arguments: more floats are data, not constants
-# Call signature -> the dims of its first call with floats, which is not recorded
-_first_dims: BoundedCache[tuple[int, ...]] = BoundedCache(1 << 10)
+_first_dims: BoundedCache[tuple[int, ...]] = register(
+    "first calls", "the dims of the first call with floats, which is not recorded, by call signature"
+)(BoundedCache(1 << 10))
 TRUE_KEY, FALSE_KEY = object(), object()  # stand for booleans in keys, where True would equal 1
 TAPE_MASK_MARKER = object()  # in keys: the next item is a bit mask of the arguments that derivatives follow
 _SELF_KEYED_TYPES = frozenset((int, str, type, DType, type(None)))
@@ -202,6 +204,7 @@ def _has_out_argument(fallback: Callable[..., Any], args: Sequence[Any], keyword
     return "out" in positional_names and args[positional_names.index("out")] is not None
 
 
+@register("names of parameters", "the parameters of a function that the fast path records, by function")
 @lru_cache(maxsize=1024)
 def _get_positional_names(function: Callable[..., Any]) -> tuple[str, ...]:
     """Return the names of the positional parameters of `function`."""

@@ -16,10 +16,11 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import register
 from .._utils.locks import try_acquire
 from .._utils.records import NamedTuple
 from ..graph.node import DATA, Gather, Node, Recipe, Scalar, intern_recipe, next_serial
-from ..graph.spec import ResultTemplate, Spec, get_only_operand
+from ..graph.spec import ResultTemplate, Spec, get_only_operand, result_templates
 from ..graph.storage import ScalarStorage, Storage
 from ..graph.tape import TapeNode
 from ..layout.coords import Shape
@@ -33,7 +34,7 @@ from ..runtime.unfused_nodes import MULTIPLY, SUM
 from ..symbolic.guards import GuardedCache
 from ..symbolic.symint import IntOrSymInt
 from ..tensor import Tensor
-from .launch_records import NO_LAUNCH_RECORD, StandaloneNode, SymbolicRecord, trace_node_record
+from .launch_records import NO_LAUNCH_RECORD, RECORD_SOURCES, StandaloneNode, SymbolicRecord, node_launch_records, trace_node_record
 from .sized_template import RESULT_RECORD, SizedRecord, SizedTemplate, SizeProgram, StepRecord
 from .template_builder import build_steps_template, build_tuple_template, build_view_template
 
@@ -412,21 +413,21 @@ def is_same_source(source: Scalar | int, expected: Scalar | int) -> bool:
     return source.dtype is expected.dtype and repr(values[0]) == repr(values[1])
 
 
-def clear_templates() -> None:
-    """Clear the size-generic templates of every signature."""
-    _templates_by_signature.clear()
-
-
 class _SignatureCache(BoundedCache[SignatureTemplates]):
     """A bounded cache from signatures to size-generic templates."""
 
     __slots__ = ()
 
-    def clear(self) -> None:
+    def remove_entries(self) -> None:
         """Clear the cache, and the generated code's cache of recent signatures."""
-        super().clear()
+        super().remove_entries()
         for functions in generated_functions:
             functions.clear_signatures()
 
 
-_templates_by_signature = _SignatureCache(MAX_SIGNATURES)
+_templates_by_signature = register(
+    "size-generic templates",
+    "the templates for all sizes, by signature of calls or graphs",
+    depends_on=RECORD_SOURCES,
+)(_SignatureCache(MAX_SIGNATURES))
+_templates_by_signature.record.feed(result_templates, node_launch_records)

@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .._utils import fastpath_interface
 from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import register
 from ..dtypes import DType, Number
 from ..layout import Layout, LayoutKey
+from ..layout.layout_key import layout_keys
 from ..memory.buffer import Buffer
 from ..ops import Op
 from ..ops.reductions import Reduction
@@ -119,7 +121,8 @@ class ExternalOp:
 
 
 # Equal arguments give the same object: recipes compare operations by identity
-intern_gather, intern_scatter = cache(Gather), cache(Scatter)
+intern_gather = register("gathers", "a gather operation, by axes and checks")(cache(Gather))
+intern_scatter = register("scatters", "a scatter operation, by axes and checks")(cache(Scatter))
 
 Operation = Op | Reduction | Scan | Gather | Scatter | ExternalOp | SpecialOp
 
@@ -276,7 +279,9 @@ class Recipe:
 
 
 MAX_RECIPES = 1 << 15
-_recipes: BoundedCache[Recipe] = BoundedCache(MAX_RECIPES)
+_recipes: BoundedCache[Recipe] = register("recipes", "a recipe, by operation, shape, dtypes and layout keys", depends_on=(layout_keys,))(
+    BoundedCache(MAX_RECIPES)
+)
 _look_up_recipe = _recipes.get
 
 

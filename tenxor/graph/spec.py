@@ -7,13 +7,16 @@ the tables of an operand's spec, and found again by identity.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from .._utils import fastpath_interface
+from .._utils.cache_registry import CacheRecord
 from .._utils.patchable import make_patchable
 from ..dtypes import DType
 from ..layout import Layout, LayoutKey, layout_key_of_dims
+from ..layout.layout_key import layout_keys
 from .node import Recipe, Scalar
 
 P = ParamSpec("P")
@@ -258,6 +261,7 @@ def record_template(table: TemplateTable, operation: object, other_key: object, 
     """
     global _template_count
     if _template_count >= MAX_TEMPLATES:
+        result_templates.evictions += 1
         clear_templates()
     if not table:
         _used_tables.append(table)
@@ -272,6 +276,7 @@ def count_new_templates() -> None:
     global _template_count
     _template_count += TEMPLATES_PER_REPORT
     if _template_count >= MAX_TEMPLATES:
+        result_templates.evictions += 1
         clear_templates()
 
 
@@ -279,9 +284,18 @@ def clear_templates() -> None:
     """Clear the tables of every spec."""
     global _template_count
     _fast_path_recipes.clear()
-    while _used_tables:
-        _used_tables.pop().clear()
+    with suppress(IndexError):  # another thread took the last table
+        while _used_tables:
+            _used_tables.pop().clear()
     _template_count = 0
+
+
+result_templates = CacheRecord(
+    *("result templates", "the outcome of an operation, by operation and specs of the operands", __name__, clear_templates),
+    lambda: _template_count,
+    max_entries=MAX_TEMPLATES,
+    depends_on=(layout_keys,),
+)
 
 
 # Hook, one or none: called with the operands and results of a NumPy computation, the function for the arrays, and the C loop to compute

@@ -6,11 +6,13 @@ from math import prod
 from operator import index as as_int
 from typing import Any
 
+from .._utils.cache_registry import register
 from ..errors import ArgumentError, AxisError, BadIndex, IndexOutOfRange, ShapeError, TraceError, describe_value
 
 Shape = tuple[int, ...]
 
 
+@register("contiguous strides", "the strides of a contiguous tensor, by shape")
 @lru_cache(maxsize=4096)
 def contiguous_strides(shape: Shape) -> Shape:
     """Return the row-major strides of `shape`, in elements.
@@ -221,6 +223,7 @@ def checked_axes(axes: int | Iterable[int], ndim: int, op: str) -> Shape:
     return positions
 
 
+@register("permutations", "the order of the axes without negative numbers, by order of axes")
 @lru_cache(maxsize=4096)
 def normalize_permutation(axes: Shape, ndim: int) -> Shape:
     """Return `axes`, all `ndim` axes in a new order, each counted from the start. Raises AxisError unless each axis is named once."""

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._utils.cache_registry import register
 from .._utils.lazy import LazyFunctions
 from ..errors import AxisError, IndexOutOfRange
 from . import queries, view_ops
 from .axes import Axis, Tables, axis_from_offsets
 from .coords import Shape, checked_axis, contiguous_strides, normalize_permutation, validate_shape
 from .indexing import apply_basic_index, apply_orthogonal_index
-from .layout_key import LayoutKey, clear_callbacks, find_layout_key
+from .layout_key import LayoutKey, find_layout_key, layout_keys
 from .reshape import ReshapePlan, compute_strides, plan_steps, reshape_axes, resolve_shape
 from .view import View
 
@@ -423,13 +424,11 @@ def layout_key_of_dims(shape: Shape, strides: Shape) -> LayoutKey:
     return Layout(shape, strides).layout_key if layout_key is None else layout_key
 
 
+@register("contiguous layouts", "a layout, by shape", depends_on=(layout_keys,))
 @lru_cache(maxsize=4096)
 def _contiguous(shape: Shape) -> Layout:
     sizes = validate_shape(shape)
     return Layout(sizes, contiguous_strides(sizes))
-
-
-clear_callbacks.append(_contiguous.cache_clear)  # cached layouts refer to their layout keys
 
 
 def _from_axes(axes: list[Axis], offset: int, base: Layout | None) -> Layout:

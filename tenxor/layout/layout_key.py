@@ -5,10 +5,10 @@ All rows of a matrix have one layout key. Layout keys are compared by identity, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from .._utils.bounded_cache import MAX_ENTRY_BYTES, BoundedCache
+from .._utils.cache_registry import register
 
 MAX_LAYOUT_KEYS = 1 << 14
 MAX_TABLE_BYTES = 1 << 25  # total bytes of the tables
@@ -38,9 +38,6 @@ class LayoutKey:
         return f"LayoutKey({self.layout})"
 
 
-clear_callbacks: list[Callable[[], None]] = []  # called when the cache of layout keys is cleared, to clear other caches
-
-
 _POINT_KEY = ((), (), None)
 
 
@@ -49,22 +46,23 @@ class _LayoutKeyCache(BoundedCache[LayoutKey]):
 
     __slots__ = ()
 
-    def clear(self) -> None:
+    def remove_entries(self) -> None:
         """Forget all layout keys except that of 0-d layouts, which other modules refer to.
 
         Layout keys in use stay valid, but an equal layout then gets another object.
         """
         point, dropped = self.pop(_POINT_KEY, None), list(self.values())
-        super().clear()
+        super().remove_entries()
         if point is not None:
             self[_POINT_KEY] = point
         for layout_key in dropped:
             layout_key.break_cycles()
-        for forget in clear_callbacks:
-            forget()
 
 
-_layout_keys = _LayoutKeyCache(MAX_LAYOUT_KEYS, MAX_TABLE_BYTES)
+_layout_keys = register("layout keys", "a layout key with its specs, by shape, strides and tables")(
+    _LayoutKeyCache(MAX_LAYOUT_KEYS, MAX_TABLE_BYTES)
+)
+layout_keys = _layout_keys.record
 find_layout_key = _layout_keys.get
 
 

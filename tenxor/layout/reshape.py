@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 from math import prod
 
+from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..errors import ShapeError
 from .axes import UNIT_AXIS, Axis, coalesce_axes, join_axes, split_in_two
@@ -83,6 +84,7 @@ def reshape_axes(axes: Iterable[Axis], shape: Shape) -> list[Axis] | None:
     return peeled
 
 
+@register("reshaped strides", "the strides of a reshaped view, by old and new shape")
 @lru_cache(maxsize=4096)
 def compute_strides(shape: Shape, strides: Shape, target: Shape) -> Shape | None:
     """Return the strides of the single view with shape `target` that walks as affine axes of `shape` and `strides` do.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import register
 from ..graph.node import Gather, Node
 from ..layout import Layout
 from ..ops import OPS, Op
@@ -19,7 +20,9 @@ MAX_VISITED_NODES = 64  # nodes visited to find the order of loops
 MAX_CACHED_MAPS = 1 << 12
 _POW = OPS["pow"]
 # Index maps of sources, by the id of the reader's index map and the reader's recipe. An entry holds this index map, so the id stays valid.
-_map_cache: BoundedCache[tuple[Layout, list[Layout | None]]] = BoundedCache(MAX_CACHED_MAPS)
+_map_cache: BoundedCache[tuple[Layout, list[Layout | None]]] = register(
+    "index maps", "the index maps of the sources of a node, by index map and recipe"
+)(BoundedCache(MAX_CACHED_MAPS))
 
 
 def has_checked_exponents(node: Node) -> bool:

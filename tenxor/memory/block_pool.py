@@ -26,6 +26,7 @@ from weakref import ref
 
 import numpy as np
 
+from .._utils.cache_registry import CacheRecord
 from .._utils.lazy import LazyModule
 from .._utils.process import advise_huge_pages, get_memory_bytes, map_memory
 
@@ -513,6 +514,12 @@ def capacity_of(nbytes: int) -> int:
 
 
 pool = Pool()
+CacheRecord(
+    *("free memory", "a block without content, kept for reuse, by size", __name__, lambda: pool.release(pool.pooled)),
+    lambda: sum(map(len, pool.free_blocks.copy().values())),
+    count_bytes=lambda: pool.pooled,
+    is_last=True,
+)
 
 
 def _reset_after_fork() -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from .._utils.cache_registry import register
+
 Array = np.ndarray[Any, Any]
 MIN_LAPACK_ROWS = 256  # rows: a factorization takes some milliseconds
 _LAPACK_LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # NumPy's type character -> LAPACK's
@@ -103,6 +105,7 @@ def _slogdet_one(factor: FactorMatrix, x: Array) -> tuple[Any, Any]:
     return np.prod(units) * (-1.0 if exchange_count % 2 else 1.0), np.log(moduli).sum()
 
 
+@register("factorisations of LAPACK", "a C function, by precision")
 @cache
 def _find_lapack_factor(char: str) -> FactorMatrix | None:
     """Return a function to factor matrices of the dtype `char` (NumPy's type character) by LAPACK: see `_wrap_lapack`.

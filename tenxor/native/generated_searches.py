@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._utils.cache_registry import register
 from ..dtypes import DType
 from .host_op_table import Array, HostOp
 from .ufunc_loops import find_constant_step
@@ -89,6 +90,7 @@ def float_to_bits(number: float) -> int:
     return int(struct.unpack("=q", struct.pack("=d", number))[0])
 
 
+@register("generated searches", "a callable search function of the fast path, by address")
 @cache
 def _make_function(address: int, name: str) -> Callable[..., int]:
     """Return the generated function at `address` as a ctypes function. `name` is a key of `_ARGUMENT_COUNTS`, for example "search"."""

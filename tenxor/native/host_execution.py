@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._utils.cache_registry import register
 from .._utils.interruptible import run_abandonable
 from .._utils.records import NamedTuple
 from ..dtypes import DType
@@ -214,6 +215,7 @@ def make_small_call(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, A
     return compute_one if len(numpy_dtypes) == 1 and op.is_quiet and not op.may_fail else compute_all
 
 
+@register("results of host operations", "the shapes and dtypes of results that NumPy computes, by operands")
 @lru_cache(maxsize=MAX_CACHED_SIZES)
 def _infer_results(
     op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: tuple[tuple[str, int], ...]

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..dtypes import DType, float16, float32, float64, int32, int64, uint32, uint64
 from .host_op_table import Array, HostOp
@@ -119,6 +120,7 @@ def is_counting_sort_best(dtype: DType, size: int) -> bool:
     return dtype.is_integer and dtype.bits <= 16 and size > RADIX_SORT_ELEMENTS
 
 
+@register("C functions of sorts", "the addresses of NumPy's sorting functions, by name and dtype")
 @lru_cache(maxsize=64)
 def _find_functions(name: str, dtype: DType) -> tuple[int, int]:
     """Return the addresses of the stable and the quick C function for `name`, "sort" or "argsort"; both 0 if either is missing or refused.

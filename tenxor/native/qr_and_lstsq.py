@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from .._utils.cache_registry import register
+
 Array = np.ndarray[Any, Any]
 MAX_MASK_ELEMENTS = 1 << 14  # maximal elements of a cached triangular mask
 _DOUBLE_CHARS = {"f": "d", "d": "d", "F": "D", "D": "D"}  # the precision of the computation, as in NumPy
@@ -65,7 +67,8 @@ def _copy_upper(out: Array, x: Array) -> None:
 
 def _cache_small_masks(make: Callable[..., Array]) -> Callable[..., Array]:
     """Decorate `make`, a function of rows, columns and more ints, so that results of at most `MAX_MASK_ELEMENTS` elements are cached."""
-    cached_make = lru_cache(maxsize=256)(make)
+    name = f"masks by {make.__name__.strip('_')}"
+    cached_make = register(name, "a mask of an upper triangle, by rows and columns")(lru_cache(maxsize=256)(make))
 
     @wraps(make)
     def make_mask(rows: int, columns: int, *extra: int) -> Array:
@@ -123,6 +126,7 @@ def _solve_one_by_one(a: Array, b: Array, rcond: float) -> tuple[Array, Array, A
     return x, _sum_residuals(a, b, x), ranks, s
 
 
+@register("ufuncs of linalg", "an inner ufunc of NumPy, by name")
 @cache
 def _find_loop(name: str) -> Any:
     """Return an inner generalized ufunc of NumPy's `linalg` by name; None if it is missing or has another signature."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..dtypes import DType, complex64, complex128, float32, float64
 from .host_op_table import Array, HostOp
@@ -55,6 +56,7 @@ def try_qr_functions() -> None:
             _find_verified_qr(dtype, is_complete)
 
 
+@register("C functions of qr", "the C functions of a QR decomposition that passed a test, by dtype")
 @lru_cache(maxsize=16)
 def _find_verified_qr(dtype: DType, is_complete: bool) -> QrFunctions | None:
     """Return the functions for a dtype and mode; None if they are missing or differ from NumPy on a few numbers.

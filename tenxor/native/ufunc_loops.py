@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..dtypes import DType, complex64, complex128, float32, float64
 from .host_op_table import HOST_OPS, Array, HostOp
@@ -80,6 +81,7 @@ def try_ufunc_loops() -> None:
             find_verified_loop(HOST_OPS[name], [dtype], options)
 
 
+@register("loops of ufuncs", "a C function of NumPy, by operation and dtype")
 @lru_cache(maxsize=1024)
 def _find_loop(name: str, dtype: DType, options: tuple[tuple[str, Any], ...]) -> UfuncLoop | None:
     """Return the loop of the operation `name` without a trial; None if no loop is known for the dtype.
@@ -89,6 +91,7 @@ def _find_loop(name: str, dtype: DType, options: tuple[tuple[str, Any], ...]) ->
     return _FINDERS[name](dtype.numpy, **dict(options))
 
 
+@register("tests of ufunc loops", "whether a C function gave NumPy's results in a test, by operation and dtype")
 @lru_cache(maxsize=1024)
 def _is_verified(op: HostOp, dtype: DType, options: tuple[tuple[str, Any], ...]) -> bool:
     """Return whether a loop exists and gives NumPy's results on a few numbers. `options` holds pairs of an option and a value.
@@ -202,6 +205,7 @@ def _call_widened(loop: UfuncLoop, operands: Sequence[Array], results: Sequence[
     return True
 
 
+@register("C functions of ufuncs", "a callable C function, by address")
 @cache
 def _make_function(address: int) -> Callable[..., None]:
     """Return the C function of a ufunc at `address` as a ctypes function of four pointers without a result."""

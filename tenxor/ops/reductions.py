@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import cache
 from math import inf
 
+from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import register
 from ..dtypes import DType, boolean, int32, int64, uint32, uint64
 from ..errors import DTypeError
 from .expr import Arg, Const, DTypes, Expr, Exprs, call, cast, substitute, where, zero
@@ -145,6 +147,7 @@ def _position_or_0(states: Exprs, dtype: DType) -> Expr:
     return where(call("equal", states[1], _no_position(int64)), 0, states[1])
 
 
+@register("values of no position", "a constant of argmax and argmin, by dtype")
 @cache
 def _no_position(dtype: DType) -> Expr:
     return Const(dtype.highest, dtype)
@@ -305,7 +308,8 @@ def get_running_reduction(name: str, dtype: DType) -> Reduction:
 
 # --- reductions of the user's own -------------------------------------------------------------------------------------
 
-_user_reductions: dict[tuple[object, ...], Reduction] = {}  # interned, so that their kernels are reused
+# Interned, so that their kernels are reused
+_user_reductions: BoundedCache[Reduction] = register("reductions of users", "a reduction, by the formula of a step")(BoundedCache(1 << 10))
 
 
 def make_ordered_reduction(step: Expr, initial: Const) -> Reduction:
@@ -313,9 +317,10 @@ def make_ordered_reduction(step: Expr, initial: Const) -> Reduction:
     element.
     """
     key = ("in order", step, initial)
-    if key not in _user_reductions:
+    reduction = _user_reductions.get(key)
+    if reduction is None:
         state = step.dtype
-        _user_reductions[key] = Reduction(
+        reduction = Reduction(
             "reduce",
             lambda d: (state,),
             lambda s: (initial,),
@@ -324,7 +329,8 @@ def make_ordered_reduction(step: Expr, initial: Const) -> Reduction:
             lambda d: state,
             append=lambda states, element: (substitute(step, (states[0], element[0])),),
         )
-    return _user_reductions[key]
+        _user_reductions.put(key, reduction)
+    return reduction
 
 
 def make_first_reduction(step: Expr, *, any_order: bool) -> Reduction:
@@ -333,7 +339,8 @@ def make_first_reduction(step: Expr, *, any_order: bool) -> Reduction:
     `step` is over Arg(0) and Arg(1). If `any_order`, `step` is associative, and parts may be combined.
     """
     key = ("from first", step, any_order)
-    if key not in _user_reductions:
+    reduction = _user_reductions.get(key)
+    if reduction is None:
         state = step.dtype
         initial = zero(state)
 
@@ -342,7 +349,7 @@ def make_first_reduction(step: Expr, *, any_order: bool) -> Reduction:
             both = cast(substitute(step, (a, b)), state)
             return had | has, where(had, where(has, both, a), b)
 
-        _user_reductions[key] = Reduction(
+        reduction = Reduction(
             "reduce",
             lambda d: (boolean, state),
             lambda s: (Const(False, boolean), initial),
@@ -352,4 +359,5 @@ def make_first_reduction(step: Expr, *, any_order: bool) -> Reduction:
             has_identity=False,
             append=None if any_order else join,
         )
-    return _user_reductions[key]
+        _user_reductions.put(key, reduction)
+    return reduction

@@ -10,6 +10,7 @@ from functools import cache
 from math import sqrt
 from typing import Any
 
+from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..api import elementwise
 from ..api.argument_validation import check_argument, check_fields, register_argument_type, validate_arguments
@@ -300,24 +301,23 @@ _FORMULAS: dict[str, Callable[..., Expr]] = {
 }
 
 
+@register("operations of optimizers", "the operation of an update, by name and dtype")
 @cache
 def _formula_op(name: str, dtype: DType) -> Op:
     """Return a formula as an operation on operands of a dtype."""
     formula = _FORMULAS[name]
-    args = [Arg(k, dtype) for k in range(formula.__code__.co_argcount)]
-    return make_custom_op(name, formula(*args), tuple([dtype] * len(args)))
+    dtypes = (dtype,) * formula.__code__.co_argcount
+    return make_custom_op(name, formula(*map(Arg, range(len(dtypes)), dtypes)), dtypes)
 
 
 def _apply(name: str, *operands: NodeView | Scalar) -> NodeView:
     """Apply a formula to tensors and numbers."""
-    dtype = operands[0].dtype
-    return apply_op(_formula_op(name, dtype), operands, dtype)
+    return apply_op(_formula_op(name, operands[0].dtype), operands, operands[0].dtype)
 
 
 def _create_state(state: dict[str, Any], name: str, like: Tensor) -> Tensor:
     """Create the state tensor `name` of a parameter, filled with 0."""
-    tensor: Tensor = zeros(like.shape, dtype=like.dtype.compute_dtype)
-    state[name] = tensor
+    state[name] = tensor = zeros(like.shape, dtype=like.dtype.compute_dtype)
     return tensor
 
 

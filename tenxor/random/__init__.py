@@ -26,16 +26,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from .._utils.aliases import argument_aliases
+from .._utils.cache_registry import register
 from .._utils.lazy import LazyFunctions, make_public_dir, make_public_getattr
 from .._utils.locks import make_reentrant_lock
 from ..api.argument_validation import register_argument_type
 from ..api.creation import asarray, make_flat_indices, memoized_creation, normalize_shape
 from ..api.draw_scopes import Draw, next_draw, note_seeding
+from ..codegen import compiled_kernels
 from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, float64, uint64
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, OutOfBounds, ShapeError, describe_value
 from ..ops import OPS
-from ..runtime.realize import eviction_hooks
 from ..tensor import Tensor
 from ..tensor.argument_parsing import check_flag, parse_ints
 from ..tensor.core import Operand
@@ -473,12 +474,10 @@ def _make_flat_indices(shape: tuple[int, ...]) -> Tensor:
     return make_flat_indices(shape).astype(uint64)
 
 
+@register("indices of draws", "the positions that random numbers are computed from", depends_on=(compiled_kernels,))
 @cache
 def _get_cached_indices() -> Tensor:
     return asarray(np.arange(MAX_CACHED_INDICES, dtype=np.uint64)).copy()
-
-
-eviction_hooks.append(_get_cached_indices.cache_clear)
 
 
 def _check_float_dtype(op: str, dtype: object) -> DType:

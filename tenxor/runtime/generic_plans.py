@@ -13,8 +13,9 @@ from itertools import combinations
 from typing import Any
 
 from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import counts, register
 from .._utils.lazy import LazyModule
-from ..codegen import backend
+from ..codegen import backend, compiled_kernels
 from ..codegen.interface import KernelArguments
 from ..graph.node import Recipe
 from ..layout import Layout
@@ -57,6 +58,7 @@ class GenericPlan:
 
     def instantiate(self, step_dims: StepDims) -> Plan:
         """Return the concrete plan for `step_dims`, a result of `evaluate` other than None. The plan shares the compiled kernels."""
+        counts["plans_generic"] += 1
         outline, steps = self.plan_without_dims, []
         for step, (shape, nbytes, argument_dims) in zip(outline.steps, step_dims, strict=True):
             call = step.kernel_call
@@ -198,16 +200,14 @@ class _TargetCache(GuardedCache[GenericPlan]):
                     if outline is None
                     else GenericPlan(outline, candidate.compile_evaluator(settings), candidate.is_pinned, is_shipped=True)
                 )
+                counts["plans_shipped"] += general is not None
                 return None if general is None else self.insert(general, dims)
         return None
 
 
-def clear_generic_plans() -> None:
-    """Clear the cache of generic plans. The cached plans keep their kernels in memory."""
-    _caches.clear()
-
-
-_caches: BoundedCache[_TargetCache] = BoundedCache(MAX_STRUCTURES)
+_caches: BoundedCache[_TargetCache] = register("generic plans", "the generic plans, by graph structure", depends_on=(compiled_kernels,))(
+    BoundedCache(MAX_STRUCTURES)
+)
 
 
 # --- structure and dims of a signature ---------------------------------------------------------------------------------

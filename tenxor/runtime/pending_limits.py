@@ -13,6 +13,7 @@ from weakref import ref
 
 from .._utils import fastpath_interface
 from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import register
 from .._utils.lazy import LazyModule
 from ..errors import EVALUATION_ERRORS
 from ..graph.node import EMPTY, HELD_BYTES_ANY_RESULT, HELD_BYTES_SMALL_RESULT, MAX_PENDING_NODES, Node, next_serial
@@ -78,7 +79,9 @@ def _recount(order: list[Node]) -> None:
         node.graph_node_count, node.oldest_serial = position + 1, first_number
 
 
-_last_nodes_of: BoundedCache[list[int]] = BoundedCache(1 << 8)  # keyed by signature and the sizes of the operands in bytes
+_last_nodes_of: BoundedCache[list[int]] = register(
+    "nodes to compute under memory pressure", "positions of nodes, by graph signature and the bytes of the operands"
+)(BoundedCache(1 << 8))
 
 
 def _find_last_nodes(signature: GraphSignature) -> list[Node]:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from .._utils.cache_registry import counts, register
 from .._utils.lazy import LazyFunctions
 from ..codegen import backend
 from ..dtypes import DType, dtype, float64
@@ -85,7 +86,9 @@ def can_use_shipped_plans() -> bool:
 def _read_exact(signature: GraphSignature) -> Plan | None:
     """Return the plan on disk for the exact dims of `signature`; None if no plan is stored, or if a kernel is missing."""
     words = _read_value(encode_graph_key(signature))
-    return None if words is None else deserialize_plan(words)
+    plan = None if words is None else deserialize_plan(words)
+    counts["plans_from_disk"] += plan is not None
+    return plan
 
 
 def _read_value(text: str | None) -> Any | None:
@@ -133,6 +136,7 @@ def load_generic_plans(structure: object) -> list[StoredGenericPlan]:
         outline = deserialize_plan(words)
         if outline is not None:
             plans.append((outline, FunctionType(code, {}), is_pinned))
+    counts["plans_from_disk"] += len(plans)
     return plans
 
 
@@ -201,6 +205,7 @@ def _encode_nested_key(first_word: str, root: object, leaf_text: Callable[[objec
     return " ".join(words)
 
 
+@register("texts of recipes", "the text of a recipe in keys of the disk cache, by recipe")
 @lru_cache(maxsize=1 << 10)
 def _encode_recipe(recipe: Recipe) -> str | None:
     """Return a text to identify `recipe` in any process; None if the operation or an offset table has no such text."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from .._utils.cache_registry import CacheRecord, add_seconds, counts
 from .._utils.lazy import LazyFunctions
 from ..codegen import backend
 from ..errors import TraceError
@@ -20,7 +21,7 @@ from ..symbolic.symint import peek_value
 from ..target import Target
 from .graph_signature import GraphSignature, iter_scalars, make_placeholders
 from .plan_execution import Plan, PlanStep
-from .plan_lowering import Lowering, LoweringCache
+from .plan_lowering import MAX_CACHED_TABLE_BYTES, MAX_LOWERED_KERNELS, Lowering, LoweringCache
 from .unfused_nodes import find_expensive_nodes, find_reordered_ids
 
 blockwise_call = LazyFunctions("tenxor.runtime.blockwise_call")  # imported on demand: most plans have one or two kernels
@@ -28,18 +29,29 @@ order_plan_steps = LazyFunctions("tenxor.runtime.step_order").order_plan_steps
 group_fusible_kernels = LazyFunctions("tenxor.lowering.multi_output").group_fusible_kernels  # imported with the first plan of several roots
 _OPS_WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 _lowering_caches: list[LoweringCache] = []  # the lowered kernels for the target of the last plan
+CacheRecord(
+    *("lowered kernels", "the arguments of a kernel, by the structure of its node", __name__, _lowering_caches.clear),
+    lambda: sum(map(len, _lowering_caches)),
+    max_entries=MAX_LOWERED_KERNELS,
+    count_bytes=lambda: sum([cache.nbytes for cache in _lowering_caches]),
+    max_bytes=MAX_CACHED_TABLE_BYTES,
+)
 
 
+@add_seconds("planner_seconds")
 def make_plan(signature: GraphSignature) -> Plan:
     """Make the plan for the exact dims of `signature`, and compile its kernels. Raise TraceError if an argument of a traced function is
     pending.
     """
     target = backend().target
-    if not _lowering_caches or _lowering_caches[0].target is not target:
-        _lowering_caches[:] = [LoweringCache(target)]
-    return _plan_placeholders(signature, make_placeholders(signature), _lowering_caches[0])
+    cache = next((cache for cache in _lowering_caches if cache.target is target), None)
+    if cache is None:
+        cache = LoweringCache(target)
+        _lowering_caches[:] = [cache]
+    return _plan_placeholders(signature, make_placeholders(signature), cache)
 
 
+@add_seconds("planner_seconds")
 def make_symbolic_plan(signature: GraphSignature, nodes: Sequence[Node], target: Target) -> Plan:
     """Make a plan from placeholders with symbolic sizes, which record each decision of the planner.
 
@@ -54,6 +66,7 @@ def _plan_placeholders(signature: GraphSignature, nodes: Sequence[Node], cache: 
 
     Raise TraceError if an argument of a traced function is pending.
     """
+    counts["plans_made"] += 1
     target = cache.target
     roots = [nodes[k] for k in signature.root_slots]
     order = collect_pending(roots)

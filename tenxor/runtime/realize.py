@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from time import sleep
 from typing import TYPE_CHECKING
 
 from .._utils import fastpath_interface
 from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import counts, register
 from .._utils.exclude_user_code import has_other_open_section
 from .._utils.lazy import LazyFunctions, LazyModule
 from .._utils.locks import make_reentrant_lock
-from ..codegen import backend
+from ..codegen import backend, compiled_kernels
 from ..codegen.threads.thread_count import num_threads
 from ..errors import BadValueInKernel, NotCompiled
 from ..graph.node import UNFINISHED, Node, disable_tape
@@ -50,8 +51,6 @@ NO_SWITCH_S = 1000.0  # seconds between switches of threads, longer than any for
 FORK_POLL_S = 0.001
 MAX_KERNELS = 2048  # about 60 kB each; a larger number evicts every plan, and the kernels with the plans
 
-
-eviction_hooks: list[Callable[[], None]] = []  # hooks to run after an eviction of the plans
 CALLS_BEFORE_FAST_PATH = 1 << 8  # views and element accesses in Python before the fast path is built, and again before each further attempt
 _python_calls = 0
 
@@ -87,6 +86,7 @@ def realize_by_plan(roots: Sequence[Node]) -> None:
         if planned is None:
             return
         signature, plan, referenced_slots = planned
+        counts["results_by_plan"] += len(signature.root_slots)
         try:
             plan.run(signature, referenced_slots)
         except BadValueInKernel as error:
@@ -146,8 +146,11 @@ def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
                 plan = find_or_make_plan(snapshot)
                 plan_disk_cache.store_plan(snapshot, plan)
         if backend().kernel_count() > MAX_KERNELS:
+            compiled_kernels.evictions += 1
             evict_plans()
         _plans.put(signature.key, plan, plan.table_bytes)
+    else:
+        counts["plans_in_memory"] += 1
     return plan
 
 
@@ -181,16 +184,8 @@ def complete_unfinished(nodes: Iterable[Node]) -> None:
 
 
 def evict_plans() -> None:
-    """Evict every plan and generic plan, and run the hooks in `eviction_hooks`. This frees the kernels that no plan uses, except
-    recently used ones.
-    """
-    from . import generic_plans
-
-    _plans.clear()
-    _deferrals.clear()
-    generic_plans.clear_generic_plans()
-    for run_hook in eviction_hooks:
-        run_hook()
+    """Evict every plan, and clear all other caches that keep kernels in memory. This frees the kernels except recently used ones."""
+    compiled_kernels.clear_dependents()
 
 
 def _find_referenced(plan: Plan, nodes: list[Node]) -> Set[int]:
@@ -213,9 +208,13 @@ def _find_referenced(plan: Plan, nodes: list[Node]) -> Set[int]:
 
 
 compute_lock = make_reentrant_lock()  # held while a thread computes nodes, or changes the content of a storage
-_plans: BoundedCache[Plan] = BoundedCache(MAX_PLANS, MAX_TABLE_BYTES)
+_plans: BoundedCache[Plan] = register("plans", "a plan, by graph signature", depends_on=(compiled_kernels,))(
+    BoundedCache(MAX_PLANS, MAX_TABLE_BYTES)
+)
 _look_up_plan = _plans.get
-_deferrals: BoundedCache[Deferral] = BoundedCache(MAX_PLANS)
+_deferrals: BoundedCache[Deferral] = register(
+    "deferred plans", "the deferral of a plan, by graph signature", depends_on=(compiled_kernels,)
+)(BoundedCache(MAX_PLANS))
 _switch_interval = 0.0  # of the interpreter, before the fork
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import counts, register
 from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import Compiled, KernelArguments
@@ -31,7 +32,9 @@ MAX_AXES = 9  # of an operation, after axes are merged
 EXTENT = -1  # in `ShippedKernel.sizes`: the number of elements
 
 
-_matches: BoundedCache[Any] = BoundedCache(1 << 12)  # by the recipe: the shipped kernel and the axes, or ()
+_matches: BoundedCache[Any] = register("shipped kernels", "the kernel for an operation and the merged axes, or (), by recipe")(
+    BoundedCache(1 << 12)
+)
 
 
 class ShippedKernel(NamedTuple):
@@ -82,7 +85,10 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = ()) 
         return None  # the values to write are read from the overwritten memory
     match = find_shipped_kernel(node.recipe)
     compiled = None if match is None else find_kernel(match[0].facts)
-    return None if compiled is None or match is None else _build_plan(nodes, compiled, *match)
+    if compiled is None or match is None:
+        return None
+    counts["plans_shipped"] += 1
+    return _build_plan(nodes, compiled, *match)
 
 
 def find_shipped_kernel(recipe: Recipe) -> tuple[ShippedKernel, OperandAxes] | None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 
 from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..graph.node import EMPTY, MAX_STANDALONE_BYTES, POSITION, Node, Recipe, Scan, is_read_from_memory, is_store
 from ..ops import OPS, Op
@@ -24,7 +25,9 @@ MAX_UNFUSED_RESULT_BYTES = 1 << 20  # bytes of a result up to which a prebuilt k
 OPERATION_NS, TEMPORARY_BYTES_PER_NS, REQUEST_NS, SEARCH_NS = 300, 10, 100_000, 300_000
 PLANNING_NS, COMPILATION_NS, NODES_PER_KERNEL, LOADING_NS = 500_000, 20_000_000, 16, 80_000_000
 SUM, MAX, MULTIPLY, EXP = REDUCTIONS["sum"], REDUCTIONS["max"], OPS["multiply"], OPS["exp"]
-_spent_ns: BoundedCache[list[int]] = BoundedCache(1 << 12)  # by the operations of a graph: see `Deferral`
+_spent_ns: BoundedCache[list[int]] = register("charges of deferred plans", "nanoseconds (`Deferral`), by the operations of a graph")(
+    BoundedCache(1 << 12)
+)
 
 
 def find_summed_product(node: Node) -> Node | None:

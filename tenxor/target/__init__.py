@@ -15,6 +15,7 @@ import os
 from collections.abc import Set
 from functools import cache
 
+from .._utils.cache_registry import register
 from .._utils.process import FolderPath, get_allowed_cpus, read_text
 from .._utils.records import NamedTuple
 
@@ -416,6 +417,7 @@ class Target(NamedTuple):
         return _identity(self)
 
 
+@register("texts of targets", "the text that identifies a machine, by target")
 @cache  # computing the text takes longer than the lookups for which it is the key
 def _identity(target: Target) -> str:
     """Return the text of `Target.identity` for `target`."""

@@ -9,11 +9,13 @@ from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar, overload
 
+from .._utils.cache_registry import register
 from ..dtypes import DType, complex64, complex128, float32, float64, int32, int64, promote, uint32, uint64
 from ..errors import AxisError, DTypeError, ShapeError, describe_value
 from ..graph.node import Node, Recipe, intern_recipe, is_externally_shared
 from ..graph.spec import memoized_call
 from ..layout import Layout, LayoutKey, broadcast_shapes
+from ..layout.layout_key import layout_keys
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction
 from ..runtime.realize import realize
@@ -110,6 +112,7 @@ def _move_to_offset(layout: Layout, t: TensorBase) -> Layout:
     return layout if t.spec.layout.base is not None else layout.at(t.offset)
 
 
+@register("loops of matmul", "the loops of a contraction, by layouts")
 @lru_cache(maxsize=MAX_CACHED_LOOPS)
 def _build_matmul_loops(a: Layout, b: Layout) -> Loops:
     """Return the loops of a matrix product: batch axes, rows, columns, and the summed axis last. Raise ShapeError if the shapes do not
@@ -151,6 +154,7 @@ def _arrange_for_loops(loops: Labels, layout: Layout, labels: Labels, shape: Seq
     return permuted.expand_dims([k for k, label in enumerate(loops) if label not in axes]).expand(shape)
 
 
+@register("loops of tensordot", "the loops of a contraction, by layouts and axes")
 @lru_cache(maxsize=MAX_CACHED_LOOPS)
 def build_axis_loops(op: str, a: Layout, b: Layout, a_axes: tuple[int, ...], b_axes: tuple[int, ...], kept_pair_count: int = 0) -> Loops:
     """Return the loops that iterate `a_axes` of `a` together with the axes `b_axes` of `b`.
@@ -217,6 +221,7 @@ def product_sum_reduction(dtype: DType) -> Reduction:
     return REDUCTIONS["sum_in_width" if dtype.is_integer else "sum"]
 
 
+@register("recipes of contractions", "the recipes of a product and its sum, by layout keys", depends_on=(layout_keys,))
 @lru_cache(maxsize=MAX_CACHED_LOOPS)
 def _build_recipes(left: LayoutKey, right: LayoutKey, kept_count: int, dtype: DType) -> tuple[Recipe, Recipe]:
     """Return the recipe of the products of two operands with the given layouts, and the recipe of the sum over the axes after the first

@@ -67,8 +67,16 @@ class CreationFunctions:
 
     def clear(self) -> None:
         """Clear all caches. Called when the cache of layout forms is cleared, since specs of the same dims are new objects from then on."""
-        for table in (self.uninitialized_recipes, self.templates, self.list_recipes, self.array_recipes):
+        for table in self._tables:
             table.clear()
+
+    def count_entries(self) -> int:
+        """Return the number of entries of all caches."""
+        return sum(map(len, self._tables))
+
+    @property
+    def _tables(self) -> tuple[dict[Any, Any], ...]:
+        return self.uninitialized_recipes, self.templates, self.list_recipes, self.array_recipes
 
     def call_and_record(self, name: str, fallback: Callable[..., _C], args: tuple[Any, ...], keywords: dict[str, Any]) -> _C:
         """Return the result of a function of arguments without tensors, and record the call if worthwhile."""

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._utils import fastpath_interface
+from .._utils.cache_registry import register
 from .._utils.lazy import LazyFunctions
 from ..dtypes import DTYPE_BY_NUMPY_DTYPE, DType, bfloat16, decode_elements, encode_elements, result_type
 from ..graph.node import EMPTY, Node, disable_tape, make_data_node, tape_mode
@@ -79,6 +80,7 @@ def joined_layouts(pieces: Sequence[Piece], axis: int | None, result_layout: Lay
     )
 
 
+@register("layouts of pieces", "where the pieces of a join lie in the result, by shapes")
 @lru_cache(1 << 8)
 def _layouts_of_shapes(shapes: tuple[Shape, ...], axis: int | None, result_layout: Layout) -> Sequence[Layout]:
     contiguous = [Layout.contiguous(shape) for shape in shapes]

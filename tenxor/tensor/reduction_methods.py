@@ -12,6 +12,7 @@ from math import isfinite
 from typing import Any, Self
 
 from .._utils.aliases import argument_aliases
+from .._utils.cache_registry import register
 from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, boolean
 from ..errors import ArgumentError, DTypeError, ShapeError, describe_value
 from ..graph.node import POSITION, Node, Scan
@@ -23,7 +24,8 @@ from .argument_parsing import Axes, check_flag, delegate_to, normalize_axes, nor
 from .core import Operand, TensorBase
 from .elementwise_methods import ElementwiseMethods
 
-_scan_operation = cache(Scan)  # cached, since recipes compare operations by identity
+# Cached, since recipes compare operations by identity
+_scan_operation = register("scans", "a running reduction, by axis and reduction")(cache(Scan))
 
 
 def _find_memory_order(layout: Layout, kept_axes: tuple[int, ...]) -> tuple[int, ...] | None:

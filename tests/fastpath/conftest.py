@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 from tenxor import fastpath
-from tenxor.fastpath import graph_launch, size_generic
+from tenxor.fastpath import graph_launch, launch_records, size_generic
 from tenxor.graph import spec
 from tenxor.layout import layout_key
 
@@ -33,8 +33,8 @@ def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(size_generic, "_trace_count", 0)
     layout_key._layout_keys.clear()
     spec.clear_templates()
-    graph_launch.drop_all_records()
-    size_generic.clear_templates()
+    launch_records.drop_records(), graph_launch.drop_graph_records()
+    size_generic._templates_by_signature.clear()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import fastpath
-from tenxor.fastpath import graph_launch
+from tenxor.fastpath import graph_launch, launch_records
 from tenxor.graph import spec
 from tenxor.tensor import Tensor
 
@@ -94,7 +94,7 @@ def acts(its: dict[str, Any], rng: random.Random) -> dict[str, Callable[[], obje
 
     def forget() -> None:
         spec.clear_templates()
-        graph_launch.drop_all_records()
+        launch_records.drop_records(), graph_launch.drop_graph_records()
 
     def every() -> None:
         rng.choice([change, use, renew, export, forget])()
@@ -123,7 +123,7 @@ def test_calls_survive_finalizers_that_use_the_same_tensors(act: str) -> None:
 def _forget() -> None:
     """Clear caches, which refer to some of the counted objects."""
     spec.clear_templates()
-    graph_launch.drop_all_records()
+    launch_records.drop_records(), graph_launch.drop_graph_records()
     gc.collect()
 
 
@@ -193,7 +193,7 @@ def test_random_programs_survive_collection_and_cleared_caches() -> None:
 
     def forget() -> None:
         spec.clear_templates()
-        graph_launch.drop_all_records()
+        launch_records.drop_records(), graph_launch.drop_graph_records()
 
     for seed in range(PROGRAMS):
         with fastpath.disabled():

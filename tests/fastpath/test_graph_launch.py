@@ -16,9 +16,7 @@ import pytest
 import tenxor as tx
 from tenxor import fastpath
 from tenxor.api import concatenation
-from tenxor.codegen.threads import thread_count as threads_of
-from tenxor.codegen.threads.thread_count import callbacks_after_change
-from tenxor.fastpath import graph_launch, size_generic
+from tenxor.fastpath import graph_launch, launch_records, size_generic
 
 pytestmark = pytest.mark.usefixtures("on", "one_thread")
 
@@ -85,8 +83,8 @@ def test_launch_records_of_other_sizes_equal_python_records(name: str, python_fr
     python_frames.clear()
     found = [bits(program(*given, n)) for n in OTHERS]
     asked, by_rule = len(python_frames), dict(graph_launch.graph_records)
-    graph_launch.drop_all_records()
-    size_generic.clear_templates()
+    launch_records.drop_records(), graph_launch.drop_graph_records()
+    size_generic._templates_by_signature.clear()
     python_frames.clear()
     assert [bits(program(*given, n)) for n in OTHERS] == found
     compared = [by_rule[key] == frame for key, frame in graph_launch.graph_records.items() if frame and key in by_rule]
@@ -182,8 +180,9 @@ def test_launch_records_made_during_a_thread_count_change_are_replaced(
     for n in range(120_000, 120_100, 5):
         compute(n)
     assert all(graph_launch.graph_records.values()) and any([known.entries for known in size_generic._templates_by_signature.values()])
-    first = callbacks_after_change.index(graph_launch.drop_all_records) + 1
-    monkeypatch.setattr(threads_of, "callbacks_after_change", [*callbacks_after_change[:first], compute, *callbacks_after_change[first:]])
+    cache = graph_launch.graph_launch_records
+    drop_records = cache.clear_entries
+    monkeypatch.setattr(cache, "clear_entries", lambda: (drop_records(), compute()))
     threads(2)
     # That of one thread wakes no helpers
     assert [struct.unpack_from("=3q", frame)[2] for frame in graph_launch.graph_records.values()] == [1]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.fastpath import graph_launch, node_launch, size_generic
+from tenxor.fastpath import graph_launch, launch_records, node_launch, size_generic
 
 from .parts import run
 
@@ -83,7 +83,7 @@ def bits(x: Any) -> bytes:
 
 def test_small_updates_are_not_done_in_place() -> None:
     """The analysis would take longer than the update."""
-    graph_launch.drop_all_records()
+    launch_records.drop_records(), graph_launch.drop_graph_records()
     for _ in range(TIMES):
         t = tx.zeros((20, 20)) + 1.0
         _outer(t)
@@ -109,7 +109,7 @@ def test_updates_equal_numpy(name: str) -> None:
 
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_update_is_one_kernel_in_place(name: str) -> None:
-    graph_launch.drop_all_records()
+    launch_records.drop_records(), graph_launch.drop_graph_records()
     for _ in range(TIMES):
         t = tx.asarray(A)
         CHANGES[name](t)
@@ -259,8 +259,8 @@ def test_operand_read_by_python_during_an_update_keeps_its_value(monkeypatch: py
     """Python may run while copies are made, and may compute the pending operand."""
     t, a = tx.asarray(A), A.copy()
     y, right = t[1:, 0, None] * t[0, 1:], a[1:, 0, None] * a[0, 1:]
-    graph_launch.drop_all_records()
-    size_generic.clear_templates()
+    launch_records.drop_records(), graph_launch.drop_graph_records()
+    size_generic._templates_by_signature.clear()
     own = node_launch.store_node_record
     seen = []
 
@@ -294,7 +294,7 @@ def test_random_update_programs_equal_numpy(first: int) -> None:
 
 
 def test_most_random_programs_have_updates_in_place() -> None:
-    graph_launch.drop_all_records()
+    launch_records.drop_records(), graph_launch.drop_graph_records()
     for seed in range(300, 320):
         run(seed)
     assert count_in_place_updates() >= 10

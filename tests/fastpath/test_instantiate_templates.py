@@ -267,7 +267,7 @@ def test_forgotten_signatures_are_released_by_the_fast_path() -> None:
         [sys.getrefcount(kind) for kind in [size_generic.SignatureTemplates(None)]],
     )
     assert any(sys.getrefcount(kind) >= alone + 2 for kind in known if kind.entries), "machine code has at hand which it met last"
-    size_generic.clear_templates()
+    size_generic._templates_by_signature.clear()
     assert [sys.getrefcount(kind) for kind in known] == [alone] * len(known)
     for n in range(60, 100):
         assert (realized(n) * 2).tolist() == [0.0] * n and realized(n).sum().item() == 0

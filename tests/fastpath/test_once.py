@@ -7,7 +7,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import fastpath
-from tenxor.fastpath import graph_launch
+from tenxor.fastpath import graph_launch, launch_records
 from tenxor.target import SinglePass
 from tenxor.tensor import Tensor
 
@@ -63,7 +63,7 @@ def steps_with_rows(rows: int) -> list[object]:
 
 def test_single_pass_product_is_computed_when_it_is_read() -> None:
     x, v = matrix(SHORTEST, LEAST)
-    graph_launch.drop_all_records()
+    launch_records.drop_records(), graph_launch.drop_graph_records()
     for _ in range(TIMES):
         u = x.T @ (x @ v)
         has_waited = u.storage.node.buffer is None
@@ -91,7 +91,7 @@ def test_power_iteration_keeps_products_in_a_single_pass() -> None:
     other = (tx.ones_like(v) / v.size**0.5).realize()
     with fastpath.disabled():
         expected = np.asarray(iterated(x, v, other)).tobytes()
-    graph_launch.drop_all_records()
+    launch_records.drop_records(), graph_launch.drop_graph_records()
     for _ in range(TIMES):
         assert np.asarray(iterated(x, v, other)).tobytes() == expected
     assert not steps_with_rows(len(x))

@@ -122,7 +122,7 @@ OTHERS = [(10, 13), (13, 10), (11, 11), (35, 19), (19, 35), (2, 2), (66, 3), (3,
 def forget() -> None:
     spec.clear_templates()
     launch_records.drop_records()
-    size_generic.clear_templates()
+    size_generic._templates_by_signature.clear()
 
 
 def known() -> dict[tuple[int, object, object], spec.ResultTemplate | None]:

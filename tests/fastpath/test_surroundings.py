@@ -447,7 +447,7 @@ def test_error_while_making_a_launch_record_propagates(monkeypatch: pytest.Monke
             x[0] = y[1] + 1.0
             x[0] = y[1] + 1.0
             wrong = lambda *_, error=error: (_ for _ in ()).throw(error)
-            graph_launch.drop_all_records()
+            launch_records.drop_records(), graph_launch.drop_graph_records()
             monkeypatch.setattr(launch_records, "find_generic_plan", wrong)
             before = [sys.getrefcount(thing) for thing in (x.storage, y.storage, x.spec, y.spec, x, y)]
             for _ in range(20):

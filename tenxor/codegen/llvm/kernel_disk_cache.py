@@ -23,6 +23,7 @@ from functools import cache
 from time import time
 
 from ..._utils import environment
+from ..._utils.cache_registry import CacheRecord
 from ..._utils.hashing import blake2b
 from ..._utils.private_dirs import PrivateDir, UntrustedPathError, iter_parents, make_private_dir
 
@@ -234,3 +235,28 @@ def _evict(folder: PrivateDir) -> None:
         with contextlib.suppress(OSError):  # another process was faster, or it is a folder
             folder.remove(name)
         count, size = count - 1, size - files[name].st_size
+
+
+def _list_sizes() -> list[int]:
+    """Return the bytes of each file of the cache; none if the folder cannot be read."""
+    with contextlib.suppress(OSError), PrivateDir(find_cache_folder()) as folder:
+        return [status.st_size for status in list_files(folder).values()]
+    return []
+
+
+def _remove_files() -> None:
+    """Remove every file of the cache that can be removed."""
+    with contextlib.suppress(OSError), PrivateDir(find_cache_folder()) as folder:
+        for name in list_files(folder):
+            with contextlib.suppress(OSError):  # another process was faster, or it is a folder
+                folder.remove(name)
+
+
+CacheRecord(
+    *("disk cache", "a file with a compiled kernel or with plans, by hash", __name__, _remove_files),
+    lambda: len(_list_sizes()),
+    max_entries=MAX_CACHE_FILES,
+    count_bytes=lambda: sum(_list_sizes()),
+    max_bytes=MAX_CACHE_BYTES,
+    is_on_disk=True,
+)

@@ -54,6 +54,9 @@ class LlvmBackend(HostBackend):
     def kernel_count(self) -> int:
         return len(compiler().kernels)
 
+    def drop_recent_kernels(self) -> None:
+        compiler().kernels.drop_recent()
+
     def count_compilations(self) -> tuple[int, int]:
         return count_compilations()
 

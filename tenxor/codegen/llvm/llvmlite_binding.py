@@ -14,6 +14,7 @@ from weakref import ref
 
 from llvmlite import binding
 
+from ..._utils.cache_registry import add_seconds
 from ..._utils.exclude_user_code import exclude_user_code
 from ..._utils.interruptible import run_abandonable
 from ..._utils.locks import make_reentrant_lock
@@ -68,6 +69,7 @@ def create_target_machine(target: Target) -> Any:
     return binding.Target.from_triple(triple).create_target_machine(cpu=processor.cpu, features=processor.attributes, opt=2, **models)
 
 
+@add_seconds("llvm_seconds")
 @_in_worker_thread
 def compile_object(llvm_ir: str, machine: Any) -> bytes:
     """Return the content of the object file of a module in LLVM IR. `machine` is the code generator from `create_target_machine`.

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from operator import index as as_int
 
 from ..._utils import environment
+from ..._utils.cache_registry import Source
 from ..._utils.process import count_cpus
 from ...dtypes import format_integer
 from ...errors import ArgumentError
@@ -55,7 +56,7 @@ _is_set_by_user = False  # whether `set_num_threads` chose the number
 PARALLEL_FOR_WORD, QUEUE_WORD, WORKER_COUNT_WORD = range(3)
 worker_handle = (ctypes.c_int64 * 3)()
 callbacks_before_change: list[Callable[[], None]] = []  # called before the number of threads changes, to end the workers
-callbacks_after_change: list[Callable[[], None]] = []  # called after the number of threads has changed
+thread_count_source = Source()  # of caches whose entries hold for this number of threads alone
 
 
 def num_threads() -> int:
@@ -97,7 +98,7 @@ def set_num_threads(count: int) -> None:
 
 
 def use_threads(count: int) -> None:
-    """Set the number of threads of this process to `count`, which is valid; callbacks learn of a change.
+    """Set the number of threads of this process to `count`, which is valid; after a change, clear the caches that depend on the number.
 
     Unless `set_num_threads` was called, forked processes determine their own number.
     """
@@ -108,8 +109,7 @@ def use_threads(count: int) -> None:
             stop()
     _count = count
     if is_new:
-        for callback in callbacks_after_change:
-            callback()
+        thread_count_source.clear_dependents()
 
 
 def _reset_count_after_fork() -> None:

@@ -43,8 +43,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     """
     module.define_global("specs", f"internal global [{ROW_WORDS << INDEX_BITS} x i64] zeroinitializer, align {8 * ROW_WORDS}")
     module.define_global("spec_places", f"internal global [{1 << INDEX_BITS} x {ROW_NUMBER_TYPE.text}] zeroinitializer, align 64")
-    for name in ("specs_kept", "rows_filled"):
-        module.define_global(name, "internal global i64 0")
+    module.define_global("specs_kept", "global i64 0")
+    module.define_global("rows_filled", "internal global i64 0")
     _emit_find_spec(FunctionBuilder(module, objects, "spec_with", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
     search_parameters = [("at", I64), ("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]
     _emit_find_position(FunctionBuilder(module, objects, "place_of_spec", search_parameters, I64))

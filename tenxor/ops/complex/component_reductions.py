@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+from ..._utils.cache_registry import register
 from ...dtypes import DType, int64
 from ..expr import Arg, ComplexPair, DTypes, Expr, Exprs
 from ..reductions import Reduction
@@ -19,6 +20,7 @@ def split_complex_states(reduction: Reduction, dtype: DType) -> Reduction:
     return _split(reduction, dtype)
 
 
+@register("reductions of components", "a complex reduction as real ones, by reduction and dtype")
 @lru_cache(maxsize=MAX_CACHED_SPLITS)
 def _split(r: Reduction, dtype: DType) -> Reduction:
     """Return the split reduction; cached, so that equal arguments give one object and its kernels are reused."""
