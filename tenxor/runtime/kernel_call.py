@@ -42,7 +42,7 @@ class SingleKernelCall:
 
     @property
     def input_slots(self) -> list[int]:
-        """The numbers of the slots that the kernel reads."""
+        """The slots read by the kernel."""
         return [k for k, *_ in self.arguments.sources]
 
     @property

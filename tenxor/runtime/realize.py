@@ -46,7 +46,7 @@ find_or_make_plan, find_shipped_plan = (
 unfused_nodes = LazyFunctions("tenxor.runtime.unfused_nodes")
 
 MAX_PLANS = 4096
-MAX_TABLE_BYTES = 1 << 26  # bytes of the offset tables of all plans
+MAX_TABLE_BYTES = 1 << 26  # bytes of offset tables
 NO_SWITCH_S = 1000.0  # seconds between switches of threads, longer than any fork takes
 FORK_POLL_S = 0.001
 MAX_KERNELS = 2048  # about 60 kB each; a larger number evicts every plan, and the kernels with the plans
@@ -184,7 +184,7 @@ def complete_unfinished(nodes: Iterable[Node]) -> None:
 
 
 def evict_plans() -> None:
-    """Evict every plan, and clear all other caches that keep kernels in memory. This frees the kernels except recently used ones."""
+    """Evict every plan, and clear all other caches that keep kernels in memory. All kernels but recently used ones are freed."""
     compiled_kernels.clear_dependents()
 
 
