@@ -257,6 +257,7 @@ def _get_inlined_roles(signature: GraphSignature, plan: Plan) -> list[tuple[int,
     return [
         (k, STORED if id(nodes[k]) in reordered_ids else INLINED_EXPENSIVE if k in costly_indices else INLINED)
         for k in plan.expensive_slots
+        if plan.is_worth_storing(nodes[k])
     ]
 
 

@@ -203,7 +203,7 @@ def _find_referenced(plan: Plan, nodes: list[Node]) -> Set[int]:
         if cheap_to_store:
             expensive_nodes = unfused_nodes.find_expensive_nodes([nodes[k] for k in plan.inlined_slots], plan.target.fusing, cheap_to_store)
         else:
-            expensive_nodes = [nodes[k] for k in referenced_slots.intersection(plan.expensive_slots)]
+            expensive_nodes = [nodes[k] for k in referenced_slots.intersection(plan.expensive_slots) if plan.is_worth_storing(nodes[k])]
         for node in expensive_nodes:
             node.is_stored = True
     return referenced_slots

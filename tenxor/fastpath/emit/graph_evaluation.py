@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ...codegen.llvm.builder import Module, Value
 from ...codegen.llvm.parallel_for import IN_USE_OFFSET, SLEEPING_COUNT_OFFSET
-from ...codegen.llvm.types import I1, I32, I64, POINTER, VOID, array
+from ...codegen.llvm.types import I1, I32, I64, POINTER, array
 from ...codegen.threads.thread_count import PARALLEL_FOR_WORD, QUEUE_WORD, WORKER_COUNT_WORD
 from ...target import ThreadLimits
 from ..graph_launch import DONOR, INLINED, INLINED_EXPENSIVE, MAX_GRAPH_RECORDS, MAX_RESULT_BYTES, STORED
@@ -24,6 +24,7 @@ from .function_builder import FunctionBuilder
 from .graph_walk import (
     BLOCK_COUNT,
     HELD_NODE_ADDRESS,
+    MARKED_NODE_ADDRESS,
     MAX_BLOCKS,
     NEW_RECIPE_COUNT,
     NODE_COUNT,
@@ -36,7 +37,7 @@ from .graph_walk import (
 from .instantiate_templates import match_template
 from .kernel_launch import convert_scalar
 from .node_evaluation import (
-    MAX_SEARCHED_NODES,
+    are_orders_stable,
     is_lock_free,
     load_element_count,
     require_all_stable_orders,
@@ -97,7 +98,7 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
         The emitted function returns false where sums would add in another order.
         """
         node = f.hold_borrowed(get_table_address(f, "walked", HELD_NODE_ADDRESS).load(POINTER))
-        require_all_stable_orders(f, root)
+        require_all_stable_orders(f, root, node)
         f.require(f.call("computed", I1, [node]))
         f.release_held(node, out)
         return f.call("computed_whole", I1, [root])
@@ -198,9 +199,9 @@ def _emit_derive_node_record(f: FunctionBuilder) -> None:
 def _emit_run_graph(f: FunctionBuilder) -> None:
     """Emit `run_graph(root, out, frames)`: compute the graph of `root` into the buffer `out`, which the node then owns.
 
-    The result is `DONE`; `NO_RECORD` without a launch record; `HELD_ELSEWHERE` if a node inside that must be stored has readers
-    outside, noted in `HELD_NODE_ADDRESS`; `RETRY` if nodes were marked as stored, so the graph has another plan now; `FAILED`
-    otherwise. No Python runs until the end.
+    The result is `DONE`; `NO_RECORD` without a launch record; `HELD_ELSEWHERE` if a node inside is to be computed first, noted in
+    `HELD_NODE_ADDRESS`: the kernels store the node and it has readers outside, or an earlier launch marked it as stored; `RETRY` if
+    nodes were marked as stored, so the graph has another plan now; `FAILED` otherwise. No Python runs until the end.
     """
     root, out, frames = f.arguments
     f.require(is_lock_free(f))
@@ -213,8 +214,12 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
     key = f.require_new(f.call("key_of_graph", POINTER, [root]))
     # An update would write shared memory
     f.require(f.or_else(load_walk_word(f, SHARED_COUNT).equals(0), lambda: frames.equals(f.load_object("graphs"))))
-    frame = f.call("frame_for", POINTER, [frames, key])
+    f.emit_if(frames.equals(f.load_object("graphs")), lambda: _note_marked(f, root))
+    held_node = get_table_address(f, "walked", HELD_NODE_ADDRESS)
+    is_clear = held_node.load(I64).equals(0)
+    (frame,) = f.choose(is_clear, lambda: [f.call("frame_for", POINTER, [frames, key])], lambda: [f.null()])
     f.release_held(key)
+    f.return_if(~is_clear, lambda: f.i64(HELD_ELSEWHERE))
     f.return_if(f.is_null(frame), lambda: f.i64(NO_RECORD))
     f.require(f.load_word(frame, SIZE_OFFSET) > 0)
     program = f.address_at(frame, BYTES_CONTENT_OFFSET)
@@ -234,14 +239,14 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
         f.emit_if(is_held, lambda: emit_body(node, role))
 
     def note_held(node: Value, role: Value) -> None:
-        f.emit_if(role.equals(STORED), lambda: get_table_address(f, "walked", HELD_NODE_ADDRESS).store(node.cast("ptrtoint", I64)))
+        f.emit_if(role.equals(STORED), lambda: held_node.store(node.cast("ptrtoint", I64)))
         f.emit_if(role.equals(INLINED_EXPENSIVE), lambda: must_retry.store(f.i64(1)))
 
     def store_next_time(node: Value, role: Value) -> None:
         f.emit_if(role.equals(INLINED) | role.equals(INLINED_EXPENSIVE), lambda: _mark_stored(f, node))
 
     f.for_range(entry_count, lambda k: for_outside_reader(k, note_held))
-    f.return_if(get_table_address(f, "walked", HELD_NODE_ADDRESS).load(I64).differs(0), lambda: f.i64(HELD_ELSEWHERE))
+    f.return_if(held_node.load(I64).differs(0), lambda: f.i64(HELD_ELSEWHERE))
     f.emit_if(must_retry.load(I64).differs(0), lambda: must_retry.store(_can_store_now(f, root).cast("zext", I64)))
     f.for_range(entry_count, lambda k: for_outside_reader(k, store_next_time))
     f.return_if(must_retry.load(I64).differs(0), lambda: f.i64(RETRY))
@@ -267,10 +272,25 @@ def _can_store_now(f: FunctionBuilder, root: Value) -> Value:
     Sums over these nodes must add in one order, whether the nodes are stored or inlined. The test walks the graph, so the caller must
     repeat the walk for the key.
     """
-    f.call("begin_walk", VOID, [f.i64(MAX_SEARCHED_NODES)])
-    keeps_order = f.call("are_in_order", I1, [root])
+    keeps_order = are_orders_stable(f, root)
     f.release_held(f.require_new(f.call("key_of_graph", POINTER, [root])))
     return keeps_order
+
+
+def _note_marked(f: FunctionBuilder, root: Value) -> None:
+    """Emit a note of the node below `root` that the walk for the key found to be marked as stored, in `HELD_NODE_ADDRESS`.
+
+    An earlier launch inlined the node while it had readers outside. Now the node is computed first, for these readers and later graphs,
+    unless sums in the graph of `root` might add in another order then. The test walks the graph, so the walk for the key is repeated.
+    """
+    marked_node = load_walk_word(f, MARKED_NODE_ADDRESS)
+
+    def examine() -> None:
+        keeps_order = are_orders_stable(f, root, marked_node.cast("inttoptr", POINTER))
+        f.release_held(f.require_new(f.call("key_of_graph", POINTER, [root])))
+        f.emit_if(keeps_order, lambda: get_table_address(f, "walked", HELD_NODE_ADDRESS).store(marked_node))
+
+    f.emit_if(marked_node.differs(0), examine)
 
 
 def _mark_stored(f: FunctionBuilder, node: Value) -> None:
