@@ -1,24 +1,31 @@
-"""Requests for single elements of large pending nodes: the decision to compute the whole node.
+"""Requests for parts of large pending nodes: the decision to compute a node whole.
 
-An element alone costs about as much as its share of the node, and at least the overhead of a request. So a node is computed whole once its
-elements have cost as much: all requests together cost at most about twice the cheaper way, however many elements are read.
+A part costs its share of the node, or at least the overhead of a request. A node is computed whole once the requests for its parts have
+cost as much. So all requests together cost at most about twice the cheaper way, however many elements are read.
 """
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from ..graph.node import MAX_WHOLE_BYTES, Node
 
-_request_counts: WeakKeyDictionary[Node, int] = WeakKeyDictionary()  # requests for elements of each large pending node
+REQUEST_BYTES = 1 << 18  # bytes that are computed in the time of a request for an element
+MAX_CHARGED_NODES = 64  # large nodes with a charge; beyond, all charges begin anew
+_charged_bytes: dict[ref[Node], int] = {}  # the cost of the requests for parts of each large pending node, in bytes of the node
 
 
-def should_compute_whole(node: Node) -> bool:
-    """Count a request for an element of `node`, and return whether to compute the whole node instead of the element."""
-    if node.buffer is not None:
+def should_compute_whole(node: Node, part_size: int = 1) -> bool:
+    """Charge `node` for a request for `part_size` of its elements, and return whether to compute the whole node instead of the part.
+
+    The caller must hold `compute_lock`.
+    """
+    nbytes = 0 if node.buffer is not None else max(node.recipe.nbytes, node.max_operand_nbytes)
+    if nbytes <= MAX_WHOLE_BYTES or node.size == 0:
         return True
-    nbytes = max(node.recipe.nbytes, node.max_operand_nbytes)
-    if nbytes <= MAX_WHOLE_BYTES:
-        return True
-    count = _request_counts[node] = _request_counts.get(node, 0) + 1
-    return count > min(node.size, nbytes // MAX_WHOLE_BYTES)
+    if len(_charged_bytes) >= MAX_CHARGED_NODES:
+        _charged_bytes.clear()
+    reference = ref(node)
+    charge = _charged_bytes.get(reference, 0) + max(REQUEST_BYTES, nbytes * part_size // node.size)
+    _charged_bytes[reference] = charge
+    return charge > nbytes

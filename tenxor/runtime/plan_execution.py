@@ -208,8 +208,8 @@ class Plan:
         self.step_bytecode: StepBytecode | None = None
 
     def is_worth_storing(self, node: Node) -> bool:
-        """Return whether storing `node`, a pending node inlined by the plan, costs little beside a request for a value: `node` is small, or
-        not much larger than the work of the plan. The plan may read a single element of a large node.
+        """Return whether storing `node`, a pending node inlined by the plan, costs little beside the plan: `node` has at most
+        `MAX_WHOLE_BYTES`, or is not much larger than the work of the plan. The plan may read a single element of a large node.
         """
         if node.recipe.nbytes <= MAX_WHOLE_BYTES:
             return True

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ...codegen.llvm.builder import Module, Value
 from ...codegen.llvm.types import I1, I32, I64, POINTER, array
-from ...graph.node import MAX_WHOLE_BYTES
+from ...graph.node import MAX_EAGER_SOURCE_BYTES
 from ..object_layout import SIZE_OFFSET, SLICE_START_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
 from ..sized_template import MAX_AXES
 from .call_replay import new_view
@@ -368,6 +368,6 @@ def _new_element(f: FunctionBuilder, x: Value, offset: Value) -> Value:
 
 
 def require_small(f: FunctionBuilder, node: Value) -> None:
-    """Emit an early exit, returning null or 0, if a pending node, or memory that its graph reads, is larger than `MAX_WHOLE_BYTES`."""
+    """Emit an early exit, returning null or 0, if a pending node or memory read by its graph exceeds `MAX_EAGER_SOURCE_BYTES`."""
     nbytes = f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.nbytes"), f.get_slot(node, "Node.max_operand_nbytes")
-    f.require((f.unbox_integer(nbytes[0]) <= MAX_WHOLE_BYTES) & (f.unbox_integer(nbytes[1]) <= MAX_WHOLE_BYTES))
+    f.require((f.unbox_integer(nbytes[0]) <= MAX_EAGER_SOURCE_BYTES) & (f.unbox_integer(nbytes[1]) <= MAX_EAGER_SOURCE_BYTES))
