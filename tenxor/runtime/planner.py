@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from .._utils.lazy import LazyFunctions
 from ..codegen import backend
 from ..errors import TraceError
-from ..graph.node import EMPTY, PLACEHOLDER, REINTERPRET, UPDATE, Node, Scalar, Scan, Scatter, is_write
+from ..graph.node import EMPTY, MAX_STANDALONE_BYTES, PLACEHOLDER, REINTERPRET, UPDATE, Node, Scalar, Scan, Scatter, is_write
 from ..graph.ownership import NO_NODES
 from ..lowering.fuse import collect_pending, compute_weights, find_constants, fuse
 from ..lowering.ir import Kernel
@@ -115,8 +115,8 @@ def _choose_kernels(order: list[Node], roots: Sequence[Node], target: Target) ->
 def _find_worth_storing(order: Sequence[Node], inlined: Sequence[Node], target: Target) -> list[Node]:
     """Return the nodes of `inlined` to store once they are asked for again, in the same order.
 
-    Left out are constants that load no faster than `target` computes them, and constants in the loops of a reduction: in memory, they might
-    change the order of the sum. `order` has the pending nodes in topological order.
+    Left out are constants in the loops of a reduction, as their memory might change the order of the sum, and larger constants that load no
+    faster than `target` computes them. `order` has the pending nodes in topological order.
     """
     weights, fusing = compute_weights(order), target.fusing
     constants, inlined_set = find_constants(order, weights, fusing), set(inlined)
@@ -124,7 +124,11 @@ def _find_worth_storing(order: Sequence[Node], inlined: Sequence[Node], target: 
     for node in reversed(order):
         if isinstance(node.op, Reduction | Scan) or (node in reduced and node in inlined_set):
             reduced.update(s for s in node.sources if type(s) is Node)
-    return [n for n in inlined if n not in constants or (weights[n] > fusing.max_constant_operations and n not in reduced)]
+
+    def loads_faster(constant: Node) -> bool:
+        return weights[constant] > fusing.max_constant_operations or constant.recipe.nbytes <= MAX_STANDALONE_BYTES
+
+    return [n for n in inlined if n not in constants or (n not in reduced and loads_faster(n))]
 
 
 def _find_expensive(inlined: Sequence[Node], roots: Sequence[Node], nodes: Sequence[Node], target: Target) -> list[Node]:
