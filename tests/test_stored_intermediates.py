@@ -69,3 +69,25 @@ def test_unreferenced_intermediate_is_not_stored() -> None:
     y.realize()
     z = tx.exp(x) * 2  # another exponential
     assert len(kernels(z)) == 1
+
+
+def test_named_constant_is_stored_when_a_second_result_uses_it() -> None:
+    constant = 0.01 * tx.eye(6, 8)
+    (matrix() + constant).realize()
+    assert is_pending(constant)
+    assert np.array_equal((matrix() - constant).to_numpy(), matrix().to_numpy() - 0.01 * np.eye(6, 8))
+    assert not is_pending(constant)
+
+
+def test_constant_that_is_computed_faster_than_loaded_is_not_stored() -> None:
+    x, constant = tx.ones((60, 80)).realize(), tx.full((60, 80), 0.5)
+    for _ in range(3):
+        (x + constant).realize()
+    assert is_pending(constant)
+
+
+def test_constant_in_the_loops_of_a_sum_is_not_stored() -> None:
+    """In memory, the constant might change the order of the sum."""
+    constant = 0.01 * tx.eye(6, 8)
+    sums = {(matrix() * constant).sum().item() for _ in range(4)}
+    assert is_pending(constant) and len(sums) == 1

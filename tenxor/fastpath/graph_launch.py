@@ -185,10 +185,13 @@ def _trace_graph_record(signature: GraphSignature, symbolic_signature: GraphSign
 def _build_graph_words(signature: GraphSignature, plan: Plan) -> Sequence[IntOrSymInt]:
     """Return the integers of the launch record by which `plan` computes the graph with signature `signature`.
 
-    The result is empty if the plan needs more than a few small kernels, so that no record can run the graph.
+    The result is empty if the plan needs more than a few small kernels, so that no record can run the graph. It is also empty if the plan
+    reads a small part of a large inlined node: Python counts such requests (`runtime/element_requests.py`).
     """
     root_index = len(signature.nodes) - 1
     if len(plan.steps) > MAX_KERNELS or len(signature.nodes) + plan.additional_slot_count > MAX_NODES:
+        return ()
+    if not all([plan.is_worth_storing(signature.nodes[k]) for k in plan.expensive_slots]):
         return ()
     reference_counts = Counter(id(s) for node in signature.nodes for s in node.sources)
     node_roles = [(step.result_slot, STORED) for step in plan.steps if step.result_slot < root_index]

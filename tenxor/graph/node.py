@@ -137,6 +137,10 @@ UNFINISHED: Final = SpecialOp("unfinished")  # an interrupted or deferred comput
 PLACEHOLDER: Final = SpecialOp("placeholder")  # an argument of a traced function, without a value
 # Limits of pending graphs (`runtime/pending_limits.py`).
 MAX_STANDALONE_BYTES = 1 << 14  # bytes up to which a node may be computed by itself, even inside a larger graph
+# Bytes of a node that is computed whole when an element is selected: this takes no longer than recording the element as pending
+MAX_EAGER_SOURCE_BYTES = 1 << 18
+# Bytes of a node that is computed whole for the value of an element: this takes no longer than planning and compiling the element alone
+MAX_WHOLE_BYTES = 1 << 26
 MAX_PENDING_NODES = 256  # nodes in a pending graph; a larger graph is computed in part, so loops run in constant memory
 HELD_BYTES_SMALL_RESULT = 1 << 12  # bytes of operands: above, a small pending result is recorded
 HELD_BYTES_ANY_RESULT = 1 << 20  # bytes of operands: above, every pending result is recorded

@@ -534,7 +534,8 @@ def _can_be_inlined(node: Node, reads: list[_Read], facts: _NodeFacts) -> bool:
 
 def _is_free(node: Node, reads: list[_Read], fusing: Fusing, facts: _NodeFacts) -> bool:
     """Return whether computing `node` again for each of the `reads` costs no more than loading the value, by the `facts` about the node."""
-    return facts.is_constant and (facts.weight <= fusing.max_constant_operations or _max_computations(reads) <= node.size)
+    is_cheap = facts.weight <= fusing.max_constant_operations or _max_computations(reads) <= node.size
+    return facts.is_constant and not node.is_stored and is_cheap
 
 
 def _is_worth_inlining(node: Node, reads: list[_Read], fusing: Fusing, facts: _NodeFacts) -> bool:

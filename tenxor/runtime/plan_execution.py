@@ -17,7 +17,7 @@ from ..codegen import backend
 from ..codegen.interface import LaunchValues
 from ..dtypes import DType
 from ..errors import BadValueInKernel
-from ..graph.node import UNFINISHED, Node, intern_recipe
+from ..graph.node import MAX_WHOLE_BYTES, UNFINISHED, Node, intern_recipe
 from ..graph.ownership import NO_NODES, is_sole_buffer_owner
 from ..layout import Table
 from ..layout.interruptible_chunks import iterate_chunks
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
 
 allocate = backend().allocate
 
+MAX_STORED_RATIO = 8  # elements of a node to store for each addition of the plan that inlines the node
 _COPY_CHUNK_BYTES = 1 << 24  # bytes copied at a time: signals are delivered between two copies
 
 
@@ -205,6 +206,15 @@ class Plan:
         )
         self.watched_slots, self.watched_read_counts = watched_slots, watched_read_counts
         self.step_bytecode: StepBytecode | None = None
+
+    def is_worth_storing(self, node: Node) -> bool:
+        """Return whether storing `node`, a pending node inlined by the plan, costs little beside the plan: `node` has at most
+        `MAX_WHOLE_BYTES`, or is not much larger than the work of the plan. The plan may read a single element of a large node.
+        """
+        if node.recipe.nbytes <= MAX_WHOLE_BYTES:
+            return True
+        work = sum([step.kernel_call.work for step in self.steps if step.kernel_call is not None])
+        return node.size <= MAX_STORED_RATIO * work
 
     @property
     def table_bytes(self) -> int:

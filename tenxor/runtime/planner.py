@@ -9,12 +9,13 @@ from .._utils.cache_registry import CacheRecord, add_seconds, counts
 from .._utils.lazy import LazyFunctions
 from ..codegen import backend
 from ..errors import TraceError
-from ..graph.node import EMPTY, PLACEHOLDER, REINTERPRET, UPDATE, Node, Scalar, Scatter, is_write
+from ..graph.node import EMPTY, MAX_STANDALONE_BYTES, PLACEHOLDER, REINTERPRET, UPDATE, Node, Scalar, Scan, Scatter, is_write
 from ..graph.ownership import NO_NODES
 from ..lowering.fuse import collect_pending, compute_weights, find_constants, fuse
 from ..lowering.ir import Kernel
 from ..lowering.lower import lower
 from ..ops import OPS, Op
+from ..ops.reductions import Reduction
 from ..rewrite.blockwise_op import BlockwiseOp
 from ..rewrite.rewrite_passes import rewrite_graph
 from ..symbolic.symint import peek_value
@@ -82,10 +83,10 @@ def _plan_placeholders(signature: GraphSignature, nodes: Sequence[Node], cache: 
     slot_of |= {replacement: slot_of[node] for node, replacement in replacement_of.items()}
     added_nodes = [node for node in new_order if node not in slot_of]
     slot_of |= {node: k for k, node in enumerate(added_nodes, len(nodes))}
-    stored_nodes, free_nodes = set(kernels), find_constants(order, compute_weights(order), target.fusing)
+    stored_nodes = set(kernels)
     inlined_nodes = [n for n in order if replacement_of.get(n, n) not in stored_nodes]
     inlined = {slot_of[n] for n in inlined_nodes}
-    costly = [slot_of[n] for n in inlined_nodes if n not in free_nodes]
+    costly = [slot_of[n] for n in _find_worth_storing(order, inlined_nodes, target)]
     dear_slots = [slot_of[n] for n in _find_expensive(inlined_nodes, [nodes[k] for k in signature.root_slots], nodes, target)]
     user_slot_of = _find_user_slots(new_order, stored_nodes, slot_of, len(nodes)) if added_nodes else {}
     scalars = {id(s): k for k, s in enumerate(iter_scalars(nodes))}
@@ -122,6 +123,25 @@ def _choose_kernels(order: list[Node], roots: Sequence[Node], target: Target) ->
         roots = [replacement_of.get(root, root) for root in roots]
         order = collect_pending(roots)
     return replacement_of, order, fuse(order, roots, target)
+
+
+def _find_worth_storing(order: Sequence[Node], inlined: Sequence[Node], target: Target) -> list[Node]:
+    """Return the nodes of `inlined` to store once they are asked for again, in the same order.
+
+    Left out are constants in the loops of a reduction, as their memory might change the order of the sum, and larger constants that load no
+    faster than `target` computes them. `order` has the pending nodes in topological order.
+    """
+    weights, fusing = compute_weights(order), target.fusing
+    constants, inlined_set = find_constants(order, weights, fusing), set(inlined)
+    reduced: set[Node] = set()  # nodes in the loops of a reduction
+    for node in reversed(order):
+        if isinstance(node.op, Reduction | Scan) or (node in reduced and node in inlined_set):
+            reduced.update(s for s in node.sources if type(s) is Node)
+
+    def loads_faster(constant: Node) -> bool:
+        return weights[constant] > fusing.max_constant_operations or constant.recipe.nbytes <= MAX_STANDALONE_BYTES
+
+    return [n for n in inlined if n not in constants or (n not in reduced and loads_faster(n))]
 
 
 def _find_expensive(inlined: Sequence[Node], roots: Sequence[Node], nodes: Sequence[Node], target: Target) -> list[Node]:

@@ -43,7 +43,7 @@ find_or_make_plan, find_shipped_plan = (
     LazyFunctions("tenxor.runtime.generic_plans").find_or_make_plan,
     LazyFunctions("tenxor.runtime.generic_plans").find_shipped_plan,
 )
-unfused_nodes = LazyFunctions("tenxor.runtime.unfused_nodes")
+unfused_nodes, element_requests = LazyFunctions("tenxor.runtime.unfused_nodes"), LazyFunctions("tenxor.runtime.element_requests")
 
 MAX_PLANS = 4096
 MAX_TABLE_BYTES = 1 << 26  # bytes of offset tables
@@ -201,7 +201,8 @@ def _find_referenced(plan: Plan, nodes: list[Node]) -> Set[int]:
         if cheap_to_store:
             expensive_nodes = unfused_nodes.find_expensive_nodes([nodes[k] for k in plan.inlined_slots], plan.target.fusing, cheap_to_store)
         else:
-            expensive_nodes = [nodes[k] for k in referenced_slots.intersection(plan.expensive_slots)]
+            inlined_nodes = [nodes[k] for k in referenced_slots.intersection(plan.expensive_slots)]
+            expensive_nodes = [n for n in inlined_nodes if plan.is_worth_storing(n) or element_requests.should_compute_whole(n)]
         for node in expensive_nodes:
             node.is_stored = True
     return referenced_slots

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._utils import fastpath_interface
-from .._utils.lazy import LazyModule
+from .._utils.lazy import LazyFunctions, LazyModule
 from ..dtypes import DType, DTypeLike, bfloat16, check_real, decode_elements, encode_elements, to_plain_number, uint8
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, describe_value
@@ -33,7 +33,7 @@ nested_lists, ownership, pending_limits = (
     LazyModule("tenxor.graph.ownership"),
     LazyModule("tenxor.runtime.pending_limits"),
 )
-traced_tensors = LazyModule("tenxor.tensor.traced_tensors")
+traced_tensors, element_requests = LazyModule("tenxor.tensor.traced_tensors"), LazyFunctions("tenxor.runtime.element_requests")
 Array = np.ndarray[Any, Any]
 DLPACK_CPU = (1, 0)  # kDLCPU, device 0
 _NUMBER_TYPES = frozenset((int, float, bool, complex))
@@ -78,6 +78,11 @@ class ConversionMethods(WriteMethods):
         if is_traced(self):
             traced_tensors.refuse_values("to_numpy", self)
         node = self.storage.node  # read once, since another thread may write to the storage meanwhile
+        if node.buffer is None and layout.size < node.size:
+            with compute_lock:
+                is_part = not element_requests.should_compute_whole(node, layout.size)
+            if is_part:
+                return self._copy_detached().to_numpy()
         realize(node)
         assert node.buffer is not None
         elements = node.buffer.typed_view(self.dtype)

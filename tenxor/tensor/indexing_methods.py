@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 
 from .._utils.aliases import argument_aliases
-from .._utils.lazy import LazyModule
+from .._utils.lazy import LazyFunctions, LazyModule
 from ..dtypes import DEFAULT_FLOAT, DType, Number, bfloat16, check_fits, float64
 from ..errors import BadIndex, IndexOutOfRange, ShapeError, describe_value
 from ..graph.node import Node
@@ -29,7 +29,7 @@ from .gather_methods import GatherMethods, Selection, to_index_array
 from .indexed_write_methods import IndexedWriteMethods
 
 ownership, numpy_indexing = LazyModule("tenxor.graph.ownership"), LazyModule("tenxor.tensor.numpy_indexing")
-traced_tensors = LazyModule("tenxor.tensor.traced_tensors")
+traced_tensors, element_requests = LazyModule("tenxor.tensor.traced_tensors"), LazyFunctions("tenxor.runtime.element_requests")
 T = TypeVar("T", bound="IndexingMethods")
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _SCALAR_LAYOUT, _POSITIVE = Layout.contiguous(()), OPS["positive"]
@@ -181,8 +181,11 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
                 traced_tensors.refuse_values("item", self)
             with compute_lock:
                 read = _find_element_read(node) if layout.shape == () and not coords and node.dtype is dtype is not bfloat16 else None
-                if read is not None:  # evaluate the whole source, since other elements of it are likely to be read, too
+                is_whole = not (read or coords) or element_requests.should_compute_whole(read[0] if read else node)
+                if read and is_whole:
                     node, layout = read
+            if coords and not is_whole:
+                return self._read_element(coords).item()
             realize(node)  # without the lock, under which the fast path is not built
         if coords:
             offset = layout.ravel(coords)

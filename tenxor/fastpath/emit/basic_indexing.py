@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from ...codegen.llvm.builder import Module, Value
 from ...codegen.llvm.types import I1, I32, I64, POINTER, array
+from ...graph.node import MAX_EAGER_SOURCE_BYTES
 from ..object_layout import SIZE_OFFSET, SLICE_START_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
 from ..sized_template import MAX_AXES
 from .call_replay import new_view
 from .function_builder import FunctionBuilder
-from .pending_operations import load_computed_slot
+from .pending_operations import can_evaluate_early, load_computed_slot
 from .python_conversion import compute_tensor_node
 from .scalar_arithmetic import new_known_scalar
 from .spec_table import VIEW_DIMS, find_spec
@@ -328,6 +329,10 @@ def _emit_item_at(f: FunctionBuilder) -> None:
     f.require(f.is_instance(x, "Tensor"))
     is_element, element_offset = find_element(f, x, key)
     f.require(is_element)
+    storage = f.get_slot(x, "Tensor.storage")
+    f.require(f.is_instance(storage, "Storage"))
+    is_pending = f.is_object(f.get_slot(f.get_slot(storage, "Storage.node"), "Node.buffer"), "None")
+    f.emit_if(is_pending, lambda: require_small(f, f.get_slot(storage, "Storage.node")))
     node = compute_tensor_node(f, x)
     number = f.call("number_at", POINTER, [f.get_slot(node, "Node.buffer"), f.get_slot(x, "Tensor.dtype"), element_offset])
     f.transfer_held(node)
@@ -338,18 +343,31 @@ def _emit_item_at(f: FunctionBuilder) -> None:
 def _new_element(f: FunctionBuilder, x: Value, offset: Value) -> Value:
     """Emit the creation of a 0-d tensor of the element of `x` at `offset` in its storage. Return the new tensor.
 
-    The emitted function returns null or 0 if the storage is pending or has a tape node.
+    A small pending storage is computed whole: further elements are likely to be read. The emitted function returns null or 0 if the
+    storage is larger, if it has a tape node, and if results may not be computed early.
     """
     held_references = list(f._held)
-    storage, dtype = f.get_slot(x, "Tensor.storage"), f.get_slot(x, "Tensor.dtype")
+    storage, dtype = f.get_slot(x, "Tensor.storage"), f.hold_borrowed(f.get_slot(x, "Tensor.dtype"))
     f.require(f.is_instance(storage, "Storage"))
-    node = f.get_slot(storage, "Storage.node")
-    buffer = f.get_slot(node, "Node.buffer")
-    f.decline_if(f.is_object(buffer, "None"))
+    node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
     f.require(f.is_object(f.get_slot(node, "Node.tape_node"), "None"))
     f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(dtype))
+
+    def compute_whole() -> None:
+        f.require(can_evaluate_early(f))
+        require_small(f, node)
+        f.require(f.call("computed", I1, [node]))
+
+    f.emit_if(f.is_object(f.get_slot(node, "Node.buffer"), "None"), compute_whole)
     point_spec = f.tuple_item(f.load_object("points"), f.unbox_integer(f.get_slot(dtype, "DType.rank")))
-    number = f.require_new(f.call("number_at", POINTER, [buffer, dtype, offset]))
+    number = f.require_new(f.call("number_at", POINTER, [f.get_slot(node, "Node.buffer"), dtype, offset]))
+    f.release_held(dtype, node)
     element = new_known_scalar(f, number, point_spec)
     f._held[:] = held_references
     return element
+
+
+def require_small(f: FunctionBuilder, node: Value) -> None:
+    """Emit an early exit, returning null or 0, if a pending node or memory read by its graph exceeds `MAX_EAGER_SOURCE_BYTES`."""
+    nbytes = f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.nbytes"), f.get_slot(node, "Node.max_operand_nbytes")
+    f.require((f.unbox_integer(nbytes[0]) <= MAX_EAGER_SOURCE_BYTES) & (f.unbox_integer(nbytes[1]) <= MAX_EAGER_SOURCE_BYTES))

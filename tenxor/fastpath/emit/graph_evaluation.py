@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ...codegen.llvm.builder import Module, Value
 from ...codegen.llvm.parallel_for import IN_USE_OFFSET, SLEEPING_COUNT_OFFSET
-from ...codegen.llvm.types import I1, I32, I64, POINTER, VOID, array
+from ...codegen.llvm.types import I1, I32, I64, POINTER, array
 from ...codegen.threads.thread_count import PARALLEL_FOR_WORD, QUEUE_WORD, WORKER_COUNT_WORD
 from ...target import ThreadLimits
 from ..graph_launch import DONOR, INLINED, INLINED_EXPENSIVE, MAX_GRAPH_RECORDS, MAX_RESULT_BYTES, STORED
@@ -24,6 +24,7 @@ from .function_builder import FunctionBuilder
 from .graph_walk import (
     BLOCK_COUNT,
     HELD_NODE_ADDRESS,
+    MARKED_NODE_ADDRESS,
     MAX_BLOCKS,
     NEW_RECIPE_COUNT,
     NODE_COUNT,
@@ -36,7 +37,7 @@ from .graph_walk import (
 from .instantiate_templates import match_template
 from .kernel_launch import convert_scalar
 from .node_evaluation import (
-    MAX_SEARCHED_NODES,
+    are_orders_stable,
     is_lock_free,
     load_element_count,
     require_all_stable_orders,
@@ -44,7 +45,7 @@ from .node_evaluation import (
     set_node_buffer,
 )
 
-FAILED, DONE, NO_RECORD, HELD_ELSEWHERE, RETRY = range(5)  # results of `run_graph`
+FAILED, DONE, NO_RECORD, HELD_ELSEWHERE = range(4)  # results of `run_graph`
 SHARING_LIMITS = ThreadLimits()
 
 
@@ -88,8 +89,7 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
         return run()
 
     (status,) = run()
-    for retry_status, emit_retry in ((RETRY, run), (NO_RECORD, run_with_new_record)):
-        (status,) = f.choose(status.equals(retry_status), emit_retry, lambda status=status: [status])  # type: ignore[misc]
+    (status,) = f.choose(status.equals(NO_RECORD), run_with_new_record, lambda: [status])
 
     def compute_held_first() -> Value:
         """Emit the computation of a node with readers outside the graph, then of the graph.
@@ -97,7 +97,7 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
         The emitted function returns false where sums would add in another order.
         """
         node = f.hold_borrowed(get_table_address(f, "walked", HELD_NODE_ADDRESS).load(POINTER))
-        require_all_stable_orders(f, root)
+        require_all_stable_orders(f, root, node)
         f.require(f.call("computed", I1, [node]))
         f.release_held(node, out)
         return f.call("computed_whole", I1, [root])
@@ -198,9 +198,9 @@ def _emit_derive_node_record(f: FunctionBuilder) -> None:
 def _emit_run_graph(f: FunctionBuilder) -> None:
     """Emit `run_graph(root, out, frames)`: compute the graph of `root` into the buffer `out`, which the node then owns.
 
-    The result is `DONE`; `NO_RECORD` without a launch record; `HELD_ELSEWHERE` if a node inside that must be stored has readers
-    outside, noted in `HELD_NODE_ADDRESS`; `RETRY` if nodes were marked as stored, so the graph has another plan now; `FAILED`
-    otherwise. No Python runs until the end.
+    The result is `DONE`; `NO_RECORD` without a launch record; `HELD_ELSEWHERE` if a node inside is to be computed first, noted in
+    `HELD_NODE_ADDRESS`: the node has readers outside and the kernels store it or repeat it at a high cost, or an earlier launch marked it
+    as stored; `FAILED` otherwise. No Python runs until the end.
     """
     root, out, frames = f.arguments
     f.require(is_lock_free(f))
@@ -213,14 +213,20 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
     key = f.require_new(f.call("key_of_graph", POINTER, [root]))
     # An update would write shared memory
     f.require(f.or_else(load_walk_word(f, SHARED_COUNT).equals(0), lambda: frames.equals(f.load_object("graphs"))))
-    frame = f.call("frame_for", POINTER, [frames, key])
+    marked_node = load_walk_word(f, MARKED_NODE_ADDRESS)
+    is_marked = frames.equals(f.load_object("graphs")) & marked_node.differs(0)
+    f.emit_if(is_marked, lambda: _compute_first(f, root, marked_node, marked_node.cast("inttoptr", POINTER)))
+    held_node = get_table_address(f, "walked", HELD_NODE_ADDRESS)
+    is_clear = held_node.load(I64).equals(0)
+    (frame,) = f.choose(is_clear, lambda: [f.call("frame_for", POINTER, [frames, key])], lambda: [f.null()])
     f.release_held(key)
+    f.return_if(~is_clear, lambda: f.i64(HELD_ELSEWHERE))
     f.return_if(f.is_null(frame), lambda: f.i64(NO_RECORD))
     f.require(f.load_word(frame, SIZE_OFFSET) > 0)
     program = f.address_at(frame, BYTES_CONTENT_OFFSET)
     entry_count, steps = program.load(I64), f.load_word(program, 8)
     require_workers(f, program)
-    entries, must_retry = program.at(3, I64), f.local(I64, f.i64(0))
+    entries, expensive_node = program.at(3, I64), f.local(I64, f.i64(0))
 
     def for_outside_reader(k: Value, emit_body: Callable[[Value, Value], None]) -> None:
         """Emit `emit_body(node, role)` for the node of entry `k` of the launch record, if it has references from outside the graph.
@@ -234,17 +240,17 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
         f.emit_if(is_held, lambda: emit_body(node, role))
 
     def note_held(node: Value, role: Value) -> None:
-        f.emit_if(role.equals(STORED), lambda: get_table_address(f, "walked", HELD_NODE_ADDRESS).store(node.cast("ptrtoint", I64)))
-        f.emit_if(role.equals(INLINED_EXPENSIVE), lambda: must_retry.store(f.i64(1)))
+        f.emit_if(role.equals(STORED), lambda: held_node.store(node.cast("ptrtoint", I64)))
+        f.emit_if(role.equals(INLINED_EXPENSIVE), lambda: expensive_node.store(node.cast("ptrtoint", I64)))
 
     def store_next_time(node: Value, role: Value) -> None:
         f.emit_if(role.equals(INLINED) | role.equals(INLINED_EXPENSIVE), lambda: _mark_stored(f, node))
 
     f.for_range(entry_count, lambda k: for_outside_reader(k, note_held))
-    f.return_if(get_table_address(f, "walked", HELD_NODE_ADDRESS).load(I64).differs(0), lambda: f.i64(HELD_ELSEWHERE))
-    f.emit_if(must_retry.load(I64).differs(0), lambda: must_retry.store(_can_store_now(f, root).cast("zext", I64)))
+    is_expensive = held_node.load(I64).equals(0) & expensive_node.load(I64).differs(0)
+    f.emit_if(is_expensive, lambda: _compute_first(f, root, expensive_node.load(I64), None))
+    f.return_if(held_node.load(I64).differs(0), lambda: f.i64(HELD_ELSEWHERE))
     f.for_range(entry_count, lambda k: for_outside_reader(k, store_next_time))
-    f.return_if(must_retry.load(I64).differs(0), lambda: f.i64(RETRY))
     get_table_address(f, "addresses").at(load_walk_word(f, NODE_COUNT) - 1, I64).store(f.unbox_address(f.get_slot(out, "Buffer.address")))
     step, steps_left = f.local(POINTER, entries.at(entry_count * NODE_ENTRY_WORDS, I64)), f.local(I64, steps)
 
@@ -261,16 +267,15 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
     f.emit_return(f.i64(DONE))
 
 
-def _can_store_now(f: FunctionBuilder, root: Value) -> Value:
-    """Emit a test whether expensive inlined nodes with readers outside of the graph of `root` can be stored now.
+def _compute_first(f: FunctionBuilder, root: Value, node: Value, in_memory: Value | None) -> None:
+    """Emit a note of the pending node at the address `node`, below `root`, in `HELD_NODE_ADDRESS`: it is computed before the graph.
 
-    Sums over these nodes must add in one order, whether the nodes are stored or inlined. The test walks the graph, so the caller must
-    repeat the walk for the key.
+    Nothing is noted if sums in the graph of `root` might add in another order then; `in_memory` is a pending node that other kernels than
+    those of the sums compute in any case, or None. The test walks the graph, so the walk for the key is repeated.
     """
-    f.call("begin_walk", VOID, [f.i64(MAX_SEARCHED_NODES)])
-    keeps_order = f.call("are_in_order", I1, [root])
+    keeps_order = are_orders_stable(f, root, in_memory)
     f.release_held(f.require_new(f.call("key_of_graph", POINTER, [root])))
-    return keeps_order
+    f.emit_if(keeps_order, lambda: get_table_address(f, "walked", HELD_NODE_ADDRESS).store(node))
 
 
 def _mark_stored(f: FunctionBuilder, node: Value) -> None:

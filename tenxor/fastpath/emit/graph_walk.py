@@ -33,11 +33,11 @@ _TABLE_LENGTHS = {
     "scalars": MAX_SCALARS,
     "places": 2 * MAX_READS,  # reads of memory: the offset, and the next entry of the same node, or -1
     "lent": MAX_BLOCKS,
-    "walked": 13,
+    "walked": 14,
 }
 # Words of `@walked`: the number of the walk; how many nodes it may visit, a power of two; the lengths of the tables; how many nodes are
-# pending, and externally shared; a pending node on the way that has other references; an unfinished node to finish first; and how many
-# recipes had no serial number yet, because no earlier walk visited them.
+# pending, and externally shared; a pending node on the way that has other references; an unfinished node to finish first; how many recipes
+# had no serial number yet, because no earlier walk visited them; and a pending node below the root that is marked as stored.
 (
     WALK_NUMBER,
     VISIT_LIMIT,
@@ -52,7 +52,8 @@ _TABLE_LENGTHS = {
     HELD_NODE_ADDRESS,
     UNFINISHED_ADDRESS,
     NEW_RECIPE_COUNT,
-) = (8 * k for k in range(13))
+    MARKED_NODE_ADDRESS,
+) = (8 * k for k in range(14))
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
@@ -141,6 +142,7 @@ def _emit_begin_walk(f: FunctionBuilder) -> None:
         HELD_NODE_ADDRESS,
         UNFINISHED_ADDRESS,
         NEW_RECIPE_COUNT,
+        MARKED_NODE_ADDRESS,
     ):
         get_table_address(f, "walked", word_offset).store(f.i64(0))
     _increment(f, WALK_NUMBER)
@@ -254,8 +256,10 @@ def _emit_visit_node(f: FunctionBuilder) -> None:
         f.emit_if(f.is_instance(source, "Node"), if_new)
 
     f.for_range(f.load_word(sources, SIZE_OFFSET), visit_source)
-    stored = (~f.is_object(f.get_slot(node, "Node.is_stored"), "False")).cast("zext", I64)
-    append_to_table(f, "key", KEY_WORD_COUNT, load_recipe_number(f, recipe) * 2 + stored)
+    is_marked = ~f.is_object(f.get_slot(node, "Node.is_stored"), "False")
+    is_first_marked = is_marked & (depth > 0) & load_walk_word(f, MARKED_NODE_ADDRESS).equals(0)
+    f.emit_if(is_first_marked, lambda: get_table_address(f, "walked", MARKED_NODE_ADDRESS).store(node.cast("ptrtoint", I64)))
+    append_to_table(f, "key", KEY_WORD_COUNT, load_recipe_number(f, recipe) * 2 + is_marked.cast("zext", I64))
     f.for_range(
         f.load_word(offsets, SIZE_OFFSET), lambda k: append_to_table(f, "offsets", OFFSET_COUNT, f.unbox_integer(f.tuple_item(offsets, k)))
     )

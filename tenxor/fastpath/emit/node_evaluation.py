@@ -30,6 +30,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     """
     module.define_global("nodes_in_order", "internal global i64 0")
     module.define_global("taken_on", "internal global i64 0")
+    module.define_global("computed_first", "internal global ptr null")
     _emit_find_loop_order(FunctionBuilder(module, objects, "order_of", [("source", POINTER)], I64))
     _emit_has_stable_orders(FunctionBuilder(module, objects, "are_in_order", [("node", POINTER)], I1))
     _emit_is_order_stable(FunctionBuilder(module, objects, "is_as_with_more", [("node", POINTER)], I1))
@@ -149,13 +150,24 @@ def require_stable_order(f: FunctionBuilder, node: Value) -> None:
     f.emit_if(~f.is_instance(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.op"), "Op"), require_in_order)
 
 
-def require_all_stable_orders(f: FunctionBuilder, node: Value) -> None:
+def require_all_stable_orders(f: FunctionBuilder, node: Value, computed_first: Value | None = None) -> None:
     """Emit an early exit, returning null or 0, if `node` is, or depends on, a reduction that may add in another order in its own kernel
-    than when fused.
+    than when fused. `computed_first` is a pending node that is in memory in either case, or None.
     """
+    f.require(are_orders_stable(f, node, computed_first))
+
+
+def are_orders_stable(f: FunctionBuilder, node: Value, computed_first: Value | None = None) -> Value:
+    """Emit the test of `require_all_stable_orders`, a walk through the graph."""
     f.call("begin_walk", VOID, [f.i64(MAX_SEARCHED_NODES)])
     _get_candidate_counter(f).store(f.i64(0))
-    f.require(f.call("are_in_order", I1, [node]))
+    if computed_first is None:
+        return f.call("are_in_order", I1, [node])
+    boundary = _get_boundary_address(f)
+    boundary.store(computed_first)
+    are_stable = f.call("are_in_order", I1, [node])
+    boundary.store(f.null())  # a later node may have the same address
+    return are_stable
 
 
 def _emit_has_stable_orders(f: FunctionBuilder) -> None:
@@ -187,6 +199,11 @@ def _make_missing_record(f: FunctionBuilder, node: Value) -> None:
         f.call_python("have_framed", node)
 
     f.emit_if(~f.call("alone_by_rule", I1, [node]), ask)
+
+
+def _get_boundary_address(f: FunctionBuilder) -> Value:
+    """Return the address of the pending node that `order_of` treats as if it were in memory, or null."""
+    return f.define(POINTER, "getelementptr i8, ptr @computed_first, i64 0")
 
 
 def _get_visit_counter(f: FunctionBuilder) -> Value:
@@ -292,6 +309,7 @@ def _emit_find_loop_order(f: FunctionBuilder) -> None:
     (source,) = f.arguments
     f.return_if(~f.is_instance(source, "Node"), lambda: f.i64(MEMORY_ORDER))
     f.return_if(~f.is_object(f.get_slot(source, "Node.buffer"), "None"), lambda: f.i64(MEMORY_ORDER))
+    f.return_if(source.equals(_get_boundary_address(f).load(POINTER)), lambda: f.i64(MEMORY_ORDER))
     visit_count = _get_visit_counter(f).load(I64)
     f.return_if(visit_count >= MAX_ORDER_VISITS, lambda: f.i64(OTHER_ORDER))
     _get_visit_counter(f).store(visit_count + 1)

@@ -1,0 +1,31 @@
+"""Requests for parts of large pending nodes: the decision to compute a node whole.
+
+A part costs its share of the node, or at least the overhead of a request. A node is computed whole once the requests for its parts have
+cost as much. So all requests together cost at most about twice the cheaper way, however many elements are read.
+"""
+
+from __future__ import annotations
+
+from weakref import ref
+
+from ..graph.node import MAX_WHOLE_BYTES, Node
+
+REQUEST_BYTES = 1 << 18  # bytes that are computed in the time of a request for an element
+MAX_CHARGED_NODES = 64  # large nodes with a charge; beyond, all charges begin anew
+_charged_bytes: dict[ref[Node], int] = {}  # the cost of the requests for parts of each large pending node, in bytes of the node
+
+
+def should_compute_whole(node: Node, part_size: int = 1) -> bool:
+    """Charge `node` for a request for `part_size` of its elements, and return whether to compute the whole node instead of the part.
+
+    The caller must hold `compute_lock`.
+    """
+    nbytes = 0 if node.buffer is not None else max(node.recipe.nbytes, node.max_operand_nbytes)
+    if nbytes <= MAX_WHOLE_BYTES or node.size == 0:
+        return True
+    if len(_charged_bytes) >= MAX_CHARGED_NODES:
+        _charged_bytes.clear()
+    reference = ref(node)
+    charge = _charged_bytes.get(reference, 0) + max(REQUEST_BYTES, nbytes * part_size // node.size)
+    _charged_bytes[reference] = charge
+    return charge > nbytes
