@@ -123,7 +123,7 @@ class _DraftBuilder:
             return value
         assert type(source) is Node
         stored_map = self.stored_maps.get(source)
-        if stored_map is not None:  # its value is in a register, and memory may not have it yet
+        if stored_map is not None:  # the value is in a register, and maybe not yet in memory
             assert stored_map == index_map, "what is computed beside is read where it is stored"
             index_map = stored_map  # equal symbolic sizes may be made of different expressions: use those of the store
         key = (source, index_map, loops)

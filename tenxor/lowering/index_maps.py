@@ -69,7 +69,9 @@ def get_root_index_map(root: Node) -> Layout:
 
 
 def _reads_a_reduction(root: Node) -> bool:
-    """Return whether a pending node below `root` is a reduction. Otherwise the order of the loops does not matter."""
+    """Return whether `root` reads a pending reduction directly or through elementwise nodes. Otherwise the order of the loops does not
+    matter.
+    """
     stack, visited = [root], {root}
     while stack:
         for source in stack.pop().sources:
@@ -77,7 +79,8 @@ def _reads_a_reduction(root: Node) -> bool:
                 if isinstance(source.op, Reduction):
                     return True
                 visited.add(source)
-                stack.append(source)
+                if isinstance(source.op, Op):
+                    stack.append(source)
     return False
 
 
@@ -110,7 +113,7 @@ def count_hoisted_runs(index_map: Layout) -> int:
 
 
 def hoist_index_map(index_map: Layout) -> Layout:
-    """Return `index_map` without the inner loops on which it does not depend; the same object if it depends on the innermost loop."""
+    """Return `index_map` without the inner loops on which no index depends; the same object if the innermost loop is needed."""
     n = count_needed_loops(index_map)
     if n == len(index_map.shape):
         return index_map

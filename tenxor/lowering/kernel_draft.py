@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from .._utils.records import NamedTuple
 from ..dtypes import DType, int64
 from ..graph.node import Node, Scalar
 from ..layout import Layout
-from ..ops.expr import Expr, walk
-from .ir import Accumulator
+from ..ops.expr import Expr, walk, walk_unvisited
+from .ir import Accumulator, Result
 
 Loops = tuple[int, ...]  # the axes of nested loops, outermost first
 
@@ -53,7 +53,7 @@ class Access(Expr):
 
 def list_accesses(values: Iterable[Expr]) -> list[Access]:
     """Return the accesses in the expressions `values`, each once, including accesses that compute indices."""
-    return [e for e in dict.fromkeys(e for v in values for e in walk(v)) if isinstance(e, Access)]
+    return [e for e in walk(*values) if isinstance(e, Access)]
 
 
 class DraftAccess(NamedTuple):
@@ -78,6 +78,24 @@ class ReductionLoop(NamedTuple):
     accumulator: int
     values: tuple[Expr, ...]
     last_loop: int | None = None
+
+
+def collect_dependences(reductions: Iterable[ReductionLoop], list_own: Callable[[Expr], Iterable[int]]) -> dict[Expr, frozenset[int]]:
+    """Map each expression in the values of `reductions` to a set of numbers: the union of `list_own(e)` over the expression and all
+    expressions `e` on which it depends, directly or through results of reductions.
+
+    A reduction must come after the reductions whose results it reads.
+    """
+    dependences: dict[Expr, frozenset[int]] = {}
+    result_dependences: dict[int, frozenset[int]] = {}  # by accumulator
+    for f in reductions:
+        for value in f.values:
+            for e in walk_unvisited(value, dependences):
+                inherited = [result_dependences.get(e.accumulator, frozenset())] if isinstance(e, Result) else []
+                dependences[e] = frozenset(list_own(e)).union(*[dependences[a] for a in e.args], *inherited)
+        value_dependences = [result_dependences.get(f.accumulator, frozenset()), *[dependences[value] for value in f.values]]
+        result_dependences[f.accumulator] = frozenset().union(*value_dependences)
+    return dependences
 
 
 class KernelDraft:

@@ -15,7 +15,7 @@ from .._utils.records import NamedTuple
 from ..dtypes import DType
 from ..graph.node import Node, Scalar, is_store, is_write
 from ..layout import Layout, Table
-from ..ops.expr import ComplexPair, Expr, walk
+from ..ops.expr import ComplexPair, Expr
 from .ir import (
     Accumulate,
     Accumulator,
@@ -32,7 +32,7 @@ from .ir import (
     iterate_expressions,
     iterate_statements,
 )
-from .kernel_draft import Access, DraftAccess, KernelDraft, Loops, ReductionLoop, list_accesses
+from .kernel_draft import Access, DraftAccess, KernelDraft, Loops, ReductionLoop, collect_dependences, list_accesses
 from .order_loops import AccessStrides, OrderedLoops, merge_axes, order_loops
 
 Body = tuple[Statement, ...]
@@ -153,16 +153,13 @@ class LoopNest(_LoopNestFields):
         """
         if f.outer_loops == self.space[: len(f.outer_loops)]:
             return f.outer_loops
-        moving_axes: set[int] = set()
-        stack, visited = list(f.values), set[int]()
-        while stack:
-            for e in walk(stack.pop()):
-                if isinstance(e, Access):
-                    moving_axes |= self.get_address(e).axes()
-                elif isinstance(e, Result) and e.accumulator not in visited:
-                    visited.add(e.accumulator)
-                    stack += [v for g in self.reductions if g.accumulator == e.accumulator for v in g.values]
+        moving_axes = frozenset().union(*[self.moving_axes[value] for value in f.values])
         return tuple([a for a in f.outer_loops if a in moving_axes])
+
+    @lazy_attribute
+    def moving_axes(self) -> dict[Expr, frozenset[int]]:
+        """The axes on which each expression in the values of reductions depends."""
+        return collect_dependences(self.reductions, lambda e: self.get_address(e).axes() if isinstance(e, Access) else ())
 
     @lazy_attribute
     def reductions(self) -> list[ReductionLoop]:
@@ -327,20 +324,14 @@ class LoopNestBuilder:
         """Return the axes of `loops` left after dropping and merging axes. Sets of surrounding loops are compared by this result."""
         return frozenset(a for a in loops if a in self.axis_of)
 
-    def find_needed(self, values: Iterable[Expr]) -> set[int]:
-        """Return the accumulators whose results the expressions `values` need, directly or through further reductions."""
-        needed: set[int] = set()
-        visited: set[Expr] = set()
-        stack = list(values)
-        while stack:
-            e = stack.pop()
-            if e not in visited:
-                visited.add(e)
-                stack.extend(e.args)
-                if isinstance(e, Result):
-                    needed.add(e.accumulator)
-                    stack.extend(self.d.reductions[e.accumulator].values)
-        return needed
+    def find_needed(self, values: Iterable[Expr]) -> frozenset[int]:
+        """Return the accumulators whose results `values`, the values of reductions, need directly or through further reductions."""
+        return frozenset().union(*[self.needed_accumulators[value] for value in values])
+
+    @lazy_attribute
+    def needed_accumulators(self) -> dict[Expr, frozenset[int]]:
+        """The accumulators whose results each expression in the values of reductions needs."""
+        return collect_dependences(self.d.reductions, lambda e: (e.accumulator,) if isinstance(e, Result) else ())
 
     # Index arithmetic
 

@@ -13,7 +13,7 @@ from math import prod
 from .._utils.records import NamedTuple
 from ..graph.node import Node
 from ..layout import Layout, Table
-from ..ops.expr import Expr
+from ..ops.expr import Expr, walk_unvisited
 from .ir import Result, walk, walk_outside_indices
 from .kernel_draft import Access, KernelDraft, Loops, ReductionLoop, list_accesses
 
@@ -222,9 +222,12 @@ def _list_result_strides(d: KernelDraft, f: ReductionLoop, walks: Sequence[Acces
 
     `walks` holds the strides of each access of the draft.
     """
-    used_accumulators = {e.accumulator for v in f.values for e in walk_outside_indices(v) if isinstance(e, Result)}
     result_walks: list[AccessStrides] = []
-    for g in [g for g in _list_inner_loops(d, f) if g.accumulator in used_accumulators]:
+    inner_loops = _list_inner_loops(d, f)
+    if not inner_loops:
+        return result_walks
+    used_accumulators = {e.accumulator for v in f.values for e in walk_outside_indices(v) if isinstance(e, Result)}
+    for g in [g for g in inner_loops if g.accumulator in used_accumulators]:
         step, steps = 1, dict[int, Step]()
         moving_axes = _collect_moving_axes(d, g.values, walks)
         for axis in reversed([a for a in g.outer_loops if a in moving_axes]):
@@ -240,13 +243,13 @@ def _collect_moving_axes(d: KernelDraft, values: Sequence[Expr], walks: Sequence
     `walks` holds the strides of each access of the draft.
     """
     moving_axes: set[int] = set()
-    stack, visited = list(values), set[int]()
+    stack, visited = list(values), dict[Expr, None]()
     while stack:
-        for e in walk(stack.pop()):
+        for e in walk_unvisited(stack.pop(), visited):
+            visited[e] = None
             if isinstance(e, Access):
                 moving_axes.update(walks[e.index].steps)
-            elif isinstance(e, Result) and e.accumulator not in visited:
-                visited.add(e.accumulator)
+            elif isinstance(e, Result):
                 stack += d.reductions[e.accumulator].values
     return moving_axes
 
@@ -285,7 +288,7 @@ def _may_reorder(d: KernelDraft, f: ReductionLoop, walks: Sequence[AccessStrides
 
 
 def _list_added_nodes(d: KernelDraft, f: ReductionLoop) -> list[Node]:
-    """Return the nodes that the reduction `f` adds: the sources of the nodes that it computes."""
+    """Return the operands of the reduction `f`: the sources of the nodes that `f` computes."""
     return [source for node in d.reduction_nodes[f.accumulator] for source in node.sources if type(source) is Node]
 
 

@@ -180,20 +180,10 @@ class _Parameterizer:
     # Expressions and statements
 
     def convert_expr(self, e: Expr) -> Expr:
-        """Return an expression with parameters in place of numbers; memoised."""
-        bound_expr = self.converted_exprs.get(e)
-        if bound_expr is None:
-            bound_expr = self.converted_exprs[e] = rebuild(e, self.convert_leaf)
-        return bound_expr
+        """Return an expression with parameters in place of numbers; memoised, with its subexpressions."""
+        return rebuild(e, self.convert_leaf, self.converted_exprs)
 
     def convert_leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
-        """Return an expression that is not an operation, with parameters and the new operands `args`; memoised by `e`."""
-        bound_expr = self.converted_exprs.get(e)
-        if bound_expr is None:
-            bound_expr = self.converted_exprs[e] = self.convert_new_leaf(e, args)
-        return bound_expr
-
-    def convert_new_leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
         """Return an expression that is not an operation, with parameters and the new operands `args`."""
         if isinstance(e, Access):
             operand, address = self.nest.locations[e.index]

@@ -22,30 +22,40 @@ from .match_contraction import MIN_CONTRACTION_SIZES, ReductionStrides, can_be_c
 from .order_loops import order_loops
 from .split_loops import split_loops
 
+Read = tuple[Node, Layout]  # a node with the index map of the read
 
-def may_be_contraction(node: Node) -> bool:
-    """Return whether a reduction may be a contraction, by a quick test of necessary conditions.
 
-    Adjacent axes may still merge, and an axis may be split where a view chain wraps around.
-    """
+def has_contraction_sizes(node: Node) -> bool:
+    """Return whether `node` is a reduction with enough results and steps for a contraction."""
     m, n, k = MIN_CONTRACTION_SIZES
-    if prod(node.shape) < m * n or prod(get_inner_shape(node)) < k:
-        return False
-    return sum(size > 1 for size in node.shape) > 1 or _reads_chains(node)
+    return isinstance(node.op, Reduction) and prod(node.shape) >= m * n and prod(get_inner_shape(node)) >= k
 
 
-def _reads_chains(node: Node) -> bool:
-    """Return whether a node below a reduction is read through a view chain."""
-    stack, visited = [(node, make_identity_map(node))], set()
+def may_be_contraction(node: Node, kernels: Set[Node], chainless_reads: set[Read]) -> bool:
+    """Return whether `node` may be a reduction that `is_contraction`, by a quick test of necessary conditions.
+
+    The nodes `kernels` are in memory. Adjacent axes may still merge, and an axis may be split where a view chain wraps around.
+    `chainless_reads` collects the reads below which no view chain is read, so that each is followed once.
+    """
+    return has_contraction_sizes(node) and (sum(size > 1 for size in node.shape) > 1 or _reads_chains(node, kernels, chainless_reads))
+
+
+def _reads_chains(node: Node, kernels: Set[Node], chainless_reads: set[Read]) -> bool:
+    """Return whether a node below a reduction is read through a view chain in the kernel of the reduction.
+
+    `kernels` and `chainless_reads` are the arguments of `may_be_contraction`.
+    """
+    stack, visited = [(node, make_identity_map(node))], set[Read]()
     while stack:
         for read in source_index_maps(*stack.pop()):
             source, index_map = read
             if index_map.base is not None:
                 return True
             is_traversed = isinstance(source.op, Op) or (isinstance(source.op, Gather) and index_map.tables is None)  # or computed first
-            if source.buffer is None and is_traversed and read not in visited:
+            if source.buffer is None and source not in kernels and is_traversed and read not in visited and read not in chainless_reads:
                 visited.add(read)
                 stack.append(read)
+    chainless_reads |= visited
     return False
 
 

@@ -262,11 +262,12 @@ def walk_unvisited(e: Expr, visited: Container[Expr]) -> Iterator[Expr]:
             yield stack.pop()
 
 
-def walk(e: Expr) -> list[Expr]:
-    """Return the expression and all its subexpressions, each once, operands first."""
+def walk(*values: Expr) -> list[Expr]:
+    """Return the expressions `values` and all their subexpressions, each once, operands first."""
     visited: dict[Expr, None] = {}
-    for subexpr in walk_unvisited(e, visited):
-        visited[subexpr] = None
+    for e in values:
+        for subexpr in walk_unvisited(e, visited):
+            visited[subexpr] = None
     return list(visited)
 
 
@@ -301,11 +302,13 @@ def where(condition: Expr, yes: Operand, no: Operand) -> Expr:
     return call("where", condition, yes, no)
 
 
-def rebuild(e: Expr, rebuild_other: Callable[[Expr, tuple[Expr, ...]], Expr], replacements: Mapping[Expr, Expr] | None = None) -> Expr:
-    """Return `e` rebuilt from its leaves: subexpressions in `replacements` are replaced, operations are applied to their new operands, and
-    any other subexpression becomes `rebuild_other(subexpression, new_operands)`. Shared subexpressions stay shared.
+def rebuild(e: Expr, rebuild_other: Callable[[Expr, tuple[Expr, ...]], Expr], results: dict[Expr, Expr] | None = None) -> Expr:
+    """Return `e` rebuilt from its leaves: subexpressions in `results` are replaced, operations are applied to their new operands, and any
+    other subexpression becomes `rebuild_other(subexpression, new_operands)`. Shared subexpressions stay shared.
+
+    `results` receives the result of each subexpression, for further calls.
     """
-    results: dict[Expr, Expr] = dict(replacements or {})
+    results = {} if results is None else results
     stack = [e]
     while stack:
         subexpr = stack[-1]
@@ -328,7 +331,7 @@ def rebuild(e: Expr, rebuild_other: Callable[[Expr, tuple[Expr, ...]], Expr], re
 
 def replace_subexprs(e: Expr, replacements: Mapping[Expr, Expr]) -> Expr:
     """Return `e` with the subexpressions that are keys of `replacements` replaced by its values."""
-    return rebuild(e, lambda subexpr, args: subexpr.with_args(args), replacements)
+    return rebuild(e, lambda subexpr, args: subexpr.with_args(args), dict(replacements))
 
 
 def substitute(formula: Expr, args: Sequence[Expr]) -> Expr:

@@ -119,20 +119,16 @@ def recompute_at(new_nodes: list[Node], node: Node, part_layout: Layout, exclude
     view chains are not recomputed.
     """
     copies: dict[tuple[Node, Layout], Node] = {}
-    stack = [(node, part_layout)]
+    stack = [(node, part_layout, _compose_reads(node, part_layout))]
     while stack:
-        reader, reader_layout = stack[-1]
-        reads = [
-            (s, reader_layout.over(x) if type(s) is Node and x is not None else None)
-            for s, x in zip(reader.sources, reader.layouts, strict=True)
-        ]
+        reader, reader_layout, reads = stack[-1]
         missing = [
             (s, x)
             for s, x in reads
             if type(s) is Node and x is not None and x.base is None and is_recomputable(s) and s not in excluded and (s, x) not in copies
         ]
         if missing and len(copies) + len(stack) < MAX_RECOMPUTED_NODES:
-            stack += missing
+            stack += [(s, x, _compose_reads(s, x)) for s, x in missing]
             continue
         stack.pop()
         if (reader, reader_layout) in copies:
@@ -144,3 +140,11 @@ def recompute_at(new_nodes: list[Node], node: Node, part_layout: Layout, exclude
         new_nodes.append(Node.of(reader.op, reader_layout.shape, reader.dtype, sources, layouts))
         copies[reader, reader_layout] = new_nodes[-1]
     return copies[node, part_layout]
+
+
+def _compose_reads(reader: Node, reader_layout: Layout) -> list[tuple[Node | Scalar, Layout | None]]:
+    """Return the sources of `reader`, computed at the elements `reader_layout`, each with the layout of its read; None for a scalar."""
+    return [
+        (s, reader_layout.over(x) if type(s) is Node and x is not None else None)
+        for s, x in zip(reader.sources, reader.layouts, strict=True)
+    ]

@@ -100,7 +100,7 @@ def _find_narrow_nodes(order: list[Node]) -> set[Node]:
 
     `order` has the pending nodes of a graph in topological order. Where a node is too large, its sources are considered instead.
     """
-    from ..lowering.fuse import find_nonexpanding  # imports a part of the planner on first use
+    from ..lowering.graph_facts import find_nonexpanding  # imports a part of the planner on first use
 
     narrow_nodes = find_nonexpanding(order, lambda node: node.recipe.nbytes)
     nearest_nodes: set[Node] = set()

@@ -11,7 +11,8 @@ from ..codegen import backend
 from ..errors import TraceError
 from ..graph.node import EMPTY, MAX_STANDALONE_BYTES, PLACEHOLDER, REINTERPRET, UPDATE, Node, Scalar, Scan, Scatter, is_write
 from ..graph.ownership import NO_NODES
-from ..lowering.fuse import collect_pending, compute_weights, find_constants, fuse
+from ..lowering.fuse import collect_pending, fuse
+from ..lowering.graph_facts import compute_weights, find_constants
 from ..lowering.ir import Kernel
 from ..lowering.lower import lower
 from ..ops import OPS, Op

@@ -23,13 +23,13 @@ def cache_rows(nest: LoopNest, target: Target) -> LoopNest:
     if not nest.accumulators or nest.result_loops != nest.space or any(nest.axes[a].vector for a in outer):
         return nest
     max_row_size, free_bytes = target.loops.max_row_buffer_elements, target.loops.max_row_buffer_bytes
-    result_ops = {(e.op, e.dtype) for v in nest.result_store.values for e in walk(v) if isinstance(e, Call)}
+    result_ops = {(e.op, e.dtype) for e in walk(*nest.result_store.values) if isinstance(e, Call)}
     # By the outermost operation and dtype: the accumulator, its axis and the expression.
     computed: dict[object, list[tuple[int, int, Expr]]] = {}
     for f in nest.reductions:
         has_row_extent = [nest.axes[axis].extent == nest.axes[row_axis].extent <= max_row_size for axis in f.axes]
         if f.outer_loops == tuple(outer) and has_row_extent == [True]:
-            for e in dict.fromkeys(e for v in f.values for e in walk(v)):
+            for e in walk(*f.values):
                 if isinstance(e, Call) and (e.op, e.dtype) in result_ops:
                     computed.setdefault((e.op, e.dtype), []).append((f.accumulator, f.axes[0], e))
     keeps: dict[int, list[Statement]] = {}  # by accumulator
