@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from weakref import ref
 
+from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import register
 from ..graph.node import MAX_WHOLE_BYTES, Node
 
 REQUEST_BYTES = 1 << 18  # bytes that are computed in the time of a request for an element
-MAX_CHARGED_NODES = 64  # large nodes with a charge; beyond, all charges begin anew
-_charged_bytes: dict[ref[Node], int] = {}  # the cost of the requests for parts of each large pending node, in bytes of the node
+MAX_CHARGED_NODES = 64  # large nodes with a charge
+_charged_bytes: BoundedCache[int] = register(
+    "charges of large pending nodes", "the cost of the requests for parts so far, in bytes of the node, by weak reference"
+)(BoundedCache(MAX_CHARGED_NODES))
 
 
 def should_compute_whole(node: Node, part_size: int = 1) -> bool:
@@ -23,9 +27,7 @@ def should_compute_whole(node: Node, part_size: int = 1) -> bool:
     nbytes = 0 if node.buffer is not None else max(node.recipe.nbytes, node.max_operand_nbytes)
     if nbytes <= MAX_WHOLE_BYTES or node.size == 0:
         return True
-    if len(_charged_bytes) >= MAX_CHARGED_NODES:
-        _charged_bytes.clear()
     reference = ref(node)
-    charge = _charged_bytes.get(reference, 0) + max(REQUEST_BYTES, nbytes * part_size // node.size)
-    _charged_bytes[reference] = charge
+    charge = (_charged_bytes.get(reference) or 0) + max(REQUEST_BYTES, nbytes * part_size // node.size)
+    _charged_bytes.put(reference, charge)
     return charge > nbytes

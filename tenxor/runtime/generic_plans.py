@@ -241,7 +241,7 @@ def extract_structure(signature: GraphSignature, dims: list[int]) -> object | No
         elif type(item) is not tuple:
             structure.append(item)
         elif len(item) == 1:
-            dims.append(item[0])  # an offset into a node that the graph computes itself
+            dims.append(item[0])  # an offset into a pending node
         else:
             structure.append(len(item))
             stack += item

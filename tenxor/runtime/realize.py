@@ -237,7 +237,7 @@ def _before_fork() -> None:
 
 
 def _after_fork() -> None:
-    """Undo `_before_fork`: let other threads run, and compute."""
+    """Undo `_before_fork`: let all threads run and compute."""
     sys.setswitchinterval(_switch_interval)
     compute_lock.release()
 
