@@ -107,7 +107,7 @@ def _find_called_operation(frame: FrameType | None) -> str | None:
         module = f"{frame.f_globals.get('__name__')}."
         if not module.startswith(_PACKAGE_PREFIX):
             break
-        if module.startswith(_DEFERRED_ROOMS):
+        if module.startswith(_DEFERRED_ROOMS) and module != "tenxor.runtime.index_errors.":  # which also builds errors of calls
             return None
         called_operation = _find_public_name(frame) or called_operation
         frame = frame.f_back

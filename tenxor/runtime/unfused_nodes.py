@@ -89,7 +89,7 @@ def _reads_product(node: Node) -> bool:
 
 
 def _find_fused_inputs(reduction: Node) -> list[Node]:
-    """Return the pending nodes below `reduction` that a kernel for it and for the elementwise operations below must find in memory."""
+    """Return the pending inputs of a kernel for `reduction` and the elementwise operations below."""
     inputs, stack, visited = list[Node](), list(reduction.sources), set[Node]()
     while stack:
         node = stack.pop()
@@ -120,7 +120,7 @@ def _is_standalone(node: Node, reader: Node, has_kernel: Callable[[Recipe], obje
 
 
 class Deferral(NamedTuple):
-    """A deferred plan of a graph that is computed one operation after the other. All times are estimates in nanoseconds.
+    """A deferred plan of a graph, which is computed operation by operation. Times are estimates.
 
     A request for the graph without a plan costs `gain_ns` more than with a plan, and the plan costs `cost_ns` to make. `spent_ns` has one
     item: the additional time so far of all requests for graphs of the same operations.

@@ -267,7 +267,7 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
         if all(type(p) in _BASIC_TYPES for p in items):
             self._view(self.layout.index(items))._write(value)
         elif not numpy_indexing.write_by_numpy(self, items, value):
-            self._scatter("assignment", self._select_at("indexing", self.layout, items), value)
+            self._scatter("assignment", self._select_at("assignment", self.layout, items), value)
 
     def _find_mask(self, items: tuple[Any, ...]) -> TensorBase | None:
         """Return the mask if the key is a single mask of this shape, else None. A number can be written at a mask without a search for true

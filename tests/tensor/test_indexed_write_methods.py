@@ -242,7 +242,7 @@ def test_pending_out_of_range_indices_raise_at_evaluation() -> None:
                 result.realize()
     y = x + 1
     y[bad()] = 3
-    with pytest.raises(IndexOutOfRange, match=r"^indexing: index 5 "):
+    with pytest.raises(IndexOutOfRange, match=r"^assignment: index 5 "):
         y.tolist()
     assert x.tolist() == [0] * 5
 
