@@ -314,13 +314,13 @@ def _products(dtype: tx.DType, shape: tuple[int, int, int]) -> Iterator[tx.Tenso
         yield from (a @ a, (a @ a).sum())
 
 
-OPERATION_DTYPES = (tx.float32, tx.float64, tx.int64, tx.int32, tx.uint8, tx.bool)
+COMMON_DTYPES = (tx.float32, tx.float64, tx.int64, tx.bool)  # dtypes with all operations
+OPERATION_DTYPES = (*COMMON_DTYPES, tx.int32, tx.uint8)  # dtypes with the common operations
+COMMON_OPERATIONS = (*ARITHMETIC, *COMPARISONS, "maximum", "minimum", "negative", "positive", "where")
 MIXED_DTYPES = ((tx.float64, tx.bool), (tx.float32, tx.bool), (tx.int64, tx.bool), (tx.float64, tx.int64))
-OPERAND_KINDS = {
-    1: ("v", "s"),
-    2: ("vv", "vn", "nv", "ve", "ev", "ss", "sn", "ns"),
-    3: ("vvv", "vvn", "vnv", "vnn", "sss", "ssn", "sns", "snn"),
-}
+# Kinds of operands, by the arity of the operation; further ones for the common operations
+OPERAND_KINDS = {1: ("v", "s"), 2: ("vv", "vn", "nv", "ss"), 3: ("vvv", "vnn", "sss", "snn")}
+COMMON_OPERAND_KINDS = {2: ("ve", "ev", "sn", "ns"), 3: ("vvn", "vnv", "ssn", "sns")}
 CAST = OPS["cast"]
 MAX_ARITY = 3
 STEPS = (37, 41, 43)  # steps of the operands, in elements: primes that occur nowhere else in a plan
@@ -328,15 +328,17 @@ VECTOR_LENGTH = 1009
 
 
 def _operations() -> Iterator[tx.Tensor]:
-    """Yield the operations of the op table on vectors, for each dtype in `OPERATION_DTYPES` and each kind of operands."""
+    """Yield the operations of the op table on vectors, for each dtype and each kind of operands."""
     for op in [op for op in OPS.values() if op is not CAST]:
-        dtypes = [(dtype,) * op.arity for dtype in OPERATION_DTYPES]
+        is_common = op.name in COMMON_OPERATIONS
+        kinds_of_operands = OPERAND_KINDS.get(op.arity, ()) + (COMMON_OPERAND_KINDS.get(op.arity, ()) if is_common else ())
+        dtypes = [(dtype,) * op.arity for dtype in (OPERATION_DTYPES if is_common else COMMON_DTYPES)]
         if op.name == "where":
             dtypes = [(tx.bool, dtype, dtype) for dtype in OPERATION_DTYPES]
         if op.name in (*ARITHMETIC, *COMPARISONS):
             dtypes += [pair for left, right in MIXED_DTYPES for pair in ((left, right), (right, left))]
         for operand_dtypes in dtypes:
-            for kinds in OPERAND_KINDS.get(op.arity, ()):
+            for kinds in kinds_of_operands:
                 operands = [_operand(dtype, kind, step) for dtype, kind, step in zip(operand_dtypes, kinds, STEPS, strict=False)]
                 vector = next(x for x in operands if isinstance(x, tx.Tensor))
                 with suppress(TenxorError, TypeError):
