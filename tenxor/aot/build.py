@@ -98,7 +98,7 @@ def build_bundles(
             for k, (title, tensors) in enumerate(all_sections, 1):
                 for tensor in tensors():
                     plans.add(tensor)
-                    pending_refs.clear()  # under memory pressure it would be computed, by kernels for another processor
+                    pending_refs.clear()  # memory pressure would compute it, by kernels for another processor
                 if report:
                     seconds = time.monotonic() - begin
                     report(f"{level.name}: {k} of {len(all_sections)}, {title}: {len(maker.objects):,} kernels in all, {seconds:.0f} s")
@@ -230,7 +230,7 @@ def _in_memory(shape: tuple[int, ...], dtype: tx.DType) -> tx.Tensor:
 
 
 def _iter_functions(names: Sequence[str]) -> Iterator[Callable[..., Any]]:
-    """Return an iterator over the functions of the package with these names."""
+    """Return an iterator over the functions of the package called `names`."""
     return (getattr(tx, name) for name in names)
 
 
@@ -323,7 +323,7 @@ OPERAND_KINDS = {1: ("v", "s"), 2: ("vv", "vn", "nv", "ss"), 3: ("vvv", "vnn", "
 COMMON_OPERAND_KINDS = {2: ("ve", "ev", "sn", "ns"), 3: ("vvn", "vnv", "ssn", "sns")}
 CAST = OPS["cast"]
 MAX_ARITY = 3
-STEPS = (37, 41, 43)  # steps of the operands, in elements: primes that occur nowhere else in a plan
+STEPS = (37, 41, 43)  # steps of the operands, in elements: unusual primes
 VECTOR_LENGTH = 1009
 
 

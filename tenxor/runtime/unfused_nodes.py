@@ -23,7 +23,7 @@ MAX_UNFUSED_RESULT_BYTES = 1 << 20  # bytes of a result up to which a prebuilt k
 # A plan saves the time of each operation and of the temporary result, and the look-ups at each request without a plan, of which the first
 # search on disk is the longest. A plan costs the time of the planner and of the compiler, and once in a process the load of the compiler.
 OPERATION_NS, TEMPORARY_BYTES_PER_NS, REQUEST_NS, SEARCH_NS = 300, 10, 100_000, 300_000
-PLANNING_NS, COMPILATION_NS, NODES_PER_KERNEL, LOADING_NS = 500_000, 20_000_000, 16, 80_000_000
+PLANNING_NS, COMPILATION_NS, NODES_PER_KERNEL, LOADING_NS = 500_000, 12_000_000, 16, 60_000_000
 SUM, MAX, MULTIPLY, EXP = REDUCTIONS["sum"], REDUCTIONS["max"], OPS["multiply"], OPS["exp"]
 _spent_ns: BoundedCache[list[int]] = register("charges of deferred plans", "nanoseconds (`Deferral`), by the operations of a graph")(
     BoundedCache(1 << 12)

@@ -373,7 +373,9 @@ class Builder:
         module = self.module
         if name not in module.declarations and name not in module.functions:
             types = ", ".join([a.type.text for a in args])
-            module.declarations[name] = f"declare {result.text} @{name}({types})"
+            # A call of a C function reads the address from the table of its image (`elf_linker.py`), without a jump in between
+            binding = "" if name.startswith("llvm.") else " nonlazybind"
+            module.declarations[name] = f"declare {result.text} @{name}({types}){binding}"
         text = f"call {result.text} @{name}({', '.join([f'{a.type.text} {a.text}' for a in args])})"
         if result is VOID:
             self.emit(text)
