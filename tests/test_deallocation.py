@@ -98,6 +98,7 @@ def test_llvm_objects_are_deallocated_outside_the_main_thread(llvm_deallocations
     private_compiler.assembly(kernel)
     monkeypatch.setattr(elf_linker, "link_object", lambda image, symbols: None)
     private_compiler.kernels.drop_recent()
+    gc.collect()
     private_compiler.get(kernel)
     assert len(llvm_deallocations) >= 3 and not any(llvm_deallocations)
 

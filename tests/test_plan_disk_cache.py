@@ -12,6 +12,7 @@ import pytest
 import tenxor as tx
 from tenxor.codegen import backend
 from tenxor.codegen.llvm import compiler, host_info, kernel_disk_cache
+from tenxor.codegen.llvm.code_image import IMAGE_MAGIC
 from tenxor.codegen.llvm.compiler import Compiler
 from tenxor.graph.node import Node
 from tenxor.runtime import generic_plans, plan_disk_cache, plan_tracing
@@ -154,7 +155,7 @@ class TestSecondProcess:
         assert run(40, 41, 42)[0] and run(43, 44)[:2] == [False, 0]
         assert run(2000)[0], "sums of so many are computed by other kernels"
         for path in folder.iterdir():
-            if b"\x7fELF" in path.read_bytes()[:100]:
+            if IMAGE_MAGIC in path.read_bytes()[:100]:
                 path.unlink()
         assert run(45, 46)[0], "without the kernels"
 
@@ -181,7 +182,7 @@ class TestSecondProcess:
     def test_plans_again_if_kernel_files_are_deleted(self, folder: Path) -> None:
         first = run(folder)
         for path in folder.iterdir():
-            if b"\x7fELF" in path.read_bytes()[:100]:
+            if IMAGE_MAGIC in path.read_bytes()[:100]:
                 path.unlink()
         again = run(folder)
         assert (again[0], again[1], again[3]) == (first[0], first[1], True)
