@@ -123,7 +123,7 @@ def test_shipped_kernels_compute_operands_of_any_strides(views: str, dtype: tx.D
         a, b = VIEWS[views](tx.asarray(source))
         result = make(a, b)
         pattern = pattern_of(result)
-        plan = shipped_op_plans.find_shipped_op_plan(pattern)
+        plan = shipped_op_plans.find_shipped_op_plan(pattern, by_rows=True)
         assert plan is not None
         plan.run(pattern)
         assert result.storage.node.buffer is not None
@@ -151,7 +151,7 @@ def test_store_is_computed_by_the_kernel_of_a_copy(there: dict[str, bytes]) -> N
         address = before.buffer.address
         pattern = pattern_of(x)
         del before
-        plan = shipped_op_plans.find_shipped_op_plan(pattern)
+        plan = shipped_op_plans.find_shipped_op_plan(pattern, by_rows=True)
         assert plan is not None
         step, expected_plan = plan.steps[0], make_plan(pattern)
         names = "input_slots", "overwritten_slot", "donors", "donor_candidates", "is_unrepeatable", "name", "nbytes", "released_slots"
@@ -183,13 +183,22 @@ def test_operation_that_a_compiled_kernel_computes_faster_has_no_shipped_plan(
     ship_vectors(lambda a, b, m: a + b, tx.float64, there)
     ship_vectors(lambda a, b, m: a + 1, tx.float64, there)
     pattern = pattern_of(make(tx.asarray(RNG.normal(size=(9, 14, 10)))))
-    assert shipped_op_plans.find_shipped_op_plan(pattern) is None
+    assert shipped_op_plans.find_shipped_op_plan(pattern, by_rows=True) is None
+
+
+def test_kernel_runs_on_rows_only_where_no_generic_plan_serves(there: dict[str, bytes]) -> None:
+    ship_vectors(lambda a, b, m: a + b, tx.float64, there)
+    x = tx.asarray(RNG.normal(size=(9, 14, 10)))
+    rows, vectors = pattern_of(x[:, 1:] + x[:, :-1]), pattern_of(x + x[::1])
+    assert shipped_op_plans.find_shipped_op_plan(vectors) is not None and shipped_op_plans.find_shipped_op_plan(rows) is None
+    assert shipped_op_plans.find_shipped_op_plan(rows, by_rows=True) is not None
 
 
 def test_shipped_plans_are_used_without_planning(there: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     ship_vectors(lambda a, b, m: a + b, tx.float64, there)
     a, b, _ = operands((30, 40), tx.float64, apart=True)
     pattern = pattern_of(a[:, 1:] + b[:, :-1])
+    monkeypatch.setattr(plan_disk_cache, "_is_disabled", False)
     for name in ("make_plan", "make_symbolic_plan"):
         monkeypatch.setattr(generic_plans.planner, name, None)
     assert len(generic_plans.find_or_make_plan(pattern).steps) == 1

@@ -200,8 +200,8 @@ class Backend(ABC):
     def compile(self, kernel: Kernel) -> Compiled:
         """Return a kernel ready to be bound. Equal kernels give the same object, which stays in memory as long as it is referenced."""
 
-    def run_on_rows(self, compiled: Compiled, row_elements: int) -> tuple[Compiled, int]:
-        """Return a kernel that runs `compiled`, a kernel found by `find_compiled`, on rows of `row_elements` elements, and the first size.
+    def run_on_rows(self, compiled: Compiled) -> tuple[Compiled, int]:
+        """Return a kernel that runs `compiled`, a result of `find_compiled`, on each row of the operands, and the first size.
 
         The arguments of the new kernel are described in `codegen/llvm/strided_rows.py`.
         """

@@ -107,7 +107,7 @@ def get_exact_plan(signature: GraphSignature) -> Plan:
 
 def _make_exact_plan(signature: GraphSignature) -> Plan:
     """Return a new plan for the exact dims of `signature`: a shipped plan of a single operation, or a plan made by the planner."""
-    plan: Plan = shipped_op_plans.find_shipped_op_plan(signature) or planner.make_plan(signature)
+    plan: Plan = _find_shipped_op_plan(signature) or planner.make_plan(signature)
     return plan
 
 
@@ -160,9 +160,16 @@ def find_with_symbolic_dims(signature: GraphSignature, symbolic_signature: Graph
 
 
 def find_shipped_plan(signature: GraphSignature) -> Plan | None:
-    """Return the plan for `signature` from a generic plan in the package or on disk; None on a miss. Nothing is traced."""
+    """Return the plan for `signature` from a generic plan in the package or on disk, or else by a shipped kernel for rows; None on a miss.
+    Nothing is traced.
+    """
     match = find_generic_plan(signature, may_trace=False)
-    return None if match is None else match[0].instantiate(match[1])
+    return _find_shipped_op_plan(signature) if match is None else match[0].instantiate(match[1])
+
+
+def _find_shipped_op_plan(signature: GraphSignature) -> Plan | None:
+    """Return the plan of a single operation by a shipped kernel, perhaps for rows; None on a miss, and if shipped plans are disabled."""
+    return shipped_op_plans.find_shipped_op_plan(signature, by_rows=True) if plan_disk_cache.can_use_shipped_plans() else None
 
 
 def has_cached_structure(signature: GraphSignature) -> bool:

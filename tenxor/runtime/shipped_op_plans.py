@@ -25,8 +25,8 @@ from .kernel_call import SingleKernelCall, find_kernel
 from .plan_execution import Plan, PlanStep
 
 MAX_RESULT_BYTES = 1 << 20  # bytes of a result: larger results may reuse the memory of an operand, or bypass the caches
-# A shipped kernel may take this much longer than a compiled one; a row costs a call, and an element with another step than 1 a scalar load.
-MAX_EXTRA_NS, ROW_NS, STRIDED_ELEMENT_NS = 200_000, 8, 1
+# A shipped kernel may take this much longer than a compiled one: a row costs a call, and an element a load by a step that is not known
+MAX_EXTRA_NS, ROW_NS, STRIDED_ELEMENT_NS = 20_000, 8, 1
 VECTOR, STRIDED, ELEMENT, NUMBER = "v", "s", "e", "n"  # kinds of operands: steps of 1, of any size, and of 0; and Python numbers
 MAX_AXES = 9  # of an operation, after axes are merged
 EXTENT = -1  # in `ShippedKernel.sizes`: the number of elements
@@ -70,10 +70,11 @@ class OperandAxes(NamedTuple):
         )
 
 
-def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = ()) -> Plan | None:
+def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), *, by_rows: bool = False) -> Plan | None:
     """Return the plan for `signature`, the signature of a single operation.
 
-    Return None for several operations, if no kernel is shipped, or if a compiled kernel would be much faster (`MAX_EXTRA_NS`).
+    Return None for several operations, if no kernel is shipped, or if a compiled kernel would be much faster (`MAX_EXTRA_NS`). Only with
+    `by_rows`, a kernel may run on each row of several axes: a generic plan for them is faster.
 
     With `nodes`, make the plan of them instead of the nodes of `signature`: placeholders with symbolic sizes for dims.
     """
@@ -85,7 +86,7 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = ()) 
         return None  # the values to write are read from the overwritten memory
     match = find_shipped_kernel(node.recipe)
     compiled = None if match is None else find_kernel(match[0].facts)
-    if compiled is None or match is None:
+    if compiled is None or match is None or (len(match[1].extents) > 1 and not by_rows):
         return None
     counts["plans_shipped"] += 1
     return _build_plan(nodes, compiled, *match)
@@ -184,7 +185,7 @@ def _match(recipe: Recipe) -> tuple[ShippedKernel, OperandAxes] | None:
     any_steps = tuple([kind if kind == NUMBER else STRIDED for kind in kinds])
     for candidate in dict.fromkeys((kinds, any_steps)):
         rows = size // axes.extents[0] if len(axes.extents) > 1 else 0
-        extra_ns = rows * ROW_NS + (size * STRIDED_ELEMENT_NS if STRIDED in candidate else 0)
+        extra_ns = rows * ROW_NS + (0 if candidate == kinds else size * STRIDED_ELEMENT_NS)
         content = backend().read_shipped(encode_op_key(recipe, candidate)) if extra_ns <= MAX_EXTRA_NS else None
         if content is not None:
             return ShippedKernel(*marshal.loads(content)), axes
@@ -207,7 +208,7 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
     split_extent = extent
     work = kernel.work * extent * math.prod(outer_extents)
     if outer_extents:
-        compiled, address = backend().run_on_rows(compiled, extent)
+        compiled, address = backend().run_on_rows(compiled)
         split_extent = math.prod(outer_extents)
         work += split_extent * ROW_NS
         sizes = [address, extent, len(sizes), *sizes, len(outer_extents)]

@@ -190,15 +190,13 @@ class Compiler:
             self._row_loops[pointers, scalars] = rows
         return rows
 
-    def run_on_rows(self, kernel: MachineCode, row_elements: int) -> MachineCode:
-        """Return code that runs `kernel`, a kernel for vectors, on rows of `row_elements` elements (`strided_rows.py`)."""
+    def run_on_rows(self, kernel: MachineCode) -> MachineCode:
+        """Return code that runs `kernel`, a kernel for vectors, on each row of operands with several axes (`strided_rows.py`)."""
         facts = kernel.facts
         rows = self.load_row_loop(len(facts.itemsizes), len(facts.scalar_dtypes))
         # The new code keeps both libraries in memory
         library = LinkedCode((rows, kernel.library), {KERNEL_SYMBOL: rows[strided_rows.STRIDED_ROWS_SYMBOL]})
-        row_facts = facts._replace(
-            text_hash="", is_interruptible=False, split_axis=0, shared_axis=0, min_grain=max(1, facts.min_grain // row_elements)
-        )
+        row_facts = facts._replace(text_hash="", is_interruptible=False, split_axis=0, shared_axis=0, min_grain=1)
         return MachineCode(row_facts, row_facts, library, kernel.origin)
 
     def _load_or_compile(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[LinkedCode, str]:

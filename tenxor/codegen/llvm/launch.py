@@ -80,9 +80,9 @@ class LlvmBackend(HostBackend):
         except NotCompiled:
             return None
 
-    def run_on_rows(self, compiled: Compiled, row_elements: int) -> tuple[MachineCode, int]:
+    def run_on_rows(self, compiled: Compiled) -> tuple[MachineCode, int]:
         assert isinstance(compiled, MachineCode)
-        return compiler().run_on_rows(compiled, row_elements), compiled.address
+        return compiler().run_on_rows(compiled), compiled.address
 
     def read_shipped(self, text: str) -> bytes | None:
         objects = compiler().shipped_objects
