@@ -105,7 +105,7 @@ def _call_seconds() -> float:
         import ctypes
 
         here = compiler()
-        library = here._link(here._compile_object("define void @idle(ptr %a, i64 %b, i64 %e) {\n ret void\n}"), ("idle",))
+        library = here._load(here._compile("define void @idle(ptr %a, i64 %b, i64 %e) {\n ret void\n}", ("idle",)), ("idle",))
         idle = ctypes.PYFUNCTYPE(None)(library["idle"])
         spans: list[tuple[float, float]] = []
         zero = ctypes.c_int64(0)

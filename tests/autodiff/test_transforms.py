@@ -387,7 +387,7 @@ def test_writes_at_batched_indices_in_each_state(statement: str) -> None:
 
 
 REFUSED = {
-    "a[9 + j] = v": (IndexOutOfRange, "indexing: index 10 is out of range for axis 0 of size 4"),
+    "a[9 + j] = v": (IndexOutOfRange, "assignment: index 10 is out of range for axis 0 of size 4"),
     "a.index_add_(0, tx.stack([-9 * j]), a[:1])": (IndexOutOfRange, "index_add_: index -9 is out of range"),
     "a[a > v] = a[0]; a[a > v] = tx.arange(5.0)": (TraceError, "how many these are is not known.*tx.where"),
     "a[a > v] += 1.0": (TraceError, "how many elements a traced mask.*tx.where"),
