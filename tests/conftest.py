@@ -127,8 +127,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup() -> None:
-    """Clear all caches where one is more than half full: that none fills up, and is emptied, within a test. What
-    is found after that is no object of before, and there are tests which count on that it is.
+    """Clear all caches if one is more than half full, so that no cache reaches its bound within a test.
+
+    A cache at its bound drops its entries, and equal layouts or recipes are new objects afterwards. Some tests compare them by identity.
     """
     realize = import_module("tenxor.runtime.realize")  # which the function of that name hides
     tables = layout_key._layout_keys, node._recipes, realize._plans, size_generic._templates_by_signature

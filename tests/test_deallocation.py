@@ -86,6 +86,7 @@ def llvm_deallocations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
         in_main_thread.append(threading.current_thread() is threading.main_thread())
         die(ref)
 
+    gc.collect()  # objects of earlier tests, whose threads do not matter
     with monkeypatch.context() as patched:
         patched.setattr(ffi.ObjectRef, "__del__", log_and_die)
         yield in_main_thread
@@ -98,7 +99,6 @@ def test_llvm_objects_are_deallocated_outside_the_main_thread(llvm_deallocations
     private_compiler.assembly(kernel)
     monkeypatch.setattr(elf_linker, "link_object", lambda image, symbols: None)
     private_compiler.kernels.drop_recent()
-    gc.collect()
     private_compiler.get(kernel)
     assert len(llvm_deallocations) >= 3 and not any(llvm_deallocations)
 

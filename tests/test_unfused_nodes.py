@@ -103,7 +103,7 @@ class TestComputationByParts:
         nodes = [*order_unfused_nodes([root], has_any_kernel), root]
         for is_compiler_loaded in (False, True):
             deferral = defer_plan(nodes, is_compiler_loaded)._replace(spent_ns=[0])
-            requests = next(k for k in range(1, 10**6) if deferral.is_over())
+            requests = next(k for k in range(1, 10**6) if deferral.charge_request())
             assert requests == -(-deferral.cost_ns // deferral.gain_ns) > 10
 
     def test_graphs_of_the_same_operations_share_their_deferral(self) -> None:

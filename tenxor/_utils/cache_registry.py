@@ -115,14 +115,22 @@ def register(name: str, entry: str, *, depends_on: Iterable[Source] = ()) -> Cal
         untyped: Any = cache
         if hasattr(untyped, "cache_info"):
             CacheRecord(
-                *(name, entry, module, untyped.cache_clear, lambda: untyped.cache_info().currsize),
+                name,
+                entry,
+                module,
+                untyped.cache_clear,
+                lambda: untyped.cache_info().currsize,
                 max_entries=untyped.cache_parameters()["maxsize"],
                 count_hits=lambda: untyped.cache_info()[:2],
                 depends_on=depends_on,
             )
         else:
             untyped.record = CacheRecord(
-                *(name, entry, module, untyped.remove_entries, untyped.__len__),
+                name,
+                entry,
+                module,
+                untyped.remove_entries,
+                untyped.__len__,
                 max_entries=untyped.max_entries,
                 count_bytes=(lambda: untyped.nbytes) if untyped.max_bytes else None,
                 max_bytes=untyped.max_bytes or None,

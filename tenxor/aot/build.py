@@ -347,7 +347,7 @@ def _operations() -> Iterator[tx.Tensor]:
         for result_dtype in OPERATION_DTYPES:
             if result_dtype is not dtype:
                 yield from (_operand(dtype, kind, STEPS[0]).astype(result_dtype) for kind in OPERAND_KINDS[1])
-        yield tx.full((VECTOR_LENGTH,), _operand(dtype, "n", 0), dtype=dtype)
+        yield tx.full((VECTOR_LENGTH,), _operand(dtype, shipped_op_plans.NUMBER, 0), dtype=dtype)
 
 
 def _operand(dtype: tx.DType, kind: str, step: int) -> Any:

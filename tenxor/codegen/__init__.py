@@ -52,6 +52,9 @@ def _drop_recent_kernels() -> None:
 
 
 compiled_kernels = CacheRecord(
-    *("kernels", "a compiled kernel, in memory while a plan or a launch refers to it", __name__, _drop_recent_kernels),
+    "kernels",
+    "a compiled kernel, in memory while a plan or a launch refers to it",
+    __name__,
+    _drop_recent_kernels,
     lambda: 0 if _backend is None else _backend.kernel_count(),
 )

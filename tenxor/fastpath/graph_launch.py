@@ -69,7 +69,10 @@ def drop_graph_records() -> None:
 
 
 graph_launch_records = CacheRecord(
-    *("launch records of graphs", "the packed launches of a graph, by graph signature", __name__, drop_graph_records),
+    "launch records of graphs",
+    "the packed launches of a graph, by graph signature",
+    __name__,
+    drop_graph_records,
     lambda: len(graph_records) + len(update_records),
     max_entries=MAX_GRAPH_RECORDS,
     depends_on=RECORD_SOURCES,

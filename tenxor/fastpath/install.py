@@ -375,7 +375,10 @@ class FastPath:
         SizeProgram.run_bytecode = self._make_function("worked_out", CallingConvention.POSITIONAL)
         foreign_attributes.install_descriptors()
         CacheRecord(
-            *("created tensors", "the recipe and spec of a new tensor, by arguments of the call", __name__, self.creation_functions.clear),
+            "created tensors",
+            "the recipe and spec of a new tensor, by arguments of the call",
+            __name__,
+            self.creation_functions.clear,
             self.creation_functions.count_entries,
             depends_on=(layout_keys,),
         )
@@ -412,13 +415,11 @@ class FastPath:
         keep_all()
         spec_count = ctypes.c_int64.from_address(self.library["specs_kept"])
         CacheRecord(
-            *(
-                "specs of the fast path",
-                "a spec or a recipe of data, by dtype, shape and strides",
-                __name__,
-                renew,
-                lambda: spec_count.value,
-            ),
+            "specs of the fast path",
+            "a spec or a recipe of data, by dtype, shape and strides",
+            __name__,
+            renew,
+            lambda: spec_count.value,
             max_entries=MAX_LAYOUT_KEYS,
             depends_on=(layout_keys,),
         )

@@ -118,7 +118,10 @@ def drop_records() -> None:
 
 
 node_launch_records = CacheRecord(
-    *("launch records of recipes", "the packed launch of a kernel, by recipe", __name__, drop_records),
+    "launch records of recipes",
+    "the packed launch of a kernel, by recipe",
+    __name__,
+    drop_records,
     lambda: len(recipes_with_records) // 2,
     max_entries=MAX_LAUNCH_RECORDS,
     depends_on=RECORD_SOURCES,

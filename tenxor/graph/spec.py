@@ -291,7 +291,10 @@ def clear_templates() -> None:
 
 
 result_templates = CacheRecord(
-    *("result templates", "the outcome of an operation, by operation and specs of the operands", __name__, clear_templates),
+    "result templates",
+    "the outcome of an operation, by operation and specs of the operands",
+    __name__,
+    clear_templates,
     lambda: _template_count,
     max_entries=MAX_TEMPLATES,
     depends_on=(layout_keys,),

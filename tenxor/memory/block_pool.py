@@ -515,7 +515,10 @@ def capacity_of(nbytes: int) -> int:
 
 pool = Pool()
 CacheRecord(
-    *("free memory", "a block without content, kept for reuse, by size", __name__, lambda: pool.release(pool.pooled)),
+    "free memory",
+    "a block without content, kept for reuse, by size",
+    __name__,
+    lambda: pool.release(pool.pooled),
     lambda: sum(map(len, pool.free_blocks.copy().values())),
     count_bytes=lambda: pool.pooled,
     is_last=True,

@@ -32,7 +32,10 @@ group_fusible_kernels = LazyFunctions("tenxor.lowering.multi_output").group_fusi
 _OPS_WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 _lowering_caches: list[LoweringCache] = []  # the lowered kernels for the target of the last plan
 CacheRecord(
-    *("lowered kernels", "the arguments of a kernel, by the structure of its node", __name__, _lowering_caches.clear),
+    "lowered kernels",
+    "the arguments of a kernel, by the structure of its node",
+    __name__,
+    _lowering_caches.clear,
     lambda: sum(map(len, _lowering_caches)),
     max_entries=MAX_LOWERED_KERNELS,
     count_bytes=lambda: sum([cache.nbytes for cache in _lowering_caches]),

@@ -100,17 +100,17 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
     The loop repeats whenever the graph has changed: smaller plans, a signal handler or a finalizer computed a node, or `_find_referenced`
     marked an inlined node as stored.
     """
-    may_decline = True
+    may_defer = True
     while pending_roots := [node for node in roots if node.buffer is None]:
         signature = graph_signature.capture_signature(pending_roots)
         try:
-            plan, is_ready = get_plan(signature, may_decline), True
+            plan, is_ready = get_plan(signature, may_defer), True
         except NotCompiled:
             plan, is_ready = None, False
         if not is_ready:
             del signature  # the signature refers to the nodes, and their references are counted below
             unfused = unfused_nodes.order_unfused_nodes(pending_roots)[::-1]
-            may_decline = bool(unfused)
+            may_defer = bool(unfused)
             while unfused:
                 realize(unfused.pop())
         elif plan is not None:
@@ -132,7 +132,7 @@ def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
     plan = _cached_plan(signature.key)
     if plan is None:
         deferral = _deferrals.get(signature.key) if may_defer else None
-        if deferral is not None and not deferral.is_over():
+        if deferral is not None and not deferral.charge_request():
             raise NotCompiled("a plan")
         complete_unfinished(signature.nodes)
         with disable_tape():
@@ -163,7 +163,7 @@ def _try_to_defer(key: object, signature: GraphSignature) -> None:
     pending_nodes = [node for node in signature.nodes if node.buffer is None]
     deferral = unfused_nodes.defer_plan(pending_nodes, backend().count_compilations()[0] > 0)
     _deferrals.put(key, deferral)
-    if not deferral.is_over():
+    if not deferral.charge_request():
         raise NotCompiled("a plan")
 
 
@@ -184,7 +184,7 @@ def complete_unfinished(nodes: Iterable[Node]) -> None:
 
 
 def evict_plans() -> None:
-    """Evict every plan, and clear all other caches that keep kernels in memory. All kernels but recently used ones are freed."""
+    """Evict the plans, and clear the caches of launches. Kernels without a recent request are then unloaded."""
     compiled_kernels.clear_dependents()
 
 

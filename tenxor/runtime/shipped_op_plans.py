@@ -28,10 +28,8 @@ MAX_RESULT_BYTES = 1 << 20  # bytes of a result: larger results may reuse the me
 # A shipped kernel may take this much longer than a compiled one: a row costs a call, and an element a load by a step that is not known
 MAX_EXTRA_NS, ROW_NS, STRIDED_ELEMENT_NS = 20_000, 8, 1
 VECTOR, STRIDED, ELEMENT, NUMBER = "v", "s", "e", "n"  # kinds of operands: steps of 1, of any size, and of 0; and Python numbers
-MAX_AXES = 9  # of an operation, after axes are merged
+MAX_AXES = 9  # of an operation, after axes are merged: a row, and `strided_rows.MAX_OUTER_AXES`
 EXTENT = -1  # in `ShippedKernel.sizes`: the number of elements
-
-
 _matches: BoundedCache[Any] = register("shipped kernels", "the kernel for an operation and the merged axes, or (), by recipe")(
     BoundedCache(1 << 12)
 )

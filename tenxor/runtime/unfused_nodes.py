@@ -1,7 +1,7 @@
-"""Select nodes to compute first, by prebuilt kernels, where a plan for the whole of a small graph would start the compiler.
+"""Compute a graph without a plan, one operation after the other by prebuilt kernels, until a plan is due.
 
-Each operation rounds its result once, fused or not, so the values are the same to the bit. A reduction is computed by itself only where it
-adds in the same order as in the fused kernel. The sum of a product is always a single kernel.
+Each operation rounds its result once, fused or not, so the values are the same to the bit. A reduction that would add in another order by
+itself stays in one kernel with the elementwise operations below. The sum of a product is always a single kernel.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from ..graph.node import EMPTY, MAX_STANDALONE_BYTES, POSITION, Node, Recipe, Sc
 from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
 from ..target import Fusing
-from .shipped_op_plans import find_shipped_kernel
+from .shipped_op_plans import MAX_RESULT_BYTES, find_shipped_kernel
 
 MAX_UNFUSED_NODES = 1 << 10
-MAX_UNFUSED_RESULT_BYTES = 1 << 20  # bytes of a result up to which a prebuilt kernel replaces a compilation
 # A plan saves the time of each operation and of the temporary result, and the look-ups at each request without a plan, of which the first
 # search on disk is the longest. A plan costs the time of the planner and of the compiler, and once in a process the load of the compiler.
 OPERATION_NS, TEMPORARY_BYTES_PER_NS, REQUEST_NS, SEARCH_NS = 300, 10, 100_000, 300_000
@@ -43,9 +42,8 @@ def find_summed_product(node: Node) -> Node | None:
 
 
 def order_unfused_nodes(roots: Sequence[Node], has_kernel: Callable[[Recipe], object] = find_shipped_kernel) -> list[Node]:
-    """Return the pending nodes to compute one by one, in order, so that a small part of the graph is left for a single root.
+    """Return the pending nodes to compute one by one, in order. Several roots are in the list themselves; a single root is not.
 
-    Of several roots, none is left.
     The list is empty if the graph must be planned as a whole: it has large results, or an elementwise operation for whose recipe
     `has_kernel` is false. A reduction that adds in another order by itself stays together with the elementwise operations below.
     """
@@ -65,7 +63,8 @@ def order_unfused_nodes(roots: Sequence[Node], has_kernel: Callable[[Recipe], ob
         if len(visited) > MAX_UNFUSED_NODES or not _is_standalone(node, reader, has_kernel):
             return []
         largest = max(largest, node.recipe.nbytes)
-        exponentials += [node] if node.op is EXP else []
+        if node.op is EXP:
+            exponentials.append(node)
         stack.append((node, True))
         is_fused = isinstance(node.op, Reduction) and not has_fused_order(node, reader)
         stack += [(source, False) for source in (_find_fused_inputs(node) if is_fused else reader.sources) if type(source) is Node]
@@ -106,11 +105,11 @@ def _is_standalone(node: Node, reader: Node, has_kernel: Callable[[Recipe], obje
     """Return whether `node` can be computed by itself before its readers.
 
     The recipe of an elementwise operation must satisfy `has_kernel`. Kernels for most other operations are not fused with anything. The
-    result must be at most `MAX_UNFUSED_RESULT_BYTES` bytes and not empty. Both recipes must be cacheable, and a sum must read the product
+    result must be at most `MAX_RESULT_BYTES` bytes and not empty. Both recipes must be cacheable, and a sum must read the product
     from offset 0. `reader` is the node whose sources are read: `node`, or the product under a sum.
     """
     recipe, op = node.recipe, node.op
-    if not 0 < recipe.nbytes <= MAX_UNFUSED_RESULT_BYTES or recipe.is_uncacheable or reader.recipe.is_uncacheable:
+    if not 0 < recipe.nbytes <= MAX_RESULT_BYTES or recipe.is_uncacheable or reader.recipe.is_uncacheable:
         return False
     if isinstance(op, Op):
         return bool(has_kernel(recipe))
@@ -130,8 +129,8 @@ class Deferral(NamedTuple):
     cost_ns: int
     spent_ns: list[int]
 
-    def is_over(self) -> bool:
-        """Count a request for the graph, and return whether the plan is due: requests without it have cost as much time as the plan."""
+    def charge_request(self) -> bool:
+        """Charge a request for the graph. Return whether the plan is due: all requests without the plan have cost as much time."""
         self.spent_ns[0] += self.gain_ns
         return self.spent_ns[0] >= self.cost_ns
 

@@ -16,7 +16,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.codegen.llvm import code_image, compiler, elf_linker, kernel_disk_cache
-from tenxor.codegen.llvm.code_image import CodeImage, LinkedCode
+from tenxor.codegen.llvm.code_image import LinkedCode, load_image
 from tenxor.codegen.llvm.compiler import Compiler
 from tenxor.codegen.llvm.llvmlite_binding import compile_object
 from tests.processes import python
@@ -84,7 +84,7 @@ def compile_text(text: str) -> bytes:
 def link_and_load(text: str, *symbols: str) -> LinkedCode | None:
     image = elf_linker.link_object(compile_text(text), symbols)
     assert image is not None
-    return CodeImage.deserialize(image.serialize()).load()
+    return load_image(image.serialize())
 
 
 def test_linked_code_reaches_constants_functions_and_process_symbols() -> None:
@@ -169,6 +169,11 @@ def test_thread_local_variables_are_left_to_llvm() -> None:
 
 def test_code_that_calls_a_missing_function_is_not_loaded() -> None:
     assert link_and_load(UNRESOLVED, "first") is None
+
+
+def test_object_file_is_not_loaded_as_an_image() -> None:
+    """A wheel built where LLVM links contains object files."""
+    assert load_image(compile_text(MODULE)) is None
 
 
 def test_missing_function_is_not_linked() -> None:

@@ -15,7 +15,7 @@ from ..._utils.process import find_symbol_address, map_executable
 from ..._utils.records import NamedTuple
 
 IMAGE_MAGIC = b"tenxor code 1\n"
-_add_int64 = struct.Struct("<q")
+_INT64 = struct.Struct("<q")
 
 
 class LinkedCode:
@@ -60,21 +60,23 @@ class CodeImage(NamedTuple):
 
         Return None if the process lacks a C function that the code calls, or if the system forbids executable memory.
         """
+        addresses: dict[str, int] = {}
+
+        def fill_memory(base: int) -> bytearray:
+            memory = bytearray(self.content)
+            targets = [(base, self.pointers), *[(find_symbol_address(name), offsets) for name, offsets in self.externals.items()]]
+            for address, offsets in targets:
+                for offset in offsets:
+                    _INT64.pack_into(memory, offset, _INT64.unpack_from(memory, offset)[0] + address)
+            addresses.update({name: base + offset for name, offset in self.symbols.items()})
+            return memory
+
         try:
-            addresses = {name: find_symbol_address(name) for name in self.externals}
-            base = 0
-
-            def fill_memory(address: int) -> bytearray:
-                nonlocal base
-                base, memory = address, bytearray(self.content)
-                for offset in self.pointers:
-                    _add_int64.pack_into(memory, offset, _add_int64.unpack_from(memory, offset)[0] + base)
-                for name, offsets in self.externals.items():
-                    for offset in offsets:
-                        _add_int64.pack_into(memory, offset, _add_int64.unpack_from(memory, offset)[0] + addresses[name])
-                return memory
-
-            memory = map_executable(self.total_bytes, self.code_bytes, fill_memory)
+            return LinkedCode(map_executable(self.total_bytes, self.code_bytes, fill_memory), addresses)
         except (LookupError, OSError, ValueError):
             return None
-        return LinkedCode(memory, {name: base + offset for name, offset in self.symbols.items()})
+
+
+def load_image(content: bytes) -> LinkedCode | None:
+    """Return the functions of a serialised image, ready to run; None if `content` is no image, or if the image cannot run here."""
+    return CodeImage.deserialize(content).load() if content.startswith(IMAGE_MAGIC) else None

@@ -16,7 +16,7 @@ from ...version import __version__
 from ..interface import ContractionFacts, KernelFacts
 from ..kernel_cache import MAX_RECENT_KERNELS, KernelCache
 from . import KERNEL_SYMBOL, kernel_disk_cache, shipped_code
-from .code_image import IMAGE_MAGIC, CodeImage, LinkedCode
+from .code_image import IMAGE_MAGIC, LinkedCode, load_image
 from .host_info import get_emitter_hash, get_host_info, get_planner_hashes, has_host_info
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class Compiler:
         caller that is going to compile anyway (`ask_llvm`).
         """
         content = self.shipped_objects.read(text_hash) if self.shipped_objects else None
-        library = None if content is None else CodeImage.deserialize(content).load()
+        library = None if content is None else load_image(content)
         if library is not None:
             return library, "shipped"
         key = self._make_disk_key(text_hash) if ask_llvm or has_host_info() else None
@@ -263,7 +263,7 @@ class Compiler:
 
     def _load(self, content: bytes, symbols: tuple[str, ...]) -> LinkedCode | None:
         """Return the functions `symbols` of `content`, a result of `_compile`, ready to run; None if they cannot run here."""
-        return CodeImage.deserialize(content).load() if content.startswith(IMAGE_MAGIC) else self._linker.link(content, symbols)
+        return load_image(content) if content.startswith(IMAGE_MAGIC) else self._linker.link(content, symbols)
 
     def llvm_ir(self, kernel: Kernel) -> str:
         """Return the kernel as LLVM IR."""

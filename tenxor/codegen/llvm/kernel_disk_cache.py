@@ -253,7 +253,10 @@ def _remove_files() -> None:
 
 
 CacheRecord(
-    *("disk cache", "a file with a compiled kernel or with plans, by hash", __name__, _remove_files),
+    "disk cache",
+    "a file with a compiled kernel or with plans, by hash",
+    __name__,
+    _remove_files,
     lambda: len(_list_sizes()),
     max_entries=MAX_CACHE_FILES,
     count_bytes=lambda: sum(_list_sizes()),

@@ -267,13 +267,13 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
     f.emit_return(f.i64(DONE))
 
 
-def _compute_first(f: FunctionBuilder, root: Value, node: Value, in_memory: Value | None) -> None:
+def _compute_first(f: FunctionBuilder, root: Value, node: Value, computed_first: Value | None) -> None:
     """Emit a note of the pending node at the address `node`, below `root`, in `HELD_NODE_ADDRESS`: it is computed before the graph.
 
-    Nothing is noted if sums in the graph of `root` might add in another order then; `in_memory` is a pending node that other kernels than
-    those of the sums compute in any case, or None. The test walks the graph, so the walk for the key is repeated.
+    Nothing is noted if sums in the graph of `root` might add in another order then. `computed_first` is a pending node that other kernels
+    than those of the sums compute in any case, or None. The test walks the graph, so the walk for the key is repeated.
     """
-    keeps_order = are_orders_stable(f, root, in_memory)
+    keeps_order = are_orders_stable(f, root, computed_first)
     f.release_held(f.require_new(f.call("key_of_graph", POINTER, [root])))
     f.emit_if(keeps_order, lambda: get_table_address(f, "walked", HELD_NODE_ADDRESS).store(node))
 
