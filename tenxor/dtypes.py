@@ -168,6 +168,7 @@ ALL_DTYPES = (
     *(boolean, uint8, uint16, uint32, uint64, int8, int16, int32, int64),
     *(float16, bfloat16, float32, float64, complex64, complex128),
 )
+SEARCHABLE_DTYPES = (float64, float32, int64, int32, uint64, uint32)  # dtypes whose elements the fast path sorts and searches
 DTYPE_BY_NAME = {d.name: d for d in ALL_DTYPES}
 DEFAULT_FLOAT, DEFAULT_INT, DEFAULT_COMPLEX = float64, int64, complex128
 DTYPE_BY_PYTHON_TYPE: dict[type, DType] = {float: DEFAULT_FLOAT, int: DEFAULT_INT}  # Python types that generated code converts

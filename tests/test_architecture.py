@@ -272,18 +272,18 @@ INTERFACE_MODULES = ("tenxor.codegen", "tenxor.codegen.interface")
 DIRECT_IMPORTS = {
     *(
         (name, "tenxor.codegen.threads.thread_count")
-        for name in ("tenxor", "tenxor.api.inspection", "tenxor.runtime.realize", "tenxor.threadpool")
+        for name in ("tenxor", "tenxor.api.inspection", "tenxor.runtime.realize", "tenxor.tensor.join_by_fastpath", "tenxor.threadpool")
     ),
     *(
         (f"tenxor.fastpath.{name}", "tenxor.codegen.threads.thread_count")
         for name in ("launch_records", "emit.graph_evaluation", "install")
     ),
-    ("tenxor.native.batch_threads", "tenxor.codegen.threads.thread_count"),
+    *((f"tenxor.native.{name}", "tenxor.codegen.threads.thread_count") for name in ("batch_threads", "host_execution")),
     *(("tenxor.__main__", f"tenxor.codegen.llvm.{name}") for name in ("kernel_disk_cache", "cpuid")),
     *(("tenxor.aot.build", f"tenxor.codegen.llvm.{name}") for name in ("cpuid", "level_compiler")),
 }
 # For the fast path, too
-EMITTING = {f"tenxor.codegen.llvm.{name}" for name in ("builder", "kernel_disk_cache", "compiler", "parallel_for", "types")}
+EMITTING = {f"tenxor.codegen.llvm.{name}" for name in ("builder", "compiler", "host_info", "parallel_for", "types")}
 
 
 def test_back_ends_are_imported_through_their_interface() -> None:

@@ -117,6 +117,7 @@ class FastPathFunctions(Protocol):
     copy_functions: CopyFunctions
     join_functions: JoinFunctions
     creation_functions: CreationFunctions
+    numpy_substitutes: Mapping[str, int]  # addresses of functions that compute in place of NumPy, by name
 
     def compute(self, node: Node, /) -> bool:
         """Compute the small pending graph of `node`, and return True; or decline with False, before any change."""

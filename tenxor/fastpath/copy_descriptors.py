@@ -14,7 +14,7 @@ from ..dtypes import DTYPE_BY_NUMPY_DTYPE, DType, boolean, int8, int16, int32, i
 from ..graph.node import DATA, Recipe, intern_recipe
 from ..graph.spec import ResultTemplate, Spec, intern_spec, record_template
 from ..layout import Layout
-from ..native.ufunc_loops import find_constant_step
+from ..layout.coords import find_constant_step
 from ..runtime.plan_tracing import SymbolicSizes
 from ..symbolic.symint import IntOrSymInt
 from ..tensor import Tensor

@@ -10,13 +10,14 @@ import struct
 from collections.abc import Sequence
 from math import prod
 
-from ..dtypes import float32, float64
+from ..dtypes import SEARCHABLE_DTYPES, float32, float64
+from ..layout.coords import find_constant_step
 from ..native.counting_ops import COUNTABLE_DTYPES, CountingOp
 from ..native.direct_call import DirectCall
 from ..native.generated_searches import encode_ends, float_to_bits
-from ..native.ordering_ops import SEARCHABLE_DTYPES, OrderingOp, is_counting_sort_best
+from ..native.ordering_ops import OrderingOp, is_counting_sort_best
 from ..native.qr_direct_call import QrFunctions
-from ..native.ufunc_loops import CALL_OPCODE, ByteLayout, UfuncLoop, encode_call, encode_call_words, find_constant_step
+from ..native.ufunc_loops import CALL_OPCODE, ByteLayout, UfuncLoop, encode_call, encode_call_words
 from .strided_copy import describe_copy
 
 # Opcodes. From BINCOUNT on, the size of the result depends on the values.

@@ -7,75 +7,63 @@ the same directly on our memory, without arrays. This module turns such a report
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache, partial
-from threading import get_ident
 from typing import Any
 
 from .._utils.cache_registry import register
-from .._utils.records import NamedTuple
 from ..dtypes import DType, float32, float64, int64
 from ..graph.node import DATA, intern_recipe
-from ..graph.spec import ResultTemplate, Spec, intern_spec
+from ..graph.spec import ResultTemplate, external_call_observers, intern_spec
 from ..layout import Layout
 from ..layout.layout_key import layout_keys
 from ..native.counting_ops import CountingOp
 from ..native.direct_call import DirectCall
 from ..native.ordering_ops import OrderingOp
 from ..native.ufunc_loops import ByteLayout, UfuncLoop
+from ..runtime.plan_tracing import SymbolicSizes
 from ..tensor import Tensor
-from .direct_call_programs import pack_program
+from . import size_generic
+from .direct_call_programs import build_program, pack_program
+from .host_reports import HostReport, collect_reports
+from .size_generic import SplitCall, make_placeholder, make_placeholders
+from .sized_template import DIRECT_CALL_RECORD, SizedTemplate
+from .template_builder import get_result_constructor, is_transient
 
 MAX_SIZES_PER_DTYPE = 1 << 12  # templates per dtype for results with data-dependent sizes
-
-
-class HostReport(NamedTuple):
-    """A report of one external computation: the operand tensors `operands`, the result tensors `results`, and how to compute the results
-    again.
-
-    `compute` is a function of NumPy arrays with the elements of the operands; it returns arrays for the results. `direct_call` describes a
-    direct call (`DirectCall`). Either may be None. `make_direct_call` returns the description for further operands; it is given if the
-    computation was announced by `report_direct_call` rather than performed by NumPy.
-    """
-
-    operands: Sequence[Tensor]
-    results: Sequence[Tensor]
-    compute: Callable[..., Any] | None
-    direct_call: DirectCall | None
-    make_direct_call: Callable[..., DirectCall | None] | None = None
-
-
-_reports_by_thread: dict[int, list[HostReport]] = {}  # by id of the thread with an open `collect_reports` context
 _SCALAR_DTYPES = (float64, float32, int64)  # dtypes that the generated code reads scalar arguments in
 
 
-@contextmanager
-def collect_reports() -> Iterator[list[HostReport]]:
-    """Collect the reports of external computations in this thread while the context is open, and yield them as a growing list.
+def build_host_template(tensors: Sequence[Tensor], arguments: Sequence[Any], result: Any, report: HostReport) -> ResultTemplate | None:
+    """Return the template of `result`, the result of a recorded function, as `report` says how NumPy computed it; None without one.
 
-    Contexts may be nested: at its end, an inner context passes the reports on to the outer context.
+    The template holds a direct call if possible, and otherwise a function of NumPy arrays. `arguments` are the arguments of the function
+    after the first, and `tensors` the tensors among all, each with a storage of its own.
     """
-    thread_id, reports = get_ident(), list[HostReport]()
-    outer_reports = _reports_by_thread.get(thread_id)
-    _reports_by_thread[thread_id] = reports
-    try:
-        yield reports
-    finally:
-        if outer_reports is None:
-            del _reports_by_thread[thread_id]
-        else:
-            _reports_by_thread[thread_id] = outer_reports
-            outer_reports += reports
-
-
-def note_report(*fields: Any) -> None:
-    """Note a report of an external computation, if this thread has an open `collect_reports` context. The arguments `fields` are the fields
-    of `HostReport`.
-    """
-    reports = _reports_by_thread.get(get_ident())
-    if reports is not None:
-        reports.append(HostReport(*fields))
+    operands, results, compute, direct_call, _ = report
+    if direct_call is not None:
+        template = build_direct_template(direct_call, tensors, operands, results, result, get_scalars(arguments))
+        if template is not None:
+            return template
+    if compute is None:
+        return None
+    result_tensors = result if isinstance(result, tuple) else (result,)
+    operand_indices, result_indices = (
+        [find_same_tensor(t, tensors) for t in operands],
+        [find_same_tensor(t, results) for t in result_tensors],
+    )
+    if set(operand_indices) != set(range(len(tensors))) or result_indices != list(range(len(results))):
+        return None  # the result may depend on the values of a tensor that NumPy did not receive
+    shapes = [t.shape for t in operands]
+    if operand_indices != list(range(len(tensors))) or shapes != [t.shape for t in tensors]:
+        compute = reorder_arguments(compute, operand_indices, shapes)  # type: ignore[arg-type]
+    element_templates = [ResultTemplate(t.spec, t.storage.node.recipe) for t in result_tensors]
+    return ResultTemplate(
+        tensors[0].spec,
+        element_templates=tuple(element_templates),
+        compute_arrays=compute,
+        result_constructor=get_result_constructor(result),
+    )
 
 
 def build_direct_template(
@@ -228,15 +216,6 @@ def get_byte_layout(tensor: Tensor) -> ByteLayout:
     return tensor.shape, tuple([s * tensor.dtype.itemsize for s in tensor.layout.strides])
 
 
-def get_result_constructor(result: Any) -> Callable[[tuple[Any, ...]], Any] | None:
-    """Return a function from a tuple of tensors to the type of `result`, the result of a recorded function; None if `result` is a single
-    tensor.
-    """
-    if not isinstance(result, tuple):
-        return None
-    return tuple if type(result) is tuple else partial(tuple.__new__, type(result))
-
-
 def reorder_arguments(compute: Callable[..., Any], array_indices: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Any]:
     """Return a function that calls `compute` with its arrays reordered and reshaped.
 
@@ -277,11 +256,99 @@ def build_template_key(key: tuple[Any, ...], arguments: Sequence[Any], template:
     return (*key[:scalar_index], type(arguments[scalar_index]), *key[scalar_index + 1 :])
 
 
-def has_shared_storage(tensors: Sequence[Tensor]) -> bool:
-    """Return whether two of `tensors` share a storage. Then a report does not tell from which argument an operand comes."""
-    return len({id(t.storage) for t in tensors}) < len(tensors)
+def build_announced_template(
+    announcement: HostReport, name: str, arguments: Sequence[Any], keyword_names: tuple[str, ...], result: Any
+) -> ResultTemplate | None:
+    """Return the template of `result`, the result of the function `name`, which announced a direct call; None if there can be none.
+
+    `arguments` are the arguments of the function, the last of them by the keywords `keyword_names`. After a few calls of one signature,
+    also trace a size-generic template, if the size of the result depends on a count only.
+    """
+    tensors = [t for t in arguments if type(t) is Tensor]
+    operands, results, _, direct_call, make_direct_call = announcement
+    if direct_call is None:
+        return None
+    template = build_direct_template(direct_call, tensors, operands, results, result, get_scalars(arguments[1:]))
+    if template is None or make_direct_call is None or not isinstance(direct_call, CountingOp):
+        return template
+    if int not in map(type, arguments):  # an integer argument may be a size
+        split_call = SplitCall.of(name, arguments, keyword_names)
+        if split_call is not None:
+            split_call.trace_template(
+                template, partial(_trace_announced_call, template, split_call.dims, tensors, operands, make_direct_call)
+            )
+    return template
 
 
-def is_transient(spec: Spec) -> bool:
-    """Return whether `spec` has a transient layout, whose large offset tables must not be kept by caches."""
-    return bool(spec.layout_key.is_uncacheable)
+def _trace_announced_call(
+    template: ResultTemplate,
+    numbers: Sequence[int],
+    tensors: Sequence[Tensor],
+    operands: Sequence[Tensor],
+    make_direct_call: Callable[..., DirectCall | None],
+) -> SizedTemplate | None:
+    """Return the size-generic template of an announced direct call; None if the call is not size-generic.
+
+    `template` is the template for these operands, and `numbers` are the sizes to become symbolic. `tensors` are the tensor arguments of the
+    call, and `operands` the tensors that the direct call reads; each operand must be one of `tensors`, read as it is. `make_direct_call`
+    returns the description of the direct call for symbolic operands.
+    """
+    traced = SymbolicSizes(numbers)
+    placeholders, operand_placeholders = [make_placeholder(traced, t) for t in tensors], list[Tensor]()
+    for t in operands:
+        operand_placeholders += [
+            s for x, s in zip(tensors, placeholders, strict=True) if (x.storage, x.spec, x.offset) == (t.storage, t.spec, t.offset)
+        ]
+    direct_call = make_direct_call(*operand_placeholders) if len(operand_placeholders) == len(operands) else None
+    location = None if direct_call is None else locate_operands(direct_call, placeholders, operand_placeholders)
+    words = (
+        None
+        if direct_call is None or location is None
+        else build_program(direct_call, location[0], (), count_real_floats(operand_placeholders))
+    )
+    return (
+        None
+        if words is None
+        else SizedTemplate(
+            traced.trace,
+            ResultTemplate(placeholders[0].spec, element_templates=template.element_templates),
+            template,
+            [(DIRECT_CALL_RECORD, None, words, None)],
+        )
+    )
+
+
+def trace_host_call(
+    template: ResultTemplate, numbers: Sequence[int], fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]
+) -> SizedTemplate | None:
+    """Return the size-generic template of a direct call; None if the call is not size-generic.
+
+    `template` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. The fallback `fallback` runs once
+    with placeholders of symbolic sizes for `args` and `keywords`, computes nothing, and reports how it would call NumPy.
+    """
+    traced, observers = SymbolicSizes(numbers), list(external_call_observers)
+    placeholders, keyword_placeholders, tensors = make_placeholders(traced, args, keywords)
+    with size_generic.generated_functions[0].disable_fast_path(), collect_reports() as reports:
+        try:
+            external_call_observers[:] = observers
+            result = fallback(*placeholders, **keyword_placeholders)
+        finally:
+            external_call_observers.clear()
+    direct_call = reports[0].direct_call if len(reports) == 1 else None
+    if direct_call is None:
+        return None
+    operands, results, *_ = reports[0]
+    result_tensors, location = match_results(result, results), locate_operands(direct_call, tensors, operands)
+    words = (
+        None
+        if location is None
+        else build_program(direct_call, location[0], [get_byte_layout(t) for t in results], count_real_floats(operands))
+    )
+    if result_tensors is None or words is None:
+        return None
+    return SizedTemplate(
+        traced.trace,
+        ResultTemplate(tensors[0].spec, element_templates=build_element_templates(result_tensors)),
+        template,
+        [(DIRECT_CALL_RECORD, None, words, None)],
+    )

@@ -19,9 +19,9 @@ from .._utils.lazy import LazyFunctions
 from .._utils.locks import get_interpreter_lock
 from .._utils.patchable import patchable_functions
 from ..codegen.llvm.compiler import Compiler, compiler
-from ..codegen.llvm.kernel_disk_cache import hash_sources
+from ..codegen.llvm.host_info import get_fastpath_hash
 from ..codegen.threads.thread_count import worker_handle
-from ..dtypes import ALL_DTYPES, DTYPE_BY_NUMPY_DTYPE, DType, boolean
+from ..dtypes import ALL_DTYPES, DTYPE_BY_NUMPY_DTYPE, SEARCHABLE_DTYPES, DType, boolean
 from ..errors import TenxorError, name_tensor_method
 from ..graph import node as nodes
 from ..graph import spec
@@ -33,8 +33,6 @@ from ..layout import Layout
 from ..layout.layout_key import MAX_LAYOUT_KEYS, _layout_keys, layout_keys
 from ..memory.block_pool import pool
 from ..memory.buffer import Buffer, try_allocate
-from ..native import generated_searches
-from ..native.ordering_ops import SEARCHABLE_DTYPES
 from ..ops import OPS, Op
 from ..ops.reductions import Reduction
 from ..runtime.pending_limits import pending_refs, prune_pending_refs
@@ -62,7 +60,7 @@ from .copy_descriptors import (
 )
 from .deallocators import replace_deallocators
 from .eager_evaluation import suppression_count
-from .host_call_recorder import note_report
+from .host_reports import note_report
 from .launch_records import NO_LAUNCH_RECORD
 from .limits import BLOCK_COUNTER_WORDS, MAX_SMALL_BLOCK_BYTES, SORTABLE_LLVM_TYPES
 from .masked_selection import MaskedSelection
@@ -170,7 +168,10 @@ def link_code(object_table: ObjectTable, llvm_compiler: Compiler) -> tuple[Any, 
         return str(emit_module(object_table, Module(llvm_compiler.full_target)))
 
     exported = (*EXPORTED_FUNCTIONS, *EXPORTED_VARIABLES, *[method.symbol for method in METHODS])
-    return llvm_compiler._load_or_compile("fastpath", hash_sources("fastpath") + object_table.identity, emit_text, exported)
+    source_hash = get_fastpath_hash()
+    if source_hash is None:
+        raise RuntimeError("the sources of the fast path cannot be read")
+    return llvm_compiler._load_or_compile("fastpath", source_hash + object_table.identity, emit_text, exported)
 
 
 class FastPath:
@@ -352,6 +353,7 @@ class FastPath:
             record=trace_creation,
             max_small_bytes=MAX_SMALL_BLOCK_BYTES,
         )
+        self.numpy_substitutes = {name: self.library[name] for name in NUMPY_SUBSTITUTES}
         self.release_blocks = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._make_method(m) for m in METHODS}
         self.slot_switch, self.vectorcall_switch = SlotSwitch(self.library.addresses, Tensor), calls.VectorcallSwitch(self.library)
@@ -483,7 +485,6 @@ class FastPath:
             (
                 *[partial(list.__setitem__, entries, slice(None), functions) for entries, functions in lists],
                 partial(setattr, fastpath_interface, "installed", self),
-                partial(generated_searches.function_addresses.update, {name: self.library[name] for name in NUMPY_SUBSTITUTES}),
                 *[partial(setattr, Tensor, name, method) for name, method in self.methods.items()],
                 *foreign_attributes.get_removal_steps(),
                 *self.vectorcall_switch.get_install_steps(patchable_functions),
@@ -500,7 +501,6 @@ class FastPath:
             (
                 partial(setattr, fastpath_interface, "installed", None),
                 external_call_observers.clear,
-                generated_searches.function_addresses.clear,
                 *self.vectorcall_switch.get_removal_steps(),
                 *foreign_attributes.get_restoration_steps(),
                 *[partial(delattr, Tensor, name) for name in installed_names if name in self.inherited_names],

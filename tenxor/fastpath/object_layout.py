@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
+from _thread import RLock, get_ident  # `threading` provides the same, but imports more
 from collections.abc import Iterable
 from types import MemberDescriptorType
 
@@ -94,11 +94,11 @@ def find_lock_owner_offset() -> int:
     """Return the offset, in bytes, at which an RLock holds the id of the owning thread. Raise LookupError unless a free lock holds 0
     there.
     """
-    lock = threading.RLock()
+    lock = RLock()
     size = lock.__sizeof__()
     free = read_object_words(lock, size)
     with lock:
-        offset = find_offset(threading.get_ident(), read_object_words(lock, size), "who has a lock")
+        offset = find_offset(get_ident(), read_object_words(lock, size), "who has a lock")
     if read_object_words(lock, size) != free or free[offset // 8] != 0:
         raise LookupError("a free lock does not say so")
     return offset

@@ -16,47 +16,27 @@ from typing import Any
 from .._utils.aliases import get_parameter_names
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
-from .._utils.lazy import LazyFunctions
+from .._utils.lazy import LazyFunctions, LazyModule
 from ..dtypes import DType
 from ..errors import EVALUATION_ERRORS, TenxorError
 from ..graph.node import UNFINISHED, Node, is_externally_shared, make_data_node, next_serial, tape_mode
-from ..graph.spec import ResultTemplate, external_call_observers, get_constant_spec, locate_template, record_template
+from ..graph.spec import ResultTemplate, get_constant_spec, locate_template, record_template
 from ..graph.storage import ScalarStorage, Storage
-from ..native.counting_ops import CountingOp
-from ..native.direct_call import DirectCall
 from ..ops import Op
-from ..runtime.plan_tracing import SymbolicSizes
 from ..runtime.realize import realize
 from ..symbolic.symint import IntOrSymInt
 from ..tensor import Tensor
 from ..tensor.argument_parsing import NamedDefault
 from ..tensor.conversion_methods import is_numpy_value
-from . import size_generic, update_recipes
-from .direct_call_programs import build_program
+from . import update_recipes
 from .eager_evaluation import no_eager_eval
-from .host_call_recorder import (
-    HostReport,
-    build_direct_template,
-    build_element_templates,
-    build_template_key,
-    collect_reports,
-    count_real_floats,
-    find_same_tensor,
-    get_byte_layout,
-    get_result_constructor,
-    get_scalars,
-    has_shared_storage,
-    is_transient,
-    locate_operands,
-    match_results,
-    reorder_arguments,
-)
+from .host_reports import HostReport, collect_reports
 from .limits import MAX_SMALL_BLOCK_BYTES, MAX_TUPLE_DEPTH
-from .size_generic import SplitCall, can_be_placeholder, is_known_scalar, make_placeholder, make_placeholders
-from .sized_template import DIRECT_CALL_RECORD, SizedTemplate
-from .template_builder import build_steps_template, build_tuple_template, build_view_template
+from .size_generic import SplitCall, can_be_placeholder, is_known_scalar
+from .template_builder import build_steps_template, build_tuple_template, build_view_template, is_transient
 from .write_recorder import compute_if_small, is_part_of_storage, record_write, retry_in_fast_path
 
+host_call_recorder = LazyModule("tenxor.fastpath.host_call_recorder")  # imported with the first report of NumPy
 clone_unshared = LazyFunctions("tenxor.autodiff.tape_leaves").clone_unshared
 MAX_FLOAT_CALLS = 64  # recorded calls of a method with float arguments: more floats are data, not constants
 _first_dims: BoundedCache[tuple[int, ...]] = register(
@@ -102,7 +82,9 @@ def wrap_recording(
                 result = fallback(*args, **keywords)
             host_template = _build_host_template(fallback, args, keywords, result, reports)
             if host_template is not None:
-                record_template(x.spec.call_templates, name, build_template_key(key, arguments, host_template), host_template)
+                record_template(
+                    x.spec.call_templates, name, host_call_recorder.build_template_key(key, arguments, host_template), host_template
+                )
                 if host_template.loop_bytecode and host_template.number_dtype is None and TAPE_MASK_MARKER not in key:
                     _trace_host_call_if_due(host_template, SplitCall.of(name, (x, *arguments), tuple(keywords)), fallback, args, keywords)
                 return result
@@ -140,57 +122,13 @@ def wrap_announcing(name: str, fallback: Callable[..., Any]) -> Callable[..., An
         announcements = [report for report in reports if report.compute is None and report.direct_call is not None]
         template = None
         if len(announcements) == 1 and not has_shared_storage(tensors):
-            operands, results, _, direct_call, make_direct_call = announcements[0]
-            template = direct_call and build_direct_template(direct_call, tensors, operands, results, result, get_scalars(arguments))
-            # An integer argument may be a size
-            is_size_generic = template is not None and isinstance(direct_call, CountingOp) and int not in map(type, arguments)
-            split_call = SplitCall.of(name, (x, *arguments), tuple(keywords)) if is_size_generic else None
-            if template is not None and split_call is not None and make_direct_call is not None:
-                split_call.trace_template(
-                    template, partial(_trace_announced_call, template, split_call.dims, tensors, operands, make_direct_call)
-                )
-        record_template(x.spec.call_templates, name, key if template is None else build_template_key(key, arguments, template), template)
+            template = host_call_recorder.build_announced_template(announcements[0], name, (x, *arguments), tuple(keywords), result)
+        if template is not None:
+            key = host_call_recorder.build_template_key(key, arguments, template)
+        record_template(x.spec.call_templates, name, key, template)
         return result
 
     return method
-
-
-def _trace_announced_call(
-    template: ResultTemplate,
-    numbers: Sequence[int],
-    tensors: Sequence[Tensor],
-    operands: Sequence[Tensor],
-    make_direct_call: Callable[..., DirectCall | None],
-) -> SizedTemplate | None:
-    """Return the size-generic template of an announced direct call; None if the call is not size-generic.
-
-    `template` is the template for these operands, and `numbers` are the sizes to become symbolic. `tensors` are the tensor arguments of the
-    call, and `operands` the tensors that the direct call reads; each operand must be one of `tensors`, read as it is. `make_direct_call`
-    returns the description of the direct call for symbolic operands.
-    """
-    traced = SymbolicSizes(numbers)
-    placeholders, operand_placeholders = [make_placeholder(traced, t) for t in tensors], list[Tensor]()
-    for t in operands:
-        operand_placeholders += [
-            s for x, s in zip(tensors, placeholders, strict=True) if (x.storage, x.spec, x.offset) == (t.storage, t.spec, t.offset)
-        ]
-    direct_call = make_direct_call(*operand_placeholders) if len(operand_placeholders) == len(operands) else None
-    location = None if direct_call is None else locate_operands(direct_call, placeholders, operand_placeholders)
-    words = (
-        None
-        if direct_call is None or location is None
-        else build_program(direct_call, location[0], (), count_real_floats(operand_placeholders))
-    )
-    return (
-        None
-        if words is None
-        else SizedTemplate(
-            traced.trace,
-            ResultTemplate(placeholders[0].spec, element_templates=template.element_templates),
-            template,
-            [(DIRECT_CALL_RECORD, None, words, None)],
-        )
-    )
 
 
 def _has_out_argument(fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> bool:
@@ -216,9 +154,8 @@ def _build_host_template(
 ) -> ResultTemplate | None:
     """Return the template of `result`, the result of `fallback(*args, **keywords)`, if NumPy computed it; else None.
 
-    `reports` has the reports of computations by NumPy during the call. The template holds a direct call if possible, and
-    otherwise a function of NumPy arrays. If arguments share a storage, the call is repeated with a storage for each, since a report
-    does not tell them apart.
+    `reports` has the reports of computations by NumPy during the call. If arguments share a storage, the call is repeated with a storage
+    for each, since a report does not tell them apart.
     """
     tensors = [t for t in (*args, *keywords.values()) if type(t) is Tensor]
     if len(reports) == 1 and has_shared_storage(tensors):
@@ -226,27 +163,8 @@ def _build_host_template(
             tensors, result, _ = _call_unshared(fallback, args, keywords)
     if len(reports) != 1:  # an inner function may be replayed by now, and generated code sends no reports
         return None
-    operands, results, compute, direct_call, _ = reports[0]
-    if direct_call is not None:
-        template = build_direct_template(direct_call, tensors, operands, results, result, get_scalars((*args[1:], *keywords.values())))
-        if template is not None:
-            return template
-    if compute is None:
-        return None
-    result_tensors = result if isinstance(result, tuple) else (result,)
-    operand_indices, result_indices = (
-        [find_same_tensor(t, tensors) for t in operands],
-        [find_same_tensor(t, results) for t in result_tensors],
-    )
-    if set(operand_indices) != set(range(len(tensors))) or result_indices != list(range(len(results))):
-        return None  # the result may depend on the values of a tensor that NumPy did not receive
-    shapes = [t.shape for t in operands]
-    if operand_indices != list(range(len(tensors))) or shapes != [t.shape for t in tensors]:
-        compute = reorder_arguments(compute, operand_indices, shapes)  # type: ignore[arg-type]
-    element_templates = [ResultTemplate(t.spec, t.storage.node.recipe) for t in result_tensors]
-    return ResultTemplate(
-        args[0].spec, element_templates=tuple(element_templates), compute_arrays=compute, result_constructor=get_result_constructor(result)
-    )
+    template: ResultTemplate | None = host_call_recorder.build_host_template(tensors, (*args[1:], *keywords.values()), result, reports[0])
+    return template
 
 
 def _trace_host_call_if_due(
@@ -258,43 +176,7 @@ def _trace_host_call_if_due(
     `args` and `keywords`.
     """
     if split_call is not None:
-        split_call.trace_template(template, lambda: _trace_host_call(template, split_call.dims, fallback, args, keywords))
-
-
-def _trace_host_call(
-    template: ResultTemplate, numbers: Sequence[int], fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]
-) -> SizedTemplate | None:
-    """Return the size-generic template of a direct call; None if the call is not size-generic.
-
-    `template` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. The fallback `fallback` runs once
-    with placeholders of symbolic sizes for `args` and `keywords`, computes nothing, and reports how it would call NumPy.
-    """
-    traced, observers = SymbolicSizes(numbers), list(external_call_observers)
-    placeholders, keyword_placeholders, tensors = make_placeholders(traced, args, keywords)
-    with size_generic.generated_functions[0].disable_fast_path(), collect_reports() as reports:
-        try:
-            external_call_observers[:] = observers
-            result = fallback(*placeholders, **keyword_placeholders)
-        finally:
-            external_call_observers.clear()
-    direct_call = reports[0].direct_call if len(reports) == 1 else None
-    if direct_call is None:
-        return None
-    operands, results, *_ = reports[0]
-    result_tensors, location = match_results(result, results), locate_operands(direct_call, tensors, operands)
-    words = (
-        None
-        if location is None
-        else build_program(direct_call, location[0], [get_byte_layout(t) for t in results], count_real_floats(operands))
-    )
-    if result_tensors is None or words is None:
-        return None
-    return SizedTemplate(
-        traced.trace,
-        ResultTemplate(tensors[0].spec, element_templates=build_element_templates(result_tensors)),
-        template,
-        [(DIRECT_CALL_RECORD, None, words, None)],
-    )
+        split_call.trace_template(template, lambda: host_call_recorder.trace_host_call(template, split_call.dims, fallback, args, keywords))
 
 
 def _build_call_key(x: Tensor, arguments: Sequence[Any], keywords: dict[str, Any]) -> tuple[Any, ...] | None:
@@ -403,6 +285,11 @@ def _unshare_arguments(arguments: Sequence[Any]) -> list[Any]:
             storage_ids.add(id(x.storage))
         unshared.append(x)
     return unshared
+
+
+def has_shared_storage(tensors: Sequence[Tensor]) -> bool:
+    """Return whether two of `tensors` share a storage. Then a report does not tell from which argument an operand comes."""
+    return len({id(t.storage) for t in tensors}) < len(tensors)
 
 
 def record_call(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ..graph.node import Node, Scalar
-from ..graph.spec import ResultTemplate, get_only_operand
+from ..graph.spec import ResultTemplate, Spec, get_only_operand
 from ..graph.storage import LeafStorage, Storage
 from ..graph.tape import TapeNode
 from ..tensor import Tensor
 from ..tensor.creation_cache import append_recordable
-from .host_call_recorder import get_result_constructor, is_transient
 
 MAX_PARTS = 256
 
@@ -97,3 +97,17 @@ def _sort_by_tape(order: list[Node], inputs: Sequence[Node], first_node_number: 
         if node not in sorted_nodes:
             append_recordable(node, inputs, sorted_nodes, first_node_number)
     return sorted_nodes
+
+
+def get_result_constructor(result: Any) -> Callable[[tuple[Any, ...]], Any] | None:
+    """Return a function from a tuple of tensors to the type of `result`, the result of a recorded function; None if `result` is a single
+    tensor.
+    """
+    if not isinstance(result, tuple):
+        return None
+    return tuple if type(result) is tuple else partial(tuple.__new__, type(result))
+
+
+def is_transient(spec: Spec) -> bool:
+    """Return whether `spec` has a transient layout, whose large offset tables must not be kept by caches."""
+    return bool(spec.layout_key.is_uncacheable)

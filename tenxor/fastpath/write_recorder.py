@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from _thread import get_ident  # `threading` provides the same function, but imports more
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from threading import get_ident
 from typing import Any
 
 from .._utils.records import NamedTuple
@@ -22,11 +22,11 @@ from ..runtime.realize import realize
 from ..tensor import Tensor
 from ..tensor.indexing_methods import known_scalar
 from ..tensor.write_methods import broadcast_layout
-from .host_call_recorder import is_transient
 from .launch_records import NO_LAUNCH_RECORD, build_write_record, trace_write_record
 from .limits import MAX_SMALL_BLOCK_BYTES
 from .size_generic import SplitCall
 from .sized_template import RESULT_RECORD, SizedTemplate
+from .template_builder import is_transient
 
 _retrying_threads: set[int] = set()  # ids of the threads inside `retry_in_fast_path`
 

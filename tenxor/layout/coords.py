@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from math import prod
 from operator import index as as_int
 from typing import Any
@@ -28,6 +29,17 @@ def contiguous_strides(shape: Shape) -> Shape:
         strides.append(step)
         step *= size or 1
     return tuple(reversed(strides))
+
+
+def find_constant_step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
+    """Return the constant distance between neighbours in row-major order, in the unit of `strides`; None if the distance varies.
+
+    The distance is 0 for a single element. Axes of size 1 are ignored.
+    """
+    axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    if any([outer != n * inner for (_, outer), (n, inner) in pairwise(axes)]):
+        return None
+    return axes[-1][1] if axes else 0
 
 
 def ravel_index(coords: Sequence[int], shape: Shape) -> int:

@@ -13,11 +13,6 @@ from ..codegen.threads.thread_count import num_threads
 MAX_PART_NS = 8_000_000  # maximal nanoseconds of a part, where possible: signals are delivered between parts
 
 
-def is_single_threaded() -> bool:
-    """Return whether only one thread may be used."""
-    return num_threads() == 1
-
-
 def run_in_threads(compute_range: Callable[[int, int], None], extent: int, work: int, stop: threading.Event | None = None) -> None:
     """Call `compute_range(begin, end)` for consecutive ranges from 0 to `extent` (`end` and `extent` excluded), on every thread.
 

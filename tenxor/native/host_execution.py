@@ -13,6 +13,7 @@ import numpy as np
 from .._utils.cache_registry import register
 from .._utils.interruptible import run_abandonable
 from .._utils.records import NamedTuple
+from ..codegen.threads.thread_count import num_threads
 from ..dtypes import DType
 from ..errors import LinearAlgebraError, ShapeError
 from ..graph.node import Node, disable_tape, make_data_node
@@ -21,7 +22,7 @@ from ..memory.buffer import allocate
 from ..ops import OPS
 from ..runtime.realize import realize
 from ..symbolic.symint import peek_value
-from .batch_threads import is_single_threaded, run_in_threads
+from .batch_threads import run_in_threads
 from .generated_searches import try_generated_code, write_distinct
 from .host_op_table import Array, HostOp, is_unbatched
 from .ufunc_loops import UfuncLoop, call_loop, find_verified_loop
@@ -171,7 +172,7 @@ def estimate_work(op: HostOp, shapes: Sequence[Shape], dtype: DType, sizes: Mapp
     """
     batch, _, _, element_ns = _infer_results(op, tuple(shapes), dtype, tuple(sizes.items()))
     count = prod(batch)
-    return _estimate_ns(op, element_ns) * count, count > 1 and element_ns <= op.max_shared_ns and not is_single_threaded()
+    return _estimate_ns(op, element_ns) * count, count > 1 and element_ns <= op.max_shared_ns and num_threads() > 1
 
 
 def has_several_batches(op: HostOp, axes: Sequence[int]) -> bool:

@@ -16,14 +16,13 @@ import numpy as np
 
 from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
-from ..dtypes import DType, float16, float32, float64, int32, int64, uint32, uint64
+from ..dtypes import SEARCHABLE_DTYPES, DType, float16, float32, float64
 from .host_op_table import Array, HostOp
 from .numpy_abi import explain_abi_mismatch, get_arrfuncs_address, refusal_reasons
 
 RADIX_SORT_ELEMENTS = 64  # elements of at most 16 bits from which a radix sort is faster, NumPy's stable sort
 QUICKSORT_INDEX, STABLE_SORT_INDEX = 0, 2  # NumPy's numbers of its sorting algorithms
 _SORT_OFFSET, _ARGSORT_OFFSET = 33, 36  # words before these functions: 21 casts and 12 others; then one for each of three algorithms
-SEARCHABLE_DTYPES = (float64, float32, int64, int32, uint64, uint32)  # dtypes that generated code compares (`fastpath/emit/row_sorting.py`)
 _ALGORITHMS = {"quicksort": QUICKSORT_INDEX, "stable": STABLE_SORT_INDEX}
 
 

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from inspect import signature
-from itertools import pairwise
 from math import prod
 from re import findall
 from typing import Any
@@ -24,6 +23,7 @@ import numpy as np
 from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..dtypes import DType, complex64, complex128, float32, float64
+from ..layout.coords import find_constant_step
 from .host_op_table import HOST_OPS, Array, HostOp
 from .numpy_abi import explain_abi_mismatch, refusal_reasons
 
@@ -156,17 +156,6 @@ def compute_geometry(loop: UfuncLoop, layouts: Sequence[ByteLayout]) -> Geometry
         outer.append(step)
     core = [s for (_, strides), batch_ndim in zip(arguments, batch_ndims, strict=True) for s in strides[batch_ndim:]]
     return (prod(batch_shape), *sizes.values()), (*outer, *core)
-
-
-def find_constant_step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
-    """Return the constant distance between neighbours in row-major order, in the unit of `strides`; None if the distance varies.
-
-    The distance is 0 for a single element. Axes of size 1 are ignored.
-    """
-    axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
-    if any([outer != n * inner for (_, outer), (n, inner) in pairwise(axes)]):
-        return None
-    return axes[-1][1] if axes else 0
 
 
 def call_loop(loop: UfuncLoop, operands: Sequence[Array], results: Sequence[Array]) -> bool:

@@ -10,13 +10,13 @@ import numpy as np
 
 from .._utils import fastpath_interface
 from .._utils.records import NamedTuple
+from ..codegen.threads.thread_count import num_threads
 from ..dtypes import DType, bfloat16, result_type
 from ..graph.node import make_data_node
 from ..graph.spec import Spec
 from ..graph.storage import Storage
 from ..layout import Layout
 from ..memory.buffer import allocate
-from ..native.batch_threads import is_single_threaded
 from ..runtime.realize import compute_lock
 from .core import TensorBase, check_element_count
 
@@ -34,7 +34,7 @@ def should_copy_by_kernels(nbytes: int, count: int) -> bool:
 
     The pieces must be large on average, and either several threads can share the work, or a single call would take too long.
     """
-    return nbytes >= PARALLEL_COPY_BYTES * count and (nbytes > MAX_SINGLE_COPY_BYTES or not is_single_threaded())
+    return nbytes >= PARALLEL_COPY_BYTES * count and (nbytes > MAX_SINGLE_COPY_BYTES or num_threads() > 1)
 
 
 class PieceCopy(NamedTuple):

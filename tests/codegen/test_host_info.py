@@ -96,7 +96,9 @@ def test_keys_change_with_sources_and_llvm(folder: Path, monkeypatch: pytest.Mon
             patch.setattr(host_info.llvmlite, "__version__", "0.0.1")
             assert host_info._make_answer_key(files()) != before
     assert list(host_info.iter_hashed_sources()) == list(
-        kernel_disk_cache.iter_source_paths(*kernel_disk_cache.EMITTER_SOURCES, *kernel_disk_cache.PLANNER_SOURCES)
+        kernel_disk_cache.iter_source_paths(
+            *kernel_disk_cache.EMITTER_SOURCES, *kernel_disk_cache.PLANNER_SOURCES, *kernel_disk_cache.FASTPATH_SOURCES
+        )
     )
     assert [path for path in host_info._iter_llvm_binaries() if "llvmlite" in Path(path).name]
 

@@ -29,9 +29,10 @@ TELL = """
 from tenxor.codegen.llvm import kernel_disk_cache, host_info
 
 known = host_info.read_build_hashes()
-hashes = f"{kernel_disk_cache.hash_emitter_sources()} {kernel_disk_cache.hash_sources(*kernel_disk_cache.PLANNER_SOURCES)}"
+further = kernel_disk_cache.PLANNER_SOURCES, kernel_disk_cache.FASTPATH_SOURCES
+hashes = " ".join((kernel_disk_cache.hash_emitter_sources(), *[kernel_disk_cache.hash_sources(*sources) for sources in further]))
 print(known.replace("\\n", " ") == hashes if known else "nothing")
-assert host_info.get_planner_hashes() == host_info.compute_source_hashes()
+assert f"{host_info.get_planner_hashes()}\\n{host_info.get_fastpath_hash()}" == host_info.compute_source_hashes()
 """
 SOURCE = Path("tenxor/codegen/llvm/emit_kernel.py")
 

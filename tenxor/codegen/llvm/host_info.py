@@ -74,12 +74,19 @@ def get_emitter_hash() -> str | None:
 
 def get_planner_hashes() -> str | None:
     """Return a text with the hashes of all sources that decide about plans; None if the sources cannot be read now."""
-    return _get_source_hashes() or None
+    return _get_source_hashes().rpartition("\n")[0] or None
+
+
+def get_fastpath_hash() -> str | None:
+    """Return a hash of the sources of the fast path; None if they cannot be read now."""
+    return _get_source_hashes().rpartition("\n")[2] or None
 
 
 @cache
 def _get_source_hashes() -> str:
-    """Return a hash of the emitter's sources and a hash of the planner's other sources, a line each; empty if they cannot be read now."""
+    """Return hashes of the sources of the emitter, of the planner beside them, and of the fast path, a line each; empty if they cannot be
+    read now.
+    """
     answer = read_build_hashes()
     key = None if answer else _make_answer_key(iter_hashed_sources())
     return answer or _read_answer(key) or _ask_and_store(key, compute_source_hashes)
@@ -145,7 +152,10 @@ def hash_record_lines(lines: list[str]) -> str:
 def compute_source_hashes() -> str:
     """Return the answer of `_get_source_hashes`, computed from the sources; empty if they cannot be read now."""
     emitter = kernel_disk_cache.hash_emitter_sources()
-    return f"{emitter}\n{kernel_disk_cache.hash_sources(*kernel_disk_cache.PLANNER_SOURCES)}" if emitter else ""
+    if not emitter:
+        return ""
+    further_sources = kernel_disk_cache.PLANNER_SOURCES, kernel_disk_cache.FASTPATH_SOURCES
+    return "\n".join((emitter, *[kernel_disk_cache.hash_sources(*sources) for sources in further_sources]))
 
 
 def _ask_llvm() -> str:
@@ -179,5 +189,7 @@ def _iter_llvm_binaries() -> Iterator[str]:
 
 
 def iter_hashed_sources() -> Iterator[str]:
-    """Yield the paths of the sources of the emitter and the planner."""
-    return kernel_disk_cache.iter_source_paths(*kernel_disk_cache.EMITTER_SOURCES, *kernel_disk_cache.PLANNER_SOURCES)
+    """Yield the paths of the sources of the emitter, the planner and the fast path."""
+    return kernel_disk_cache.iter_source_paths(
+        *kernel_disk_cache.EMITTER_SOURCES, *kernel_disk_cache.PLANNER_SOURCES, *kernel_disk_cache.FASTPATH_SOURCES
+    )

@@ -37,8 +37,9 @@ _HOUR_S = 3600.0
 PACKAGE_DIR = __file__.rpartition("codegen")[0]  # the folder of this package
 # The sources on which the machine code of a kernel depends
 EMITTER_SOURCES = ("codegen/llvm", "lowering", "ops", "dtypes.py", "target")
-# Together with `EMITTER_SOURCES`, the sources that decide about plans.
+# Together with `EMITTER_SOURCES`, the sources that decide about plans
 PLANNER_SOURCES = ("runtime", "rewrite", "layout", "symbolic", "graph/node.py", "graph/ownership.py")
+FASTPATH_SOURCES = ("fastpath",)  # the sources that decide about the code of the fast path
 
 
 def iter_source_paths(*paths: str) -> Iterator[str]:

@@ -7,8 +7,7 @@ from functools import partial
 
 from ...codegen.llvm.builder import Module, Value, intrinsic, select
 from ...codegen.llvm.types import DOUBLE, FLOAT, I1, I8, I64, POINTER, Type, vector
-from ...dtypes import DType, float64
-from ...native.ordering_ops import SEARCHABLE_DTYPES
+from ...dtypes import SEARCHABLE_DTYPES, DType, float64
 from ..direct_call_programs import DIGITIZE, INTERPOLATE, SEARCH
 from ..object_layout import BYTES_CONTENT_OFFSET, ObjectTable
 from .direct_calls import FUNCTION_BY_OPCODE, get_result_address, load_operand_extent

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from ...codegen.llvm.builder import Module, Value, intrinsic
 from ...codegen.llvm.types import DOUBLE, FLOAT, I1, I8, I32, I64, POINTER, Type, vector
-from ...dtypes import DType
-from ...native.ordering_ops import SEARCHABLE_DTYPES
+from ...dtypes import SEARCHABLE_DTYPES, DType
 from ..direct_call_programs import ARGSORT, LEXSORT, SORT, TOPK
 from ..object_layout import BYTES_CONTENT_OFFSET, ObjectTable
 from ..strided_copy import SOURCE_INDEX_OFFSET, SOURCE_START_OFFSET
