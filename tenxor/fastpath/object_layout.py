@@ -72,15 +72,12 @@ def find_offset(value: int, words: list[int], description: str) -> int:
 
 def find_slot_offsets(cls: type) -> dict[str, int]:
     """Return the offset in bytes, within an instance of the class `cls`, of each slot of `cls` and its bases, by name."""
-    offsets = {}
-    for base in cls.__mro__:
-        for name, slot in vars(base).items():
-            if isinstance(slot, MemberDescriptorType):
-                instance: object = object.__new__(cls)
-                marker = object()
-                slot.__set__(instance, marker)
-                offsets[name] = find_offset(id(marker), read_object_words(instance, cls.__basicsize__), f"{cls.__name__}.{name}")
-    return offsets
+    instance: object = object.__new__(cls)
+    slots = [(name, slot, object()) for base in cls.__mro__ for name, slot in vars(base).items() if type(slot) is MemberDescriptorType]
+    for _, slot, marker in slots:
+        slot.__set__(instance, marker)
+    words = read_object_words(instance, cls.__basicsize__)
+    return {name: find_offset(id(marker), words, f"{cls.__name__}.{name}") for name, _, marker in slots}
 
 
 def _find_items_offset() -> int:

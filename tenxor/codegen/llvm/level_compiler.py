@@ -21,10 +21,10 @@ class LevelCompiler(Compiler):
     def __init__(self, level: CpuLevel) -> None:
         super().__init__(level.target)
         self.level, self.objects = level, dict[str, bytes]()
-        self.emitter_hash, self.planner_hashes = (
-            kernel_disk_cache.hash_sources(*kernel_disk_cache.EMITTER_SOURCES),
-            host_info.compute_source_hashes(),
-        )
+        emitter_hash, planner_hashes = host_info.get_emitter_hash(), host_info.get_planner_hashes()
+        if emitter_hash is None or planner_hashes is None:
+            raise RuntimeError("tenxor: the sources of the package cannot be read")
+        self.emitter_hash, self.planner_hashes = emitter_hash, planner_hashes
 
     def _load_or_compile(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[LinkedCode, str]:
         key = shipped_code.make_key_from_hash(kernel_disk_cache.hash_text(text), self.level, self.emitter_hash)
