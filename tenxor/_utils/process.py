@@ -181,9 +181,6 @@ def find_symbol_address(symbol: str) -> int:
     Raise LookupError if no such function is loaded.
     """
     try:
-        address = ctypes.cast(getattr(_process_library(), symbol), ctypes.c_void_p).value
-    except AttributeError:
-        address = None
-    if not address:
-        raise LookupError(symbol)
-    return address
+        return ctypes.addressof(ctypes.c_char.in_dll(_process_library(), symbol))  # any type will do
+    except ValueError:
+        raise LookupError(symbol) from None

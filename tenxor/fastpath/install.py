@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
+from itertools import chain
 from types import FunctionType
 from typing import Any
 
@@ -153,6 +154,9 @@ class _GetSet(ctypes.Structure):
 
 _new_method = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(("PyDescr_NewMethod", ctypes.pythonapi))
 _new_attribute = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.POINTER(_GetSet))(("PyDescr_NewGetSet", ctypes.pythonapi))
+_new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+    ("PyCFunction_NewEx", ctypes.pythonapi)
+)
 
 
 def link_code(object_table: ObjectTable, llvm_compiler: Compiler) -> tuple[Any, str]:
@@ -184,7 +188,8 @@ class FastPath:
     def __init__(self) -> None:
         self.kept_alive: list[Any] = []
         self.is_announced = False
-        self.original_attributes = {m.name: next(vars(cls)[m.name] for cls in Tensor.__mro__ if m.name in vars(cls)) for m in METHODS}
+        attributes = dict(chain.from_iterable([vars(cls).items() for cls in reversed(Tensor.__mro__)]))
+        self.original_attributes = {m.name: attributes[m.name] for m in METHODS}
         self.inherited_names = {m.name for m in METHODS if m.name not in vars(Tensor)}
         self.fallbacks = {name: getattr(attribute, "fget", attribute) for name, attribute in self.original_attributes.items()}
         self.fallbacks |= {name: partial(resolve_lazy_attribute, name=name) for name in LAZY_ATTRIBUTES}
@@ -440,21 +445,18 @@ class FastPath:
         make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_TypeSpec))(("PyType_FromSpec", ctypes.pythonapi))
         return make(ctypes.byref(spec))
 
-    def _define_method(self, name: str, symbol: str, flags: int, doc: str | None = None) -> Any:
-        """Return a pointer to a new `PyMethodDef` for the name `name`, kept alive by this object.
+    def _define_method(self, name: str, symbol: str, flags: int, doc: str | None = None) -> int:
+        """Return the address of a new `PyMethodDef` for the name `name`, kept alive by this object.
 
         `symbol` names the generated function, `flags` is the value of a `CallingConvention`, and `doc` the docstring, or None.
         """
         definition = _MethodDef(name.encode(), self.library[symbol], flags, None if doc is None else doc.encode())
         self.kept_alive.append(definition)
-        return ctypes.byref(definition)
+        return ctypes.addressof(definition)
 
     def _make_function(self, name: str, kind: CallingConvention) -> Any:
         """Return a built-in function that calls the generated function `name`; `kind` is its calling convention."""
-        make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
-            ("PyCFunction_NewEx", ctypes.pythonapi)
-        )
-        return make(ctypes.cast(self._define_method(name, name, kind.value), ctypes.c_void_p), None, None)
+        return _new_function(self._define_method(name, name, kind.value), None, None)
 
     def _make_method(self, method: Method) -> Any:
         """Return the attribute of `Tensor` that calls the generated code of `method`: a method, an attribute, or a slot wrapper of an
@@ -470,8 +472,7 @@ class FastPath:
         text = f"{method.name}{build_text_signature(self.fallbacks[method.name])}\n--\n\n{doc}"
         if method.name in WRAPPED_SYMBOLS:
             return make_slot_wrapper(Tensor, method.name, self.library[WRAPPED_SYMBOLS[method.name]], text, self.kept_alive)
-        definition = self._define_method(method.name, method.symbol, method.convention.value, text)
-        return _new_method(Tensor, ctypes.cast(definition, ctypes.c_void_p))
+        return _new_method(Tensor, self._define_method(method.name, method.symbol, method.convention.value, text))
 
     def install(self) -> None:
         """Install the fast path in one step: no method is visible before the code called by it. No user code may run meanwhile."""

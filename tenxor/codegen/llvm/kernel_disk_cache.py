@@ -93,16 +93,12 @@ def make_key(text: str, machine: str, emitter_hash: str | None = None) -> str | 
 
 def hash_text(text: str) -> str:
     """Return the hash of a text, in hexadecimal."""
-    return _hash_bytes(text.encode()).hex()
+    return blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def make_key_from_hash(text_hash: str, machine: str, emitter_hash: str) -> str:
     """Return the file name for the code of a kernel, by the hash of the IR, the machine, and the hash of the emitter's sources."""
     return hash_text("\n".join((text_hash, machine, emitter_hash)))
-
-
-def _hash_bytes(content: bytes) -> bytes:
-    return blake2b(content, digest_size=_DIGEST_BYTES).digest()
 
 
 def find_cache_folder() -> str:
@@ -176,13 +172,20 @@ def read(key: str) -> bytes | None:
 
 def seal(key: str, payload: bytes) -> bytes:
     """Return the content of the file for a payload under a key, with a hash of both."""
-    return _MAGIC + _hash_bytes(key.encode() + payload) + payload
+    return _make_header(key, payload) + payload
 
 
 def unseal(key: str, content: bytes) -> bytes | None:
     """Return the payload in the content of a file; None if the content was not stored under this key, or is damaged."""
-    payload = content[len(_MAGIC) + _DIGEST_BYTES :]
-    return payload if content == seal(key, payload) else None
+    payload = memoryview(content)[len(_MAGIC) + _DIGEST_BYTES :]
+    return bytes(payload) if content.startswith(_make_header(key, payload)) else None
+
+
+def _make_header(key: str, payload: bytes | memoryview) -> bytes:
+    """Return the bytes of a file before the payload: a mark of the format, and a hash of the key and the payload."""
+    digest = blake2b(key.encode(), digest_size=_DIGEST_BYTES)
+    digest.update(payload)
+    return _MAGIC + digest.digest()
 
 
 def write(key: str, payload: bytes) -> None:
