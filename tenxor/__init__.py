@@ -183,14 +183,18 @@ else:
 
     def _unknown(module, name, names):
         """Return the error for `name`, missing in the public `module`, which has `names`. The message gives a replacement."""
-        import numpy as np
 
-        from ._utils.foreign_names import advise_on_module_name
-        from .api.numpy_indexing_functions import NUMPY_FUNCTIONS
+        def make_message():
+            import numpy as np
 
-        numpy_names = NUMPY_FUNCTIONS.keys() | {name for name, value in vars(np).items() if isinstance(value, np.ufunc)}
-        advice = advise_on_module_name(module.removeprefix("tenxor."), name, names, __all__, numpy_names)
-        return errors.UnknownAttribute(f"module {module!r} has no attribute {name!r}; {advice}")
+            from ._utils.foreign_names import advise_on_module_name
+            from .api.numpy_indexing_functions import NUMPY_FUNCTIONS
+
+            numpy_names = NUMPY_FUNCTIONS.keys() | {name for name, value in vars(np).items() if isinstance(value, np.ufunc)}
+            advice = advise_on_module_name(module.removeprefix("tenxor."), name, names, __all__, numpy_names)
+            return f"module {module!r} has no attribute {name!r}; {advice}"
+
+        return errors.UnknownAttribute(make_message)
 
 
 _call_when_imported("einops._backends", _LazyFunctions("tenxor.api.einops_patterns").register_with_einops)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Callable
 from reprlib import Repr
 from types import FrameType
 from typing import Any
@@ -256,7 +257,32 @@ class FileError(TenxorError, ValueError):
 
 
 class UnknownAttribute(TenxorError, AttributeError):
-    """An attribute missing in Tenxor, often a foreign name; the message gives the replacement."""
+    """An attribute missing in Tenxor, often a foreign name; the message gives the replacement.
+
+    `message` may be a function that returns the text, called when the text is first read: programs ask for many attributes only to see
+    whether they exist.
+    """
+
+    def __init__(self, message: str | Callable[[], str] = "") -> None:
+        self._make_message = None if isinstance(message, str) else message
+        if isinstance(message, str):
+            super().__init__(message)
+
+    def __getattr__(self, name: str) -> str:
+        if name == "fact":
+            return str(self)
+        raise AttributeError(name)
+
+    def __str__(self) -> str:
+        if self._make_message is not None:
+            self.args, self._make_message = (self._make_message(),), None
+        return super().__str__()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return type(self), (str(self),)
 
 
 class NotCompiled(Exception):

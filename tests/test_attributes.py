@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import sys
 import pytest
 
 import tenxor as tx
+from tenxor._utils import foreign_names
 from tenxor.errors import UnknownAttribute
 from tenxor.layout import Layout
 
@@ -85,3 +87,22 @@ def test_pythons_error_message_suggests_the_nearest_attribute(short_way: str) ->
         message = process.stderr.splitlines()[-1]
         suggested = rf"\. Did you mean.*\b{meant}\b.*" if meant else ""  # in words that change between versions of CPython
         assert re.fullmatch(f"AttributeError: 'Tensor' object has no attribute '{written}'{suggested}", message)
+
+
+def test_asking_whether_an_attribute_exists_builds_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not hasattr(tx, "roll_"), "imports what the first error needs"
+    built: list[str] = []
+
+    def note(*args: object) -> str:
+        built.append("advice")
+        return "the advice"
+
+    monkeypatch.setattr(foreign_names, "advise_on_module_name", note)
+    monkeypatch.setattr(foreign_names, "advise_on_ufunc_method", note)
+    assert not hasattr(tx, "reshap") and not hasattr(tx.minimum, "accumulate") and not built
+    for owner, name in ((tx, "reshap"), (tx.minimum, "accumulate")):
+        with pytest.raises(UnknownAttribute) as caught:
+            getattr(owner, name)
+        error = pickle.loads(pickle.dumps(caught.value))
+        assert "the advice" in str(caught.value) and "the advice" in repr(caught.value) and caught.value.fact == str(error)
+    assert len(built) == 2, "each message is built once"

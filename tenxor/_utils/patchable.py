@@ -43,9 +43,13 @@ class PatchableFunction(partial[Any]):
         except AttributeError:
             if not (self.routine_name in _ELEMENTWISE and name in _UFUNC_METHODS):
                 raise
-        from .foreign_names import advise_on_ufunc_method
 
-        raise UnknownAttribute(f"tx.{self.__name__} has no attribute {name!r}; {advise_on_ufunc_method(self.__name__, name)}")
+        def make_message() -> str:
+            from .foreign_names import advise_on_ufunc_method
+
+            return f"tx.{self.__name__} has no attribute {name!r}; {advise_on_ufunc_method(self.__name__, name)}"
+
+        raise UnknownAttribute(make_message)
 
     def __reduce__(self) -> Any:
         return str(self.func.__qualname__)  # pickled by name, like functions

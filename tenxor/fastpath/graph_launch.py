@@ -51,9 +51,9 @@ from .launch_records import (
 from .limits import MAX_SMALL_BLOCK_BYTES
 
 MAX_RESULT_BYTES = 1 << 23  # bytes of a result: for a larger one the time to find a plan is negligible
-MAX_KERNELS = 16  # kernels in a record
+MAX_KERNELS = 128  # kernels in a record, at some 400 bytes each
 MAX_NODES = 256  # nodes of a graph, including nodes added by the plan
-MAX_GRAPH_RECORDS = 1 << 12
+MAX_GRAPH_RECORDS = 1 << 11
 STORED, INLINED, INLINED_EXPENSIVE, DONOR = range(4)  # roles of node entries
 
 graph_records: dict[bytes, bytes] = {}  # launch records of graphs, by key
@@ -188,7 +188,7 @@ def _trace_graph_record(signature: GraphSignature, symbolic_signature: GraphSign
 def _build_graph_words(signature: GraphSignature, plan: Plan) -> Sequence[IntOrSymInt]:
     """Return the integers of the launch record by which `plan` computes the graph with signature `signature`.
 
-    The result is empty if the plan needs more than a few small kernels, so that no record can run the graph. It is also empty if the plan
+    The result is empty if the plan needs more than `MAX_KERNELS` kernels, so that no record can run the graph. It is also empty if the plan
     reads a small part of a large inlined node: Python counts such requests (`runtime/element_requests.py`).
     """
     root_index = len(signature.nodes) - 1

@@ -148,4 +148,4 @@ def migration_hints() -> dict[str, str]:
 
 def missing_attribute_error(name: str) -> UnknownAttribute:
     """Return the error for an attribute of tensors in other libraries, with advice for the user."""
-    return UnknownAttribute(f"a Tensor has no attribute {name!r}; use {migration_hints()[name]}")
+    return UnknownAttribute(lambda: f"a Tensor has no attribute {name!r}; use {migration_hints()[name]}")

@@ -281,3 +281,23 @@ def test_graph_whose_plan_overwrites_its_own_buffer_is_computed(dtype: str, shap
         rolled, expected = tx.roll(tx.asarray(array), 3, axis=axis), np.roll(array, 3, axis=axis)
         assert np.array_equal((rolled + tx.asarray(array)).to_numpy(), expected + array)
         assert np.array_equal(tx.roll(tx.asarray(array), 3, axis=axis).to_numpy(), expected)
+
+
+@pytest.mark.parametrize("steps", [15, 16, 17, 40, 100])
+def test_graphs_of_many_kernels_run_by_a_launch_record(steps: int, planned: list[object]) -> None:
+    x = tx.asarray(WHOLE[:201]).realize()
+
+    def accumulate() -> Any:
+        y = x
+        for _ in range(steps):
+            y = tx.cumulative_sum(y) + x
+        return y.realize()
+
+    for _ in range(20):
+        accumulate()
+    planned.clear()
+    total = accumulate()
+    expected = WHOLE[:201]
+    for _ in range(steps):
+        expected = np.cumsum(expected) + WHOLE[:201]
+    assert total.tolist() == expected.tolist() and not planned
