@@ -400,7 +400,10 @@ class FastPath:
             return wrap_operation(OPS[method.op], fallback, method.comes_last)
         if name == "_apply":
             return wrap_any_operation(fallback)
-        return wrap_recording(name, fallback) if method.is_recorded else fallback
+        if not method.is_recorded:
+            return fallback
+        is_attribute = method.convention is CallingConvention.ATTRIBUTE
+        return wrap_recording(name, fallback, None, None if is_attribute else lambda *args, **named: self.methods[name](*args, **named))
 
     def _share_specs(self) -> None:
         """Have the generated code store existing and future specs, and recipes of data in memory, for its own look-up."""

@@ -19,7 +19,7 @@ from .._utils.cache_registry import register
 from .._utils.lazy import LazyFunctions, LazyModule
 from ..dtypes import DType
 from ..errors import EVALUATION_ERRORS, TenxorError
-from ..graph.node import UNFINISHED, Node, is_externally_shared, make_data_node, next_serial, tape_mode
+from ..graph.node import MAX_PENDING_NODES, UNFINISHED, Node, is_externally_shared, make_data_node, next_serial, tape_mode
 from ..graph.spec import ResultTemplate, get_constant_spec, locate_template, record_template
 from ..graph.storage import ScalarStorage, Storage
 from ..ops import Op
@@ -30,6 +30,7 @@ from ..tensor.argument_parsing import NamedDefault
 from ..tensor.conversion_methods import is_numpy_value
 from . import update_recipes
 from .eager_evaluation import no_eager_eval
+from .graph_launch import MAX_RESULT_BYTES
 from .host_reports import HostReport, collect_reports
 from .limits import MAX_SMALL_BLOCK_BYTES, MAX_TUPLE_DEPTH
 from .size_generic import SplitCall, can_be_placeholder, is_known_scalar
@@ -51,12 +52,13 @@ def wrap_recording(
     name: str,
     fallback: Callable[..., Any],
     describe_call: Callable[..., Sequence[IntOrSymInt] | None] | None = None,
+    generated_method: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """Return a method that calls the fallback `fallback` and records its result under `name`.
 
     A new call is recorded for exact sizes. After a few calls of one signature, a size-generic template is traced too. `describe_call`,
     if given, takes the same arguments and returns integers to store with the template for the generated code, or None to prevent
-    recording.
+    recording. `generated_method` is the generated method of this name, if there is one.
     """
 
     def method(*args: Any, **keywords: Any) -> Any:
@@ -64,6 +66,8 @@ def wrap_recording(
         key = _build_call_key(x, arguments, keywords) if type(x) is Tensor else None
         templates = () if key is None else x.spec.call_templates.get(name, ())
         if key is None or key in templates:
+            if _compute_long_graphs((x, *arguments)) and generated_method is not None:
+                return generated_method(*args, **keywords)
             return fallback(*args, **keywords)
         if (
             is_transient(x.spec)
@@ -101,6 +105,18 @@ def wrap_recording(
         return result
 
     return method
+
+
+def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
+    """Compute the tensors of `arguments` with long pending graphs, and return whether there were any, and all are computed.
+
+    The generated code makes no graph of more than `MAX_PENDING_NODES` nodes, and the fallback would make the nodes one by one. Nothing is
+    computed for a large result, which may take more memory than its operands.
+    """
+    nodes = [x.storage.node for x in arguments if type(x) is Tensor and type(x.storage) is Storage]
+    long_nodes = [node for node in nodes if node.buffer is None and node.graph_node_count > MAX_PENDING_NODES // 2 and not node.is_traced]
+    are_small = all([node.recipe.nbytes <= MAX_RESULT_BYTES for node in long_nodes])
+    return bool(long_nodes) and are_small and all([compute_if_possible(node) for node in long_nodes])
 
 
 def wrap_announcing(name: str, fallback: Callable[..., Any]) -> Callable[..., Any]:

@@ -189,18 +189,19 @@ def _choose_kernels(graph: GraphFacts, stored: Set[Node]) -> tuple[list[Node], d
     order, kernels = graph.order, set(stored)
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
     distinct_reads: set[tuple[Node, _Read]] = set()
-    length_limit = _LengthLimit(graph)
+    length_limit, repetition_limit = _LengthLimit(graph), _RepetitionLimit(graph)
     non_product_operands: set[Node] = set()  # nodes read by more than parts of likely contractions
     loops_around: dict[Node, int] = {}  # the number of loops around the reductions that a node is part of
     nested_kernels: set[Node] = set()
     for node in reversed(order):
         facts = _NodeFacts(graph.weights[node], graph.costs[node], node in graph.constants, node not in non_product_operands)
         is_kernel = node in kernels or _is_scanned(node, reads[node]) or not _is_inlined(node, reads[node], graph, facts)
-        if is_kernel or length_limit.must_end(node, reads[node], facts):
+        if is_kernel or length_limit.must_end(node, reads[node], facts) or repetition_limit.must_end(node, reads[node]):
             kernels.add(node)
             reads[node] = [_Read(node, graph.get_root_map(node))]
             loops_around.pop(node, None)
         length_limit.add_node(node, reads[node])
+        repetition_limit.add_node(node, node in kernels, reads[node])
         if (node in kernels or node in non_product_operands) and not _has_contraction_sizes(node):
             non_product_operands.update(source for source in node.sources if type(source) is Node)
         if isinstance(node.op, Reduction):
@@ -304,6 +305,40 @@ class _LengthLimit:
         if self.graph.is_long:
             for read in reads:
                 self.kernel_lengths[read.kernel] += self.graph.lengths.get(node, 0)
+
+
+class _RepetitionLimit:
+    """A limit on the work that a kernel repeats in its passes over the same elements, for the nodes of `graph`.
+
+    A kernel has a pass for each reduction that it inlines, and one for its result. A pass computes the elementwise nodes it needs from
+    memory and from the results of earlier passes. So in a chain of steps with a reduction each, the last step's pass would repeat all the
+    steps before it.
+    """
+
+    def __init__(self, graph: GraphFacts) -> None:
+        self.max_additions = graph.fusing.max_repeated_in_passes
+        self.passes: dict[Node, set[Node]] = {}  # the reductions and results in whose passes a node is computed
+        self.repeated_additions: Counter[Node] = Counter()  # of each kernel so far, for one element
+
+    def must_end(self, node: Node, reads: Sequence[_Read]) -> bool:
+        """Return whether `node` becomes a kernel because the kernels of `reads`, its reads, would repeat too much work otherwise."""
+        repeated = self._count_repeated(node)
+        return repeated > 0 and any([repeated + self.repeated_additions[read.kernel] > self.max_additions for read in reads])
+
+    def add_node(self, node: Node, is_kernel: bool, reads: Sequence[_Read]) -> None:
+        """Note in which passes the sources of `node` are computed: those of `node`, or the one that `node` itself begins."""
+        if isinstance(node.op, Op) and not is_kernel:
+            passes = self.passes.get(node, set())
+            self.repeated_additions.update({read.kernel: self._count_repeated(node) for read in reads})
+        else:
+            passes = {node}
+        for source in node.sources:
+            if type(source) is Node and source.buffer is None:
+                self.passes.setdefault(source, set()).update(passes)
+
+    def _count_repeated(self, node: Node) -> int:
+        """Return how many additions of an element of `node` are repeated: its cost in every pass but one."""
+        return node.op.cost * max(len(self.passes.get(node, ())) - 1, 0) if isinstance(node.op, Op) else 0
 
 
 def _keeps_bits(node: Node, index_map: Layout) -> bool:

@@ -96,8 +96,36 @@ class TestKernelLength:
 
     def test_short_work_is_not_cut(self) -> None:
         x = values(tx.float32, (30, 40))
-        assert len(kernels_of(tx.softmax(tx.gelu(x) * 2 + x, axis=1))) == 1
+        assert len(kernels_of(tx.softmax(x * 2 + x, axis=1))) == 1
         assert len(kernels_of(tx.exp(-x) * tx.erf(x) + tx.sin(x) * tx.log1p(x) + tx.pow(x, x))) == 1
+
+
+REDUCING_STEPS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sum": lambda t: t * 0.5 + t.sum() * 0.001,
+    "max of columns": lambda t: tx.maximum(t * 0.9, t.max(axis=0) * 0.1),
+    "softmax": lambda t: tx.softmax(t * 3, axis=1),
+    "variance": lambda t: t * 0.9 + t.var(axis=1, keepdims=True),
+}
+
+
+@pytest.mark.parametrize("name", REDUCING_STEPS)
+def test_kernels_repeat_no_long_chain_of_steps_in_their_passes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    step, x = REDUCING_STEPS[name], values(tx.float64, (6, 37))
+
+    def repeat(count: int) -> Tensor:
+        t = x
+        for _ in range(count):
+            t = step(t)
+        return t
+
+    assert len(kernels_of(repeat(1))) <= 3
+    counts = [len(kernels_of(repeat(count))) for count in (4, 8, 12)]
+    assert counts[0] < counts[1] < counts[2], "a kernel has a bounded number of steps"
+    results = []
+    for limit in (1 << 30, 32, 0):
+        tune(monkeypatch, fusing={"max_repeated_in_passes": limit})
+        results.append(np.asarray(repeat(8)).tobytes())
+    assert results[0] == results[1] == results[2]
 
 
 ENDS: dict[str, Callable[[Tensor], Tensor]] = {

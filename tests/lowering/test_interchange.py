@@ -17,6 +17,7 @@ from tenxor.lowering.fuse import collect_pending, fuse
 from tenxor.lowering.ir import For, Init, Kernel, Load, Prefetch, RowLoad, RowStore, Statement, Store, iterate_expressions, walk
 from tenxor.runtime.planner import preview_kernels
 from tenxor.tensor import Tensor
+from tests.machines import tune
 
 from .helpers import TARGET
 
@@ -121,7 +122,8 @@ class TestRowBuffers:
         assert len(statements_of(kernel_of(tx.softmax(ones(3, length), axis=1)), RowStore)) == count
 
     @pytest.mark.parametrize("dtype", [tx.float32, tx.float64], ids=str)
-    def test_row_buffers_do_not_exceed_the_stack_limit(self, dtype: tx.dtypes.DType) -> None:
+    def test_row_buffers_do_not_exceed_the_stack_limit(self, dtype: tx.dtypes.DType, monkeypatch: pytest.MonkeyPatch) -> None:
+        tune(monkeypatch, fusing={"max_repeated_in_passes": 1 << 30})
         total = ones(2, 50, dtype=dtype)
         for _ in range(25):
             e = tx.rsqrt(ones(2, 50, dtype=dtype))
@@ -129,7 +131,8 @@ class TestRowBuffers:
         kernel = kernel_of(total)
         assert len(statements_of(kernel, RowStore)) == MAX_BUFFER_BYTES // (MAX_ROW_ELEMENTS * dtype.itemsize)
 
-    def test_outermost_of_nested_values_is_buffered(self) -> None:
+    def test_outermost_of_nested_values_is_buffered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        tune(monkeypatch, fusing={"max_repeated_in_passes": 1 << 30})
         x = ones(5, 40)
         e = tx.sin(tx.exp(x))
         (keep,) = statements_of(kernel_of(e / e.sum(axis=1, keepdims=True)), RowStore)
