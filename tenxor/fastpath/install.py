@@ -85,7 +85,7 @@ from .sized_template import SizeProgram
 from .text_signatures import build_text_signature
 from .type_slots import BINARY_SYMBOLS, SLOT_LOCATIONS, WRAPPED_SYMBOLS, SlotSwitch, make_slot_wrapper
 from .update_recipes import record_copying_variant, record_update
-from .write_recorder import compute_if_small, record_masked_write, record_write, retry_in_fast_path, unwrap_scalar, wrap_fill
+from .write_recorder import compute_if_small, may_overlap, record_masked_write, record_write, retry_in_fast_path, unwrap_scalar, wrap_fill
 
 CREATION_FUNCTIONS = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
 DERIVATIVE_FUNCTIONS = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
@@ -545,6 +545,8 @@ class FastPath:
             return
         value = unwrap_scalar(x, value)
         basic = type(x) is Tensor and self.is_basic((x, key))
+        if basic and type(value) is Tensor and value.storage is x.storage:
+            value = self._copy_if_overlapping(x, key, value)
         masked = not basic and type(x) is Tensor and type(key) is Tensor and key.dtype is boolean
         if basic or masked:
             compute_if_small(x.storage)
@@ -556,6 +558,17 @@ class FastPath:
             record_row_selection(x, key)
         if masked:
             record_masked_write(x, key, value)
+
+    def _copy_if_overlapping(self, x: Tensor, key: Any, value: Tensor) -> Tensor:
+        """Return the tensor to write over the view `x[key]`: a copy of `value`, a view of the same storage, if both may overlap.
+
+        The generated code does the same, and both the copy and the write are recorded for it.
+        """
+        try:
+            overlaps = may_overlap(self.methods["__getitem__"](x, key), value)
+        except TenxorError:  # raised by the fallback, with a better message
+            return value
+        return self.methods["copy"](value) if overlaps else value
 
     def _record_write(self, x: Tensor, key: Any, value: Any) -> bool:
         """Return whether a write of `value` over the view `x[key]` was recorded now, so that the fast path can do it from now on."""

@@ -15,6 +15,7 @@ from ..graph.spec import FLOAT64_EXACT_LIMIT, MAX_INT64, ResultTemplate, Spec, i
 from ..graph.storage import Storage
 from ..layout import Layout
 from ..layout.coords import Shape
+from ..layout.queries import compute_offset_range
 from ..memory.buffer import allocate
 from ..ops import OPS
 from ..runtime.plan_tracing import SymbolicSizes
@@ -63,6 +64,14 @@ def record_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:
     if template is not None and template.recipe is not None:
         node = make_data_node(allocate(0), template.recipe.shape, template.spec.dtype)
         record_write(x, Tensor(Storage(node), template.spec.layout, template.spec.dtype))
+
+
+def may_overlap(written: Tensor, read: Tensor) -> bool:
+    """Return whether the offsets of two different views of one storage may overlap, as the generated code tests it."""
+    if (written.spec, written.offset) == (read.spec, read.offset):
+        return False
+    written_range, read_range = compute_offset_range(written.layout), compute_offset_range(read.layout)
+    return written_range is None or read_range is None or not (written_range[1] < read_range[0] or read_range[1] < written_range[0])
 
 
 def compute_if_small(storage: Storage) -> None:

@@ -257,3 +257,44 @@ def test_repeated_slice_updates_keep_memory_and_reference_counts() -> None:
     after = sys.getrefcount(tx.float64), sys.getrefcount(None), sys.getrefcount(t.storage.node.recipe)
     if sys.version_info < (3, 12):  # from then on None is counted no more
         assert all([abs(x - y) < 200 for x, y in zip(after, held, strict=True)])
+
+
+def _set_item(a: Any) -> None:
+    a[0, -1] = 0.5
+
+
+def _shift_rows(a: Any) -> None:
+    a[1:] = a[:-1]
+
+
+def _copy_column(a: Any) -> None:
+    a[:, 0] = a[:, 1]
+
+
+def _reverse_rows(a: Any) -> None:
+    a[:] = a[::-1]
+
+
+def _transpose(a: Any) -> None:
+    a[:] = a.T
+
+
+@pytest.mark.parametrize("is_pending", [False, True])
+@pytest.mark.parametrize("write", [_set_item, _shift_rows, _copy_column, _reverse_rows, _transpose])
+def test_writes_of_items_and_overlapping_views_run_no_python(write: Callable[[Any], None], is_pending: bool) -> None:
+    base = numbers(20)
+    source = tx.asarray(base).realize()
+
+    def copy_and_write() -> Any:
+        t = source * 1.0
+        earlier = t[2:5] * 2.0
+        write(t if is_pending else t.realize())
+        return t, earlier
+
+    for _ in range(6):
+        copy_and_write()
+    assert not python_functions_in(copy_and_write)
+    t, earlier = copy_and_write()
+    expected = base.copy()
+    write(expected)
+    assert bits(t) == bits(expected) and bits(earlier) == bits(base[2:5] * 2.0)

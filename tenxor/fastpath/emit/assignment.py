@@ -56,9 +56,33 @@ def _emit_set_item(f: FunctionBuilder) -> None:
     value = f.hold_borrowed(_unwrap_scalar(f, x, value))
     selected_view = evaluate_key(f, x, key)
     spec = look_up_view_spec(f, selected_view)
-    result = f.call("put", POINTER, [f.get_slot(x, "Tensor.storage"), spec, selected_view.offset, value])
-    f.release_held(spec, value)
+    source = _copy_if_overlapping(f, x, (spec, selected_view.offset), value)
+    result = f.call("put", POINTER, [f.get_slot(x, "Tensor.storage"), spec, selected_view.offset, source])
+    f.release_held(spec, value, source)
     f.emit_return(result)
+
+
+def _copy_if_overlapping(f: FunctionBuilder, x: Value, written: tuple[Value, Value], value: Value) -> Value:
+    """Emit the value to write over a view of `x`: a copy of `value` if it is another view of the same storage that may overlap, otherwise
+    `value` itself. The view `written` is a pair of a spec and an offset.
+
+    Return the value, which is held (see `FunctionBuilder.hold_owned`). The emitted function returns null if no copy was recorded.
+    """
+    storage = f.get_slot(x, "Tensor.storage")
+
+    def may_overlap() -> Value:
+        operand = read_operand(f, value)
+        f.require(operand.is_node)
+        f.decline_if(f.is_object(f.get_slot(operand.key, "Spec.strides"), "None"))
+        read = operand.key, f.unbox_integer(operand.offset)
+        is_same_view = f.and_then(read[0].equals(written[0]), lambda: read[1].equals(written[1]))
+        return f.and_then(~is_same_view, lambda: ~_are_disjoint(f, read, written))
+
+    shares_storage = f.and_then(f.is_instance(value, "Tensor"), lambda: f.get_slot(value, "Tensor.storage").equals(storage))
+    needs_copy = f.and_then(f.and_then(shares_storage, lambda: f.is_instance(storage, "Storage")), may_overlap)
+    copy = lambda: [f.call("called", POINTER, [value, f.null(), f.i64(0), f.null(), f.load_object("'copy'")])]
+    (source,) = f.choose(needs_copy, copy, lambda: [f.incref(value)])
+    return f.require_new(source)
 
 
 def _unwrap_scalar(f: FunctionBuilder, x: Value, value: Value) -> Value:
@@ -82,19 +106,29 @@ def _emit_set_element(f: FunctionBuilder) -> None:
     """Emit `set_element(x, offset, value)`: write a number into the element of `x` at an offset in its storage. Return None, or null to
     leave the work to the fallback.
 
-    The storage must be in memory without other readers, or in an externally shared buffer.
+    Pending content is evaluated first, and small memory with other readers is copied, unless its buffer is externally shared.
     """
     x, offset, value = f.arguments
     storage, dtype = f.get_slot(x, "Tensor.storage"), f.get_slot(x, "Tensor.dtype")
     f.require(f.is_instance(storage, "Storage"))
+    compute_storage(f, storage)
     number = require_number(f, value, dtype)
-    node = f.get_slot(storage, "Storage.node")
-    buffer = f.get_slot(node, "Node.buffer")
-    f.decline_if(f.is_object(buffer, "None"))
+
+    def load_buffer() -> tuple[Value, Value]:
+        node = f.get_slot(storage, "Storage.node")
+        buffer = f.get_slot(node, "Node.buffer")
+        f.decline_if(f.is_object(buffer, "None"))
+        return node, buffer
+
+    def is_writable(node: Value, buffer: Value) -> Value:
+        is_unshared = f.and_then(f.has_one_reference(node), lambda: f.has_one_reference(buffer))
+        return f.or_else(is_unshared, lambda: ~f.is_object(f.get_slot(buffer, "Buffer.externally_shared"), "0"))
+
+    f.emit_if(~is_writable(*load_buffer()), lambda: f.require(f.call("unshared", I1, [storage])))
+    node, buffer = load_buffer()
+    f.require(is_writable(node, buffer))
     f.require(f.is_object(f.get_slot(node, "Node.tape_node"), "None"))
     f.require(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.dtype").equals(dtype))
-    is_unshared = f.and_then(f.has_one_reference(node), lambda: f.has_one_reference(buffer))
-    f.require(f.or_else(is_unshared, lambda: ~f.is_object(f.get_slot(buffer, "Buffer.externally_shared"), "0")))
     f.require(f.is_object(f.get_slot(buffer, "Buffer.is_read_only"), "False"))
     f.require(is_lock_free(f))
     f.require(f.call("put_number", I1, [load_data_address(f, buffer), dtype, offset, number]))
