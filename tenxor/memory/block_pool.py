@@ -27,6 +27,7 @@ from weakref import ref
 import numpy as np
 
 from .._utils.cache_registry import CacheRecord
+from .._utils.exclude_user_code import exclude_user_code
 from .._utils.lazy import LazyModule
 from .._utils.process import advise_huge_pages, get_memory_bytes, map_memory
 
@@ -61,7 +62,6 @@ DECAY_S = 2.0  # seconds until half of the excess over the present need is forgo
 MIN_TIMED_BYTES = 1 << 16  # smallest freed block, in bytes, at which the clock is read
 GROWTH_BYTES = 1 << 24  # bytes by which memory may grow, plus an eighth of the memory in use, before pending work is examined
 IN_USE, PEAK, POOLED, ALLOWED = range(4)  # indices into `Pool.small_block_bytes`, counts of bytes
-_is_examining = False  # true while a thread examines the frames of each thread
 NO_OPERATION_NUMBER = -1  # an operation number that never matches, for sums computed while another operation is in progress
 MEMORY_BYTES = get_memory_bytes()  # of the machine, or of the container
 MAX_POOLED_BYTES = MEMORY_BYTES // 4  # limit on the bytes kept for reuse
@@ -301,8 +301,6 @@ class Pool:
                     self.large_block_refs.discard(self.get_wake_queue().get(timeout=DECAY_S))
                 self.has_decay_thread = self.decay_recent_need()
 
-        if _is_examining:
-            return
         self.has_decay_thread = True
         try:
             start_new_thread(watch, ())  # `Thread.start` would wait for a lock, perhaps held by the thread that frees a block
@@ -328,21 +326,13 @@ class Pool:
 
     @staticmethod
     def _has_other_operation() -> bool:
-        """Return whether another operation of the pool may be in progress: in a frame further up, or in another thread.
-
-        CPython holds a lock while listing frames, and may run the garbage collector, whose finalizers may call the pool again. Listing
-        frames again, or starting a thread, would then wait for this lock for ever.
-        """
-        global _is_examining
+        """Return whether another operation of the pool may be in progress: in a frame further up, or in another thread."""
         this_thread = get_ident()
         frame: FrameType | None
         frames: dict[int, FrameType] = {}
         stacks: dict[int, FrameType | None] = {}
-        if _is_examining:
-            return True
-        _is_examining = True  # no other code runs between the test and this line
         try:
-            stacks.update(sys._current_frames())
+            stacks.update(_list_frames())
             stacks[this_thread] = sys._getframe(2).f_back  # the caller of the present operation
             for frame in stacks.values():
                 while frame is not None:
@@ -350,12 +340,11 @@ class Pool:
                         return True
                     frame = frame.f_back
             del stacks[this_thread]
-            frames.update(sys._current_frames())
+            frames.update(_list_frames())
             return any([frames[thread] is not top for thread, top in stacks.items() if thread in frames])  # a moved thread may be anywhere
         except AttributeError:  # CPython 3.11: a frame was freed meanwhile and the memory reused; the thread may be anywhere
             return True
         finally:  # break reference cycles through this frame, which would keep the locals of every caller alive
-            _is_examining = False
             stacks.clear()
             frames.clear()
             frame = None
@@ -478,6 +467,17 @@ class Pool:
             return None
         start = (self.colour * START_STAGGER_BYTES - _address(raw)) % period
         return raw[start : start + nbytes], _address(raw) + start, nbytes
+
+
+def _list_frames() -> dict[int, FrameType]:
+    """Return the innermost frame of each thread, by the identifier of the thread.
+
+    The interpreter holds the lock of its list of threads meanwhile, and CPython 3.11 allocates frames, so it may run the garbage collector.
+    A finalizer or a callback of the collector would let other threads run. One that starts or ends a thread would wait for the lock while
+    it holds the GIL, and the process would stand still. So the collector does not run here.
+    """
+    with exclude_user_code():
+        return sys._current_frames()
 
 
 def map_huge_pages(nbytes: int, page: int) -> Array | None:

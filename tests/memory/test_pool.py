@@ -340,28 +340,35 @@ def test_settle_counts_anew_if_the_interrupted_frame_is_gone(blocks: Blocks, mon
     assert own_pool._totals[0] == module.NO_OPERATION_NUMBER  # so the next reader counts anew
 
 
-def test_finalizer_during_a_frame_query_does_not_query_again(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter holds a lock meanwhile, so a second query, or the start of a thread, would wait forever."""
-    own_pool, frames, asked = blocks.pool, sys._current_frames, list[object]()
-    held, other = Buffer(1 << 12), Buffer(module.MIN_TIMED_BYTES)
-    assert own_pool.assign_block(held, 1 << 12)
+THREADS_DURING_FRAME_QUERIES = """
+import gc
+import sys
+import threading
+import time
+from tenxor.memory.block_pool import Pool
 
-    def look() -> object:
-        asked.append(None)
-        if len(asked) == 1:  # as a collection in the midst of it would
-            own_pool._latest_operation += 1
-            assert own_pool.assign_block(other, module.MIN_TIMED_BYTES)
-            assert own_pool.collect_freed() == ((1 << 12) + module.MIN_TIMED_BYTES, 0)
-            own_pool.has_decay_thread = False
-            own_pool._start_decay_thread()
-            assert not own_pool.has_decay_thread
-        return frames()
+def let_other_threads_run(phase, info):
+    if sys._getframe(1).f_code.co_filename.endswith("block_pool.py"):
+        time.sleep(0.002)
 
-    own_pool._latest_operation += 1
-    monkeypatch.setattr(sys, "_current_frames", look)
-    monkeypatch.setattr(module, "start_new_thread", lambda *_: pytest.fail("a thread was begun"))
-    assert own_pool.collect_freed() == ((1 << 12) + module.MIN_TIMED_BYTES, 0)
-    assert len(asked) == 2 and not module._is_examining  # both by who looked first
+def query_frames():
+    gc.set_threshold(1)
+    for _ in range(20):
+        Pool._has_other_operation()
+
+gc.callbacks.append(let_other_threads_run)
+querying = threading.Thread(target=query_frames)
+querying.start()
+while querying.is_alive():
+    short = threading.Thread(target=int)
+    short.start()
+    short.join()
+"""
+
+
+def test_threads_may_start_and_end_during_a_frame_query() -> None:
+    """The interpreter locks its list of threads meanwhile, so a callback of the collector must not let other threads run then."""
+    python("-c", THREADS_DURING_FRAME_QUERIES, within=60)
 
 
 @pytest.mark.parametrize("nbytes", [300 << 10, 3 << 19, 5 << 20], ids=["of machine code", "of the system", "in huge pages"])
