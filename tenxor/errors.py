@@ -25,6 +25,7 @@ __all__ = [
     "NotANumber",
     "NotShared",
     "OutOfBounds",
+    "OutOfMemory",
     "ReadOnlyError",
     "ShapeError",
     "TenxorError",
@@ -115,8 +116,16 @@ def _find_called_operation(frame: FrameType | None) -> str | None:
 
 
 def _find_public_name(frame: FrameType) -> str | None:
-    """Return the public name of the function that `frame` executes, or None. Results are memoised."""
+    """Return the public name of the function that `frame` executes, or None.
+
+    A dtype that is called has its own name, and a constructor that of the first public class among the object's class and its bases.
+    """
     code = frame.f_code
+    if code.co_qualname == "DType.__call__":
+        return str(frame.f_locals["self"])
+    if code.co_name == "__init__" and code.co_argcount:
+        classes = type(frame.f_locals[code.co_varnames[0]]).__mro__
+        return next((name for cls in classes if (name := _look_up_in_namespaces(cls.__name__, cls))), None)
     key = code.co_filename, code.co_firstlineno, code.co_qualname  # code objects have slow hashes
     if key not in _public_names:
         _public_names[key] = _look_up_public_name(code.co_qualname, frame.f_globals)
@@ -124,13 +133,13 @@ def _find_public_name(frame: FrameType) -> str | None:
 
 
 def _look_up_public_name(qualified_name: str, module: dict[str, Any]) -> str | None:
-    """Return the public name of a function of the package, or None: the name of a function, of a class for its constructor, or of an
+    """Return the public name of a function of the package, or None: the name of a function, of a class for its `__new__`, or of an
     attribute of `Tensor`. `module` is the namespace of the function's module.
     """
     owner, _, name = qualified_name.rpartition(".")
     if not owner:
         return _look_up_in_namespaces(name, module.get(name))
-    if name in ("__init__", "__new__"):
+    if name == "__new__":
         return _look_up_in_namespaces(owner, module.get(owner))
     tensor_classes = getattr(getattr(sys.modules.get("tenxor.tensor"), "Tensor", None), "__mro__", ())
     if owner in [cls.__name__ for cls in tensor_classes]:
@@ -217,6 +226,10 @@ class NotShared(DTypeError, BufferError):
 
 class OutOfBounds(TenxorError, OverflowError):
     """A Python number that the dtype cannot hold."""
+
+
+class OutOfMemory(TenxorError, MemoryError):
+    """Memory that the system does not give, or that `tx.set_memory_limit` forbids. The tensors are unchanged."""
 
 
 class ReadOnlyError(TenxorError, ValueError):
