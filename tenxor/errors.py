@@ -116,9 +116,9 @@ def _find_called_operation(frame: FrameType | None) -> str | None:
 
 
 def _find_public_name(frame: FrameType) -> str | None:
-    """Return the public name of the function that `frame` executes, or None.
+    """Return the public name of the function in execution in `frame`, or None.
 
-    A dtype that is called has its own name, and a constructor that of the first public class among the object's class and its bases.
+    A called dtype is named "int8" or the like. A constructor is named by the first public class of the new object's bases.
     """
     code = frame.f_code
     if code.co_qualname == "DType.__call__":
@@ -229,7 +229,7 @@ class OutOfBounds(TenxorError, OverflowError):
 
 
 class OutOfMemory(TenxorError, MemoryError):
-    """Memory that the system does not give, or that `tx.set_memory_limit` forbids. The tensors are unchanged."""
+    """A shortage of memory: the system refuses a block, or `tx.set_memory_limit` forbids a block. All tensors are unchanged."""
 
 
 class ReadOnlyError(TenxorError, ValueError):
@@ -253,7 +253,7 @@ class MatrixShapeError(ShapeError, LinearAlgebraError):
 
 
 class TraceError(TenxorError, TypeError):
-    """A user's function that needs a value while it is traced into a kernel."""
+    """A function of the user that asks for a value during its tracing into a kernel."""
 
 
 class DerivativeError(TenxorError, RuntimeError):

@@ -260,7 +260,7 @@ class Pool:
                 if loan() is None:  # a signal removed the reference from `freed_refs`: the system takes the block
                     self.used_blocks.pop(loan, None)
             in_use = sum([capacity for _, _, capacity in list(self.used_blocks.values())])
-            # The loop runs over a copy, since other code may run meanwhile
+            # The loop runs over a copy, since threads and finalizers change the table
             pooled = sum([capacity * len(self.free_blocks.get(capacity, ())) for capacity in self.free_blocks.copy()])
             self.max_in_use = max(self.max_in_use, in_use)
         returned_loans = self.freed_refs
@@ -318,7 +318,7 @@ class Pool:
         return self.wake_queue
 
     def _record_rise(self, in_use: int) -> None:
-        """Record that `in_use` bytes are in use, more than at any time since the last decay."""
+        """Record a rise of the memory in use to `in_use` bytes, a new maximum since the last decay."""
         self.peak_since_decay = in_use
         if in_use > self.recent_need_bytes:
             self.recent_need_bytes = in_use
@@ -470,11 +470,11 @@ class Pool:
 
 
 def _list_frames() -> dict[int, FrameType]:
-    """Return the innermost frame of each thread, by the identifier of the thread.
+    """Return the innermost frame of each thread, by thread identifier.
 
-    The interpreter holds the lock of its list of threads meanwhile, and CPython 3.11 allocates frames, so it may run the garbage collector.
-    A finalizer or a callback of the collector would let other threads run. One that starts or ends a thread would wait for the lock while
-    it holds the GIL, and the process would stand still. So the collector does not run here.
+    CPython 3.11 locks its list of threads during the query, and allocates frames, which can begin a garbage collection. A callback of the
+    collector releases the GIL to other threads. A thread that starts or ends then waits for the lock and holds the GIL: a deadlock. So the
+    collector is excluded.
     """
     with exclude_user_code():
         return sys._current_frames()
