@@ -26,6 +26,7 @@ __all__ = [
     "NotANumber",
     "NotShared",
     "OutOfBounds",
+    "OutOfMemory",
     "ReadOnlyError",
     "ShapeError",
     "TenxorError",
@@ -116,8 +117,16 @@ def _find_called_operation(frame: FrameType | None) -> str | None:
 
 
 def _find_public_name(frame: FrameType) -> str | None:
-    """Return the public name of the function that `frame` executes, or None. Results are memoised."""
+    """Return the public name of the function in execution in `frame`, or None.
+
+    A called dtype is named "int8" or the like. A constructor is named by the first public class of the new object's bases.
+    """
     code = frame.f_code
+    if code.co_qualname == "DType.__call__":
+        return str(frame.f_locals["self"])
+    if code.co_name == "__init__" and code.co_argcount:
+        classes = type(frame.f_locals[code.co_varnames[0]]).__mro__
+        return next((name for cls in classes if (name := _look_up_in_namespaces(cls.__name__, cls))), None)
     key = code.co_filename, code.co_firstlineno, code.co_qualname  # code objects have slow hashes
     if key not in _public_names:
         _public_names[key] = _look_up_public_name(code.co_qualname, frame.f_globals)
@@ -125,13 +134,13 @@ def _find_public_name(frame: FrameType) -> str | None:
 
 
 def _look_up_public_name(qualified_name: str, module: dict[str, Any]) -> str | None:
-    """Return the public name of a function of the package, or None: the name of a function, of a class for its constructor, or of an
+    """Return the public name of a function of the package, or None: the name of a function, of a class for its `__new__`, or of an
     attribute of `Tensor`. `module` is the namespace of the function's module.
     """
     owner, _, name = qualified_name.rpartition(".")
     if not owner:
         return _look_up_in_namespaces(name, module.get(name))
-    if name in ("__init__", "__new__"):
+    if name == "__new__":
         return _look_up_in_namespaces(owner, module.get(owner))
     tensor_classes = getattr(getattr(sys.modules.get("tenxor.tensor"), "Tensor", None), "__mro__", ())
     if owner in [cls.__name__ for cls in tensor_classes]:
@@ -220,6 +229,10 @@ class OutOfBounds(TenxorError, OverflowError):
     """A Python number that the dtype cannot hold."""
 
 
+class OutOfMemory(TenxorError, MemoryError):
+    """A shortage of memory: the system refuses a block, or `tx.set_memory_limit` forbids a block. All tensors are unchanged."""
+
+
 class ReadOnlyError(TenxorError, ValueError):
     """A write through a view in which several positions share an element."""
 
@@ -241,7 +254,7 @@ class MatrixShapeError(ShapeError, LinearAlgebraError):
 
 
 class TraceError(TenxorError, TypeError):
-    """A user's function that needs a value while it is traced into a kernel."""
+    """A function of the user that asks for a value during its tracing into a kernel."""
 
 
 class DerivativeError(TenxorError, RuntimeError):

@@ -12,7 +12,7 @@ import pytest
 import tenxor as tx
 from tenxor import fastpath
 from tenxor._utils.aliases import OUR_NAMES_BY_ALIAS, argument_aliases
-from tenxor.errors import ArgumentError, TenxorError, UnknownArgument
+from tenxor.errors import ArgumentError, AxisError, TenxorError, UnknownArgument
 
 X = np.arange(1.0, 25.0).reshape(2, 3, 4)
 t = tx.asarray(X)
@@ -79,6 +79,10 @@ def test_positional_argument_and_its_alternative_name_are_an_error() -> None:
 def test_none_by_an_alternative_name_counts_as_not_given() -> None:
     assert tx.sum(t, dim=None).item() == X.sum() and t.sum(axis=0, dim=None).shape == (3, 4)
     assert tx.softmax(t, dim=None).tolist() == tx.softmax(t).tolist()
+    x, y = X[..., :3], X[..., :3][::-1] + 1.0  # the last axis is that of the vectors, also where the first has 3 elements
+    assert tx.cross(tx.asarray(x), tx.asarray(y), dim=None).tolist() == np.cross(x, y).tolist()
+    with pytest.raises(AxisError, match="cross: an axis is an integer, not None"):
+        tx.cross(tx.asarray(x), tx.asarray(y), axis=None)  # type: ignore[arg-type]
 
 
 def test_ranges_take_end_and_steps() -> None:

@@ -104,6 +104,23 @@ def test_floats_into_integers_truncate_and_saturate_without_a_warning() -> None:
         assert tx.asarray([1e300], dtype=dtype).tolist() == tx.asarray(np.array([1e300]), dtype=dtype).tolist() == [math.inf]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64"])
+@pytest.mark.parametrize("value", [300.7, -1.5, 128.0, -129.0, 1e30, -1e30, math.inf, -math.inf, math.nan, 0.99], ids=str)
+def test_floats_become_the_nearest_integers_of_the_dtype_in_every_function(value: float, dtype: str) -> None:
+    """Lists, numbers, arrays and assignments follow one rule: truncate, limit to the range, 0 for NaN."""
+    limits = np.iinfo(dtype)
+    whole = 0 if math.isnan(value) else limits.max if value == math.inf else limits.min if value == -math.inf else math.trunc(value)
+    expected = max(limits.min, min(limits.max, whole))
+    written, filled, part = tx.zeros(2, dtype=dtype), tx.zeros(2, dtype=dtype), tx.zeros((2, 1), dtype=dtype)
+    written[0], part[0] = value, [value]
+    results = [
+        *(tx.asarray([value], dtype=dtype)[0], tx.asarray([value, 1], dtype=dtype)[0], tx.asarray(value, dtype=dtype)),
+        *(tx.asarray(np.array([value]), dtype=dtype)[0], tx.asarray([value]).astype(dtype)[0], tx.dtype(dtype)(value)),
+        *(tx.full(2, value, dtype=dtype)[1], tx.full_like(written, value)[1], written[0], filled.fill_(value)[1], part[0, 0]),
+    ]
+    assert [x.item() for x in results] == [expected] * len(results)
+
+
 @pytest.mark.parametrize(
     ("data", "dtype"),
     [

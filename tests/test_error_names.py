@@ -50,8 +50,7 @@ def accepted_names(call: Call) -> set[str] | None:
     """Return the names with which the message of an error of `call` may begin; None for calls that are no operation by name."""
     path, _, name = call.name.rpartition(".")
     if path.startswith("tx"):
-        is_dtype = isinstance(call.function, tx.DType)  # `tx.int8(x)` is `tx.asarray(x, dtype=tx.int8)`
-        return {name, "asarray" if is_dtype else getattr(call.function, "__name__", name)}
+        return {name, getattr(call.function, "__name__", name)}
     if path.endswith("at[]"):
         return {"at", "at.add"}
     if path.startswith("<"):
@@ -108,6 +107,12 @@ COMPOSED: dict[str, tuple[Callable[[], Any], str]] = {
     "vector_norm": (lambda: L.vector_norm(A, axis=5), "vector_norm"),
     "cumsum": (lambda: tx.cumsum(A, 5), "cumsum"),
     "unsqueeze": (lambda: tx.unsqueeze(A, 7), "unsqueeze"),
+    "a dtype as a function": (lambda: tx.int8("a"), "int8"),
+    "a dtype as a function, of an integer out of range": (lambda: tx.uint8([-1]), "uint8"),
+    "a dtype of another name": (lambda: tx.bool(["a"]), "bool"),
+    "memory of a permutation": (lambda: tx.random.permutation(1 << 60), "permutation"),
+    "memory of a diagonal": (lambda: tx.diag(tx.ones(4), 1 << 60), "diag"),
+    "memory of a layer": (lambda: tx.nn.BatchNorm1d(1 << 60), "BatchNorm1d"),
     "zeros of no dtype": (lambda: tx.zeros(3, dtype="flaot"), "zeros"),
     "a row that is not there": (lambda: A[5], "indexing"),
     "a write of another shape": (lambda: operator.setitem(A, 0, B), "assignment"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from tenxor.errors import ArgumentError, AxisError, DTypeError, ShapeError, TenxorError
 
 from .api.samples import SAMPLES, each_sample
 
@@ -182,6 +182,24 @@ def test_wrong_axis_size_norm_or_dtype_raises_an_error(function: Callable[..., t
     if name in ("rfft", "ihfft"):
         with pytest.raises(DTypeError, match=f"{name}: takes real numbers, not complex128; use i?fft"):
             function(x * 1j)
+
+
+@pytest.mark.parametrize("name", ["fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"])
+def test_errors_name_the_called_transform_of_several_axes(name: str) -> None:
+    function, x = getattr(F, name), tx.ones((2, 3))
+    for wrong in ({"s": (2, 2, 2)}, {"s": ("a",)}, {"axes": (0, 5)}, {"axes": "a"}, {"norm": "no"}):
+        with pytest.raises(TenxorError, match=f"^{name}: "):
+            function(x, **wrong)
+
+
+def test_errors_name_the_called_function_of_frequencies_and_shifts() -> None:
+    for name in ("fftfreq", "rfftfreq"):
+        for arguments in ((0,), ("a",), (3, 0.0), (3, "a")):
+            with pytest.raises(TenxorError, match=f"^{name}: "):
+                getattr(F, name)(*arguments)
+    for name in ("fftshift", "ifftshift"):
+        with pytest.raises(TenxorError, match=f"^{name}: "):
+            getattr(F, name)(tx.ones(3), axes=4)
 
 
 def test_wrong_sizes_or_axes_of_fftn_raise_an_error() -> None:

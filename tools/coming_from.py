@@ -61,8 +61,13 @@ _DIFFERENCES = [
     "| `indices` | `dtype=None` | int64, the default | float64 |",
     "| `arange` | fractional steps and a `dtype` of integers | each element is cut off | the first step is cut off and repeated |",
     "| `argsort` | equal elements | in their order | in any order, unless `stable=True` |",
-    "| `astype` `array` `asarray` `sum` `prod` `cumsum` `cumprod` `cumulative_sum` `cumulative_prod`"
-    " | floats beyond the integers of a dtype, NaN | the nearest integer of it, 0 for NaN | undefined |",
+    "| `astype` `array` `asarray` `full` `full_like` `sum` `prod` `cumsum` `cumprod` `cumulative_sum` `cumulative_prod`"
+    " | floats beyond the integers of a dtype, NaN | the nearest integer of it, 0 for NaN, for lists and numbers as for arrays"
+    " | undefined for arrays, an error for lists and numbers |",
+    "| `pow` `divide` `reciprocal` | complex numbers with an infinite part | an infinity or 0 where the limit has this size, as in C"
+    " | NaN in more places |",
+    "| `pow` | complex numbers of which a part is NaN, or exponents with an infinite part | NaN where the size has no limit"
+    " | an infinity or 0 in more places |",
 ]
 
 # Each line names functions of `DIFFERENT` in `tests/fuzz/torch_differences.py`, which calls both libraries with the same arguments.
@@ -89,7 +94,7 @@ _PYTORCH_DIFFERENCES = [
     "| `put` | | writes in place, returns None | a new tensor |",
     "| `select` | | chooses among tensors by conditions | one position of an axis; here x[index] |",
     '| `meshgrid` | no `indexing` | `indexing="xy"` | `indexing="ij"` |',
-    "| `cross` | no axis | the last axis | the first axis of size 3; `linalg.cross` is the same in both |",
+    "| `cross` | no axis, or `dim=None` | the last axis | the first axis of size 3; `linalg.cross` is the same in both |",
     "| `histogram` | | 10 bins; counts are int64 | 100 bins; counts are floats |",
     "| `gradient` | one axis | a tensor | a tuple |",
     "| `can_cast` | | whether a cast is safe | whether a cast keeps the kind of number |",
@@ -109,7 +114,11 @@ _PYTORCH_DIFFERENCES = [
     "| `sum` `prod` `cumsum` `cumprod` | floats cast beyond a dtype of integers | the nearest integer of it | wraps |",
     "| `arange` `linspace` `logspace` | a `dtype` of integers | elements are computed in float64, then become integers | integer steps |",
     "| `max_pool1d` `max_pool2d` `max_pool3d` | gradients of equal elements in a window | shared | the first gets all |",
+    "| `kl_div` `nn.functional.cross_entropy` | a probability of 0 where the other logarithm is infinite | adds 0, the limit | NaN |",
     "| `kl_div` | the gradient at a target of 0 | 0 | NaN |",
+    "| `std` `var` | the gradient where the correction reaches the count | NaN, as the mean of infinities of both signs | infinities |",
+    "| `conv_transpose1d` `conv_transpose2d` `conv_transpose3d` | infinite or NaN weights | elements beyond the ends of x are zeros, so"
+    " they make NaN; to leave them out would take a mask in the innermost loop | left out |",
     "| `acosh` | the gradient outside its domain | NaN, as the result | a number |",
     "| `nn.BatchNorm1d` `nn.BatchNorm2d` | `state_dict()` | has no `num_batches_tracked`; drop it | counts batches |",
     "| `nn.functional.silu` `nn.functional.gelu` | -inf | 0, the limit | NaN |",

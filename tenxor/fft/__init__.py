@@ -4,7 +4,8 @@ The transforms are NumPy's, on our memory, axis by axis. For long rows of real n
 mirrored. The precision is that of the input: float32 and complex64 in 32 bits, float64 and complex128 in 64. Integers and bools become
 float64. float16 and bfloat16 are converted to float32, and results stay in 32 bits: no narrower complex dtype exists.
 
-`fft` describes the arguments `n`, `norm` and `out`, and `fftn` describes `s`, a size for each axis.
+`fft` describes the arguments `n`, `norm` and `out`, and `fftn` describes `s`, a size for each axis. Helpers name one public function in
+errors, and `TenxorError` puts the called function in its place.
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ def hfft(
     return write_out(
         "hfft",
         out,
-        _transform_axis(as_lapack_dtype(asarray(x)).conj(), "irfft", n, axis, OPPOSITE_NORMS[_check_norm("hfft", norm)], "hfft"),
+        _transform_axis(as_lapack_dtype(asarray(x)).conj(), "irfft", n, axis, OPPOSITE_NORMS[_check_norm(norm)]),
     )
 
 
@@ -196,7 +197,7 @@ def ihfft(
     >>> tx.fft.ihfft(tx.asarray([8.0, -2.0, 0.0, -2.0])).tolist()
     [(1-0j), (2-0j), (3-0j)]
     """
-    result: Tensor = _transform_axis(_check_real("ihfft", x), "rfft", n, axis, OPPOSITE_NORMS[_check_norm("ihfft", norm)], "ihfft").conj()
+    result: Tensor = _transform_axis(_check_real("ihfft", x), "rfft", n, axis, OPPOSITE_NORMS[_check_norm(norm)]).conj()
     return write_out("ihfft", out, result)
 
 
@@ -236,7 +237,7 @@ def fftn(
     >>> tx.fft.fftn(tx.asarray([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
     """
-    return write_out("fftn", out, _transform_axes("fftn", "fft", as_lapack_dtype(asarray(x)), s, axes, norm))
+    return write_out("fftn", out, _transform_axes("fft", as_lapack_dtype(asarray(x)), s, axes, norm))
 
 
 @memoized_call
@@ -252,7 +253,7 @@ def ifftn(
     >>> tx.fft.ifftn(tx.asarray([[10.0, -2.0], [-4.0, 0.0]])).tolist()
     [[(1+0j), (2+0j)], [(3+0j), (4+0j)]]
     """
-    return write_out("ifftn", out, _transform_axes("ifftn", "ifft", as_lapack_dtype(asarray(x)), s, axes, norm))
+    return write_out("ifftn", out, _transform_axes("ifft", as_lapack_dtype(asarray(x)), s, axes, norm))
 
 
 @memoized_call
@@ -270,11 +271,11 @@ def rfftn(
     [[(4+0j), 0j], [0j, 0j]]
     """
     x = _check_real("rfftn", x)
-    sizes, axis_list = _resolve_sizes("rfftn", x, s, axes)
+    sizes, axis_list = _resolve_sizes(x, s, axes)
     if not axis_list:
         raise ArgumentError("rfftn: give at least one axis, the one that is halved")
     names = ["rfft"] + ["fft"] * (len(axis_list) - 1)  # in the order of fftn, as an axis may be named twice
-    return write_out("rfftn", out, _apply_transforms("rfftn", x, list(zip(names, sizes[::-1], axis_list[::-1], strict=True)), norm))
+    return write_out("rfftn", out, _apply_transforms(x, list(zip(names, sizes[::-1], axis_list[::-1], strict=True)), norm))
 
 
 @memoized_call
@@ -292,11 +293,11 @@ def irfftn(
     [[1.0, 1.0], [1.0, 1.0]]
     """
     spectrum = as_lapack_dtype(asarray(x))
-    sizes, axis_list = _resolve_sizes("irfftn", spectrum, s, axes, halved=True)
+    sizes, axis_list = _resolve_sizes(spectrum, s, axes, halved=True)
     if not axis_list:
         raise ArgumentError("irfftn: give at least one axis, the one that was halved")
     names = ["ifft"] * (len(axis_list) - 1) + ["irfft"]
-    return write_out("irfftn", out, _apply_transforms("irfftn", spectrum, list(zip(names, sizes, axis_list, strict=True)), norm))
+    return write_out("irfftn", out, _apply_transforms(spectrum, list(zip(names, sizes, axis_list, strict=True)), norm))
 
 
 @argument_aliases
@@ -372,10 +373,10 @@ def fftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device
     >>> tx.fft.fftfreq(5, d=0.2).tolist()
     [0.0, 1.0, 2.0, -2.0, -1.0]
     """
-    count = _check_sample_count("fftfreq", n)
+    count = _check_sample_count(n)
     k = make_flat_indices((count,))
     signed = Tensor._compute(OPS["where"], k > (count - 1) // 2, k - count, k)
-    return _make_frequencies("fftfreq", signed, count, d, dtype, device)
+    return _make_frequencies(signed, count, d, dtype, device)
 
 
 def rfftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
@@ -387,24 +388,24 @@ def rfftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, devic
     >>> tx.fft.rfftfreq(5, d=0.2).tolist()
     [0.0, 1.0, 2.0]
     """
-    count = _check_sample_count("rfftfreq", n)
-    return _make_frequencies("rfftfreq", make_flat_indices((count // 2 + 1,)), count, d, dtype, device)
+    count = _check_sample_count(n)
+    return _make_frequencies(make_flat_indices((count // 2 + 1,)), count, d, dtype, device)
 
 
-def _check_sample_count(op: str, n: int) -> int:
-    count = validate_int(op, "n", n)
+def _check_sample_count(n: int) -> int:
+    count = validate_int("fftfreq", "n", n)
     if count < 1:
-        raise ArgumentError(f"{op}: n is {count}; it must be 1 or more")
+        raise ArgumentError(f"fftfreq: n is {count}; it must be 1 or more")
     return count
 
 
-def _make_frequencies(op: str, k: Tensor, count: int, d: float, dtype: object, device: str | None) -> Tensor:
+def _make_frequencies(k: Tensor, count: int, d: float, dtype: object, device: str | None) -> Tensor:
     float_dtype = DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
     if not float_dtype.is_float:
-        raise DTypeError(f"{op}: frequencies are real floats, not {float_dtype}")
-    check_argument(op, "d, the time between samples,", d, "float")
+        raise DTypeError(f"fftfreq: frequencies are real floats, not {float_dtype}")
+    check_argument("fftfreq", "d, the time between samples,", d, "float")
     if not d:
-        raise ArgumentError(f"{op}: samples that are {d} apart have no frequencies")
+        raise ArgumentError(f"fftfreq: samples that are {d} apart have no frequencies")
     return asarray((k.astype(DEFAULT_FLOAT) / (count * float(d))).astype(float_dtype), device=device)
 
 
@@ -418,7 +419,7 @@ def fftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
     >>> tx.fft.fftshift(tx.asarray([0, 1, 2, -2, -1])).tolist()
     [-2, -1, 0, 1, 2]
     """
-    return _roll_axes("fftshift", x, axes, 0)
+    return _roll_axes(x, axes, 0)
 
 
 @argument_aliases
@@ -429,12 +430,12 @@ def ifftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
     >>> tx.fft.ifftshift(tx.asarray([-2, -1, 0, 1, 2])).tolist()
     [0, 1, 2, -2, -1]
     """
-    return _roll_axes("ifftshift", x, axes, 1)
+    return _roll_axes(x, axes, 1)
 
 
-def _roll_axes(op: str, x: Operand, axes: Axes, back: int) -> Tensor:
+def _roll_axes(x: Operand, axes: Axes, back: int) -> Tensor:
     x = asarray(x)
-    axis_list = normalize_axes(op, None if axes is None else parse_ints(op, (axes,)), x.ndim)
+    axis_list = normalize_axes("fftshift", None if axes is None else parse_ints("fftshift", (axes,)), x.ndim)
     shifts = tuple([-(x.shape[a] // 2) if back else x.shape[a] // 2 for a in axis_list])
     return roll(x, shifts, axis_list) if axis_list else x.copy()
 
@@ -450,69 +451,68 @@ def _check_real(op: str, x: Any) -> Tensor:
     return tensor
 
 
-def _check_norm(op: str, norm: str | None) -> str:
+def _check_norm(norm: str | None) -> str:
     if norm is not None and not (isinstance(norm, str) and norm in OPPOSITE_NORMS):
-        raise ArgumentError(f"{op}: norm is 'backward', 'ortho' or 'forward', not {describe_value(norm)}")
+        raise ArgumentError(f"fft: norm is 'backward', 'ortho' or 'forward', not {describe_value(norm)}")
     return norm or "backward"
 
 
-def _transform_axis(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op: str | None = None) -> Tensor:
-    """Return a transform along a single axis. `name` is the transform and `op` the public function, for errors."""
-    op = op or name
-    norm = _check_norm(op, norm)
-    axis_number = normalize_axis(op, axis, x.ndim)
+def _transform_axis(x: Tensor, name: str, n: int | None, axis: int, norm: str | None) -> Tensor:
+    """Return a transform along a single axis. `name` is the function of NumPy."""
+    norm = _check_norm(norm)
+    axis_number = normalize_axis(name, axis, x.ndim)
     size = x.shape[axis_number]
     full_size = 2 * (size - 1) if name == "irfft" else size
-    n = full_size if n is None else validate_int(op, "n", n)
+    n = full_size if n is None else validate_int(name, "n", n)
     if n < 1:
-        raise ShapeError(f"{op}: axis {axis_number} of shape {x.shape} gives {n} elements to transform; there must be 1 or more")
-    check_element_count(op, (n,))
+        raise ShapeError(f"{name}: axis {axis_number} of shape {x.shape} gives {n} elements to transform; there must be 1 or more")
+    check_element_count(name, (n,))
     if name in ("fft", "ifft") and not x.dtype.is_complex:
         if n >= MIN_MIRRORED_SIZE:
-            return _transform_by_rfft(x, name, n, axis_number, norm, op)
-        return _transform_one_axis(x.astype(complex_dtype_of(x.dtype)), name, n, axis_number, norm, op)
-    if not size:  # pad an empty axis with one zero here, as NumPy's irfft reads the first element
+            return _transform_by_rfft(x, name, n, axis_number, norm)
+        return _transform_one_axis(x.astype(complex_dtype_of(x.dtype)), name, n, axis_number, norm)
+    if not size:  # NumPy's irfft reads the first element, so an empty axis is padded with a zero
         x = concat([x, zeros([1 if k == axis_number else m for k, m in enumerate(x.shape)], dtype=x.dtype)], axis=axis_number)
     result_size = n // 2 + 1 if name == "rfft" else n
     (result,) = call_host_op(name, x.moveaxis(axis_number, -1), sizes={"k": result_size}, n=n, norm=norm)
     return result.moveaxis(-1, axis_number)
 
 
-def _transform_by_rfft(x: Tensor, name: str, n: int, axis: int, norm: str, op: str) -> Tensor:
+def _transform_by_rfft(x: Tensor, name: str, n: int, axis: int, norm: str) -> Tensor:
     """Return the transform of real numbers by `rfft`: the second half is the conjugate of the first, reversed."""
-    half = _transform_one_axis(x, "rfft", n, axis, norm if name == "fft" else OPPOSITE_NORMS[norm], op).moveaxis(axis, -1)
+    half = _transform_one_axis(x, "rfft", n, axis, norm if name == "fft" else OPPOSITE_NORMS[norm]).moveaxis(axis, -1)
     second_half = half[..., 1 : (n + 1) // 2].flip(-1)
     halves = [half, second_half.conj()] if name == "fft" else [half.conj(), second_half]
     return concat(halves, axis=-1).moveaxis(-1, axis)
 
 
 @memoized_call
-def _transform_one_axis(x: Tensor, name: str, n: int | None, axis: int, norm: str | None, op: str) -> Tensor:
-    """Return a transform along a single axis. This is a separate function, so that the fast path records and replays each axis."""
-    return _transform_axis(x, name, n, axis, norm, op)
+def _transform_one_axis(x: Tensor, name: str, n: int | None, axis: int, norm: str | None) -> Tensor:
+    """Return a transform along a single axis. The fast path records and replays each call, so each axis."""
+    return _transform_axis(x, name, n, axis, norm)
 
 
-def _transform_axes(op: str, name: str, x: Tensor, s: Sizes, axes: Axes, norm: str | None) -> Tensor:
-    sizes, axis_list = _resolve_sizes(op, x, s, axes)
-    _check_norm(op, norm)
+def _transform_axes(name: str, x: Tensor, s: Sizes, axes: Axes, norm: str | None) -> Tensor:
+    sizes, axis_list = _resolve_sizes(x, s, axes)
+    _check_norm(norm)
     return (
-        _apply_transforms(op, x, [(name, size, axis) for size, axis in zip(sizes[::-1], axis_list[::-1], strict=True)], norm)
+        _apply_transforms(x, [(name, size, axis) for size, axis in zip(sizes[::-1], axis_list[::-1], strict=True)], norm)
         if axis_list
         else x + 0j
     )
 
 
-def _apply_transforms(op: str, x: Tensor, steps: Sequence[tuple[str, int, int]], norm: str | None) -> Tensor:
+def _apply_transforms(x: Tensor, steps: Sequence[tuple[str, int, int]], norm: str | None) -> Tensor:
     """Apply transforms in order; a step is a name, a size and an axis."""
     sizes, axis_set = [size for _, size, _ in steps], {axis for *_, axis in steps}
     max_size = MAX_COMBINED_SIZE if x.dtype.is_complex or steps[0][0] == "rfft" else MAX_COMBINED_REAL_SIZE
     if x.size and len(steps) == len(axis_set) > 1 and 0 < min(sizes) <= max(sizes) < max_size:
-        combined = call_on_copies(partial(_transform_combined, tuple(steps), _check_norm(op, norm)), x, max_elements=max_size)
+        combined = call_on_copies(partial(_transform_combined, tuple(steps), _check_norm(norm)), x, max_elements=max_size)
         if combined is not None:
             return combined[0]
     along = _transform_one_axis if len(steps) > 1 else _transform_axis
     for name, size, axis in steps:
-        x = along(x, name, size, axis, norm, op)
+        x = along(x, name, size, axis, norm)
     return x
 
 
@@ -524,25 +524,25 @@ def _transform_combined(steps: Sequence[tuple[str, int, int]], norm: str, x: Arr
     return [np.ascontiguousarray(x)]
 
 
-def _resolve_sizes(op: str, x: Tensor, s: Sizes, axes: Axes, halved: bool = False) -> tuple[list[int], list[int]]:
+def _resolve_sizes(x: Tensor, s: Sizes, axes: Axes, halved: bool = False) -> tuple[list[int], list[int]]:
     """Return the size of each transformed axis, and the axes. With `halved`, the last axis has the result of `rfft`, and gets the size
     before.
     """
-    requested = None if s is None else parse_ints(op, (s,))
+    requested = None if s is None else parse_ints("fftn", (s,))
     if axes is None:
         count = x.ndim if requested is None else len(requested)
         if count > x.ndim:
-            raise ArgumentError(f"{op}: s has {count} sizes, and shape {x.shape} has {x.ndim} axes")
+            raise ArgumentError(f"fftn: s has {count} sizes, and shape {x.shape} has {x.ndim} axes")
         axis_list = list(range(x.ndim - count, x.ndim))
     else:
-        axis_list = [normalize_axis(op, a, x.ndim) for a in parse_ints(op, (axes,))]
+        axis_list = [normalize_axis("fftn", a, x.ndim) for a in parse_ints("fftn", (axes,))]
     full_sizes = [x.shape[a] for a in axis_list]
     if halved and full_sizes:
         full_sizes[-1] = 2 * (full_sizes[-1] - 1)
     if requested is None:
         return full_sizes, axis_list
     if len(requested) != len(axis_list):
-        raise ArgumentError(f"{op}: s has {len(requested)} sizes for {len(axis_list)} axes; it has one for each")
+        raise ArgumentError(f"fftn: s has {len(requested)} sizes for {len(axis_list)} axes; it has one for each")
     return [full_size if n == -1 else n for n, full_size in zip(requested, full_sizes, strict=True)], axis_list
 
 

@@ -13,14 +13,12 @@ No Python code runs where memory is freed: an exception from a signal handler, s
 from __future__ import annotations
 
 import os
-import sys
-from _thread import get_ident, start_new_thread
+from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from time import monotonic
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -61,10 +59,20 @@ DECAY_S = 2.0  # seconds until half of the excess over the present need is forgo
 MIN_TIMED_BYTES = 1 << 16  # smallest freed block, in bytes, at which the clock is read
 GROWTH_BYTES = 1 << 24  # bytes by which memory may grow, plus an eighth of the memory in use, before pending work is examined
 IN_USE, PEAK, POOLED, ALLOWED = range(4)  # indices into `Pool.small_block_bytes`, counts of bytes
-_is_examining = False  # true while a thread examines the frames of each thread
 NO_OPERATION_NUMBER = -1  # an operation number that never matches, for sums computed while another operation is in progress
 MEMORY_BYTES = get_memory_bytes()  # of the machine, or of the container
 MAX_POOLED_BYTES = MEMORY_BYTES // 4  # limit on the bytes kept for reuse
+
+
+class _Operation:
+    """An operation of the pool. The object is alive as long as the operation is in progress: a local variable of the method refers to it.
+
+    After an error the object dies with the traceback. Until then the pool computes its totals anew each time.
+    """
+
+    __slots__ = ("__weakref__", "number")
+
+    number: int
 
 
 class Pool:
@@ -92,6 +100,7 @@ class Pool:
 
     __slots__ = (
         "_latest_operation",
+        "_operations_in_progress",
         "_take_operation_number",
         "_totals",
         "large_block_refs",
@@ -124,6 +133,7 @@ class Pool:
         self._take_operation_number = count(1).__next__
         self._totals = (0, 0, 0)  # the number of the operation that computed them, the bytes in use, and the free bytes
         self._latest_operation = 0  # the number of the last operation begun
+        self._operations_in_progress = set[ref[_Operation]]()
         self.small_block_bytes: Counts = [0] * 4
         self.release_small_blocks: Callable[[], object] = int
         self.max_in_use = self.colour = self.recent_need_bytes = self.peak_since_decay = self.foreign_bytes = 0
@@ -196,7 +206,7 @@ class Pool:
                 self.release_small_blocks()
                 new_block = self.make_block(capacity)
             if new_block is None:
-                self._totals = operation, in_use - capacity, pooled
+                self._totals = operation.number, in_use - capacity, pooled
                 return False
             block = new_block
         array, owner.address, _ = block
@@ -212,7 +222,7 @@ class Pool:
             self.is_under_pressure = True
         if in_use + pooled > min(SPARE_BYTES, self.max_free_bytes) and not self.has_decay_thread:
             self._start_decay_thread()
-        self._totals = operation, in_use, pooled
+        self._totals = operation.number, in_use, pooled
         return True
 
     def collect_freed(self) -> tuple[int, int]:
@@ -220,13 +230,13 @@ class Pool:
         counted_by, in_use, pooled = self._totals
         if counted_by != self._latest_operation or self.freed_refs:
             operation, in_use, pooled = self._begin()
-            self._totals = operation, in_use, pooled
+            self._totals = operation.number, in_use, pooled
         return in_use, pooled
 
     def release(self, nbytes: int) -> None:
         """Return `nbytes` free bytes to the system, or somewhat more as blocks are whole, or as many as there are."""
         operation, in_use, pooled = self._begin()
-        self._totals = operation, in_use, pooled - self._release_free(nbytes)
+        self._totals = operation.number, in_use, pooled - self._release_free(nbytes)
         if nbytes > pooled:
             self.release_small_blocks()
 
@@ -241,26 +251,29 @@ class Pool:
         """Let the record of recent need decay, and release blocks beyond it. Return whether more may follow later."""
         operation, in_use, pooled = self._begin()
         pooled -= self._decay(in_use, pooled)
-        self._totals = operation, in_use, pooled
+        self._totals = operation.number, in_use, pooled
         return in_use + pooled > min(SPARE_BYTES, self.max_free_bytes)
 
     # Steps of the methods above, which work on counts of their own until the end
 
-    def _begin(self) -> tuple[int, int, int]:
-        """Begin an operation and take back freed blocks. Return the number of the operation, the bytes in use, and the free bytes.
+    def _begin(self) -> tuple[_Operation, int, int]:
+        """Begin an operation and take back freed blocks. Return the operation, the bytes in use, and the free bytes.
 
-        The number is `NO_OPERATION_NUMBER` if another operation may be in progress, so the caller's totals count as outdated.
+        The operation has the number `NO_OPERATION_NUMBER` if another one may be in progress, so the caller's totals count as outdated.
         """
-        operation, previous = self._take_operation_number(), self._latest_operation
-        self._latest_operation = operation
+        operation, in_progress = _Operation(), self._operations_in_progress
+        in_progress.add(ref(operation, in_progress.discard))
+        operation.number, previous = self._take_operation_number(), self._latest_operation
+        self._latest_operation = operation.number
         counted_by, in_use, pooled = self._totals
         if counted_by != previous:
-            operation = NO_OPERATION_NUMBER if self._has_other_operation() else operation
+            if len(in_progress) > 1:
+                operation.number = NO_OPERATION_NUMBER
             for loan in list(self.used_blocks):
                 if loan() is None:  # a signal removed the reference from `freed_refs`: the system takes the block
                     self.used_blocks.pop(loan, None)
             in_use = sum([capacity for _, _, capacity in list(self.used_blocks.values())])
-            # The loop runs over a copy, since other code may run meanwhile
+            # The loop runs over a copy, since threads and finalizers change the table
             pooled = sum([capacity * len(self.free_blocks.get(capacity, ())) for capacity in self.free_blocks.copy()])
             self.max_in_use = max(self.max_in_use, in_use)
         returned_loans = self.freed_refs
@@ -301,8 +314,6 @@ class Pool:
                     self.large_block_refs.discard(self.get_wake_queue().get(timeout=DECAY_S))
                 self.has_decay_thread = self.decay_recent_need()
 
-        if _is_examining:
-            return
         self.has_decay_thread = True
         try:
             start_new_thread(watch, ())  # `Thread.start` would wait for a lock, perhaps held by the thread that frees a block
@@ -320,45 +331,11 @@ class Pool:
         return self.wake_queue
 
     def _record_rise(self, in_use: int) -> None:
-        """Record that `in_use` bytes are in use, more than at any time since the last decay."""
+        """Record a rise of the memory in use to `in_use` bytes, a new maximum since the last decay."""
         self.peak_since_decay = in_use
         if in_use > self.recent_need_bytes:
             self.recent_need_bytes = in_use
             self.max_held_bytes = in_use + in_use // 4 + SPARE_BYTES
-
-    @staticmethod
-    def _has_other_operation() -> bool:
-        """Return whether another operation of the pool may be in progress: in a frame further up, or in another thread.
-
-        CPython holds a lock while listing frames, and may run the garbage collector, whose finalizers may call the pool again. Listing
-        frames again, or starting a thread, would then wait for this lock for ever.
-        """
-        global _is_examining
-        this_thread = get_ident()
-        frame: FrameType | None
-        frames: dict[int, FrameType] = {}
-        stacks: dict[int, FrameType | None] = {}
-        if _is_examining:
-            return True
-        _is_examining = True  # no other code runs between the test and this line
-        try:
-            stacks.update(sys._current_frames())
-            stacks[this_thread] = sys._getframe(2).f_back  # the caller of the present operation
-            for frame in stacks.values():
-                while frame is not None:
-                    if frame.f_code in _OPERATION_CODES:
-                        return True
-                    frame = frame.f_back
-            del stacks[this_thread]
-            frames.update(sys._current_frames())
-            return any([frames[thread] is not top for thread, top in stacks.items() if thread in frames])  # a moved thread may be anywhere
-        except AttributeError:  # CPython 3.11: a frame was freed meanwhile and the memory reused; the thread may be anywhere
-            return True
-        finally:  # break reference cycles through this frame, which would keep the locals of every caller alive
-            _is_examining = False
-            stacks.clear()
-            frames.clear()
-            frame = None
 
     def _decay(self, in_use: int, pooled: int) -> int:
         """Let the record of recent need decay, if it is time, and release blocks beyond it. Return the bytes released.
@@ -500,9 +477,6 @@ def _address(array: Array) -> int:
     return address
 
 
-_OPERATION_CODES = {method.__code__ for method in (Pool.assign_block, Pool.collect_freed, Pool.release, Pool.decay_recent_need)}
-
-
 def capacity_of(nbytes: int) -> int:
     """Return the block size for a request of `nbytes`: a multiple of 64, and above 4096 rounded up by about an eighth, so near sizes share
     blocks.
@@ -526,8 +500,8 @@ CacheRecord(
 
 
 def _reset_after_fork() -> None:
-    """Forget the background thread of the parent: it does not exist in the child."""
-    pool.has_decay_thread, pool.wake_queue, pool.large_block_refs = False, None, set()
+    """Forget the background thread of the parent, and operations in threads of the parent: none of these exist in the child."""
+    pool.has_decay_thread, pool.wake_queue, pool.large_block_refs, pool._operations_in_progress = False, None, set(), set()
 
 
 if hasattr(os, "register_at_fork"):

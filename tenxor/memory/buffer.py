@@ -19,7 +19,7 @@ from weakref import ref
 import numpy as np
 
 from ..dtypes import DType
-from ..errors import ArgumentError, describe_value
+from ..errors import ArgumentError, OutOfMemory, describe_value
 from .block_pool import UNLIMITED_BYTES, capacity_of, pool
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ META_BUFFER = MetaBuffer()
 def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None = None, dtype: object = None) -> Buffer:
     """Return a buffer of at least `nbytes` bytes, aligned to 64, with undefined content.
 
-    Raise MemoryError if there is no memory. Its text has the operation `op`, the bytes, and unless `shape` is None the `shape` and `dtype`.
+    Raise OutOfMemory if there is no memory. Its text has the operation `op`, the bytes, and unless `shape` is None the `shape` and `dtype`.
     """
     buffer = try_allocate(nbytes)
     if buffer is not None:
@@ -103,11 +103,11 @@ def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None =
     wanted = f"{nbytes} bytes" if shape is None else f"{shape} {dtype}, {nbytes} bytes"
     in_use = pool.in_use
     if in_use + capacity > pool.limit_bytes:
-        raise MemoryError(
+        raise OutOfMemory(
             f"{op}: no memory for {wanted}, in a block of {capacity}; {in_use} bytes are in use and the limit"
             f" is {pool.limit_bytes}: let go of other tensors, or raise it with tx.set_memory_limit"
         )
-    raise MemoryError(f"{op}: no memory for {wanted}; {in_use} bytes are in use")
+    raise OutOfMemory(f"{op}: no memory for {wanted}; {in_use} bytes are in use")
 
 
 def try_allocate(nbytes: int) -> Buffer | None:
@@ -186,9 +186,9 @@ def acquire_share_token(buffer: Buffer) -> object:
 def set_memory_limit(limit: int | None) -> None:
     """Limit the memory of tensors to `limit` bytes from now on, including memory kept for reuse; None removes the limit.
 
-    An operation that needs more raises MemoryError and changes nothing. A tensor takes up to an eighth more than its elements. At the start
-    the limit is that of the environment variable TENXOR_MEMORY_LIMIT. Raises ArgumentError if the limit is no positive integer, or if
-    tensors use more already.
+    An operation that needs more raises `OutOfMemory`, a MemoryError, and changes nothing. A tensor takes up to an eighth more than its
+    elements. At the start the limit is that of the environment variable TENXOR_MEMORY_LIMIT. Raises ArgumentError if the limit is no
+    positive integer, or if tensors use more already.
 
     >>> import tenxor as tx
     >>> tx.set_memory_limit(tx.memory().in_use + 1_000_000)
@@ -196,7 +196,7 @@ def set_memory_limit(limit: int | None) -> None:
     >>> t.realize()
     Traceback (most recent call last):
       ...
-    MemoryError: multiply: no memory for (1000, 1000) float64, 8000000 bytes, in a block of ...
+    tenxor.errors.OutOfMemory: multiply: no memory for (1000, 1000) float64, 8000000 bytes, in a block of ...
     >>> tx.set_memory_limit(None)
     >>> t.sum().item()
     2000000.0

@@ -7,6 +7,7 @@ keyword-only here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from ..api import elementwise
@@ -413,7 +414,8 @@ def cross_entropy(
     input : Tensor
         Logits (N, classes), (N, classes, d1, ...) or (classes,): classes are on axis 1, as in PyTorch.
     target : Tensor or data for `tx.asarray`
-        Integer classes, with the shape of the remaining axes, or floating-point probabilities of the shape of `input`.
+        Integer classes, with the shape of the remaining axes, or floating-point probabilities of the shape of `input`. A class of
+        probability 0 adds nothing, even for a logit of -inf.
     weight : Tensor, optional
         (classes,), in the dtype of `input`. A number for each class multiplies the loss of the class.
     ignore_index : int, default -100
@@ -463,7 +465,8 @@ def cross_entropy(
         raise ArgumentError(f"{op}: ignore_index is {ignore_index} and target probabilities; it is for targets that are classes")
     if label_smoothing:
         target = target * (1.0 - label_smoothing) + label_smoothing / input.shape[axis]
-    products = log_softmax(input, axis=axis) * target
+    logs = log_softmax(input, axis=axis)
+    products = target * _op["where"](_op["logical_and"](target == 0, logs == -inf), 0.0, logs)
     if weight is not None:
         products = products * weight.reshape((-1, *(1,) * (input.ndim - 1 - axis)))
     return _reduce(op, -products.sum(axis=axis), reduction)
@@ -523,7 +526,7 @@ def nll_loss(input: Tensor, target: Operand, weight: Tensor | None = None, *, ig
 def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """Return the Kullback–Leibler divergence t (log t - l), for log-probabilities l = `input` and probabilities t = `target`.
 
-    Without `log_target` the loss is 0 where t is 0, and NaN where t is negative or NaN.
+    The loss is 0 where t is 0, also for l = -inf. It is NaN where l or t is NaN, or t is negative.
 
     Parameters
     ----------
@@ -560,12 +563,11 @@ def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: 
     0.1308
     """
     target = _check_target("kl_div", input, target)
-    if check_flag("log_target", log_target):
-        loss = _op["exp"](target) * (target - input)
-    else:
-        is_zero = target == 0
-        safe_target = _op["where"](is_zero, 1.0, target)
-        loss = _op["where"](is_zero, 0.0, safe_target * (_op["log"](safe_target) - input))
+    log_target = check_flag("log_target", log_target)
+    is_zero = target == (-inf if log_target else 0.0)
+    safe_target = _op["where"](is_zero, 0.0 if log_target else 1.0, target)
+    probability, logarithm = (_op["exp"](safe_target), safe_target) if log_target else (safe_target, _op["log"](safe_target))
+    loss = _op["where"](_op["logical_and"](is_zero, input == input), 0.0, probability * (logarithm - input))  # NaN stays NaN
     mode = check_choice("kl_div", "reduction", reduction, "mean", "sum", "none", "batchmean")
     if mode == "batchmean":
         if not input.ndim:

@@ -28,7 +28,7 @@ from ..dtypes import (
     to_plain_number,
     uint64,
 )
-from ..errors import ArgumentError, DTypeError, NegativeExponent, ShapeError, UnknownAttribute, describe_value
+from ..errors import ArgumentError, DTypeError, NegativeExponent, OutOfMemory, ShapeError, UnknownAttribute, describe_value
 from ..graph.node import HELD_BYTES_SMALL_RESULT, MAX_PENDING_NODES, Node, Recipe, Scalar, node_observers, reinterpret
 from ..graph.spec import (
     FLOAT64_EXACT_LIMIT,
@@ -412,11 +412,11 @@ def reads_externally_shared(node: Node) -> bool:
 
 
 def check_element_count(op: str, shape: Shape) -> None:
-    """Raise MemoryError for more than `MAX_TENSOR_ELEMENTS` elements, and ShapeError for an empty shape whose non-zero sizes have a
+    """Raise OutOfMemory for more than `MAX_TENSOR_ELEMENTS` elements, and ShapeError for an empty shape whose non-zero sizes have a
     product of at least `MAX_TENSOR_ELEMENTS`.
     """
     if prod(shape) > MAX_TENSOR_ELEMENTS:
-        raise MemoryError(f"{op}: there is no memory for {format_integer(prod(shape))} elements, those of shape {shape}")
+        raise OutOfMemory(f"{op}: there is no memory for {format_integer(prod(shape))} elements, those of shape {shape}")
     if 0 in shape and prod([n or 1 for n in shape]) >= MAX_TENSOR_ELEMENTS:
         raise ShapeError(f"{op}: the other axes of shape {shape} are too long, even for a tensor without elements")
 

@@ -24,7 +24,7 @@ from ..dtypes import (
     uint64,
 )
 from ..dtypes import dtype as dtype_of
-from ..errors import DTypeError, OutOfBounds, ShapeError, describe_value
+from ..errors import DTypeError, OutOfBounds, OutOfMemory, ShapeError, describe_value
 from ..layout import Layout
 from ..layout.interruptible_chunks import MAX_CHUNK_ELEMENTS
 from ..memory.block_pool import MEMORY_BYTES
@@ -131,7 +131,7 @@ def _check_fit(leaves: list[Any], wanted_dtype: DType, op: str) -> None:
 
 
 def check_nesting(obj: Any, op: str) -> None:
-    """Raise ShapeError for lists that are nested too deeply, and MemoryError for more elements than memory holds.
+    """Raise ShapeError for lists that are nested too deeply, and OutOfMemory for more elements than memory holds.
 
     Only the first item of each list is followed. Readers of nested lists require equal sizes of the lists of a depth, and stop where the
     first item of a list is not a list. So this bounds their work, also for a list that contains itself.
@@ -143,7 +143,7 @@ def check_nesting(obj: Any, op: str) -> None:
         shape.append(len(obj))
         obj = next(iter(obj), None)
     if prod(shape) * POINTER_BYTES > MEMORY_BYTES:
-        raise MemoryError(f"{op}: there is no memory for {prod(shape)} elements, those of nested lists of shape {tuple(shape)}")
+        raise OutOfMemory(f"{op}: there is no memory for {prod(shape)} elements, those of nested lists of shape {tuple(shape)}")
 
 
 def _nesting_error(op: str) -> ShapeError:

@@ -126,6 +126,26 @@ def test_transposed_convolution_equals_its_definition(seed: int) -> None:
     assert_close(call(), reference_transposed(a.x, w, a.bias, a.stride, a.padding, output_padding, a.groups, a.dilation))
 
 
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+@pytest.mark.parametrize(("stride", "padding", "dilation"), [(1, 0, 1), (2, 1, 1), (1, 2, 2), (3, 0, 2)])
+def test_transposed_convolution_of_infinities_and_nan_counts_missing_elements_as_zeros(
+    value: float, stride: int, padding: int, dilation: int
+) -> None:
+    """Elements beyond the ends of x are zeros, so they matter only where a weight is infinite or NaN."""
+    rng = np.random.default_rng(3)
+    x, w = rng.standard_normal((2, 4, 9)), rng.standard_normal((4, 3, 3))
+    wild_x, wild_w = x.copy(), w.copy()
+    wild_x[0, 1, 2] = wild_w[1, 0, 1] = value
+    settings = ((stride,), (padding,), (0,), 1, (dilation,))
+    actual = TRANSPOSED[1](wild_x, w, None, *settings)
+    np.testing.assert_allclose(actual.to_numpy(), reference_transposed(wild_x, w, None, *settings), rtol=1e-12)
+    reach = 2 * dilation  # elements of x that a result can need beyond the ends
+    padded = np.pad(x, [(0, 0), (0, 0), (reach, reach)])
+    with np.errstate(invalid="ignore"):
+        expected = reference_transposed(padded, wild_w, None, (stride,), (padding + reach * stride,), (0,), 1, (dilation,))
+    np.testing.assert_allclose(TRANSPOSED[1](x, wild_w, None, *settings).to_numpy(), expected, rtol=1e-12)
+
+
 def whole_numbers(*shape: int) -> Array:
     return np.asarray(np.arange(np.prod(shape), dtype=np.int64).reshape(shape) * 7 % 23 - 11)
 

@@ -220,3 +220,44 @@ print(sum(name == "llvmlite.binding" for name in sys.modules), tx.compile_counts
     environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path)}
     processes = [python("-c", program, env=environment) for _ in range(2)]
     assert processes[1].stdout.split() == ["0", "0"]
+
+
+CODE_IN_MEMORY = """
+import ctypes
+import hashlib
+import mmap
+import tenxor as tx
+from tenxor.codegen.llvm.code_image import CodeImage
+from tenxor.codegen.llvm.compiler import compiler
+
+images, load = {}, CodeImage.load
+
+def load_and_note(image):
+    linked = load(image)
+    images[id(linked)] = image
+    return linked
+
+CodeImage.load = load_and_note
+tx.set_num_threads(1)
+x, layer = tx.arange(2048.0).reshape(4, 8, 8, 8), tx.nn.Conv2d(8, 8, 3, padding=1, dtype=tx.float64)
+(layer(x) ** 2).mean().backward()
+tx.realize(*[parameter.grad for parameter in layer.parameters()], tx.exp(x @ x.mT))
+for text_hash, reference in sorted(compiler()._code_by_hash.items()):
+    code = reference()
+    image = images[id(code.library)]  # a KeyError if LLVM linked the code
+    (offset,) = image.symbols.values()
+    memory = bytearray(ctypes.string_at(code.address - offset, image.code_bytes))
+    for position in (*image.pointers, *sum(image.externals.values(), [])):
+        memory[position : position + 8] = bytes(8)  # addresses differ between processes
+    print(text_hash, code.address % mmap.PAGESIZE, hashlib.sha256(memory).hexdigest(), code.origin)
+"""
+
+
+def test_compiled_and_loaded_kernels_are_the_same_bytes_at_equal_page_offsets(tmp_path: Path) -> None:
+    """So the process that compiles a kernel runs the kernel as fast as the processes that find it on disk."""
+    environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path), "TENXOR_SHIPPED": ""}
+    outputs = [python("-c", CODE_IN_MEMORY, env=environment).stdout.splitlines() for _ in range(2)]
+    compiled, loaded = [{line.split()[0]: line.split()[1:] for line in lines} for lines in outputs]
+    assert len(compiled) > 5
+    assert {origin for *_, origin in compiled.values()} == {"compiled"} and {origin for *_, origin in loaded.values()} == {"disk"}
+    assert {k: memory for k, (*memory, _) in compiled.items()} == {k: memory for k, (*memory, _) in loaded.items()}

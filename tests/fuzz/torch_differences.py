@@ -71,7 +71,7 @@ def _is_stack_of_vectors(args: Arguments, named: Keywords) -> bool:
 
 
 def _is_first_axis_of_three(args: Arguments, named: Keywords) -> bool:
-    return len(args) < 3 and "dim" not in named and "axis" not in named and 3 in args[0].shape[:-1]
+    return len(args) < 3 and named.get("dim") is None and "axis" not in named and 3 in args[0].shape[:-1]
 
 
 def _is_below_unsigned(args: Arguments, named: Keywords) -> bool:

@@ -16,6 +16,7 @@ import tenxor as tx
 from tenxor.codegen.llvm import compiler as compilers
 from tenxor.codegen.llvm.compiler import Compiler, compiler
 from tenxor.codegen.threads import worker_pool
+from tenxor.errors import OutOfMemory
 from tenxor.runtime.realize import evict_plans
 
 from . import failing as failures
@@ -31,7 +32,7 @@ KINDS: dict[str, Callable[[Failing], None]] = {
     "cache": failures.cache,
 }
 SURVIVED = ("mapping", "threads", "cache")  # kinds of which one failure is made good, and nothing raised
-CLEAR = {"memory": (MemoryError, "no memory for"), "compiling": (MemoryError, "LLVM had no memory"), "linking": (RuntimeError, "tenxor")}
+CLEAR = {"memory": (OutOfMemory, "no memory for"), "compiling": (MemoryError, "LLVM had no memory"), "linking": (RuntimeError, "tenxor")}
 
 
 @contextmanager
@@ -108,7 +109,7 @@ class Run:
                         t.realize()
                 assert alike(found, self.expected), f"{where}: succeeded with another result"
             except (MemoryError, RuntimeError, OSError) as error:
-                kind, words = CLEAR.get(self.kind, (MemoryError, "no memory for"))
+                kind, words = CLEAR.get(self.kind, (OutOfMemory, "no memory for"))
                 assert type(error) is kind and words in str(error), f"{where}: {error!r} is not clear"
                 assert self.kind not in SURVIVED or self.lasting, f"{where}: {error!r} should have been made good"
                 said = type(error).__name__

@@ -118,6 +118,20 @@ def test_complex_powers_of_zero_follow_c(exponent: Complex, wanted: complex, dty
             assert value == wanted or (cmath.isnan(wanted) and isnan(value.real) and isnan(value.imag)), exponent
 
 
+INFINITE = (complex(inf, 0), complex(-inf, -0.0), complex(0, inf), complex(-2.5, -inf), complex(1, inf))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("exponent", "size"), [(-1, 0.0), (-2, 0.0), (-3, 0.0), (-0.5, 0.0), (0.5, inf), (1, inf), (2, inf), (1.5, inf), (0, 1.0)]
+)
+def test_complex_powers_of_infinite_numbers_have_the_size_of_the_limit(exponent: float, size: float, dtype: DType) -> None:
+    values = tx.asarray(list(INFINITE), dtype=dtype)
+    for actual in (values**exponent, tx.pow(values, tx.asarray([exponent] * len(INFINITE), dtype=dtype))):
+        for base, value in zip(INFINITE, actual.tolist(), strict=True):
+            assert abs(value) == size, (base, value)  # infinite if one part is, whatever the other part
+
+
 def test_integer_powers_of_complex_numbers_do_not_overflow() -> None:
     large = 1e62 + 1e62j
     with mp.workprec(200):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from math import prod
 from typing import Any
 
@@ -330,6 +331,24 @@ def test_sums_of_ten_million_elements_are_accurate() -> None:
 def test_correction_beyond_the_count_gives_inf_or_nan(correction: float) -> None:
     assert tx.asarray([1.0, 2.0, 6.0]).var(correction=correction).item() == np.inf
     assert np.isnan(tx.asarray([2.0, 2.0, 2.0]).std(correction=correction).item())
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("correction", [0, 1, 2, 3, 4, 2.5])
+def test_variance_with_any_correction_equals_numpys_and_has_a_slope_only_below_the_count(name: str, count: int, correction: float) -> None:
+    x = np.array([1.0, 2.0, 6.0])[:count]
+    t = tx.asarray(x).requires_grad_()
+    result = getattr(tx, name)(t, correction=correction)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # NumPy tells of degrees of freedom
+        np.testing.assert_allclose(result.item(), getattr(np, name)(x, ddof=correction), rtol=1e-14)
+    result.backward()
+    slope = 2 * (x - x.mean()) / (count - correction) if correction < count else np.full(count, np.nan)
+    if name == "std" and count > 1:
+        slope = slope / (2 * result.item())
+    assert t.grad is not None
+    np.testing.assert_allclose(t.grad.to_numpy(), slope, rtol=1e-13, atol=1e-15)
 
 
 LARGE: dict[str, tuple[tuple[int, ...], Axes]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any
 
@@ -138,6 +139,45 @@ def test_loss_errors_state_what_is_required(name: str) -> None:
 def test_kl_div_of_invalid_probabilities_is_nan() -> None:
     loss = F.kl_div(tx.zeros(4), tx.asarray([0.0, 1.0, -1.0, tx.nan]), reduction="none")
     assert str(loss.tolist()) == "[0.0, 0.0, nan, nan]"
+
+
+@pytest.mark.parametrize("log_target", [False, True])
+def test_kl_div_and_its_gradients_are_0_at_a_probability_of_0_unless_the_input_is_nan(log_target: bool) -> None:
+    """The limit of t (log t - l) for t to 0 is 0. The gradient in l is -t."""
+    target = tx.asarray([-math.inf] * 4 if log_target else [0.0] * 4).requires_grad_()
+    input = tx.asarray([-math.inf, -1.0, 0.0, math.nan]).requires_grad_()
+    loss = F.kl_div(input, target, reduction="none", log_target=log_target)
+    loss.sum().backward()
+    assert str(loss.tolist()) == "[0.0, 0.0, 0.0, nan]"
+    assert input.grad is not None and input.grad[:3].tolist() == [0.0] * 3
+    assert target.grad is not None and target.grad[:3].tolist() == [0.0] * 3
+
+
+def test_kl_div_of_an_impossible_event_with_a_positive_probability_is_infinite() -> None:
+    for log_target in (False, True):
+        target = tx.asarray([math.log(0.5) if log_target else 0.5])
+        input = tx.asarray([-math.inf]).requires_grad_()
+        loss = F.kl_div(input, target, reduction="sum", log_target=log_target)
+        loss.backward()
+        assert input.grad is not None and (loss.item(), input.grad.item()) == (math.inf, pytest.approx(-0.5))
+
+
+def test_cross_entropy_ignores_excluded_classes_of_probability_0() -> None:
+    """A logit of -inf excludes a class, so loss and gradient are those of the other classes."""
+    logits, probabilities = [0.3, -0.2, 1.1], [0.2, 0.5, 0.3]
+    input = tx.asarray([[-math.inf, *logits]]).requires_grad_()
+    loss = F.cross_entropy(input, tx.asarray([[0.0, *probabilities]]))
+    loss.backward()
+    log_sum = math.log(sum(map(math.exp, logits)))
+    assert loss.item() == pytest.approx(sum(p * (log_sum - x) for p, x in zip(probabilities, logits, strict=True)))
+    gradient = [0.0, *[math.exp(x - log_sum) - p for p, x in zip(probabilities, logits, strict=True)]]
+    assert input.grad is not None and input.grad[0].tolist() == pytest.approx(gradient)
+
+
+def test_cross_entropy_of_an_excluded_class_with_a_positive_probability_is_infinite_and_of_nan_nan() -> None:
+    for first, expected in ((-math.inf, "inf"), (math.nan, "nan")):
+        assert str(F.cross_entropy(tx.asarray([[first, 0.0]]), tx.asarray([[0.5, 0.5]])).item()) == expected
+    assert math.isnan(F.cross_entropy(tx.asarray([[math.nan, 0.0]]), tx.asarray([[0.0, 1.0]])).item())
 
 
 @pytest.mark.parametrize("delta", [0.0, -1.0])

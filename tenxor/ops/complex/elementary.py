@@ -293,7 +293,8 @@ INTEGER_POWER_BITS = 7  # bits of an integer exponent for which powers are compu
 def pow(x: Expr, y: Expr) -> Expr:
     """Return x to the power y: a product for small integers y if it does not overflow on the way, else exp(y log(x)).
 
-    A power of 0 is 0 where the real part of y is positive, 1 where y is 0, else NaN: as in C, and as limits say.
+    A power of 0 is 0 where the real part of y is positive, 1 where y is 0, else NaN: as in C, and as limits say. A negative real power of
+    an infinite number is 0.
     """
     dtype = x.args[0].dtype
     a, b, c, d = (cast(p, float64) for p in (*x.args, *y.args))
@@ -303,12 +304,13 @@ def pow(x: Expr, y: Expr) -> Expr:
     is_integer = is_real & is_small & call("equal", call("trunc", c), c)
     product = _integer_power(a, b, cast(where(is_integer, c, float64_const(0.0)), int64))
     is_zero = call("equal", a, 0.0) & call("equal", b, 0.0)
-    power_of_zero = where(c > 0, 0.0, float64_const(nan))
+    is_infinite = (call("isinf", a) | call("isinf", b)) & is_real & (c < 0.0)
+    limit = where(is_infinite | (c > 0), 0.0, float64_const(nan))
     is_one = is_real & call("equal", c, 0.0)
     use_product = is_integer & ((is_finite(product[0]) & is_finite(product[1])) | call("logical_not", is_finite(a) & is_finite(b)))
     real, imag = (where(use_product, p, q) for p, q in zip(product, (real, imag), strict=True))
-    real = where(is_one, 1.0, where(is_zero, power_of_zero, real))
-    imag = where(is_one, 0.0, where(is_zero, power_of_zero, imag))
+    real = where(is_one, 1.0, where(is_zero | is_infinite, limit, real))
+    imag = where(is_one, 0.0, where(is_zero | is_infinite, limit, imag))
     return make_pair(cast(real, dtype), cast(imag, dtype))
 
 
