@@ -111,7 +111,9 @@ class Costs(NamedTuple):
     min_buffered_value: int = 10  # least cost of a value, computed in a reduction, for a row buffer from which a later loop reads it again
     min_buffered_invariant: int = 3  # least cost of a loop-invariant value for a row buffer over the columns of a block
     max_cheap_element: int = 8  # maximal cost of an element for 4 vectors per iteration: the loop overhead would be as large as the work
-    max_moderate_element: int = 24  # maximal cost of an element for 2 vectors per iteration
+    # Maximal cost of an element for 2 vectors per iteration, and of its longest chain of operations for a single vector
+    max_moderate_element: int = 24
+    max_long_chain: int = 64  # maximal cost of the longest chain of operations for 2 vectors per iteration
     strided_load: int = 25  # cost of a strided load, element by element
     indexed_load: int = 12  # cost of an indexed load: 2 vectors per iteration wait less for memory
     max_register_epilogue: int = 4  # maximal cost of the operations on a result of a contraction that are done in registers

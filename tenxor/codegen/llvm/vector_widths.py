@@ -16,6 +16,7 @@ from ...lowering.ir import (
     Store,
     TileElement,
     estimate_cost,
+    estimate_latency,
     iterate_expressions,
     walk,
 )
@@ -53,8 +54,9 @@ def count_state_vectors(reductions: Iterable[Accumulator]) -> int:
 def choose_unroll_factors(loop: For, target: Target, *, short_rows: bool) -> tuple[int, ...]:
     """Return how many vectors a step of the main loop takes, and then the steps of the loops through the rest.
 
-    The cheaper a vector is, the more vectors a step takes. `loop` has no reduction across the lanes. `short_rows` says that the loop runs
-    along a short row of states, best read in one step.
+    The cheaper a vector is, the more vectors a step takes. A long chain of operations also needs several vectors: each operation waits for
+    the one before, and the next step is too many instructions ahead to fill the time. `loop` has no reduction across the lanes.
+    `short_rows` says that the loop runs along a short row of states, best read in one step.
     """
     if any(isinstance(s, Accumulate) and not s.is_contiguous_along(loop.axis) for s in loop.body):
         return (1,)  # lanes of a scatter are unrolled already
@@ -64,13 +66,24 @@ def choose_unroll_factors(loop: For, target: Target, *, short_rows: bool) -> tup
     cost += sum(_estimate_lane_cost(e, loop.axis, costs) for e in subexprs if isinstance(e, Load))
     if short_rows and cost <= costs.max_cheap_element and sum(isinstance(e, State) for e in subexprs) == 1:
         return target.short_row_states, 4
-    return (4,) if cost <= costs.max_cheap_element else (2,) if cost <= costs.max_moderate_element else (1,)
+    if cost <= costs.max_cheap_element:
+        return (4,)
+    latency = _estimate_latency(loop)
+    if latency > costs.max_moderate_element:
+        return (4,) if latency > costs.max_long_chain else (2,)
+    return (2,) if cost <= costs.max_moderate_element else (1,)
+
+
+def _estimate_latency(loop: For) -> int:
+    """Return the cost of the longest chain of operations in an element, in additions."""
+    return max(map(estimate_latency, iterate_expressions((loop,))), default=0)
 
 
 def is_one_loop_best(loop: For, target: Target) -> bool:
     """Return whether a loop with lanes is best emitted as a single loop of vectors, the last of which may be partial.
 
-    This is so for loops that compute much, with memory contiguous along the lanes or not accessed, and without non-temporal stores.
+    This is so for loops that compute much, with memory contiguous along the lanes or not accessed, and without non-temporal stores. Long
+    chains of operations are best computed for several vectors at a time.
     """
     if not all(isinstance(s, Store) and not s.is_nontemporal for s in loop.body):
         return False
@@ -79,6 +92,7 @@ def is_one_loop_best(loop: For, target: Target) -> bool:
     if (
         any(isinstance(e, (RowLoad, TileElement)) or (isinstance(e, Load) and e.args) for e in subexprs)
         or sum(map(estimate_cost, roots)) <= target.costs.max_cheap_element
+        or _estimate_latency(loop) > target.costs.max_moderate_element
     ):
         return False
     addresses = [s.address for s in loop.body if isinstance(s, Store)]

@@ -25,6 +25,7 @@ from .leaves import (
     TileElement,
     axis_name,
     estimate_cost,
+    estimate_latency,
     expand_formula,
     show_address,
     walk_outside_indices,
@@ -90,4 +91,5 @@ __all__ = [
     "walk",
     "map_expressions",
     "estimate_cost",
+    "estimate_latency",
 ]

@@ -245,6 +245,15 @@ def estimate_cost(e: Expr) -> int:
     return sum(inner.op.cost for inner in walk(e) if isinstance(inner, Call))
 
 
+def estimate_latency(e: Expr) -> int:
+    """Return the estimated cost of the longest chain of operations in an expression, each on the result of the one before, in additions."""
+    latencies: dict[Expr, int] = {}
+    for inner in walk(e):
+        own_cost = inner.op.cost if isinstance(inner, Call) else 0
+        latencies[inner] = own_cost + max([latencies[a] for a in inner.args], default=0)
+    return latencies[e]
+
+
 def expand_formula(e: Call) -> Expr | None:
     """Return a composite call as its formula over the call's operands, or None for a primitive operation.
 
