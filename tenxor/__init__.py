@@ -21,7 +21,6 @@ with _tenure_new_objects():  # every object made by these imports lives as long 
     from ._utils.lazy import make_public_getattr as _make_public_getattr
     from .api.creation import *
     from .codegen.threads.thread_count import num_threads as num_threads
-    from .codegen.threads.thread_count import set_num_threads as set_num_threads
     from .dtypes import DType as DType
     from .dtypes import bfloat16 as bfloat16
     from .dtypes import boolean as _boolean
@@ -103,6 +102,7 @@ if TYPE_CHECKING:  # modules that are imported on first access, listed for type 
     from .api.views import *
     from .api.vmap import *
     from .api.window_functions import *
+    from .codegen.threads.set_threads import *
     from .tensor.contraction import *
 else:
     from .ops import INTERNAL_OPS, OPS
@@ -150,6 +150,7 @@ else:
         "api.custom_derivatives": "checkpoint custom_derivative",
         "api.vmap": "vmap",
         "api.nan_check": "check_nan",
+        "codegen.threads.set_threads": "set_num_threads",
         "tensor.contraction": "matmul",
     }
     _MODULES = (  # submodules imported on first access; the second row is internal, and not listed in `__all__`

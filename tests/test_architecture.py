@@ -46,7 +46,6 @@ ROOMS = (
     Room(("tenxor.memory.block_pool",), "blocks of memory, independent of their content", only=("tenxor._utils",)),
     Room(("tenxor.memory",), "nodes hold buffers, so buffers are below nodes"),
     Room(("tenxor.graph",), "values that are read, and the meaning of writes; not how values are computed"),
-    Room(("tenxor.graph.tape",), "the record of how a node was computed; derivatives decide what it keeps"),
     Room(("tenxor.graph.spec",), "shape, strides and dtype of a tensor, and the templates of results for them; it names recipes"),
     Room(("tenxor.graph.ownership",), "which references to a node exist, for code that may overwrite the node"),
     Room(("tenxor.rewrite",), "a graph is replaced by an equal one that is faster; no kernel is known here"),
@@ -148,6 +147,7 @@ def imports_of(
                 "import_module",
                 "__import__",
                 "LazyFunctions",
+                "find_loaded_module",
             }:
                 imports.append(Import(node.lineno, name))
     return imports
@@ -279,6 +279,7 @@ DIRECT_IMPORTS = {
         for name in ("launch_records", "emit.graph_evaluation", "install")
     ),
     ("tenxor.native.batch_threads", "tenxor.codegen.threads.thread_count"),
+    *((name, "tenxor.codegen.threads.set_threads") for name in ("tenxor", "tenxor.threadpool")),
     *(("tenxor.__main__", f"tenxor.codegen.llvm.{name}") for name in ("kernel_disk_cache", "cpuid")),
     *(("tenxor.aot.build", f"tenxor.codegen.llvm.{name}") for name in ("cpuid", "level_compiler")),
 }

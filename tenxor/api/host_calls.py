@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..autodiff.node_view import NodeView
+from ..autodiff.tape import get_tape_node
 from ..dtypes import bfloat16
 from ..errors import DerivativeError, TraceError
 from ..graph.node import DATA, ExternalOp, Node, intern_recipe, make_external_node, node_observers, tape_mode
 from ..graph.spec import external_call_observers
-from ..graph.tape import get_tape_node
 from ..memory.buffer import META_BUFFER, MetaBuffer
 from ..native.direct_call import DirectCall, accept_direct_call, choose_direct_call
 from ..native.host_execution import HostOperand, estimate_work, has_several_batches, infer_result_types, make_small_call, run_host_op

@@ -13,10 +13,10 @@ from weakref import ref
 import numpy as np
 
 from .. import fastpath
+from ..autodiff.tape import TapeNode, get_tape_node
 from ..dtypes import decode_elements
 from ..errors import NotANumber
 from ..graph.node import DATA, EMPTY, Node, next_serial, node_observers
-from ..graph.tape import TapeNode, get_tape_node
 from ..ops.reductions import Reduction
 from ..runtime.realize import realize
 

@@ -10,7 +10,7 @@ from .._utils.records import NamedTuple
 from ..autodiff.node_view import NodeView
 from ..autodiff.scan_body import ScanBody, is_affine, make_placeholder
 from ..autodiff.scan_loop import run_scan
-from ..autodiff.tape_leaves import clone_unshared
+from ..autodiff.tape import clone_unshared
 from ..errors import ArgumentError, DTypeError, ShapeError, TraceError, describe_value
 from ..graph.node import Node, is_externally_shared, node_observers
 from ..graph.storage import Storage

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ..graph.node import MAX_PENDING_NODES, Node, next_serial, node_observers
-from ..graph.tape import TapeNode, get_tape_node
 from ..ops import Op
 from ..runtime.plan_tracing import SymbolicSizes
 from ..runtime.realize import realize
@@ -21,6 +20,7 @@ from .node_replay import apply_vjp, replay_sum
 from .node_view import NodeView
 from .rule_table import is_replayable
 from .segment_signature import MAX_SEGMENT_NODES, SegmentInput, SegmentSignature, TapeGraph
+from .tape import TapeNode, get_tape_node
 
 MAX_UNCOMPUTED_NODES = 4 * MAX_PENDING_NODES  # nodes created before the pending cotangents are computed
 CotangentLists = dict[TapeNode, list[Cotangent]]  # the partial cotangents so far, by tape node

@@ -28,7 +28,6 @@ from ..graph.node import (
     tape_mode,
     use_tape_mode,
 )
-from ..graph.tape import TapeNode, get_tape_node
 from ..layout import Layout
 from ..ops import OPS, Op
 from ..ops.reductions import Reduction
@@ -37,7 +36,7 @@ from .grad_rule import TapeNodeLike
 from .layout_adjoint import Cotangent, get_values, sum_by_source
 from .node_view import DeferredTerm, NodeView
 from .replay import replay_or_record
-from .tape_leaves import clone_unshared
+from .tape import TapeNode, clone_unshared, get_tape_node
 
 _POSITIVE, _ADD, _MULTIPLY = OPS["positive"], OPS["add"], OPS["multiply"]
 BatchComputation = Callable[[Sequence[Node | Scalar]], list[tuple[int, Cotangent]]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..graph.node import Node, node_observers
-from ..graph.tape import TapeNode, get_tape_node
 from ..runtime.plan_tracing import SymbolicSizes
 from .layout_adjoint import Cotangent
 from .node_replay import apply_jvp
@@ -13,6 +12,7 @@ from .node_view import NodeView
 from .reverse import collect_tape, reachable_from
 from .rule_table import is_replayable
 from .segment_signature import MAX_SEGMENT_NODES, SegmentInput, SegmentSignature, TapeGraph
+from .tape import TapeNode, get_tape_node
 
 TangentMap = dict[TapeNode, NodeView]
 

@@ -14,11 +14,11 @@ from .._utils import fastpath_interface
 from .._utils.records import NamedTuple
 from ..errors import DerivativeError
 from ..graph.node import Node, use_tape_mode
-from ..graph.tape import FREED_SOURCES, TapeNode, TapeSource, get_tape_node
 from .backward_pass import CotangentCallback, CotangentLists, VisitedCallback, run_backward_pass
 from .node_replay import replay_sum
 from .node_view import NodeView
 from .segment_signature import TapeGraph, get_serial_number
+from .tape import FREED_SOURCES, TapeNode, TapeSource, get_tape_node
 
 Root = tuple[Node, NodeView]  # a result, and the cotangent of its content
 

@@ -13,13 +13,13 @@ from typing import Any
 from .._utils import fastpath_interface
 from .._utils.records import NamedTuple
 from ..graph.node import PLACEHOLDER, Node, Scalar, intern_recipe
-from ..graph.tape import TapeNode, TapeSource, get_tape_node
 from ..layout import Layout
 from ..runtime.generic_plans import group_equal_dims, split_layout, split_recipe
 from ..runtime.plan_tracing import SymbolicSizes
 from .layout_adjoint import Cotangent, PartialCotangent, get_values
 from .node_view import NodeView
 from .replay import IndexedCotangents, replay_or_record
+from .tape import TapeNode, TapeSource, get_tape_node
 
 MAX_SEGMENT_NODES = 256  # tape nodes in one segment, at most
 SegmentInput = Node | Scalar

@@ -18,6 +18,8 @@ from .._utils.fastpath_interface import CallReplay, CopyFunctions, InterningFunc
 from .._utils.lazy import LazyFunctions
 from .._utils.locks import get_interpreter_lock
 from .._utils.patchable import patchable_functions
+from ..autodiff.leaf_storage import LeafStorage
+from ..autodiff.tape import FREED_SOURCES, TapeNode
 from ..codegen.llvm.compiler import Compiler, compiler
 from ..codegen.llvm.kernel_disk_cache import hash_sources
 from ..codegen.threads.thread_count import worker_handle
@@ -25,10 +27,9 @@ from ..dtypes import ALL_DTYPES, DTYPE_BY_NUMPY_DTYPE, DType, boolean
 from ..errors import TenxorError, name_tensor_method
 from ..graph import node as nodes
 from ..graph import spec
-from ..graph.node import Node, Recipe, Scalar
+from ..graph.node import NO_RESIDUALS, Node, Recipe, Scalar
 from ..graph.spec import ResultTemplate, Spec, clear_templates, external_call_observers, intern_spec
-from ..graph.storage import LeafStorage, ScalarStorage, Storage
-from ..graph.tape import FREED_SOURCES, NO_RESIDUALS, TapeNode
+from ..graph.storage import ScalarStorage, Storage
 from ..layout import Layout
 from ..layout.layout_key import MAX_LAYOUT_KEYS, _layout_keys, layout_keys
 from ..memory.block_pool import pool

@@ -14,11 +14,11 @@ from collections.abc import Iterable
 from types import MemberDescriptorType
 
 from .._utils.patchable import PatchableFunction
+from ..autodiff.tape import TapeNode
 from ..dtypes import DType
 from ..graph.node import Node, Recipe, Scalar
 from ..graph.spec import ResultTemplate, Spec
 from ..graph.storage import ScalarStorage, Storage
-from ..graph.tape import TapeNode
 from ..layout import Layout, LayoutKey
 from ..memory.block_pool import Pool
 from ..memory.buffer import Buffer

@@ -16,7 +16,7 @@ from typing import Any
 from .._utils.aliases import get_parameter_names
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
-from .._utils.lazy import LazyFunctions
+from ..autodiff.tape import clone_unshared
 from ..dtypes import DType
 from ..errors import EVALUATION_ERRORS, TenxorError
 from ..graph.node import UNFINISHED, Node, is_externally_shared, make_data_node, next_serial, tape_mode
@@ -57,7 +57,6 @@ from .sized_template import DIRECT_CALL_RECORD, SizedTemplate
 from .template_builder import build_steps_template, build_tuple_template, build_view_template
 from .write_recorder import compute_if_small, is_part_of_storage, record_write, retry_in_fast_path
 
-clone_unshared = LazyFunctions("tenxor.autodiff.tape_leaves").clone_unshared
 MAX_FLOAT_CALLS = 64  # recorded calls of a method with float arguments: more floats are data, not constants
 _first_dims: BoundedCache[tuple[int, ...]] = register(
     "first calls", "the dims of the first call with floats, which is not recorded, by call signature"

@@ -19,10 +19,10 @@ from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
 from .._utils.locks import try_acquire
 from .._utils.records import NamedTuple
+from ..autodiff.tape import TapeNode
 from ..graph.node import DATA, Gather, Node, Recipe, Scalar, intern_recipe, next_serial
 from ..graph.spec import ResultTemplate, Spec, get_only_operand, result_templates
 from ..graph.storage import ScalarStorage, Storage
-from ..graph.tape import TapeNode
 from ..layout.coords import Shape
 from ..memory.buffer import META_BUFFER
 from ..ops import OPS

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..autodiff.leaf_storage import LeafStorage
+from ..autodiff.tape import TapeNode
 from ..graph.node import Node, Scalar
 from ..graph.spec import ResultTemplate, get_only_operand
-from ..graph.storage import LeafStorage, Storage
-from ..graph.tape import TapeNode
+from ..graph.storage import Storage
 from ..tensor import Tensor
 from ..tensor.creation_cache import append_recordable
 from .host_call_recorder import get_result_constructor, is_transient

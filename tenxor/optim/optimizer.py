@@ -16,8 +16,9 @@ from ..api import elementwise
 from ..api.argument_validation import check_argument, check_fields, register_argument_type, validate_arguments
 from ..api.creation import asarray, zeros
 from ..api.differentiation import no_grad
-from ..autodiff.grad_storage import get_handler, replace_content
+from ..autodiff.grad_storage import get_handler
 from ..autodiff.layout_adjoint import Cotangent
+from ..autodiff.leaf_storage import replace_content
 from ..autodiff.node_view import NodeView, apply_op
 from ..autodiff.replay import replay_or_record
 from ..dtypes import DType, check_real

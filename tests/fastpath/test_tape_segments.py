@@ -15,9 +15,9 @@ from tenxor._utils import fastpath_interface
 from tenxor.autodiff.node_view import full_view
 from tenxor.autodiff.reverse import TapeSlice, collect_tape, reachable_from
 from tenxor.autodiff.segment_signature import SegmentSignature, TapeGraph
+from tenxor.autodiff.tape import FREED_SOURCES, get_tape_node
 from tenxor.errors import DerivativeError
 from tenxor.fastpath import disabled
-from tenxor.graph.tape import FREED_SOURCES, get_tape_node
 from tenxor.tensor import Tensor
 
 pytestmark = pytest.mark.usefixtures("on")
