@@ -48,17 +48,6 @@ STATE = {
         *("api.host_calls.HOST_VJPS", "api.numpy_functions.NUMPY_FUNCTIONS", "native.host_op_table.HOST_OPS", "ops.expr.OPS"),
         "tensor.conversion_methods.FUNCTION_OF_UFUNC",
     ),
-    "functions that higher rooms set": (
-        *(
-            "dtypes.tensor_constructors",
-            "fastpath.size_generic.generated_functions",
-        ),
-        *(
-            "graph.node.node_observers",
-            "graph.spec.external_call_observers",
-        ),
-        "native.generated_searches.function_addresses",
-    ),
     "what threads and contexts do now": (
         *("_utils.gc_control.open_pauses", "fastpath._disabled_contexts", "fastpath.eager_evaluation._open_contexts"),
         *("_utils.exclude_user_code._arrived_signals", "_utils.interruptible._abandoned"),
@@ -70,7 +59,12 @@ STATE = {
     ),
     "objects that live as long as the process": ("_utils.cache_registry.registry", "_utils.patchable.patchable_functions"),
     "constants that are never filled": (
-        *("api.host_calls._NO_AXIS_SIZES", "fastpath.size_generic.NO_KEYWORDS", "runtime.plan_lowering._NO_EXTRA_SLOTS"),
+        *(
+            "api.host_calls._NO_AXIS_SIZES",
+            "fastpath.size_generic.NO_KEYWORDS",
+            "native.generated_searches._NO_ADDRESSES",
+            "runtime.plan_lowering._NO_EXTRA_SLOTS",
+        ),
     ),
     "one entry for each function of the package, in a room below the registry": ("errors._public_names",),
     "why C functions are not called": ("native.numpy_abi.refusal_reasons",),

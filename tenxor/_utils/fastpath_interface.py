@@ -3,11 +3,15 @@
 The package `fastpath/` stands above its callers, so lower rooms cannot import it. They read `installed`, which is None while the fast
 path is not built, switched off or disabled; the caller then does the work in Python. Another thread may change `installed` at any
 moment: a caller reads the variable once for each task. The functions still work after the fast path was removed.
+
+`host_call_observer` is installed and removed in the same step. `interning` and `size_generic` are set by the first installation and never
+removed. Without them, a caller reads one variable. (`upcalls.py` has the calls of other higher rooms.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 from weakref import ref
 
@@ -16,13 +20,17 @@ from .records import NamedTuple
 # Types of higher rooms, which this module cannot import
 Arrange: TypeAlias = Any
 CreationFunctions: TypeAlias = Any
+DirectCall: TypeAlias = Any
 DType: TypeAlias = Any
 Node: TypeAlias = Any
 PatchableFunction: TypeAlias = Any
 Plan: TypeAlias = Any
 Recipe: TypeAlias = Any
+ResultTemplate: TypeAlias = Any
+SizedTemplate: TypeAlias = Any
 Spec: TypeAlias = Any
 StepBytecode: TypeAlias = Any
+Tensor: TypeAlias = Any
 
 
 class RefcountQueries(NamedTuple):
@@ -61,8 +69,8 @@ class CallReplay(NamedTuple):
 
     `replay` takes the name of a function, the positional arguments (a tensor first) and the keyword arguments; it returns the view or
     pending result of a recorded call, or None on a miss. `record_result` takes a name and a function, and returns a wrapper that calls
-    the function and records the result, and the reports to `external_call_observers` during the call. `record_reports` returns a
-    wrapper that records only these reports.
+    the function and records the result, and the reports to `host_call_observer` during the call. `record_reports` returns a wrapper that
+    records only these reports.
     """
 
     replay: Callable[..., Any]
@@ -108,6 +116,45 @@ class InterningFunctions(NamedTuple):
     intern_data_recipe: Callable[[DType, tuple[int, ...], Recipe | None], Recipe | None]
 
 
+class SizeGenericFunctions(NamedTuple):
+    """Functions for size-generic templates (`fastpath/size_generic.py`), and the switch that disables the fast path.
+
+    `compute_signature(name, arguments, names, shapes, followed)` returns the signature of a call and its numbers, or None. The `names`
+    belong to the last arguments, `shapes` are further shapes, and `followed` is a bit mask of the arguments on the autograd tape.
+    `compute_graph_signature(records, node)` returns the key, the signature and the numbers of a graph, whose launch record belongs in
+    `records`. `instantiate(rule, numbers, specs)` returns the template for these sizes, or None if a guard fails.
+    `run_bytecode(bytecode, numbers)` returns the results of a size program, or None if a guard fails. `clear_signatures()` clears the
+    generated code's cache of recent signatures. `disable_fast_path()` is a context manager that disables the fast path.
+    """
+
+    compute_signature: Callable[..., tuple[bytes, tuple[int, ...]] | None]
+    compute_graph_signature: Callable[[object, Node], tuple[bytes, bytes, tuple[int, ...]] | None]
+    instantiate: Callable[[SizedTemplate, tuple[int, ...], tuple[Spec, ...]], ResultTemplate | None]
+    run_bytecode: Callable[[bytes, tuple[int, ...]], tuple[int, ...] | None]
+    clear_signatures: Callable[[], object]
+    disable_fast_path: Callable[[], AbstractContextManager[None]]
+
+
+class HostCallObserver(Protocol):
+    """The function that notes computations by NumPy, for the recorder of the fast path (`fastpath/host_call_recorder.py`)."""
+
+    def __call__(
+        self,
+        operands: Sequence[Tensor],
+        results: Sequence[Tensor],
+        compute: Callable[..., Any] | None,
+        direct_call: DirectCall | None,
+        make_direct_call: Callable[..., DirectCall | None] | None = None,
+        /,
+    ) -> None:
+        """Note that `results` were computed from `operands`. `api/host_calls.py` calls it after each computation by NumPy.
+
+        `compute` computes the arrays of the results from those of the operands, `direct_call` describes a direct call, and
+        `make_direct_call` returns the description for further operands; each may be None. The function keeps its arguments for the
+        call that is being recorded in this thread, if any. It runs no user code.
+        """
+
+
 class FastPathFunctions(Protocol):
     """The functions of an installed fast path."""
 
@@ -117,6 +164,7 @@ class FastPathFunctions(Protocol):
     copy_functions: CopyFunctions
     join_functions: JoinFunctions
     creation_functions: CreationFunctions
+    search_addresses: Mapping[str, int]  # the addresses of generated functions by name, for `native/generated_searches.py`
 
     def compute(self, node: Node, /) -> bool:
         """Compute the small pending graph of `node`, and return True; or decline with False, before any change."""
@@ -151,6 +199,8 @@ class FastPathStarter(Protocol):
 
 
 installed: FastPathFunctions | None = None
+host_call_observer: HostCallObserver | None = None
+size_generic: SizeGenericFunctions | None = None
 interning: InterningFunctions | None = None  # set at the first installation, and never removed: the generated code needs every spec
 starter: FastPathStarter | None = None  # set by `import tenxor`; None again when the fast path is built, or found to be impossible
 
@@ -158,6 +208,12 @@ starter: FastPathStarter | None = None  # set by `import tenxor`; None again whe
 def is_expected() -> bool:
     """Return whether the fast path is installed, or may still be built."""
     return installed is not None or starter is not None
+
+
+def get_size_generic_functions() -> SizeGenericFunctions:
+    """Return the functions for size-generic templates, for code that runs only after the fast path was installed once."""
+    assert size_generic is not None
+    return size_generic
 
 
 def request(count: int = 1) -> FastPathFunctions | None:

@@ -77,3 +77,8 @@ def make_patchable(function: Callable[..., Any], routine_name: str, routine_argu
     if fast_path is not None:
         fast_path.set_vectorcall_entry(wrapper)
     return wrapper
+
+
+def forget_patchable(function: PatchableFunction) -> None:
+    """Leave `function` as it is from now on, whether the fast path is installed or removed."""
+    patchable_functions.remove(function)

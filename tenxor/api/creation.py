@@ -11,6 +11,7 @@ import numpy as np
 
 from .._utils import fastpath_interface
 from .._utils.aliases import argument_aliases
+from .._utils.upcalls import upcalls
 from ..dtypes import (
     DEFAULT_COMPLEX,
     DEFAULT_FLOAT,
@@ -22,7 +23,6 @@ from ..dtypes import (
     check_fits,
     check_real,
     default_dtype_of,
-    tensor_constructors,
     uint64,
 )
 from ..dtypes import dtype as dtype_of
@@ -165,7 +165,7 @@ def _make_of_dtype(value: Any, dtype: DType) -> Tensor:
     return asarray(value, dtype=dtype, copy=True)
 
 
-tensor_constructors.append(_make_of_dtype)
+upcalls.make_tensor = _make_of_dtype
 
 
 def _export_foreign(op: str, obj: Any, export: Callable[[], Any]) -> Any:

@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from .._utils import fastpath_interface
+from .._utils.upcalls import upcalls
 from ..graph.node import (
     PLACEHOLDER,
     REINTERPRET,
@@ -24,7 +25,6 @@ from ..graph.node import (
     is_externally_shared,
     is_store,
     is_write,
-    node_observers,
     tape_mode,
     use_tape_mode,
 )
@@ -51,14 +51,14 @@ def compute_batches(roots: Sequence[Node], batches: Mapping[Node, Node], size: i
     fast_path = fastpath_interface.installed
     if fast_path is not None:
         extra_inputs: list[Node | Scalar] = []
-        words = None if node_observers else fast_path.tape_replay.encode_batch(list(roots), list(batches), extra_inputs)
+        words = None if upcalls.node_observer else fast_path.tape_replay.encode_batch(list(roots), list(batches), extra_inputs)
         if words is not None:
             make = lambda placeholders: _BatchSignature(_order_nodes(roots, batches)[0], roots, batches, size, batch_last).compute(
                 placeholders
             )
             return _replay_batch((size, batch_last, words), [*batches.values(), *extra_inputs], make, len(roots))
     order, follows = _order_nodes(roots, batches)
-    if not follows or node_observers:
+    if not follows or upcalls.node_observer:
         batches_first = {member: _move_batch_first(member, batch, size) for member, batch in batches.items()} if batch_last else batches
         return _batch_one_by_one(order, roots, batches_first, size)
     outline = _BatchSignature(order, roots, batches, size, batch_last)
@@ -224,8 +224,8 @@ def _batch_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Map
                 if isinstance(op, ExternalOp)
                 else _batch_node(node, batch_of, size, copies)
             )
-            for look in node_observers:
-                look(batch, like=node)
+            if (observer := upcalls.node_observer) is not None:
+                observer.observe_batch(batch, node)
         if step is not None:
             if step not in steps:
                 steps[step] = _make_batch_node(step, batch_of, batches, size)

@@ -14,7 +14,15 @@ import numpy as np
 from .._utils import fastpath_interface
 from .._utils.cache_registry import CacheRecord
 from .._utils.exclude_user_code import call_atomically
-from .._utils.fastpath_interface import CallReplay, CopyFunctions, InterningFunctions, JoinFunctions, RefcountQueries, TapeReplay
+from .._utils.fastpath_interface import (
+    CallReplay,
+    CopyFunctions,
+    InterningFunctions,
+    JoinFunctions,
+    RefcountQueries,
+    SizeGenericFunctions,
+    TapeReplay,
+)
 from .._utils.lazy import LazyFunctions
 from .._utils.locks import get_interpreter_lock
 from .._utils.patchable import patchable_functions
@@ -28,13 +36,12 @@ from ..errors import TenxorError, name_tensor_method
 from ..graph import node as nodes
 from ..graph import spec
 from ..graph.node import NO_RESIDUALS, Node, Recipe, Scalar
-from ..graph.spec import ResultTemplate, Spec, clear_templates, external_call_observers, intern_spec
+from ..graph.spec import ResultTemplate, Spec, clear_templates, intern_spec
 from ..graph.storage import ScalarStorage, Storage
 from ..layout import Layout
 from ..layout.layout_key import MAX_LAYOUT_KEYS, _layout_keys, layout_keys
 from ..memory.block_pool import pool
 from ..memory.buffer import Buffer, try_allocate
-from ..native import generated_searches
 from ..native.ordering_ops import SEARCHABLE_DTYPES
 from ..ops import OPS, Op
 from ..ops.reductions import Reduction
@@ -83,7 +90,6 @@ from .recorder import (
     wrap_operation,
     wrap_recording,
 )
-from .sized_template import SizeProgram
 from .text_signatures import build_text_signature
 from .type_slots import BINARY_SYMBOLS, SLOT_LOCATIONS, WRAPPED_SYMBOLS, SlotSwitch, make_slot_wrapper
 from .update_recipes import record_copying_variant, record_update
@@ -334,13 +340,15 @@ class FastPath:
             *[self._make_function(name, CallingConvention.POSITIONAL) for name in ("specs_of", "copy_pieces", "copy_alike")]
         )
         self.call_replay = CallReplay(self._make_function("call_again", CallingConvention.POSITIONAL), wrap_recording, wrap_announcing)
-        compute_signature, compute_graph_signature, instantiate = (
-            self._make_function(name, CallingConvention.POSITIONAL) for name in ("kind_of_call", "kind_of_graph", "made_by")
+        self.search_addresses = {name: self.library[name] for name in NUMPY_SUBSTITUTES}
+        compute_signature, compute_graph_signature, instantiate, run_bytecode = (
+            self._make_function(name, CallingConvention.POSITIONAL) for name in ("kind_of_call", "kind_of_graph", "made_by", "worked_out")
         )
-        self.size_generic_functions = size_generic.SizeGenericFunctions(
+        self.size_generic_functions = SizeGenericFunctions(
             compute_signature,
             compute_graph_signature,
             instantiate,
+            run_bytecode,
             self._make_function("forget_kinds", CallingConvention.NO_ARGUMENTS),
             disable,
         )
@@ -373,7 +381,6 @@ class FastPath:
             # A counter shared by Python and generated code
             setattr(nodes, counter, self._make_function(f"{kind}_number", CallingConvention.NO_ARGUMENTS))
         self._share_specs()
-        SizeProgram.run_bytecode = self._make_function("worked_out", CallingConvention.POSITIONAL)
         foreign_attributes.install_descriptors()
         CacheRecord(
             "created tensors",
@@ -476,15 +483,11 @@ class FastPath:
         """Install the fast path in one step: no method is visible before the code called by it. No user code may run meanwhile."""
         pool.small_block_bytes, pool.release_small_blocks = self.block_counts, self.release_blocks
         pool.reset_pressure()
-        lists: tuple[tuple[list[Any], list[Any]], ...] = (
-            (external_call_observers, [note_report]),
-            (size_generic.generated_functions, [self.size_generic_functions]),
-        )
         call_atomically(
             (
-                *[partial(list.__setitem__, entries, slice(None), functions) for entries, functions in lists],
+                partial(setattr, fastpath_interface, "host_call_observer", note_report),
+                partial(setattr, fastpath_interface, "size_generic", self.size_generic_functions),
                 partial(setattr, fastpath_interface, "installed", self),
-                partial(generated_searches.function_addresses.update, {name: self.library[name] for name in NUMPY_SUBSTITUTES}),
                 *[partial(setattr, Tensor, name, method) for name, method in self.methods.items()],
                 *foreign_attributes.get_removal_steps(),
                 *self.vectorcall_switch.get_install_steps(patchable_functions),
@@ -500,8 +503,7 @@ class FastPath:
         call_atomically(
             (
                 partial(setattr, fastpath_interface, "installed", None),
-                external_call_observers.clear,
-                generated_searches.function_addresses.clear,
+                partial(setattr, fastpath_interface, "host_call_observer", None),
                 *self.vectorcall_switch.get_removal_steps(),
                 *foreign_attributes.get_restoration_steps(),
                 *[partial(delattr, Tensor, name) for name in installed_names if name in self.inherited_names],

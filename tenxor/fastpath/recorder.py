@@ -13,14 +13,16 @@ from functools import lru_cache, partial
 from inspect import unwrap
 from typing import Any
 
+from .._utils import fastpath_interface
 from .._utils.aliases import get_parameter_names
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
+from .._utils.fastpath_interface import get_size_generic_functions
 from ..autodiff.tape import clone_unshared
 from ..dtypes import DType
 from ..errors import EVALUATION_ERRORS, TenxorError
 from ..graph.node import UNFINISHED, Node, is_externally_shared, make_data_node, next_serial, tape_mode
-from ..graph.spec import ResultTemplate, external_call_observers, get_constant_spec, locate_template, record_template
+from ..graph.spec import ResultTemplate, get_constant_spec, locate_template, record_template
 from ..graph.storage import ScalarStorage, Storage
 from ..native.counting_ops import CountingOp
 from ..native.direct_call import DirectCall
@@ -31,7 +33,7 @@ from ..symbolic.symint import IntOrSymInt
 from ..tensor import Tensor
 from ..tensor.argument_parsing import NamedDefault
 from ..tensor.conversion_methods import is_numpy_value
-from . import size_generic, update_recipes
+from . import update_recipes
 from .direct_call_programs import build_program
 from .eager_evaluation import no_eager_eval
 from .host_call_recorder import (
@@ -268,14 +270,14 @@ def _trace_host_call(
     `template` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. The fallback `fallback` runs once
     with placeholders of symbolic sizes for `args` and `keywords`, computes nothing, and reports how it would call NumPy.
     """
-    traced, observers = SymbolicSizes(numbers), list(external_call_observers)
+    traced, observer = SymbolicSizes(numbers), fastpath_interface.host_call_observer
     placeholders, keyword_placeholders, tensors = make_placeholders(traced, args, keywords)
-    with size_generic.generated_functions[0].disable_fast_path(), collect_reports() as reports:
+    with get_size_generic_functions().disable_fast_path(), collect_reports() as reports:
         try:
-            external_call_observers[:] = observers
+            fastpath_interface.host_call_observer = observer
             result = fallback(*placeholders, **keyword_placeholders)
         finally:
-            external_call_observers.clear()
+            fastpath_interface.host_call_observer = None
     direct_call = reports[0].direct_call if len(reports) == 1 else None
     if direct_call is None:
         return None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from .._utils.fastpath_interface import get_size_generic_functions
 from ..autodiff.replay import RecordedOutput, Recording, ReplayStep, record_steps
 from ..autodiff.segment_signature import SegmentSignature
 from ..dtypes import DType, Number, int64
@@ -19,7 +20,6 @@ from ..graph.spec import ResultTemplate, intern_spec
 from ..layout import Layout
 from ..runtime.plan_tracing import SymbolicSizes
 from ..symbolic.symint import FloatBySymInt, SizeTrace
-from . import size_generic
 from .size_generic import SplitCall, is_same_recipe, is_same_source
 from .sized_template import SizedTemplate, has_symbolic_value
 
@@ -56,7 +56,7 @@ class SizedSegment(SizedTemplate):
 
     def instantiate(self, numbers: tuple[int, ...]) -> Recording | None:
         """Return the steps for a segment with the sizes `numbers`; None if a guard fails."""
-        template = size_generic.generated_functions[0].instantiate(self, numbers, ())
+        template = get_size_generic_functions().instantiate(self, numbers, ())
         if template is None:
             return None
         layouts = iter([element.spec.layout.at(element.shift or 0) for element in template.element_templates])
@@ -65,7 +65,7 @@ class SizedSegment(SizedTemplate):
             for k, number, has_no_target, is_injective in self.outputs
         ]
         constants = [Scalar(_cast_size(x.dtype, next(layouts).offset), x.dtype) if has_symbolic_value(x) else x for x in self.constants]
-        steps = [ReplayStep(recipe, sources, offsets) for recipe, sources, offsets, _ in template.steps]  # type: ignore[arg-type]  # not one is a number
+        steps = [ReplayStep(recipe, sources, offsets) for recipe, sources, offsets, _ in template.steps]
         return Recording(constants, steps, outputs)
 
 
@@ -101,7 +101,7 @@ def _trace_segment(signature: SegmentSignature, run_backward: Callable[..., Any]
     `run_backward` runs the backward (or forward) pass through the segment, here with symbolic sizes and with the fast path disabled.
     """
     traced = SymbolicSizes(numbers)
-    with size_generic.generated_functions[0].disable_fast_path():
+    with get_size_generic_functions().disable_fast_path():
         recording = record_steps(signature.inputs, lambda inputs: run_backward(inputs, traced), traced)
     return SizedSegment(traced.trace, recording)
 

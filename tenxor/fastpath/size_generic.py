@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
+from .._utils import fastpath_interface
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
+from .._utils.fastpath_interface import get_size_generic_functions
 from .._utils.locks import try_acquire
 from .._utils.records import NamedTuple
 from ..autodiff.tape import TapeNode
@@ -45,26 +46,6 @@ MAX_TRACES = 400 if sys.version_info >= (3, 13) else 4000  # per process; from 3
 _trace_count = 0
 NO_KEYWORDS: Mapping[str, Any] = {}
 ProgramType = TypeVar("ProgramType", bound=SizeProgram)
-
-
-class SizeGenericFunctions(NamedTuple):
-    """The generated functions for size-generic templates, and the switch that disables the fast path.
-
-    `compute_signature(name, arguments, names, shapes, followed)` returns the signature of a call and its numbers, or None. The `names`
-    belong to the last arguments, `shapes` are further shapes, and `followed` is a bit mask of the arguments on the autograd tape.
-    `compute_graph_signature(records, node)` returns the key, the signature and the numbers of a graph, whose launch record belongs in
-    `records`. `instantiate(rule, numbers, specs)` returns the template for these sizes, or None if a guard fails. `clear_signatures()`
-    clears the generated code's cache of recent signatures. `disable_fast_path()` is a context manager that disables the fast path.
-    """
-
-    compute_signature: Callable[..., tuple[bytes, tuple[int, ...]] | None]
-    compute_graph_signature: Callable[[object, Node], tuple[bytes, bytes, tuple[int, ...]] | None]
-    instantiate: Callable[[SizedTemplate, tuple[int, ...], tuple[Spec, ...]], ResultTemplate | None]
-    clear_signatures: Callable[[], object]
-    disable_fast_path: Callable[[], AbstractContextManager[None]]
-
-
-generated_functions: list[SizeGenericFunctions] = []  # empty until the fast path is installed, then a single item
 
 
 class SignatureTemplates(GuardedCache[SizeProgram]):
@@ -107,7 +88,7 @@ class SplitCall(NamedTuple):
         bit mask of the arguments on the autograd tape, if the method then makes different nodes. A scalar whose value does not matter is
         given as its type.
         """
-        signature_and_dims = generated_functions[0].compute_signature(
+        signature_and_dims = get_size_generic_functions().compute_signature(
             name, tuple(arguments), tuple(keyword_names), tuple(more_shapes), tape_mask
         )
         if signature_and_dims is None:
@@ -131,7 +112,7 @@ class SplitCall(NamedTuple):
     def instantiate(self) -> ResultTemplate | None:
         """Return the result template for this call from a size-generic template; None if the guards fail in each."""
         for rule in self.get_templates():
-            template: ResultTemplate | None = generated_functions[0].instantiate(rule, self.dims, self.specs)
+            template: ResultTemplate | None = get_size_generic_functions().instantiate(rule, self.dims, self.specs)
             if template is not None:
                 return template
         return None
@@ -176,7 +157,7 @@ class SplitCall(NamedTuple):
         """
 
         def is_right(rule: SizedTemplate) -> bool:
-            instance = generated_functions[0].instantiate(rule, self.dims, self.specs)
+            instance = get_size_generic_functions().instantiate(rule, self.dims, self.specs)
             return instance is not None and is_same_template(instance, template)
 
         self.trace_if_due(trace, is_right)
@@ -256,7 +237,7 @@ def _trace_template(
     """
     traced = SymbolicSizes(numbers)
     placeholders, keyword_placeholders, tensors = make_placeholders(traced, args, keywords)
-    with generated_functions[0].disable_fast_path():
+    with get_size_generic_functions().disable_fast_path():
         first_node_number = next_serial()
         result = fallback(*placeholders, **keyword_placeholders)
         if isinstance(result, tuple):
@@ -421,8 +402,8 @@ class _SignatureCache(BoundedCache[SignatureTemplates]):
     def remove_entries(self) -> None:
         """Clear the cache, and the generated code's cache of recent signatures."""
         super().remove_entries()
-        for functions in generated_functions:
-            functions.clear_signatures()
+        if fastpath_interface.size_generic is not None:
+            fastpath_interface.size_generic.clear_signatures()
 
 
 _templates_by_signature = register(

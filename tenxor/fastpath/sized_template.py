@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .._utils.fastpath_interface import get_size_generic_functions
 from .._utils.records import NamedTuple
 from ..dtypes import DType
 from ..graph.node import Scalar
@@ -34,7 +35,6 @@ class SizeProgram:
     """
 
     __slots__ = ("is_pinned", "bytecode")
-    run_bytecode: Callable[[bytes, tuple[int, ...]], tuple[int, ...] | None]  # generated code
 
     def __init__(self, trace: SizeTrace, results: Sequence[IntOrSymInt]) -> None:
         program = trace.encode(results)
@@ -48,7 +48,7 @@ class SizeProgram:
 
     def evaluate(self, *numbers: int) -> tuple[int, ...] | None:
         """Return the results for the sizes `numbers`, evaluated by the generated code; None if a guard fails."""
-        return SizeProgram.run_bytecode(self.bytecode, numbers)
+        return get_size_generic_functions().run_bytecode(self.bytecode, numbers)
 
 
 class PackedRecord(NamedTuple):

@@ -177,7 +177,6 @@ class _TracedEntry:
 
 TRACED: Final = _TracedEntry()
 TRACED_CONSTANT: Final = _TracedEntry()  # of a node made while nothing was recorded: derivatives by traced arguments are 0
-node_observers: list[Callable[..., None]] = []  # hooks called with each node made by user code or derivatives, and a tape node
 # Whether new nodes get a tape node if a source has one. None: no, and derivatives are never asked for; False: no, new nodes are constants.
 tape_mode: ContextVar[bool | None] = ContextVar("tracking", default=True)
 

@@ -301,11 +301,6 @@ result_templates = CacheRecord(
 )
 
 
-# Hook, one or none: called with the operands and results of a NumPy computation, the function for the arrays, and the C loop to compute
-# directly into buffers.
-external_call_observers: list[Callable[..., None]] = []  # a hook: one, or none
-
-
 def memoized_external_calls(function: Callable[P, T]) -> Callable[P, T]:
     """Memoise the host computations reported by `function` (`api/host_calls.py`), for replay by the fast path. Return the wrapped function.
 

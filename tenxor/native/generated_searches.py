@@ -14,21 +14,28 @@ from typing import Any
 
 import numpy as np
 
+from .._utils import fastpath_interface
 from .._utils.cache_registry import register
 from ..dtypes import DType
 from .host_op_table import Array, HostOp
 from .ufunc_loops import find_constant_step
 
-function_addresses: dict[str, int] = {}  # name -> address
+_NO_ADDRESSES: Mapping[str, int] = {}
 _ARGUMENT_COUNTS = {"search": 8, "interpolate": 13, "distinct": 2, "put": 3}  # number of arguments; those in `_FLOAT_ARGUMENTS` are floats
 _FLOAT_ARGUMENTS = {"interpolate": (10, 12)}
 _FLOAT_NAMES = {"f": "float", "d": "double"}
 EndHeights = tuple[float | None, float | None]
 
 
+def _get_addresses() -> Mapping[str, int]:
+    """Return the addresses of the generated functions by name: none while the fast path is not installed."""
+    fast_path = fastpath_interface.installed
+    return _NO_ADDRESSES if fast_path is None else fast_path.search_addresses
+
+
 def can_search(dtype: DType) -> bool:
     """Return whether generated code searches among numbers of a dtype."""
-    return f"search_{dtype}" in function_addresses
+    return f"search_{dtype}" in _get_addresses()
 
 
 def try_generated_code(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: Mapping[str, Any]) -> bool:
@@ -37,7 +44,8 @@ def try_generated_code(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array
     Only `searchsorted` and `interp` with contiguous results are computed. The arguments are as in `HostOp.compute`; the result goes into
     `outs`. `outs` is left unchanged if the function returns False. `outs` is left unchanged if the function returns False.
     """
-    if not function_addresses or op.name not in ("searchsorted", "interp"):
+    addresses = _get_addresses()
+    if not addresses or op.name not in ("searchsorted", "interp"):
         return False
     if op.name == "searchsorted":
         ordered, queries = arrays
@@ -48,13 +56,13 @@ def try_generated_code(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array
         name, extra_arguments = "interpolate", [*_describe_memory(heights)[::2], *encode_ends((options["left"], options["right"]))]
     (out,) = outs
     step = find_constant_step(queries.shape, queries.strides)
-    if name not in function_addresses or queries.dtype != ordered.dtype or step is None or not queries.size or not ordered.size:
+    if name not in addresses or queries.dtype != ordered.dtype or step is None or not queries.size or not ordered.size:
         return False
     if not out.flags.c_contiguous:
         return False
     query_address, _, _ = _describe_memory(queries)
     return bool(
-        _make_function(function_addresses[name], name.split("_")[0])(
+        _make_function(addresses[name], name.split("_")[0])(
             *_describe_memory(ordered), query_address, queries.size, step, _describe_memory(out)[0], *extra_arguments
         )
     )
@@ -66,12 +74,13 @@ def write_distinct(x: Array, allocate_result: Callable[[int], Array]) -> bool:
     `allocate_result(count)` must return an array for the result, which is written without a further copy.
     """
     name = _FLOAT_NAMES.get(x.dtype.char, "" if x.dtype.kind in "fc" else f"i{8 * x.itemsize}")
-    if not x.size or f"distinct_{name}" not in function_addresses:
+    addresses = _get_addresses()
+    if not x.size or f"distinct_{name}" not in addresses:
         return False
     ordered = np.sort(x)
     start, count, _ = _describe_memory(ordered)
-    result = allocate_result(_make_function(function_addresses[f"distinct_{name}"], "distinct")(start, count))
-    _make_function(function_addresses[f"put_{name}"], "put")(start, count, _describe_memory(result)[0])
+    result = allocate_result(_make_function(addresses[f"distinct_{name}"], "distinct")(start, count))
+    _make_function(addresses[f"put_{name}"], "put")(start, count, _describe_memory(result)[0])
     return True
 
 

@@ -134,6 +134,11 @@ def record_pending(node: Node) -> None:
             prune_pending_refs()
 
 
+def forget_pending_refs() -> None:
+    """Have memory pressure compute none of the nodes that are pending now."""
+    pending_refs.clear()
+
+
 def prune_pending_refs() -> None:
     """Remove computed and deallocated nodes from `pending_refs`, if it has doubled since the last time."""
     global _cleanup_length

@@ -14,6 +14,7 @@ from typing import Any, Self, SupportsIndex
 import numpy as np
 
 from .._utils.lazy import LazyModule
+from .._utils.upcalls import upcalls
 from ..dtypes import (
     DEFAULT_FLOAT,
     DType,
@@ -29,7 +30,7 @@ from ..dtypes import (
     uint64,
 )
 from ..errors import ArgumentError, DTypeError, NegativeExponent, ShapeError, UnknownAttribute, describe_value
-from ..graph.node import HELD_BYTES_SMALL_RESULT, MAX_PENDING_NODES, Node, Recipe, Scalar, node_observers, reinterpret
+from ..graph.node import HELD_BYTES_SMALL_RESULT, MAX_PENDING_NODES, Node, Recipe, Scalar, reinterpret
 from ..graph.spec import (
     FLOAT64_EXACT_LIMIT,
     MAX_INT64,
@@ -206,8 +207,8 @@ class TensorBase(MigrationHints):
             if recipe.size > MAX_TENSOR_ELEMENTS:
                 check_element_count(recipe.op.name, recipe.shape)
             layout = _contiguous(recipe.shape)
-        for watcher in node_observers:
-            watcher(node)
+        if (observer := upcalls.node_observer) is not None:
+            observer.observe_node(node)
         if node.buffer is None:
             if reads_externally_shared(node) and not node.is_traced:
                 realize(node)
