@@ -17,7 +17,7 @@ from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..dtypes import DType, float32, float64, int64
 from ..graph.node import DATA, intern_recipe
-from ..graph.spec import ResultTemplate, Spec, intern_spec
+from ..graph.spec import DirectCallTemplate, InMemoryTemplate, ResultTemplate, Spec, intern_spec
 from ..layout import Layout
 from ..layout.layout_key import layout_keys
 from ..native.counting_ops import CountingOp
@@ -85,7 +85,7 @@ def build_direct_template(
     results: Sequence[Tensor],
     result: Any,
     scalars: Sequence[Any] = (),
-) -> ResultTemplate | None:
+) -> DirectCallTemplate | None:
     """Return the result template for a direct call (of a C function on our memory); None if no direct call can compute the results.
 
     `direct_call` describes the computation of `results` from `operands`, as reported. `tensors` are the tensor arguments of the
@@ -108,19 +108,10 @@ def build_direct_template(
     if isinstance(direct_call, CountingOp):
         if any([t.ndim != 1 or t.offset for t in result_tensors]):
             return None
-        return ResultTemplate(
-            tensors[0].spec,
-            element_templates=tuple([get_templates_by_size(t.dtype) for t in result_tensors]),  # type: ignore[misc]
-            result_constructor=get_result_constructor(result),
-            loop_bytecode=program,
-        )
-    return ResultTemplate(
-        tensors[0].spec,
-        element_templates=build_element_templates(result_tensors),
-        result_constructor=get_result_constructor(result),
-        loop_bytecode=program,
-        number_dtype=number_dtype,
-    )
+        templates_by_size = tuple([get_templates_by_size(t.dtype) for t in result_tensors])
+        return DirectCallTemplate(tensors[0].spec, templates_by_size, get_result_constructor(result), program)
+    element_templates = build_element_templates(result_tensors)
+    return DirectCallTemplate(tensors[0].spec, element_templates, get_result_constructor(result), program, number_dtype)
 
 
 def locate_operands(
@@ -178,14 +169,14 @@ def match_results(call_result: Any, results: Sequence[Tensor]) -> tuple[Tensor, 
     return result_tensors
 
 
-def build_element_templates(tensors: Sequence[Tensor]) -> tuple[ResultTemplate, ...]:
+def build_element_templates(tensors: Sequence[Tensor]) -> tuple[InMemoryTemplate, ...]:
     """Return a result template for each of `tensors`: a replay stores a tensor of the same spec in new memory, at the same offset (in
     elements).
     """
-    return tuple([ResultTemplate(t.spec, t.storage.node.recipe, shift=t.offset) for t in tensors])
+    return tuple([InMemoryTemplate(t.spec, t.storage.node.recipe, t.offset) for t in tensors])
 
 
-class TemplatesBySize(dict[int, ResultTemplate]):
+class TemplatesBySize(dict[int, InMemoryTemplate]):
     """A cache of result templates for contiguous one-dimensional tensors of `dtype` in memory, by element count.
 
     The generated code looks up the template after it has counted the elements of a result.
@@ -195,11 +186,11 @@ class TemplatesBySize(dict[int, ResultTemplate]):
         super().__init__()
         self.dtype = dtype
 
-    def __missing__(self, size: int) -> ResultTemplate:
+    def __missing__(self, size: int) -> InMemoryTemplate:
         """Create, store and return the template for `size` elements; if the cache is full, clear it first."""
         if len(self) >= MAX_SIZES_PER_DTYPE:
             self.clear()
-        template = ResultTemplate(intern_spec(Layout.contiguous((size,)), self.dtype), intern_recipe(DATA, (size,), self.dtype))
+        template = InMemoryTemplate(intern_spec(Layout.contiguous((size,)), self.dtype), intern_recipe(DATA, (size,), self.dtype))
         return self.setdefault(size, template)
 
 
@@ -269,9 +260,9 @@ def build_template_key(key: tuple[Any, ...], arguments: Sequence[Any], template:
     """Return the cache key for a result template, with the scalar argument replaced by its type if the template fits every scalar.
 
     `key` is the key with the scalar itself: one item for each of `arguments`, the arguments after the first, and maybe more. The
-    template fits every scalar if `template.number_dtype` is not None.
+    template fits every scalar if it is a `DirectCallTemplate` with a `number_dtype`.
     """
-    if template.number_dtype is None:
+    if type(template) is not DirectCallTemplate or template.number_dtype is None:
         return key
     (scalar_index,) = [k for k, x in enumerate(arguments) if type(x) in (float, int)]
     return (*key[:scalar_index], type(arguments[scalar_index]), *key[scalar_index + 1 :])

@@ -36,7 +36,7 @@ from ..errors import TenxorError, name_tensor_method
 from ..graph import node as nodes
 from ..graph import spec
 from ..graph.node import NO_RESIDUALS, Node, Recipe, Scalar
-from ..graph.spec import ResultTemplate, Spec, clear_templates, intern_spec
+from ..graph.spec import ChainViewTemplate, InMemoryTemplate, NumpyCallTemplate, Spec, clear_templates, intern_spec
 from ..graph.storage import ScalarStorage, Storage
 from ..layout import Layout
 from ..layout.layout_key import MAX_LAYOUT_KEYS, _layout_keys, layout_keys
@@ -90,6 +90,7 @@ from .recorder import (
     wrap_operation,
     wrap_recording,
 )
+from .sized_template import VARIANTS
 from .text_signatures import build_text_signature
 from .type_slots import BINARY_SYMBOLS, SLOT_LOCATIONS, WRAPPED_SYMBOLS, SlotSwitch, make_slot_wrapper
 from .update_recipes import record_copying_variant, record_update
@@ -207,7 +208,8 @@ class FastPath:
         )
         points = {d: intern_spec(Layout.contiguous(()), d) for d in ALL_DTYPES}
         objects_by_name = {
-            **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, ResultTemplate, Spec, Storage, ScalarStorage, Tensor, TapeNode)},
+            **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Spec, Storage, ScalarStorage, Tensor, TapeNode)},
+            **{cls.__name__: cls for cls in (*VARIANTS, InMemoryTemplate, ChainViewTemplate, NumpyCallTemplate)},
             "int": int,
             "float": float,
             **{d.name: d for d in ALL_DTYPES},
@@ -247,7 +249,6 @@ class FastPath:
             "(1,)": (1,),
             "(0, 0)": (0, 0),
             "never": NO_LAUNCH_RECORD,
-            "itself": spec.get_only_operand,
             "SharedLaunchRecord": launch_records.SharedLaunchRecord,
             "sum": SUM,
             "Op": Op,

@@ -22,7 +22,16 @@ from ..autodiff.tape import clone_unshared
 from ..dtypes import DType
 from ..errors import EVALUATION_ERRORS, TenxorError
 from ..graph.node import UNFINISHED, Node, is_externally_shared, make_data_node, next_serial, tape_mode
-from ..graph.spec import ResultTemplate, get_constant_spec, locate_template, record_template
+from ..graph.spec import (
+    DirectCallTemplate,
+    InMemoryTemplate,
+    NumpyCallTemplate,
+    ResultTemplate,
+    StepsTemplate,
+    get_constant_spec,
+    locate_template,
+    record_template,
+)
 from ..graph.storage import ScalarStorage, Storage
 from ..native.counting_ops import CountingOp
 from ..native.direct_call import DirectCall
@@ -104,7 +113,7 @@ def wrap_recording(
             host_template = _build_host_template(fallback, args, keywords, result, reports)
             if host_template is not None:
                 record_template(x.spec.call_templates, name, build_template_key(key, arguments, host_template), host_template)
-                if host_template.loop_bytecode and host_template.number_dtype is None and TAPE_MASK_MARKER not in key:
+                if type(host_template) is DirectCallTemplate and host_template.number_dtype is None and TAPE_MASK_MARKER not in key:
                     _trace_host_call_if_due(host_template, SplitCall.of(name, (x, *arguments), tuple(keywords)), fallback, args, keywords)
                 return result
             if type(result) is Tensor:
@@ -157,7 +166,7 @@ def wrap_announcing(name: str, fallback: Callable[..., Any]) -> Callable[..., An
 
 
 def _trace_announced_call(
-    template: ResultTemplate,
+    template: DirectCallTemplate,
     numbers: Sequence[int],
     tensors: Sequence[Tensor],
     operands: Sequence[Tensor],
@@ -187,7 +196,7 @@ def _trace_announced_call(
         if words is None
         else SizedTemplate(
             traced.trace,
-            ResultTemplate(placeholders[0].spec, element_templates=template.element_templates),
+            DirectCallTemplate(placeholders[0].spec, template.element_templates),
             template,
             [(DIRECT_CALL_RECORD, None, words, None)],
         )
@@ -214,7 +223,7 @@ def _get_positional_names(function: Callable[..., Any]) -> tuple[str, ...]:
 
 def _build_host_template(
     fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any], result: Any, reports: Sequence[HostReport]
-) -> ResultTemplate | None:
+) -> NumpyCallTemplate | DirectCallTemplate | None:
     """Return the template of `result`, the result of `fallback(*args, **keywords)`, if NumPy computed it; else None.
 
     `reports` has the reports of computations by NumPy during the call. The template holds a direct call if possible, and
@@ -244,14 +253,12 @@ def _build_host_template(
     shapes = [t.shape for t in operands]
     if operand_indices != list(range(len(tensors))) or shapes != [t.shape for t in tensors]:
         compute = reorder_arguments(compute, operand_indices, shapes)  # type: ignore[arg-type]
-    element_templates = [ResultTemplate(t.spec, t.storage.node.recipe) for t in result_tensors]
-    return ResultTemplate(
-        args[0].spec, element_templates=tuple(element_templates), compute_arrays=compute, result_constructor=get_result_constructor(result)
-    )
+    element_templates = tuple([InMemoryTemplate(t.spec, t.storage.node.recipe) for t in result_tensors])
+    return NumpyCallTemplate(args[0].spec, element_templates, get_result_constructor(result), compute)
 
 
 def _trace_host_call_if_due(
-    template: ResultTemplate, split_call: SplitCall | None, fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]
+    template: DirectCallTemplate, split_call: SplitCall | None, fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]
 ) -> None:
     """Trace the size-generic template of a direct call after a few calls of one signature; do nothing if `split_call` is None.
 
@@ -263,7 +270,7 @@ def _trace_host_call_if_due(
 
 
 def _trace_host_call(
-    template: ResultTemplate, numbers: Sequence[int], fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]
+    template: DirectCallTemplate, numbers: Sequence[int], fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]
 ) -> SizedTemplate | None:
     """Return the size-generic template of a direct call; None if the call is not size-generic.
 
@@ -292,7 +299,7 @@ def _trace_host_call(
         return None
     return SizedTemplate(
         traced.trace,
-        ResultTemplate(tensors[0].spec, element_templates=build_element_templates(result_tensors)),
+        DirectCallTemplate(tensors[0].spec, build_element_templates(result_tensors)),
         template,
         [(DIRECT_CALL_RECORD, None, words, None)],
     )
@@ -346,7 +353,7 @@ def is_worth_recording(name: str, args: Sequence[Any], keywords: Mapping[str, An
 
 
 def trace_creation(
-    name: str, template: ResultTemplate, fallback: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]
+    name: str, template: StepsTemplate, fallback: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> None:
     """Trace a size-generic template for the creation function `name`, called with `args` and `keywords`, after a few calls of one
     signature.
@@ -428,7 +435,7 @@ def record_call(
         if any([t.storage.node.op is UNFINISHED for t in tensors]):
             return
         tensors, result, first_node_number = _call_unshared(fallback, args, keywords)
-    template = build_view_template(tensors[0], result) if len(tensors) == 1 else None
+    template: ResultTemplate | None = build_view_template(tensors[0], result) if len(tensors) == 1 else None
     if template is None:
         template = build_steps_template(tensors, result, first_node_number)
     if template is not None:

@@ -35,7 +35,7 @@ from ..graph.spec import (
     FLOAT64_EXACT_LIMIT,
     MAX_INT64,
     MAX_UINT64,
-    ResultTemplate,
+    NodeTemplate,
     Spec,
     get_constant_spec,
     intern_spec,
@@ -261,7 +261,7 @@ class TensorBase(MigrationHints):
             result, recipe = cls._compute_uncached(op, operands)
             if recipe is not None and not recipe.is_uncacheable:
                 low, high = _integer_bounds(op, [recipe.dtypes[k] for k in number_positions])
-                record_template(table, operation, other_keys, ResultTemplate(result.spec, recipe, low, high))
+                record_template(table, operation, other_keys, NodeTemplate(result.spec, recipe, low, high))
             return result
         recipe = template.recipe
         assert recipe is not None

@@ -58,8 +58,8 @@ def _emit_replay_counted(f: FunctionBuilder) -> None:
     """
     x, args, argument_count, tensors, template = f.arguments
     program, tables = (
-        f.address_at(f.get_slot(template, "ResultTemplate.loop_bytecode"), BYTES_CONTENT_OFFSET),
-        f.get_slot(template, "ResultTemplate.element_templates"),
+        f.address_at(f.get_slot(template, "DirectCallTemplate.loop_bytecode"), BYTES_CONTENT_OFFSET),
+        f.get_slot(template, "TupleTemplate.element_templates"),
     )
     nodes, starts = collect_operands(f, x, args, argument_count, tensors)
     runners = [partial(f.call, name, POINTER, [program, nodes, starts, tables]) for name in ("bincount", "unique")]
@@ -75,7 +75,7 @@ def _emit_new_vector(f: FunctionBuilder) -> None:
     key = f.box_integer(size)
     template = f.require_new(f.call("PyObject_GetItem", POINTER, [table, key]))
     tensor = f.require_new(
-        f.call("new_blank", POINTER, [f.get_slot(template, "ResultTemplate.recipe"), f.get_slot(template, "ResultTemplate.spec")])
+        f.call("new_blank", POINTER, [f.get_slot(template, "RecipeTemplate.recipe"), f.get_slot(template, "ResultTemplate.spec")])
     )
     f.release_held(key, template)
     f.transfer_held(tensor)
