@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from ...codegen.llvm.builder import Module, Value, intrinsic, select
 from ...codegen.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER, Type, int_type, vector
@@ -62,8 +61,11 @@ def _emit_replay_counted(f: FunctionBuilder) -> None:
         f.get_slot(template, "TupleTemplate.element_templates"),
     )
     nodes, starts = collect_operands(f, x, args, argument_count, tensors)
-    runners = [partial(f.call, name, POINTER, [program, nodes, starts, tables]) for name in ("bincount", "unique")]
-    (results,) = f.choose(f.load_word(program, 0).equals(BINCOUNT), lambda: [runners[0]()], lambda: [runners[1]()])
+
+    def run(name: str) -> list[Value]:
+        return [f.call(name, POINTER, [program, nodes, starts, tables])]
+
+    (results,) = f.choose(f.load_word(program, 0).equals(BINCOUNT), lambda: run("bincount"), lambda: run("unique"))
     f.require_new(results)
     f.release_held(nodes)
     f.emit_return(pack_results(f, template, results))
