@@ -13,7 +13,7 @@ from ._utils.gc_control import tenure_new_objects as _tenure_new_objects
 with _tenure_new_objects():  # every object made by these imports lives as long as the process
     from . import errors as errors
     from . import layout as layout
-    from ._utils import fastpath_interface as _fastpath_interface
+    from ._utils import upcalls as _upcalls
     from ._utils.lazy import LazyFunctions as _LazyFunctions
     from ._utils.lazy import call_when_imported as _call_when_imported
     from ._utils.lazy import make_lazy_getattr as _make_lazy_getattr
@@ -51,7 +51,7 @@ with _tenure_new_objects():  # every object made by these imports lives as long 
 bool = _boolean  # type checkers treat a name imported `as` another name as private, so `bool` is assigned
 newaxis = None
 __array_api_version__ = _API_VERSIONS[-1]
-_fastpath_interface.starter = _LazyFunctions("tenxor.fastpath")
+_upcalls.starter = _LazyFunctions("tenxor.fastpath")
 
 if TYPE_CHECKING:  # modules that are imported on first access, listed for type checkers
     from . import api as api

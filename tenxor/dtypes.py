@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ._utils.upcalls import upcalls
+from ._utils import upcalls
 from .errors import ArgumentError, DTypeError, OutOfBounds, UnknownAttribute, describe_value
 
 if "float32" in vars(sys.modules[__package__]):  # code compares dtypes by identity: a second set would lead to wrong kernels

@@ -96,9 +96,9 @@ class LazyFunctions:
 
 
 def find_loaded_module(module: str) -> ModuleType | None:
-    """Return the module with the full name `module` if it was imported and is complete, else None.
+    """Return the module with the full name `module` if the module was imported and is complete, and None otherwise.
 
-    For state that only the module itself fills, such as a cache or a pool of threads: without the module, there is none to look at.
+    For example, a cache or a pool of threads is empty until the module is loaded.
     """
     loaded = sys.modules.get(module)
     return None if loaded is None or getattr(loaded.__spec__, "_initializing", False) else loaded

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .._utils import fastpath_interface
-from .._utils.upcalls import upcalls
+from .._utils import upcalls
 from ..autodiff.node_view import NodeView
 from ..autodiff.tape import get_tape_node
 from ..dtypes import bfloat16
@@ -61,12 +60,12 @@ def call_host_op(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_AX
         arrays = compute(*[t.to_numpy() for t in operands])
         if arrays is not None:
             results = tuple(map(Tensor._from_array, arrays))
-            if (observer := fastpath_interface.host_call_observer) is not None and not op.has_unsized_results:
+            if (observer := upcalls.host_call_observer) is not None and not op.has_unsized_results:
                 observer(operands, results, compute, _small_direct_call(op, operands, sizes, options))
             return _report_results(op, operands, results)
     host_operands = [HostOperand(t.node, t.layout, t.dtype) for t in operands]
     results = tuple([Tensor._from_node(node) for node in run_host_op(op, host_operands, sizes, options)])
-    if (observer := fastpath_interface.host_call_observer) is not None:
+    if (observer := upcalls.host_call_observer) is not None:
         direct_call = _large_direct_call(op, operands, sizes, options)
         if direct_call is not None:
             observer(operands, results, None, direct_call)
@@ -98,7 +97,7 @@ def report_direct_call(find_direct_call: Callable[..., DirectCall | None], opera
     """
     if upcalls.node_observer or any([t.storage.node.tape_node is not None for t in operands]):
         return
-    if (observer := fastpath_interface.host_call_observer) is not None:
+    if (observer := upcalls.host_call_observer) is not None:
         direct_call = find_direct_call(*operands)
         if direct_call is not None:
             realize(*[t.node for t in results])
@@ -120,7 +119,7 @@ def call_on_copies(
     if any([t.storage.node.tape_node is not None or t.dtype is bfloat16 for t in operands]):
         return None
     results = tuple(map(Tensor._from_array, compute(*[t.to_numpy() for t in operands])))
-    if (observer := fastpath_interface.host_call_observer) is not None:
+    if (observer := upcalls.host_call_observer) is not None:
         observer(operands, results, compute, direct_call)
     return results
 
@@ -135,7 +134,7 @@ def _abstract_results(
     shapes, dtypes = infer_result_types(op, tuple([t.shape for t in operands]), operands[0].dtype, sizes)
     nodes = [Node(intern_recipe(DATA, shape, dtype), buffer=META_BUFFER) for shape, dtype in zip(shapes, dtypes, strict=True)]  # type: ignore[arg-type]
     results = tuple([Tensor._from_node(node) for node in nodes])
-    if (observer := fastpath_interface.host_call_observer) is not None:
+    if (observer := upcalls.host_call_observer) is not None:
         observer(operands, results, None, direct_call)
     return results
 

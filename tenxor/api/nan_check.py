@@ -12,7 +12,7 @@ from weakref import ref
 import numpy as np
 
 from .. import fastpath
-from .._utils.upcalls import upcalls
+from .._utils import upcalls
 from ..autodiff.tape import TapeNode, get_tape_node
 from ..dtypes import decode_elements
 from ..errors import NotANumber
@@ -78,12 +78,12 @@ class _NanChecker:
         self._check(node, _find_user_line(), tape_node)
 
     def observe_batch(self, batch: Node, node: Node) -> None:
-        """Check `batch`, which belongs to the line of `node`, the traced node of a batch element. A node without a line is part of an
-        operation that is checked as a whole.
+        """Check `batch`, which belongs to the line of `node`, the traced node of a batch element. A node without a line belongs to
+        an operation checked as a whole.
         """
-        known = _traced_lines.get(ref(node))
-        if known is not None:
-            self._check(batch, *known)
+        line_and_tape_node = _traced_lines.get(ref(node))
+        if line_and_tape_node is not None:
+            self._check(batch, *line_and_tape_node)
 
     def observe_host_result(self, node: Node, name: str, operands: Sequence[Node]) -> None:
         """Check `node`, the result of the operation `name` on `operands`, at the current line."""

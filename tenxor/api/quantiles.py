@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .._utils import upcalls
 from .._utils.aliases import argument_aliases
-from .._utils.upcalls import upcalls
 from ..dtypes import DEFAULT_FLOAT, DType, bfloat16, int64
 from ..errors import ArgumentError, DTypeError, ShapeError, describe_value
 from ..graph.spec import memoized_call

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from .._utils import upcalls
 from .._utils.aliases import argument_aliases
 from .._utils.records import NamedTuple
-from .._utils.upcalls import upcalls
 from ..autodiff.node_view import NodeView
 from ..autodiff.scan_body import ScanBody, is_affine, make_placeholder
 from ..autodiff.scan_loop import run_scan

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from .._utils.upcalls import upcalls
+from .._utils import upcalls
 from ..graph.node import MAX_PENDING_NODES, Node, next_serial
 from ..ops import Op
 from ..runtime.plan_tracing import SymbolicSizes

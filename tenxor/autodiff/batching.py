@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import nullcontext
 from typing import Any
 
-from .._utils import fastpath_interface
-from .._utils.upcalls import upcalls
+from .._utils import upcalls
 from ..graph.node import (
     PLACEHOLDER,
     REINTERPRET,
@@ -48,7 +47,7 @@ def compute_batches(roots: Sequence[Node], batches: Mapping[Node, Node], size: i
     `roots` are nodes traced for one batch element. `batches` maps the placeholders of the trace to their batches. `size` is the number of
     batch elements. With `batch_last`, the given batches have the batch axis last in memory, and so have the results if possible.
     """
-    fast_path = fastpath_interface.installed
+    fast_path = upcalls.installed
     if fast_path is not None:
         extra_inputs: list[Node | Scalar] = []
         words = None if upcalls.node_observer else fast_path.tape_replay.encode_batch(list(roots), list(batches), extra_inputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .._utils.upcalls import upcalls
+from .._utils import upcalls
 from ..graph.node import Node
 from ..runtime.plan_tracing import SymbolicSizes
 from .layout_adjoint import Cotangent

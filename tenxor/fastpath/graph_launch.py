@@ -23,8 +23,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._utils.cache_registry import CacheRecord
-from .._utils.fastpath_interface import get_size_generic_functions
 from .._utils.locks import try_acquire
+from .._utils.upcalls import get_size_generic_functions
 from ..codegen.llvm.compiler import MachineCode
 from ..errors import NotCompiled
 from ..graph.node import Node, disable_tape

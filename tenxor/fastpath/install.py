@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.cache_registry import CacheRecord
 from .._utils.exclude_user_code import call_atomically
-from .._utils.fastpath_interface import (
+from .._utils.lazy import LazyFunctions
+from .._utils.locks import get_interpreter_lock
+from .._utils.patchable import patchable_functions
+from .._utils.upcalls import (
     CallReplay,
     CopyFunctions,
     InterningFunctions,
@@ -23,9 +26,6 @@ from .._utils.fastpath_interface import (
     SizeGenericFunctions,
     TapeReplay,
 )
-from .._utils.lazy import LazyFunctions
-from .._utils.locks import get_interpreter_lock
-from .._utils.patchable import patchable_functions
 from ..autodiff.leaf_storage import LeafStorage
 from ..autodiff.tape import FREED_SOURCES, TapeNode
 from ..codegen.llvm.compiler import Compiler, compiler
@@ -209,7 +209,6 @@ class FastPath:
         points = {d: intern_spec(Layout.contiguous(()), d) for d in ALL_DTYPES}
         objects_by_name = {
             **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Spec, Storage, ScalarStorage, Tensor, TapeNode)},
-            **{cls.__name__: cls for cls in (*VARIANTS, InMemoryTemplate, ChainViewTemplate, NumpyCallTemplate)},
             "int": int,
             "float": float,
             **{d.name: d for d in ALL_DTYPES},
@@ -303,6 +302,7 @@ class FastPath:
             "LeafStorage": LeafStorage,
             "BufferSlot": BufferSlot,
             "DONE": RELEASED_SLOT,
+            **{cls.__name__: cls for cls in (*VARIANTS, InMemoryTemplate, ChainViewTemplate, NumpyCallTemplate)},
             "Block": None,  # created by `link`
         }
         self.objects_by_name, self.object_table = objects_by_name, ObjectTable(objects_by_name)
@@ -420,7 +420,7 @@ class FastPath:
             keep_all()
 
         # First, so that a spec or recipe created meanwhile by another thread is stored too
-        fastpath_interface.interning = InterningFunctions(keep, keep_data)
+        upcalls.interning = InterningFunctions(keep, keep_data)
         keep_all()
         spec_count = ctypes.c_int64.from_address(self.library["specs_kept"])
         CacheRecord(
@@ -486,9 +486,9 @@ class FastPath:
         pool.reset_pressure()
         call_atomically(
             (
-                partial(setattr, fastpath_interface, "host_call_observer", note_report),
-                partial(setattr, fastpath_interface, "size_generic", self.size_generic_functions),
-                partial(setattr, fastpath_interface, "installed", self),
+                partial(setattr, upcalls, "host_call_observer", note_report),
+                partial(setattr, upcalls, "size_generic", self.size_generic_functions),
+                partial(setattr, upcalls, "installed", self),
                 *[partial(setattr, Tensor, name, method) for name, method in self.methods.items()],
                 *foreign_attributes.get_removal_steps(),
                 *self.vectorcall_switch.get_install_steps(patchable_functions),
@@ -503,8 +503,8 @@ class FastPath:
         installed_names = [name for name in self.methods if name in vars(Tensor)]
         call_atomically(
             (
-                partial(setattr, fastpath_interface, "installed", None),
-                partial(setattr, fastpath_interface, "host_call_observer", None),
+                partial(setattr, upcalls, "installed", None),
+                partial(setattr, upcalls, "host_call_observer", None),
                 *self.vectorcall_switch.get_removal_steps(),
                 *foreign_attributes.get_restoration_steps(),
                 *[partial(delattr, Tensor, name) for name in installed_names if name in self.inherited_names],

@@ -5,8 +5,8 @@ After a few nodes of one signature, a record is traced with symbolic sizes, and 
 
 from __future__ import annotations
 
-from .._utils.fastpath_interface import get_size_generic_functions
 from .._utils.locks import try_acquire
+from .._utils.upcalls import get_size_generic_functions
 from ..graph.node import Node
 from ..runtime.graph_signature import GraphSignature
 from ..runtime.realize import compute_lock

@@ -13,11 +13,11 @@ from functools import lru_cache, partial
 from inspect import unwrap
 from typing import Any
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.aliases import get_parameter_names
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
-from .._utils.fastpath_interface import get_size_generic_functions
+from .._utils.upcalls import get_size_generic_functions
 from ..autodiff.tape import clone_unshared
 from ..dtypes import DType
 from ..errors import EVALUATION_ERRORS, TenxorError
@@ -277,14 +277,14 @@ def _trace_host_call(
     `template` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. The fallback `fallback` runs once
     with placeholders of symbolic sizes for `args` and `keywords`, computes nothing, and reports how it would call NumPy.
     """
-    traced, observer = SymbolicSizes(numbers), fastpath_interface.host_call_observer
+    traced, observer = SymbolicSizes(numbers), upcalls.host_call_observer
     placeholders, keyword_placeholders, tensors = make_placeholders(traced, args, keywords)
     with get_size_generic_functions().disable_fast_path(), collect_reports() as reports:
         try:
-            fastpath_interface.host_call_observer = observer
+            upcalls.host_call_observer = observer
             result = fallback(*placeholders, **keyword_placeholders)
         finally:
-            fastpath_interface.host_call_observer = None
+            upcalls.host_call_observer = None
     direct_call = reports[0].direct_call if len(reports) == 1 else None
     if direct_call is None:
         return None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from .._utils.fastpath_interface import get_size_generic_functions
+from .._utils.upcalls import get_size_generic_functions
 from ..autodiff.replay import RecordedOutput, Recording, ReplayStep, record_steps
 from ..autodiff.segment_signature import SegmentSignature
 from ..dtypes import DType, Number, int64

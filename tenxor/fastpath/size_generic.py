@@ -14,12 +14,12 @@ import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
-from .._utils.fastpath_interface import get_size_generic_functions
 from .._utils.locks import try_acquire
 from .._utils.records import NamedTuple
+from .._utils.upcalls import get_size_generic_functions
 from ..autodiff.tape import TapeNode
 from ..graph.node import DATA, Gather, Node, Recipe, Scalar, intern_recipe, next_serial
 from ..graph.spec import (
@@ -437,8 +437,8 @@ class _SignatureCache(BoundedCache[SignatureTemplates]):
     def remove_entries(self) -> None:
         """Clear the cache, and the generated code's cache of recent signatures."""
         super().remove_entries()
-        if fastpath_interface.size_generic is not None:
-            fastpath_interface.size_generic.clear_signatures()
+        if upcalls.size_generic is not None:
+            upcalls.size_generic.clear_signatures()
 
 
 _templates_by_signature = register(

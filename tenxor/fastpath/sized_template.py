@@ -8,8 +8,8 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .._utils.fastpath_interface import get_size_generic_functions
 from .._utils.records import NamedTuple
+from .._utils.upcalls import get_size_generic_functions
 from ..dtypes import DType
 from ..graph.node import Scalar
 from ..graph.spec import (

@@ -21,7 +21,7 @@ from math import prod
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
@@ -315,7 +315,7 @@ def intern_recipe(
     key = (op, shape, dtype, dtypes, layout_keys, target)
     recipe = _look_up_recipe(key)
     if recipe is None:
-        interning = fastpath_interface.interning
+        interning = upcalls.interning
         if op is DATA and interning is not None:
             recipe = interning.intern_data_recipe(dtype, shape, None)
         recipe = recipe or Recipe(op, shape, dtype, dtypes, layout_keys, target)

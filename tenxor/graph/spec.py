@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.cache_registry import CacheRecord
 from .._utils.patchable import make_patchable
 from ..dtypes import DType
@@ -337,7 +337,7 @@ def _find_in_fast_path(layout_key: LayoutKey, dtype: DType) -> Spec | None:
     """
     layout = layout_key.layout
     if layout.tables is None and layout.base is None:
-        interning = fastpath_interface.interning
+        interning = upcalls.interning
         spec: Spec | None = None if interning is None else interning.intern_spec(dtype, layout.shape, layout.strides, None)
         if spec is not None and spec.layout_key is layout_key:
             return spec
@@ -431,7 +431,7 @@ def memoized_call(function: Callable[P, T]) -> Callable[P, T]:
     return _wrap_for_replay(function, lambda caller: caller.record_result)
 
 
-def _wrap_for_replay(original: Callable[P, T], wrapper_of: Callable[[fastpath_interface.CallReplay], Callable[..., Any]]) -> Callable[P, T]:
+def _wrap_for_replay(original: Callable[P, T], wrapper_of: Callable[[upcalls.CallReplay], Callable[..., Any]]) -> Callable[P, T]:
     """Wrap `original` for replay by the fast path (`make_patchable`), and return the wrapper.
 
     Where the fast path declines, `wrapper_of(fast_path.call_replay)` runs and records: it is `record_result` or `record_reports`.
@@ -441,7 +441,7 @@ def _wrap_for_replay(original: Callable[P, T], wrapper_of: Callable[[fastpath_in
     @wraps(original)
     def function(*args: P.args, **kwargs: P.kwargs) -> T:
         if args:
-            fast_path = fastpath_interface.installed
+            fast_path = upcalls.installed
             if fast_path is not None:
                 result: T = wrapper_of(fast_path.call_replay)(name, original)(*args, **kwargs)
                 return result

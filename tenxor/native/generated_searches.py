@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.cache_registry import register
 from ..dtypes import DType
 from .host_op_table import Array, HostOp
@@ -29,7 +29,7 @@ EndHeights = tuple[float | None, float | None]
 
 def _get_addresses() -> Mapping[str, int]:
     """Return the addresses of the generated functions by name: none while the fast path is not installed."""
-    fast_path = fastpath_interface.installed
+    fast_path = upcalls.installed
     return _NO_ADDRESSES if fast_path is None else fast_path.search_addresses
 
 

@@ -10,9 +10,9 @@ from functools import cache
 from math import sqrt
 from typing import Any
 
+from .._utils import upcalls
 from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
-from .._utils.upcalls import upcalls
 from ..api import elementwise
 from ..api.argument_validation import check_argument, check_fields, register_argument_type, validate_arguments
 from ..api.creation import asarray, zeros
@@ -207,7 +207,7 @@ class Optimizer:
         return ()
 
     def _numbers(self, group: Mapping[str, Any], count: int) -> Sequence[float]:
-        """Return the scalars for update number `count`. A cached update is valid for scalars that are 0 at the same positions."""
+        """Return the scalars for update number `count`. A cached update is valid for scalars with zeros at the same positions."""
         raise NotImplementedError(f"{type(self).__name__} has no _numbers()")
 
     def _update(self, x: NodeView, gradient: NodeView, states: Sequence[NodeView], numbers: Sequence[Scalar]) -> Sequence[NodeView]:

@@ -70,7 +70,7 @@ class _Rewriting:
         self.replacements: dict[Node, Node] = {}
 
     def add_pass(self, result: PassResult) -> None:
-        """Continue with the result of a pass over `nodes`. A replacement that the pass replaces again gives way to the new node."""
+        """Continue with the result of a pass over `nodes`. A later replacement of a replacement wins."""
         self.nodes, replaced = result
         if replaced:
             renewed = {node: replaced.get(replacement, replacement) for node, replacement in self.replacements.items()}

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence, Set
 from time import sleep
 from typing import TYPE_CHECKING
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import counts, register
 from .._utils.exclude_user_code import has_other_open_section
@@ -59,8 +59,8 @@ def count_python_call() -> None:
     """Count a view or an element access made in Python. Every `CALLS_BEFORE_FAST_PATH` of them, try to build the fast path."""
     global _python_calls
     _python_calls += 1
-    if _python_calls % CALLS_BEFORE_FAST_PATH == 0 and fastpath_interface.starter is not None:
-        fastpath_interface.starter.build_if_untried()
+    if _python_calls % CALLS_BEFORE_FAST_PATH == 0 and upcalls.starter is not None:
+        upcalls.starter.build_if_untried()
 
 
 def realize(*roots: Node) -> None:
@@ -69,7 +69,7 @@ def realize(*roots: Node) -> None:
     Raise IndexOutOfRange or NegativeExponent if a kernel meets an invalid index or exponent, and MemoryError if a result cannot be
     allocated.
     """
-    fast_path = fastpath_interface.request(len(roots))
+    fast_path = upcalls.request(len(roots))
     if fast_path is not None:
         if len(roots) > 1:
             roots = tuple([root for root in roots if not fast_path.compute_one_of_several(root)])

@@ -13,8 +13,8 @@ from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
+from .._utils import upcalls
 from .._utils.lazy import LazyModule
-from .._utils.upcalls import upcalls
 from ..dtypes import (
     DEFAULT_FLOAT,
     DType,

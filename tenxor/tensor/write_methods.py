@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from weakref import ref
 
+from .._utils import upcalls
 from .._utils.lazy import LazyModule
 from .._utils.records import NamedTuple
-from .._utils.upcalls import upcalls
 from ..dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, Number, boolean, check_fits, check_real, default_dtype_of
 from ..errors import EVALUATION_ERRORS, ReadOnlyError, ShapeError
 from ..graph.node import (

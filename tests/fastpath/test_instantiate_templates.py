@@ -14,7 +14,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import fastpath
-from tenxor._utils import fastpath_interface
+from tenxor._utils import upcalls
 from tenxor.fastpath import launch_records, size_generic
 from tenxor.fastpath.size_generic import SplitCall
 from tenxor.graph import spec
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("on")
 
 def evaluate_traced(trace: SizeTrace, results: Any, *numbers: int) -> tuple[int, ...] | None:
     words = trace.encode(results)
-    return fastpath_interface.get_size_generic_functions().run_bytecode(struct.pack(f"={len(words)}q", *words), numbers)
+    return upcalls.get_size_generic_functions().run_bytecode(struct.pack(f"={len(words)}q", *words), numbers)
 
 
 @pytest.mark.parametrize("seed", range(300))

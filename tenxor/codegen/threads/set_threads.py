@@ -1,4 +1,4 @@
-"""Changes of the number of threads: the workers end first, so that the next shared loop starts as many as are wanted then."""
+"""Changes of the number of threads. The workers end first, and the next shared loop starts new workers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def set_num_threads(count: int) -> None:
 
 
 def use_threads(count: int) -> None:
-    """Set the number of threads of this process to `count`, which is valid; after a change, clear the caches that depend on the number.
+    """Set the number of threads of this process to `count`, which is valid; after a change, clear the caches for the old number.
 
     Unless `set_num_threads` was called, forked processes determine their own number.
     """

@@ -72,7 +72,7 @@ def _determine_count() -> int:
 
 
 def store_count(count: int) -> None:
-    """Store `count`, which is valid, as the number of threads; after a change, clear the caches that depend on it.
+    """Store `count`, which is valid, as the number of threads; after a change, clear the caches for the old number.
 
     Unless `keep_count_after_fork` was called, forked processes determine their own number.
     """
@@ -84,7 +84,7 @@ def store_count(count: int) -> None:
 
 
 def keep_count_after_fork() -> None:
-    """Have processes forked from now on keep the number of threads, as the user chose it."""
+    """Keep the number of threads, chosen by the user, in processes forked from now on."""
     global _is_set_by_user
     _is_set_by_user = True
 

@@ -483,9 +483,9 @@ def _emit_build_template(f: FunctionBuilder) -> None:
         name = VARIANTS[number].__name__
 
         def build() -> list[Value]:
-            made = new_template(f, name, spec=spec, **slots_by_variant[name])
-            f.transfer_held(made)
-            return [made]
+            variant_template = new_template(f, name, spec=spec, **slots_by_variant[name])
+            f.transfer_held(variant_template)
+            return [variant_template]
 
         return build() if number == len(VARIANTS) - 1 else f.choose(variant.equals(number), build, lambda: build_variant(number + 1))
 
