@@ -13,7 +13,7 @@ from ._utils.gc_control import tenure_new_objects as _tenure_new_objects
 with _tenure_new_objects():  # every object made by these imports lives as long as the process
     from . import errors as errors
     from . import layout as layout
-    from ._utils import fastpath_interface as _fastpath_interface
+    from ._utils import upcalls as _upcalls
     from ._utils.lazy import LazyFunctions as _LazyFunctions
     from ._utils.lazy import call_when_imported as _call_when_imported
     from ._utils.lazy import make_lazy_getattr as _make_lazy_getattr
@@ -21,7 +21,6 @@ with _tenure_new_objects():  # every object made by these imports lives as long 
     from ._utils.lazy import make_public_getattr as _make_public_getattr
     from .api.creation import *
     from .codegen.threads.thread_count import num_threads as num_threads
-    from .codegen.threads.thread_count import set_num_threads as set_num_threads
     from .dtypes import DType as DType
     from .dtypes import bfloat16 as bfloat16
     from .dtypes import boolean as _boolean
@@ -52,7 +51,7 @@ with _tenure_new_objects():  # every object made by these imports lives as long 
 bool = _boolean  # type checkers treat a name imported `as` another name as private, so `bool` is assigned
 newaxis = None
 __array_api_version__ = _API_VERSIONS[-1]
-_fastpath_interface.starter = _LazyFunctions("tenxor.fastpath")
+_upcalls.starter = _LazyFunctions("tenxor.fastpath")
 
 if TYPE_CHECKING:  # modules that are imported on first access, listed for type checkers
     from . import api as api
@@ -103,6 +102,7 @@ if TYPE_CHECKING:  # modules that are imported on first access, listed for type 
     from .api.views import *
     from .api.vmap import *
     from .api.window_functions import *
+    from .codegen.threads.set_threads import *
     from .tensor.contraction import *
 else:
     from .ops import INTERNAL_OPS, OPS
@@ -150,6 +150,7 @@ else:
         "api.custom_derivatives": "checkpoint custom_derivative",
         "api.vmap": "vmap",
         "api.nan_check": "check_nan",
+        "codegen.threads.set_threads": "set_num_threads",
         "tensor.contraction": "matmul",
     }
     _MODULES = (  # submodules imported on first access; the second row is internal, and not listed in `__all__`

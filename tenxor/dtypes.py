@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ._utils import upcalls
 from .errors import ArgumentError, DTypeError, OutOfBounds, UnknownAttribute, describe_value
 
 if "float32" in vars(sys.modules[__package__]):  # code compares dtypes by identity: a second set would lead to wrong kernels
     raise ImportError("tenxor.dtypes is loaded already, and there is one object for each dtype in a process; start Python anew")
 
 Number = bool | int | float | complex
-tensor_constructors: list[Callable[[Any, DType], Any]] = []  # a single function, set by a higher layer, to make a tensor of a dtype
 
 
 class DType:
@@ -78,7 +77,7 @@ class DType:
         >>> tx.float32(0.1).dtype, tx.int8([1.5, -1.5]).tolist()
         (tenxor.float32, [1, -1])
         """
-        return tensor_constructors[0](value, self)
+        return upcalls.make_tensor(value, self)
 
     @property
     def is_float(self) -> bool:

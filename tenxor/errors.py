@@ -189,7 +189,7 @@ class ShapeError(TenxorError, ValueError):
 class AxisError(TenxorError, NumPyAxisError):
     """An axis missing in the tensor, or given twice. Also NumPy's `AxisError`, hence a ValueError and an IndexError."""
 
-    __str__ = Exception.__str__  # NumPy's `__str__` reads attributes that an unpickled instance lacks
+    __str__ = Exception.__str__  # An unpickled instance lacks attributes read by NumPy's `__str__`
 
 
 class BadIndex(TenxorError, IndexError):

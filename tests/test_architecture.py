@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
@@ -46,7 +47,6 @@ ROOMS = (
     Room(("tenxor.memory.block_pool",), "blocks of memory, independent of their content", only=("tenxor._utils",)),
     Room(("tenxor.memory",), "nodes hold buffers, so buffers are below nodes"),
     Room(("tenxor.graph",), "values that are read, and the meaning of writes; not how values are computed"),
-    Room(("tenxor.graph.tape",), "the record of how a node was computed; derivatives decide what it keeps"),
     Room(("tenxor.graph.spec",), "shape, strides and dtype of a tensor, and the templates of results for them; it names recipes"),
     Room(("tenxor.graph.ownership",), "which references to a node exist, for code that may overwrite the node"),
     Room(("tenxor.rewrite",), "a graph is replaced by an equal one that is faster; no kernel is known here"),
@@ -148,6 +148,7 @@ def imports_of(
                 "import_module",
                 "__import__",
                 "LazyFunctions",
+                "find_loaded_module",
             }:
                 imports.append(Import(node.lineno, name))
     return imports
@@ -266,6 +267,118 @@ def test_modules_that_a_late_package_loads_are_imported_through_it() -> None:
     assert shortcuts == []
 
 
+# A variable that is empty when its module is loaded, and that another module fills, is an import in disguise: the lower room calls what the
+# higher room has put there. All of them stand in one module, with a description of each. A dictionary may also be a table of entries that
+# modules of the same room add, such as the operations; a table is no call.
+UPCALL_MODULE = "tenxor._utils.upcalls"
+MUTATORS = {
+    *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"),
+    *("__delitem__", "__setitem__"),
+}
+
+
+def empty_variables(tree: ast.Module) -> dict[str, bool]:
+    """Return the variables of a module that begin as None or as an empty container, and whether each is a dictionary."""
+    variables = {}
+    for node in tree.body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            value = ast.unparse(node.value) if node.value is not None else "None"
+            is_dict = value == "{}" or (value.startswith("dict") and value.endswith("()"))
+            if is_dict or value in {"None", "[]"} or (value.startswith(("list", "set", "deque")) and value.endswith("()")):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                variables |= {target.id: is_dict for target in targets if isinstance(target, ast.Name)}
+    return variables
+
+
+def filled_variables(source: str, module: str, is_package: bool, modules: set[str]) -> Iterator[tuple[int, str, str]]:
+    """Yield each change that `source`, the text of `module`, makes to a variable of another module: the line, the module, the variable."""
+    tree = ast.parse(source)
+    names: dict[str, tuple[str, str]] = {}  # by local name: the module and the variable, or an empty text for a module
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            origin = absolute(node.module, node.level, module, is_package)
+            for alias in node.names:
+                member = f"{origin}.{alias.name}"
+                names[alias.asname or alias.name] = (member, "") if member in modules else (origin, alias.name)
+
+    def variable_of(node: ast.AST) -> tuple[str, str] | None:
+        if isinstance(node, ast.Name):
+            known = names.get(node.id)
+            return known if known is not None and known[1] else None
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            home, variable = names.get(node.value.id, ("", "?"))
+            return None if variable else (home, node.attr)
+        return None
+
+    for node in ast.walk(tree):
+        found: list[tuple[str, str] | None] = []
+        match node:
+            case ast.Attribute(ctx=ast.Store() | ast.Del()):
+                found = [variable_of(node)]
+            case ast.Subscript(ctx=ast.Store() | ast.Del()):
+                found = [variable_of(node.value)]
+            case ast.Attribute(attr=attribute) if attribute in MUTATORS:
+                found = [variable_of(node.value)]
+            case ast.AugAssign(target=ast.Name() as target):
+                found = [variable_of(target)]
+            case ast.Call(args=[*arguments]):  # `setattr(module, "variable", ...)`, also as arguments of `partial`
+                pairs = pairwise(arguments)
+                found = [
+                    (names[first.id][0], second.value)
+                    for first, second in pairs
+                    if isinstance(first, ast.Name) and first.id in names and not names[first.id][1]
+                    if isinstance(second, ast.Constant) and isinstance(second.value, str)
+                ]
+        yield from [(getattr(node, "lineno", 0), *place) for place in found if place is not None]
+
+
+def upcalls_in(sources: Mapping[str, tuple[str, bool]]) -> list[str]:
+    """Return the places where a module fills an empty variable of another module outside `UPCALL_MODULE`."""
+    variables = {module: empty_variables(ast.parse(source)) for module, (source, _) in sources.items()}
+    return sorted(
+        f"{module}, line {line}: fills {home}.{variable}"
+        for module, (source, is_package) in sources.items()
+        for line, home, variable in filled_variables(source, module, is_package, set(sources))
+        if home != module and home != UPCALL_MODULE and variable in variables.get(home, {})
+        if not (variables[home][variable] and height_of(home) == height_of(module))
+    )
+
+
+def test_no_module_fills_a_variable_of_another_module() -> None:
+    sources = {m: (path.read_text(encoding="utf-8"), path.name == "__init__.py") for m, path in MODULES.items()}
+    assert upcalls_in(sources) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from ..layout.core import hooks\nhooks.append(1)",
+        "from ..layout.core import hooks\nhooks[:] = [1]",
+        "from ..layout.core import hooks\nsteps = [hooks.clear]",
+        "from ..layout.core import table\ntable['key'] = 1",
+        "from ..layout import core\ncore.slot = 1",
+        "from ..layout import core\ncore.hooks += [1]",
+        "from ..layout import core\nsetattr(core, 'slot', 1)",
+        "from ..layout import core\npartial(setattr, core, 'slot')",
+    ],
+)
+def test_filled_variable_is_reported(text: str) -> None:
+    declared = "hooks: list[object] = []\nslot = None\ntable = {}\n"
+    sources = {"tenxor.layout": ("", True), "tenxor.layout.core": (declared, False), "tenxor.ops.table": (text, False)}
+    assert len(upcalls_in(sources)) == 1
+
+
+def test_own_variables_tables_of_a_room_and_upcalls_are_not_reported() -> None:
+    sources = {
+        "tenxor.ops.expr": ("OPS: dict[str, int] = {}\nhooks = []\nhooks.append(1)", False),
+        "tenxor.ops.table": ("from .expr import OPS, hooks\nOPS['add'] = 1\nfirst = hooks[0]\nOPS.get('add')", False),
+        "tenxor._utils.upcalls": ("slot = None", False),
+        "tenxor._utils": ("", True),
+        "tenxor.ops.op_table": ("from .._utils import upcalls\nupcalls.slot = 1", False),
+    }
+    assert upcalls_in(sources) == []
+
+
 # Who knows more of back ends than their interface: the public face has the number of threads, and plans are made for it, as are
 # parts of a batch; the command line shows what is on disk, and compiles what is shipped for each level.
 INTERFACE_MODULES = ("tenxor.codegen", "tenxor.codegen.interface")
@@ -279,6 +392,7 @@ DIRECT_IMPORTS = {
         for name in ("launch_records", "emit.graph_evaluation", "install")
     ),
     *((f"tenxor.native.{name}", "tenxor.codegen.threads.thread_count") for name in ("batch_threads", "host_execution")),
+    *((name, "tenxor.codegen.threads.set_threads") for name in ("tenxor", "tenxor.threadpool")),
     *(("tenxor.__main__", f"tenxor.codegen.llvm.{name}") for name in ("kernel_disk_cache", "cpuid")),
     *(("tenxor.aot.build", f"tenxor.codegen.llvm.{name}") for name in ("cpuid", "level_compiler")),
 }

@@ -46,21 +46,7 @@ UNREGISTERED_FUNCTIONS = {
 STATE = {
     "tables filled by imports": (
         *("api.host_calls.HOST_VJPS", "api.numpy_functions.NUMPY_FUNCTIONS", "native.host_op_table.HOST_OPS", "ops.expr.OPS"),
-        *("runtime.index_errors.NONNEGATIVE_INDEX_OPS", "tensor.conversion_methods.FUNCTION_OF_UFUNC"),
-    ),
-    "functions that higher rooms set": (
-        *(
-            "codegen.threads.thread_count.callbacks_before_change",
-            "dtypes.tensor_constructors",
-            "fastpath.size_generic.generated_functions",
-        ),
-        *(
-            "graph.node.node_observers",
-            "graph.spec.external_call_observers",
-            "graph.storage.leaf_write_hooks",
-            "graph.tape.derivative_hooks",
-        ),
-        *("native.generated_searches.function_addresses", "runtime.plan_disk_cache.plan_lookup_hooks"),
+        "tensor.conversion_methods.FUNCTION_OF_UFUNC",
     ),
     "what threads and contexts do now": (
         *("_utils.gc_control.open_pauses", "fastpath._disabled_contexts", "fastpath.eager_evaluation._open_contexts"),
@@ -68,12 +54,17 @@ STATE = {
         *("fastpath.host_call_recorder._reports_by_thread", "fastpath.write_recorder._retrying_threads"),
     ),
     "facts about tensors in use": (
-        *("api.nan_check._lines", "api.nan_check._traced_lines", "autodiff.grad_storage._detached_leaves", "autodiff.grad_storage._leaves"),
+        *("api.nan_check._lines", "api.nan_check._traced_lines", "autodiff.leaf_storage._detached_leaves", "autodiff.leaf_storage._leaves"),
         *("autodiff.grad_storage._retained_handlers", "runtime.pending_limits.pending_refs"),
     ),
     "objects that live as long as the process": ("_utils.cache_registry.registry", "_utils.patchable.patchable_functions"),
     "constants that are never filled": (
-        *("api.host_calls._NO_AXIS_SIZES", "fastpath.size_generic.NO_KEYWORDS", "runtime.plan_lowering._NO_EXTRA_SLOTS"),
+        *(
+            "api.host_calls._NO_AXIS_SIZES",
+            "fastpath.size_generic.NO_KEYWORDS",
+            "native.generated_searches._NO_ADDRESSES",
+            "runtime.plan_lowering._NO_EXTRA_SLOTS",
+        ),
     ),
     "one entry for each function of the package, in a room below the registry": ("errors._public_names",),
     "why C functions are not called": ("native.numpy_abi.refusal_reasons",),

@@ -280,7 +280,7 @@ def traced_threads() -> Iterator[set[str]]:
 
 def test_pool_workers_are_not_traced(traced_threads: set[str], threads: Callable[[int], None]) -> None:
     threads(3)
-    worker_pool._stop_pool()
+    worker_pool.stop_pool()
     assert tx.arange(1 << 22).sum().item() == (1 << 21) * ((1 << 22) - 1)
     assert worker_pool._pool is not None and worker_pool._pool.workers
     batch_threads.run_in_threads(lambda begin, end: None, 8, 10 * batch_threads.MAX_PART_NS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -59,7 +60,7 @@ def plan_fields(plan: Plan) -> tuple[object, ...]:
 @pytest.fixture
 def reuse_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """Log for each pattern whether its plan was reused, and compare each reused plan with one made for the pattern."""
-    find, make, (by_structure,) = generic_plans.find_or_make_plan, generic_plans.planner.make_plan, plan_disk_cache.plan_lookup_hooks
+    find, make, find_in_memory = generic_plans.find_or_make_plan, generic_plans.planner.make_plan, generic_plans.find_plan_in_memory
     planned_patterns: list[GraphSignature] = []
     reused: list[bool] = []
 
@@ -73,7 +74,7 @@ def reuse_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
         return compare_with_own(pattern, plan, is_taken_over=len(planned_patterns) == before)
 
     def look_up_in_memory(pattern: GraphSignature) -> Plan | None:
-        plan = by_structure(pattern)
+        plan = find_in_memory(pattern)
         return None if plan is None else compare_with_own(pattern, plan, is_taken_over=True)
 
     def compare_with_own(pattern: GraphSignature, plan: Plan, *, is_taken_over: bool) -> Plan:
@@ -82,7 +83,7 @@ def reuse_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
             assert plan_fields(plan) == plan_fields(make(pattern))
         return plan
 
-    monkeypatch.setattr(plan_disk_cache, "plan_lookup_hooks", [look_up_in_memory])
+    monkeypatch.setattr(generic_plans, "find_plan_in_memory", look_up_in_memory)
     monkeypatch.setattr(generic_plans.planner, "make_plan", make_and_log)
     monkeypatch.setattr(generic_plans, "find_or_make_plan", find_and_compare)
     monkeypatch.setattr(generic_plans, "_caches", generic_plans.BoundedCache(generic_plans.MAX_STRUCTURES))
@@ -292,7 +293,7 @@ def test_cached_generic_plan_is_not_looked_up_on_disk(monkeypatch: pytest.Monkey
         return read(pattern)
 
     monkeypatch.setattr(generic_plans, "_caches", generic_plans.BoundedCache(generic_plans.MAX_STRUCTURES))
-    monkeypatch.setattr(plan_disk_cache, "load_plan", read_and_log)
+    monkeypatch.setattr(sys.modules["tenxor.runtime.realize"].plan_disk_cache, "load_plan", read_and_log)
     x = tx.asarray(np.arange(300.0)).realize()
     counts = []
     for n in range(211, 217):

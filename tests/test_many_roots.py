@@ -10,7 +10,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import fastpath
-from tenxor._utils import fastpath_interface
+from tenxor._utils import upcalls
 from tenxor.runtime.realize import realize
 
 from .processes import python
@@ -41,16 +41,16 @@ def test_planning_cost_is_linear_in_the_number_of_roots() -> None:
 
 def test_fast_path_may_be_removed_while_it_runs() -> None:
     def remove(node: object) -> bool:
-        monkeypatch.setattr(fastpath_interface, "installed", None)
+        monkeypatch.setattr(upcalls, "installed", None)
         return False
 
     fast_path = SimpleNamespace(compute=remove, compute_one_of_several=remove, capture_signature=lambda *roots: None)
     with fastpath.disabled(), pytest.MonkeyPatch.context() as monkeypatch:
         results = [tx.arange(3) + k for k in range(3)]
-        monkeypatch.setattr(fastpath_interface, "installed", fast_path)
+        monkeypatch.setattr(upcalls, "installed", fast_path)
         tx.realize(*results)
-        assert [t.tolist() for t in results] == [[0, 1, 2], [1, 2, 3], [2, 3, 4]] and fastpath_interface.installed is None
-        monkeypatch.setattr(fastpath_interface, "installed", fast_path)
+        assert [t.tolist() for t in results] == [[0, 1, 2], [1, 2, 3], [2, 3, 4]] and upcalls.installed is None
+        monkeypatch.setattr(upcalls, "installed", fast_path)
         assert (results[0] + results[1]).tolist() == [1, 3, 5]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import tenxor as tx
-from tenxor._utils import fastpath_interface
+from tenxor._utils import upcalls
 from tenxor._utils.patchable import PatchableFunction, make_patchable, patchable_functions
 from tenxor.api import elementwise, reduction_functions
 
@@ -71,7 +71,7 @@ def test_frameless_function_can_be_wrapped_bound_and_given_attributes() -> None:
 
 def test_fast_path_gets_each_new_patchable_function(monkeypatch: pytest.MonkeyPatch) -> None:
     registered: list[Any] = []
-    monkeypatch.setattr(fastpath_interface, "installed", SimpleNamespace(set_vectorcall_entry=registered.append))
+    monkeypatch.setattr(upcalls, "installed", SimpleNamespace(set_vectorcall_entry=registered.append))
     function = make_patchable(told, "unary", None)
     try:
         assert registered == [function]

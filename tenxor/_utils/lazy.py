@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from operator import attrgetter
+from types import ModuleType
 from typing import Any, Generic, Self, TypeVar, overload
 
 from .exclude_user_code import PACKAGE_PREFIX, enter_section, exclude_user_code, leave_section
@@ -92,6 +93,15 @@ class LazyFunctions:
             return function(*args, **kwargs)
 
         return import_and_call
+
+
+def find_loaded_module(module: str) -> ModuleType | None:
+    """Return the module with the full name `module` if the module was imported and is complete, and None otherwise.
+
+    For example, a cache or a pool of threads is empty until the module is loaded.
+    """
+    loaded = sys.modules.get(module)
+    return None if loaded is None or getattr(loaded.__spec__, "_initializing", False) else loaded
 
 
 def make_public_dir(module: dict[str, Any]) -> Callable[[], list[str]]:

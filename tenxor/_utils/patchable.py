@@ -14,7 +14,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from ..errors import UnknownAttribute
-from . import fastpath_interface
+from . import upcalls
 
 _ELEMENTWISE = ("unary", "binary", "ternary")  # fast-path routines for functions of the op table
 _UFUNC_METHODS = ("accumulate", "at", "outer", "reduce", "reduceat")  # methods of NumPy's ufuncs, looked for by mistake
@@ -77,7 +77,12 @@ def make_patchable(function: Callable[..., Any], routine_name: str, routine_argu
     )
     attributes["__wrapped__"] = function
     patchable_functions.append(wrapper)
-    fast_path = fastpath_interface.installed
+    fast_path = upcalls.installed
     if fast_path is not None:
         fast_path.set_vectorcall_entry(wrapper)
     return wrapper
+
+
+def forget_patchable(function: PatchableFunction) -> None:
+    """Leave `function` as it is from now on, whether the fast path is installed or removed."""
+    patchable_functions.remove(function)

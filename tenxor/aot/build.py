@@ -30,7 +30,7 @@ from ..ops import OPS
 from ..runtime import plan_disk_cache, shipped_op_plans
 from ..runtime.generic_plans import split_plan_dims, split_structure
 from ..runtime.graph_signature import GraphSignature, capture_in_python, make_placeholders
-from ..runtime.pending_limits import pending_refs
+from ..runtime.pending_limits import forget_pending_refs
 from ..runtime.plan_tracing import trace_shipped_plan
 from ..runtime.planner import make_plan, make_symbolic_plan
 from ..runtime.realize import evict_plans
@@ -98,7 +98,7 @@ def build_bundles(
             for k, (title, tensors) in enumerate(all_sections, 1):
                 for tensor in tensors():
                     plans.add(tensor)
-                    pending_refs.clear()  # memory pressure would compute it, by kernels for another processor
+                    forget_pending_refs()  # memory pressure would compute it, by kernels for another processor
                 if report:
                     seconds = time.monotonic() - begin
                     report(f"{level.name}: {k} of {len(all_sections)}, {title}: {len(maker.objects):,} kernels in all, {seconds:.0f} s")

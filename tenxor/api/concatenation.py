@@ -10,7 +10,7 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.aliases import argument_aliases
 from ..dtypes import DTypeLike, result_type
 from ..errors import ArgumentError, ShapeError, describe_value
@@ -66,7 +66,7 @@ def _replay_joins(arrange: Arrange, *, single_tensor: bool = False) -> Callable[
         @wraps(implementation)
         def function(*args: P.args, **named: P.kwargs) -> Tensor:
             if args and (type(args[0]) is Tensor) is single_tensor:
-                fast_path = fastpath_interface.installed
+                fast_path = upcalls.installed
                 if fast_path is not None:
                     joiner = fast_path.join_functions
                     replayed: Tensor | None = joiner.replay(op, args, named)
@@ -80,7 +80,7 @@ def _replay_joins(arrange: Arrange, *, single_tensor: bool = False) -> Callable[
 
 
 def _call_and_record(
-    implementation: Callable[..., Tensor], arrange: Arrange, joiner: fastpath_interface.JoinFunctions, *args: Any, **named: Any
+    implementation: Callable[..., Tensor], arrange: Arrange, joiner: upcalls.JoinFunctions, *args: Any, **named: Any
 ) -> Tensor:
     """Return `implementation(*args, **named)`, and have the fast path record for the next call where each operand is copied.
 

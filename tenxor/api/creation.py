@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.aliases import argument_aliases
 from ..dtypes import (
     DEFAULT_COMPLEX,
@@ -22,7 +22,6 @@ from ..dtypes import (
     check_fits,
     check_real,
     default_dtype_of,
-    tensor_constructors,
     uint64,
 )
 from ..dtypes import dtype as dtype_of
@@ -112,7 +111,7 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     if type(obj) is Tensor and dtype is None and copy is None and device is None:
         return obj
     kind = type(obj)
-    fast_path, result = fastpath_interface.installed, None
+    fast_path, result = upcalls.installed, None
     if (
         fast_path is not None
         and (dtype is None or dtype is DTYPE_BY_PYTHON_TYPE.get(kind))
@@ -165,7 +164,7 @@ def _make_of_dtype(value: Any, dtype: DType) -> Tensor:
     return asarray(value, dtype=dtype, copy=True)
 
 
-tensor_constructors.append(_make_of_dtype)
+upcalls.make_tensor = _make_of_dtype
 
 
 def _export_foreign(op: str, obj: Any, export: Callable[[], Any]) -> Any:
@@ -248,7 +247,7 @@ def memoized_creation(fallback: Callable[P, Tensor]) -> Callable[P, Tensor]:
 
     @wraps(fallback)
     def function(*args: P.args, **named: P.kwargs) -> Tensor:
-        fast_path = fastpath_interface.installed
+        fast_path = upcalls.installed
         if fast_path is not None:
             maker = fast_path.creation_functions
             result: Tensor | None = maker.replay(name, args, named, maker.templates)

@@ -13,11 +13,10 @@ from ..autodiff.grad_rule import TapeNodeLike
 from ..autodiff.layout_adjoint import Cotangent, apply_adjoint
 from ..autodiff.node_view import DeferredTerm, NodeView
 from ..autodiff.reverse import compute_at_boundary, detach_segment, find_segment_inputs
-from ..autodiff.tape_leaves import clone_unshared
+from ..autodiff.tape import TapeNode, TapeSource, clone_unshared, get_tape_node
 from ..errors import ArgumentError, DerivativeError, ShapeError
 from ..graph.node import disable_tape, is_externally_shared, next_serial, tape_mode
 from ..graph.storage import Storage
-from ..graph.tape import TapeNode, TapeSource, get_tape_node
 from ..runtime.realize import realize
 from ..tensor import Tensor
 from .creation import asarray

@@ -16,12 +16,12 @@ from ..autodiff.forward import compute_tangents
 from ..autodiff.layout_adjoint import make_root
 from ..autodiff.node_view import NodeView, full_view
 from ..autodiff.reverse import compute_cotangents, detach_segment
+from ..autodiff.tape import TapeNode
 from ..autodiff.tape_leaves import make_leaf
 from ..dtypes import result_type
 from ..errors import ArgumentError, DTypeError, ShapeError, describe_value
 from ..graph.node import tape_mode, use_tape_mode
 from ..graph.storage import Storage
-from ..graph.tape import TapeNode
 from ..tensor import Tensor
 from ..tensor.argument_parsing import check_flag
 from .argument_validation import describe_with_type

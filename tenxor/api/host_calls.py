@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .._utils import upcalls
 from ..autodiff.node_view import NodeView
+from ..autodiff.tape import get_tape_node
 from ..dtypes import bfloat16
 from ..errors import DerivativeError, TraceError
-from ..graph.node import DATA, ExternalOp, Node, intern_recipe, make_external_node, node_observers, tape_mode
-from ..graph.spec import external_call_observers
-from ..graph.tape import get_tape_node
+from ..graph.node import DATA, ExternalOp, Node, intern_recipe, make_external_node, tape_mode
 from ..memory.buffer import META_BUFFER, MetaBuffer
 from ..native.direct_call import DirectCall, accept_direct_call, choose_direct_call
 from ..native.host_execution import HostOperand, estimate_work, has_several_batches, infer_result_types, make_small_call, run_host_op
@@ -60,15 +60,15 @@ def call_host_op(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_AX
         arrays = compute(*[t.to_numpy() for t in operands])
         if arrays is not None:
             results = tuple(map(Tensor._from_array, arrays))
-            for hearer in () if op.has_unsized_results else external_call_observers:
-                hearer(operands, results, compute, _small_direct_call(op, operands, sizes, options))
+            if (observer := upcalls.host_call_observer) is not None and not op.has_unsized_results:
+                observer(operands, results, compute, _small_direct_call(op, operands, sizes, options))
             return _report_results(op, operands, results)
     host_operands = [HostOperand(t.node, t.layout, t.dtype) for t in operands]
     results = tuple([Tensor._from_node(node) for node in run_host_op(op, host_operands, sizes, options)])
-    for hearer in external_call_observers:
+    if (observer := upcalls.host_call_observer) is not None:
         direct_call = _large_direct_call(op, operands, sizes, options)
         if direct_call is not None:
-            hearer(operands, results, None, direct_call)
+            observer(operands, results, None, direct_call)
     return _report_results(op, operands, results)
 
 
@@ -93,15 +93,15 @@ def report_direct_call(find_direct_call: Callable[..., DirectCall | None], opera
     """Report the direct call from `operands` to `results` to the fast path, to be replayed, if a direct call exists.
 
     `find_direct_call(*operands)` returns the direct call or None. The fast path may later call `find_direct_call` with operands of other
-    sizes, without memory. Report nothing while derivatives or observers of nodes (`node_observers`) need the call itself.
+    sizes, without memory. Report nothing while derivatives or observers of nodes (`NodeObserver`) need the call itself.
     """
-    if node_observers or any([t.storage.node.tape_node is not None for t in operands]):
+    if upcalls.node_observer or any([t.storage.node.tape_node is not None for t in operands]):
         return
-    for hearer in external_call_observers:
+    if (observer := upcalls.host_call_observer) is not None:
         direct_call = find_direct_call(*operands)
         if direct_call is not None:
             realize(*[t.node for t in results])
-            hearer(operands, results, None, direct_call, find_direct_call)
+            observer(operands, results, None, direct_call, find_direct_call)
 
 
 def call_on_copies(
@@ -114,13 +114,13 @@ def call_on_copies(
     while nodes are observed. This function is meant for computations of many operations, each faster than a call of a kernel.
     `direct_call`, if given, is a direct call that the fast path may replay instead.
     """
-    if node_observers or sum([t.size for t in operands]) >= (MAX_NUMPY_COPY_ELEMENTS if max_elements is None else max_elements):
+    if upcalls.node_observer or sum([t.size for t in operands]) >= (MAX_NUMPY_COPY_ELEMENTS if max_elements is None else max_elements):
         return None
     if any([t.storage.node.tape_node is not None or t.dtype is bfloat16 for t in operands]):
         return None
     results = tuple(map(Tensor._from_array, compute(*[t.to_numpy() for t in operands])))
-    for hearer in external_call_observers:
-        hearer(operands, results, compute, direct_call)
+    if (observer := upcalls.host_call_observer) is not None:
+        observer(operands, results, compute, direct_call)
     return results
 
 
@@ -134,16 +134,16 @@ def _abstract_results(
     shapes, dtypes = infer_result_types(op, tuple([t.shape for t in operands]), operands[0].dtype, sizes)
     nodes = [Node(intern_recipe(DATA, shape, dtype), buffer=META_BUFFER) for shape, dtype in zip(shapes, dtypes, strict=True)]  # type: ignore[arg-type]
     results = tuple([Tensor._from_node(node) for node in nodes])
-    for hearer in external_call_observers:
-        hearer(operands, results, None, direct_call)
+    if (observer := upcalls.host_call_observer) is not None:
+        observer(operands, results, None, direct_call)
     return results
 
 
 def _report_results(op: HostOp, operands: Sequence[Tensor], results: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return `results`, after reporting each to the observer of nodes (`node_observers`), if any."""
-    if node_observers:
+    """Return `results`, after reporting each to the observer of nodes (`NodeObserver`), if any."""
+    if (observer := upcalls.node_observer) is not None:
         for t in results:
-            node_observers[0](t.node, op.name, [x.node for x in operands])
+            observer.observe_host_result(t.node, op.name, [x.node for x in operands])
     return results
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -13,10 +12,11 @@ from weakref import ref
 import numpy as np
 
 from .. import fastpath
+from .._utils import upcalls
+from ..autodiff.tape import TapeNode, get_tape_node
 from ..dtypes import decode_elements
 from ..errors import NotANumber
-from ..graph.node import DATA, EMPTY, Node, next_serial, node_observers
-from ..graph.tape import TapeNode, get_tape_node
+from ..graph.node import DATA, EMPTY, Node, next_serial
 from ..ops.reductions import Reduction
 from ..runtime.realize import realize
 
@@ -50,44 +50,66 @@ def check_nan() -> Iterator[None]:
     ...
     tenxor.errors.NotANumber: check_nan: log made the first NaN, in a result of shape (2,), at ...
     """
-    previous = node_observers[:]
+    previous = upcalls.node_observer
     with fastpath.disabled():
-        node_observers[:] = [partial(_check_new_node, next_serial())]
+        upcalls.node_observer = _NanChecker()
         try:
             yield
         finally:
-            node_observers[:] = previous
+            upcalls.node_observer = previous
 
 
-def _check_new_node(
-    oldest: int, node: Node, name: str | None = None, sources: Sequence[Node] = (), of: TapeNode | None = None, like: Node | None = None
-) -> None:
-    """Compute and check a new node, with the pending operands created since tape number `oldest`, at which `check_nan` began.
+class _NanChecker:
+    """The observer of `check_nan` (`NodeObserver`): computes each new node, and raises NotANumber for the first node with a NaN but without
+    NaN in the operands.
 
-    Raise NotANumber for the first node with a NaN but without NaN in the operands. A result not computed from nodes is described by `name`
-    and `sources`. A node of a derivative belongs to the tape node `of`. A batch belongs to the line of `like`, the traced node of a batch
-    element.
+    Pending operands are checked, too, if they were created since the context was opened, after the node number `oldest`.
     """
-    line = _find_user_line()
-    if like is not None:
-        if ref(like) not in _traced_lines:
-            return  # part of an operation that is checked as a whole
-        line, of = _traced_lines[ref(like)]
-    if node.is_traced and ref(node) not in _traced_lines:
-        _traced_lines[ref(node, _traced_lines.pop)] = line, of
-    _note_line(node, oldest, line)
-    if name is not None:
-        return _check_node(node, name, sources, line, of)
-    steps = _collect_pending(node, oldest)
-    reads = {step: [s for s in step.sources if type(s) is Node] for step in steps}  # before evaluation drops the sources
-    # The operand of a reduction is computed together with it, as products may be many times as large as their operands.
-    inlined = {s for step in steps if isinstance(step.op, Reduction) for s in reads[step] if s in reads}
-    for step in steps:
-        if step in inlined or step.op in (DATA, EMPTY):
-            continue
-        inner = [s for s in reads[step] if s in inlined] if isinstance(step.op, Reduction) else []
-        description = " of ".join([step.op.name, *[s.op.name for s in inner]])
-        _check_node(step, description, [s for k in (step, *inner) for s in reads[k] if s not in inner], line, of)
+
+    def __init__(self) -> None:
+        self.oldest = next_serial()
+
+    def observe_node(self, node: Node) -> None:
+        """Check `node`, which belongs to the current line of the user's program."""
+        self._check(node, _find_user_line(), None)
+
+    def observe_derivative(self, node: Node, tape_node: TapeNode) -> None:
+        """Check `node`, which belongs to the current line, and to the derivative of `tape_node`."""
+        self._check(node, _find_user_line(), tape_node)
+
+    def observe_batch(self, batch: Node, node: Node) -> None:
+        """Check `batch`, which belongs to the line of `node`, the traced node of a batch element. A node without a line belongs to
+        an operation checked as a whole.
+        """
+        line_and_tape_node = _traced_lines.get(ref(node))
+        if line_and_tape_node is not None:
+            self._check(batch, *line_and_tape_node)
+
+    def observe_host_result(self, node: Node, name: str, operands: Sequence[Node]) -> None:
+        """Check `node`, the result of the operation `name` on `operands`, at the current line."""
+        line = _find_user_line()
+        self._note(node, line, None)
+        _check_node(node, name, operands, line, None)
+
+    def _note(self, node: Node, line: _Line, of: TapeNode | None) -> None:
+        """Record `line` and `of` for `node` if it is traced, and `line` for the tape nodes that lead to `node`."""
+        if node.is_traced and ref(node) not in _traced_lines:
+            _traced_lines[ref(node, _traced_lines.pop)] = line, of
+        _note_line(node, self.oldest, line)
+
+    def _check(self, node: Node, line: _Line, of: TapeNode | None) -> None:
+        """Check `node` of the line `line`, with its pending operands. A node of a derivative belongs to the tape node `of`."""
+        self._note(node, line, of)
+        steps = _collect_pending(node, self.oldest)
+        reads = {step: [s for s in step.sources if type(s) is Node] for step in steps}  # before evaluation drops the sources
+        # The operand of a reduction is computed together with it, as products may be many times as large as their operands.
+        inlined = {s for step in steps if isinstance(step.op, Reduction) for s in reads[step] if s in reads}
+        for step in steps:
+            if step in inlined or step.op in (DATA, EMPTY):
+                continue
+            inner = [s for s in reads[step] if s in inlined] if isinstance(step.op, Reduction) else []
+            description = " of ".join([step.op.name, *[s.op.name for s in inner]])
+            _check_node(step, description, [s for k in (step, *inner) for s in reads[k] if s not in inner], line, of)
 
 
 def _note_line(node: Node, oldest: int, line: _Line) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from .._utils import upcalls
 from .._utils.aliases import argument_aliases
 from ..dtypes import DEFAULT_FLOAT, DType, bfloat16, int64
 from ..errors import ArgumentError, DTypeError, ShapeError, describe_value
-from ..graph.node import node_observers
 from ..graph.spec import memoized_call
 from ..native.host_execution import HostOperand, view_operand
 from ..native.selection import has_nan, select_ranks
@@ -366,7 +366,7 @@ def _long_row_quantile(numpy_quantiles: _NumpyQuantiles, x: Tensor) -> tuple[Ten
     if (
         numpy_quantiles.kept_axes
         or numpy_quantiles.count > MAX_SEARCHED_QUANTILES
-        or node_observers
+        or upcalls.node_observer
         or x.node.tape_node is not None
         or x.dtype is bfloat16
     ):
@@ -485,7 +485,7 @@ def _interpolate_rows(rows: Tensor, below: Array, fraction: Array) -> Tensor:
     if not rows.dtype.is_float:
         return in_order.take(below, -1)
     fraction = fraction.astype(rows.dtype.numpy)
-    if is_tracked or rows.size >= MAX_NUMPY_COPY_ELEMENTS or rows.node.is_traced or node_observers:
+    if is_tracked or rows.size >= MAX_NUMPY_COPY_ELEMENTS or rows.node.is_traced or upcalls.node_observer:
         result: Tensor = _interpolate_sorted(
             in_order, below, above, asarray(fraction), lambda *arguments: Tensor._compute(OPS["where"], *arguments)
         )

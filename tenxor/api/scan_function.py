@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from .._utils import upcalls
 from .._utils.aliases import argument_aliases
 from .._utils.records import NamedTuple
 from ..autodiff.node_view import NodeView
 from ..autodiff.scan_body import ScanBody, is_affine, make_placeholder
 from ..autodiff.scan_loop import run_scan
-from ..autodiff.tape_leaves import clone_unshared
+from ..autodiff.tape import clone_unshared
 from ..errors import ArgumentError, DTypeError, ShapeError, TraceError, describe_value
-from ..graph.node import Node, is_externally_shared, node_observers
+from ..graph.node import Node, is_externally_shared
 from ..graph.storage import Storage
 from ..layout import Layout
 from ..tensor import Tensor
@@ -89,7 +90,7 @@ def scan(
     sequences: list[Tensor] = [asarray(t) for t in list_leaves(xs)]
     turns = _count_steps(sequences, axis)
     loop = _Loop(step, state, xs, begin, [t.moveaxis(normalize_axis("scan", axis, t.ndim), 0) for t in sequences], turns, axis, reverse)
-    has_values = not (node_observers or any([t.node.is_traced for t in (*begin, *sequences)]))
+    has_values = not (upcalls.node_observer or any([t.node.is_traced for t in (*begin, *sequences)]))
     result: Any = (loop.run_traced() if has_values else None) or loop.run_stepwise()
     return result[0], result[1]
 

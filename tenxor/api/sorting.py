@@ -16,7 +16,7 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.aliases import argument_aliases
 from .._utils.records import NamedTuple
 from ..dtypes import DType, bfloat16, boolean, float16, float32, float64, int16, int32, int64, uint8
@@ -166,7 +166,7 @@ def _replay_keys(implementation: Callable[P, Tensor]) -> Callable[P, Tensor]:
     @wraps(implementation)
     def lexsort(*args: Any, **named: Any) -> Tensor:
         if len(args) == 1 and args[0].__class__ in _KEY_SEQUENCE_TYPES and args[0] and not named:
-            fast_path = fastpath_interface.installed
+            fast_path = upcalls.installed
             replayed: Tensor | None = None if fast_path is None else fast_path.call_replay.replay(name, tuple(args[0]), named)
             if replayed is not None:
                 return replayed

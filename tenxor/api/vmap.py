@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from ..autodiff.batching import compute_batches, view_in_batch
 from ..autodiff.node_view import NodeView
-from ..autodiff.tape_leaves import clone_unshared
+from ..autodiff.tape import clone_unshared
 from ..errors import ArgumentError, ShapeError, TraceError, describe_value
 from ..graph.node import PLACEHOLDER, Node, is_externally_shared
 from ..graph.storage import Storage

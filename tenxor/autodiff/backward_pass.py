@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from ..graph.node import MAX_PENDING_NODES, Node, next_serial, node_observers
-from ..graph.tape import TapeNode, get_tape_node
+from .._utils import upcalls
+from ..graph.node import MAX_PENDING_NODES, Node, next_serial
 from ..ops import Op
 from ..runtime.plan_tracing import SymbolicSizes
 from ..runtime.realize import realize
@@ -21,6 +21,7 @@ from .node_replay import apply_vjp, replay_sum
 from .node_view import NodeView
 from .rule_table import is_replayable
 from .segment_signature import MAX_SEGMENT_NODES, SegmentInput, SegmentSignature, TapeGraph
+from .tape import TapeNode, get_tape_node
 
 MAX_UNCOMPUTED_NODES = 4 * MAX_PENDING_NODES  # nodes created before the pending cotangents are computed
 CotangentLists = dict[TapeNode, list[Cotangent]]  # the partial cotangents so far, by tape node
@@ -94,7 +95,7 @@ def _split_segments(graph: TapeGraph) -> Iterator[list[TapeNode]]:
             continue
         recipe = tape_node.recipe  # This loop visits the whole tape; most recipes are elementwise.
         is_alone = (type(recipe.op) is not Op or recipe.is_uncacheable) and not is_replayable(recipe)
-        if is_alone or node_observers or (tape_node.grad_hook is not None and tape_node.grad_hook.hooks):
+        if is_alone or upcalls.node_observer or (tape_node.grad_hook is not None and tape_node.grad_hook.hooks):
             if segment:
                 yield segment
             yield [tape_node]
@@ -124,8 +125,8 @@ def _visit_node(
     needed = tuple([k for k, source in enumerate(sources) if source in graph.nodes_to_visit])
     if needed:
         for k, cotangent in apply_vjp(tape_node, g, needed, graph.result_nodes.get(tape_node)):
-            for look in node_observers:
-                look(get_values(cotangent).node, of=tape_node)
+            if (observer := upcalls.node_observer) is not None:
+                observer.observe_derivative(get_values(cotangent).node, tape_node)
             cotangent_lists.setdefault(sources[k], []).append(cotangent)  # type: ignore[arg-type]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import nullcontext
 from typing import Any
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from ..graph.node import (
     PLACEHOLDER,
     REINTERPRET,
@@ -24,11 +24,9 @@ from ..graph.node import (
     is_externally_shared,
     is_store,
     is_write,
-    node_observers,
     tape_mode,
     use_tape_mode,
 )
-from ..graph.tape import TapeNode, get_tape_node
 from ..layout import Layout
 from ..ops import OPS, Op
 from ..ops.reductions import Reduction
@@ -37,7 +35,7 @@ from .grad_rule import TapeNodeLike
 from .layout_adjoint import Cotangent, get_values, sum_by_source
 from .node_view import DeferredTerm, NodeView
 from .replay import replay_or_record
-from .tape_leaves import clone_unshared
+from .tape import TapeNode, clone_unshared, get_tape_node
 
 _POSITIVE, _ADD, _MULTIPLY = OPS["positive"], OPS["add"], OPS["multiply"]
 BatchComputation = Callable[[Sequence[Node | Scalar]], list[tuple[int, Cotangent]]]
@@ -49,17 +47,17 @@ def compute_batches(roots: Sequence[Node], batches: Mapping[Node, Node], size: i
     `roots` are nodes traced for one batch element. `batches` maps the placeholders of the trace to their batches. `size` is the number of
     batch elements. With `batch_last`, the given batches have the batch axis last in memory, and so have the results if possible.
     """
-    fast_path = fastpath_interface.installed
+    fast_path = upcalls.installed
     if fast_path is not None:
         extra_inputs: list[Node | Scalar] = []
-        words = None if node_observers else fast_path.tape_replay.encode_batch(list(roots), list(batches), extra_inputs)
+        words = None if upcalls.node_observer else fast_path.tape_replay.encode_batch(list(roots), list(batches), extra_inputs)
         if words is not None:
             make = lambda placeholders: _BatchSignature(_order_nodes(roots, batches)[0], roots, batches, size, batch_last).compute(
                 placeholders
             )
             return _replay_batch((size, batch_last, words), [*batches.values(), *extra_inputs], make, len(roots))
     order, follows = _order_nodes(roots, batches)
-    if not follows or node_observers:
+    if not follows or upcalls.node_observer:
         batches_first = {member: _move_batch_first(member, batch, size) for member, batch in batches.items()} if batch_last else batches
         return _batch_one_by_one(order, roots, batches_first, size)
     outline = _BatchSignature(order, roots, batches, size, batch_last)
@@ -225,8 +223,8 @@ def _batch_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Map
                 if isinstance(op, ExternalOp)
                 else _batch_node(node, batch_of, size, copies)
             )
-            for look in node_observers:
-                look(batch, like=node)
+            if (observer := upcalls.node_observer) is not None:
+                observer.observe_batch(batch, node)
         if step is not None:
             if step not in steps:
                 steps[step] = _make_batch_node(step, batch_of, batches, size)

@@ -14,8 +14,7 @@ from math import inf
 
 from .._utils.cache_registry import register
 from ..dtypes import int64
-from ..graph.node import POSITION, Node, Recipe, Scalar, disable_tape, intern_recipe, tape_mode
-from ..graph.tape import Residuals, TapeNode, get_tape_node
+from ..graph.node import POSITION, Node, Recipe, Residuals, Scalar, disable_tape, intern_recipe, tape_mode
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from ..rewrite.attention_blocks import AttentionBlock, iter_attention_blocks
@@ -23,6 +22,7 @@ from ..runtime.realize import realize
 from .grad_rule import CotangentIterator, GradRule, SourceTangents, TapeNodeLike, get_source_size, read_tangent, view_source
 from .layout_adjoint import Cotangent, apply_adjoint, sum_cotangents
 from .node_view import SUM, DeferredTerm, NodeView, Shape, add_views, apply_op, apply_reduction
+from .tape import TapeNode, get_tape_node
 
 _DIVIDE, _EQUAL, _EXP, _LESS_EQUAL, _MULTIPLY, _SUBTRACT, _WHERE, _WHERE_SEEN = (
     OPS[name] for name in ("divide", "equal", "exp", "less_equal", "multiply", "subtract", "where", "where_seen")
@@ -39,10 +39,11 @@ class Attention:
     The products of queries and keys are multiplied by `scale`. With `is_causal`, the query at position i sees the keys at positions 0 to i.
     """
 
-    __slots__ = ("is_causal", "kind", "name", "scale")
+    __slots__ = ("is_causal", "kind", "name", "rule", "scale")
 
     def __init__(self, scale: float, is_causal: bool) -> None:
         self.kind, self.name, self.scale, self.is_causal = "attention", "scaled_dot_product_attention", scale, is_causal
+        self.rule = ATTENTION
 
     def __repr__(self) -> str:
         return self.name
@@ -171,7 +172,7 @@ def _operand_shapes(recipe: Recipe) -> list[Shape]:
     return [layout_key.layout.shape for layout_key in recipe.layout_keys if layout_key is not None]
 
 
-def has_many_blocks(recipe: Recipe) -> bool:
+def _has_many_blocks(recipe: Recipe) -> bool:
     """Return whether the backward pass of attention with `recipe` is computed at once, block by block, instead of staying lazy."""
     return len(_split_blocks(recipe)) >= MIN_IMMEDIATE_BLOCKS
 
@@ -187,7 +188,7 @@ def _attention_vjp(tape_node: TapeNodeLike, g: NodeView, wanted: Sequence[int], 
     `tape_node` is the tape node, and `g` the cotangent of the result. With few blocks, or if `g` is traced, each block yields separate
     pairs, and nothing is computed yet. With many, each block is computed immediately, and each source gets a single pair.
     """
-    if not has_many_blocks(tape_node.recipe) or g.node.is_traced:
+    if not _has_many_blocks(tape_node.recipe) or g.node.is_traced:
         for cut in _split_blocks(tape_node.recipe):
             yield from _block_vjp(tape_node, g, wanted, cut)
         return
@@ -267,4 +268,4 @@ def _attention_jvp(tape_node: TapeNodeLike, source_tangents: SourceTangents, res
     return reduce(add_views, results) if results else None
 
 
-ATTENTION = GradRule(_residuals_of, _attention_vjp, _attention_jvp)
+ATTENTION = GradRule(_residuals_of, _attention_vjp, _attention_jvp, lambda recipe: not _has_many_blocks(recipe))

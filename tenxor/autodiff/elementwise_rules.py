@@ -7,8 +7,7 @@ from typing import Any
 
 from ..dtypes import DType, int64
 from ..errors import DerivativeError
-from ..graph.node import POSITION, Node, Recipe, Scalar, intern_gather, intern_scatter, reinterpret
-from ..graph.tape import Residuals
+from ..graph.node import POSITION, Node, Recipe, Residuals, Scalar, intern_gather, intern_scatter, reinterpret
 from ..layout import Layout
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..graph.node import Node, node_observers
-from ..graph.tape import TapeNode, get_tape_node
+from .._utils import upcalls
+from ..graph.node import Node
 from ..runtime.plan_tracing import SymbolicSizes
 from .layout_adjoint import Cotangent
 from .node_replay import apply_jvp
@@ -13,6 +13,7 @@ from .node_view import NodeView
 from .reverse import collect_tape, reachable_from
 from .rule_table import is_replayable
 from .segment_signature import MAX_SEGMENT_NODES, SegmentInput, SegmentSignature, TapeGraph
+from .tape import TapeNode, get_tape_node
 
 TangentMap = dict[TapeNode, NodeView]
 
@@ -27,7 +28,7 @@ def compute_tangents(results: Sequence[Node], source_tangents: Mapping[TapeNode,
     tangent_of = {tape_node: tangent.reshape(tape_node.recipe.shape) for tape_node, tangent in source_tangents.items()}
     wanted = frozenset([tape_node for node in results if (tape_node := get_tape_node(node)) in depends])
     with graph.recording_context(source_tangents.values()):
-        if not node_observers and len(order) <= MAX_SEGMENT_NODES and all([is_replayable(tape_node.recipe) for tape_node in order]):
+        if not upcalls.node_observer and len(order) <= MAX_SEGMENT_NODES and all([is_replayable(tape_node.recipe) for tape_node in order]):
             _replay_segment(tangent_of, TapeGraph(order, graph.result_nodes, depends), wanted)
         else:
             _push_in_order(tangent_of, order, graph.result_nodes)
@@ -47,8 +48,8 @@ def _push_in_order(tangent_of: TangentMap, order: Sequence[TapeNode], nodes: Map
             # A source without an entry has the tangent 0.
             tangent = apply_jvp(tape_node, source_tangents, nodes.get(tape_node)) if source_tangents else None
             if tangent is not None:
-                for look in node_observers:
-                    look(tangent.node, of=tape_node)
+                if (observer := upcalls.node_observer) is not None:
+                    observer.observe_derivative(tangent.node, tape_node)
                 tangent_of[tape_node] = tangent.reshape(tape_node.recipe.shape)
 
 

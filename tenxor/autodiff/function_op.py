@@ -12,8 +12,7 @@ from math import prod
 
 from ..dtypes import DType, result_type
 from ..errors import DerivativeError
-from ..graph.node import Node, Recipe, intern_recipe, tape_mode, use_tape_mode
-from ..graph.tape import Residuals, TapeNode, TapeSource, get_tape_node
+from ..graph.node import Node, Recipe, Residuals, intern_recipe, tape_mode, use_tape_mode
 from ..layout import Layout
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
@@ -23,7 +22,8 @@ from .grad_rule import CotangentIterator, GradRule, SourceTangents, TapeNodeLike
 from .layout_adjoint import Cotangent, PartialCotangent, make_root, slice_cotangent, sum_by_source, sum_cotangents
 from .node_view import NodeView, Shape, apply_reduction, full_view
 from .reverse import compute_cotangents
-from .tape_leaves import copy_detached, make_leaf
+from .tape import TapeNode, TapeSource, copy_detached, get_tape_node
+from .tape_leaves import make_leaf
 
 _CAST, _ANY = OPS["cast"], REDUCTIONS["any"]
 FunctionVJP = Callable[[TapeNodeLike, list[NodeView], Sequence[int]], Iterable[tuple[int, Cotangent]]]
@@ -73,7 +73,7 @@ class FunctionOp:
             ]
             return sum_cotangents(placed, tape_node.recipe.shape, tape_node.recipe.dtype) if placed else None
 
-        self.rule = GradRule(lambda recipe, tracked: Residuals((False,) * len(tracked), False), pulled, pushed)
+        self.rule = GradRule(lambda recipe, tracked: Residuals((False,) * len(tracked), False), pulled, pushed, lambda recipe: False)
 
 
 def _check_recorded(name: str, cotangents: Iterable[NodeView]) -> None:

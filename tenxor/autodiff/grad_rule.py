@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 from .._utils.records import NamedTuple
 from ..dtypes import DType
-from ..graph.node import Node, Recipe
-from ..graph.tape import Residuals
+from ..graph.node import Node, Recipe, Residuals
 from ..layout import Layout
 from ..ops import OPS
 from .layout_adjoint import Cotangent, apply_adjoint
@@ -45,8 +44,13 @@ _REAL = OPS["real"]
 SUM_NAMES = ("sum", "sum_in_width")  # linear reductions
 
 
+def _always_replayable(recipe: Recipe) -> bool:
+    """Return True: the nodes made by a rule follow from the recipe `recipe`, as with most rules (`GradRule.can_replay`)."""
+    return True
+
+
 class GradRule(NamedTuple):
-    """The derivative of a kind of recipe: three functions with the arguments below.
+    """The derivative of a kind of recipe: functions with the arguments below.
 
     `residuals_of(recipe, tracked)` returns the residuals, the values that `vjp` and `jvp` read. Item k of `tracked` says whether source k
     is on the tape.
@@ -58,11 +62,15 @@ class GradRule(NamedTuple):
     to the tangent of source k; a source without an entry has the tangent 0.
 
     `result` is the graph node of `tape_node`, or None if the residuals leave out the result.
+
+    `can_replay(recipe)` returns whether the nodes made by `vjp` and `jvp` follow from the recipe alone. False stands for a function of the
+    user, and for a VJP that computes values.
     """
 
     residuals_of: Callable[[Recipe, tuple[bool, ...]], Residuals]
     vjp: Callable[[TapeNodeLike, NodeView, Sequence[int], Node | None], CotangentIterator]
     jvp: Callable[[TapeNodeLike, SourceTangents, Node | None], NodeView | None]
+    can_replay: Callable[[Recipe], bool] = _always_replayable
 
 
 def convert_cotangent(x: NodeView, dtype: DType) -> NodeView:

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from .._utils.cache_registry import register
-from ..graph.node import Node, Recipe, intern_recipe
-from ..graph.tape import Residuals, TapeNode, TapeSource, get_tape_node
+from ..graph.node import Node, Recipe, Residuals, intern_recipe
 from ..layout import Layout
 from ..runtime.plan_tracing import SymbolicSizes
 from .formula_derivatives import is_smooth
 from .grad_rule import CotangentIterator, GradRule, SourceTangents, TapeNodeLike, convert_cotangent, pull_to_source, read_tangent
 from .node_view import DeferredTerm, NodeView, apply_store, full_view
+from .tape import TapeNode, TapeSource, get_tape_node
 
 
 class Join:
@@ -22,11 +22,11 @@ class Join:
     result.
     """
 
-    __slots__ = ("kind", "layouts", "name")
+    __slots__ = ("kind", "layouts", "name", "rule")
 
     def __init__(self, layouts: tuple[Layout, ...]) -> None:
         self.kind = self.name = "join"
-        self.layouts = layouts
+        self.layouts, self.rule = layouts, JOIN_RULE
 
     def resized(self, symbolic_sizes: SymbolicSizes) -> Join:
         """Return the operation with the symbolic sizes of `symbolic_sizes` in place of numbers in the layouts."""

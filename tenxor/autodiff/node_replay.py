@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from ..graph.node import Node, Recipe, Scalar
-from ..graph.tape import TapeNode
 from .layout_adjoint import Cotangent, get_values, sum_cotangents
 from .node_view import NodeView
 from .replay import replay_or_record
 from .rule_table import get_rule, is_replayable
+from .tape import TapeNode
 
 # Takes a tape node, cotangents or tangents, and the result
 RuleCall = Callable[[TapeNode, list[NodeView], Node | None], Iterable[tuple[int, Cotangent]]]

@@ -17,8 +17,7 @@ from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..dtypes import DType, Number, boolean, complex64, complex128, float32, float64, int64
 from ..errors import DerivativeError
-from ..graph.node import EMPTY, Node, Recipe, Scalar, Scan
-from ..graph.tape import Residuals
+from ..graph.node import EMPTY, Node, Recipe, Residuals, Scalar, Scan
 from ..layout import Layout
 from ..ops import OPS, Op, make_custom_op
 from ..ops.expr import Arg, Const, Expr, call, cast

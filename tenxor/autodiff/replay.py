@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
@@ -90,7 +90,7 @@ class Recording:
         """Return the results of the computation for the new inputs `inputs`, in the recorded order. The new nodes are pending."""
         values = [*self.constants, *inputs]
         input_count = len(values)
-        fast_path = fastpath_interface.installed
+        fast_path = upcalls.installed
         if fast_path is not None:
             fast_path.tape_replay.make_nodes(values, self.steps)
         for recipe, sources, offsets in self.steps[len(values) - input_count :]:

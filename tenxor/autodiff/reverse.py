@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.records import NamedTuple
 from ..errors import DerivativeError
 from ..graph.node import Node, use_tape_mode
-from ..graph.tape import FREED_SOURCES, TapeNode, TapeSource, get_tape_node
 from .backward_pass import CotangentCallback, CotangentLists, VisitedCallback, run_backward_pass
 from .node_replay import replay_sum
 from .node_view import NodeView
 from .segment_signature import TapeGraph, get_serial_number
+from .tape import FREED_SOURCES, TapeNode, TapeSource, get_tape_node
 
 Root = tuple[Node, NodeView]  # a result, and the cotangent of its content
 
@@ -51,7 +51,7 @@ def collect_tape(roots: Iterable[Node], oldest: int = 0) -> TapeSlice:
     Raise DerivativeError if an earlier backward pass without `retain_graph=True` has freed a tape node.
     """
     stack: list[TapeSource] = list(roots)
-    fast_path = fastpath_interface.installed
+    fast_path = upcalls.installed
     collected = None if fast_path is None else fast_path.tape_replay.collect_tape(stack, oldest)
     if collected is not None:
         return TapeSlice(sorted(collected[0], key=get_serial_number), *collected[1:])

@@ -1,22 +1,20 @@
-"""The table of differentiation rules by the kind of recipe."""
+"""Differentiation rules by the kind of recipe, and the residuals that follow from them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..errors import DerivativeError
-from ..graph.node import DATA, REINTERPRET, STORE, UPDATE, Gather, Recipe, Scan, Scatter, SpecialOp
+from ..graph.node import DATA, NO_RESIDUALS, REINTERPRET, STORE, UPDATE, Gather, Recipe, Residuals, Scan, Scatter, SpecialOp
 from ..ops import Op
 from ..ops.reductions import Reduction
-from .blockwise_attention import ATTENTION, Attention, has_many_blocks
 from .elementwise_rules import ELEMENTWISE_RULE, GATHER_RULE, REINTERPRET_RULE, SCATTER_RULE, STORE_RULE
+from .formula_derivatives import is_smooth
 from .grad_rule import GradRule
-from .join_rule import JOIN_RULE, Join
 from .reduction_rules import REDUCTION_RULE, RUNNING_RULE
 
+# Further operations have a rule of their own (`rule`)
 _RULES: dict[object, GradRule] = {
-    Attention: ATTENTION,
-    Join: JOIN_RULE,
     Op: ELEMENTWISE_RULE,
     Reduction: REDUCTION_RULE,
     Scan: RUNNING_RULE,
@@ -28,19 +26,21 @@ _RULES: dict[object, GradRule] = {
 }
 
 
-def _find_rule_of_kind(op: Any) -> GradRule | None:
-    """Return the rule for the kind of the operation `op`, or None if the kind has no rule."""
-    return _RULES.get(op if type(op) is SpecialOp else type(op))
+def _find_rule(op: Any) -> GradRule | None:
+    """Return the rule for the operation `op`: the rule of its kind, or the operation's own, `op.rule`; None if no rule exists."""
+    rule: GradRule | None = _RULES.get(op if type(op) is SpecialOp else type(op)) or getattr(op, "rule", None)
+    return rule
 
 
 def has_custom_rule(recipe: Recipe) -> bool:
-    """Return whether the derivative of `recipe` cannot be replayed from the recipe alone: the operation has a rule of its own, or the
-    backward pass computes values.
+    """Return whether the derivative of `recipe` cannot be replayed from the recipe alone: the operation is a function of the user or has no
+    rule, or the backward pass computes values.
     """
     op: Any = recipe.op
     if type(op) is Op or op is DATA:
         return False
-    return _find_rule_of_kind(op) is None or (type(op) is Attention and has_many_blocks(recipe))
+    rule = _find_rule(op)
+    return rule is None or not rule.can_replay(recipe)
 
 
 def is_replayable(recipe: Recipe) -> bool:
@@ -51,11 +51,15 @@ def is_replayable(recipe: Recipe) -> bool:
 
 
 def get_rule(recipe: Recipe) -> GradRule:
-    """Return the rule for the operation of `recipe`: the rule of its kind, or the operation's own. Raise DerivativeError if no rule
-    exists.
-    """
-    op: Any = recipe.op
-    rule: GradRule | None = _find_rule_of_kind(op) or getattr(op, "rule", None)
+    """Return the rule for the operation of `recipe`. Raise DerivativeError if no rule exists."""
+    rule = _find_rule(recipe.op)
     if rule is None:
-        raise DerivativeError(f"{op}: has no derivative; compute it on x.detach() if none is meant")
+        raise DerivativeError(f"{recipe.op}: has no derivative; compute it on x.detach() if none is meant")
     return rule
+
+
+def find_residuals(recipe: Recipe, tracked: int) -> Residuals:
+    """Return the values read by the derivative of `recipe`; bit k of `tracked` is set if source k is on the tape."""
+    if not is_smooth(recipe.dtype):
+        return NO_RESIDUALS
+    return get_rule(recipe).residuals_of(recipe, tuple([bool(tracked >> k & 1) for k in range(len(recipe.dtypes))]))

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Sequence
 
 from .._utils.records import NamedTuple
 from ..graph.node import PLACEHOLDER, Node, Recipe, use_tape_mode
-from ..graph.tape import TapeNode, get_tape_node
 from ..layout import Layout
 from ..ops import OPS, Op
 from ..ops.expanded_cost import compute_expanded_cost
@@ -16,6 +15,7 @@ from .combine_matmuls import is_worth_combining
 from .node_view import SUM, NodeView
 from .reverse import compute_at_boundary
 from .scan_body import NO_TRACED_NODES, NodeProgram, ScanBody, collect_between, is_affine, make_distinct_root
+from .tape import TapeNode, get_tape_node
 
 _ADD = OPS["add"]
 MAX_RECOMPUTED_COST = 6  # additions; up to this cost an element is recomputed, not kept

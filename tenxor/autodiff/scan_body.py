@@ -30,7 +30,6 @@ from ..graph.node import (
     make_data_node,
     tape_mode,
 )
-from ..graph.tape import get_tape_node
 from ..layout import Layout
 from ..memory.buffer import Buffer, allocate
 from ..ops import OPS
@@ -40,6 +39,7 @@ from ..runtime.repeated_plans import is_repeatable, repeat_plan
 from .formula_derivatives import is_smooth
 from .node_view import NodeView
 from .rule_table import has_custom_rule
+from .tape import get_tape_node
 from .tape_leaves import make_leaf
 
 _POSITIVE = OPS["positive"]

@@ -22,7 +22,6 @@ from .._utils.records import NamedTuple
 from ..codegen.interface import BufferWindow
 from ..dtypes import DType
 from ..graph.node import MAX_PENDING_NODES, Node, Scalar, make_data_node, tape_mode, use_tape_mode
-from ..graph.tape import get_tape_node
 from ..layout import Layout
 from ..memory.buffer import allocate
 from ..ops import OPS
@@ -37,6 +36,7 @@ from .reverse import Root, compute_at_boundary
 from .scan_backward import AccumulatedCotangent, BackwardProgram, ProductCotangent, trace_backward
 from .scan_body import EMPTY_BUFFER, NodeProgram, RingBuffer, ScanBody, ValueLocation, ensure_unshared, is_affine, run_repeated
 from .scan_panels import PanelProgram
+from .tape import get_tape_node
 
 _MULTIPLY, _CAST = OPS["multiply"], OPS["cast"]
 

@@ -10,16 +10,16 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.records import NamedTuple
 from ..graph.node import PLACEHOLDER, Node, Scalar, intern_recipe
-from ..graph.tape import TapeNode, TapeSource, get_tape_node
 from ..layout import Layout
 from ..runtime.generic_plans import group_equal_dims, split_layout, split_recipe
 from ..runtime.plan_tracing import SymbolicSizes
 from .layout_adjoint import Cotangent, PartialCotangent, get_values
 from .node_view import NodeView
 from .replay import IndexedCotangents, replay_or_record
+from .tape import TapeNode, TapeSource, get_tape_node
 
 MAX_SEGMENT_NODES = 256  # tape nodes in one segment, at most
 SegmentInput = Node | Scalar
@@ -93,7 +93,7 @@ class SegmentSignature:
                 if isinstance(cotangent, PartialCotangent)
                 else (None,)
             )
-        fast_path = fastpath_interface.installed
+        fast_path = upcalls.installed
         if fast_path is not None:
             encode = fast_path.tape_replay.encode_signature
             encoded = encode(segment, graph.nodes_to_visit, wanted, graph.result_nodes, self.inputs)
@@ -188,7 +188,7 @@ class SegmentSignature:
         On a miss, `compute` is recorded. `compute` takes placeholders for `inputs` and, to trace with symbolic sizes, a map from numbers to
         symbolic sizes. With the fast path, a recording for different sizes may be used instead.
         """
-        fast_path = fastpath_interface.installed
+        fast_path = upcalls.installed
         find_steps = None if fast_path is None else partial(fast_path.tape_replay.find_replay_steps, self, compute)
         return replay_or_record(self.key, self.inputs, compute, find_steps)
 

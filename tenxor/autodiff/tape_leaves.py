@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..graph.node import Node, Recipe, disable_tape, is_externally_shared, make_data_node
+from ..graph.node import Node, is_externally_shared, make_data_node
 from ..graph.storage import Storage
-from ..graph.tape import NO_RESIDUALS, DerivativeHooks, Residuals, TapeNode, derivative_hooks, get_tape_node
 from ..layout import Layout
 from ..ops import OPS
 from ..runtime.realize import realize
-from .formula_derivatives import is_smooth
 from .node_view import NodeView, add_views
-from .rule_table import get_rule
+from .tape import TapeNode, get_tape_node
 
 _POSITIVE = OPS["positive"]
 
@@ -66,33 +64,3 @@ def make_leaf(node: Node) -> tuple[Node, TapeNode]:
     if tape_node is None:
         tape_node = result.tape_node = TapeNode(result.recipe.data_recipe, is_traced=result.is_traced)
     return result, tape_node
-
-
-def copy_detached(node: Node) -> Node:
-    """Return a node with the content of `node` but without a tape node. It shares the memory of `node`, unless the memory is externally
-    shared.
-    """
-    if node.buffer is not None and not is_externally_shared(node):
-        return make_data_node(node.buffer, node.shape, node.dtype)
-    with disable_tape():
-        result = Node.of(_POSITIVE, node.shape, node.dtype, (node,), (Layout.contiguous(node.shape),))
-    if is_externally_shared(node):
-        realize(result)  # computed now, before foreign code writes the memory
-    return result
-
-
-def clone_unshared(source: Node) -> Node:
-    """Return a new node with the content and the tape node of `source`; the content is copied if its memory is externally shared."""
-    copy = copy_detached(source)
-    copy.tape_node = source.tape_node
-    return copy
-
-
-def _residuals_of(recipe: Recipe, tracked: int) -> Residuals:
-    """Return the values read by the derivative of `recipe`; bit k of `tracked` is set if source k is on the tape."""
-    if not is_smooth(recipe.dtype):
-        return NO_RESIDUALS
-    return get_rule(recipe).residuals_of(recipe, tuple([bool(tracked >> k & 1) for k in range(len(recipe.dtypes))]))
-
-
-derivative_hooks[:] = [DerivativeHooks(_residuals_of, clone_unshared)]

@@ -58,15 +58,22 @@ Array = np.ndarray[Any, Any]
 Selector = Callable[[list[ScalarValue]], Sequence[ScalarValue]]
 
 
+class EvaluationStep(NamedTuple):
+    """A step to compute an expression: `compute` takes the operands that `select_operands` returns from the list of values so far."""
+
+    compute: Callable[..., ScalarValue]
+    select_operands: Selector
+
+
 class ExpressionSteps(NamedTuple):
-    """The steps to compute expressions. Each step is a function, and a selector that returns its operands from a list of values.
+    """The steps to compute expressions, on a list of values.
 
     The list begins with the values of the `Arg`s and the constants; each step appends its result. `select_results` returns the values of
     the expressions from the list.
     """
 
     constants: list[ScalarValue]
-    steps: list[tuple[Callable[..., ScalarValue], Selector]]
+    steps: list[EvaluationStep]
     select_results: Selector
 
 
@@ -372,8 +379,8 @@ class _KernelRun:
     def run_steps(self, program: ExpressionSteps, arg_values: Sequence[ScalarValue] = ()) -> Sequence[ScalarValue]:
         """Return the present values of a program's expressions; `Arg` number k has the value `arg_values[k]`."""
         results = [*arg_values, *program.constants]
-        for function, select in program.steps:
-            results.append(function(*select(results)))
+        for compute, select_operands in program.steps:
+            results.append(compute(*select_operands(results)))
         return program.select_results(results)
 
     def find_steps(self, expressions: tuple[Expr, ...], arg_count: int = 0) -> ExpressionSteps:
@@ -394,7 +401,7 @@ class _KernelRun:
             if isinstance(e, (Const, ScalarParameter)):
                 position_of[e] = arg_count + len(constants)
                 constants.append(cast(e.value, e.dtype) if isinstance(e, Const) else self.scalars[e.index])
-        steps: list[tuple[Callable[..., ScalarValue], Selector]] = []
+        steps: list[EvaluationStep] = []
         for e, formula in order.items():
             if isinstance(e, Arg):
                 assert e.index < arg_count, f"{self.kernel.name}: {e!r} is given by nobody"
@@ -403,7 +410,7 @@ class _KernelRun:
                 position_of[e] = position_of[formula]
             elif e not in position_of:
                 position_of[e] = arg_count + len(constants) + len(steps)
-                steps.append((self.make_step(e), _make_selector([position_of[a] for a in e.args])))
+                steps.append(EvaluationStep(self.make_step(e), _make_selector([position_of[a] for a in e.args])))
         return ExpressionSteps(constants, steps, _make_selector([position_of[e] for e in expressions]))
 
     def make_step(self, e: Expr) -> Callable[..., ScalarValue]:

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .. import codegen
-from .._utils import environment, fastpath_interface
+from .._utils import environment, upcalls
 from .._utils.exclude_user_code import exclude_user_code
 from .._utils.locks import is_owned_by_this_thread, make_reentrant_lock, try_acquire
 from ..runtime.realize import compute_lock
@@ -130,7 +130,7 @@ def _build() -> None:
             is_refuted = initial_disable_count == _disable_count
             state = reason if is_refuted else "not made yet"
             if is_refuted:
-                fastpath_interface.starter = None
+                upcalls.starter = None
 
 
 def _install(candidate: FastPath) -> bool:
@@ -146,7 +146,7 @@ def _install(candidate: FastPath) -> bool:
         fast_path = candidate
         candidate.announce()
         candidate.install()
-        fastpath_interface.starter = None
+        upcalls.starter = None
         state = "on"
     return True
 

@@ -12,7 +12,7 @@ import numpy as np
 from .._utils.records import NamedTuple
 from ..dtypes import DTYPE_BY_NUMPY_DTYPE, DType, boolean, int8, int16, int32, int64, uint8, uint16, uint32
 from ..graph.node import DATA, Recipe, intern_recipe
-from ..graph.spec import ResultTemplate, Spec, intern_spec, record_template
+from ..graph.spec import CopyTemplate, InMemoryTemplate, Spec, intern_spec, record_template
 from ..layout import Layout
 from ..layout.coords import find_constant_step
 from ..runtime.plan_tracing import SymbolicSizes
@@ -165,7 +165,7 @@ def record_row_selection(x: Tensor, key: Tensor | list[object]) -> None:
     if spec_or_length in x.spec.call_templates.get("picked", ()) or x.spec.layout_key.is_uncacheable:
         return
     descriptor = _describe_rows_by_key(x.spec, spec_or_length)
-    template = ResultTemplate(x.spec) if descriptor is None else descriptor.build_template()
+    template = CopyTemplate(x.spec) if descriptor is None else descriptor.build_template()
     record_template(x.spec.call_templates, "picked", spec_or_length, template)
     split_call = None if descriptor is None else SplitCall.of("picked", (x, spec_or_length if type(key) is list else key))
     if split_call is not None:
@@ -243,7 +243,7 @@ def wrap_index_add(fallback: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def record_row_count(row_template: ResultTemplate, count: int) -> None:
+def record_row_count(row_template: CopyTemplate, count: int) -> None:
     """Record the template of a tensor of `count` rows selected by a mask, if it has at most `MAX_SELECTED_BYTES` bytes.
 
     `row_template` is the template of one row; the record is stored with the spec of the row. The generated code calls this for a new count.
@@ -251,7 +251,7 @@ def record_row_count(row_template: ResultTemplate, count: int) -> None:
     shape = (count, *row_template.spec.shape)
     spec = intern_spec(Layout.contiguous(shape), row_template.spec.dtype)
     if spec.nbytes <= MAX_SELECTED_BYTES:
-        record_template(row_template.spec.call_templates, "rows", count, ResultTemplate(spec, intern_recipe(DATA, shape, spec.dtype)))
+        record_template(row_template.spec.call_templates, "rows", count, InMemoryTemplate(spec, intern_recipe(DATA, shape, spec.dtype)))
 
 
 class _CopyDescriptor(NamedTuple):
@@ -261,22 +261,20 @@ class _CopyDescriptor(NamedTuple):
     recipe: Recipe | None
     words: tuple[IntOrSymInt, ...]
 
-    def build_template(self) -> ResultTemplate:
+    def build_template(self) -> CopyTemplate:
         """Return the result template with the packed descriptor."""
-        return ResultTemplate(self.spec, self.recipe, launch_record=struct.pack(f"={len(self.words)}q", *self.words))
+        return CopyTemplate(self.spec, self.recipe, struct.pack(f"={len(self.words)}q", *self.words))
 
-    def build_sized_template(self, traced: SymbolicSizes, concrete_template: ResultTemplate) -> SizedTemplate:
+    def build_sized_template(self, traced: SymbolicSizes, concrete_template: CopyTemplate) -> SizedTemplate:
         """Return the size-generic template of a descriptor whose words are symbolic sizes of `traced`.
 
         `concrete_template` is the template of the same call for concrete sizes.
         """
-        steps = () if self.recipe is None else ((self.recipe, (), (), True),)
-        return SizedTemplate(
-            traced.trace, ResultTemplate(self.spec, steps=steps), concrete_template, [(RESULT_RECORD, None, self.words, None)]
-        )
+        symbolic_template = CopyTemplate(self.spec, self.recipe)
+        return SizedTemplate(traced.trace, symbolic_template, concrete_template, [(RESULT_RECORD, None, self.words, None)])
 
 
-def _trace_row_selection(numbers: Sequence[int], spec: Spec, spec_or_length: Spec | int, template: ResultTemplate) -> SizedTemplate | None:
+def _trace_row_selection(numbers: Sequence[int], spec: Spec, spec_or_length: Spec | int, template: CopyTemplate) -> SizedTemplate | None:
     """Return the size-generic template for rows of a tensor of `spec`, selected by a key; None if one cannot be made.
 
     `spec_or_length` is the spec of an index tensor or mask, or the length of a list. `numbers` are the sizes to become symbolic, and
@@ -375,7 +373,7 @@ def record_join(
         return
     descriptor = _describe_join(tensors, result.dtype, arrange(tensors, *arguments, **keywords))
     if descriptor is None or result.spec is not descriptor.spec or result.offset or _is_left_to_kernels(result):
-        record_template(specs[0].call_templates, op, key, ResultTemplate(result.spec))
+        record_template(specs[0].call_templates, op, key, CopyTemplate(result.spec))
         return
     template = descriptor.build_template()
     record_template(specs[0].call_templates, op, key, template)
@@ -398,7 +396,7 @@ def _trace_join(
     keywords: Mapping[str, Any],
     dtype: DType,
     arrange: Arrange,
-    template: ResultTemplate,
+    template: CopyTemplate,
 ) -> SizedTemplate | None:
     """Return the size-generic template for joining `pieces`; None if one cannot be made. `template` is the template for these sizes.
 

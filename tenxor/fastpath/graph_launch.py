@@ -24,6 +24,7 @@ from typing import Any
 
 from .._utils.cache_registry import CacheRecord
 from .._utils.locks import try_acquire
+from .._utils.upcalls import get_size_generic_functions
 from ..codegen.llvm.compiler import MachineCode
 from ..errors import NotCompiled
 from ..graph.node import Node, disable_tape
@@ -139,9 +140,7 @@ def _store_record(
     key = _build_graph_key(signature)
     plans_in_use.add(plan)
     records[key] = record
-    key_and_signature = (
-        size_generic.generated_functions[0].compute_graph_signature(records, root) if record or records is graph_records else None
-    )
+    key_and_signature = get_size_generic_functions().compute_graph_signature(records, root) if record or records is graph_records else None
     if key_and_signature is None or key_and_signature[0] != key:
         return
     size_generic.SplitCall(*key_and_signature[1:], [node.recipe for node in signature.nodes]).trace_launch_record(

@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
+from .._utils import upcalls
 from .._utils.cache_registry import register
+from .._utils.upcalls import get_size_generic_functions
 from ..dtypes import DType, float32, float64, int64
 from ..graph.node import DATA, intern_recipe
-from ..graph.spec import ResultTemplate, external_call_observers, intern_spec
+from ..graph.spec import DirectCallTemplate, InMemoryTemplate, NumpyCallTemplate, ResultTemplate, intern_spec
 from ..layout import Layout
 from ..layout.layout_key import layout_keys
 from ..native.counting_ops import CountingOp
@@ -23,7 +25,6 @@ from ..native.ordering_ops import OrderingOp
 from ..native.ufunc_loops import ByteLayout, UfuncLoop
 from ..runtime.plan_tracing import SymbolicSizes
 from ..tensor import Tensor
-from . import size_generic
 from .direct_call_programs import build_program, pack_program
 from .host_reports import HostReport, collect_reports
 from .size_generic import SplitCall, make_placeholder, make_placeholders
@@ -34,7 +35,9 @@ MAX_SIZES_PER_DTYPE = 1 << 12  # templates per dtype for results with data-depen
 _SCALAR_DTYPES = (float64, float32, int64)  # dtypes that the generated code reads scalar arguments in
 
 
-def build_host_template(tensors: Sequence[Tensor], arguments: Sequence[Any], result: Any, report: HostReport) -> ResultTemplate | None:
+def build_host_template(
+    tensors: Sequence[Tensor], arguments: Sequence[Any], result: Any, report: HostReport
+) -> NumpyCallTemplate | DirectCallTemplate | None:
     """Return the template of `result`, the result of a recorded function, as `report` says how NumPy computed it; None without one.
 
     The template holds a direct call if possible, and otherwise a function of NumPy arrays. `arguments` are the arguments of the function
@@ -57,13 +60,8 @@ def build_host_template(tensors: Sequence[Tensor], arguments: Sequence[Any], res
     shapes = [t.shape for t in operands]
     if operand_indices != list(range(len(tensors))) or shapes != [t.shape for t in tensors]:
         compute = reorder_arguments(compute, operand_indices, shapes)  # type: ignore[arg-type]
-    element_templates = [ResultTemplate(t.spec, t.storage.node.recipe) for t in result_tensors]
-    return ResultTemplate(
-        tensors[0].spec,
-        element_templates=tuple(element_templates),
-        compute_arrays=compute,
-        result_constructor=get_result_constructor(result),
-    )
+    element_templates = tuple([InMemoryTemplate(t.spec, t.storage.node.recipe) for t in result_tensors])
+    return NumpyCallTemplate(tensors[0].spec, element_templates, get_result_constructor(result), compute)
 
 
 def build_direct_template(
@@ -73,7 +71,7 @@ def build_direct_template(
     results: Sequence[Tensor],
     result: Any,
     scalars: Sequence[Any] = (),
-) -> ResultTemplate | None:
+) -> DirectCallTemplate | None:
     """Return the result template for a direct call (of a C function on our memory); None if no direct call can compute the results.
 
     `direct_call` describes the computation of `results` from `operands`, as reported. `tensors` are the tensor arguments of the
@@ -96,19 +94,10 @@ def build_direct_template(
     if isinstance(direct_call, CountingOp):
         if any([t.ndim != 1 or t.offset for t in result_tensors]):
             return None
-        return ResultTemplate(
-            tensors[0].spec,
-            element_templates=tuple([get_templates_by_size(t.dtype) for t in result_tensors]),  # type: ignore[misc]
-            result_constructor=get_result_constructor(result),
-            loop_bytecode=program,
-        )
-    return ResultTemplate(
-        tensors[0].spec,
-        element_templates=build_element_templates(result_tensors),
-        result_constructor=get_result_constructor(result),
-        loop_bytecode=program,
-        number_dtype=number_dtype,
-    )
+        templates_by_size = tuple([get_templates_by_size(t.dtype) for t in result_tensors])
+        return DirectCallTemplate(tensors[0].spec, templates_by_size, get_result_constructor(result), program)
+    element_templates = build_element_templates(result_tensors)
+    return DirectCallTemplate(tensors[0].spec, element_templates, get_result_constructor(result), program, number_dtype)
 
 
 def locate_operands(
@@ -166,14 +155,14 @@ def match_results(call_result: Any, results: Sequence[Tensor]) -> tuple[Tensor, 
     return result_tensors
 
 
-def build_element_templates(tensors: Sequence[Tensor]) -> tuple[ResultTemplate, ...]:
+def build_element_templates(tensors: Sequence[Tensor]) -> tuple[InMemoryTemplate, ...]:
     """Return a result template for each of `tensors`: a replay stores a tensor of the same spec in new memory, at the same offset (in
     elements).
     """
-    return tuple([ResultTemplate(t.spec, t.storage.node.recipe, shift=t.offset) for t in tensors])
+    return tuple([InMemoryTemplate(t.spec, t.storage.node.recipe, t.offset) for t in tensors])
 
 
-class TemplatesBySize(dict[int, ResultTemplate]):
+class TemplatesBySize(dict[int, InMemoryTemplate]):
     """A cache of result templates for contiguous one-dimensional tensors of `dtype` in memory, by element count.
 
     The generated code looks up the template after it has counted the elements of a result.
@@ -183,11 +172,11 @@ class TemplatesBySize(dict[int, ResultTemplate]):
         super().__init__()
         self.dtype = dtype
 
-    def __missing__(self, size: int) -> ResultTemplate:
+    def __missing__(self, size: int) -> InMemoryTemplate:
         """Create, store and return the template for `size` elements; if the cache is full, clear it first."""
         if len(self) >= MAX_SIZES_PER_DTYPE:
             self.clear()
-        template = ResultTemplate(intern_spec(Layout.contiguous((size,)), self.dtype), intern_recipe(DATA, (size,), self.dtype))
+        template = InMemoryTemplate(intern_spec(Layout.contiguous((size,)), self.dtype), intern_recipe(DATA, (size,), self.dtype))
         return self.setdefault(size, template)
 
 
@@ -248,9 +237,9 @@ def build_template_key(key: tuple[Any, ...], arguments: Sequence[Any], template:
     """Return the cache key for a result template, with the scalar argument replaced by its type if the template fits every scalar.
 
     `key` is the key with the scalar itself: one item for each of `arguments`, the arguments after the first, and maybe more. The
-    template fits every scalar if `template.number_dtype` is not None.
+    template fits every scalar if it is a `DirectCallTemplate` with a `number_dtype`.
     """
-    if template.number_dtype is None:
+    if type(template) is not DirectCallTemplate or template.number_dtype is None:
         return key
     (scalar_index,) = [k for k, x in enumerate(arguments) if type(x) in (float, int)]
     return (*key[:scalar_index], type(arguments[scalar_index]), *key[scalar_index + 1 :])
@@ -258,7 +247,7 @@ def build_template_key(key: tuple[Any, ...], arguments: Sequence[Any], template:
 
 def build_announced_template(
     announcement: HostReport, name: str, arguments: Sequence[Any], keyword_names: tuple[str, ...], result: Any
-) -> ResultTemplate | None:
+) -> DirectCallTemplate | None:
     """Return the template of `result`, the result of the function `name`, which announced a direct call; None if there can be none.
 
     `arguments` are the arguments of the function, the last of them by the keywords `keyword_names`. After a few calls of one signature,
@@ -281,7 +270,7 @@ def build_announced_template(
 
 
 def _trace_announced_call(
-    template: ResultTemplate,
+    template: DirectCallTemplate,
     numbers: Sequence[int],
     tensors: Sequence[Tensor],
     operands: Sequence[Tensor],
@@ -311,7 +300,7 @@ def _trace_announced_call(
         if words is None
         else SizedTemplate(
             traced.trace,
-            ResultTemplate(placeholders[0].spec, element_templates=template.element_templates),
+            DirectCallTemplate(placeholders[0].spec, template.element_templates),
             template,
             [(DIRECT_CALL_RECORD, None, words, None)],
         )
@@ -319,21 +308,21 @@ def _trace_announced_call(
 
 
 def trace_host_call(
-    template: ResultTemplate, numbers: Sequence[int], fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]
+    template: DirectCallTemplate, numbers: Sequence[int], fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]
 ) -> SizedTemplate | None:
     """Return the size-generic template of a direct call; None if the call is not size-generic.
 
     `template` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. The fallback `fallback` runs once
     with placeholders of symbolic sizes for `args` and `keywords`, computes nothing, and reports how it would call NumPy.
     """
-    traced, observers = SymbolicSizes(numbers), list(external_call_observers)
+    traced, observer = SymbolicSizes(numbers), upcalls.host_call_observer
     placeholders, keyword_placeholders, tensors = make_placeholders(traced, args, keywords)
-    with size_generic.generated_functions[0].disable_fast_path(), collect_reports() as reports:
+    with get_size_generic_functions().disable_fast_path(), collect_reports() as reports:
         try:
-            external_call_observers[:] = observers
+            upcalls.host_call_observer = observer
             result = fallback(*placeholders, **keyword_placeholders)
         finally:
-            external_call_observers.clear()
+            upcalls.host_call_observer = None
     direct_call = reports[0].direct_call if len(reports) == 1 else None
     if direct_call is None:
         return None
@@ -348,7 +337,7 @@ def trace_host_call(
         return None
     return SizedTemplate(
         traced.trace,
-        ResultTemplate(tensors[0].spec, element_templates=build_element_templates(result_tensors)),
+        DirectCallTemplate(tensors[0].spec, build_element_templates(result_tensors)),
         template,
         [(DIRECT_CALL_RECORD, None, words, None)],
     )

@@ -12,13 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.cache_registry import CacheRecord
 from .._utils.exclude_user_code import call_atomically
-from .._utils.fastpath_interface import CallReplay, CopyFunctions, InterningFunctions, JoinFunctions, RefcountQueries, TapeReplay
 from .._utils.lazy import LazyFunctions
 from .._utils.locks import get_interpreter_lock
 from .._utils.patchable import patchable_functions
+from .._utils.upcalls import (
+    CallReplay,
+    CopyFunctions,
+    InterningFunctions,
+    JoinFunctions,
+    RefcountQueries,
+    SizeGenericFunctions,
+    TapeReplay,
+)
+from ..autodiff.leaf_storage import LeafStorage
+from ..autodiff.tape import FREED_SOURCES, TapeNode
 from ..codegen.llvm.compiler import Compiler, compiler
 from ..codegen.llvm.host_info import get_fastpath_hash
 from ..codegen.threads.thread_count import worker_handle
@@ -26,10 +36,9 @@ from ..dtypes import ALL_DTYPES, DTYPE_BY_NUMPY_DTYPE, SEARCHABLE_DTYPES, DType,
 from ..errors import TenxorError, name_tensor_method
 from ..graph import node as nodes
 from ..graph import spec
-from ..graph.node import Node, Recipe, Scalar
-from ..graph.spec import ResultTemplate, Spec, clear_templates, external_call_observers, intern_spec
-from ..graph.storage import LeafStorage, ScalarStorage, Storage
-from ..graph.tape import FREED_SOURCES, NO_RESIDUALS, TapeNode
+from ..graph.node import NO_RESIDUALS, Node, Recipe, Scalar
+from ..graph.spec import ChainViewTemplate, InMemoryTemplate, NumpyCallTemplate, Spec, clear_templates, intern_spec
+from ..graph.storage import ScalarStorage, Storage
 from ..layout import Layout
 from ..layout.layout_key import MAX_LAYOUT_KEYS, _layout_keys, layout_keys
 from ..memory.block_pool import pool
@@ -81,7 +90,7 @@ from .recorder import (
     wrap_operation,
     wrap_recording,
 )
-from .sized_template import SizeProgram
+from .sized_template import VARIANTS
 from .text_signatures import build_text_signature
 from .type_slots import BINARY_SYMBOLS, SLOT_LOCATIONS, WRAPPED_SYMBOLS, SlotSwitch, make_slot_wrapper
 from .update_recipes import record_copying_variant, record_update
@@ -206,7 +215,7 @@ class FastPath:
         )
         points = {d: intern_spec(Layout.contiguous(()), d) for d in ALL_DTYPES}
         objects_by_name = {
-            **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, ResultTemplate, Spec, Storage, ScalarStorage, Tensor, TapeNode)},
+            **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Spec, Storage, ScalarStorage, Tensor, TapeNode)},
             "int": int,
             "float": float,
             **{d.name: d for d in ALL_DTYPES},
@@ -246,7 +255,6 @@ class FastPath:
             "(1,)": (1,),
             "(0, 0)": (0, 0),
             "never": NO_LAUNCH_RECORD,
-            "itself": spec.get_only_operand,
             "SharedLaunchRecord": launch_records.SharedLaunchRecord,
             "sum": SUM,
             "Op": Op,
@@ -301,6 +309,7 @@ class FastPath:
             "LeafStorage": LeafStorage,
             "BufferSlot": BufferSlot,
             "DONE": RELEASED_SLOT,
+            **{cls.__name__: cls for cls in (*VARIANTS, InMemoryTemplate, ChainViewTemplate, NumpyCallTemplate)},
             "Block": None,  # created by `link`
         }
         self.objects_by_name, self.object_table = objects_by_name, ObjectTable(objects_by_name)
@@ -339,13 +348,14 @@ class FastPath:
             *[self._make_function(name, CallingConvention.POSITIONAL) for name in ("specs_of", "copy_pieces", "copy_alike")]
         )
         self.call_replay = CallReplay(self._make_function("call_again", CallingConvention.POSITIONAL), wrap_recording, wrap_announcing)
-        compute_signature, compute_graph_signature, instantiate = (
-            self._make_function(name, CallingConvention.POSITIONAL) for name in ("kind_of_call", "kind_of_graph", "made_by")
+        compute_signature, compute_graph_signature, instantiate, run_bytecode = (
+            self._make_function(name, CallingConvention.POSITIONAL) for name in ("kind_of_call", "kind_of_graph", "made_by", "worked_out")
         )
-        self.size_generic_functions = size_generic.SizeGenericFunctions(
+        self.size_generic_functions = SizeGenericFunctions(
             compute_signature,
             compute_graph_signature,
             instantiate,
+            run_bytecode,
             self._make_function("forget_kinds", CallingConvention.NO_ARGUMENTS),
             disable,
         )
@@ -379,7 +389,6 @@ class FastPath:
             # A counter shared by Python and generated code
             setattr(nodes, counter, self._make_function(f"{kind}_number", CallingConvention.NO_ARGUMENTS))
         self._share_specs()
-        SizeProgram.run_bytecode = self._make_function("worked_out", CallingConvention.POSITIONAL)
         foreign_attributes.install_descriptors()
         CacheRecord(
             "created tensors",
@@ -421,7 +430,7 @@ class FastPath:
             keep_all()
 
         # First, so that a spec or recipe created meanwhile by another thread is stored too
-        fastpath_interface.interning = InterningFunctions(keep, keep_data)
+        upcalls.interning = InterningFunctions(keep, keep_data)
         keep_all()
         spec_count = ctypes.c_int64.from_address(self.library["specs_kept"])
         CacheRecord(
@@ -481,14 +490,11 @@ class FastPath:
         """Install the fast path in one step: no method is visible before the code called by it. No user code may run meanwhile."""
         pool.small_block_bytes, pool.release_small_blocks = self.block_counts, self.release_blocks
         pool.reset_pressure()
-        lists: tuple[tuple[list[Any], list[Any]], ...] = (
-            (external_call_observers, [note_report]),
-            (size_generic.generated_functions, [self.size_generic_functions]),
-        )
         call_atomically(
             (
-                *[partial(list.__setitem__, entries, slice(None), functions) for entries, functions in lists],
-                partial(setattr, fastpath_interface, "installed", self),
+                partial(setattr, upcalls, "host_call_observer", note_report),
+                partial(setattr, upcalls, "size_generic", self.size_generic_functions),
+                partial(setattr, upcalls, "installed", self),
                 *[partial(setattr, Tensor, name, method) for name, method in self.methods.items()],
                 *foreign_attributes.get_removal_steps(),
                 *self.vectorcall_switch.get_install_steps(patchable_functions),
@@ -503,8 +509,8 @@ class FastPath:
         installed_names = [name for name in self.methods if name in vars(Tensor)]
         call_atomically(
             (
-                partial(setattr, fastpath_interface, "installed", None),
-                external_call_observers.clear,
+                partial(setattr, upcalls, "installed", None),
+                partial(setattr, upcalls, "host_call_observer", None),
                 *self.vectorcall_switch.get_removal_steps(),
                 *foreign_attributes.get_restoration_steps(),
                 *[partial(delattr, Tensor, name) for name in installed_names if name in self.inherited_names],

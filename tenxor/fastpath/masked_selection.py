@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from ..graph.node import Node
 from ..graph.spec import Spec
 from ..graph.storage import Storage
@@ -28,7 +28,7 @@ class MaskedSelection:
 
     def finish(self, node: Node) -> None:
         """Copy the selected elements into memory, and give that memory to the pending `node`, whose operation is this object."""
-        fast_path = fastpath_interface.installed
+        fast_path = upcalls.installed
         if fast_path is not None and fast_path.finish_selection(node):
             return
         _, x, mask = node.sources

@@ -6,6 +6,7 @@ After a few nodes of one signature, a record is traced with symbolic sizes, and 
 from __future__ import annotations
 
 from .._utils.locks import try_acquire
+from .._utils.upcalls import get_size_generic_functions
 from ..graph.node import Node
 from ..runtime.graph_signature import GraphSignature
 from ..runtime.realize import compute_lock
@@ -25,7 +26,7 @@ def store_node_record(node: Node) -> None:
     try:
         record = launch_records.store_record_in_recipe(node)
         key_and_signature = (
-            size_generic.generated_functions[0].compute_graph_signature(launch_records.recipes_with_records, node) if record else None
+            get_size_generic_functions().compute_graph_signature(launch_records.recipes_with_records, node) if record else None
         )
         if record and key_and_signature is not None:
             recipes = [node.recipe, *[s.recipe for s in node.sources if type(s) is Node]]

@@ -14,11 +14,11 @@ from collections.abc import Iterable
 from types import MemberDescriptorType
 
 from .._utils.patchable import PatchableFunction
+from ..autodiff.tape import TapeNode
 from ..dtypes import DType
 from ..graph.node import Node, Recipe, Scalar
-from ..graph.spec import ResultTemplate, Spec
+from ..graph.spec import ChainViewTemplate, InMemoryTemplate, NumpyCallTemplate, RecipeTemplate, ResultTemplate, Spec
 from ..graph.storage import ScalarStorage, Storage
-from ..graph.tape import TapeNode
 from ..layout import Layout, LayoutKey
 from ..memory.block_pool import Pool
 from ..memory.buffer import Buffer
@@ -27,12 +27,12 @@ from ..runtime.plan_execution import BufferSlot
 from ..symbolic.guards import GuardedCache
 from ..tensor import Tensor
 from .masked_selection import MaskedSelection
-from .sized_template import SizedRecord, SizedTemplate
+from .sized_template import VARIANTS, SizedRecord, SizedTemplate
 
 REUSED_CLASSES = ("Tensor", "Storage", "ScalarStorage", "Node", "Buffer", "TapeNode", "Scalar")  # dead objects of these classes are reused
 # Classes whose instances the garbage collector does not track: they are in no reference cycle, or the cycle is broken when a cache is
 # cleared. Otherwise a stream of new sizes would trigger one collection after another.
-UNTRACKED_CLASSES = ("Scalar", "Recipe", "ResultTemplate", "Spec")
+UNTRACKED_CLASSES = ("Scalar", "Recipe", "Spec", *[cls.__name__ for cls in (*VARIANTS, InMemoryTemplate)])
 SLOTTED_CLASSES = (
     *(
         DType,
@@ -42,7 +42,6 @@ SLOTTED_CLASSES = (
         Recipe,
         Scalar,
         Pool,
-        ResultTemplate,
         Spec,
         Storage,
         ScalarStorage,
@@ -51,6 +50,7 @@ SLOTTED_CLASSES = (
         TapeNode,
         GuardedCache,
     ),
+    *(ResultTemplate, RecipeTemplate, InMemoryTemplate, ChainViewTemplate, NumpyCallTemplate, *VARIANTS),
     *(SizedTemplate, SizedRecord, LayoutKey, Layout, MaskedSelection),
 )
 

@@ -16,11 +16,20 @@ from typing import Any
 from .._utils.aliases import get_parameter_names
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
-from .._utils.lazy import LazyFunctions, LazyModule
+from .._utils.lazy import LazyModule
+from ..autodiff.tape import clone_unshared
 from ..dtypes import DType
 from ..errors import EVALUATION_ERRORS, TenxorError
 from ..graph.node import MAX_PENDING_NODES, UNFINISHED, Node, is_externally_shared, make_data_node, next_serial, tape_mode
-from ..graph.spec import ResultTemplate, get_constant_spec, locate_template, record_template
+from ..graph.spec import (
+    DirectCallTemplate,
+    NumpyCallTemplate,
+    ResultTemplate,
+    StepsTemplate,
+    get_constant_spec,
+    locate_template,
+    record_template,
+)
 from ..graph.storage import ScalarStorage, Storage
 from ..ops import Op
 from ..runtime.realize import realize
@@ -38,7 +47,6 @@ from .template_builder import build_steps_template, build_tuple_template, build_
 from .write_recorder import compute_if_small, is_part_of_storage, record_write, retry_in_fast_path
 
 host_call_recorder = LazyModule("tenxor.fastpath.host_call_recorder")  # imported with the first report of NumPy
-clone_unshared = LazyFunctions("tenxor.autodiff.tape_leaves").clone_unshared
 MAX_FLOAT_CALLS = 64  # recorded calls of a method with float arguments: more floats are data, not constants
 _first_dims: BoundedCache[tuple[int, ...]] = register(
     "first calls", "the dims of the first call with floats, which is not recorded, by call signature"
@@ -89,7 +97,7 @@ def wrap_recording(
                 record_template(
                     x.spec.call_templates, name, host_call_recorder.build_template_key(key, arguments, host_template), host_template
                 )
-                if host_template.loop_bytecode and host_template.number_dtype is None and TAPE_MASK_MARKER not in key:
+                if type(host_template) is DirectCallTemplate and host_template.number_dtype is None and TAPE_MASK_MARKER not in key:
                     _trace_host_call_if_due(host_template, SplitCall.of(name, (x, *arguments), tuple(keywords)), fallback, args, keywords)
                 return result
             if type(result) is Tensor:
@@ -167,7 +175,7 @@ def _get_positional_names(function: Callable[..., Any]) -> tuple[str, ...]:
 
 def _build_host_template(
     fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any], result: Any, reports: Sequence[HostReport]
-) -> ResultTemplate | None:
+) -> NumpyCallTemplate | DirectCallTemplate | None:
     """Return the template of `result`, the result of `fallback(*args, **keywords)`, if NumPy computed it; else None.
 
     `reports` has the reports of computations by NumPy during the call. If arguments share a storage, the call is repeated with a storage
@@ -179,12 +187,13 @@ def _build_host_template(
             tensors, result, _ = _call_unshared(fallback, args, keywords)
     if len(reports) != 1:  # an inner function may be replayed by now, and generated code sends no reports
         return None
-    template: ResultTemplate | None = host_call_recorder.build_host_template(tensors, (*args[1:], *keywords.values()), result, reports[0])
+    template: NumpyCallTemplate | DirectCallTemplate | None
+    template = host_call_recorder.build_host_template(tensors, (*args[1:], *keywords.values()), result, reports[0])
     return template
 
 
 def _trace_host_call_if_due(
-    template: ResultTemplate, split_call: SplitCall | None, fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]
+    template: DirectCallTemplate, split_call: SplitCall | None, fallback: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]
 ) -> None:
     """Trace the size-generic template of a direct call after a few calls of one signature; do nothing if `split_call` is None.
 
@@ -243,7 +252,7 @@ def is_worth_recording(name: str, args: Sequence[Any], keywords: Mapping[str, An
 
 
 def trace_creation(
-    name: str, template: ResultTemplate, fallback: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]
+    name: str, template: StepsTemplate, fallback: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> None:
     """Trace a size-generic template for the creation function `name`, called with `args` and `keywords`, after a few calls of one
     signature.
@@ -330,7 +339,7 @@ def record_call(
         if any([t.storage.node.op is UNFINISHED for t in tensors]):
             return
         tensors, result, first_node_number = _call_unshared(fallback, args, keywords)
-    template = build_view_template(tensors[0], result) if len(tensors) == 1 else None
+    template: ResultTemplate | None = build_view_template(tensors[0], result) if len(tensors) == 1 else None
     if template is None:
         template = build_steps_template(tensors, result, first_node_number)
     if template is not None:

@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from .._utils.upcalls import get_size_generic_functions
 from ..autodiff.replay import RecordedOutput, Recording, ReplayStep, record_steps
 from ..autodiff.segment_signature import SegmentSignature
 from ..dtypes import DType, Number, int64
 from ..graph.node import Scalar
-from ..graph.spec import ResultTemplate, intern_spec
+from ..graph.spec import SegmentTemplate, ViewTemplate, intern_spec
 from ..layout import Layout
 from ..runtime.plan_tracing import SymbolicSizes
 from ..symbolic.symint import FloatBySymInt, SizeTrace
-from . import size_generic
 from .size_generic import SplitCall, is_same_recipe, is_same_source
 from .sized_template import SizedTemplate, has_symbolic_value
 
@@ -44,11 +44,9 @@ class SizedSegment(SizedTemplate):
             raise TypeError("constants are where points begin")
         steps = tuple([(recipe, sources, offsets, True) for recipe, sources, offsets in recording.steps])
         layouts = [layout for output in recording.outputs for layout in (output.layout, output.target) if layout is not None]
-        element_templates = tuple([ResultTemplate(intern_spec(layout.at(0), int64), shift=layout.offset) for layout in layouts])
-        element_templates += tuple([ResultTemplate(_SCALAR_SPEC, shift=x.value) for x in symbolic_constants])  # type: ignore[union-attr, arg-type]
-        super().__init__(
-            trace, ResultTemplate(_SCALAR_SPEC, steps=steps, element_templates=element_templates), ResultTemplate(_SCALAR_SPEC), ()
-        )
+        element_templates = tuple([ViewTemplate(intern_spec(layout.at(0), int64), layout.offset) for layout in layouts])
+        element_templates += tuple([ViewTemplate(_SCALAR_SPEC, x.value) for x in symbolic_constants])  # type: ignore[union-attr, arg-type]
+        super().__init__(trace, SegmentTemplate(_SCALAR_SPEC, steps, element_templates), SegmentTemplate(_SCALAR_SPEC), ())
         self.constants, self.outputs = (
             recording.constants,
             [(k, number, target is None, is_injective) for k, number, _, target, is_injective in recording.outputs],
@@ -56,16 +54,16 @@ class SizedSegment(SizedTemplate):
 
     def instantiate(self, numbers: tuple[int, ...]) -> Recording | None:
         """Return the steps for a segment with the sizes `numbers`; None if a guard fails."""
-        template = size_generic.generated_functions[0].instantiate(self, numbers, ())
+        template = get_size_generic_functions().instantiate(self, numbers, ())
         if template is None:
             return None
-        layouts = iter([element.spec.layout.at(element.shift or 0) for element in template.element_templates])
+        layouts = iter([element.spec.layout.at(element.shift) for element in template.element_templates])
         outputs = [
             RecordedOutput(k, number, next(layouts), None if has_no_target else next(layouts), is_injective)
             for k, number, has_no_target, is_injective in self.outputs
         ]
         constants = [Scalar(_cast_size(x.dtype, next(layouts).offset), x.dtype) if has_symbolic_value(x) else x for x in self.constants]
-        steps = [ReplayStep(recipe, sources, offsets) for recipe, sources, offsets, _ in template.steps]  # type: ignore[arg-type]  # not one is a number
+        steps = [ReplayStep(recipe, sources, offsets) for recipe, sources, offsets, _ in template.steps]
         return Recording(constants, steps, outputs)
 
 
@@ -101,7 +99,7 @@ def _trace_segment(signature: SegmentSignature, run_backward: Callable[..., Any]
     `run_backward` runs the backward (or forward) pass through the segment, here with symbolic sizes and with the fast path disabled.
     """
     traced = SymbolicSizes(numbers)
-    with size_generic.generated_functions[0].disable_fast_path():
+    with get_size_generic_functions().disable_fast_path():
         recording = record_steps(signature.inputs, lambda inputs: run_backward(inputs, traced), traced)
     return SizedSegment(traced.trace, recording)
 

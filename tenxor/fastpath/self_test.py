@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from .._utils.gc_control import disable_gc
-from .._utils.patchable import make_patchable, patchable_functions
+from .._utils.patchable import forget_patchable, make_patchable
+from .._utils.records import NamedTuple
 from ..memory.block_pool import pool
 from ..ops import OPS
 from ..tensor import Tensor
@@ -81,6 +82,13 @@ def _read_inline(n: int) -> int | None:
     return (1 - (head & 3)) * low if 0 <= head < TWO_DIGIT_SIZE_WORD else None
 
 
+class _Program(NamedTuple):
+    """A call of installed methods, and the elements of its result."""
+
+    run: Callable[[], Tensor]
+    expected: object
+
+
 def check_installed_methods() -> None:
     """Raise LookupError unless the installed methods give the right results repeatedly and keep every reference count."""
     x = Tensor._from_numpy(np.arange(12.0).reshape(3, 4))
@@ -92,21 +100,21 @@ def check_installed_methods() -> None:
         return -x
 
     negative = make_patchable(negate, "unary", OPS["negative"])
-    patchable_functions.remove(negative)
-    programs: tuple[tuple[Callable[[], Tensor], object], ...] = (
-        (lambda: x + y, [[-5.0, -3.0, -1.0, 1.0], [3.0, 5.0, 7.0, 9.0], [11.0, 13.0, 15.0, 17.0]]),
-        (lambda: x.T[1:3, ::-2], [[9.0, 1.0], [10.0, 2.0]]),
-        (lambda: x[1, 2], 6.0),
-        (lambda: negative(x), [[-0.0, -1.0, -2.0, -3.0], [-4.0, -5.0, -6.0, -7.0], [-8.0, -9.0, -10.0, -11.0]]),
+    forget_patchable(negative)
+    programs = (
+        _Program(lambda: x + y, [[-5.0, -3.0, -1.0, 1.0], [3.0, 5.0, 7.0, 9.0], [11.0, 13.0, 15.0, 17.0]]),
+        _Program(lambda: x.T[1:3, ::-2], [[9.0, 1.0], [10.0, 2.0]]),
+        _Program(lambda: x[1, 2], 6.0),
+        _Program(lambda: negative(x), [[-0.0, -1.0, -2.0, -3.0], [-4.0, -5.0, -6.0, -7.0], [-8.0, -9.0, -10.0, -11.0]]),
     )
     watched = (x.storage, x.spec, y.storage.node, x.storage.node, x.dtype)
     with disable_gc():
-        for make, wanted in programs:
+        for program in programs:
             for _ in range(3):  # the first calls run the fallback
-                make().tolist()
+                program.run().tolist()
             counts_before = [sys.getrefcount(w) for w in watched]
             for _ in range(CHECK_ROUNDS):
-                if make().tolist() != wanted:
+                if program.run().tolist() != program.expected:
                     raise LookupError("a method gives something else than Python's own")
             counts_after = [sys.getrefcount(w) for w in watched]
             # Other threads may change the counts a little; a mistake would change them in every round.

@@ -12,17 +12,34 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
+from .._utils import upcalls
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
 from .._utils.locks import try_acquire
 from .._utils.records import NamedTuple
+from .._utils.upcalls import get_size_generic_functions
+from ..autodiff.tape import TapeNode
 from ..graph.node import DATA, Gather, Node, Recipe, Scalar, intern_recipe, next_serial
-from ..graph.spec import ResultTemplate, Spec, get_only_operand, result_templates
+from ..graph.spec import (
+    ChainViewTemplate,
+    CopyTemplate,
+    DirectCallTemplate,
+    InMemoryTemplate,
+    NodeTemplate,
+    NumpyCallTemplate,
+    OperandTemplate,
+    ResultTemplate,
+    SegmentTemplate,
+    Spec,
+    StepsTemplate,
+    TupleTemplate,
+    ViewTemplate,
+    WriteTemplate,
+    result_templates,
+)
 from ..graph.storage import ScalarStorage, Storage
-from ..graph.tape import TapeNode
 from ..layout.coords import Shape
 from ..memory.buffer import META_BUFFER
 from ..ops import OPS
@@ -45,26 +62,6 @@ MAX_TRACES = 400 if sys.version_info >= (3, 13) else 4000  # per process; from 3
 _trace_count = 0
 NO_KEYWORDS: Mapping[str, Any] = {}
 ProgramType = TypeVar("ProgramType", bound=SizeProgram)
-
-
-class SizeGenericFunctions(NamedTuple):
-    """The generated functions for size-generic templates, and the switch that disables the fast path.
-
-    `compute_signature(name, arguments, names, shapes, followed)` returns the signature of a call and its numbers, or None. The `names`
-    belong to the last arguments, `shapes` are further shapes, and `followed` is a bit mask of the arguments on the autograd tape.
-    `compute_graph_signature(records, node)` returns the key, the signature and the numbers of a graph, whose launch record belongs in
-    `records`. `instantiate(rule, numbers, specs)` returns the template for these sizes, or None if a guard fails. `clear_signatures()`
-    clears the generated code's cache of recent signatures. `disable_fast_path()` is a context manager that disables the fast path.
-    """
-
-    compute_signature: Callable[..., tuple[bytes, tuple[int, ...]] | None]
-    compute_graph_signature: Callable[[object, Node], tuple[bytes, bytes, tuple[int, ...]] | None]
-    instantiate: Callable[[SizedTemplate, tuple[int, ...], tuple[Spec, ...]], ResultTemplate | None]
-    clear_signatures: Callable[[], object]
-    disable_fast_path: Callable[[], AbstractContextManager[None]]
-
-
-generated_functions: list[SizeGenericFunctions] = []  # empty until the fast path is installed, then a single item
 
 
 class SignatureTemplates(GuardedCache[SizeProgram]):
@@ -107,7 +104,7 @@ class SplitCall(NamedTuple):
         bit mask of the arguments on the autograd tape, if the method then makes different nodes. A scalar whose value does not matter is
         given as its type.
         """
-        signature_and_dims = generated_functions[0].compute_signature(
+        signature_and_dims = get_size_generic_functions().compute_signature(
             name, tuple(arguments), tuple(keyword_names), tuple(more_shapes), tape_mask
         )
         if signature_and_dims is None:
@@ -128,10 +125,10 @@ class SplitCall(NamedTuple):
         templates = _templates_by_signature.get(self.signature)
         return templates is None or templates.max_entries > 0
 
-    def instantiate(self) -> ResultTemplate | None:
-        """Return the result template for this call from a size-generic template; None if the guards fail in each."""
+    def instantiate(self) -> Any:
+        """Return the result template for this call, of the call's variant, by a size-generic template; None if the guards fail in each."""
         for rule in self.get_templates():
-            template: ResultTemplate | None = generated_functions[0].instantiate(rule, self.dims, self.specs)
+            template = get_size_generic_functions().instantiate(rule, self.dims, self.specs)
             if template is not None:
                 return template
         return None
@@ -176,7 +173,7 @@ class SplitCall(NamedTuple):
         """
 
         def is_right(rule: SizedTemplate) -> bool:
-            instance = generated_functions[0].instantiate(rule, self.dims, self.specs)
+            instance = get_size_generic_functions().instantiate(rule, self.dims, self.specs)
             return instance is not None and is_same_template(instance, template)
 
         self.trace_if_due(trace, is_right)
@@ -256,22 +253,23 @@ def _trace_template(
     """
     traced = SymbolicSizes(numbers)
     placeholders, keyword_placeholders, tensors = make_placeholders(traced, args, keywords)
-    with generated_functions[0].disable_fast_path():
+    with get_size_generic_functions().disable_fast_path():
         first_node_number = next_serial()
         result = fallback(*placeholders, **keyword_placeholders)
         if isinstance(result, tuple):
-            symbolic_template = build_tuple_template(tensors[0], placeholders, keyword_placeholders, result, first_node_number)
+            symbolic_template: ResultTemplate | None = build_tuple_template(
+                tensors[0], placeholders, keyword_placeholders, result, first_node_number
+            )
         else:
             symbolic_template = (build_view_template(tensors[0], result) if len(tensors) == 1 else None) or build_steps_template(
                 tensors, result, first_node_number
             )
-    if (
-        symbolic_template is None
-        or symbolic_template.spec.strides is None
-        or (concrete_template.recipe is not None and len(symbolic_template.steps) != 1)
-    ):
+    if symbolic_template is None or symbolic_template.spec.strides is None:
         return None
-    if (symbolic_template.result_constructor is get_only_operand) != (concrete_template.result_constructor is get_only_operand):
+    if type(concrete_template) is NodeTemplate:
+        if type(symbolic_template) is not StepsTemplate or len(symbolic_template.steps) != 1:
+            return None
+    elif type(symbolic_template) is not type(concrete_template):
         return None
     records = _trace_records(concrete_template, symbolic_template, [x for x in (*args, *keywords.values()) if type(x) is Tensor], tensors)
     words = None if describe_call is None else describe_call(*placeholders, **keyword_placeholders)
@@ -289,10 +287,13 @@ def _trace_records(
     `placeholders`. Nodes that can fail at run time get `NO_LAUNCH_RECORD`.
     """
     records = list[StepRecord]()
+    if not isinstance(symbolic_template, StepsTemplate):
+        return records
     concrete_data = [t.storage.node.recipe.data_recipe for t in tensors]
     symbolic_data = [t.storage.node.recipe for t in placeholders]
     steps = [(r, sources) for r, sources, *_ in symbolic_template.steps]
-    concrete_recipes = [concrete_template.recipe] if concrete_template.recipe is not None else [r for r, *_ in concrete_template.steps]
+    assert isinstance(concrete_template, StepsTemplate | NodeTemplate)
+    concrete_recipes: Any = (concrete_template.recipe,) if isinstance(concrete_template, NodeTemplate) else concrete_template.step_recipes
     sum_operands = {
         k: -1 - sources[0] for k, (r, sources) in enumerate(steps) if r.op is SUM and type(sources[0]) is int and sources[0] < 0
     }
@@ -351,31 +352,46 @@ def make_placeholder(symbolic_sizes: SymbolicSizes, x: Any) -> Any:
 
 def is_same_template(template: ResultTemplate, expected: ResultTemplate) -> bool:
     """Return whether `template` and `expected` make the same result, by the same recipes and with the same numbers."""
-    if (template.launch_record, template.loop_bytecode, template.low, template.high) != (
-        expected.launch_record,
-        expected.loop_bytecode,
-        expected.low,
-        expected.high,
-    ):
+    spec, expected_spec = template.spec, expected.spec
+    if type(template) is not type(expected) or template.launch_record != expected.launch_record:
         return False
-    if (template.result_constructor is get_only_operand) != (expected.result_constructor is get_only_operand):
+    if spec.dtype is not expected_spec.dtype or spec.layout != expected_spec.layout:
         return False
-    if template.spec.dtype is not expected.spec.dtype or template.spec.layout != expected.spec.layout or template.shift != expected.shift:
-        return False
-    if len(template.element_templates) != len(expected.element_templates):
-        return False
-    if not all(
-        [
-            a is b or (type(a) is ResultTemplate and is_same_template(a, b))
-            for a, b in zip(template.element_templates, expected.element_templates, strict=True)
-        ]
-    ):
-        return False
-    if len(template.steps) != len(expected.steps) or (template.recipe is None) != (expected.recipe is None):
-        return False
-    if template.recipe is not None and expected.recipe is not None and not is_same_recipe(template.recipe, expected.recipe):
-        return False
-    return all([_is_same_step(a, b) for a, b in zip(template.steps, expected.steps, strict=True)])
+    return all([_is_same_slot(name, getattr(template, name), getattr(expected, name)) for name in _COMPARED_SLOTS[type(template)]])
+
+
+# The slots that decide what a template of a variant makes, beside its spec and its launch record
+_COMPARED_SLOTS: dict[type, tuple[str, ...]] = {
+    NodeTemplate: ("recipe", "low", "high"),
+    CopyTemplate: ("recipe",),
+    InMemoryTemplate: ("recipe", "offset"),
+    StepsTemplate: ("steps",),
+    SegmentTemplate: ("steps", "element_templates"),
+    OperandTemplate: (),
+    ViewTemplate: ("shift",),
+    ChainViewTemplate: ("offset", "required_offset"),
+    WriteTemplate: ("low", "high"),
+    TupleTemplate: ("element_templates",),
+    NumpyCallTemplate: ("element_templates",),
+    DirectCallTemplate: ("element_templates", "loop_bytecode"),
+}
+
+
+def _is_same_slot(name: str, value: Any, expected: Any) -> bool:
+    """Return whether the slot `name` of two templates of one variant has the same meaning for both."""
+    if value is None or expected is None:
+        return value is expected
+    if name == "recipe":
+        return is_same_recipe(value, expected)
+    if name in ("steps", "element_templates"):
+        is_same = _is_same_step if name == "steps" else _is_same_element
+        return len(value) == len(expected) and all([is_same(a, b) for a, b in zip(value, expected, strict=True)])
+    return bool(value == expected)
+
+
+def _is_same_element(element: Any, expected: Any) -> bool:
+    """Return whether two items of `element_templates` are one mapping from sizes to templates, or templates of the same result."""
+    return element is expected or (isinstance(element, ResultTemplate) and is_same_template(element, expected))
 
 
 def _is_same_step(step: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
@@ -421,8 +437,8 @@ class _SignatureCache(BoundedCache[SignatureTemplates]):
     def remove_entries(self) -> None:
         """Clear the cache, and the generated code's cache of recent signatures."""
         super().remove_entries()
-        for functions in generated_functions:
-            functions.clear_signatures()
+        if upcalls.size_generic is not None:
+            upcalls.size_generic.clear_signatures()
 
 
 _templates_by_signature = register(

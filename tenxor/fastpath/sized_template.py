@@ -5,13 +5,30 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .._utils.records import NamedTuple
+from .._utils.upcalls import get_size_generic_functions
 from ..dtypes import DType
 from ..graph.node import Scalar
-from ..graph.spec import ResultTemplate, Spec, StepOperands
+from ..graph.spec import (
+    CopyTemplate,
+    DirectCallTemplate,
+    InMemoryTemplate,
+    NodeTemplate,
+    OperandTemplate,
+    RecipeTemplate,
+    ResultTemplate,
+    SegmentTemplate,
+    Spec,
+    StepOperands,
+    StepsTemplate,
+    TemplateStep,
+    TupleTemplate,
+    ViewTemplate,
+    WriteTemplate,
+)
 from ..layout import Layout
 from ..runtime.plan_execution import Plan
 from ..symbolic.symint import FloatBySymInt, IntOrSymInt, SizeTrace, SymInt, Terms, terms_of
@@ -34,7 +51,6 @@ class SizeProgram:
     """
 
     __slots__ = ("is_pinned", "bytecode")
-    run_bytecode: Callable[[bytes, tuple[int, ...]], tuple[int, ...] | None]  # generated code
 
     def __init__(self, trace: SizeTrace, results: Sequence[IntOrSymInt]) -> None:
         program = trace.encode(results)
@@ -48,7 +64,7 @@ class SizeProgram:
 
     def evaluate(self, *numbers: int) -> tuple[int, ...] | None:
         """Return the results for the sizes `numbers`, evaluated by the generated code; None if a guard fails."""
-        return SizeProgram.run_bytecode(self.bytecode, numbers)
+        return get_size_generic_functions().run_bytecode(self.bytecode, numbers)
 
 
 class PackedRecord(NamedTuple):
@@ -144,6 +160,21 @@ class NumberedSpecs:
         return self.get_number(Layout.contiguous(shape), dtype)
 
 
+# The variants of result templates that generated code makes
+VARIANTS = (
+    NodeTemplate,
+    StepsTemplate,
+    OperandTemplate,
+    ViewTemplate,
+    TupleTemplate,
+    DirectCallTemplate,
+    CopyTemplate,
+    WriteTemplate,
+    SegmentTemplate,
+)
+VARIANT_NUMBERS: dict[type, int] = {cls: k for k, cls in enumerate(VARIANTS)}
+
+
 class SizedTemplate(SizeProgram):
     """A size-generic template: the result of a call with tensors of one signature, for all sizes that satisfy its guards.
 
@@ -155,7 +186,8 @@ class SizedTemplate(SizeProgram):
     result has spec number `result_spec_number`. `element_specs` are the elements of a tuple, of type `result_constructor`. A launch
     record in `records` is a tuple: the number of its step, or `RESULT_RECORD`, or `DIRECT_CALL_RECORD`; the number of the product that
     the step sums, or None; and the fields of `PackedRecord`. A template with `is_single` set is a single recipe instead of steps, and
-    Python integers among its operands lie between `low` and `high`.
+    Python integers among its operands lie between `low` and `high`. `variant` is the class of the templates that it makes, as an index of
+    `VARIANTS`.
     """
 
     __slots__ = (
@@ -171,6 +203,7 @@ class SizedTemplate(SizeProgram):
         "result_spec_number",
         "new_specs",
         "steps",
+        "variant",
     )
 
     def __init__(
@@ -187,16 +220,22 @@ class SizedTemplate(SizeProgram):
         of the tensor arguments, if the generated code has them at hand. Raise TypeError if the result does not fit: transient recipes,
         parts with steps, too many specs or numbers.
         """
+        self.variant = VARIANT_NUMBERS.get(type(concrete), -1)
+        if self.variant < 0:
+            raise TypeError(f"a template of the variant {type(concrete).__name__} has no rule")
+        self.is_single = isinstance(concrete, RecipeTemplate) and concrete.recipe is not None
         noted_specs = given_specs if len(given_specs) <= MAX_NOTED_SPECS else ()
         specs = NumberedSpecs(noted_specs)
         self.given_count, self.result_spec_number = len(noted_specs), specs.get_number(symbolic.spec.layout, symbolic.spec.dtype)
-        numbers, operand_values = list[Any]([symbolic.shift]), list[Any]()
+        shift = symbolic.shift if type(symbolic) is ViewTemplate else 0
+        numbers, operand_values = list[Any]([shift]), list[Any]()
         steps, operand_patterns, element_specs, packed_records = [], [], [], []
-        for recipe, sources, starts, follows in symbolic.steps:
+        symbolic_steps = _list_steps(symbolic)
+        for recipe, sources, starts, follows in symbolic_steps:
             if recipe.is_uncacheable:
                 raise TypeError("what is not remembered for itself has no rule")
             values = [get_symbolic_size(s) for s in sources if has_symbolic_value(s)]
-            if values and concrete.recipe is not None:
+            if values and self.is_single:
                 raise TypeError("a number is what an operation is given")
             spec_number, dtypes = specs.get_contiguous_number(recipe.shape, recipe.dtype), (*recipe.dtypes, recipe.dtype)
             keys_and_dtypes = zip((*recipe.layout_keys, recipe.target), dtypes, strict=True)
@@ -210,37 +249,44 @@ class SizedTemplate(SizeProgram):
             )
             operand_patterns.append((tuple([get_placeholder(s) if has_symbolic_value(s) else s for s in sources]), len(starts), follows))
             operand_values += [*starts, *values]
-        if concrete.recipe is not None:  # the caller knows sources and offsets
+        if self.is_single:  # the caller knows sources and offsets
             self.fixed_step_operands: tuple[StepOperands, ...] | None = ()
         elif any([isinstance(number, SymInt) for number in operand_values]):
             self.fixed_step_operands = None
             numbers += operand_values
         else:
-            self.fixed_step_operands = symbolic.step_operands
-        for element in symbolic.element_templates:
+            self.fixed_step_operands = tuple([step[1:] for step in symbolic_steps])
+        for element in symbolic.element_templates if isinstance(symbolic, TupleTemplate | SegmentTemplate) else ():
             if not isinstance(element, ResultTemplate):
                 element_specs.append(element)
                 continue
-            if element.steps or element.shift is None:
+            memory_number = -1
+            if isinstance(element, InMemoryTemplate):
+                memory_number = specs.get_contiguous_number(element.recipe.shape, element.recipe.dtype)
+                numbers.append(element.offset)
+            elif isinstance(element, ViewTemplate):
+                numbers.append(element.shift)
+            else:
                 raise TypeError("parts are views, or in memory")
-            memory_number = -1 if element.recipe is None else specs.get_contiguous_number(element.recipe.shape, element.recipe.dtype)
-            numbers.append(element.shift)
             element_specs.append((specs.get_number(element.spec.layout, element.spec.dtype), memory_number))
         for step, product, words, plan in records:
             if step >= 0:
-                words = replace_element_counts(words, symbolic.step_recipes[step if product is None else product])
+                words = replace_element_counts(words, symbolic_steps[step if product is None else product][0])
             packed_record = PackedRecord.of(words, plan, may_share=step >= 0)
             numbers += [words[k] for k in packed_record.symbolic_positions]
             packed_records.append((step, product, *packed_record))
         super().__init__(trace, [*specs.dims, *numbers])
         self.new_specs, self.steps, self.step_operand_patterns = tuple(specs.dtypes_and_ndims), tuple(steps), tuple(operand_patterns)
         self.records, self.element_specs = tuple(packed_records), tuple(element_specs)
-        self.is_single, self.low, self.high, self.result_constructor = (
-            concrete.recipe is not None,
-            concrete.low,
-            concrete.high,
-            concrete.result_constructor,
-        )
+        self.result_constructor = concrete.result_constructor if isinstance(concrete, TupleTemplate) else None
+        self.low, self.high = (concrete.low, concrete.high) if isinstance(concrete, NodeTemplate | WriteTemplate) else (0, 0)
+
+
+def _list_steps(template: ResultTemplate) -> tuple[TemplateStep, ...]:
+    """Return the steps of `template`; for a copy, a step without sources for the result's data, if the number of rows is known."""
+    if type(template) is CopyTemplate:
+        return () if template.recipe is None else ((template.recipe, (), (), True),)
+    return template.steps if isinstance(template, StepsTemplate) else ()
 
 
 def has_symbolic_value(source: object) -> bool:

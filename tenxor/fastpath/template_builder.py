@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from ..autodiff.leaf_storage import LeafStorage
+from ..autodiff.tape import TapeNode
 from ..graph.node import Node, Scalar
-from ..graph.spec import ResultTemplate, Spec, get_only_operand
-from ..graph.storage import LeafStorage, Storage
-from ..graph.tape import TapeNode
+from ..graph.spec import ChainViewTemplate, OperandTemplate, ResultTemplate, Spec, StepsTemplate, TupleTemplate, ViewTemplate
+from ..graph.storage import Storage
 from ..tensor import Tensor
 from ..tensor.creation_cache import append_recordable
 
@@ -22,18 +23,18 @@ def build_view_template(x: Tensor, result: Tensor) -> ResultTemplate | None:
     Return None for a different result, and for a transient layout.
     """
     if result is x:
-        return ResultTemplate(x.spec, result_constructor=get_only_operand)
+        return OperandTemplate(x.spec)
     if result.storage is not x.storage or result.dtype is not x.dtype or is_transient(result.spec):
         return None
     if x.layout.base is None and result.layout.base is None:
-        return ResultTemplate(result.spec, shift=result.offset - x.offset)
+        return ViewTemplate(result.spec, result.offset - x.offset)
     # The start of a view chain is part of the layout, whatever the offset says.
-    return ResultTemplate(result.spec, shift=None, low=-1 if x.layout.base is not None else x.offset, high=result.offset)
+    return ChainViewTemplate(result.spec, -1 if x.layout.base is not None else x.offset, result.offset)
 
 
 def build_tuple_template(
     x: Tensor, args: Sequence[Any], keywords: dict[str, Any], results: Sequence[Any], first_node_number: int
-) -> ResultTemplate | None:
+) -> TupleTemplate | None:
     """Return the template of the tuple `results` of views of `x`, or of tensors computed from `x`; None for a tuple with anything else.
 
     `x` must be the only tensor among the arguments: the first of `args`, followed by the keyword arguments `keywords`. `first_node_number`
@@ -44,10 +45,10 @@ def build_tuple_template(
     templates = [build_view_template(x, result) or build_steps_template([x], result, first_node_number) for result in results]
     if None in templates:
         return None
-    return ResultTemplate(x.spec, element_templates=tuple(templates), result_constructor=get_result_constructor(results))  # type: ignore[arg-type]
+    return TupleTemplate(x.spec, tuple(templates), get_result_constructor(results))
 
 
-def build_steps_template(tensors: Sequence[Tensor], result: Tensor, first_node_number: int) -> ResultTemplate | None:
+def build_steps_template(tensors: Sequence[Tensor], result: Tensor, first_node_number: int) -> StepsTemplate | None:
     """Return the template of nodes made from the nodes of `tensors` and from scalars; None if `result` is made otherwise.
 
     Each tensor must be read, and the result must begin at offset 0 of its storage. `first_node_number` is the number of the next node
@@ -81,7 +82,7 @@ def build_steps_template(tensors: Sequence[Tensor], result: Tensor, first_node_n
         is_constant = node.tape_node is None and any([type(s) is Node and s.tape_node is not None for s in node.sources])
         steps.append((node.recipe, tuple(sources), tuple(starts), not is_constant))
     read_inputs = {k for _, sources, *_ in steps for k in sources if type(k) is int}
-    return ResultTemplate(result.spec, steps=tuple(steps)) if read_inputs.issuperset(range(len(inputs))) else None
+    return StepsTemplate(result.spec, tuple(steps)) if read_inputs.issuperset(range(len(inputs))) else None
 
 
 def _sort_by_tape(order: list[Node], inputs: Sequence[Node], first_node_number: int) -> list[Node]:

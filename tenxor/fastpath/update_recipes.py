@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..graph.node import UPDATE, Node, Recipe, intern_recipe, make_data_node
-from ..graph.spec import ResultTemplate, record_template
+from ..graph.spec import NodeTemplate, record_template
 from ..layout import Layout
 from ..memory.buffer import allocate
 from ..ops import OPS, Op
@@ -29,7 +29,7 @@ def record_update(x: Tensor, result: Tensor) -> None:
             x.spec.call_templates,
             "update",
             (node.recipe, storage_node.size),
-            ResultTemplate(x.spec, _build_update_recipe(x, storage_node, node, result)),
+            NodeTemplate(x.spec, _build_update_recipe(x, storage_node, node, result)),
         )
 
 

@@ -11,7 +11,7 @@ from .._utils.records import NamedTuple
 from ..dtypes import DType
 from ..errors import EVALUATION_ERRORS, TenxorError
 from ..graph.node import STORE, Node, Scalar, make_data_node
-from ..graph.spec import FLOAT64_EXACT_LIMIT, MAX_INT64, ResultTemplate, Spec, intern_spec, record_template
+from ..graph.spec import FLOAT64_EXACT_LIMIT, MAX_INT64, Spec, WriteTemplate, intern_spec, record_template
 from ..graph.storage import Storage
 from ..layout import Layout
 from ..layout.coords import Shape
@@ -96,7 +96,7 @@ def record_write(view: Tensor, value: Any, can_write: Callable[[], bool] = lambd
     if key in spec.call_templates.get("write", ()) or is_transient(spec):
         return False
     write = WriteDescription.of(view, value)
-    template = ResultTemplate(spec)
+    template = WriteTemplate(spec)
     if write is not None:
         split_call = SplitCall.of(
             "write", (view, value if type(value) is Tensor else key), more_shapes=(write.storage_shape, write.source.storage_shape)
@@ -181,11 +181,11 @@ class WriteDescription(NamedTuple):
         storage_layout = Layout.contiguous((storage_node.size,))
         return Node.of(STORE, (storage_node.size,), dtype, (storage_node, operand), (storage_layout, through), self.layout), source
 
-    def build_template(self, spec: Spec) -> ResultTemplate:
+    def build_template(self, spec: Spec) -> WriteTemplate:
         """Return the template of the write, with its launch record; `spec` is the spec of the view written to."""
         record, plan = build_write_record(*self.build_store_node())
         low, high = self._get_integer_bounds()
-        return ResultTemplate(spec, low=low, high=high, launch_record=record, plan=plan)
+        return WriteTemplate(spec, record, plan, low, high)
 
     def _get_integer_bounds(self) -> tuple[int, int]:
         """Return the lowest and the highest integer accepted by the launch record, both included; (0, 0) if the value is not an integer."""
@@ -197,7 +197,7 @@ class WriteDescription(NamedTuple):
             else (-FLOAT64_EXACT_LIMIT, FLOAT64_EXACT_LIMIT)
         )
 
-    def trace_sized_template(self, dims: Sequence[int], template: ResultTemplate) -> SizedTemplate | None:
+    def trace_sized_template(self, dims: Sequence[int], template: WriteTemplate) -> SizedTemplate | None:
         """Return the size-generic template of writes of this signature; None if one cannot be made.
 
         `dims` are the sizes to become symbolic, and `template` is the template for these sizes.
@@ -215,6 +215,6 @@ class WriteDescription(NamedTuple):
             None
             if record is None
             else SizedTemplate(
-                traced.trace, ResultTemplate(intern_spec(symbolic_write.layout, self.dtype)), template, [(RESULT_RECORD, None, *record)]
+                traced.trace, WriteTemplate(intern_spec(symbolic_write.layout, self.dtype)), template, [(RESULT_RECORD, None, *record)]
             )
         )

@@ -21,9 +21,10 @@ from math import prod
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
+from .._utils.records import NamedTuple
 from ..dtypes import DType, Number
 from ..layout import Layout, LayoutKey
 from ..layout.layout_key import layout_keys
@@ -153,7 +154,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class TapeNode(Protocol):
-        """A tape node, for derivatives (`tape.py`). `is_traced` is true if the node depends on an argument of a traced function."""
+        """A tape node (`autodiff/tape.py`). `is_traced` is true if the node depends on an argument of a traced function."""
 
         is_traced: bool
 
@@ -176,7 +177,6 @@ class _TracedEntry:
 
 TRACED: Final = _TracedEntry()
 TRACED_CONSTANT: Final = _TracedEntry()  # of a node made while nothing was recorded: derivatives by traced arguments are 0
-node_observers: list[Callable[..., None]] = []  # hooks called with each node made by user code or derivatives, and a tape node
 # Whether new nodes get a tape node if a source has one. None: no, and derivatives are never asked for; False: no, new nodes are constants.
 tape_mode: ContextVar[bool | None] = ContextVar("tracking", default=True)
 
@@ -199,6 +199,18 @@ def disable_tape() -> AbstractContextManager[None]:
     return use_tape_mode(False)
 
 
+class Residuals(NamedTuple):
+    """The residuals of a recipe: for each source whether the derivative reads its value, and whether the derivative reads the result. They
+    follow from the operation and the dtypes, so recipes of several sizes may share a `Residuals`.
+    """
+
+    reads_sources: tuple[bool, ...]
+    reads_result: bool
+
+
+NO_RESIDUALS = Residuals((), False)  # the residuals of an operation without derivatives
+
+
 class Recipe:
     """The computation of a node without its operands, shared by nodes computed alike and compared by identity.
 
@@ -209,7 +221,7 @@ class Recipe:
 
     The other attributes are caches of other modules. `launch_record` is the launch record (`fastpath/launch_records.py`): None if not
     tried, empty for none. `sum_launch_records` has the launch records of sums of this product, by the recipe of the sum: a pair, or a
-    dictionary of several. `residuals` has the residuals of the derivative (`tape.py`), and `copying_variants` the same computation on
+    dictionary of several. `residuals` has the residuals of the derivative (`Residuals`), and `copying_variants` the same computation on
     copies of sources (`fastpath/update_recipes.py`); both are keyed by a bit set of sources.
 
     The fast path (`fastpath/emit/instantiate_templates.py`) makes recipes with tensor specs in place of layout keys: `packed_specs` is
@@ -244,7 +256,7 @@ class Recipe:
                 self.is_uncacheable = self.is_uncacheable or layout_key.is_uncacheable
         self.launch_record: bytes | None = None
         self.sum_launch_records: tuple[Recipe, bytes] | dict[Recipe, bytes] | None = None
-        self.residuals: dict[int, object] | None = None
+        self.residuals: dict[int, Residuals] | None = None
         self.copying_variants: dict[int, object] | None = None
         if op is not DATA:
             self.data_recipe = intern_recipe(DATA, shape, dtype)
@@ -303,7 +315,7 @@ def intern_recipe(
     key = (op, shape, dtype, dtypes, layout_keys, target)
     recipe = _look_up_recipe(key)
     if recipe is None:
-        interning = fastpath_interface.interning
+        interning = upcalls.interning
         if op is DATA and interning is not None:
             recipe = interning.intern_data_recipe(dtype, shape, None)
         recipe = recipe or Recipe(op, shape, dtype, dtypes, layout_keys, target)

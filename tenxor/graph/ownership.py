@@ -24,7 +24,7 @@ from operator import attrgetter
 from sys import getrefcount
 from typing import Any
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from ..dtypes import boolean
 from ..memory.buffer import allocate
 from .node import Node, make_data_node
@@ -97,7 +97,7 @@ def find_externally_owned(nodes: list[Node], node_numbers: Sequence[int], recipe
     if _FREE_THREADED and _has_other_threads():
         return set(node_numbers)
     if _IN_LIST != _UNKNOWN and type(node_numbers) is list and type(recipe_reference_counts) is list:
-        fast_path = fastpath_interface.installed
+        fast_path = upcalls.installed
         if fast_path is not None:
             return set(fast_path.refcount_queries.find_externally_owned(nodes, node_numbers, recipe_reference_counts))
     return {

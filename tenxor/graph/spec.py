@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.cache_registry import CacheRecord
 from .._utils.patchable import make_patchable
 from ..dtypes import DType
@@ -27,68 +27,83 @@ FLOAT64_EXACT_LIMIT = 1 << 53  # a float represents every smaller integer exactl
 MAX_INT64, MAX_UINT64 = (1 << 63) - 1, (1 << 64) - 1  # the ranges of 64-bit integers
 
 
-def get_only_operand(operands: tuple[Any, ...]) -> Any:
-    """Return the only item of `operands`: the `result_constructor` of a template for calls that return the operand itself."""
-    return operands[0]
-
-
 StepOperands = tuple[tuple[Scalar | int, ...], tuple[int, ...], bool]
 TemplateStep = tuple[Recipe, tuple[Scalar | int, ...], tuple[int, ...], bool]
 
 
 class ResultTemplate:
-    """A template of the result of an operation for operands with given specs: a tensor with the spec `spec`. Several variants share the
-    class:
-
-    - A pending node: `recipe` on the operands. A Python integer among them must lie between `low` and `high`.
-    - Several pending nodes, `steps`. Each has a recipe (in `step_recipes`), and in `step_operands` the sources, the offsets, and
-      whether derivatives
-      record it, which is mostly equal for all sizes. A source is a `Scalar`, the number of an operand, or -1 - k for step k. The offset of
-      an operand is added to the operand's own offset.
-    - A view of the operand, `shift` elements further. A view chain has no shift: such a view begins at `high`, and is valid for operands at
-      offset `low`, or at every offset if `low` is negative. The operand itself has `get_only_operand` as the `result_constructor`.
-    - Several results, the templates `element_templates`. `result_constructor` makes the result of the tuple of them: `tuple`, or a
-      constructor of another tuple type.
-    - A write: `launch_record` is the launch record, and `plan` holds the kernel. For a copy, `launch_record` has the source and the
-      destination.
-    - Results of NumPy: `compute_arrays` computes the arrays for `element_templates` from the operands' arrays, or None.
-      `result_constructor` is as above, or None for a single result. `loop_bytecode` is bytecode for the fast path to compute the
-      results directly in our buffers; the only number among the arguments is read with the dtype `number_dtype`. Where sizes depend
-      on values, `element_templates` are mappings from sizes to templates.
+    """A template of the result of an operation for operands with given specs: a tensor with the spec `spec`. Each variant is a subclass.
 
     A template in the inline cache of a spec (`INLINE_CACHE_SLOTS`) has its key in `operation` (an operation, or the name of a method)
-    and `other_key`.
+    and `other_key`. `launch_record` is read by generated code alone: the launch record of a write, the descriptor of a copy, or the
+    description of the index tensors of a gather; empty without one.
     """
 
-    __slots__ = (
-        *("other_key", "launch_record", "high", "compute_arrays", "result_constructor", "loop_bytecode", "low", "number_dtype"),
-        *("operation", "element_templates", "plan", "step_operands", "recipe", "step_recipes", "shift", "spec"),
-    )
+    __slots__ = ("spec", "operation", "other_key", "launch_record")
 
-    def __init__(
-        self,
-        spec: Spec,
-        recipe: Recipe | None = None,
-        low: int = 0,
-        high: int = 0,
-        steps: tuple[TemplateStep, ...] = (),
-        shift: int | None = 0,
-        launch_record: bytes = b"",
-        plan: object = None,
-        element_templates: tuple[ResultTemplate, ...] = (),
-        compute_arrays: Callable[..., Any] | None = None,
-        result_constructor: Callable[[tuple[Any, ...]], Any] | None = None,
-        loop_bytecode: bytes = b"",
-        number_dtype: DType | None = None,
-    ) -> None:
-        self.number_dtype = number_dtype
-        self.spec, self.recipe, self.low, self.high = spec, recipe, low, high
-        self.shift, self.launch_record, self.plan, self.element_templates = shift, launch_record, plan, element_templates
-        self.step_recipes = tuple([step[0] for step in steps])
-        self.step_operands: tuple[StepOperands, ...] = tuple([step[1:] for step in steps])
-        self.compute_arrays, self.result_constructor, self.loop_bytecode = compute_arrays, result_constructor, loop_bytecode
+    def __init__(self, spec: Spec, launch_record: bytes = b"") -> None:
+        self.spec, self.launch_record = spec, launch_record
         self.operation: object = None
         self.other_key: object = None
+
+
+class RecipeTemplate(ResultTemplate):
+    """A result with the recipe `recipe`: the base class of three variants."""
+
+    __slots__ = ("recipe",)
+
+    def __init__(self, spec: Spec, recipe: Recipe | None, launch_record: bytes = b"") -> None:
+        super().__init__(spec, launch_record)
+        self.recipe = recipe
+
+
+class NodeTemplate(RecipeTemplate):
+    """A pending node: `recipe` on the operands. A Python integer among the operands must lie between `low` and `high`. A recipe of None is
+    for an in-place update that is impossible.
+    """
+
+    __slots__ = ("high", "low")
+
+    def __init__(self, spec: Spec, recipe: Recipe | None, low: int = 0, high: int = 0) -> None:
+        super().__init__(spec, recipe)
+        self.low, self.high = low, high
+
+
+class CopyTemplate(RecipeTemplate):
+    """Rows or pieces copied into new memory as `launch_record` describes; the empty record leaves the call to the fallback. `recipe` is
+    data of the result's shape; None where the number of rows depends on a mask, and `spec` is then the spec of one row.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, spec: Spec, recipe: Recipe | None = None, launch_record: bytes = b"") -> None:
+        super().__init__(spec, recipe, launch_record)
+
+
+class InMemoryTemplate(RecipeTemplate):
+    """A tensor in new memory, which begins `offset` elements after the start; `recipe` is data of the memory's shape."""
+
+    __slots__ = ("offset",)
+    recipe: Recipe
+
+    def __init__(self, spec: Spec, recipe: Recipe, offset: int = 0) -> None:
+        super().__init__(spec, recipe)
+        self.offset = offset
+
+
+class StepsTemplate(ResultTemplate):
+    """Several pending nodes, the steps; the last one is the result. Step k has the recipe `step_recipes[k]`.
+
+    `step_operands[k]` has the sources of the step, the offsets, and whether derivatives record it, which is mostly equal for all sizes.
+    A source is a `Scalar`, the number of an operand, or -1 - j for step j. The offset of an operand is added to the operand's own offset.
+    """
+
+    __slots__ = ("step_operands", "step_recipes")
+
+    def __init__(self, spec: Spec, steps: tuple[TemplateStep, ...]) -> None:
+        super().__init__(spec)
+        self.step_recipes = tuple([step[0] for step in steps])
+        self.step_operands: tuple[StepOperands, ...] = tuple([step[1:] for step in steps])
 
     @property
     def steps(self) -> tuple[TemplateStep, ...]:
@@ -96,7 +111,109 @@ class ResultTemplate:
         return tuple([(recipe, *read) for recipe, read in zip(self.step_recipes, self.step_operands, strict=True)])
 
 
-TemplateTable = dict[object, dict[object, ResultTemplate | None]]  # None: the result cannot be replayed
+class SegmentTemplate(StepsTemplate):
+    """The steps of a derivative, with the layouts of their results and the constants as views `element_templates`
+    (`fastpath/segment_templates.py`).
+    """
+
+    __slots__ = ("element_templates",)
+
+    def __init__(self, spec: Spec, steps: tuple[TemplateStep, ...] = (), element_templates: tuple[ViewTemplate, ...] = ()) -> None:
+        super().__init__(spec, steps)
+        self.element_templates = element_templates
+
+
+class OperandTemplate(ResultTemplate):
+    """The operand itself."""
+
+    __slots__ = ()
+
+
+class ViewTemplate(ResultTemplate):
+    """A view of the operand, `shift` elements further."""
+
+    __slots__ = ("shift",)
+
+    def __init__(self, spec: Spec, shift: int) -> None:
+        super().__init__(spec)
+        self.shift = shift
+
+
+class ChainViewTemplate(ResultTemplate):
+    """A view chain over the memory of the operand, which begins at `offset`. It is valid for operands at the offset `required_offset`, or
+    at every offset if that is negative.
+    """
+
+    __slots__ = ("offset", "required_offset")
+
+    def __init__(self, spec: Spec, required_offset: int, offset: int) -> None:
+        super().__init__(spec)
+        self.required_offset, self.offset = required_offset, offset
+
+
+class WriteTemplate(ResultTemplate):
+    """A write over a view of the spec `spec`, by the kernel of `launch_record`, which `plan` keeps in memory; the empty record leaves the
+    call to the fallback. A Python integer as the value must lie between `low` and `high`.
+    """
+
+    __slots__ = ("high", "low", "plan")
+
+    def __init__(self, spec: Spec, launch_record: bytes = b"", plan: object = None, low: int = 0, high: int = 0) -> None:
+        super().__init__(spec, launch_record)
+        self.plan, self.low, self.high = plan, low, high
+
+
+class TupleTemplate(ResultTemplate):
+    """Several results, one for each of `element_templates`: views of the operand and pending nodes. `result_constructor` makes the result
+    of the tuple of them: `tuple`, a constructor of another tuple type, or None for a single result.
+    """
+
+    __slots__ = ("element_templates", "result_constructor")
+
+    def __init__(
+        self, spec: Spec, element_templates: tuple[Any, ...], result_constructor: Callable[[tuple[Any, ...]], Any] | None = None
+    ) -> None:
+        super().__init__(spec)
+        self.element_templates, self.result_constructor = element_templates, result_constructor
+
+
+class NumpyCallTemplate(TupleTemplate):
+    """Results in memory that NumPy computes: `compute_arrays` takes the operands as arrays, and returns an array for each result."""
+
+    __slots__ = ("compute_arrays",)
+
+    def __init__(
+        self,
+        spec: Spec,
+        element_templates: tuple[InMemoryTemplate, ...],
+        result_constructor: Callable[[tuple[Any, ...]], Any] | None,
+        compute_arrays: Callable[..., Any],
+    ) -> None:
+        super().__init__(spec, element_templates, result_constructor)
+        self.compute_arrays = compute_arrays
+
+
+class DirectCallTemplate(TupleTemplate):
+    """Results that generated code computes in our memory, by the bytecode `loop_bytecode`. The only number among the arguments is read with
+    the dtype `number_dtype`; None without one. Where sizes depend on values, `element_templates` are mappings from sizes to templates.
+    """
+
+    __slots__ = ("loop_bytecode", "number_dtype")
+
+    def __init__(
+        self,
+        spec: Spec,
+        element_templates: tuple[Any, ...],
+        result_constructor: Callable[[tuple[Any, ...]], Any] | None = None,
+        loop_bytecode: bytes = b"",
+        number_dtype: DType | None = None,
+    ) -> None:
+        super().__init__(spec, element_templates, result_constructor)
+        self.loop_bytecode, self.number_dtype = loop_bytecode, number_dtype
+
+
+# Templates by operation and key; the operation determines the variant. None: the result cannot be replayed
+TemplateTable = dict[object, dict[object, Any]]
 INLINE_CACHE_SLOTS = ("inline_cache_0", "inline_cache_1")  # slots of the inline cache of a spec, for templates outside the tables
 
 
@@ -220,7 +337,7 @@ def _find_in_fast_path(layout_key: LayoutKey, dtype: DType) -> Spec | None:
     """
     layout = layout_key.layout
     if layout.tables is None and layout.base is None:
-        interning = fastpath_interface.interning
+        interning = upcalls.interning
         spec: Spec | None = None if interning is None else interning.intern_spec(dtype, layout.shape, layout.strides, None)
         if spec is not None and spec.layout_key is layout_key:
             return spec
@@ -301,11 +418,6 @@ result_templates = CacheRecord(
 )
 
 
-# Hook, one or none: called with the operands and results of a NumPy computation, the function for the arrays, and the C loop to compute
-# directly into buffers.
-external_call_observers: list[Callable[..., None]] = []  # a hook: one, or none
-
-
 def memoized_external_calls(function: Callable[P, T]) -> Callable[P, T]:
     """Memoise the host computations reported by `function` (`api/host_calls.py`), for replay by the fast path. Return the wrapped function.
 
@@ -319,7 +431,7 @@ def memoized_call(function: Callable[P, T]) -> Callable[P, T]:
     return _wrap_for_replay(function, lambda caller: caller.record_result)
 
 
-def _wrap_for_replay(original: Callable[P, T], wrapper_of: Callable[[fastpath_interface.CallReplay], Callable[..., Any]]) -> Callable[P, T]:
+def _wrap_for_replay(original: Callable[P, T], wrapper_of: Callable[[upcalls.CallReplay], Callable[..., Any]]) -> Callable[P, T]:
     """Wrap `original` for replay by the fast path (`make_patchable`), and return the wrapper.
 
     Where the fast path declines, `wrapper_of(fast_path.call_replay)` runs and records: it is `record_result` or `record_reports`.
@@ -329,7 +441,7 @@ def _wrap_for_replay(original: Callable[P, T], wrapper_of: Callable[[fastpath_in
     @wraps(original)
     def function(*args: P.args, **kwargs: P.kwargs) -> T:
         if args:
-            fast_path = fastpath_interface.installed
+            fast_path = upcalls.installed
             if fast_path is not None:
                 result: T = wrapper_of(fast_path.call_replay)(name, original)(*args, **kwargs)
                 return result

@@ -6,16 +6,13 @@ writes and of the order of computation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..dtypes import DType, Number, bfloat16, decode_elements
 from ..memory.buffer import allocate
 from ..runtime.realize import compute_lock, realize
 from .node import Node, make_data_node
-
-# Hook of `autodiff/grad_storage.py`: called for a write to a leaf storage, it returns the node to hold.
-leaf_write_hooks: list[Callable[[Storage, Node], Node]] = []
 
 
 class Storage:
@@ -72,23 +69,6 @@ class Storage:
         return f"Storage({self.node.size} x {self.node.dtype})"
 
 
-_node_slot: Any = Storage.__dict__["node"]  # the descriptor of the slot
-# Sets the node without the hook, for callers that handle the leaf
-set_node_without_hook: Callable[[Storage, Node], None] = _node_slot.__set__
-
-
-def _write_leaf(storage: Storage, node: Node) -> None:
-    """Set the node of `storage`, a leaf, to the node returned by the hook for `node`."""
-    _node_slot.__set__(storage, leaf_write_hooks[0](storage, node))
-
-
-class LeafStorage(Storage):
-    """A storage that requires a gradient: each write goes through the hook in `leaf_write_hooks`."""
-
-    __slots__ = ()
-    node = property(_node_slot.__get__, _write_leaf)
-
-
 class ScalarStorage(Storage):
     """The storage of a 0-d tensor of `dtype` that was read as an element of another tensor.
 
@@ -133,13 +113,6 @@ class ScalarStorage(Storage):
             node = make_data_node(buffer, (), dtype)
             self.node, self._number = node, None
         return node
-
-
-class LeafScalarStorage(ScalarStorage):
-    """A 0-d storage that requires a gradient: see `LeafStorage`."""
-
-    __slots__ = ()
-    node = property(_node_slot.__get__, _write_leaf)
 
 
 def get_known_numbers(storages: Sequence[Storage], dtype: DType) -> list[Number] | None:

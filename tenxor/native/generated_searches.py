@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.cache_registry import register
 from ..dtypes import SEARCHABLE_DTYPES, DType
 from ..layout.coords import find_constant_step
@@ -28,12 +28,12 @@ EndHeights = tuple[float | None, float | None]
 
 def can_search(dtype: DType) -> bool:
     """Return whether generated code searches among numbers of a dtype."""
-    return fastpath_interface.installed is not None and dtype in SEARCHABLE_DTYPES
+    return upcalls.installed is not None and dtype in SEARCHABLE_DTYPES
 
 
 def _find_address(name: str) -> int | None:
     """Return the address of a generated function; None for an unknown name, or without the fast path."""
-    functions = fastpath_interface.installed
+    functions = upcalls.installed
     return None if functions is None else functions.numpy_substitutes.get(name)
 
 

@@ -234,23 +234,31 @@ def _make_loop(ufunc: Any, types: str, **loop_fields: Any) -> UfuncLoop:
     return UfuncLoop(function, data or 0, letters, fields.nin - bool(loop_fields.get("constant_bytes")), **loop_fields)
 
 
-def _make_matrix_finder(name: str, types: Mapping[str, str], **loop_fields: Any) -> Callable[..., UfuncLoop | None]:
-    """Return a finder of the loop `name` of `linalg`: a function from a NumPy dtype to the loop, or to None if there is no loop.
-
-    `types` maps the type character of the operands to the types of the loop, for example "d" to "d->dd". `loop_fields` are further fields
-    of the `UfuncLoop`. Matrices in single precision use the loop for double precision, as in NumPy.
+class _MatrixLoop:
+    """The loop `name` of NumPy's `linalg` for the dtypes in `types`, which maps the type character of the operands to the types of the
+    loop, for example "d" to "d->dd". `fields` are further fields of the `UfuncLoop`.
     """
 
-    def find(dtype: Any, **_: Any) -> UfuncLoop | None:
-        """Return the loop for a dtype, or None."""
-        wide_char = WIDER_CHARS.get(dtype.char, dtype.char)
-        if wide_char not in types:
-            return None
-        return _make_loop(
-            getattr(np.linalg._umath_linalg, name), types[wide_char], may_fail=True, is_widened=wide_char != dtype.char, **loop_fields
-        )
+    def __init__(self, name: str, types: Mapping[str, str], **fields: Any) -> None:
+        self.name, self.types, self.fields = name, types, fields
 
-    return find
+    def __call__(self, dtype: Any, **_: Any) -> UfuncLoop | None:
+        """Return the loop for a NumPy dtype, or None. Matrices in single precision use the loop for double precision, as in NumPy."""
+        wide_char = WIDER_CHARS.get(dtype.char, dtype.char)
+        if wide_char not in self.types:
+            return None
+        ufunc = getattr(np.linalg._umath_linalg, self.name)
+        return _make_loop(ufunc, self.types[wide_char], may_fail=True, is_widened=wide_char != dtype.char, **self.fields)
+
+
+def _find_svd(dtype: Any, full_matrices: bool) -> UfuncLoop | None:
+    """Return the loop of the singular value decomposition for a NumPy dtype, or None."""
+    return _MatrixLoop("svd_f" if full_matrices else "svd_s", {"d": "d->ddd", "D": "D->DdD"})(dtype)
+
+
+def _find_cholesky(dtype: Any, upper: bool) -> UfuncLoop | None:
+    """Return the loop of the Cholesky decomposition for a NumPy dtype, or None."""
+    return _MatrixLoop("cholesky_up" if upper else "cholesky_lo", _SAME_TYPES)(dtype)
 
 
 def find_linalg_loop(name: str, types: str) -> UfuncLoop:
@@ -261,29 +269,31 @@ def find_linalg_loop(name: str, types: str) -> UfuncLoop:
     return _make_loop(getattr(np.linalg._umath_linalg, name), types)
 
 
-def _make_signal_finder(name: str, backward: bool) -> Callable[..., UfuncLoop | None]:
-    """Return a finder of the loop of the Fourier transform `name`; `backward` marks an inverse transform.
-
-    The scaling factor of the results is the constant of the loop. The finder returns None for a dtype without a loop. NumPy's factor is an
-    integer if nothing is scaled, so NumPy then computes in double precision.
+class _SignalLoop:
+    """The loop of the Fourier transform `name`; `is_backward` marks an inverse transform. The scaling factor of the results is the constant
+    of the loop.
     """
 
-    def find(dtype: Any, n: int, norm: str | None) -> UfuncLoop | None:
-        """Return the loop for a dtype, `n` samples and a normalization `norm` as in `numpy.fft`; None for a dtype without a loop."""
-        if dtype.char not in ("df" if name == "rfft" else "DF"):
+    def __init__(self, name: str, is_backward: bool) -> None:
+        self.name, self.is_backward = name, is_backward
+
+    def __call__(self, dtype: Any, n: int, norm: str | None) -> UfuncLoop | None:
+        """Return the loop for a NumPy dtype, `n` samples and a normalization `norm` as in `numpy.fft`; None for a dtype without a loop.
+
+        NumPy's factor is an integer if nothing is scaled, so NumPy then computes in double precision.
+        """
+        if dtype.char not in ("df" if self.name == "rfft" else "DF"):
             return None
         transforms = importlib.import_module("numpy.fft._pocketfft_umath")
-        loop_name = {"rfft": "rfft_n_odd" if n % 2 else "rfft_n_even"}.get(name, name)
-        is_unscaled = (norm or "backward") == ("forward" if backward else "backward")
+        loop_name = {"rfft": "rfft_n_odd" if n % 2 else "rfft_n_even"}.get(self.name, self.name)
+        is_unscaled = (norm or "backward") == ("forward" if self.is_backward else "backward")
         char = WIDER_CHARS.get(dtype.char, dtype.char) if is_unscaled else dtype.char
         real_char = char.lower()
         scale = 1.0 if is_unscaled else np.reciprocal(np.sqrt(n, dtype=real_char) if norm == "ortho" else n, dtype=real_char)
-        types = f"{char}{real_char}->{real_char if name == 'irfft' else real_char.upper()}"
+        types = f"{char}{real_char}->{real_char if self.name == 'irfft' else real_char.upper()}"
         return _make_loop(
             getattr(transforms, loop_name), types, constant_bytes=struct.pack(f"={real_char}", scale), is_widened=char != dtype.char
         )
-
-    return find
 
 
 def _find_least_squares(dtype: Any, rcond: float) -> UfuncLoop | None:
@@ -302,23 +312,23 @@ def _find_least_squares(dtype: Any, rcond: float) -> UfuncLoop | None:
 WIDER_CHARS = {"f": "d", "F": "D"}
 _SAME_TYPES = {"d": "d->d", "D": "D->D"}
 _FINDERS: dict[str, Callable[..., UfuncLoop | None]] = {
-    "inv": _make_matrix_finder("inv", _SAME_TYPES),
-    "det": _make_matrix_finder("det", _SAME_TYPES),
-    "slogdet": _make_matrix_finder("slogdet", {"d": "d->dd", "D": "D->Dd"}),
-    "solve": _make_matrix_finder("solve", {"d": "dd->d", "D": "DD->D"}),
-    "solve_triangular": _make_matrix_finder("solve", {"d": "dd->d", "D": "DD->D"}),
-    "eig": _make_matrix_finder("eig", {"d": "d->DD", "D": "D->DD"}, needs_finite=True),
-    "eigvals": _make_matrix_finder("eigvals", {"d": "d->D", "D": "D->D"}, needs_finite=True),
-    "eigh": _make_matrix_finder("eigh_lo", {"d": "d->dd", "D": "D->dD"}),
-    "eigvalsh": _make_matrix_finder("eigvalsh_lo", {"d": "d->d", "D": "D->d"}),
-    "lstsq": lambda dtype, rcond: _find_least_squares(dtype, rcond),
-    "svdvals": _make_matrix_finder("svd", {"d": "d->d", "D": "D->d"}),
-    "svd": lambda dtype, full_matrices: _make_matrix_finder("svd_f" if full_matrices else "svd_s", {"d": "d->ddd", "D": "D->DdD"})(dtype),
-    "cholesky": lambda dtype, upper: _make_matrix_finder("cholesky_up" if upper else "cholesky_lo", _SAME_TYPES)(dtype),
-    "fft": _make_signal_finder("fft", False),
-    "ifft": _make_signal_finder("ifft", True),
-    "rfft": _make_signal_finder("rfft", False),
-    "irfft": _make_signal_finder("irfft", True),
+    "inv": _MatrixLoop("inv", _SAME_TYPES),
+    "det": _MatrixLoop("det", _SAME_TYPES),
+    "slogdet": _MatrixLoop("slogdet", {"d": "d->dd", "D": "D->Dd"}),
+    "solve": _MatrixLoop("solve", {"d": "dd->d", "D": "DD->D"}),
+    "solve_triangular": _MatrixLoop("solve", {"d": "dd->d", "D": "DD->D"}),
+    "eig": _MatrixLoop("eig", {"d": "d->DD", "D": "D->DD"}, needs_finite=True),
+    "eigvals": _MatrixLoop("eigvals", {"d": "d->D", "D": "D->D"}, needs_finite=True),
+    "eigh": _MatrixLoop("eigh_lo", {"d": "d->dd", "D": "D->dD"}),
+    "eigvalsh": _MatrixLoop("eigvalsh_lo", {"d": "d->d", "D": "D->d"}),
+    "lstsq": _find_least_squares,
+    "svdvals": _MatrixLoop("svd", {"d": "d->d", "D": "D->d"}),
+    "svd": _find_svd,
+    "cholesky": _find_cholesky,
+    "fft": _SignalLoop("fft", False),
+    "ifft": _SignalLoop("ifft", True),
+    "rfft": _SignalLoop("rfft", False),
+    "irfft": _SignalLoop("irfft", True),
 }
 
 

@@ -112,34 +112,36 @@ def _combine_by(op: str) -> Callable[[Exprs, Exprs], Exprs]:
     return lambda left, right: (call(op, left[0], right[0]),)
 
 
-def _join_extrema(better: str, not_better: str) -> tuple[Callable[[Exprs, Exprs], Exprs], Callable[[Exprs, Exprs], Exprs]]:
-    """Return `combine` and `follow` of argmax or argmin: NaN wins over all values, and the earlier position over an equal value.
+class _ExtremumJoin:
+    """The joins of states of argmax or argmin: NaN wins over all values, and the earlier position over an equal value.
 
     `better` names the comparison for a winner, for instance "greater", and `not_better` the opposite, for instance "less_equal".
-
-    `combine` joins two parts in any order. `follow` joins a part and an element behind it; the element wins if it is better.
     """
 
-    def is_nan(x: Expr) -> Expr:
-        return call("isnan", x) if x.dtype.kind == "float" else Const(False, boolean)
+    def __init__(self, better: str, not_better: str) -> None:
+        self.better, self.not_better = better, not_better
 
-    def combine(left: Exprs, right: Exprs) -> Exprs:
+    def combine(self, left: Exprs, right: Exprs) -> Exprs:
+        """Return the state of two parts, in any order."""
         (a, i), (b, j) = left, right
-        tie = call("equal", a, b) | (is_nan(a) & is_nan(b))
-        wins = beats(b, a) | (tie & call("less", j, i))
+        tie = call("equal", a, b) | (_is_nan(a) & _is_nan(b))
+        wins = self._beats(b, a) | (tie & call("less", j, i))
         return where(wins, b, a), where(wins, j, i)
 
-    def beats(b: Expr, a: Expr) -> Expr:
+    def append(self, left: Exprs, right: Exprs) -> Exprs:
+        """Return the state of a part and an element behind it; the element wins if it is better."""
+        (a, i), (b, j) = left, right
+        wins = self._beats(b, a)
+        return where(wins, b, a), where(wins, j, i)
+
+    def _beats(self, b: Expr, a: Expr) -> Expr:
         if a.dtype.kind != "float":
-            return call(better, b, a)
-        return call("logical_not", call(not_better, b, a) | is_nan(a))  # also true if b is NaN
+            return call(self.better, b, a)
+        return call("logical_not", call(self.not_better, b, a) | _is_nan(a))  # also true if b is NaN
 
-    def follow(left: Exprs, right: Exprs) -> Exprs:
-        (a, i), (b, j) = left, right
-        wins = beats(b, a)
-        return where(wins, b, a), where(wins, j, i)
 
-    return combine, follow
+def _is_nan(x: Expr) -> Expr:
+    return call("isnan", x) if x.dtype.kind == "float" else Const(False, boolean)
 
 
 def _position_or_0(states: Exprs, dtype: DType) -> Expr:
@@ -172,16 +174,16 @@ def _negative_zero(states: DTypes) -> Exprs:
 
 
 def _arg_extremum(name: str, worst: Callable[[DType], Const], better: str, not_better: str) -> Reduction:
-    combine, follow = _join_extrema(better, not_better)
+    join = _ExtremumJoin(better, not_better)
     return Reduction(
         name,
         lambda d: (d, int64),
         lambda s: (worst(s[0]), _no_position(s[1])),
         lambda x, i, s: (x, i),
-        combine,
+        join.combine,
         lambda d: int64,
         has_identity=False,
-        append=follow,
+        append=join.append,
         finish=_position_or_0,
         uses_position=True,
         ordered=True,

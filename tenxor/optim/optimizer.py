@@ -10,19 +10,21 @@ from functools import cache
 from math import sqrt
 from typing import Any
 
+from .._utils import upcalls
 from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..api import elementwise
 from ..api.argument_validation import check_argument, check_fields, register_argument_type, validate_arguments
 from ..api.creation import asarray, zeros
 from ..api.differentiation import no_grad
-from ..autodiff.grad_storage import get_handler, replace_content
+from ..autodiff.grad_storage import get_handler
 from ..autodiff.layout_adjoint import Cotangent
+from ..autodiff.leaf_storage import replace_content
 from ..autodiff.node_view import NodeView, apply_op
 from ..autodiff.replay import replay_or_record
 from ..dtypes import DType, check_real
 from ..errors import ArgumentError, describe_value
-from ..graph.node import MAX_PENDING_NODES, Node, Scalar, is_externally_shared, node_observers
+from ..graph.node import MAX_PENDING_NODES, Node, Scalar, is_externally_shared
 from ..graph.storage import Storage
 from ..ops import Op, make_custom_op
 from ..ops.expr import Arg, Expr, call
@@ -193,10 +195,11 @@ class Optimizer:
                 results += (moved.cast(x.dtype), *new_states)
             return list(enumerate(results))
 
-        for t, (_, new_value) in zip(changing, make(inputs) if node_observers else replay_or_record(tuple(key), inputs, make), strict=True):
+        new_values = make(inputs) if upcalls.node_observer else replay_or_record(tuple(key), inputs, make)
+        for t, (_, new_value) in zip(changing, new_values, strict=True):
             assert isinstance(new_value, NodeView)
-            for look in node_observers:
-                look(new_value.node)
+            if (observer := upcalls.node_observer) is not None:
+                observer.observe_node(new_value.node)
             _replace_content(t, new_value)
 
     def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
@@ -204,9 +207,7 @@ class Optimizer:
         return ()
 
     def _numbers(self, group: Mapping[str, Any], count: int) -> Sequence[float]:
-        """Return the scalars for update number `count` of a parameter. A cached update is valid for scalars that are 0 at the same
-        positions.
-        """
+        """Return the scalars for update number `count`. A cached update is valid for scalars with zeros at the same positions."""
         raise NotImplementedError(f"{type(self).__name__} has no _numbers()")
 
     def _update(self, x: NodeView, gradient: NodeView, states: Sequence[NodeView], numbers: Sequence[Scalar]) -> Sequence[NodeView]:
@@ -276,9 +277,7 @@ class Optimizer:
 
 
 def _replace_content(t: Tensor, new: NodeView) -> None:
-    """Write new elements into a tensor. `new` has no further references. If the layouts are equal, the node of `new` becomes the content of
-    the storage, without a copy.
-    """
+    """Write `new`, which has no further references, into `t`: without a copy if the layouts are equal."""
     storage, layout, spec = t.storage, new.layout, t.spec
     can_swap = storage.node.recipe.size == spec.size and layout.layout_key is spec.layout_key and t.offset == layout.offset == 0
     if not can_swap or is_externally_shared(storage.node):

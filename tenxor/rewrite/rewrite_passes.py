@@ -45,28 +45,36 @@ def rewrite_graph(order: Sequence[Node], results: Collection[Node] = ()) -> dict
     `order` lists the nodes, sources first; `results` are the nodes whose values are asked for.
     """
     reductions = [node for node in order if isinstance(node.op, Reduction)]
-    passes: list[Callable[[Sequence[Node]], PassResult]] = []
+    rewriting = _Rewriting(order)
     if any(map(is_worth_blocking, reductions)):
         from .split_attention import split_attention
 
         readers = Counter(source for node in order for source in set(node.sources))
         shared = {source for source, count in readers.items() if count > 1 and type(source) is Node}
-        passes.append(partial(_apply_to_reductions, partial(split_attention, shared=shared)))
+        rewriting.add_pass(_apply_to_reductions(partial(split_attention, shared=shared), rewriting.nodes))
     if reductions:
-        passes.append(partial(_apply_to_reductions, _apply_first_match))
+        rewriting.add_pass(_apply_to_reductions(_apply_first_match, rewriting.nodes))
     if any(map(reads_through_table, order)):
         from .split_by_runs import split_by_table_runs
 
-        passes.append(partial(split_by_table_runs, results=results))
-    replacements: dict[Node, Node] = {}
-    nodes = order
-    for apply_pass in passes:
-        nodes, pass_replacements = apply_pass(nodes)
-        if pass_replacements:
-            replacements = {node: pass_replacements.get(replacement, replacement) for node, replacement in replacements.items()} | {
-                node: replacement for node, replacement in pass_replacements.items() if node not in replacements
-            }
+        rewriting.add_pass(split_by_table_runs(rewriting.nodes, results=results))
+    replacements = rewriting.replacements
     return {node: replacements[node] for node in order if node in replacements} if replacements else replacements
+
+
+class _Rewriting:
+    """A graph while passes rewrite it: the present `nodes`, sources first, and the `replacements` of nodes so far."""
+
+    def __init__(self, order: Sequence[Node]) -> None:
+        self.nodes = order
+        self.replacements: dict[Node, Node] = {}
+
+    def add_pass(self, result: PassResult) -> None:
+        """Continue with the result of a pass over `nodes`. A later replacement of a replacement wins."""
+        self.nodes, replaced = result
+        if replaced:
+            renewed = {node: replaced.get(replacement, replacement) for node, replacement in self.replacements.items()}
+            self.replacements = renewed | {node: replacement for node, replacement in replaced.items() if node not in renewed}
 
 
 def _apply_to_reductions(rule: RewriteRule, order: Sequence[Node]) -> PassResult:

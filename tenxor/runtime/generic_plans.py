@@ -79,11 +79,11 @@ def find_or_make_plan(signature: GraphSignature) -> Plan:
     return general.instantiate(numbers)
 
 
-def _find_by_structure(signature: GraphSignature) -> Plan | None:
+def find_plan_in_memory(signature: GraphSignature) -> Plan | None:
     """Return the plan for `signature` from a generic plan in memory; None on a miss, and for a graph of more than `MAX_QUICK_NODES` pending
     nodes.
 
-    `plan_disk_cache.find_plan` calls this function first: for a small graph, a read of the exact plan from disk takes longer.
+    `realize.get_plan` calls this function first: for a small graph, a read of the exact plan from disk takes longer.
     """
     structure_and_dims = split_structure(signature) if _caches and signature.pending_count <= MAX_QUICK_NODES else None
     cache = None if structure_and_dims is None else _caches.get(structure_and_dims[0])
@@ -91,9 +91,6 @@ def _find_by_structure(signature: GraphSignature) -> Plan | None:
         return None
     match = cache.match(structure_and_dims[1])
     return None if match is None else match[0].instantiate(match[1])
-
-
-plan_disk_cache.plan_lookup_hooks.append(_find_by_structure)
 
 
 def get_exact_plan(signature: GraphSignature) -> Plan:

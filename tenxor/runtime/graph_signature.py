@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from ..graph.node import UNFINISHED, Node, Recipe, Scalar
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class GraphSignature:
         """Return whether no node was computed since the capture of the signature. Counting suffices: a computed node never becomes pending
         again.
         """
-        fast_path = fastpath_interface.installed
+        fast_path = upcalls.installed
         if fast_path is not None:
             return fast_path.refcount_queries.count_pending(self.nodes) == self.pending_count
         return [node.buffer for node in self.nodes if node.recipe.op is not UNFINISHED].count(None) == self.pending_count
@@ -81,7 +81,7 @@ class GraphSignature:
 
 def capture_signature(roots: Sequence[Node]) -> GraphSignature:
     """Return the signature of the pending nodes `roots` with everything they need, captured by the fast path if possible."""
-    fast_path = fastpath_interface.installed
+    fast_path = upcalls.installed
     fields = None if fast_path is None else fast_path.capture_signature(*roots)
     if fields is not None:
         return GraphSignature(*fields)

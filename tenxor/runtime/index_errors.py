@@ -16,7 +16,7 @@ from ..layout import Layout
 from ..layout.indexing import counted
 
 # Operations without negative indices: they subtract the axis size from a negative index, to put it out of range
-NONNEGATIVE_INDEX_OPS: set[str] = set()
+NONNEGATIVE_INDEX_OPS = ("cross_entropy", "nll_loss")
 
 
 def build_value_error(node: Node, compute: Callable[[Node], None]) -> IndexOutOfRange | NegativeExponent:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
 from .._utils.lazy import LazyModule
@@ -47,9 +47,9 @@ def cap_graph_size(node: Node) -> None:
     """
     if node.is_traced:
         return
-    if fastpath_interface.starter is not None:
-        fastpath_interface.starter.build_if_untried()  # a graph of this length consists of small work
-    fast_path = fastpath_interface.request()
+    if upcalls.starter is not None:
+        upcalls.starter.build_if_untried()  # a graph of this length consists of small work
+    fast_path = upcalls.request()
     if fast_path is not None and fast_path.compute_one_of_several(node):
         return
     signature = graph_signature.capture_signature([node])
@@ -134,11 +134,16 @@ def record_pending(node: Node) -> None:
             prune_pending_refs()
 
 
+def forget_pending_refs() -> None:
+    """Have memory pressure compute none of the nodes that are pending now."""
+    pending_refs.clear()
+
+
 def prune_pending_refs() -> None:
     """Remove computed and deallocated nodes from `pending_refs`, if it has doubled since the last time."""
     global _cleanup_length
     if len(pending_refs) >= _cleanup_length:
-        fast_path = fastpath_interface.installed
+        fast_path = upcalls.installed
         if fast_path is not None:
             pending_refs[:] = fast_path.refcount_queries.filter_pending(pending_refs)
         else:

@@ -47,19 +47,8 @@ _STORED_ATTRIBUTES = (
     *("overwritten_slot", "reinterpreted_slot", "donor_candidates", "donors", "input_slots", "released_slots"),
     *("is_unrepeatable", "is_long", "extra_outputs"),
 )
-# Look-ups in the generic plans in memory, registered by `generic_plans.py`
-plan_lookup_hooks: list[Callable[[GraphSignature], Plan | None]] = []
 _lookup_count = 0
 _is_disabled = False
-
-
-def find_plan(signature: GraphSignature) -> Plan | None:
-    """Return the plan for `signature` from a generic plan in memory, or else from the package or the disk; None if no plan is found."""
-    for look_up in plan_lookup_hooks:
-        plan = look_up(signature)
-        if plan is not None:
-            return plan
-    return load_plan(signature)
 
 
 def load_plan(signature: GraphSignature) -> Plan | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import LaunchValues
@@ -245,7 +245,7 @@ class Plan:
             inputs.nodes[k] = RELEASED_SLOT  # an inlined node may hold the last references to sources
         if self.additional_slot_count:
             inputs.nodes += [BufferSlot() for _ in range(self.additional_slot_count)]
-        fast_path = fastpath_interface.installed
+        fast_path = upcalls.installed
         if fast_path is not None and len(self.steps) > 1:
             if self.step_bytecode is None:
                 self.step_bytecode = fast_path.encode_steps(self)

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Sequence, Set
 from time import sleep
 from typing import TYPE_CHECKING
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import counts, register
 from .._utils.exclude_user_code import has_other_open_section
-from .._utils.lazy import LazyFunctions, LazyModule
+from .._utils.lazy import LazyFunctions, LazyModule, find_loaded_module
 from .._utils.locks import make_reentrant_lock
 from ..codegen import backend, compiled_kernels
 from ..codegen.threads.thread_count import num_threads
@@ -59,8 +59,8 @@ def count_python_call() -> None:
     """Count a view or an element access made in Python. Every `CALLS_BEFORE_FAST_PATH` of them, try to build the fast path."""
     global _python_calls
     _python_calls += 1
-    if _python_calls % CALLS_BEFORE_FAST_PATH == 0 and fastpath_interface.starter is not None:
-        fastpath_interface.starter.build_if_untried()
+    if _python_calls % CALLS_BEFORE_FAST_PATH == 0 and upcalls.starter is not None:
+        upcalls.starter.build_if_untried()
 
 
 def realize(*roots: Node) -> None:
@@ -69,7 +69,7 @@ def realize(*roots: Node) -> None:
     Raise IndexOutOfRange or NegativeExponent if a kernel meets an invalid index or exponent, and MemoryError if a result cannot be
     allocated.
     """
-    fast_path = fastpath_interface.request(len(roots))
+    fast_path = upcalls.request(len(roots))
     if fast_path is not None:
         if len(roots) > 1:
             roots = tuple([root for root in roots if not fast_path.compute_one_of_several(root)])
@@ -139,7 +139,7 @@ def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
             snapshot = signature.snapshot()
             if snapshot is None:
                 return None
-            plan = _cached_plan(snapshot.key) or plan_disk_cache.find_plan(snapshot) or find_shipped_plan(snapshot)
+            plan = _cached_plan(snapshot.key) or _find_stored_plan(snapshot)
             if plan is None:
                 if may_defer and deferral is None:
                     _try_to_defer(signature.key, snapshot)
@@ -152,6 +152,13 @@ def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
     else:
         counts["plans_in_memory"] += 1
     return plan
+
+
+def _find_stored_plan(signature: GraphSignature) -> Plan | None:
+    """Return the plan for `signature` from a generic plan in memory, from the disk or from the package; None if no plan is found."""
+    generic_plans = find_loaded_module("tenxor.runtime.generic_plans")
+    plan: Plan | None = None if generic_plans is None else generic_plans.find_plan_in_memory(signature)
+    return plan or plan_disk_cache.load_plan(signature) or find_shipped_plan(signature)
 
 
 def _try_to_defer(key: object, signature: GraphSignature) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.lazy import LazyFunctions, LazyModule
 from ..dtypes import DType, DTypeLike, bfloat16, check_real, decode_elements, encode_elements, to_plain_number, uint8
 from ..dtypes import dtype as dtype_of
@@ -306,7 +306,7 @@ class ConversionMethods(WriteMethods):
     def _from_array(cls, array: Any) -> Self:
         """Return a tensor with the elements of a NumPy array or scalar, as a copy unless the array is read-only for good."""
         array = np.asarray(array)
-        fast_path = fastpath_interface.installed
+        fast_path = upcalls.installed
         if fast_path is not None:
             maker = fast_path.creation_functions
             tensor = maker.replay_array(array, maker.array_recipes)

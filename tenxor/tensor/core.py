@@ -13,6 +13,7 @@ from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
+from .._utils import upcalls
 from .._utils.lazy import LazyModule
 from ..dtypes import (
     DEFAULT_FLOAT,
@@ -29,12 +30,12 @@ from ..dtypes import (
     uint64,
 )
 from ..errors import ArgumentError, DTypeError, NegativeExponent, OutOfMemory, ShapeError, UnknownAttribute, describe_value
-from ..graph.node import HELD_BYTES_SMALL_RESULT, MAX_PENDING_NODES, Node, Recipe, Scalar, node_observers, reinterpret
+from ..graph.node import HELD_BYTES_SMALL_RESULT, MAX_PENDING_NODES, Node, Recipe, Scalar, reinterpret
 from ..graph.spec import (
     FLOAT64_EXACT_LIMIT,
     MAX_INT64,
     MAX_UINT64,
-    ResultTemplate,
+    NodeTemplate,
     Spec,
     get_constant_spec,
     intern_spec,
@@ -206,8 +207,8 @@ class TensorBase(MigrationHints):
             if recipe.size > MAX_TENSOR_ELEMENTS:
                 check_element_count(recipe.op.name, recipe.shape)
             layout = _contiguous(recipe.shape)
-        for watcher in node_observers:
-            watcher(node)
+        if (observer := upcalls.node_observer) is not None:
+            observer.observe_node(node)
         if node.buffer is None:
             if reads_externally_shared(node) and not node.is_traced:
                 realize(node)
@@ -260,7 +261,7 @@ class TensorBase(MigrationHints):
             result, recipe = cls._compute_uncached(op, operands)
             if recipe is not None and not recipe.is_uncacheable:
                 low, high = _integer_bounds(op, [recipe.dtypes[k] for k in number_positions])
-                record_template(table, operation, other_keys, ResultTemplate(result.spec, recipe, low, high))
+                record_template(table, operation, other_keys, NodeTemplate(result.spec, recipe, low, high))
             return result
         recipe = template.recipe
         assert recipe is not None

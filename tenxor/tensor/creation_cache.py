@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from .._utils.bounded_cache import BoundedCache
 from ..dtypes import DTYPE_BY_NUMPY_DTYPE, DTYPE_BY_PYTHON_TYPE, DType
 from ..graph.node import DATA, POSITION, REINTERPRET, Node, Recipe, intern_recipe, make_data_node
-from ..graph.spec import ResultTemplate, Spec, intern_spec
+from ..graph.spec import Spec, StepsTemplate, intern_spec
 from ..graph.storage import Storage
 from ..layout import Layout
 from ..memory.buffer import Buffer, allocate
@@ -39,7 +39,7 @@ class CreationFunctions:
 
     def __init__(
         self,
-        replay: Callable[[str, tuple[Any, ...], dict[str, Any], dict[CallKey, ResultTemplate]], Any],
+        replay: Callable[[str, tuple[Any, ...], dict[str, Any], dict[CallKey, StepsTemplate]], Any],
         replay_list: Callable[[list[Any], dict[int, tuple[Recipe, Spec]]], Any],
         replay_array: Callable[[Any, dict[CallKey, tuple[Recipe, Spec]]], Any],
         make_uninitialized: Callable[[Recipe, Spec], Any],
@@ -48,7 +48,7 @@ class CreationFunctions:
         *,
         is_worth_recording: Callable[[str, Sequence[Any], Mapping[str, Any]], bool],
         build_key: Callable[[str, Sequence[Any], Mapping[str, Any]], CallKey | None],
-        record: Callable[[str, ResultTemplate, Callable[..., Any], Sequence[Any], Mapping[str, Any]], None],
+        record: Callable[[str, StepsTemplate, Callable[..., Any], Sequence[Any], Mapping[str, Any]], None],
         max_small_bytes: int,
     ) -> None:
         self.replay_list, self.replay_array = replay_list, replay_array
@@ -61,7 +61,7 @@ class CreationFunctions:
         )
         self.is_worth_recording, self.build_key, self.record = is_worth_recording, build_key, record
         self.uninitialized_recipes: BoundedCache[tuple[Recipe, Spec]] = BoundedCache(1 << 12)
-        self.templates: dict[CallKey, ResultTemplate] = {}
+        self.templates: dict[CallKey, StepsTemplate] = {}
         self.list_recipes: dict[int, tuple[Recipe, Spec]] = {}
         self.array_recipes: dict[CallKey, tuple[Recipe, Spec]] = {}
 
@@ -88,7 +88,7 @@ class CreationFunctions:
             self.record(name, template, fallback, args, keywords)
         return result
 
-    def _cache_template(self, key: CallKey | None, result: TensorBase) -> ResultTemplate | None:
+    def _cache_template(self, key: CallKey | None, result: TensorBase) -> StepsTemplate | None:
         """Cache the template of a pending result under `key`, and return the template; None if the result cannot be replayed."""
         node, spec = result.storage.node, result.spec
         is_whole = not result.offset and spec.is_contiguous and spec.shape == node.shape and node.dtype is spec.dtype
@@ -97,7 +97,7 @@ class CreationFunctions:
             return None
         sources = [tuple([-1 - order.index(s) if isinstance(s, Node) else s for s in n.sources]) for n in order]
         steps = tuple([(n.recipe, read, n.offsets, True) for n, read in zip(order, sources, strict=True)])
-        return _cache(self.templates, key, ResultTemplate(spec, steps=steps))
+        return _cache(self.templates, key, StepsTemplate(spec, steps))
 
     def from_array(self, array: Any) -> Any:
         """Return a tensor with a copy of a small array's elements, or None if the fallback must convert it."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.records import NamedTuple
 from ..codegen.threads.thread_count import num_threads
 from ..dtypes import DType, bfloat16, result_type
@@ -57,7 +57,7 @@ def join_by_fast_path(
     The tensors are joined along their axis `axis`, along a new axis if `stacked`, or flattened if `axis` is None. If `mixed_dtypes`,
     they may differ in dtype.
     """
-    fast_path = fastpath_interface.installed
+    fast_path = upcalls.installed
     if fast_path is None or type(tensors[0]) is not cls:
         return None
     specs_of, copy, copy_alike = fast_path.copy_functions

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.cache_registry import register
 from .._utils.lazy import LazyFunctions
 from ..dtypes import DTYPE_BY_NUMPY_DTYPE, DType, bfloat16, decode_elements, encode_elements, result_type
@@ -94,7 +94,7 @@ def should_join_by_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
         return True
     if should_copy_by_kernels(nbytes, len(pieces)):
         return all(isinstance(p, TensorBase) for p in pieces)
-    if nbytes <= FAST_COPY_LIMIT_BYTES and fastpath_interface.is_expected():
+    if nbytes <= FAST_COPY_LIMIT_BYTES and upcalls.is_expected():
         return False
     return len(pieces) <= MAX_KERNEL_PIECES and any(isinstance(p, TensorBase) and p.storage.node.buffer is None for p in pieces)
 

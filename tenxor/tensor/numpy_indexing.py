@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._utils import fastpath_interface
+from .._utils import upcalls
 from .._utils.lazy import LazyModule
 from ..dtypes import DType, bfloat16
 from ..runtime.realize import compute_lock, realize
@@ -94,7 +94,7 @@ def _is_exact_fit(value: Any, dtype: DType) -> bool:
 
 def _to_numpy_key(x: TensorBase, items: tuple[Any, ...]) -> Any:
     """Return a key with NumPy arrays in place of tensors. Return None if an array or the selection is large, or without the fast path."""
-    if not fastpath_interface.is_expected():
+    if not upcalls.is_expected():
         return None
     key, selected_size = [], 1
     for item in items:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weakref import ref
 
+from .._utils import upcalls
 from .._utils.lazy import LazyModule
 from .._utils.records import NamedTuple
 from ..dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, Number, boolean, check_fits, check_real, default_dtype_of
@@ -21,7 +22,6 @@ from ..graph.node import (
     is_externally_shared,
     is_write,
     make_data_node,
-    node_observers,
     reinterpret,
 )
 from ..layout import Layout
@@ -245,8 +245,8 @@ class WriteMethods(TensorBase):
 
     def _set_node(self, node: Node) -> None:
         """Store a node of this dtype in the storage."""
-        for watcher in node_observers:
-            watcher(node)
+        if (observer := upcalls.node_observer) is not None:
+            observer.observe_node(node)
         dtype = self.storage.node.dtype
         self.storage.node = node if node.dtype is dtype else reinterpret(node, dtype)
 

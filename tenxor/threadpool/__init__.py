@@ -15,7 +15,8 @@ from __future__ import annotations
 from llvmlite import binding  # noqa: F401  # threadpoolctl finds a library by its loaded file, so it is imported here
 from threadpoolctl import LibController, register
 
-from ..codegen.threads.thread_count import max_threads, num_threads, use_threads
+from ..codegen.threads.set_threads import use_threads
+from ..codegen.threads.thread_count import max_threads, num_threads
 from ..version import __version__
 
 

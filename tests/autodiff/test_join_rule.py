@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.graph.tape import TapeNode
+from tenxor.autodiff.tape import TapeNode
 
 SIZE = 1 << 18  # elements of two megabytes
 NOTHING = tx.zeros(0)

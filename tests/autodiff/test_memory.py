@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor.autodiff.tape import TapeNode
 from tenxor.graph.node import Node
-from tenxor.graph.tape import TapeNode
 from tenxor.memory.buffer import Buffer
 
 SIZE = 1 << 18  # elements of two megabytes

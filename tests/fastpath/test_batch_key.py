@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor._utils import fastpath_interface
+from tenxor._utils import upcalls
 from tenxor.api import vmap
 from tenxor.autodiff import batching
 from tenxor.autodiff.node_view import NodeView
@@ -67,7 +67,7 @@ def test_vmap_matches_single_calls_and_python_batching(monkeypatch: pytest.Monke
     batched = batching.compute_batches
 
     def compared(roots: Sequence[Node], batches: Mapping[Node, Node], size: int, behind: bool = False) -> list[NodeView | None]:
-        fast_path = fastpath_interface.installed
+        fast_path = upcalls.installed
         if fast_path is None:
             return batched(roots, batches, size, behind)
         order, follows = batching._order_nodes(roots, batches)

@@ -11,7 +11,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import fastpath
-from tenxor._utils import fastpath_interface
+from tenxor._utils import upcalls
 from tenxor.fastpath import size_generic
 from tenxor.graph.node import DATA, EMPTY
 from tenxor.graph.spec import intern_spec
@@ -109,7 +109,7 @@ def outcome(call: Callable[[], Any]) -> object:
 @pytest.mark.parametrize("name", CALLS)
 def test_created_tensors_match_python(name: str) -> None:
     with fastpath.disabled():
-        assert fastpath_interface.installed is None
+        assert upcalls.installed is None
         expected = outcome(CALLS[name])
     assert [outcome(CALLS[name]) for _ in range(4)] == [expected] * 4
 

@@ -11,11 +11,11 @@ import pytest
 
 import tenxor as tx
 from tenxor import fastpath
+from tenxor.autodiff.tape import TapeNode, get_tape_node
 from tenxor.dtypes import float64
 from tenxor.errors import TenxorError
 from tenxor.graph.node import Node
 from tenxor.graph.spec import clear_templates, memoized_call
-from tenxor.graph.tape import TapeNode, get_tape_node
 from tenxor.ops import make_custom_op
 from tenxor.ops.expr import Arg
 from tenxor.tensor.core import TensorBase

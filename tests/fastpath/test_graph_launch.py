@@ -15,6 +15,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import fastpath
+from tenxor._utils import upcalls
 from tenxor.api import concatenation
 from tenxor.fastpath import graph_launch, launch_records, size_generic
 
@@ -230,7 +231,7 @@ def test_signature_numbers_survive_a_collection_during_the_call() -> None:
 
     graph = (x[3:6003].reshape(60, 100).T[::2, ::3] * x[:8000].reshape(80, 100)[30:50, :50].T + 1.0).node
     kind_of_graph, frames, before = (
-        size_generic.generated_functions[0].compute_graph_signature,
+        upcalls.get_size_generic_functions().compute_graph_signature,
         graph_launch.graph_records,
         gc.get_threshold(),
     )

@@ -14,9 +14,9 @@ import pytest
 
 import tenxor as tx
 from tenxor import fastpath
+from tenxor._utils import upcalls
 from tenxor.fastpath import launch_records, size_generic
 from tenxor.fastpath.size_generic import SplitCall
-from tenxor.fastpath.sized_template import SizedTemplate
 from tenxor.graph import spec
 from tenxor.graph.node import Recipe, _recipes, intern_recipe
 from tenxor.ops import OPS
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("on")
 
 def evaluate_traced(trace: SizeTrace, results: Any, *numbers: int) -> tuple[int, ...] | None:
     words = trace.encode(results)
-    return SizedTemplate.run_bytecode(struct.pack(f"={len(words)}q", *words), numbers)
+    return upcalls.get_size_generic_functions().run_bytecode(struct.pack(f"={len(words)}q", *words), numbers)
 
 
 @pytest.mark.parametrize("seed", range(300))

@@ -27,7 +27,7 @@ def test_astype_without_copy_to_the_same_dtype_returns_the_tensor(seen: Callable
         x = seen(tx.asarray(np.arange(float(n))))
         assert as_it_is(x) is x and as_it_is(x) is x
         made = x.spec.call_templates["astype"]
-        assert [m and m.result_constructor for m in made.values()] == [spec.get_only_operand]
+        assert [type(m) for m in made.values()] == [spec.OperandTemplate]
         x[0] = 5.0
         assert as_it_is(x)[0].item() == 5.0
 

@@ -10,7 +10,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import fastpath
-from tenxor._utils import fastpath_interface
+from tenxor._utils import upcalls
 from tenxor.graph.node import UNFINISHED, Node, intern_recipe
 from tenxor.graph.ownership import find_externally_owned
 from tenxor.runtime import pending_limits
@@ -40,10 +40,10 @@ def test_held_nodes_match_python(seed: int, monkeypatch: pytest.MonkeyPatch) -> 
     for left in (len(made), 8, 0):
         del made[left:]
         found = find_externally_owned(nodes, numbers, reads)
-        assert fastpath_interface.installed is not None
-        assert found == set(fastpath_interface.installed.refcount_queries.find_externally_owned(nodes, numbers, reads))
+        assert upcalls.installed is not None
+        assert found == set(upcalls.installed.refcount_queries.find_externally_owned(nodes, numbers, reads))
         with monkeypatch.context() as m:
-            m.setattr(fastpath_interface, "installed", None)
+            m.setattr(upcalls, "installed", None)
             assert found == find_externally_owned(nodes, numbers, reads)
     assert not found  # but by the list, and by what is in it
 
@@ -55,8 +55,8 @@ def test_waiting_nodes_match_python(seed: int, monkeypatch: pytest.MonkeyPatch) 
     if seed % 2 and nodes:
         nodes.append(Node(intern_recipe(UNFINISHED, nodes[-1].shape, nodes[-1].dtype), (), ()))
     whole = [node.buffer for node in nodes if node.recipe.op is not UNFINISHED].count(None)
-    assert fastpath_interface.installed is not None
-    queries = fastpath_interface.installed.refcount_queries
+    assert upcalls.installed is not None
+    queries = upcalls.installed.refcount_queries
     assert queries.count_pending(nodes) == whole
     waiting = [weakref.ref(t.node) for t in made]
     del made[::3], nodes
@@ -71,7 +71,7 @@ def test_waiting_nodes_match_python(seed: int, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_disabled_removes_the_functions_of_the_fast_path() -> None:
-    assert fastpath_interface.installed is fastpath.fast_path
+    assert upcalls.installed is fastpath.fast_path
     with fastpath.disabled():
-        assert fastpath_interface.installed is None
-    assert fastpath_interface.installed is fastpath.fast_path
+        assert upcalls.installed is None
+    assert upcalls.installed is fastpath.fast_path

@@ -15,8 +15,9 @@ import pytest
 import tenxor as tx
 from tenxor import dtypes, fastpath
 from tenxor.fastpath.emit.free_lists import MAX_FREE_OBJECTS
+from tenxor.fastpath.sized_template import VARIANTS
 from tenxor.graph import node
-from tenxor.graph.spec import clear_templates
+from tenxor.graph.spec import ChainViewTemplate, InMemoryTemplate, NumpyCallTemplate, clear_templates
 from tenxor.layout import layout_key
 from tenxor.runtime import pending_limits
 
@@ -35,7 +36,7 @@ OWN = (
     "Scalar",
     "Buffer",
     "Spec",
-    "ResultTemplate",
+    *(cls.__name__ for cls in (*VARIANTS, InMemoryTemplate, ChainViewTemplate, NumpyCallTemplate)),
     "LayoutKey",
     "Layout",
     "DType",

@@ -142,7 +142,8 @@ def recipe_key(recipe: Recipe) -> tuple[object, ...]:
 def recipes_in(known: dict[tuple[int, object, object], spec.ResultTemplate | None]) -> list[Recipe]:
     """Return the recipes of entries."""
     made = [each for each in known.values() if each is not None]
-    return [*[each.recipe for each in made if each.recipe is not None], *[recipe for each in made for recipe, *_ in each.steps]]
+    several = [recipe for each in made if isinstance(each, spec.StepsTemplate) for recipe in each.step_recipes]
+    return [*[each.recipe for each in made if isinstance(each, spec.RecipeTemplate) and each.recipe is not None], *several]
 
 
 def words_with_sizes(frame: bytes, recipe: Recipe) -> list[int]:

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor._utils import fastpath_interface
+from tenxor._utils import upcalls
 from tenxor.autodiff.node_view import full_view
 from tenxor.autodiff.reverse import TapeSlice, collect_tape, reachable_from
 from tenxor.autodiff.segment_signature import SegmentSignature, TapeGraph
+from tenxor.autodiff.tape import FREED_SOURCES, get_tape_node
 from tenxor.errors import DerivativeError
 from tenxor.fastpath import disabled
-from tenxor.graph.tape import FREED_SOURCES, get_tape_node
 from tenxor.tensor import Tensor
 
 pytestmark = pytest.mark.usefixtures("on")
@@ -110,7 +110,7 @@ def test_long_tapes_are_left_to_python() -> None:
     for _ in range(2500):
         y = y + 1.0
     node = y.storage.node
-    assert fastpath_interface.installed is not None and fastpath_interface.installed.tape_replay.collect_tape([node], 0) is None
+    assert upcalls.installed is not None and upcalls.installed.tape_replay.collect_tape([node], 0) is None
     assert len(collect_tape([node]).order) == 2501
     y.sum().backward()
     assert x.grad is not None and x.grad.tolist() == [1.0, 1.0]

@@ -7,12 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 import tenxor as tx
 from tenxor import fastpath
+from tenxor._utils import upcalls
 from tenxor.api import creation
 from tenxor.autodiff import backward_pass, forward, segment_signature
 from tenxor.fastpath.eager_evaluation import no_eager_eval, suppression_count
@@ -146,15 +148,23 @@ def test_patient_contexts_may_end_in_any_order() -> None:
     assert suppression_count.value == before
 
 
-class ListEmptiedByThread(list[Any]):
-    """A list of observers that another thread empties just after a check whether it is empty."""
+class ObserverRemovedByThread:
+    """The module `upcalls` while another thread opens and closes `check_nan`: each second read finds no observer."""
 
-    def __bool__(self) -> bool:
-        return True
+    def __init__(self) -> None:
+        self.read_count = 0
+
+    @property
+    def node_observer(self) -> Any:
+        self.read_count += 1
+        return Mock() if self.read_count % 2 else None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(upcalls, name)
 
 
 class RemovedByThread:
-    """The module `fastpath_interface` while another thread removes the fast path just after each read of `installed`, and restores it."""
+    """The module `upcalls` while another thread removes the fast path just after each read of `installed`, and restores it."""
 
     starter = None
 
@@ -172,12 +182,15 @@ class RemovedByThread:
     def is_expected(self) -> bool:
         return self.installed is not None
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(upcalls, name)
+
 
 realize = import_module("tenxor.runtime.realize")  # the function of this name hides it
 READERS = (ownership, graph_signature, plan_execution, pending_limits, segment_signature, creation, join_by_fastpath, realize)
 CHANGED: list[tuple[Any, str, Callable[[], Any]]] = [
-    *[(module, "fastpath_interface", RemovedByThread) for module in READERS],
-    *[(module, "node_observers", ListEmptiedByThread) for module in (core, write_methods, backward_pass, forward)],
+    *[(module, "upcalls", RemovedByThread) for module in READERS],
+    *[(module, "upcalls", ObserverRemovedByThread) for module in (core, write_methods, backward_pass, forward)],
 ]
 
 

@@ -43,12 +43,12 @@ def fresh(identity: str) -> Iterator[None]:
     made.identity += identity
     compilers._compiler = made
     evict_plans()
-    worker_pool._stop_pool()
+    worker_pool.stop_pool()
     tx.release_memory()
     try:
         yield
     finally:
-        worker_pool._stop_pool()
+        worker_pool.stop_pool()
         evict_plans()
         compilers._compiler = before
 

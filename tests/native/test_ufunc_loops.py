@@ -93,15 +93,15 @@ def test_changed_ufunc_struct_is_refused(afresh: None, monkeypatch: pytest.Monke
 
 
 def test_missing_numpy_loops_are_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ufunc_loops._FINDERS, "inv", ufunc_loops._make_matrix_finder("inverse", {"d": "d->d"}))
-    monkeypatch.setitem(ufunc_loops._FINDERS, "det", ufunc_loops._make_matrix_finder("det", {"d": "d->D"}))
+    monkeypatch.setitem(ufunc_loops._FINDERS, "inv", ufunc_loops._MatrixLoop("inverse", {"d": "d->d"}))
+    monkeypatch.setitem(ufunc_loops._FINDERS, "det", ufunc_loops._MatrixLoop("det", {"d": "d->D"}))
     assert not found("inv") and not found("det")
     assert found("solve")
     assert direct_call.describe_direct_calls().startswith("on, but for det (det has no d->D), inv (")
 
 
 def test_loop_with_wrong_results_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ufunc_loops._FINDERS, "inv", ufunc_loops._make_matrix_finder("cholesky_lo", {"d": "d->d"}))
+    monkeypatch.setitem(ufunc_loops._FINDERS, "inv", ufunc_loops._MatrixLoop("cholesky_lo", {"d": "d->d"}))
     assert not found("inv")
     assert missing_in_numpy() == {"inv"} and "inv (it does not give what NumPy gives)" in direct_call.describe_direct_calls()
 

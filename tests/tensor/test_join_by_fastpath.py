@@ -12,8 +12,8 @@ import pytest
 
 import tenxor as tx
 from tenxor import fastpath
-from tenxor._utils import fastpath_interface
-from tenxor._utils.fastpath_interface import CopyFunctions
+from tenxor._utils import upcalls
+from tenxor._utils.upcalls import CopyFunctions
 
 Array = np.ndarray[Any, Any]
 DTYPES = (tx.float64, tx.float32, tx.float16, tx.bfloat16, tx.int64, tx.int8, tx.uint16, tx.uint64, tx.bool, tx.complex64)
@@ -41,9 +41,9 @@ class Counting:
 
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counting]:
-    if fastpath_interface.installed is None:
+    if upcalls.installed is None:
         pytest.skip(f"there is no fast path: {fastpath.state}")
-    result = Counting(fastpath_interface.installed.copy_functions)
+    result = Counting(upcalls.installed.copy_functions)
     monkeypatch.setattr(fastpath.fast_path, "copy_functions", CopyFunctions(result.specs, result.copy, result.copy_alike))
     yield result
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -294,6 +294,17 @@ def compiler() -> Compiler:
         if _compiler is None:
             _compiler = new_compiler
     return _compiler
+
+
+@contextmanager
+def use_compiler(replacement: Compiler) -> Iterator[None]:
+    """Make `replacement` the compiler of this process for the body of a `with` statement."""
+    global _compiler
+    previous, _compiler = _compiler, replacement
+    try:
+        yield
+    finally:
+        _compiler = previous
 
 
 def count_compilations() -> tuple[int, int]:

@@ -326,6 +326,13 @@ class _ContractionEmitter:
         )
 
 
+class _PreparedWrite(NamedTuple):
+    """A store of an epilogue whose value is emitted already: `emit` emits the write, for the lanes `lanes`."""
+
+    lanes: Lanes
+    emit: Callable[[], None]
+
+
 class _TileColumns(NamedTuple):
     """The columns of the tiles in a panel: their vectors, the first column of each vector, and a mask for each.
 
@@ -437,7 +444,7 @@ class _Tile:
     def emit_epilogue_row(self, i: Value, states: list[ValueVectors]) -> None:
         """Emit the epilogue for row `i` with its final `states`. The reads come before the first write, as vectors may overlap."""
         em, s = self.em, self.statement
-        writes: list[tuple[Lanes, Callable[[], None]]] = []
+        writes: list[_PreparedWrite] = []
         with em.at_index(s.left.axis, i):
             for u, (j, mask) in enumerate(zip(self.tile_columns.starts, self.tile_columns.masks, strict=True)):
                 with em.at_index(s.right.axis, j):
@@ -449,11 +456,11 @@ class _Tile:
                     em.states[s.accumulator], em.results[s.accumulator] = vector_states, (len(em.scopes) - 1, vector_states)
                     for store in s.body:
                         assert isinstance(store, Store)
-                        writes.append((em.lanes, prepare_store(em, store)))
-            for lanes, write in writes:
-                em.lanes = lanes
+                        writes.append(_PreparedWrite(em.lanes, prepare_store(em, store)))
+            for write in writes:
+                em.lanes = write.lanes
                 em.continue_innermost()
-                write()
+                write.emit()
 
     def state_pointers(self) -> list[Value]:
         """Emit pointers to the waiting states of the tile's first row: a pointer for each component of the state."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from . import compiler, host_info, kernel_disk_cache, shipped_code
+from . import host_info, kernel_disk_cache, shipped_code
 from .code_image import LinkedCode
-from .compiler import Compiler
+from .compiler import Compiler, use_compiler
 from .cpuid import CpuLevel
 
 
@@ -35,14 +35,9 @@ class LevelCompiler(Compiler):
             raise RuntimeError(f"tenxor: the kernel {name} cannot be linked here")
         return library, "compiled"
 
-    @contextmanager
-    def use_for_process(self) -> Iterator[None]:
+    def use_for_process(self) -> AbstractContextManager[None]:
         """Make this the compiler of the process for the body of a `with` statement: kernels are then planned and compiled for the level."""
-        previous, compiler._compiler = compiler._compiler, self
-        try:
-            yield
-        finally:
-            compiler._compiler = previous
+        return use_compiler(self)
 
     def add_plan(self, text: str, content: bytes) -> None:
         """Add `content`, the data of the plan with the key `text`, to the shipped objects."""

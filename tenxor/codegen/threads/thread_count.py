@@ -11,14 +11,10 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable
-from operator import index as as_int
 
 from ..._utils import environment
 from ..._utils.cache_registry import Source
 from ..._utils.process import count_cpus
-from ...dtypes import format_integer
-from ...errors import ArgumentError
 
 ALWAYS_ALLOWED_THREADS, ALLOWED_THREADS_PER_CPU = 64, 8
 
@@ -55,7 +51,6 @@ _is_set_by_user = False  # whether `set_num_threads` chose the number
 # 0 if no worker may be used.
 PARALLEL_FOR_WORD, QUEUE_WORD, WORKER_COUNT_WORD = range(3)
 worker_handle = (ctypes.c_int64 * 3)()
-callbacks_before_change: list[Callable[[], None]] = []  # called before the number of threads changes, to end the workers
 thread_count_source = Source()  # of caches whose entries hold for this number of threads alone
 
 
@@ -76,40 +71,22 @@ def _determine_count() -> int:
     return _count
 
 
-def set_num_threads(count: int) -> None:
-    """Share large work among `count` threads from now on; results do not depend on the number.
+def store_count(count: int) -> None:
+    """Store `count`, which is valid, as the number of threads; after a change, clear the caches for the old number.
 
-    Raise ArgumentError for a count below 1, or above both 64 and 8 for each CPU of the machine: more threads only take memory.
-    """
-    global _is_set_by_user
-    try:
-        count = as_int(count)
-    except TypeError:
-        raise ArgumentError(f"set_num_threads: the count is an integer, not {count!r}") from None
-    if count < 1:
-        raise ArgumentError(f"set_num_threads: {format_integer(count)} threads cannot work; give at least 1")
-    if count > max_threads():
-        raise ArgumentError(
-            f"set_num_threads: {format_integer(count)} threads are more than this machine can use; the count must be at most"
-            f" {max_threads()}; give the number of its CPUs, {os.cpu_count()}, or fewer"
-        )
-    use_threads(count)
-    _is_set_by_user = True
-
-
-def use_threads(count: int) -> None:
-    """Set the number of threads of this process to `count`, which is valid; after a change, clear the caches that depend on the number.
-
-    Unless `set_num_threads` was called, forked processes determine their own number.
+    Unless `keep_count_after_fork` was called, forked processes determine their own number.
     """
     global _count
     is_new = count != num_threads()
-    if is_new:
-        for stop in callbacks_before_change:
-            stop()
     _count = count
     if is_new:
         thread_count_source.clear_dependents()
+
+
+def keep_count_after_fork() -> None:
+    """Keep the number of threads, chosen by the user, in processes forked from now on."""
+    global _is_set_by_user
+    _is_set_by_user = True
 
 
 def _reset_count_after_fork() -> None:

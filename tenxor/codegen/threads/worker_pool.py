@@ -25,7 +25,7 @@ from ..._utils.exclude_user_code import exclude_user_code, start_untraced
 from ..._utils.interruptible import chain_signal_atomic, run_interruptible
 from ..._utils.locks import make_reentrant_lock
 from ..._utils.records import NamedTuple
-from .thread_count import callbacks_before_change, num_threads, worker_handle
+from .thread_count import num_threads, worker_handle
 
 if TYPE_CHECKING:
     from ...target import ThreadLimits
@@ -275,7 +275,7 @@ def _make_worker_handle(pool: _WorkerPool) -> WorkerHandle | None:
 
 
 @atexit.register
-def _stop_pool() -> None:
+def stop_pool() -> None:
     """End the worker threads: at exit, and before the number of threads changes."""
     global _pool
     # The thread does not hold the lock of computations here. So no user code may run while it holds this lock, as user code may compute.
@@ -284,9 +284,6 @@ def _stop_pool() -> None:
         pool, _pool = _pool, None  # cleared first, as the wait may be interrupted
         if pool is not None:
             pool.stop()
-
-
-callbacks_before_change.append(_stop_pool)
 
 
 def _reset_pool_after_fork() -> None:

@@ -341,7 +341,7 @@ def _emit_write_part(f: FunctionBuilder) -> None:
     def write() -> list[Value]:
         template = f.hold_borrowed(find_or_instantiate(f, cache_table, f.load_object("'write'"), key, instantiate_rule))
         f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "never"))
-        f.emit_if(f.is_object(kind, "int"), lambda: require_in_range(f, value, template))
+        f.emit_if(f.is_object(kind, "int"), lambda: require_in_range(f, value, template, "WriteTemplate"))
         f.emit_if(shares_storage, lambda: f.require(_are_disjoint(f, (key, f.unbox_integer(start)), (spec, offset))))
         (source,) = f.choose(is_tensor, lambda: [_compute_source(f, value)], lambda: [_new_scalar(f, value)])
         f.hold_owned(source)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from ...codegen.llvm.builder import Module, Value, intrinsic, select
 from ...codegen.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER, Type, int_type, vector
@@ -58,12 +57,15 @@ def _emit_replay_counted(f: FunctionBuilder) -> None:
     """
     x, args, argument_count, tensors, template = f.arguments
     program, tables = (
-        f.address_at(f.get_slot(template, "ResultTemplate.loop_bytecode"), BYTES_CONTENT_OFFSET),
-        f.get_slot(template, "ResultTemplate.element_templates"),
+        f.address_at(f.get_slot(template, "DirectCallTemplate.loop_bytecode"), BYTES_CONTENT_OFFSET),
+        f.get_slot(template, "TupleTemplate.element_templates"),
     )
     nodes, starts = collect_operands(f, x, args, argument_count, tensors)
-    runners = [partial(f.call, name, POINTER, [program, nodes, starts, tables]) for name in ("bincount", "unique")]
-    (results,) = f.choose(f.load_word(program, 0).equals(BINCOUNT), lambda: [runners[0]()], lambda: [runners[1]()])
+
+    def run(name: str) -> list[Value]:
+        return [f.call(name, POINTER, [program, nodes, starts, tables])]
+
+    (results,) = f.choose(f.load_word(program, 0).equals(BINCOUNT), lambda: run("bincount"), lambda: run("unique"))
     f.require_new(results)
     f.release_held(nodes)
     f.emit_return(pack_results(f, template, results))
@@ -75,7 +77,7 @@ def _emit_new_vector(f: FunctionBuilder) -> None:
     key = f.box_integer(size)
     template = f.require_new(f.call("PyObject_GetItem", POINTER, [table, key]))
     tensor = f.require_new(
-        f.call("new_blank", POINTER, [f.get_slot(template, "ResultTemplate.recipe"), f.get_slot(template, "ResultTemplate.spec")])
+        f.call("new_blank", POINTER, [f.get_slot(template, "RecipeTemplate.recipe"), f.get_slot(template, "ResultTemplate.spec")])
     )
     f.release_held(key, template)
     f.transfer_held(tensor)

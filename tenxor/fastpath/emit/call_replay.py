@@ -274,29 +274,22 @@ def _emit_replay_method(f: FunctionBuilder) -> None:
 
     f.for_range(argument_count, count_tensor)
     call_arguments = [x, args, argument_count, tensors.load(I64)]
-    calls_numpy = ~f.is_object(f.get_slot(template, "ResultTemplate.compute_arrays"), "None")
-    has_elements = f.load_word(f.get_slot(template, "ResultTemplate.element_templates"), SIZE_OFFSET) > 0
+    run_program, call_numpy, replay_counted, build_pending = (
+        partial(f.call, name, POINTER, [*call_arguments, template]) for name in ("made_in_place", "hosted", "made_found", "made_of")
+    )
 
-    def build_pending() -> list[Value]:
-        return f.choose(
-            has_elements,
-            lambda: [_build_result_tuple(f, call_arguments, template)],
-            lambda: [f.call("made_of", POINTER, [*call_arguments, template])],
-        )
+    def run_bytecode() -> list[Value]:
+        opcode = f.load_word(f.get_slot(template, "DirectCallTemplate.loop_bytecode"), BYTES_CONTENT_OFFSET)
+        return f.choose(opcode < BINCOUNT, lambda: [run_program()], lambda: [replay_counted()])
 
-    program = f.get_slot(template, "ResultTemplate.loop_bytecode")
-    in_place = f.load_word(program, SIZE_OFFSET) > 0
+    def build_if_tuple() -> list[Value]:
+        build_tuple = lambda: [_build_result_tuple(f, call_arguments, template)]
+        return f.choose(f.has_type(template, "TupleTemplate"), build_tuple, lambda: [build_pending()])
 
-    def compute_now() -> list[Value]:
-        run_program, call_numpy, replay_counted = (
-            partial(f.call, name, POINTER, [*call_arguments, template]) for name in ("made_in_place", "hosted", "made_found")
-        )
-        run_bytecode = lambda: f.choose(
-            f.load_word(program, BYTES_CONTENT_OFFSET) < BINCOUNT, lambda: [run_program()], lambda: [replay_counted()]
-        )
-        return f.choose(in_place, run_bytecode, lambda: [call_numpy()])
+    def call_numpy_or_build() -> list[Value]:
+        return f.choose(f.has_type(template, "NumpyCallTemplate"), lambda: [call_numpy()], build_if_tuple)
 
-    (result,) = f.choose(calls_numpy | in_place, compute_now, build_pending)
+    (result,) = f.choose(f.has_type(template, "DirectCallTemplate"), run_bytecode, call_numpy_or_build)
     f.transfer_held(template)
     f.decref(template)
     f.emit_return(result)
@@ -319,8 +312,7 @@ def _emit_apply_template(f: FunctionBuilder) -> None:
     `template` describes. `args` is the address of the `argument_count` further arguments; `tensors` counts the tensors, with `x`.
     """
     x, _, _, tensors, template = f.arguments
-    recipes = f.get_slot(template, "ResultTemplate.step_recipes")
-    f.return_if(f.load_word(recipes, SIZE_OFFSET).equals(0), lambda: f.call("view_as", POINTER, [x, template]))
+    f.return_if(~f.has_type(template, "StepsTemplate"), lambda: f.call("view_as", POINTER, [x, template]))
     f.return_if(tensors.equals(1), lambda: _apply_to_one_tensor(f, x, template))
     operands = f.require_new(f.call("PyTuple_New", POINTER, [tensors * 2]))
     filled = f.local(I64, f.i64(0))
@@ -360,8 +352,8 @@ def _emit_replay_steps(f: FunctionBuilder) -> None:
     """
     template, operands = f.arguments
     recipes, reads, initial_read_count = (
-        f.get_slot(template, "ResultTemplate.step_recipes"),
-        f.get_slot(template, "ResultTemplate.step_operands"),
+        f.get_slot(template, "StepsTemplate.step_recipes"),
+        f.get_slot(template, "StepsTemplate.step_operands"),
         load_shared_read_count(f),
     )
 
@@ -412,8 +404,8 @@ def _emit_call_numpy(f: FunctionBuilder) -> None:
         filled.store(filled.load(I64) + 1)
 
     _for_each_tensor(f, read)
-    results = f.require_new(f.call("PyObject_CallObject", POINTER, [f.get_slot(template, "ResultTemplate.compute_arrays"), arrays]))
-    element_templates = f.get_slot(template, "ResultTemplate.element_templates")
+    results = f.require_new(f.call("PyObject_CallObject", POINTER, [f.get_slot(template, "NumpyCallTemplate.compute_arrays"), arrays]))
+    element_templates = f.get_slot(template, "TupleTemplate.element_templates")
     f.require(f.is_instance(results, "list"))
     result_tensors = f.build_tuple(
         f.load_word(element_templates, SIZE_OFFSET),
@@ -428,7 +420,7 @@ def _emit_tensor_from_array(f: FunctionBuilder) -> None:
     array, template = f.arguments
     f.decline_if(f.is_null(array))
     tensor = f.require_new(
-        f.call("new_blank", POINTER, [f.get_slot(template, "ResultTemplate.recipe"), f.get_slot(template, "ResultTemplate.spec")])
+        f.call("new_blank", POINTER, [f.get_slot(template, "RecipeTemplate.recipe"), f.get_slot(template, "ResultTemplate.spec")])
     )
     node = f.get_slot(f.get_slot(tensor, "Tensor.storage"), "Storage.node")
     to = load_data_address(f, f.get_slot(node, "Node.buffer"))
@@ -443,8 +435,8 @@ def _build_result_tuple(f: FunctionBuilder, call_arguments: Sequence[Value], tem
     `call_arguments` are the arguments of `made_of` before the template.
     """
     element_templates, result_constructor = (
-        f.get_slot(template, "ResultTemplate.element_templates"),
-        f.get_slot(template, "ResultTemplate.result_constructor"),
+        f.get_slot(template, "TupleTemplate.element_templates"),
+        f.get_slot(template, "TupleTemplate.result_constructor"),
     )
     results = f.build_tuple(
         f.load_word(element_templates, SIZE_OFFSET),
@@ -467,19 +459,20 @@ def _build_result_tuple(f: FunctionBuilder, call_arguments: Sequence[Value], tem
 def _emit_apply_view(f: FunctionBuilder) -> None:
     """Emit `view_as(x, template)`: return the view of a tensor that a template describes, or the tensor itself."""
     x, template = f.arguments
-    f.return_if(f.is_object(f.get_slot(template, "ResultTemplate.result_constructor"), "itself"), lambda: f.incref(x))
-    shift, offset = f.get_slot(template, "ResultTemplate.shift"), load_computed_slot(f, x, "offset")
+    f.return_if(f.has_type(template, "OperandTemplate"), lambda: f.incref(x))
+    offset = load_computed_slot(f, x, "offset")
 
     def take_chain_offset() -> list[Value]:
-        required_offset = f.unbox_integer(f.get_slot(template, "ResultTemplate.low"))
+        required_offset = f.unbox_integer(f.get_slot(template, "ChainViewTemplate.required_offset"))
         f.require(f.or_else(required_offset < 0, lambda: f.unbox_integer(offset).equals(required_offset)))
-        return [f.incref(f.get_slot(template, "ResultTemplate.high"))]
+        return [f.incref(f.get_slot(template, "ChainViewTemplate.offset"))]
 
     def shift_offset() -> list[Value]:
+        shift = f.get_slot(template, "ViewTemplate.shift")
         add_shift = lambda: [f.call("PyLong_FromLongLong", POINTER, [f.unbox_integer(offset) + f.unbox_integer(shift)])]
         return f.choose(f.is_object(shift, "0"), lambda: [f.incref(offset)], add_shift)
 
-    (new_offset,) = f.choose(f.is_object(shift, "None"), take_chain_offset, shift_offset)
+    (new_offset,) = f.choose(f.has_type(template, "ChainViewTemplate"), take_chain_offset, shift_offset)
     f.require_new(new_offset)
     view = new_view(f, f.get_slot(x, "Tensor.storage"), f.hold_borrowed(f.get_slot(template, "ResultTemplate.spec")), new_offset)
     f.transfer_held(view)

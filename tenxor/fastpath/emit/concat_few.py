@@ -107,7 +107,7 @@ def _emit_join(f: FunctionBuilder) -> None:
     f.decline_if(f.is_object(template, "None"))
     f.decline_if(f.is_object(f.get_slot(template, "ResultTemplate.launch_record"), "never"))
     nodes = f.build_tuple(size, lambda k: f.call("content", POINTER, [f.tuple_item(pieces, k), f.constant(I1, False)]))
-    recipe = f.get_slot(template, "ResultTemplate.recipe")
+    recipe = f.get_slot(template, "RecipeTemplate.recipe")
     out = f.require_new(f.call("memory_for", POINTER, [recipe]))
     program = f.address_at(f.get_slot(template, "ResultTemplate.launch_record"), BYTES_CONTENT_OFFSET)
     itemsize = f.unbox_integer(f.get_slot(f.get_slot(recipe, "Recipe.dtype"), "DType.itemsize"))

@@ -104,7 +104,7 @@ def _emit_create(f: FunctionBuilder) -> None:
     (template,) = f.choose(f.is_null(cached), instantiate_rule, lambda: [f.incref(cached)], (1, 1000))
     f.require_new(template)
     f.release_held(key)
-    spec, first_recipe = f.get_slot(template, "ResultTemplate.spec"), f.tuple_item(f.get_slot(template, "ResultTemplate.step_recipes"), 0)
+    spec, first_recipe = f.get_slot(template, "ResultTemplate.spec"), f.tuple_item(f.get_slot(template, "StepsTemplate.step_recipes"), 0)
     has_content = ~f.is_object(f.get_slot(first_recipe, "Recipe.op"), "EMPTY")
     new_in_memory = lambda: [f.call("new_blank", POINTER, [f.get_slot(first_recipe, "Recipe.data_recipe"), spec])]
     is_pending = f.or_else(has_content, lambda: load_nbytes(f, spec) > MAX_SMALL_BLOCK_BYTES)

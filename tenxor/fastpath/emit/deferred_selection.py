@@ -68,7 +68,7 @@ def _emit_defer_selection(f: FunctionBuilder) -> None:
     `node` and `mask` are the nodes of `x` and `key`, `frame` is the copy descriptor, and `rows` the template for the number of rows.
     """
     x, key, node, mask, frame, rows = f.arguments
-    selection_node = f.require_new(f.call("selected_node", POINTER, [x, key, node, mask, frame, f.get_slot(rows, "ResultTemplate.recipe")]))
+    selection_node = f.require_new(f.call("selected_node", POINTER, [x, key, node, mask, frame, f.get_slot(rows, "RecipeTemplate.recipe")]))
     f.transfer_held(selection_node)
     f.emit_return(f.call("given", POINTER, [selection_node, f.incref(f.get_slot(rows, "ResultTemplate.spec")), f.constant(I1, False)]))
 

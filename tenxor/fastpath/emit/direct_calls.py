@@ -148,7 +148,7 @@ def pack_results(f: FunctionBuilder, template: Value, results: Value) -> Value:
 
     The value is the only result, or the tuple converted to the tuple type of the template.
     """
-    kind = f.get_slot(template, "ResultTemplate.result_constructor")
+    kind = f.get_slot(template, "TupleTemplate.result_constructor")
     take_single = lambda: [f.incref(f.tuple_item(results, f.i64(0)))]
     (result,) = f.choose(f.is_object(kind, "None"), take_single, lambda: [f.call("PyObject_CallOneArg", POINTER, [kind, results])])
     f.release_held(results)
@@ -160,9 +160,9 @@ def _emit_run_program(f: FunctionBuilder) -> None:
     its template; return null where the program fails.
     """
     x, args, argument_count, tensors, template = f.arguments
-    program = f.address_at(f.get_slot(template, "ResultTemplate.loop_bytecode"), BYTES_CONTENT_OFFSET)
-    nodes, starts = collect_operands(f, x, args, argument_count, tensors, f.get_slot(template, "ResultTemplate.number_dtype"))
-    element_templates = f.get_slot(template, "ResultTemplate.element_templates")
+    program = f.address_at(f.get_slot(template, "DirectCallTemplate.loop_bytecode"), BYTES_CONTENT_OFFSET)
+    nodes, starts = collect_operands(f, x, args, argument_count, tensors, f.get_slot(template, "DirectCallTemplate.number_dtype"))
+    element_templates = f.get_slot(template, "TupleTemplate.element_templates")
     results = f.require_new(f.call("PyTuple_New", POINTER, [f.load_word(element_templates, SIZE_OFFSET)]))
 
     def allocate_result(k: Value) -> None:
@@ -171,10 +171,10 @@ def _emit_run_program(f: FunctionBuilder) -> None:
             f.call(
                 "new_blank",
                 POINTER,
-                [f.get_slot(element_template, "ResultTemplate.recipe"), f.get_slot(element_template, "ResultTemplate.spec")],
+                [f.get_slot(element_template, "RecipeTemplate.recipe"), f.get_slot(element_template, "ResultTemplate.spec")],
             )
         )
-        shift = f.get_slot(element_template, "ResultTemplate.shift")
+        shift = f.get_slot(element_template, "InMemoryTemplate.offset")
 
         def apply_shift() -> None:
             old_offset = f.get_slot(tensor, "Tensor.offset")

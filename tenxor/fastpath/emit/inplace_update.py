@@ -89,7 +89,7 @@ def _emit_find_update_recipe(f: FunctionBuilder) -> None:
 
     def look_up_recipe() -> Value:
         template = find_cached_template(f, get_cache_table(f, spec, "call_templates"), f.load_object("'update'"), key)
-        return f.choose(f.is_null(template), lambda: [f.null()], lambda: [f.get_slot(template, "ResultTemplate.recipe")])[0]
+        return f.choose(f.is_null(template), lambda: [f.null()], lambda: [f.get_slot(template, "RecipeTemplate.recipe")])[0]
 
     find_usual_recipe = lambda: f.call("recipe_of_plain_update", POINTER, [x, storage, result])
     recipe = f.hold_owned(f.look_up_or_make(look_up_recipe, find_usual_recipe, lambda: f.call_python("learn_update", x, result)))

@@ -12,7 +12,7 @@ from ...codegen.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
 from ...graph.node import MAX_RECIPES
 from ..launch_records import MAX_LAUNCH_RECORDS
 from ..object_layout import BYTES_CONTENT_OFFSET, FLOAT_VALUE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, ObjectTable
-from ..sized_template import DIRECT_CALL_RECORD, MAX_AXES, MAX_RESULTS, MAX_SPECS, RESULT_RECORD
+from ..sized_template import DIRECT_CALL_RECORD, MAX_AXES, MAX_RESULTS, MAX_SPECS, RESULT_RECORD, VARIANTS
 from . import call_signatures
 from .function_builder import FunctionBuilder
 from .size_eval import load_next_word, skip_words, unbox_dims
@@ -205,7 +205,7 @@ def _emit_instantiate_step(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_operands(f: FunctionBuilder) -> None:
-    """Emit `read_like(read, cursor)`: return an item of `ResultTemplate.step_operands`: the sources, offsets and derivative flag of a
+    """Emit `read_like(read, cursor)`: return an item of `StepsTemplate.step_operands`: the sources, offsets and derivative flag of a
     step, with the next integers.
     """
     read, cursor = f.arguments
@@ -298,24 +298,12 @@ def _emit_store_record(f: FunctionBuilder) -> None:
     f.emit_return(f.constant(I1, True))
 
 
-def new_template(f: FunctionBuilder, **slots: Value) -> Value:
-    """Emit a new result template (`ResultTemplate`) with these slots and defaults elsewhere. The new reference is held."""
-    template = f.new_instance("ResultTemplate")
-    default_names = {
-        "element_templates": "()",
-        "step_recipes": "()",
-        "step_operands": "()",
-        "loop_bytecode": "never",
-        "launch_record": "never",
-        "low": "0",
-        "high": "0",
-        "shift": "0",
-    }
-    default_names |= dict.fromkeys(
-        ("recipe", "compute_arrays", "result_constructor", "number_dtype", "plan", "operation", "other_key"), "None"
-    )
-    for slot, x in {**{slot: f.load_object(name) for slot, name in default_names.items()}, **slots}.items():
-        f.set_slot(template, f"ResultTemplate.{slot}", f.incref(x))
+def new_template(f: FunctionBuilder, variant: str, **slots: Value) -> Value:
+    """Emit a new result template of the class `variant`, with the values `slots` of its own slots. The new reference is held."""
+    template = f.new_instance(variant)
+    empty_slots = {"operation": f.load_object("None"), "other_key": f.load_object("None"), "launch_record": f.load_object("never")}
+    for slot, x in (empty_slots | slots).items():
+        f.set_slot(template, f"{variant}.{slot}", f.incref(x))
     return template
 
 
@@ -379,17 +367,22 @@ def _emit_instantiate_element(f: FunctionBuilder) -> None:
     f.return_if(~f.is_instance(element, "tuple"), lambda: f.incref(element))  # a table of parts by size
     spec_index, memory_spec_index = (f.unbox_integer(f.tuple_item(element, k)) for k in range(2))
     shift = f.box_integer(load_next_word(cursor))
+    spec = specs.at(spec_index, POINTER).load(POINTER)
 
-    def find_recipe() -> list[Value]:
+    def build_view() -> list[Value]:
+        view_template = new_template(f, "ViewTemplate", spec=spec, shift=shift)
+        f.transfer_held(view_template)
+        return [view_template]
+
+    def build_in_memory() -> list[Value]:
         recipe = find_data_recipe(f, specs.at(memory_spec_index, POINTER).load(POINTER))
-        f.transfer_held(recipe)
-        return [recipe]
+        memory_template = new_template(f, "InMemoryTemplate", spec=spec, recipe=recipe, offset=shift)
+        f.transfer_held(memory_template)
+        f.release_held(recipe)
+        return [memory_template]
 
-    (recipe,) = f.choose(memory_spec_index < 0, lambda: [f.incref(f.load_object("None"))], find_recipe)
-    f.hold_owned(recipe)
-    template = new_template(f, spec=specs.at(spec_index, POINTER).load(POINTER), shift=shift, recipe=recipe)
-    f.release_held(shift, recipe)
-    f.transfer_held(template)
+    (template,) = f.choose(memory_spec_index < 0, build_view, build_in_memory)
+    f.release_held(shift)
     f.emit_return(template)
 
 
@@ -466,18 +459,37 @@ def _emit_build_template(f: FunctionBuilder) -> None:
         f.load_word(element_patterns, SIZE_OFFSET),
         lambda k: f.call("part_like", POINTER, [f.tuple_item(element_patterns, k), cursor, specs]),
     )
-    fixed_slots = {slot: f.get_slot(rule, f"SizedTemplate.{slot}") for slot in ("low", "high", "result_constructor")}
-    spec = specs.at(f.unbox_integer(f.get_slot(rule, "SizedTemplate.result_spec_number")), POINTER).load(POINTER)
-    template = new_template(
-        f,
-        spec=spec,
-        shift=shift,
-        recipe=recipe,
-        step_recipes=recipes,
-        step_operands=operands,
-        element_templates=element_templates,
-        **fixed_slots,
+    low, high, result_constructor, boxed_variant = (
+        f.get_slot(rule, f"SizedTemplate.{slot}") for slot in ("low", "high", "result_constructor", "variant")
     )
+    spec = specs.at(f.unbox_integer(f.get_slot(rule, "SizedTemplate.result_spec_number")), POINTER).load(POINTER)
+    variant, parts = f.unbox_integer(boxed_variant), {"element_templates": element_templates}
+    bounds, step_slots = {"low": low, "high": high}, {"step_recipes": recipes, "step_operands": operands}
+    no_program = {"loop_bytecode": f.load_object("never"), "number_dtype": f.load_object("None")}
+    slots_by_variant: dict[str, dict[str, Value]] = {
+        "NodeTemplate": {"recipe": recipe, **bounds},
+        "StepsTemplate": step_slots,
+        "OperandTemplate": {},
+        "ViewTemplate": {"shift": shift},
+        "TupleTemplate": {"result_constructor": result_constructor, **parts},
+        "DirectCallTemplate": {"result_constructor": result_constructor, **parts, **no_program},
+        "CopyTemplate": {"recipe": recipe},
+        "WriteTemplate": {"plan": f.load_object("None"), **bounds},
+        "SegmentTemplate": {**step_slots, **parts},
+    }
+
+    def build_variant(number: int) -> list[Value]:
+        """Emit the creation of a template of variant `number`, or of a later one if the rule says so."""
+        name = VARIANTS[number].__name__
+
+        def build() -> list[Value]:
+            variant_template = new_template(f, name, spec=spec, **slots_by_variant[name])
+            f.transfer_held(variant_template)
+            return [variant_template]
+
+        return build() if number == len(VARIANTS) - 1 else f.choose(variant.equals(number), build, lambda: build_variant(number + 1))
+
+    template = f.hold_owned(build_variant(0)[0])
     f.emit_if(f.load_word(element_patterns, SIZE_OFFSET) > 0, lambda: f.untrack(element_templates))
     f.release_held(shift, operands, element_templates)
 
@@ -488,14 +500,14 @@ def _emit_build_template(f: FunctionBuilder) -> None:
         step_number = f.unbox_integer(boxed_step)
 
         def replace_slot(slot: str, x: Value) -> None:
-            old_value = f.get_slot(template, f"ResultTemplate.{slot}")
-            f.set_slot(template, f"ResultTemplate.{slot}", f.incref(x))
+            old_value = f.get_slot(template, slot)
+            f.set_slot(template, slot, f.incref(x))
             f.decref(old_value)
 
         def attach_to_template() -> list[Value]:
-            f.emit_if(step_number.equals(DIRECT_CALL_RECORD), lambda: replace_slot("loop_bytecode", record))
-            f.emit_if(step_number.equals(RESULT_RECORD), lambda: replace_slot("launch_record", record))
-            f.emit_if(step_number.equals(RESULT_RECORD), lambda: replace_slot("plan", plan))
+            f.emit_if(step_number.equals(DIRECT_CALL_RECORD), lambda: replace_slot("DirectCallTemplate.loop_bytecode", record))
+            f.emit_if(step_number.equals(RESULT_RECORD), lambda: replace_slot("ResultTemplate.launch_record", record))
+            f.emit_if(f.has_type(template, "WriteTemplate"), lambda: replace_slot("WriteTemplate.plan", plan))
             return []
 
         def attach_to_step() -> list[Value]:

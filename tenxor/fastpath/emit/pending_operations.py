@@ -169,7 +169,7 @@ def _emit_unary(f: FunctionBuilder) -> None:
     f.hold_borrowed(node_or_scalar)
     template = find_template(f, get_cache_table(f, key, "templates"), op, f.load_object("None"), lambda: [x])
     recipe, spec = (
-        f.hold_borrowed(f.get_slot(template, "ResultTemplate.recipe")),
+        f.hold_borrowed(f.get_slot(template, "RecipeTemplate.recipe")),
         f.hold_borrowed(f.get_slot(template, "ResultTemplate.spec")),
     )
     _return_if_known_scalars(f, (op, recipe, spec), (Operand(key, node_or_scalar, is_node, offset),))
@@ -200,7 +200,7 @@ def _emit_binary(f: FunctionBuilder) -> None:
     template = find_template(f, table, op, y_operand.key, get_arguments)
     f.emit_if(f.is_instance(y, "int"), lambda: require_in_range(f, y, template))
     recipe, spec = (
-        f.hold_borrowed(f.get_slot(template, "ResultTemplate.recipe")),
+        f.hold_borrowed(f.get_slot(template, "RecipeTemplate.recipe")),
         f.hold_borrowed(f.get_slot(template, "ResultTemplate.spec")),
     )
     _return_if_known_scalars(f, (op, recipe, spec), (Operand(key, node_or_scalar, is_node, offset), y_operand), comes_last)
@@ -313,7 +313,7 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
     template = f.hold_borrowed(find_or_instantiate(f, table, op, keys, instantiate))
     f.for_range(count, lambda k: f.emit_if(f.is_instance(load(k), "int"), lambda: require_in_range(f, load(k), template)))
     recipe, spec = (
-        f.hold_borrowed(f.get_slot(template, "ResultTemplate.recipe")),
+        f.hold_borrowed(f.get_slot(template, "RecipeTemplate.recipe")),
         f.hold_borrowed(f.get_slot(template, "ResultTemplate.spec")),
     )
     dtypes = f.get_slot(recipe, "Recipe.dtypes")
@@ -333,11 +333,11 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
     f.emit_return(new_result(f, recipe, sources, offsets, spec))
 
 
-def require_in_range(f: FunctionBuilder, integer: Value, template: Value) -> None:
+def require_in_range(f: FunctionBuilder, integer: Value, template: Value, variant: str = "NodeTemplate") -> None:
     """Emit an early exit, returning null or 0, for a Python integer outside of the range for which the result template `template` is
-    valid.
+    valid. `variant` is its class, with the slots `low` and `high`.
     """
-    low, high = f.get_slot(template, "ResultTemplate.low"), f.get_slot(template, "ResultTemplate.high")
+    low, high = f.get_slot(template, f"{variant}.low"), f.get_slot(template, f"{variant}.high")
 
     def compare_bounds() -> None:
         """Compare with both bounds as Python does: some integers do not fit in 64 bits."""

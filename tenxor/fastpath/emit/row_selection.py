@@ -369,7 +369,7 @@ def _emit_cache_rows_template(f: FunctionBuilder) -> None:
     spec = find_spec(f, f.get_slot(row_spec, "Spec.dtype"), ndim + 1, numbers)
     f.require(load_nbytes(f, spec) <= MAX_SELECTED_BYTES)
     recipe = find_data_recipe(f, spec)
-    template = new_template(f, spec=spec, recipe=recipe)
+    template = new_template(f, "InMemoryTemplate", spec=spec, recipe=recipe, offset=f.load_object("0"))
     f.require(f.call("remember", I1, [*get_cache_table(f, row_spec, "call_templates"), f.load_object("'rows'"), number, template]))
     f.release_held(template, recipe, spec)
     f.emit_return(f.constant(I1, True))
@@ -495,12 +495,12 @@ def _emit_select(f: FunctionBuilder) -> None:
 
     f.return_if(can_defer(f, program, node, key_node), defer)
     f._held[:] = held
-    out = f.require_new(f.call("memory_for", POINTER, [f.get_slot(rows, "ResultTemplate.recipe")]))
+    out = f.require_new(f.call("memory_for", POINTER, [f.get_slot(rows, "RecipeTemplate.recipe")]))
     start, width = get_first_address(f, x, f.get_slot(node, "Node.buffer"), program), f.load_word(program, ROW_BYTES_OFFSET)
     f.call(
         "read_rows", I1, [load_data_address(f, out), start, row_offsets, get_mask_address(f, key, key_node, program), frame, count, width]
     )
-    result_node = new_node_in_memory(f, f.get_slot(rows, "ResultTemplate.recipe"), out)
+    result_node = new_node_in_memory(f, f.get_slot(rows, "RecipeTemplate.recipe"), out)
     spec = f.incref(f.get_slot(rows, "ResultTemplate.spec"))
     f.transfer_held(result_node)
     f.release_held(block, key_node, node, template, rows)

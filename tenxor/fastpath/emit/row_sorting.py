@@ -67,8 +67,13 @@ def _emit_sort_rows(f: FunctionBuilder) -> None:
     stable, quick, rows, n, item, looked_at, keeps = (f.load_word(program, 8 * k) for k in range(1, 8))
     to = get_result_address(f, results, 0)
     _copy_operand(f, nodes, starts, f.address_at(program, 8 * 8), to)
-    no, odd = f.constant(I1, False), [lambda kind=kind: [f.call(f"is_odd_{kind.text}", I1, [to, rows * n])] for kind in _FLOATS]
-    (is_odd,) = f.choose(looked_at.equals(1), odd[0], lambda: f.choose(looked_at.equals(2), odd[1], lambda: [no]))
+    no = f.constant(I1, False)
+
+    def examine(kind: Type) -> list[Value]:
+        return [f.call(f"is_odd_{kind.text}", I1, [to, rows * n])]
+
+    examine_second = lambda: f.choose(looked_at.equals(2), lambda: examine(_FLOATS[1]), lambda: [no])
+    (is_odd,) = f.choose(looked_at.equals(1), lambda: examine(_FLOATS[0]), examine_second)
     f.decline_if(is_odd & keeps.equals(0))
     function = f.select_value(is_odd, stable, quick).cast("inttoptr", POINTER)
     f.for_range(rows, lambda k: _call_numpy_sort(f, function, [to.at(k * n * item, I8), n]))

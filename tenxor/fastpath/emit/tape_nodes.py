@@ -1,4 +1,4 @@
-"""Emitters for the tape: the tape node (`TapeNode`) of a new node, as in `graph/tape.py`, and replayed derivative steps, as in
+"""Emitters for the tape: the tape node (`TapeNode`) of a new node, as in `autodiff/tape.py`, and replayed derivative steps, as in
 `autodiff/replay.py`.
 """
 

@@ -6,46 +6,34 @@ computed or whether memory is reused, and a value not needed by a derivative is 
 refers to its own graph node. Where the derivative reads the result, the tape nodes of readers hold the graph node in place of its tape
 node.
 
-The package `autodiff/` determines the residuals. It is loaded before the first tape node exists.
+The rule of an operation determines its residuals (`rule_table.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from .._utils.records import NamedTuple
+from .._utils.lazy import LazyFunctions
+from ..graph.node import (
+    NO_RESIDUALS,
+    TRACED,
+    TRACED_CONSTANT,
+    Node,
+    Recipe,
+    disable_tape,
+    is_externally_shared,
+    make_data_node,
+    next_serial,
+    tape_mode,
+)
 from ..layout import Layout
-from .node import TRACED, TRACED_CONSTANT, Node, Recipe, next_serial, tape_mode
+from ..ops import OPS
+from ..runtime.realize import realize
+
+rule_table = LazyFunctions("tenxor.autodiff.rule_table")  # imported with the first tape node that reads a node on the tape
+_POSITIVE = OPS["positive"]
 
 TapeSource = Any  # Past | Node | Scalar | None
-
-
-class Residuals(NamedTuple):
-    """The residuals of a recipe: for each source whether the derivative reads its value, and whether the derivative reads the result. They
-    follow from the operation and the dtypes, so recipes of several sizes may share a `Residuals`.
-    """
-
-    reads_sources: tuple[bool, ...]
-    reads_result: bool
-
-
-NO_RESIDUALS = Residuals((), False)  # the residuals of an operation without derivatives
-
-
-class DerivativeHooks(NamedTuple):
-    """Two functions provided by `autodiff/` to this module.
-
-    `find_residuals(recipe, tracked)` returns the values read by the derivative of a recipe; bit k of `tracked` is set if source k is on
-    the tape. `copy_unshared(node)` returns a node with the content and the tape node of `node`, in memory that is not externally
-    shared.
-    """
-
-    find_residuals: Callable[[Recipe, int], Residuals]
-    copy_unshared: Callable[[Node], Node]
-
-
-derivative_hooks: list[DerivativeHooks] = []  # empty until `autodiff/` is loaded, then one element
 
 
 class TapeNode:
@@ -97,7 +85,7 @@ class TapeNode:
         cached_needs: Any = recipe.residuals
         needs = None if cached_needs is None else cached_needs.get(tracked)
         if needs is None:
-            needs = derivative_hooks[0].find_residuals(recipe, tracked)
+            needs = rule_table.find_residuals(recipe, tracked)
             if cached_needs is None:
                 recipe.residuals = {tracked: needs}
             else:
@@ -112,7 +100,7 @@ class TapeNode:
                 tape_node: Any = s.tape_node
                 tape_sources.append(None if type(tape_node) is not TapeNode else s if tape_node.reads_result else tape_node)
             elif s.buffer is not None and s.buffer.externally_shared:
-                tape_sources.append(derivative_hooks[0].copy_unshared(s))
+                tape_sources.append(clone_unshared(s))
             else:
                 tape_sources.append(s)
         return TapeNode(recipe, tuple(tape_sources), node.offsets, serial=serial, reads_result=needs.reads_result, is_traced=traced)
@@ -145,3 +133,23 @@ def get_tape_node(source: TapeSource) -> TapeNode | None:
     if type(source) is Node:
         source = source.tape_node
     return source if type(source) is TapeNode else None
+
+
+def copy_detached(node: Node) -> Node:
+    """Return a node with the content of `node` but without a tape node. It shares the memory of `node`, unless the memory is externally
+    shared.
+    """
+    if node.buffer is not None and not is_externally_shared(node):
+        return make_data_node(node.buffer, node.shape, node.dtype)
+    with disable_tape():
+        result = Node.of(_POSITIVE, node.shape, node.dtype, (node,), (Layout.contiguous(node.shape),))
+    if is_externally_shared(node):
+        realize(result)  # computed now, before foreign code writes the memory
+    return result
+
+
+def clone_unshared(source: Node) -> Node:
+    """Return a new node with the content and the tape node of `source`; the content is copied if its memory is externally shared."""
+    copy = copy_detached(source)
+    copy.tape_node = source.tape_node
+    return copy

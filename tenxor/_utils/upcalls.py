@@ -1,13 +1,18 @@
-"""The fast path, as the rooms below see it: one object with the functions that they may call while it is installed.
+"""Upcalls: calls from a lower room to a higher room. A lower room cannot import the higher room, and reads the variables of this module.
 
-The package `fastpath/` stands above its callers, so lower rooms cannot import it. They read `installed`, which is None while the fast
-path is not built, switched off or disabled; the caller then does the work in Python. Another thread may change `installed` at any
-moment: a caller reads the variable once for each task. The functions still work after the fast path was removed.
+Prefer an import, an argument, or a method of an object at hand. `tests/test_architecture.py` reports every further empty variable filled
+by another module. Another thread may change a variable at any moment, so a caller reads the variable once for each task. While the variable
+is None, the caller does the work in Python.
+
+Most variables belong to the fast path. `installed` is None while the fast path is not built, switched off or disabled, and
+`host_call_observer` is set and removed in the same step. `interning` and `size_generic` are set by the first installation for good. The
+functions still work after the fast path was removed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 from weakref import ref
 
@@ -16,13 +21,49 @@ from .records import NamedTuple
 # Types of higher rooms, which this module cannot import
 Arrange: TypeAlias = Any
 CreationFunctions: TypeAlias = Any
+DirectCall: TypeAlias = Any
 DType: TypeAlias = Any
 Node: TypeAlias = Any
 PatchableFunction: TypeAlias = Any
 Plan: TypeAlias = Any
 Recipe: TypeAlias = Any
+ResultTemplate: TypeAlias = Any
+SizedTemplate: TypeAlias = Any
 Spec: TypeAlias = Any
 StepBytecode: TypeAlias = Any
+TapeNode: TypeAlias = Any
+Tensor: TypeAlias = Any
+
+
+class TensorFactory(Protocol):
+    """The function to make tensors of numbers and arrays: `asarray` of `api/creation.py`, set by `import tenxor`."""
+
+    def __call__(self, value: Any, dtype: DType, /) -> Tensor:
+        """Return a new tensor of `dtype` with the elements of `value`: a number, nested lists, an array or a tensor.
+
+        Called by `DType.__call__`, as in `tx.float32(0.1)`. The function may run user code, such as `__array__` of `value`, and may raise
+        the errors of `asarray`.
+        """
+
+
+class NodeObserver(Protocol):
+    """An observer of new nodes: `check_nan` (`api/nan_check.py`), while a `check_nan` context is open in a thread.
+
+    Each method may realize nodes, and may raise an error at the user's call, but must not write to a tensor. Without an observer, a caller
+    reads one variable. With an observer, the fast path is disabled, and nodes of derivatives and batches are made anew, not replayed.
+    """
+
+    def observe_node(self, node: Node, /) -> None:
+        """Observe `node`, made by an operation or a write. Called by `Tensor._from_node`, writes and optimizers before the node is used."""
+
+    def observe_host_result(self, node: Node, name: str, operands: Sequence[Node], /) -> None:
+        """Observe `node`, computed by NumPy from `operands` in the operation `name`. Called by `api/host_calls.py` for each result."""
+
+    def observe_derivative(self, node: Node, tape_node: TapeNode, /) -> None:
+        """Observe `node`, a cotangent or tangent made by the rule of `tape_node`. Called by the backward pass and by forward mode."""
+
+    def observe_batch(self, batch: Node, node: Node, /) -> None:
+        """Observe `batch`, the values of `node`, traced for a single batch element, for the whole batch. Called by `vmap`."""
 
 
 class RefcountQueries(NamedTuple):
@@ -61,8 +102,8 @@ class CallReplay(NamedTuple):
 
     `replay` takes the name of a function, the positional arguments (a tensor first) and the keyword arguments; it returns the view or
     pending result of a recorded call, or None on a miss. `record_result` takes a name and a function, and returns a wrapper that calls
-    the function and records the result, and the reports to `external_call_observers` during the call. `record_reports` returns a
-    wrapper that records only these reports.
+    the function and records the result, and the reports to `host_call_observer` during the call. `record_reports` returns a wrapper that
+    records only these reports.
     """
 
     replay: Callable[..., Any]
@@ -108,6 +149,45 @@ class InterningFunctions(NamedTuple):
     intern_data_recipe: Callable[[DType, tuple[int, ...], Recipe | None], Recipe | None]
 
 
+class SizeGenericFunctions(NamedTuple):
+    """Functions for size-generic templates (`fastpath/size_generic.py`), and the switch that disables the fast path.
+
+    `compute_signature(name, arguments, names, shapes, followed)` returns the signature of a call and its numbers, or None. The `names`
+    belong to the last arguments, `shapes` are further shapes, and `followed` is a bit mask of the arguments on the autograd tape.
+    `compute_graph_signature(records, node)` returns the key, the signature and the numbers of a graph, whose launch record belongs in
+    `records`. `instantiate(rule, numbers, specs)` returns the template for these sizes, or None if a guard fails.
+    `run_bytecode(bytecode, numbers)` returns the results of a size program, or None if a guard fails. `clear_signatures()` clears the
+    generated code's cache of recent signatures. `disable_fast_path()` is a context manager that disables the fast path.
+    """
+
+    compute_signature: Callable[..., tuple[bytes, tuple[int, ...]] | None]
+    compute_graph_signature: Callable[[object, Node], tuple[bytes, bytes, tuple[int, ...]] | None]
+    instantiate: Callable[[SizedTemplate, tuple[int, ...], tuple[Spec, ...]], ResultTemplate | None]
+    run_bytecode: Callable[[bytes, tuple[int, ...]], tuple[int, ...] | None]
+    clear_signatures: Callable[[], object]
+    disable_fast_path: Callable[[], AbstractContextManager[None]]
+
+
+class HostCallObserver(Protocol):
+    """The function to note computations by NumPy, for the recorder of the fast path (`fastpath/host_call_recorder.py`)."""
+
+    def __call__(
+        self,
+        operands: Sequence[Tensor],
+        results: Sequence[Tensor],
+        compute: Callable[..., Any] | None,
+        direct_call: DirectCall | None,
+        make_direct_call: Callable[..., DirectCall | None] | None = None,
+        /,
+    ) -> None:
+        """Note the computation of `results` from `operands`. Called by `api/host_calls.py` after each computation by NumPy.
+
+        `compute` computes the arrays of the results from the arrays of the operands, `direct_call` describes a direct call, and
+        `make_direct_call` returns the description for further operands; each may be None. The function keeps the arguments for the call
+        under recording in this thread. No user code runs.
+        """
+
+
 class FastPathFunctions(Protocol):
     """The functions of an installed fast path."""
 
@@ -151,7 +231,11 @@ class FastPathStarter(Protocol):
         """Build the fast path, unless that was tried before."""
 
 
+make_tensor: TensorFactory  # set by `import tenxor`
+node_observer: NodeObserver | None = None
 installed: FastPathFunctions | None = None
+host_call_observer: HostCallObserver | None = None
+size_generic: SizeGenericFunctions | None = None
 interning: InterningFunctions | None = None  # set at the first installation, and never removed: the generated code needs every spec
 starter: FastPathStarter | None = None  # set by `import tenxor`; None again when the fast path is built, or found to be impossible
 
@@ -159,6 +243,12 @@ starter: FastPathStarter | None = None  # set by `import tenxor`; None again whe
 def is_expected() -> bool:
     """Return whether the fast path is installed, or may still be built."""
     return installed is not None or starter is not None
+
+
+def get_size_generic_functions() -> SizeGenericFunctions:
+    """Return the functions for size-generic templates, for code that runs only after the fast path was installed once."""
+    assert size_generic is not None
+    return size_generic
 
 
 def request(count: int = 1) -> FastPathFunctions | None:
