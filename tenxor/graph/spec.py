@@ -97,7 +97,8 @@ class ResultTemplate:
 
 
 TemplateTable = dict[object, dict[object, ResultTemplate | None]]  # None: the result cannot be replayed
-INLINE_CACHE_SLOTS = ("inline_cache_0", "inline_cache_1")  # slots of the inline cache of a spec, for templates outside the tables
+# Slots of the inline cache of a spec, for templates outside the tables; the first one is filled first
+INLINE_CACHE_SLOTS = ("inline_cache_0", "inline_cache_1")
 
 
 class Spec:
@@ -143,19 +144,20 @@ class Spec:
     @property
     def templates(self) -> TemplateTable:
         """The table of results by operation, with the templates of the inline cache moved into it."""
-        self._flush_inline_cache()
+        if self.inline_cache_0 is not None:
+            self._flush_inline_cache()
         return self._templates
 
     @property
     def call_templates(self) -> TemplateTable:
         """The table of results by name of a method, with the templates of the inline cache moved into it."""
-        self._flush_inline_cache()
+        if self.inline_cache_0 is not None:
+            self._flush_inline_cache()
         return self._call_templates
 
     def _flush_inline_cache(self) -> None:
         """Move the inline cache to the tables. Several threads may do so at the same time."""
-        for slot in INLINE_CACHE_SLOTS:
-            template: ResultTemplate | None = getattr(self, slot)
+        for template in (self.inline_cache_0, self.inline_cache_1):
             if template is not None:
                 table = self._call_templates if type(template.operation) is str else self._templates
                 if not table:
@@ -189,7 +191,7 @@ class Spec:
             elif name in ("_templates", "number_first_templates", "_call_templates"):
                 value = {}
             elif name in INLINE_CACHE_SLOTS:
-                return None
+                value = None
             else:
                 raise AttributeError(name)
             setattr(self, name, value)
@@ -242,11 +244,13 @@ def locate_template(op: object, keys: list[object]) -> tuple[TemplateTable, obje
 
     `keys` has the specs of the operands, with the types of numbers in their places. At least one of the first two keys is a spec.
     """
-    first, second, *other_keys = (*keys, None) if len(keys) == 1 else keys
+    first, second = keys[0], keys[1] if len(keys) > 1 else None
     if type(first) is Spec:
-        return first.templates, op, second if not other_keys else (second, *other_keys)
-    assert type(second) is Spec
-    return second.number_first_templates, op, first if not other_keys else (first, *other_keys)
+        table = first.templates
+    else:
+        assert type(second) is Spec
+        table, second = second.number_first_templates, first
+    return table, op, second if len(keys) < 3 else (second, *keys[2:])
 
 
 _used_tables: list[TemplateTable | Spec] = []  # the tables with entries, and the specs with an inline cache in use

@@ -62,6 +62,7 @@ MIN_TIMED_BYTES = 1 << 16  # smallest freed block, in bytes, at which the clock 
 GROWTH_BYTES = 1 << 24  # bytes by which memory may grow, plus an eighth of the memory in use, before pending work is examined
 IN_USE, PEAK, POOLED, ALLOWED = range(4)  # indices into `Pool.small_block_bytes`, counts of bytes
 _is_examining = False  # true while a thread examines the frames of each thread
+OUTDATED_TOTALS = 0, 0, 0  # of no operation
 NO_OPERATION_NUMBER = -1  # an operation number that never matches, for sums computed while another operation is in progress
 MEMORY_BYTES = get_memory_bytes()  # of the machine, or of the container
 MAX_POOLED_BYTES = MEMORY_BYTES // 4  # limit on the bytes kept for reuse
@@ -122,7 +123,7 @@ class Pool:
         self.used_blocks: dict[ref[Any], Block] = {}
         self.freed_refs: deque[ref[Any]] = deque()
         self._take_operation_number = count(1).__next__
-        self._totals = (0, 0, 0)  # the number of the operation that computed them, the bytes in use, and the free bytes
+        self._totals = OUTDATED_TOTALS  # the number of the operation that computed them, the bytes in use, and the free bytes
         self._latest_operation = 0  # the number of the last operation begun
         self.small_block_bytes: Counts = [0] * 4
         self.release_small_blocks: Callable[[], object] = int
@@ -163,10 +164,12 @@ class Pool:
         self.max_in_use = nbytes
 
     def assign_block(self, owner: Any, capacity: int) -> bool:
-        """Give `owner` a block of `capacity` bytes, or of a larger capacity, for life, as the attributes `array` and `address`.
+        """Give `owner`, a buffer, a block of `capacity` bytes, or of a larger capacity, for life.
 
         Return True, or False if no memory is left, or above the limit. `capacity` must be a result of `capacity_of`.
         """
+        if self.freed_refs and capacity < MIN_TIMED_BYTES and self._hand_over(owner, capacity):
+            return True
         operation, in_use, pooled = self._begin()
         small, limit = self.small_block_bytes, self.limit_bytes
         if pooled > SPARE_BYTES // 4 and monotonic() >= self.decay_time:
@@ -200,7 +203,7 @@ class Pool:
                 return False
             block = new_block
         array, owner.address, _ = block
-        owner.array = array if len(array) == capacity else array[:capacity]
+        owner._array = array if len(array) == capacity else array[:capacity]
         if capacity >= SPARE_BYTES or (capacity >= HUGE_PAGE_BYTES and self.max_free_bytes != UNLIMITED_BYTES):
             self.large_block_refs.add(ref(owner, self.get_wake_queue().put))
         self.used_blocks[ref(owner, self.freed_refs.append)] = block
@@ -214,6 +217,28 @@ class Pool:
             self._start_decay_thread()
         self._totals = operation, in_use, pooled
         return True
+
+    def _hand_over(self, owner: Any, capacity: int) -> bool:
+        """Give `owner` the block freed last, if it has `capacity` bytes, and return whether it has.
+
+        A freed block counts as in use until an operation takes it back, so this changes no total. The totals count as outdated meanwhile,
+        as a signal handler may raise an error.
+        """
+        totals, self._totals = self._totals, OUTDATED_TOTALS
+        try:
+            loan = self.freed_refs.pop()
+            block = self.used_blocks.pop(loan, None)
+        except (IndexError, TypeError):  # as in `_begin`
+            return False
+        fits = block is not None and block[2] == capacity
+        if block is not None and fits:
+            owner._array, owner.address, _ = block
+            self.used_blocks[ref(owner, self.freed_refs.append)] = block
+        elif block is not None:
+            self.used_blocks[loan] = block
+            self.freed_refs.append(loan)
+        self._totals = totals
+        return fits
 
     def collect_freed(self) -> tuple[int, int]:
         """Take back freed blocks, and return the bytes in use and the free bytes."""

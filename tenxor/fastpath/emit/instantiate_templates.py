@@ -75,7 +75,7 @@ def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
         "keeps_order": keeps_order,
         "residuals": residuals,
     }
-    recipe = f.new_instance("Recipe", data_recipe=data_recipe)
+    recipe = f.new_instance("Recipe", _data_recipe=data_recipe)
     for slot, x in {
         **result_fields,
         **operation_fields,
