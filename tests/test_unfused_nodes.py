@@ -102,7 +102,7 @@ class TestComputationByParts:
         root = (tx.exp(tx.asarray(A) * 2) + 1).storage.node
         nodes = [*order_unfused_nodes([root], has_any_kernel), root]
         for is_compiler_loaded in (False, True):
-            deferral = defer_plan(nodes, is_compiler_loaded)._replace(spent_ns=[0])
+            deferral = defer_plan(nodes, [], is_compiler_loaded)._replace(spent_ns=[0])
             requests = next(k for k in range(1, 10**6) if deferral.charge_request())
             assert requests == -(-deferral.cost_ns // deferral.gain_ns) > 10
 
@@ -110,7 +110,7 @@ class TestComputationByParts:
         deferrals = []
         for size in (100, 200):
             root = (tx.exp(tx.asarray(np.ones(size)) * 2) + 1).storage.node
-            deferrals.append(defer_plan([*order_unfused_nodes([root], has_any_kernel), root], is_compiler_loaded=True))
+            deferrals.append(defer_plan([*order_unfused_nodes([root], has_any_kernel), root], [], is_compiler_loaded=True))
         assert isinstance(deferrals[0], Deferral) and deferrals[0].spent_ns is deferrals[1].spent_ns
         assert deferrals[0].gain_ns < deferrals[1].gain_ns
 

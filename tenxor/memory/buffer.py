@@ -96,10 +96,9 @@ def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None =
 
     Raise MemoryError if there is no memory. Its text has the operation `op`, the bytes, and unless `shape` is None the `shape` and `dtype`.
     """
-    buffer = try_allocate(nbytes)
-    if buffer is not None:
+    buffer, capacity = Buffer(nbytes), capacity_of(nbytes)
+    if pool.assign_block(buffer, capacity):
         return buffer
-    capacity = capacity_of(nbytes)
     wanted = f"{nbytes} bytes" if shape is None else f"{shape} {dtype}, {nbytes} bytes"
     in_use = pool.in_use
     if in_use + capacity > pool.limit_bytes:

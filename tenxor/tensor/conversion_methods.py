@@ -80,7 +80,7 @@ class ConversionMethods(WriteMethods):
         node = self.storage.node  # read once, since another thread may write to the storage meanwhile
         if node.buffer is None and layout.size < node.size:
             with compute_lock:
-                is_part = not element_requests.should_compute_whole(node, layout.size)
+                is_part = not element_requests.charge_request(node, layout.size)
             if is_part:
                 return self._copy_detached().to_numpy()
         realize(node)
