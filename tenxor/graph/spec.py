@@ -97,6 +97,7 @@ class ResultTemplate:
 
 
 TemplateTable = dict[object, dict[object, ResultTemplate | None]]  # None: the result cannot be replayed
+NO_TEMPLATES: dict[object, ResultTemplate | None] = {}
 # Slots of the inline cache of a spec, for templates outside the tables; the first one is filled first
 INLINE_CACHE_SLOTS = ("inline_cache_0", "inline_cache_1")
 

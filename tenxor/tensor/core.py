@@ -34,6 +34,7 @@ from ..graph.spec import (
     FLOAT64_EXACT_LIMIT,
     MAX_INT64,
     MAX_UINT64,
+    NO_TEMPLATES,
     ResultTemplate,
     Spec,
     get_constant_spec,
@@ -257,8 +258,7 @@ class TensorBase(MigrationHints):
         if type(keys[0]) is not Spec and (len(keys) == 1 or type(keys[1]) is not Spec):
             return cls._compute_uncached(op, operands)[0]
         table, operation, other_keys = locate_template(op, keys)
-        templates = table.get(operation)
-        template = None if templates is None else templates.get(other_keys)
+        template = table.get(operation, NO_TEMPLATES).get(other_keys)
         for k in number_positions:
             if template is not None and type(sources[k]) is int and not template.low <= sources[k] <= template.high:
                 template = None

@@ -72,7 +72,7 @@ class WriteMethods(TensorBase):
         self._check_writable(value, op)
         with compute_lock:  # another thread may write a different part of the storage
             pinned = self._prepare_shared_buffer()
-            if layout.offset == 0 and layout.size == self.node.size and layout.is_contiguous() and not pinned:
+            if layout.offset == 0 and self.spec.is_contiguous and layout.size == self.node.size and not pinned:
                 self._replace(source, through)
             else:
                 self._store(source, through, pinned, consume_value=consume_value)
@@ -82,10 +82,12 @@ class WriteMethods(TensorBase):
 
     def _check_writable(self, value: TensorBase | Number, op: str) -> None:
         """Raise ReadOnlyError if several positions of this view share an element and the value has several elements."""
-        layout = self.layout
-        if not layout.is_injective() and isinstance(value, TensorBase) and value.layout.size != 1:
+        spec = self.spec
+        if not spec.is_writable:
+            spec.is_writable = self.layout.is_injective()
+        if not spec.is_writable and isinstance(value, TensorBase) and value.layout.size != 1:
             raise ReadOnlyError(
-                f"{op}: this view of shape {layout.shape} is read-only: several positions share one element (it is broadcast,"
+                f"{op}: this view of shape {spec.shape} is read-only: several positions share one element (it is broadcast,"
                 " or its windows or indices repeat); write through the tensor that it is a view of, assign one number,"
                 " or take a copy() first"
             )
