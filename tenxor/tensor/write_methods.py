@@ -142,12 +142,14 @@ class WriteMethods(TensorBase):
 
     def _build_replacement(self, value: TensorBase | Scalar, source_layout: Layout | None) -> Node:
         """Return the node of the storage after a write of the whole storage."""
-        shape, dtype = self.layout.shape, self.dtype
+        layout, dtype = self.layout, self.dtype
+        shape = layout.shape
         if type(value) is Scalar:
             return Node.of(_CAST, shape, dtype, (value,), (None,))
         assert isinstance(value, TensorBase)
         source = value.node
-        if source.dtype is not dtype or source.size != self.node.size or source_layout is not _contiguous(shape):
+        is_in_order = source_layout is layout or source_layout is _contiguous(shape)
+        if source.dtype is not dtype or source.size != self.node.size or not is_in_order:
             return Node.of(_CAST, shape, dtype, (source,), (source_layout,))
         return Node.of(_POSITIVE, shape, dtype, (source,), (source_layout,)) if is_externally_shared(source) else source
 
