@@ -251,6 +251,7 @@ class Recipe:
 
     packed_specs: Any
     spec_indices: tuple[int, ...]
+    _serial: int
 
     # Attributes that may be unset at first. A `__getattr__` instead would slow every attribute down.
 

@@ -122,6 +122,9 @@ class Spec:
         *("is_contiguous", "is_writable", "shape", "size", "strides", *INLINE_CACHE_SLOTS),
     )
 
+    _templates: TemplateTable
+    _call_templates: TemplateTable
+    _number_first_templates: TemplateTable
     inline_cache_0: ResultTemplate | None
     inline_cache_1: ResultTemplate | None
 

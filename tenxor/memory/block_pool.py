@@ -451,8 +451,9 @@ class Pool:
     def raise_small_allowance(self) -> None:
         """Raise the allowance of the fast path if its blocks have nearly used it up.
 
-        While the fast path is on, every computation in Python calls this method. If the fast path is refused a block, it leaves the operation to Python, which may
-        compute the operation in place and allocate no block. Without this call the allowance would then stay used up.
+        While the fast path is on, every computation in Python calls this method. If the fast path is refused a block, it leaves the
+        operation to Python, which may compute the operation in place and allocate no block. Without this call the allowance would then stay
+        used up.
         """
         if self._is_small_near_allowed():
             self._limit_beside_small(sum(self.collect_freed()))

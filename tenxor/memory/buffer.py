@@ -36,7 +36,17 @@ class Buffer:
     read-only memory, which is never written.
     """
 
-    __slots__ = ("__weakref__", "_array", "_cached_view", "_cached_dtype", "address", "is_read_only", "nbytes", "owner", "externally_shared")
+    __slots__ = (
+        "__weakref__",
+        "_array",
+        "_cached_view",
+        "_cached_dtype",
+        "address",
+        "is_read_only",
+        "nbytes",
+        "owner",
+        "externally_shared",
+    )
 
     _array: Array
     address: int
@@ -58,8 +68,8 @@ class Buffer:
         try:
             return self._array
         except AttributeError:
-            array = self._array = np.frombuffer(self.owner, np.uint8)  # type: ignore[call-overload]
-            return array
+            self._array = np.frombuffer(self.owner, np.uint8)  # type: ignore[call-overload]
+            return self._array
 
     def typed_view(self, dtype: DType) -> Array:
         """Return the elements of dtype `dtype` as a 1-D NumPy array over the same memory (`bfloat16` as its bits). Bytes left at the end

@@ -97,7 +97,6 @@ class SingleKernelCall:
         return cls(compiled, decoded._replace(tables=[Table(np.frombuffer(t, np.int64)) for t in tables]) if tables else decoded)
 
 
-
 # --- serialised calls, for other processes --------------------------------------------------------------------------------
 
 

@@ -259,20 +259,20 @@ class TensorBase(MigrationHints):
             return cls._compute_uncached(op, operands)[0]
         table, operation, other_keys = locate_template(op, keys)
         template = table.get(operation, NO_TEMPLATES).get(other_keys)
-        for k in number_positions:
-            if template is not None and type(sources[k]) is int and not template.low <= sources[k] <= template.high:
-                template = None
-        if template is None:
-            result, recipe = cls._compute_uncached(op, operands)
-            if recipe is not None and not recipe.is_uncacheable:
-                low, high = _integer_bounds(op, [recipe.dtypes[k] for k in number_positions])
-                record_template(table, operation, other_keys, ResultTemplate(result.spec, recipe, low, high))
-            return result
-        recipe = template.recipe
-        assert recipe is not None
-        for k in number_positions:
-            sources[k] = Scalar(sources[k], recipe.dtypes[k])
-        return cls._from_node(Node(recipe, tuple(sources), tuple(offsets)), template.spec)
+        if template is not None:
+            recipe: Any = template.recipe
+            for k in number_positions:
+                number = sources[k]
+                if type(number) is int and not template.low <= number <= template.high:
+                    break
+                sources[k] = Scalar(number, recipe.dtypes[k])
+            else:
+                return cls._from_node(Node(recipe, tuple(sources), tuple(offsets)), template.spec)
+        result, recipe = cls._compute_uncached(op, operands)
+        if recipe is not None and not recipe.is_uncacheable:
+            low, high = _integer_bounds(op, [recipe.dtypes[k] for k in number_positions])
+            record_template(table, operation, other_keys, ResultTemplate(result.spec, recipe, low, high))
+        return result
 
     def _apply(self, op: Op, *operands: Any) -> Self:
         """Return the pending tensor of an elementwise operation on this tensor and further operands."""
