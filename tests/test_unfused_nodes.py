@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -118,3 +119,23 @@ class TestComputationByParts:
     def test_two_large_products_that_may_be_attention_are_not_split(self, rows: int, parted: bool) -> None:
         q = tx.asarray(RNG.normal(size=(rows, 32)).astype(np.float32))
         assert bool(order_unfused_nodes([(tx.exp(q @ q.T) @ q).storage.node], has_any_kernel)) is parted
+
+
+@pytest.mark.usefixtures("plain")
+def test_deferred_graph_is_ordered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ordered: list[int] = []
+
+    def order(roots: Sequence[Node]) -> list[Node]:
+        nodes = order_unfused_nodes(roots, has_any_kernel)
+        ordered.append(len(nodes))
+        return nodes
+
+    module = sys.modules["tenxor.runtime.realize"]
+    monkeypatch.setattr(module.unfused_nodes, "order_unfused_nodes", order, raising=False)
+    monkeypatch.setattr(module.plan_disk_cache, "can_use_shipped_plans", lambda: True, raising=False)
+    monkeypatch.setattr(module.plan_disk_cache, "find_plan", lambda signature: None, raising=False)
+    monkeypatch.setattr(module, "find_shipped_plan", lambda signature: None)
+    a = tx.asarray(A[:31, :7])
+    for _ in range(3):
+        assert np.array_equal((tx.exp(a * 0.5) + a).to_numpy(), (tx.exp(A[:31, :7] * np.float32(0.5)).to_numpy() + A[:31, :7]))
+    assert ordered.count(2) == 1

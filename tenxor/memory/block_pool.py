@@ -168,8 +168,24 @@ class Pool:
 
         Return True, or False if no memory is left, or above the limit. `capacity` must be a result of `capacity_of`.
         """
-        if self.freed_refs and capacity < MIN_TIMED_BYTES and self._hand_over(owner, capacity):
-            return True
+        if self.freed_refs and capacity < MIN_TIMED_BYTES and self._totals[2] <= SPARE_BYTES // 4:
+            # The block freed last is in use until an operation takes it back, so to reuse it changes no total. Meanwhile the totals count
+            # as outdated, as a signal handler may raise an error.
+            totals, self._totals = self._totals, OUTDATED_TOTALS
+            try:
+                loan = self.freed_refs.pop()
+                block = self.used_blocks.pop(loan)
+            except (IndexError, KeyError, TypeError):  # as in `_begin`
+                pass
+            else:
+                if block[2] == capacity:
+                    owner._array, owner.address, _ = block
+                    self.used_blocks[ref(owner, self.freed_refs.append)] = block
+                    self._totals = totals
+                    return True
+                self.used_blocks[loan] = block
+                self.freed_refs.append(loan)
+            self._totals = totals
         operation, in_use, pooled = self._begin()
         small, limit = self.small_block_bytes, self.limit_bytes
         if pooled > SPARE_BYTES // 4 and monotonic() >= self.decay_time:
@@ -217,28 +233,6 @@ class Pool:
             self._start_decay_thread()
         self._totals = operation, in_use, pooled
         return True
-
-    def _hand_over(self, owner: Any, capacity: int) -> bool:
-        """Give `owner` the block freed last, if it has `capacity` bytes, and return whether it has.
-
-        A freed block counts as in use until an operation takes it back, so this changes no total. The totals count as outdated meanwhile,
-        as a signal handler may raise an error.
-        """
-        totals, self._totals = self._totals, OUTDATED_TOTALS
-        try:
-            loan = self.freed_refs.pop()
-            block = self.used_blocks.pop(loan, None)
-        except (IndexError, TypeError):  # as in `_begin`
-            return False
-        fits = block is not None and block[2] == capacity
-        if block is not None and fits:
-            owner._array, owner.address, _ = block
-            self.used_blocks[ref(owner, self.freed_refs.append)] = block
-        elif block is not None:
-            self.used_blocks[loan] = block
-            self.freed_refs.append(loan)
-        self._totals = totals
-        return fits
 
     def collect_freed(self) -> tuple[int, int]:
         """Take back freed blocks, and return the bytes in use and the free bytes."""

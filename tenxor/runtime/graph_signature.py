@@ -86,15 +86,16 @@ class GraphSignature:
 def capture_signature(roots: Sequence[Node]) -> GraphSignature:
     """Return the signature of the pending nodes `roots` with everything they need, captured by the fast path if possible."""
     fast_path = fastpath_interface.installed
-    fields = None if fast_path is None else fast_path.capture_signature(*roots)
-    if fields is not None:
+    if fast_path is not None and (fields := fast_path.capture_signature(*roots)) is not None:
         return GraphSignature(*fields)
     return capture_in_python(roots)
 
 
 def capture_in_python(roots: Sequence[Node]) -> GraphSignature:
     """Return the signature of the pending nodes `roots`, keyed by its structure. Never uses the fast path."""
-    return (capture_single_node(roots[0]) if len(roots) == 1 else None) or capture_by_traversal(roots)
+    if len(roots) == 1 and (signature := capture_single_node(roots[0])) is not None:
+        return signature
+    return capture_by_traversal(roots)
 
 
 def capture_single_node(root: Node) -> GraphSignature | None:
