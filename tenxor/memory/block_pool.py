@@ -62,7 +62,7 @@ MIN_TIMED_BYTES = 1 << 16  # smallest freed block, in bytes, at which the clock 
 GROWTH_BYTES = 1 << 24  # bytes by which memory may grow, plus an eighth of the memory in use, before pending work is examined
 IN_USE, PEAK, POOLED, ALLOWED = range(4)  # indices into `Pool.small_block_bytes`, counts of bytes
 _is_examining = False  # true while a thread examines the frames of each thread
-OUTDATED_TOTALS = 0, 0, 0  # of no operation
+OUTDATED_TOTALS = 0, 0, 0  # the totals of no operation
 NO_OPERATION_NUMBER = -1  # an operation number that never matches, for sums computed while another operation is in progress
 MEMORY_BYTES = get_memory_bytes()  # of the machine, or of the container
 MAX_POOLED_BYTES = MEMORY_BYTES // 4  # limit on the bytes kept for reuse
@@ -169,13 +169,13 @@ class Pool:
         Return True, or False if no memory is left, or above the limit. `capacity` must be a result of `capacity_of`.
         """
         if self.freed_refs and capacity < MIN_TIMED_BYTES and self._totals[2] <= SPARE_BYTES // 4:
-            # The block freed last is in use until an operation takes it back, so to reuse it changes no total. Meanwhile the totals count
-            # as outdated, as a signal handler may raise an error.
+            # The block freed last counts as in use until an operation takes the block back, so its reuse changes no total. During the
+            # reuse the totals count as outdated, as a signal handler may raise an error.
             totals, self._totals = self._totals, OUTDATED_TOTALS
             try:
                 loan = self.freed_refs.pop()
                 block = self.used_blocks.pop(loan)
-            except (IndexError, KeyError, TypeError):  # as in `_begin`
+            except (IndexError, KeyError, TypeError):  # see `_begin`
                 pass
             else:
                 if block[2] == capacity:

@@ -120,8 +120,8 @@ def capture_single_node(root: Node) -> GraphSignature | None:
         elif sources.count(source) > 2:
             return None
         else:
-            first = sources.index(source)
-            key = key, position, first, starts[first] == starts[position]
+            earlier_position = sources.index(source)
+            key = key, position, earlier_position, starts[earlier_position] == starts[position]
     nodes.append(root)
     return GraphSignature(key, [len(nodes) - 1], nodes, scalars, [*starts, 0], 1)
 

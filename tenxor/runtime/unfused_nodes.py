@@ -138,8 +138,8 @@ class Deferral(NamedTuple):
 
 
 def defer_plan(nodes: Sequence[Node], unfused_slots: list[int], is_compiler_loaded: bool) -> Deferral:
-    """Return a new deferral, after a search for the plan. `nodes` are the pending nodes of the graph; those with the numbers
-    `unfused_slots` in the signature are to be computed one by one.
+    """Return a new deferral, after a search for the plan. `nodes` are the pending nodes of the graph, and `unfused_slots` the numbers of
+    the nodes to compute one by one.
     """
     operations = tuple([node.recipe.op for node in nodes])
     spent_ns = _spent_ns.get(operations)
