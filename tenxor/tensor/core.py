@@ -350,8 +350,9 @@ class TensorBase(MigrationHints):
         >>> (tx.ones(3) + 1).realize().tolist()
         [2.0, 2.0, 2.0]
         """
-        if self.storage.node.buffer is None:
-            realize(self.storage.node)
+        storage = self.storage
+        if storage.node.buffer is None:
+            realize(storage.node)
         return self
 
 

@@ -251,8 +251,9 @@ class WriteMethods(TensorBase):
         """Store a node of this dtype in the storage."""
         for watcher in node_observers:
             watcher(node)
-        dtype = self.storage.node.dtype
-        self.storage.node = node if node.dtype is dtype else reinterpret(node, dtype)
+        storage = self.storage
+        dtype = storage.node.recipe.dtype
+        storage.node = node if node.recipe.dtype is dtype else reinterpret(node, dtype)
 
 
 def is_update(value: Node, value_layout: Layout, old: Node, target_layout: Layout) -> bool:
