@@ -89,7 +89,7 @@ class Buffer:
         """
         strides = [stride * dtype.itemsize for stride in layout.strides]
         offset = layout.offset * dtype.itemsize if layout.size else 0
-        return np.ndarray(layout.shape, dtype.numpy, self.typed_view(dtype), offset, strides)
+        return np.ndarray(layout.shape, dtype.numpy, self.array, offset, strides)
 
 
 class MetaBuffer:
