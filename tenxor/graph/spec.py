@@ -6,9 +6,10 @@ the tables of an operand's spec, and found again by identity.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from .._utils import fastpath_interface
@@ -97,7 +98,7 @@ class ResultTemplate:
 
 
 TemplateTable = dict[object, dict[object, ResultTemplate | None]]  # None: the result cannot be replayed
-NO_TEMPLATES: dict[object, ResultTemplate | None] = {}
+NO_TEMPLATES: Mapping[object, ResultTemplate | None] = MappingProxyType({})
 # Slots of the inline cache of a spec, for templates outside the tables; the first one is filled first
 INLINE_CACHE_SLOTS = ("inline_cache_0", "inline_cache_1")
 

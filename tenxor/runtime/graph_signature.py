@@ -121,7 +121,8 @@ def capture_single_node(root: Node) -> GraphSignature | None:
             return None
         else:
             earlier_position = sources.index(source)
-            key = key, position, earlier_position, starts[earlier_position] == starts[position]
+            is_equal_read = starts[earlier_position] == starts[position]
+            key = (key, position, nodes.index(source), earlier_position) if is_equal_read else (key, position, nodes.index(source))
     nodes.append(root)
     return GraphSignature(key, [len(nodes) - 1], nodes, scalars, [*starts, 0], 1)
 

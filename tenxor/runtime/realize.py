@@ -26,14 +26,15 @@ from ..codegen.threads.thread_count import num_threads
 from ..errors import BadValueInKernel, NotCompiled
 from ..graph.node import UNFINISHED, Node, disable_tape
 from ..memory.block_pool import pool
-from .graph_signature import GraphSignature, capture_signature
 
 if TYPE_CHECKING:
+    from .graph_signature import GraphSignature
     from .plan_execution import Plan
     from .unfused_nodes import Deferral
 
 build_value_error = LazyFunctions("tenxor.runtime.index_errors").build_value_error
-ownership, plan_disk_cache = LazyModule("tenxor.graph.ownership"), LazyFunctions("tenxor.runtime.plan_disk_cache")
+ownership, graph_signature = LazyModule("tenxor.graph.ownership"), LazyModule("tenxor.runtime.graph_signature")
+plan_disk_cache = LazyFunctions("tenxor.runtime.plan_disk_cache")
 # Imports the planner on first use: plans on disk do not need it
 find_or_make_plan, find_shipped_plan = (
     LazyFunctions("tenxor.runtime.generic_plans").find_or_make_plan,
@@ -105,7 +106,7 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
                 pending_roots.append(root)
         if not pending_roots:
             return None
-        signature = capture_signature(pending_roots)
+        signature = graph_signature.capture_signature(pending_roots)
         try:
             plan = get_plan(signature, may_defer)
         except NotCompiled:
