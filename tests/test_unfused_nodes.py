@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -102,7 +103,7 @@ class TestComputationByParts:
         root = (tx.exp(tx.asarray(A) * 2) + 1).storage.node
         nodes = [*order_unfused_nodes([root], has_any_kernel), root]
         for is_compiler_loaded in (False, True):
-            deferral = defer_plan(nodes, is_compiler_loaded)._replace(spent_ns=[0])
+            deferral = defer_plan(nodes, [], is_compiler_loaded)._replace(spent_ns=[0])
             requests = next(k for k in range(1, 10**6) if deferral.charge_request())
             assert requests == -(-deferral.cost_ns // deferral.gain_ns) > 10
 
@@ -110,7 +111,7 @@ class TestComputationByParts:
         deferrals = []
         for size in (100, 200):
             root = (tx.exp(tx.asarray(np.ones(size)) * 2) + 1).storage.node
-            deferrals.append(defer_plan([*order_unfused_nodes([root], has_any_kernel), root], is_compiler_loaded=True))
+            deferrals.append(defer_plan([*order_unfused_nodes([root], has_any_kernel), root], [], is_compiler_loaded=True))
         assert isinstance(deferrals[0], Deferral) and deferrals[0].spent_ns is deferrals[1].spent_ns
         assert deferrals[0].gain_ns < deferrals[1].gain_ns
 
@@ -118,3 +119,23 @@ class TestComputationByParts:
     def test_two_large_products_that_may_be_attention_are_not_split(self, rows: int, parted: bool) -> None:
         q = tx.asarray(RNG.normal(size=(rows, 32)).astype(np.float32))
         assert bool(order_unfused_nodes([(tx.exp(q @ q.T) @ q).storage.node], has_any_kernel)) is parted
+
+
+@pytest.mark.usefixtures("plain")
+def test_deferred_graph_is_ordered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ordered: list[int] = []
+
+    def order(roots: Sequence[Node]) -> list[Node]:
+        nodes = order_unfused_nodes(roots, has_any_kernel)
+        ordered.append(len(nodes))
+        return nodes
+
+    module = sys.modules["tenxor.runtime.realize"]
+    monkeypatch.setattr(module.unfused_nodes, "order_unfused_nodes", order, raising=False)
+    monkeypatch.setattr(module.plan_disk_cache, "can_use_shipped_plans", lambda: True, raising=False)
+    monkeypatch.setattr(module.plan_disk_cache, "find_plan", lambda signature: None, raising=False)
+    monkeypatch.setattr(module, "find_shipped_plan", lambda signature: None)
+    a = tx.asarray(A[:31, :7])
+    for _ in range(3):
+        assert np.array_equal((tx.exp(a * 0.5) + a).to_numpy(), (tx.exp(A[:31, :7] * np.float32(0.5)).to_numpy() + A[:31, :7]))
+    assert ordered.count(2) == 1

@@ -122,7 +122,7 @@ def _attend(
 
     operands = [NodeView(t.node, t.layout) for t in (q, k, v, mask) if t is not None]
     output_view = compute_attention(intern_attention(float(scale), check_flag("is_causal", is_causal)), operands)
-    output: Tensor = Tensor._from_node(output_view.node, output_view.layout).astype(result_dtype, copy=False)
+    output: Tensor = Tensor._from_node(output_view.node)._view(output_view.layout).astype(result_dtype, copy=False)
     return output
 
 

@@ -230,8 +230,8 @@ class Recipe:
     """
 
     __slots__ = (
-        *("copying_variants", "data_recipe", "dtype", "dtypes", "layout_keys", "launch_record", "keeps_order", "nbytes", "residuals"),
-        *("serial", "op", "is_uncacheable", "shape", "size", "sum_launch_records", "target", "packed_specs", "spec_indices"),
+        *("copying_variants", "_data_recipe", "dtype", "dtypes", "_layout_keys", "launch_record", "keeps_order", "nbytes", "residuals"),
+        *("_serial", "op", "is_uncacheable", "shape", "size", "sum_launch_records", "_target", "packed_specs", "spec_indices"),
     )
 
     def __init__(
@@ -243,7 +243,7 @@ class Recipe:
         layout_keys: tuple[LayoutKey | None, ...],
         target: LayoutKey | None,
     ) -> None:
-        self.op, self.shape, self.dtype, self.dtypes, self.layout_keys, self.target = op, shape, dtype, dtypes, layout_keys, target
+        self.op, self.shape, self.dtype, self.dtypes, self._layout_keys, self._target = op, shape, dtype, dtypes, layout_keys, target
         self.size = prod(shape)
         self.nbytes = self.size * dtype.itemsize
         row_major = _contiguous(shape).layout_key
@@ -259,28 +259,55 @@ class Recipe:
         self.residuals: dict[int, Residuals] | None = None
         self.copying_variants: dict[int, object] | None = None
         if op is not DATA:
-            self.data_recipe = intern_recipe(DATA, shape, dtype)
+            self._data_recipe = intern_recipe(DATA, shape, dtype)
 
-    if TYPE_CHECKING:
-        packed_specs: Any
-        spec_indices: tuple[int, ...]
-        serial: int
-        data_recipe: Recipe
-    else:
+    packed_specs: Any
+    spec_indices: tuple[int, ...]
+    _serial: int
 
-        def __getattr__(self, name: str) -> Any:
-            """Compute an attribute at the first request."""
-            if name == "data_recipe":  # of data: a reference to itself would keep the recipe alive
-                return self
-            if name in ("layout_keys", "target"):
-                layout_keys = [None if spec is None else spec.layout_key for spec in self.specs]
-                value = layout_keys[-1] if name == "target" else tuple(layout_keys[:-1])
-            elif name == "serial":
-                value = _next_recipe_serial()
-            else:
-                raise AttributeError(name)
-            setattr(self, name, value)
-            return value
+    # Attributes that may be unset at first. A `__getattr__` instead would slow every attribute down.
+
+    @property
+    def data_recipe(self) -> Recipe:
+        """The recipe of data of this shape and dtype."""
+        try:
+            return self._data_recipe
+        except AttributeError:  # of data: a reference to itself would keep the recipe alive
+            return self
+
+    @property
+    def layout_keys(self) -> tuple[LayoutKey | None, ...]:
+        """The layout keys of the sources."""
+        try:
+            return self._layout_keys
+        except AttributeError:
+            self._make_layout_keys()
+            return self._layout_keys
+
+    @property
+    def target(self) -> LayoutKey | None:
+        """The layout key of a write, or None."""
+        try:
+            return self._target
+        except AttributeError:
+            self._make_layout_keys()
+            return self._target
+
+    def _make_layout_keys(self) -> None:
+        """Set the layout keys of the sources and of the target, from the specs in place of them."""
+        specs = self.specs
+        assert specs is not None
+        *layout_keys, self._target = [None if spec is None else spec.layout_key for spec in specs]
+        self._layout_keys = tuple(layout_keys)
+
+    @property
+    def serial(self) -> int:
+        """The unique id."""
+        try:
+            return self._serial
+        except AttributeError:
+            self._serial = _next_recipe_serial()
+            return self._serial
 
     @property
     def specs(self) -> tuple[Any, ...] | None:

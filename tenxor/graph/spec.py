@@ -6,10 +6,11 @@ the tables of an operand's spec, and found again by identity.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from types import MappingProxyType
+from typing import Any, ParamSpec, Self, TypeVar
 
 from .._utils import upcalls
 from .._utils.cache_registry import CacheRecord
@@ -214,7 +215,9 @@ class DirectCallTemplate(TupleTemplate):
 
 # Templates by operation and key; the operation determines the variant. None: the result cannot be replayed
 TemplateTable = dict[object, dict[object, Any]]
-INLINE_CACHE_SLOTS = ("inline_cache_0", "inline_cache_1")  # slots of the inline cache of a spec, for templates outside the tables
+NO_TEMPLATES: Mapping[object, Any] = MappingProxyType({})
+# Slots of the inline cache of a spec, for templates outside the tables; the first one is filled first
+INLINE_CACHE_SLOTS = ("inline_cache_0", "inline_cache_1")
 
 
 class Spec:
@@ -233,84 +236,100 @@ class Spec:
     """
 
     __slots__ = (
-        *(
-            "_call_templates",
-            "_templates",
-            "data",
-            "dtype",
-            "layout_key",
-            "is_contiguous",
-            "constant_spec",
-            "layout",
-            "number_first_templates",
-        ),
-        *("nbytes", "shape", "size", "strides", "is_writable"),
-        *INLINE_CACHE_SLOTS,
+        *("_call_templates", "_layout", "_layout_key", "_number_first_templates", "_templates", "constant_spec", "data", "dtype"),
+        *("is_contiguous", "is_writable", "shape", "size", "strides", *INLINE_CACHE_SLOTS),
     )
 
+    _templates: TemplateTable
+    _call_templates: TemplateTable
+    _number_first_templates: TemplateTable
+    inline_cache_0: ResultTemplate | None
+    inline_cache_1: ResultTemplate | None
+
     def __init__(self, layout_key: LayoutKey, dtype: DType) -> None:
-        self.layout_key, self.dtype = layout_key, dtype
+        self._layout_key, self.dtype = layout_key, dtype
         layout: Layout = layout_key.layout
-        self.layout, self.shape, self.size = layout, layout.shape, layout.size
+        self._layout, self.shape, self.size = layout, layout.shape, layout.size
         self.is_contiguous = layout.is_contiguous()
         self.strides = layout.strides if layout.tables is None and layout.base is None else None
         self.constant_spec: Spec | None = None
         self.is_writable = False
+        self._add_tables()
+
+    def _add_tables(self) -> None:
+        """Set the tables and the inline cache to empty ones, where they are unset."""
+        for slot in ("_templates", "_number_first_templates", "_call_templates"):
+            if not hasattr(self, slot):
+                setattr(self, slot, {})
+        for slot in INLINE_CACHE_SLOTS:
+            if not hasattr(self, slot):
+                setattr(self, slot, None)
+
+    # Attributes that may be unset at first. A `__getattr__` instead would slow every attribute down.
+
+    @property
+    def layout_key(self) -> LayoutKey:
+        """The layout without its offset, interned."""
+        try:
+            return self._layout_key
+        except AttributeError:
+            assert self.strides is not None
+            self._layout_key = layout_key_of_dims(self.shape, self.strides)
+            self._layout_key.specs.setdefault(self.dtype, self)
+            return self._layout_key
+
+    @property
+    def layout(self) -> Layout:
+        """The layout at offset 0."""
+        try:
+            return self._layout
+        except AttributeError:
+            self._layout = self.layout_key.layout
+            return self._layout
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the elements in bytes."""
+        return self.size * self.dtype.itemsize
 
     @property
     def templates(self) -> TemplateTable:
         """The table of results by operation, with the templates of the inline cache moved into it."""
-        self._flush_inline_cache()
-        return self._templates
+        try:
+            cached, table = self.inline_cache_0, self._templates
+        except AttributeError:
+            return self._flush_inline_cache()._templates
+        return table if cached is None else self._flush_inline_cache()._templates
 
     @property
     def call_templates(self) -> TemplateTable:
         """The table of results by name of a method, with the templates of the inline cache moved into it."""
-        self._flush_inline_cache()
-        return self._call_templates
+        return self._flush_inline_cache()._call_templates
 
-    def _flush_inline_cache(self) -> None:
-        """Move the inline cache to the tables. Several threads may do so at the same time."""
-        for slot in INLINE_CACHE_SLOTS:
-            template: ResultTemplate | None = getattr(self, slot)
+    @property
+    def number_first_templates(self) -> TemplateTable:
+        """The table of results of operations with a number as the first operand."""
+        try:
+            return self._number_first_templates
+        except AttributeError:
+            self._add_tables()
+            return self._number_first_templates
+
+    def _flush_inline_cache(self) -> Self:
+        """Move the inline cache to the tables, and return the spec. Several threads may do so at the same time."""
+        self._add_tables()
+        for template in (self.inline_cache_0, self.inline_cache_1):
             if template is not None:
                 table = self._call_templates if type(template.operation) is str else self._templates
                 if not table:
                     _used_tables.append(table)
                 table.setdefault(template.operation, {})[template.other_key] = template
         self.clear()
+        return self
 
     def clear(self) -> None:
         """Clear the inline cache."""
         self.inline_cache_0 = self.inline_cache_1 = None
-
-    if TYPE_CHECKING:
-        layout_key: LayoutKey
-        number_first_templates: TemplateTable
-        _templates: TemplateTable
-        _call_templates: TemplateTable
-        inline_cache_0: ResultTemplate | None
-        inline_cache_1: ResultTemplate | None
-        nbytes: int
-    else:
-
-        def __getattr__(self, name: str) -> Any:
-            """Compute an attribute at the first request."""
-            if name == "layout_key":
-                value = layout_key_of_dims(self.shape, self.strides)
-                value.specs.setdefault(self.dtype, self)
-            elif name == "layout":
-                value = self.layout_key.layout
-            elif name == "nbytes":
-                value = self.size * self.dtype.itemsize
-            elif name in ("_templates", "number_first_templates", "_call_templates"):
-                value = {}
-            elif name in INLINE_CACHE_SLOTS:
-                return None
-            else:
-                raise AttributeError(name)
-            setattr(self, name, value)
-            return value
 
     def __repr__(self) -> str:
         return f"Spec({self.layout}, {self.dtype})"
@@ -359,11 +378,13 @@ def locate_template(op: object, keys: list[object]) -> tuple[TemplateTable, obje
 
     `keys` has the specs of the operands, with the types of numbers in their places. At least one of the first two keys is a spec.
     """
-    first, second, *other_keys = (*keys, None) if len(keys) == 1 else keys
+    first, second = keys[0], keys[1] if len(keys) > 1 else None
     if type(first) is Spec:
-        return first.templates, op, second if not other_keys else (second, *other_keys)
-    assert type(second) is Spec
-    return second.number_first_templates, op, first if not other_keys else (first, *other_keys)
+        table = first.templates
+    else:
+        assert type(second) is Spec
+        table, second = second.number_first_templates, first
+    return table, op, second if len(keys) < 3 else (second, *keys[2:])
 
 
 _used_tables: list[TemplateTable | Spec] = []  # the tables with entries, and the specs with an inline cache in use

@@ -59,6 +59,7 @@ DECAY_S = 2.0  # seconds until half of the excess over the present need is forgo
 MIN_TIMED_BYTES = 1 << 16  # smallest freed block, in bytes, at which the clock is read
 GROWTH_BYTES = 1 << 24  # bytes by which memory may grow, plus an eighth of the memory in use, before pending work is examined
 IN_USE, PEAK, POOLED, ALLOWED = range(4)  # indices into `Pool.small_block_bytes`, counts of bytes
+OUTDATED_TOTALS = 0, 0, 0  # the totals of no operation
 NO_OPERATION_NUMBER = -1  # an operation number that never matches, for sums computed while another operation is in progress
 MEMORY_BYTES = get_memory_bytes()  # of the machine, or of the container
 MAX_POOLED_BYTES = MEMORY_BYTES // 4  # limit on the bytes kept for reuse
@@ -131,7 +132,7 @@ class Pool:
         self.used_blocks: dict[ref[Any], Block] = {}
         self.freed_refs: deque[ref[Any]] = deque()
         self._take_operation_number = count(1).__next__
-        self._totals = (0, 0, 0)  # the number of the operation that computed them, the bytes in use, and the free bytes
+        self._totals = OUTDATED_TOTALS  # the number of the operation that computed them, the bytes in use, and the free bytes
         self._latest_operation = 0  # the number of the last operation begun
         self._operations_in_progress = set[ref[_Operation]]()
         self.small_block_bytes: Counts = [0] * 4
@@ -173,10 +174,28 @@ class Pool:
         self.max_in_use = nbytes
 
     def assign_block(self, owner: Any, capacity: int) -> bool:
-        """Give `owner` a block of `capacity` bytes, or of a larger capacity, for life, as the attributes `array` and `address`.
+        """Give `owner`, a buffer, a block of `capacity` bytes, or of a larger capacity, for life.
 
         Return True, or False if no memory is left, or above the limit. `capacity` must be a result of `capacity_of`.
         """
+        if self.freed_refs and capacity < MIN_TIMED_BYTES and self._totals[2] <= SPARE_BYTES // 4:
+            # The block freed last counts as in use until an operation takes the block back, so its reuse changes no total. During the
+            # reuse the totals count as outdated, as a signal handler may raise an error.
+            totals, self._totals = self._totals, OUTDATED_TOTALS
+            try:
+                loan = self.freed_refs.pop()
+                block = self.used_blocks.pop(loan)
+            except (IndexError, KeyError, TypeError):  # see `_begin`
+                pass
+            else:
+                if block[2] == capacity:
+                    owner._array, owner.address, _ = block
+                    self.used_blocks[ref(owner, self.freed_refs.append)] = block
+                    self._totals = totals
+                    return True
+                self.used_blocks[loan] = block
+                self.freed_refs.append(loan)
+            self._totals = totals
         operation, in_use, pooled = self._begin()
         small, limit = self.small_block_bytes, self.limit_bytes
         if pooled > SPARE_BYTES // 4 and monotonic() >= self.decay_time:
@@ -210,7 +229,7 @@ class Pool:
                 return False
             block = new_block
         array, owner.address, _ = block
-        owner.array = array if len(array) == capacity else array[:capacity]
+        owner._array = array if len(array) == capacity else array[:capacity]
         if capacity >= SPARE_BYTES or (capacity >= HUGE_PAGE_BYTES and self.max_free_bytes != UNLIMITED_BYTES):
             self.large_block_refs.add(ref(owner, self.get_wake_queue().put))
         self.used_blocks[ref(owner, self.freed_refs.append)] = block
@@ -403,8 +422,9 @@ class Pool:
     def raise_small_allowance(self) -> None:
         """Raise the allowance of the fast path if its blocks have nearly used it up.
 
-        Every computation in Python calls this method. If the fast path is refused a block, it leaves the operation to Python, which may
-        compute the operation in place and allocate no block. Without this call the allowance would then stay used up.
+        While the fast path is on, every computation in Python calls this method. If the fast path is refused a block, it leaves the
+        operation to Python, which may compute the operation in place and allocate no block. Without this call the allowance would then stay
+        used up.
         """
         if self._is_small_near_allowed():
             self._limit_beside_small(sum(self.collect_freed()))

@@ -36,9 +36,19 @@ class Buffer:
     read-only memory, which is never written.
     """
 
-    __slots__ = ("__weakref__", "_cached_view", "_cached_dtype", "address", "array", "is_read_only", "nbytes", "owner", "externally_shared")
+    __slots__ = (
+        "__weakref__",
+        "_array",
+        "_cached_view",
+        "_cached_dtype",
+        "address",
+        "is_read_only",
+        "nbytes",
+        "owner",
+        "externally_shared",
+    )
 
-    array: Array
+    _array: Array
     address: int
     externally_shared: object
 
@@ -52,14 +62,14 @@ class Buffer:
 
     reference_count = property(getrefcount)  # called from C code alone: see `graph/ownership.py`
 
-    if not TYPE_CHECKING:  # a type checker would take every attribute for defined
-
-        def __getattr__(self, name: str) -> Any:
-            """Make the array of a block allocated by the fast path, at the first request."""
-            if name != "array":
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            array = self.array = np.frombuffer(self.owner, np.uint8)
-            return array
+    @property
+    def array(self) -> Array:
+        """The memory as a NumPy array. For a block allocated by the fast path, it is made at the first request."""
+        try:
+            return self._array
+        except AttributeError:
+            self._array = np.frombuffer(self.owner, np.uint8)  # type: ignore[call-overload]
+            return self._array
 
     def typed_view(self, dtype: DType) -> Array:
         """Return the elements of dtype `dtype` as a 1-D NumPy array over the same memory (`bfloat16` as its bits). Bytes left at the end
@@ -79,7 +89,7 @@ class Buffer:
         """
         strides = [stride * dtype.itemsize for stride in layout.strides]
         offset = layout.offset * dtype.itemsize if layout.size else 0
-        return np.ndarray(layout.shape, dtype.numpy, self.typed_view(dtype), offset, strides)
+        return np.ndarray(layout.shape, dtype.numpy, self.array, offset, strides)
 
 
 class MetaBuffer:
@@ -96,10 +106,9 @@ def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None =
 
     Raise OutOfMemory if there is no memory. Its text has the operation `op`, the bytes, and unless `shape` is None the `shape` and `dtype`.
     """
-    buffer = try_allocate(nbytes)
-    if buffer is not None:
+    buffer, capacity = Buffer(nbytes), capacity_of(nbytes)
+    if pool.assign_block(buffer, capacity):
         return buffer
-    capacity = capacity_of(nbytes)
     wanted = f"{nbytes} bytes" if shape is None else f"{shape} {dtype}, {nbytes} bytes"
     in_use = pool.in_use
     if in_use + capacity > pool.limit_bytes:
@@ -127,7 +136,7 @@ def wrap_foreign_memory(address: int, nbytes: int, owner: object, *, is_read_onl
         array = np.empty(0, np.uint8)
     pool.record_foreign(nbytes)
     buffer = Buffer(nbytes)
-    buffer.array, buffer.address = array, address
+    buffer._array, buffer.address = array, address
     buffer.owner = owner
     buffer.is_read_only = is_read_only
     buffer.externally_shared = 0 if is_read_only else 1
@@ -140,7 +149,7 @@ def make_window(buffer: Buffer, start: int, nbytes: int) -> Buffer:
     The part is for computation alone: it does not share `externally_shared` and ownership with the whole.
     """
     result = Buffer(nbytes)
-    result.array, result.address = buffer.array[start : start + nbytes], buffer.address + start
+    result._array, result.address = buffer.array[start : start + nbytes], buffer.address + start
     result.owner = buffer
     return result
 

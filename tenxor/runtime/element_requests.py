@@ -19,7 +19,7 @@ _charged_bytes: BoundedCache[int] = register(
 )(BoundedCache(MAX_CHARGED_NODES))
 
 
-def should_compute_whole(node: Node, part_size: int = 1) -> bool:
+def charge_request(node: Node, part_size: int = 1) -> bool:
     """Charge `node` for a request for `part_size` of its elements, and return whether to compute the whole node instead of the part.
 
     The caller must hold `compute_lock`.

@@ -47,7 +47,11 @@ class GraphSignature:
     def __init__(
         self, key: object, root_slots: list[int], nodes: list[Node], scalars: list[Scalar], offsets: list[int], pending_count: int
     ) -> None:
-        self.key, self.root_slots, self.nodes, self.scalars, self.offsets = key, root_slots, nodes, scalars, offsets
+        self.key = key
+        self.root_slots = root_slots
+        self.nodes = nodes
+        self.scalars = scalars
+        self.offsets = offsets
         self.pending_count = pending_count
 
     def snapshot(self) -> GraphSignature | None:
@@ -82,43 +86,43 @@ class GraphSignature:
 def capture_signature(roots: Sequence[Node]) -> GraphSignature:
     """Return the signature of the pending nodes `roots` with everything they need, captured by the fast path if possible."""
     fast_path = upcalls.installed
-    fields = None if fast_path is None else fast_path.capture_signature(*roots)
-    if fields is not None:
+    if fast_path is not None and (fields := fast_path.capture_signature(*roots)) is not None:
         return GraphSignature(*fields)
     return capture_in_python(roots)
 
 
 def capture_in_python(roots: Sequence[Node]) -> GraphSignature:
     """Return the signature of the pending nodes `roots`, keyed by its structure. Never uses the fast path."""
-    return (capture_single_node(roots[0]) if len(roots) == 1 else None) or capture_by_traversal(roots)
+    if len(roots) == 1 and (signature := capture_single_node(roots[0])) is not None:
+        return signature
+    return capture_by_traversal(roots)
 
 
 def capture_single_node(root: Node) -> GraphSignature | None:
-    """Return the signature of `root` if the recipe reads only memory and scalars; None otherwise, and if `root` is not pending any more.
+    """Return the signature of `root` if the recipe reads only memory and scalars, and no node more than twice; None otherwise, and if
+    `root` is not pending any more.
 
     The recipe is nearly the whole key. Equal sources, and equal views of a source, are the only additions.
     """
     nodes: list[Node] = []
     scalars: list[Scalar] = []
-    reads: list[tuple[Node, int]] = []
-    sources, starts = root.sources, root.offsets
-    key: object = root.recipe
-    if root.buffer is not None or root.recipe.op is UNFINISHED:
+    sources, starts, recipe = root.sources, root.offsets, root.recipe
+    key: object = recipe
+    if root.buffer is not None or recipe.op is UNFINISHED:
         return None  # computed meanwhile, or interrupted: then recipe, sources and offsets may not belong together
     for position, source in enumerate(sources):
         if type(source) is not Node:
             scalars.append(source)  # type: ignore[arg-type]
-            continue
-        if source.buffer is None:
+        elif source.buffer is None:
             return None
-        read = source, starts[position]
-        if source not in nodes:
+        elif source not in nodes:
             nodes.append(source)
-        elif read in reads:
-            key = key, position, nodes.index(source), reads.index(read)
+        elif sources.count(source) > 2:
+            return None
         else:
-            key = key, position, nodes.index(source)
-        reads.append(read)
+            earlier_position = sources.index(source)
+            is_equal_read = starts[earlier_position] == starts[position]
+            key = (key, position, nodes.index(source), earlier_position) if is_equal_read else (key, position, nodes.index(source))
     nodes.append(root)
     return GraphSignature(key, [len(nodes) - 1], nodes, scalars, [*starts, 0], 1)
 

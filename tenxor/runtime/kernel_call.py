@@ -27,18 +27,25 @@ MAX_STORED_TABLE_BYTES = 1 << 16  # bytes of offset tables, above which a call i
 
 
 class SingleKernelCall:
-    """A compiled kernel, `compiled`, with its arguments for one set of shapes, `arguments`. `run` is a `Launch` that runs the kernel.
+    """A compiled kernel, `compiled`, with its arguments for one set of shapes, `arguments`."""
 
-    The first access to `run` binds the kernel to the arguments. Binding is lazy because the fast path (`fastpath/launch_records.py`) reads
-    the arguments of small kernels and launches the kernels without `run`.
-    """
-
-    __slots__ = ("arguments", "compiled", "run")
-
-    run: Launch
+    __slots__ = ("_launch", "arguments", "compiled")
 
     def __init__(self, compiled: Compiled, arguments: KernelArguments) -> None:
         self.compiled, self.arguments = compiled, arguments
+        self._launch: Launch | None = None
+
+    @property
+    def run(self) -> Launch:
+        """A `Launch` that runs the kernel, bound to the arguments at the first access.
+
+        Binding is lazy because the fast path (`fastpath/launch_records.py`) reads the arguments of small kernels and launches the kernels
+        without `run`.
+        """
+        if self._launch is None:
+            launch = backend().bind(self.compiled, self.arguments)
+            self._launch = _add_debug_output(self.compiled, launch) if DEBUG_LEVEL else launch
+        return self._launch
 
     @property
     def input_slots(self) -> list[int]:
@@ -88,13 +95,6 @@ class SingleKernelCall:
             return None
         decoded = KernelArguments(*arguments)
         return cls(compiled, decoded._replace(tables=[Table(np.frombuffer(t, np.int64)) for t in tables]) if tables else decoded)
-
-    def __getattr__(self, name: str) -> Launch:
-        if name != "run":
-            raise AttributeError(name)
-        launch = backend().bind(self.compiled, self.arguments)
-        self.run = _add_debug_output(self.compiled, launch) if DEBUG_LEVEL else launch
-        return self.run
 
 
 # --- serialised calls, for other processes --------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from weakref import ref
 
 from .._utils import upcalls
@@ -19,12 +19,10 @@ from ..errors import EVALUATION_ERRORS
 from ..graph.node import EMPTY, HELD_BYTES_ANY_RESULT, HELD_BYTES_SMALL_RESULT, MAX_PENDING_NODES, Node, next_serial
 from ..memory.block_pool import pool
 from ..ops import Op
+from .graph_signature import GraphSignature, capture_signature
 from .realize import compute_lock, realize, realize_by_plan
 
-if TYPE_CHECKING:
-    from .graph_signature import GraphSignature
-
-ownership, graph_signature = LazyModule("tenxor.graph.ownership"), LazyModule("tenxor.runtime.graph_signature")
+ownership = LazyModule("tenxor.graph.ownership")
 
 SMALL_RESULT_RATIO = 8  # a result this many times smaller than its operands is computed rather than kept pending
 # A graph of more pending nodes is computed in part; below, a recount would soon be due, and costs as much.
@@ -52,7 +50,7 @@ def cap_graph_size(node: Node) -> None:
     fast_path = upcalls.request()
     if fast_path is not None and fast_path.compute_one_of_several(node):
         return
-    signature = graph_signature.capture_signature([node])
+    signature = capture_signature([node])
     if signature.pending_count > MAX_RECOUNTED_NODES:
         last_nodes = _find_last_nodes(signature)
         del signature  # the signature refers to the nodes, and owners are counted below
@@ -60,7 +58,7 @@ def cap_graph_size(node: Node) -> None:
         if node.buffer is not None:
             node.graph_node_count = 1
             return
-        signature = graph_signature.capture_signature([node])
+        signature = capture_signature([node])
     _recount([pending_node for pending_node in signature.nodes if pending_node.buffer is None])
     del signature
     if node.graph_node_count > 4 * MAX_PENDING_NODES:  # no cut makes the graph smaller
@@ -184,7 +182,7 @@ def realize_readers(storage: NodeOwner, value: Node | None) -> None:
     `value` is the node to write, possibly pending, or None. Readers inside the graph of `value` are computed if they have other owners and
     are no larger than the storage. Readers elsewhere are computed if they are small, and their computation is no more work than the copy.
     """
-    nodes = [] if value is None or value.buffer is not None else graph_signature.capture_signature([value]).nodes
+    nodes = [] if value is None or value.buffer is not None else capture_signature([value]).nodes
     root = len(nodes) - 1
     if not any([node is storage.node for node in nodes]):
         nodes.append(storage.node)
@@ -214,7 +212,7 @@ def _is_cheap(nodes: list[Node]) -> bool:
     """Return whether computing the pending nodes `nodes` is no more work than a copy: the operations are few and elementwise. Return True
     for an empty list.
     """
-    order = [node for node in graph_signature.capture_signature(nodes).nodes if node.buffer is None] if nodes else []
+    order = [node for node in capture_signature(nodes).nodes if node.buffer is None] if nodes else []
     return len(order) <= 4 * SMALL_RESULT_RATIO and all([type(node.op) is Op for node in order])
 
 

@@ -33,11 +33,8 @@ if TYPE_CHECKING:
     from .unfused_nodes import Deferral
 
 build_value_error = LazyFunctions("tenxor.runtime.index_errors").build_value_error
-ownership, graph_signature, plan_disk_cache = (
-    LazyModule("tenxor.graph.ownership"),
-    LazyModule("tenxor.runtime.graph_signature"),
-    LazyFunctions("tenxor.runtime.plan_disk_cache"),
-)
+ownership, graph_signature = LazyModule("tenxor.graph.ownership"), LazyModule("tenxor.runtime.graph_signature")
+plan_disk_cache = LazyFunctions("tenxor.runtime.plan_disk_cache")
 # Imports the planner on first use: plans on disk do not need it
 find_or_make_plan, find_shipped_plan = (
     LazyFunctions("tenxor.runtime.generic_plans").find_or_make_plan,
@@ -81,7 +78,8 @@ def realize(*roots: Node) -> None:
 def realize_by_plan(roots: Sequence[Node]) -> None:
     """Compute the pending nodes of `roots` in a single plan, without trying the fast path for `roots`. Raise the errors of `realize`."""
     with compute_lock:
-        pool.raise_small_allowance()
+        if upcalls.installed is not None:
+            pool.raise_small_allowance()
         planned = _find_plan(roots)
         if planned is None:
             return
@@ -101,25 +99,34 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
     marked an inlined node as stored.
     """
     may_defer = True
-    while pending_roots := [node for node in roots if node.buffer is None]:
+    while True:
+        pending_roots: list[Node] = []
+        for root in roots:
+            if root.buffer is None:
+                pending_roots.append(root)
+        if not pending_roots:
+            return None
         signature = graph_signature.capture_signature(pending_roots)
         try:
-            plan, is_ready = get_plan(signature, may_defer), True
+            plan = get_plan(signature, may_defer)
         except NotCompiled:
-            plan, is_ready = None, False
-        if not is_ready:
+            deferral = _deferrals.get(signature.key)
+            may_defer = deferral is not None  # unless another thread has cleared the cache
+            unfused = [] if deferral is None else [signature.nodes[k] for k in reversed(deferral.unfused_slots)]
             del signature  # the signature refers to the nodes, and their references are counted below
-            unfused = unfused_nodes.order_unfused_nodes(pending_roots)[::-1]
-            may_defer = bool(unfused)
             while unfused:
                 realize(unfused.pop())
-        elif plan is not None:
-            referenced_slots = _find_referenced(plan, signature.nodes) if plan.watched_slots else frozenset()
-            # `_find_referenced` marked an inlined node as stored: a new signature
-            if not referenced_slots.isdisjoint(plan.cheap_to_store_slots):
-                del signature
-            elif signature.is_unchanged():  # no node was computed meanwhile, so the counted references belong to this graph
-                return signature, plan, referenced_slots
+            continue
+        if plan is None:
+            continue
+        if not plan.watched_slots:
+            return signature, plan, ownership.NO_NODES
+        referenced_slots = _find_referenced(plan, signature.nodes)
+        # `_find_referenced` marked an inlined node as stored: a new signature
+        if not referenced_slots.isdisjoint(plan.cheap_to_store_slots):
+            del signature
+        elif signature.is_unchanged():  # no node was computed meanwhile, so the counted references belong to this graph
+            return signature, plan, referenced_slots
     return None
 
 
@@ -163,12 +170,14 @@ def _find_stored_plan(signature: GraphSignature) -> Plan | None:
 
 def _try_to_defer(key: object, signature: GraphSignature) -> None:
     """Raise `NotCompiled`, now and at later requests for `key`, if the graph of `signature` can be computed operation by operation."""
-    if not plan_disk_cache.can_use_shipped_plans() or not unfused_nodes.order_unfused_nodes(
-        [signature.nodes[k] for k in signature.root_slots]
-    ):
+    nodes = signature.nodes
+    unfused = unfused_nodes.order_unfused_nodes([nodes[k] for k in signature.root_slots]) if plan_disk_cache.can_use_shipped_plans() else []
+    if not unfused:
         return
-    pending_nodes = [node for node in signature.nodes if node.buffer is None]
-    deferral = unfused_nodes.defer_plan(pending_nodes, backend().count_compilations()[0] > 0)
+    slot_of = {node: k for k, node in enumerate(nodes)}
+    deferral = unfused_nodes.defer_plan(
+        [node for node in nodes if node.buffer is None], [slot_of[node] for node in unfused], backend().count_compilations()[0] > 0
+    )
     _deferrals.put(key, deferral)
     if not deferral.charge_request():
         raise NotCompiled("a plan")
@@ -209,7 +218,7 @@ def _find_referenced(plan: Plan, nodes: list[Node]) -> Set[int]:
             expensive_nodes = unfused_nodes.find_expensive_nodes([nodes[k] for k in plan.inlined_slots], plan.target.fusing, cheap_to_store)
         else:
             inlined_nodes = [nodes[k] for k in referenced_slots.intersection(plan.expensive_slots)]
-            expensive_nodes = [n for n in inlined_nodes if plan.is_worth_storing(n) or element_requests.should_compute_whole(n)]
+            expensive_nodes = [n for n in inlined_nodes if plan.is_worth_storing(n) or element_requests.charge_request(n)]
         for node in expensive_nodes:
             node.is_stored = True
     return referenced_slots

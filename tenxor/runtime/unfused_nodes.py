@@ -122,12 +122,14 @@ class Deferral(NamedTuple):
     """A deferred plan of a graph, which is computed operation by operation. Times are estimates.
 
     A request for the graph without a plan costs `gain_ns` more than with a plan, and the plan costs `cost_ns` to make. `spent_ns` has one
-    item: the additional time so far of all requests for graphs of the same operations.
+    item: the additional time so far of all requests for graphs of the same operations. `unfused_slots` are the numbers of the nodes to
+    compute before the root, in order (`order_unfused_nodes`): indices into the nodes of the signature.
     """
 
     gain_ns: int
     cost_ns: int
     spent_ns: list[int]
+    unfused_slots: list[int]
 
     def charge_request(self) -> bool:
         """Charge a request for the graph. Return whether the plan is due: all requests without the plan have cost as much time."""
@@ -135,8 +137,10 @@ class Deferral(NamedTuple):
         return self.spent_ns[0] >= self.cost_ns
 
 
-def defer_plan(nodes: Sequence[Node], is_compiler_loaded: bool) -> Deferral:
-    """Return a new deferral, after a search for the plan. `nodes` are the pending nodes of the graph, to be computed one by one."""
+def defer_plan(nodes: Sequence[Node], unfused_slots: list[int], is_compiler_loaded: bool) -> Deferral:
+    """Return a new deferral, after a search for the plan. `nodes` are the pending nodes of the graph, and `unfused_slots` the numbers of
+    the nodes to compute one by one.
+    """
     operations = tuple([node.recipe.op for node in nodes])
     spent_ns = _spent_ns.get(operations)
     if spent_ns is None:
@@ -145,7 +149,7 @@ def defer_plan(nodes: Sequence[Node], is_compiler_loaded: bool) -> Deferral:
     spent_ns[0] += SEARCH_NS
     gain_ns = REQUEST_NS + sum([OPERATION_NS + node.recipe.nbytes // TEMPORARY_BYTES_PER_NS for node in nodes])
     cost_ns = len(nodes) * PLANNING_NS + (1 + len(nodes) // NODES_PER_KERNEL) * COMPILATION_NS
-    return Deferral(gain_ns, cost_ns + (0 if is_compiler_loaded else LOADING_NS), spent_ns)
+    return Deferral(gain_ns, cost_ns + (0 if is_compiler_loaded else LOADING_NS), spent_ns, unfused_slots)
 
 
 def has_fused_order(node: Node, reader: Node) -> bool:

@@ -74,18 +74,21 @@ class ConversionMethods(WriteMethods):
 
     def to_numpy(self) -> Array:
         """Return a new NumPy array with the same elements. bfloat16 becomes float32."""
+        return self._copy_elements("to_numpy")
+
+    def _copy_elements(self, op: str) -> Array:
+        """Return the result of `to_numpy`. An error about a traced tensor names the operation `op`."""
         layout = self.layout
-        if is_traced(self):
-            traced_tensors.refuse_values("to_numpy", self)
         node = self.storage.node  # read once, since another thread may write to the storage meanwhile
+        if node.tape_node is not None and is_traced(self):
+            traced_tensors.refuse_values(op, self)
         if node.buffer is None and layout.size < node.size:
             with compute_lock:
-                is_part = not element_requests.should_compute_whole(node, layout.size)
+                is_part = not element_requests.charge_request(node, layout.size)
             if is_part:
                 return self._copy_detached().to_numpy()
         realize(node)
         assert node.buffer is not None
-        elements = node.buffer.typed_view(self.dtype)
         if layout.size == 0:
             check_element_count("to_numpy", layout.shape)
             return decode_elements(np.empty(layout.shape, self.dtype.numpy), self.dtype)
@@ -97,7 +100,9 @@ class ConversionMethods(WriteMethods):
                 return view.copy()
             result = np.empty(layout.shape, view.dtype)
             copy_in_chunks(result, view)
-        elif layout.size <= MAX_CHUNK_ELEMENTS:
+            return decode_elements(result, self.dtype)
+        elements = node.buffer.typed_view(self.dtype)
+        if layout.size <= MAX_CHUNK_ELEMENTS:
             result = elements[layout.offsets()]
         else:
             result = np.empty(layout.shape, elements.dtype)
@@ -109,9 +114,7 @@ class ConversionMethods(WriteMethods):
 
     def tolist(self) -> Any:
         """Return the elements as Python numbers in nested lists, or for a 0-d tensor as a number."""
-        if is_traced(self):
-            traced_tensors.refuse_values("tolist", self)
-        return _to_lists(self.to_numpy())
+        return _to_lists(self._copy_elements("tolist"))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         # the package ml_dtypes gives NumPy this dtype

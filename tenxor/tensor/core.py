@@ -35,6 +35,7 @@ from ..graph.spec import (
     FLOAT64_EXACT_LIMIT,
     MAX_INT64,
     MAX_UINT64,
+    NO_TEMPLATES,
     NodeTemplate,
     Spec,
     get_constant_spec,
@@ -197,13 +198,15 @@ class TensorBase(MigrationHints):
         return self.__class__(self.storage, layout, self.dtype)
 
     @classmethod
-    def _from_node(cls, node: Node, layout: Layout | None = None) -> Self:
-        """Return a new tensor for a node, seen through a layout or in the node's shape.
+    def _from_node(cls, node: Node, spec: Spec | None = None) -> Self:
+        """Return a new tensor for a node, with a spec or in the node's shape.
 
         A node with an externally shared source buffer is evaluated at once. The size of the pending graph is capped.
         """
         recipe = node.recipe
-        if layout is None:
+        if spec is not None:
+            layout = spec.layout
+        else:
             if recipe.size > MAX_TENSOR_ELEMENTS:
                 check_element_count(recipe.op.name, recipe.shape)
             layout = _contiguous(recipe.shape)
@@ -218,7 +221,10 @@ class TensorBase(MigrationHints):
                 pending_limits.record_pending(node)
         if pool.is_under_pressure:
             pending_limits.free_pending_memory()
-        return cls(Storage(node), layout, recipe.dtype)
+        result = cls(Storage(node), layout, recipe.dtype)
+        if spec is not None:
+            _set_spec(result, spec)
+        return result
 
     @classmethod
     def _compute(cls, op: Op, *operands: Any) -> Self:
@@ -231,44 +237,42 @@ class TensorBase(MigrationHints):
         offsets: list[int] = []
         number_positions: list[int] = []
         for x in operands:
+            offset = 0
             if isinstance(x, TensorBase):
-                spec, storage = x.spec, x.storage
-                if type(storage) is ScalarStorage and (number := storage.get_known_number(spec.dtype)) is not None:
-                    sources.append(Scalar(number, spec.dtype))
-                    offsets.append(0)
-                    keys.append(get_constant_spec(spec))
-                    continue
-                node = storage.node
-                sources.append(node if node.recipe.dtype is spec.dtype else reinterpret(node, spec.dtype))
-                offsets.append(x.offset)
-                keys.append(spec)
+                key: Any = x.spec
+                storage = x.storage
+                if type(storage) is ScalarStorage and (number := storage.get_known_number(key.dtype)) is not None:
+                    source: Any = Scalar(number, key.dtype)
+                    key = get_constant_spec(key)
+                else:
+                    source, offset = storage.node, x.offset
+                    if source.recipe.dtype is not key.dtype:
+                        source = reinterpret(source, key.dtype)
             else:
-                number_type = type(x)
-                if number_type is not float and number_type is not int:
+                source, key = x, type(x)
+                if key is not float and key is not int:
                     return cls._compute_uncached(op, operands)[0]
                 number_positions.append(len(sources))
-                sources.append(x)
-                offsets.append(0)
-                keys.append(number_type)
+            sources.append(source)
+            offsets.append(offset)
+            keys.append(key)
         if type(keys[0]) is not Spec and (len(keys) == 1 or type(keys[1]) is not Spec):
             return cls._compute_uncached(op, operands)[0]
         table, operation, other_keys = locate_template(op, keys)
-        templates = table.get(operation)
-        template = None if templates is None else templates.get(other_keys)
-        if template is None or not all(
-            [type(x) is float or template.low <= x <= template.high for x in map(sources.__getitem__, number_positions)]
-        ):
-            result, recipe = cls._compute_uncached(op, operands)
-            if recipe is not None and not recipe.is_uncacheable:
-                low, high = _integer_bounds(op, [recipe.dtypes[k] for k in number_positions])
-                record_template(table, operation, other_keys, NodeTemplate(result.spec, recipe, low, high))
-            return result
-        recipe = template.recipe
-        assert recipe is not None
-        for k in number_positions:
-            sources[k] = Scalar(sources[k], recipe.dtypes[k])
-        result = cls._from_node(Node(recipe, tuple(sources), tuple(offsets)), template.spec.layout)
-        _set_spec(result, template.spec)
+        template = table.get(operation, NO_TEMPLATES).get(other_keys)
+        if template is not None:
+            recipe: Any = template.recipe
+            for k in number_positions:
+                number = sources[k]
+                if type(number) is int and not template.low <= number <= template.high:
+                    break
+                sources[k] = Scalar(number, recipe.dtypes[k])
+            else:
+                return cls._from_node(Node(recipe, tuple(sources), tuple(offsets)), template.spec)
+        result, recipe = cls._compute_uncached(op, operands)
+        if recipe is not None and not recipe.is_uncacheable:
+            low, high = _integer_bounds(op, [recipe.dtypes[k] for k in number_positions])
+            record_template(table, operation, other_keys, NodeTemplate(result.spec, recipe, low, high))
         return result
 
     def _apply(self, op: Op, *operands: Any) -> Self:
@@ -347,8 +351,9 @@ class TensorBase(MigrationHints):
         >>> (tx.ones(3) + 1).realize().tolist()
         [2.0, 2.0, 2.0]
         """
-        if self.storage.node.buffer is None:
-            realize(self.storage.node)
+        storage = self.storage
+        if storage.node.buffer is None:
+            realize(storage.node)
         return self
 
 

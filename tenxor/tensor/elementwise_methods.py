@@ -208,16 +208,16 @@ class ElementwiseMethods(IndexingMethods):
 
         Raise ShapeError if the result has another shape, and DTypeError if its dtype is of a higher kind.
         """
-        if result.layout.shape != self.layout.shape:
+        storage, dtype, shape = self.storage, self.dtype, self.layout.shape
+        is_same_dtype = result.dtype is dtype
+        if result.layout.shape != shape:
             raise ShapeError(
                 f"in-place {name}: the result has shape {result.layout.shape} and does not fit into shape"
-                f" {self.layout.shape}; use x = x {infix} y instead"
+                f" {shape}; use x = x {infix} y instead"
             )
-        if DTYPE_KIND_RANKS[result.dtype.kind] > DTYPE_KIND_RANKS[self.dtype.kind]:
-            raise DTypeError(f"in-place {name}: the result is {result.dtype}, which {self.dtype} cannot hold; use x = x {infix} y instead")
-        storage, dtype = self.storage, self.dtype
-        fits = not self.layout.shape and result.dtype is dtype
-        if fits and type(storage) is ScalarStorage and storage.get_known_number(dtype) is not None:
+        if not is_same_dtype and DTYPE_KIND_RANKS[result.dtype.kind] > DTYPE_KIND_RANKS[dtype.kind]:
+            raise DTypeError(f"in-place {name}: the result is {result.dtype}, which {dtype} cannot hold; use x = x {infix} y instead")
+        if is_same_dtype and not shape and type(storage) is ScalarStorage and storage.get_known_number(dtype) is not None:
             storage.replace_node(result.storage.node)
         else:
             self._write(result, f"in-place {name}", consume_value=True)

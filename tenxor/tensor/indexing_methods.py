@@ -181,7 +181,7 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
                 traced_tensors.refuse_values("item", self)
             with compute_lock:
                 read = _find_element_read(node) if layout.shape == () and not coords and node.dtype is dtype is not bfloat16 else None
-                is_whole = not (read or coords) or element_requests.should_compute_whole(read[0] if read else node)
+                is_whole = not (read or coords) or element_requests.charge_request(read[0] if read else node)
                 if read and is_whole:
                     node, layout = read
             if coords and not is_whole:

@@ -15,7 +15,8 @@ from .._utils.aliases import argument_aliases
 from .._utils.cache_registry import register
 from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, boolean
 from ..errors import ArgumentError, DTypeError, ShapeError, describe_value
-from ..graph.node import POSITION, Node, Scan
+from ..graph.node import POSITION, Node, Recipe, Scan
+from ..graph.spec import NO_TEMPLATES, NodeTemplate, record_template
 from ..layout import Layout, memory_order
 from ..layout.coords import as_float
 from ..ops import OPS
@@ -44,7 +45,19 @@ class ReductionMethods(ElementwiseMethods):
     __slots__ = ()
 
     def _reduce(self, reduction: Reduction, op: str, axis: Any, keepdims: bool) -> Self:
-        keepdims = check_flag("keepdims", keepdims)
+        table, key = self.spec.templates, (axis, keepdims)
+        is_cacheable = type(keepdims) is bool and (axis is None or type(axis) is int)
+        template = table.get(reduction, NO_TEMPLATES).get(key) if is_cacheable else None
+        if template is not None:
+            assert template.recipe is not None
+            return self._from_node(Node(template.recipe, (self.node,), (self.offset,)), template.spec)
+        result, recipe = self._reduce_uncached(reduction, op, axis, check_flag("keepdims", keepdims))
+        if is_cacheable and not recipe.is_uncacheable and self.layout.base is None:
+            record_template(table, reduction, key, NodeTemplate(result.spec, recipe))
+        return result
+
+    def _reduce_uncached(self, reduction: Reduction, op: str, axis: Any, keepdims: bool) -> tuple[Self, Recipe]:
+        """Return the pending tensor of a reduction, without the cache of result templates, and its recipe."""
         reduction.check_dtype(op, self.dtype)
         layout = self.layout
         shape = layout.shape
@@ -61,15 +74,15 @@ class ReductionMethods(ElementwiseMethods):
             kept_axes = tuple([kept_axes[k] for k in kept_order])
         order = kept_axes + axes
         source = layout if order == tuple(range(len(shape))) else layout.permute(order)
-        t = self._reduce_trailing_axes(reduction, source, len(kept_axes))
+        node = Node.of(reduction, source.shape[: len(kept_axes)], reduction.result_dtype(self.dtype), (self.node,), (source,))
+        recipe = node.recipe
+        t = self._from_node(node)
         if kept_order is not None:
             t = t._view(t.layout.permute([kept_order.index(k) for k in range(len(kept_order))]))
-            return t._view(t.layout.expand_dims(axes)) if keepdims else t
-        return t._view(Layout.contiguous(tuple([1 if a in axes else n for a, n in enumerate(shape)]))) if keepdims else t
-
-    def _reduce_trailing_axes(self, reduction: Reduction, source: Layout, kept_count: int) -> Self:
-        """Return the reduction of this storage, seen through `source`, over all axes but the first `kept_count`."""
-        return self._from_node(Node.of(reduction, source.shape[:kept_count], reduction.result_dtype(self.dtype), (self.node,), (source,)))
+            t = t._view(t.layout.expand_dims(axes)) if keepdims else t
+        elif keepdims:
+            t = t._view(Layout.contiguous(tuple([1 if a in axes else n for a, n in enumerate(shape)])))
+        return t, recipe
 
     def _cast_or_self(self, dtype: DTypeLike | None) -> Self:
         return self if dtype is None else self.astype(dtype, copy=False)

@@ -72,7 +72,7 @@ class WriteMethods(TensorBase):
         self._check_writable(value, op)
         with compute_lock:  # another thread may write a different part of the storage
             pinned = self._prepare_shared_buffer()
-            if layout.offset == 0 and layout.size == self.node.size and layout.is_contiguous() and not pinned:
+            if layout.offset == 0 and self.spec.is_contiguous and layout.size == self.node.size and not pinned:
                 self._replace(source, through)
             else:
                 self._store(source, through, pinned, consume_value=consume_value)
@@ -82,10 +82,12 @@ class WriteMethods(TensorBase):
 
     def _check_writable(self, value: TensorBase | Number, op: str) -> None:
         """Raise ReadOnlyError if several positions of this view share an element and the value has several elements."""
-        layout = self.layout
-        if not layout.is_injective() and isinstance(value, TensorBase) and value.layout.size != 1:
+        spec = self.spec
+        if not spec.is_writable:
+            spec.is_writable = self.layout.is_injective()
+        if not spec.is_writable and isinstance(value, TensorBase) and value.layout.size != 1:
             raise ReadOnlyError(
-                f"{op}: this view of shape {layout.shape} is read-only: several positions share one element (it is broadcast,"
+                f"{op}: this view of shape {spec.shape} is read-only: several positions share one element (it is broadcast,"
                 " or its windows or indices repeat); write through the tensor that it is a view of, assign one number,"
                 " or take a copy() first"
             )
@@ -140,12 +142,14 @@ class WriteMethods(TensorBase):
 
     def _build_replacement(self, value: TensorBase | Scalar, source_layout: Layout | None) -> Node:
         """Return the node of the storage after a write of the whole storage."""
-        shape, dtype = self.layout.shape, self.dtype
+        layout, dtype = self.layout, self.dtype
+        shape = layout.shape
         if type(value) is Scalar:
             return Node.of(_CAST, shape, dtype, (value,), (None,))
         assert isinstance(value, TensorBase)
         source = value.node
-        if source.dtype is not dtype or source.size != self.node.size or source_layout is not _contiguous(shape):
+        is_in_order = source_layout is layout or source_layout is _contiguous(shape)
+        if source.dtype is not dtype or source.size != self.node.size or not is_in_order:
             return Node.of(_CAST, shape, dtype, (source,), (source_layout,))
         return Node.of(_POSITIVE, shape, dtype, (source,), (source_layout,)) if is_externally_shared(source) else source
 
@@ -247,8 +251,9 @@ class WriteMethods(TensorBase):
         """Store a node of this dtype in the storage."""
         if (observer := upcalls.node_observer) is not None:
             observer.observe_node(node)
-        dtype = self.storage.node.dtype
-        self.storage.node = node if node.dtype is dtype else reinterpret(node, dtype)
+        storage = self.storage
+        dtype = storage.node.recipe.dtype
+        storage.node = node if node.recipe.dtype is dtype else reinterpret(node, dtype)
 
 
 def is_update(value: Node, value_layout: Layout, old: Node, target_layout: Layout) -> bool:

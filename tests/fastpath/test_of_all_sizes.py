@@ -131,7 +131,7 @@ def test_recipe_numbers_are_assigned_on_demand() -> None:
 
 def has_number(recipe: Recipe) -> bool:
     try:
-        Recipe.__dict__["serial"].__get__(recipe, Recipe)
+        Recipe.__dict__["_serial"].__get__(recipe, Recipe)
     except AttributeError:
         return False
     return True

@@ -209,6 +209,33 @@ def test_large_block_is_mapped_without_room_to_grow_if_memory_is_short(monkeypat
     assert own.assign_block(buffer, 4 * MiB) and asked[0] > 6 * MiB > asked[1] > 4 * MiB and len(asked) == 2
 
 
+def test_small_block_freed_last_is_reused_without_a_change_of_totals(blocks: Blocks) -> None:
+    first, other = allocate(96), allocate(960)
+    address, operation = first.address, blocks.pool._latest_operation
+    del first
+    again = allocate(96)
+    assert again.address == address and blocks.pool._latest_operation == operation
+    assert blocks.pool.collect_freed() == (128 + 960, 0)
+    del other
+    more = allocate(96)
+    assert blocks.made == 3 and blocks.pool.collect_freed() == (2 * 128, 960)
+    del again, more
+
+
+def test_totals_are_counted_anew_after_an_error_during_reuse(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, first = allocate(960), allocate(96)
+    del first
+
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "ref", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            allocate(96)
+    assert blocks.pool.collect_freed() == (kept.nbytes, 0)
+
+
 def test_release_frees_the_oldest_blocks_first(blocks: Blocks) -> None:
     taken = [allocate(n * MiB) for n in (100, 200, 300)]
     while taken:

@@ -223,7 +223,8 @@ class _BoundKernel:
         for k, imag in self.scalars:
             value = given.scalars[k].value
             words.append(value.imag if imag else value.real)
-        block = self.pack_arguments(*words, self.packed_sizes)
+        words.append(self.packed_sizes)
+        block = self.pack_arguments(*words)
         threads = num_threads() if self.scratch_bytes or not self.holds_gil else 1
         scratch = None
         if self.scratch_bytes:

@@ -114,7 +114,7 @@ def _append_source(f: FunctionBuilder, source: Value, inputs: Value) -> None:
 
         def load_number() -> list[Value]:
             recipe = f.get_slot(source, "Node.recipe")
-            return [load_recipe_number(f, f.first_non_null(f.get_slot(recipe, "Recipe.data_recipe"), recipe))]
+            return [load_recipe_number(f, f.first_non_null(f.get_slot(recipe, "Recipe._data_recipe"), recipe))]
 
         append_to_table(f, "key", KEY_WORD_COUNT, f.choose(f.is_instance(source, "Node"), load_number, lambda: [f.i64(0)])[0])
         f.emit_if(was_visited, lambda: f.call("slot_of", POINTER, [source]).at(2, I64).store(number))

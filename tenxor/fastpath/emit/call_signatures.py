@@ -398,7 +398,7 @@ def _add_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> None:
 
     Layouts are taken from the specs of a recipe made by the fast path, otherwise from the layout keys.
     """
-    layout_keys = f.get_slot(recipe, "Recipe.layout_keys")
+    layout_keys = f.get_slot(recipe, "Recipe._layout_keys")
 
     def add_from_spec() -> list[Value]:
         spec = load_operand_spec(f, recipe, k)
@@ -413,7 +413,7 @@ def _add_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> None:
 
     def add_from_layout_key() -> list[Value]:
         is_target = k.equals(f.load_word(layout_keys, SIZE_OFFSET))
-        layout_key = f.choose(is_target, lambda: [f.get_slot(recipe, "Recipe.target")], lambda: [f.tuple_item(layout_keys, k)])[0]
+        layout_key = f.choose(is_target, lambda: [f.get_slot(recipe, "Recipe._target")], lambda: [f.tuple_item(layout_keys, k)])[0]
         _add_layout_key(f, layout_key)
         return []
 

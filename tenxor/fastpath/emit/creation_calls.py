@@ -106,7 +106,7 @@ def _emit_create(f: FunctionBuilder) -> None:
     f.release_held(key)
     spec, first_recipe = f.get_slot(template, "ResultTemplate.spec"), f.tuple_item(f.get_slot(template, "StepsTemplate.step_recipes"), 0)
     has_content = ~f.is_object(f.get_slot(first_recipe, "Recipe.op"), "EMPTY")
-    new_in_memory = lambda: [f.call("new_blank", POINTER, [f.get_slot(first_recipe, "Recipe.data_recipe"), spec])]
+    new_in_memory = lambda: [f.call("new_blank", POINTER, [f.get_slot(first_recipe, "Recipe._data_recipe"), spec])]
     is_pending = f.or_else(has_content, lambda: load_nbytes(f, spec) > MAX_SMALL_BLOCK_BYTES)
     (tensor,) = f.choose(is_pending, lambda: [f.call("in_steps", POINTER, [template, f.null()])], new_in_memory, (1000, 1))
     f.require_new(tensor)

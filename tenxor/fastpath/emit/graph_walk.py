@@ -86,11 +86,11 @@ def load_recipe_number(f: FunctionBuilder, recipe: Value) -> Value:
 def _emit_assign_recipe_number(f: FunctionBuilder) -> None:
     """Emit `number_had_by(recipe)`: return the serial number of a recipe, assigned on the first call. Return 0 if memory is exhausted."""
     (recipe,) = f.arguments
-    known_number = f.get_slot(recipe, "Recipe.serial")
+    known_number = f.get_slot(recipe, "Recipe._serial")
     f.return_if(~f.is_null(known_number), lambda: f.unbox_integer(known_number))
     next_number = f.call("next_recipe", I64, [])
     number = f.box_integer(next_number)
-    f.set_slot(recipe, "Recipe.serial", number)
+    f.set_slot(recipe, "Recipe._serial", number)
     f.transfer_held(number)
     _increment(f, NEW_RECIPE_COUNT)
     f.emit_return(next_number)

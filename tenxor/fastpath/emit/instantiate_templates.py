@@ -75,7 +75,7 @@ def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
         "keeps_order": keeps_order,
         "residuals": residuals,
     }
-    recipe = f.new_instance("Recipe", data_recipe=data_recipe)
+    recipe = f.new_instance("Recipe", _data_recipe=data_recipe)
     for slot, x in {
         **result_fields,
         **operation_fields,
@@ -324,12 +324,12 @@ def _emit_find_data_recipe(f: FunctionBuilder) -> None:
     fields = {
         "op": f.load_object("DATA"),
         "dtypes": empty,
-        "layout_keys": empty,
+        "_layout_keys": empty,
         "is_uncacheable": f.load_object("False"),
         "keeps_order": f.load_object("True"),
     }
     fields |= {slot: f.get_slot(spec, f"Spec.{slot}") for slot in ("shape", "dtype", "size")}
-    fields |= dict.fromkeys(("target", "launch_record", "sum_launch_records", "residuals", "copying_variants"), none_object)
+    fields |= dict.fromkeys(("_target", "launch_record", "sum_launch_records", "residuals", "copying_variants"), none_object)
     for slot, x in fields.items():
         f.set_slot(recipe, f"Recipe.{slot}", f.incref(x))
     # Python code may have run and set the slot

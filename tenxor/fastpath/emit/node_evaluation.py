@@ -483,7 +483,7 @@ def _emit_forget_recipe(f: FunctionBuilder) -> None:
     """Emit `forget_recipe(node)`: give a computed node the recipe of data in memory, and release its old recipe and sources."""
     (node,) = f.arguments
     old = [f.get_slot(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets", "_layouts")]
-    f.set_slot(node, "Node.recipe", f.incref(f.get_slot(old[0], "Recipe.data_recipe")))
+    f.set_slot(node, "Node.recipe", f.incref(f.get_slot(old[0], "Recipe._data_recipe")))
     for slot, value in (("sources", "()"), ("offsets", "()"), ("_layouts", "None")):
         f.set_slot(node, f"Node.{slot}", f.incref(f.load_object(value)))
     for x in old:  # last, as deallocation may run Python code

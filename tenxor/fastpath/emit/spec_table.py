@@ -89,7 +89,7 @@ def load_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> OperandL
         return [f.get_slot(spec, "Spec.shape"), f.get_slot(spec, "Spec.strides")]
 
     def of_layout_key() -> list[Value]:
-        layout = f.get_slot(f.tuple_item(f.get_slot(recipe, "Recipe.layout_keys"), k), "LayoutKey.layout")
+        layout = f.get_slot(f.tuple_item(f.get_slot(recipe, "Recipe._layout_keys"), k), "LayoutKey.layout")
         f.require(f.is_object(f.get_slot(layout, "Layout.base"), "None"))
         f.require(f.is_object(f.get_slot(layout, "Layout.tables"), "None"))
         return [f.get_slot(layout, "Layout.shape"), f.get_slot(layout, "Layout.strides")]

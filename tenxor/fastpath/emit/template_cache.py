@@ -16,7 +16,6 @@ from .function_builder import FunctionBuilder
 
 PY_EQ = 2  # Py_EQ
 # The tables whose entries may stand in the inline cache
-INLINE_CACHED_TABLES = {"templates": "_templates", "call_templates": "_call_templates"}
 
 
 class CacheTable(NamedTuple):
@@ -43,7 +42,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def get_cache_table(f: FunctionBuilder, spec: Value, name: str) -> CacheTable:
     """Return the cache table of a spec that is called `name`: "templates", "number_first_templates" or "call_templates"."""
-    return CacheTable(spec, f.i64(f.objects.get_slot_offset(f"Spec.{INLINE_CACHED_TABLES.get(name, name)}")))
+    return CacheTable(spec, f.i64(f.objects.get_slot_offset(f"Spec._{name}")))
 
 
 def find_operation_entries(f: FunctionBuilder, cache_table: CacheTable, operation: Value) -> Value:
@@ -86,7 +85,7 @@ def _can_use_inline_cache(f: FunctionBuilder, slot: Value) -> Value:
     """Emit a test whether the table at byte offset `slot` of a spec uses the inline cache. The table `number_first_templates`, of
     operations with a scalar first, does not.
     """
-    return slot.differs(f.objects.get_slot_offset("Spec.number_first_templates"))
+    return slot.differs(f.objects.get_slot_offset("Spec._number_first_templates"))
 
 
 def _is_same_key(f: FunctionBuilder, key: Value, other_key: Value) -> Value:
