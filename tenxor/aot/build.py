@@ -25,11 +25,13 @@ from ..fastpath import disabled, get_object_table
 from ..fastpath.install import link_code
 from ..fastpath.launch_records import build_node_signature
 from ..graph.node import Node, Scalar
+from ..layout import Layout
 from ..memory.buffer import META_BUFFER
 from ..ops import OPS
 from ..runtime import plan_disk_cache, shipped_op_plans
 from ..runtime.generic_plans import split_plan_dims, split_structure
 from ..runtime.graph_signature import GraphSignature, capture_in_python, make_placeholders
+from ..runtime.operand_axes import ELEMENT, NUMBER, STRIDED
 from ..runtime.pending_limits import pending_refs
 from ..runtime.plan_tracing import trace_shipped_plan
 from ..runtime.planner import make_plan, make_symbolic_plan
@@ -144,11 +146,10 @@ class _PlanCollection:
 
         Return False if the compact plan differs from the planner's plan.
         """
-        recipe = signature.nodes[-1].recipe
-        axes = shipped_op_plans.merge_axes(recipe) if signature.pending_count == 1 else None
-        if axes is None or len(axes.extents) > 1:
+        key = shipped_op_plans.find_op_key(signature)
+        if key is None:
             return False
-        if shipped_op_plans.encode_op_key(recipe, axes.describe_operands(recipe)) in self.single_operations:
+        if key in self.single_operations:
             return True
         plan = make_plan(signature)
         compact = shipped_op_plans.serialize_op_kernel(signature, plan)
@@ -202,7 +203,7 @@ def _partial_patterns(root: Node) -> Iterator[GraphSignature]:
 
 def list_sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:
     """Return the sections of the prebuilt code: a title and a function that yields pending tensors."""
-    table: list[tuple[str, Callable[[], Iterator[tx.Tensor]]]] = [("operations", _operations), ("bool", _booleans)]
+    table: list[tuple[str, Callable[[], Iterator[tx.Tensor]]]] = [("operations", _operations), ("reductions", _op_reductions), ("bool", _booleans)]
     for dtype in DTYPES:
         table.append((f"{dtype} creation", partial(_creations, dtype)))
         table += [(f"{dtype} vectors of {size:,}", partial(_vectors, dtype, size)) for size in VECTOR_SIZES]
@@ -325,6 +326,17 @@ CAST = OPS["cast"]
 MAX_ARITY = 3
 STEPS = (37, 41, 43)  # steps of the operands, in elements: unusual primes
 VECTOR_LENGTH = 1009
+OP_REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
+BOOLEAN_REDUCTIONS = ("sum", "any", "all", "count_nonzero", "argmax", "max", "min")
+# Unusual numbers for reductions: enough elements for the blocks of a sum of columns, and of a sum of narrow integers
+RESULT_COUNT, REDUCED_EXTENT = 263, 331
+RESULT_STEPS = (14_009, 16_007)  # steps between the elements of neighbouring results, by operand
+# Steps of both operands of a sum of products: between neighbouring results, and along the sum
+PRODUCT_STEPS = (
+    *(((RESULT_STEPS[0], 1), (RESULT_STEPS[1], 1)), ((RESULT_STEPS[0], 1), (0, 1)), ((0, 1), (RESULT_STEPS[1], 1))),
+    *(((RESULT_STEPS[0], STEPS[0]), (RESULT_STEPS[1], STEPS[1])), ((1, RESULT_STEPS[0]), (1, RESULT_STEPS[1]))),
+    *(((1, RESULT_STEPS[0]), (0, STEPS[1])), ((0, STEPS[0]), (1, RESULT_STEPS[1]))),
+)
 
 
 def _operations() -> Iterator[tx.Tensor]:
@@ -347,16 +359,35 @@ def _operations() -> Iterator[tx.Tensor]:
         for result_dtype in OPERATION_DTYPES:
             if result_dtype is not dtype:
                 yield from (_operand(dtype, kind, STEPS[0]).astype(result_dtype) for kind in OPERAND_KINDS[1])
-        yield tx.full((VECTOR_LENGTH,), _operand(dtype, shipped_op_plans.NUMBER, 0), dtype=dtype)
+        yield tx.full((VECTOR_LENGTH,), _operand(dtype, NUMBER, 0), dtype=dtype)
+
+
+def _op_reductions() -> Iterator[tx.Tensor]:
+    """Yield reductions of rows, of elements with any step, and of columns, and sums of products of such operands."""
+    for dtype in OPERATION_DTYPES:
+        for name in BOOLEAN_REDUCTIONS if dtype is tx.bool else OP_REDUCTIONS:
+            for steps in ((RESULT_STEPS[0], 1), (RESULT_STEPS[0], STEPS[0]), (1, RESULT_STEPS[0])):
+                yield getattr(tx, name)(_reduced_operand(dtype, *steps), axis=1)
+    for dtype in DTYPES:
+        for left, right in PRODUCT_STEPS:
+            yield (_reduced_operand(dtype, *left) * _reduced_operand(dtype, *right)).sum(axis=1)
+
+
+def _reduced_operand(dtype: tx.DType, step: int, inner_step: int) -> tx.Tensor:
+    """Return a tensor in memory whose last axis is to be reduced: neighbouring results are `step` elements apart, and the reduced elements
+    `inner_step`.
+    """
+    memory = _in_memory((1 + step * RESULT_COUNT + inner_step * REDUCED_EXTENT,), dtype)
+    return tx.Tensor(memory.storage, Layout((RESULT_COUNT, REDUCED_EXTENT), (step, inner_step)), dtype)
 
 
 def _operand(dtype: tx.DType, kind: str, step: int) -> Any:
     """Return an operand of a kind of `runtime/shipped_op_plans.py`: a vector, one with a step, a broadcast element, or a number."""
-    if kind == shipped_op_plans.NUMBER:
+    if kind == NUMBER:
         return True if dtype is tx.bool else 2.0 if dtype.is_float else 2
-    if kind == shipped_op_plans.ELEMENT:
+    if kind == ELEMENT:
         return tx.broadcast_to(_in_memory((), dtype), (VECTOR_LENGTH,))
-    return _in_memory((VECTOR_LENGTH, step), dtype)[:, 0] if kind == shipped_op_plans.STRIDED else _in_memory((VECTOR_LENGTH,), dtype)
+    return _in_memory((VECTOR_LENGTH, step), dtype)[:, 0] if kind == STRIDED else _in_memory((VECTOR_LENGTH,), dtype)
 
 
 def _booleans() -> Iterator[tx.Tensor]:

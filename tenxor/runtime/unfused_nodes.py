@@ -154,6 +154,9 @@ def has_fused_order(node: Node, reader: Node) -> bool:
     `reader` is the node whose sources are read: `node`, or the product under a sum. Sources made of scalars alone do not determine an
     order; but both kernels mostly read such sources from memory (`lowering/fuse.py`), and a sum of all elements has a single loop in both.
     """
+    op = node.op
+    if isinstance(op, Reduction) and op.is_order_free(node.recipe.dtypes[0]):
+        return True
     for source in reader.sources:
         if type(source) is Node:
             order = has_memory_order(source)

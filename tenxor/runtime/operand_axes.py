@@ -1,0 +1,196 @@
+"""The axes of a single operation, merged where possible, which say by which kernel in the package the operation is computed.
+
+An elementwise operation, a store, a reduction or a sum of products has axes of results. A reduction and a sum of products have
+one more axis, along which elements are reduced. Along each axis, each operand has a stride.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from .._utils.records import NamedTuple
+from ..graph.node import Recipe, is_store
+from ..layout import Layout
+from ..ops import OPS
+from ..ops.reductions import REDUCTIONS, Reduction
+
+VECTOR, STRIDED, ELEMENT, NUMBER = "v", "s", "e", "n"  # kinds of operands: steps of 1, of any size, and of 0; and Python numbers
+MAX_AXES = 9  # of results, after axes are merged: a row, and `strided_rows.MAX_OUTER_AXES`
+# Steps along which vectors are loaded whole, and the steps of a short sum of products (`lowering/order_loops.py`): these decide the order
+# in which a reduction adds
+NEAR_STEPS, MAX_SHORT_ITERATIONS = (1, -1, 2, 3, 4), 4
+# Short reductions of windows, or of at least so many elements, are unrolled (`rewrite/unroll_reductions.py`)
+MAX_UNROLLED_TERMS, MIN_UNROLLED_ELEMENTS = 32, 1 << 16
+MAX_REDUCED_ELEMENTS = 1 << 18  # elements from which on a reduction is split into blocks (`rewrite/large_reductions.py`)
+
+
+class OperandAxes(NamedTuple):
+    """The axes of an operation: `extents` of the axes of results, innermost first, and `strides` in elements.
+
+    `strides` has an entry for each axis, with the stride of the result and then of each operand, 0 for a number. There is at least one
+    axis. For a reduction, `reduced` has the number of elements that are reduced for a result, and the stride of each operand along them.
+    Otherwise `reduced` is empty.
+    """
+
+    extents: list[int]
+    strides: list[tuple[int, ...]]
+    reduced: tuple[int, ...] = ()
+
+    def list_kinds(self, recipe: Recipe, product: Recipe | None = None) -> list[tuple[str, ...]]:
+        """Return the kinds of operands of kernels that can compute `recipe`, or the sum `recipe` of `product`, fastest first.
+
+        The kind of an operand is `VECTOR`, `STRIDED`, `ELEMENT` or `NUMBER` along the innermost axis. For a reduction, the kind along
+        the axis of results is followed by the kind along the reduced axis.
+        """
+        steps = self.strides[0][1:]
+        if not self.reduced:
+            keys = recipe.layout_keys[-len(steps) :]
+            kinds = tuple([NUMBER if key is None else _describe_step(step) for key, step in zip(keys, steps, strict=True)])
+            any_steps = tuple([kind if kind == NUMBER else STRIDED for kind in kinds])
+            return list(dict.fromkeys((kinds, any_steps)))
+        reduction = recipe.op
+        if self.has_columns():
+            if all([step in (0, 1) for step in steps]):
+                return [tuple([_describe_step(step) + STRIDED for step in steps])]
+            if not (isinstance(reduction, Reduction) and reduction.is_order_free((product or recipe).dtype)):
+                return []  # kernels for columns with a step are not shipped
+        inner = [VECTOR if step == 1 else STRIDED for step in self.reduced[1:]]
+        outer = [ELEMENT if step == 0 else STRIDED for step in steps] if product else [STRIDED]
+        kinds_by_speed = [(outer, inner), ([STRIDED] * len(steps), inner), ([STRIDED] * len(steps), [STRIDED] * len(steps))]
+        return list(dict.fromkeys([tuple([a + b for a, b in zip(*pair, strict=True)]) for pair in kinds_by_speed]))
+
+    def has_columns(self) -> bool:
+        """Return whether a kernel for these axes reduces neighbouring results side by side, each in the order of its elements.
+
+        Otherwise the lanes run along the reduced elements. The order decides the bits of a sum of floats (`lowering/order_loops.py`).
+        """
+        steps = [pair for pair in zip(self.strides[0][1:], self.reduced[1:], strict=True) if all(pair)] if self.extents[0] > 1 else []
+        return any([step in NEAR_STEPS for step, _ in steps]) and not any([inner in NEAR_STEPS for _, inner in steps])
+
+
+def _describe_step(step: int) -> str:
+    """Return the kind of an operand with the step `step`: `VECTOR`, `ELEMENT` or `STRIDED`."""
+    return VECTOR if step == 1 else ELEMENT if step == 0 else STRIDED
+
+
+def merge_axes(recipe: Recipe, product: Recipe | None = None) -> OperandAxes | None:
+    """Return the axes of an operation from the op table, of a store of values of the same dtype, or of a reduction.
+
+    With `product`, `recipe` is a sum of this product. Return None for other operations, and for complex values. A layout may have neither
+    offset tables nor a chain of views.
+    """
+    reader, op = product or recipe, recipe.op
+    is_write = is_store(op)
+    is_reduction = REDUCTIONS.get(op.name) is op
+    if not (is_write or is_reduction or (OPS.get(op.name) is op and recipe.target is None)):
+        return None
+    keys = (recipe.target, *recipe.layout_keys[1:]) if is_write else (*recipe.layout_keys, *(product.layout_keys if product else ()))
+    if any([dtype.is_complex for dtype in (recipe.dtype, *reader.dtypes)]) or any(
+        [key is not None and (key.layout.tables is not None or key.layout.base is not None) for key in keys]
+    ):
+        return None
+    operands = [None if key is None else key.layout for key in reader.layout_keys[is_write:]]
+    if is_reduction:
+        return _merge_reduction(recipe, operands, None if product is None else Layout.contiguous(product.shape))
+    target = recipe.target.layout if is_write and recipe.target is not None else None
+    if is_write and (target is None or recipe.dtypes[1] is not recipe.dtype or not target.is_injective()):
+        return None
+    shape = recipe.shape if target is None else target.shape
+    steps = [[0] * len(shape) if layout is None else layout.strides for layout in operands]
+    result_steps = Layout.contiguous(shape).strides if target is None else target.strides
+    extents, strides = _merge(shape, [result_steps, *steps])
+    if len(extents) > MAX_AXES or (extents and strides[0][0] != 1):
+        return None  # the shipped kernels write vectors with a step of 1
+    return OperandAxes(extents or [1], strides or [(1, *[0 if layout is None else 1 for layout in operands])])
+
+
+def _merge_reduction(recipe: Recipe, operands: Sequence[Layout | None], product: Layout | None) -> OperandAxes | None:
+    """Return the axes of the reduction `recipe` of `operands`, whose product has the layout `product` if there are several.
+
+    Return None for a sum of products with a number or in the form of a matrix product, and if the reduced axes cannot be merged.
+    """
+    (key,), result_ndim, reduction = recipe.layout_keys, len(recipe.shape), recipe.op
+    assert key is not None and isinstance(reduction, Reduction)
+    shape, steps = key.layout.shape, [key.layout.strides]
+    if product is not None:
+        axes = _find_axes(key.layout, product)
+        if axes is None or None in operands:
+            return None
+        steps = [[0 if axis < 0 else layout.strides[axis] for axis in axes] for layout in operands if layout is not None]
+    extents, strides = _merge(shape[:result_ndim], [Layout.contiguous(recipe.shape).strides, *[s[:result_ndim] for s in steps]])
+    inner = [(n, *[s[axis] for s in steps]) for axis, n in enumerate(shape[result_ndim:], result_ndim)]
+    if reduction.append is None:
+        inner.sort(key=_sum_moves, reverse=True)
+    counts, inner_strides = _merge([n for n, *_ in inner], [[row[k] for row in inner] for k in range(1, len(steps) + 1)])
+    if len(counts) > 1 or len(extents) > MAX_AXES or (product is not None and _is_matrix_product(strides)):
+        return None
+    return OperandAxes(extents or [1], strides or [(1, *[0] * len(steps))], (*(counts or [1]), *(inner_strides or [(1,) * len(steps)])[0]))
+
+
+def _sum_moves(axis: Sequence[int]) -> int:
+    """Return the sum of the sizes of the strides of a reduced axis, whose extent comes first."""
+    return sum(map(abs, axis[1:])) if axis[0] != 1 else 0
+
+
+def _find_axes(layout: Layout, product: Layout) -> list[int] | None:
+    """Return, for each axis of `layout`, the axis of the contiguous layout `product` that it runs along, or -1 for an axis of extent 1.
+
+    Return None if `layout` is not a permutation of the axes of `product`.
+    """
+    axis_of = {(n, stride): axis for axis, (n, stride) in enumerate(zip(product.shape, product.strides, strict=True)) if n != 1}
+    axes = [-1 if n == 1 else axis_of.pop((n, stride), None) for n, stride in zip(layout.shape, layout.strides, strict=True)]
+    return None if layout.offset or axis_of or None in axes else [axis for axis in axes if axis is not None]
+
+
+def _is_matrix_product(strides: Sequence[tuple[int, ...]]) -> bool:
+    """Return whether along one axis only the first operand moves, and only the second along another (`lowering/match_contraction.py`)."""
+    moves = {(step != 0, other != 0) for _, step, other in strides}
+    return (True, False) in moves and (False, True) in moves
+
+
+def _merge(shape: Sequence[int], steps: Sequence[Sequence[int]]) -> tuple[list[int], list[tuple[int, ...]]]:
+    """Return the extents of merged axes and their strides by operand, innermost first, without axes of extent 1.
+
+    `steps` has the strides of each operand along the axes of `shape`.
+    """
+    extents, strides = list[int](), list[tuple[int, ...]]()
+    for axis, extent in reversed(list(enumerate(shape))):
+        if extent == 1:
+            continue
+        moves = tuple([s[axis] for s in steps])
+        if extents and moves == tuple([inner * extents[-1] for inner in strides[-1]]):
+            extents[-1] *= extent
+        else:
+            extents.append(extent)
+            strides.append(moves)
+    return extents, strides
+
+
+def keeps_bits(recipe: Recipe, axes: OperandAxes) -> bool:
+    """Return whether a kernel for `axes` gives the bits that the planner's kernels give for the reduction `recipe`.
+
+    The planner rewrites large reductions, and short ones over many rows or over windows. The order of the elements does not matter for
+    some reductions (`Reduction.is_order_free`).
+    """
+    count, size = axes.reduced[0], prod(axes.extents) * axes.reduced[0]
+    reduction = recipe.op
+    if size >= MAX_REDUCED_ELEMENTS or not isinstance(reduction, Reduction):
+        return False
+    if reduction.is_order_free(recipe.dtypes[0]):
+        return True
+    if len(axes.reduced) > 2 and count <= MAX_SHORT_ITERATIONS:
+        return False
+    return count > MAX_UNROLLED_TERMS or not (size >= MIN_UNROLLED_ELEMENTS or _has_windows(axes))
+
+
+def _has_windows(axes: OperandAxes) -> bool:
+    """Return whether the elements of different results overlap or interleave in memory for some operand, as windows do."""
+    count = axes.reduced[0]
+    return any(
+        [
+            0 < abs(step) <= abs(inner) * (count - 1) and abs(inner) < abs(step) * extent
+            for extent, steps in zip(axes.extents, axes.strides, strict=True)
+            for step, inner in zip(steps[1:], axes.reduced[1:], strict=True)
+        ]
+    )
