@@ -327,6 +327,7 @@ MAX_ARITY = 3
 STEPS = (37, 41, 43)  # steps of the operands, in elements: unusual primes
 VECTOR_LENGTH = 1009
 OP_REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
+OP_SCANS = ("cumulative_sum", "cumulative_prod", "cummax", "cummin")
 BOOLEAN_REDUCTIONS = ("sum", "any", "all", "count_nonzero", "argmax", "max", "min")
 # Unusual numbers for reductions: enough elements for the blocks of a sum of columns, and of a sum of narrow integers
 RESULT_COUNT, REDUCED_EXTENT = 263, 331
@@ -371,6 +372,18 @@ def _op_reductions() -> Iterator[tx.Tensor]:
     for dtype in DTYPES:
         for left, right in PRODUCT_STEPS:
             yield (_reduced_operand(dtype, *left) * _reduced_operand(dtype, *right)).sum(axis=1)
+    for dtype in COMMON_DTYPES:
+        for name in OP_SCANS:
+            for steps, result_steps in (((RESULT_STEPS[0], STEPS[0]), (RESULT_STEPS[1], STEPS[1])), ((1, RESULT_STEPS[0]), (1, RESULT_STEPS[1]))):
+                yield _running_reduction(name, _reduced_operand(dtype, *steps), result_steps)
+
+
+def _running_reduction(name: str, x: tx.Tensor, steps: tuple[int, int]) -> tx.Tensor:
+    """Return the running reduction `name` of `x` along the last axis, written with a step along each axis."""
+    scan = (getattr(tx, name)(x, axis=1) if name.startswith("cumulative") else getattr(tx, name)(x, 1)[0]).storage.node
+    target = Layout((RESULT_COUNT, REDUCED_EXTENT), steps)
+    memory = (1 + steps[0] * RESULT_COUNT + steps[1] * REDUCED_EXTENT,)
+    return tx.Tensor._from_node(Node.of(scan.op, memory, scan.dtype, scan.sources, scan.layouts[:1], target))
 
 
 def _reduced_operand(dtype: tx.DType, step: int, inner_step: int) -> tx.Tensor:

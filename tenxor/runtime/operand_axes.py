@@ -1,7 +1,7 @@
 """The axes of a single operation, merged where possible, which say by which kernel in the package the operation is computed.
 
-An elementwise operation, a store, a reduction or a sum of products has axes of results. A reduction and a sum of products have
-one more axis, along which elements are reduced. Along each axis, each operand has a stride.
+An elementwise operation or a store has axes of results. A reduction, a sum of products and a running reduction have one more axis,
+along which elements are reduced. Along each axis, the result and each operand have a stride.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from math import prod
 
 from .._utils.records import NamedTuple
-from ..graph.node import Recipe, is_store
+from ..dtypes import float64
+from ..graph.node import Operation, Recipe, Scan, is_store
 from ..layout import Layout
 from ..ops import OPS
-from ..ops.reductions import REDUCTIONS, Reduction
+from ..ops.reductions import REDUCTIONS, Reduction, get_running_reduction
 
 VECTOR, STRIDED, ELEMENT, NUMBER = "v", "s", "e", "n"  # kinds of operands: steps of 1, of any size, and of 0; and Python numbers
 MAX_AXES = 9  # of results, after axes are merged: a row, and `strided_rows.MAX_OUTER_AXES`
@@ -29,13 +30,18 @@ class OperandAxes(NamedTuple):
     """The axes of an operation: `extents` of the axes of results, innermost first, and `strides` in elements.
 
     `strides` has an entry for each axis, with the stride of the result and then of each operand, 0 for a number. There is at least one
-    axis. For a reduction, `reduced` has the number of elements that are reduced for a result, and the stride of each operand along them.
-    Otherwise `reduced` is empty.
+    axis. For a reduction, `reduced` has the number of elements that are reduced, and such strides along them: the result's is 0 unless the
+    reduction is a running one. Otherwise `reduced` is empty.
     """
 
     extents: list[int]
     strides: list[tuple[int, ...]]
     reduced: tuple[int, ...] = ()
+
+    @property
+    def is_scan(self) -> bool:
+        """True for a running reduction."""
+        return bool(self.reduced and self.reduced[1])
 
     def list_kinds(self, recipe: Recipe, product: Recipe | None = None) -> list[tuple[str, ...]]:
         """Return the kinds of operands of kernels that can compute `recipe`, or the sum `recipe` of `product`, fastest first.
@@ -50,12 +56,14 @@ class OperandAxes(NamedTuple):
             any_steps = tuple([kind if kind == NUMBER else STRIDED for kind in kinds])
             return list(dict.fromkeys((kinds, any_steps)))
         reduction = recipe.op
+        if self.is_scan:
+            return [(VECTOR + STRIDED,) if self.strides[0] == (1, 1) and self.extents[0] > 1 else (STRIDED + STRIDED,)]
         if self.has_columns():
             if all([step in (0, 1) for step in steps]):
                 return [tuple([_describe_step(step) + STRIDED for step in steps])]
             if not (isinstance(reduction, Reduction) and reduction.is_order_free((product or recipe).dtype)):
                 return []  # kernels for columns with a step are not shipped
-        inner = [VECTOR if step == 1 else STRIDED for step in self.reduced[1:]]
+        inner = [VECTOR if step == 1 else STRIDED for step in self.reduced[2:]]
         outer = [ELEMENT if step == 0 else STRIDED for step in steps] if product else [STRIDED]
         kinds_by_speed = [(outer, inner), ([STRIDED] * len(steps), inner), ([STRIDED] * len(steps), [STRIDED] * len(steps))]
         return list(dict.fromkeys([tuple([a + b for a, b in zip(*pair, strict=True)]) for pair in kinds_by_speed]))
@@ -65,7 +73,7 @@ class OperandAxes(NamedTuple):
 
         Otherwise the lanes run along the reduced elements. The order decides the bits of a sum of floats (`lowering/order_loops.py`).
         """
-        steps = [pair for pair in zip(self.strides[0][1:], self.reduced[1:], strict=True) if all(pair)] if self.extents[0] > 1 else []
+        steps = [pair for pair in zip(self.strides[0][1:], self.reduced[2:], strict=True) if all(pair)] if self.extents[0] > 1 else []
         return any([step in NEAR_STEPS for step, _ in steps]) and not any([inner in NEAR_STEPS for _, inner in steps])
 
 
@@ -81,17 +89,16 @@ def merge_axes(recipe: Recipe, product: Recipe | None = None) -> OperandAxes | N
     offset tables nor a chain of views.
     """
     reader, op = product or recipe, recipe.op
-    is_write = is_store(op)
-    is_reduction = REDUCTIONS.get(op.name) is op
-    if not (is_write or is_reduction or (OPS.get(op.name) is op and recipe.target is None)):
+    is_write, is_reduced = is_store(op), _is_table_reduction(op)
+    if not (is_write or is_reduced or (OPS.get(op.name) is op and recipe.target is None)):
         return None
-    keys = (recipe.target, *recipe.layout_keys[1:]) if is_write else (*recipe.layout_keys, *(product.layout_keys if product else ()))
+    keys = (recipe.target, *recipe.layout_keys[is_write:], *(product.layout_keys if product else ()))
     if any([dtype.is_complex for dtype in (recipe.dtype, *reader.dtypes)]) or any(
         [key is not None and (key.layout.tables is not None or key.layout.base is not None) for key in keys]
     ):
         return None
     operands = [None if key is None else key.layout for key in reader.layout_keys[is_write:]]
-    if is_reduction:
+    if is_reduced:
         return _merge_reduction(recipe, operands, None if product is None else Layout.contiguous(product.shape))
     target = recipe.target.layout if is_write and recipe.target is not None else None
     if is_write and (target is None or recipe.dtypes[1] is not recipe.dtype or not target.is_injective()):
@@ -105,27 +112,38 @@ def merge_axes(recipe: Recipe, product: Recipe | None = None) -> OperandAxes | N
     return OperandAxes(extents or [1], strides or [(1, *[0 if layout is None else 1 for layout in operands])])
 
 
+def _is_table_reduction(op: Operation) -> bool:
+    """Return whether `op` is a reduction or a running reduction that every process has."""
+    if type(op) is Scan:
+        return op.reduction.name in REDUCTIONS and op.reduction is get_running_reduction(op.reduction.name, float64)
+    return REDUCTIONS.get(op.name) is op
+
+
 def _merge_reduction(recipe: Recipe, operands: Sequence[Layout | None], product: Layout | None) -> OperandAxes | None:
     """Return the axes of the reduction `recipe` of `operands`, whose product has the layout `product` if there are several.
 
     Return None for a sum of products with a number or in the form of a matrix product, and if the reduced axes cannot be merged.
     """
-    (key,), result_ndim, reduction = recipe.layout_keys, len(recipe.shape), recipe.op
-    assert key is not None and isinstance(reduction, Reduction)
+    (key,), reduction = recipe.layout_keys, recipe.op
+    assert key is not None
     shape, steps = key.layout.shape, [key.layout.strides]
     if product is not None:
         axes = _find_axes(key.layout, product)
         if axes is None or None in operands:
             return None
         steps = [[0 if axis < 0 else layout.strides[axis] for axis in axes] for layout in operands if layout is not None]
-    extents, strides = _merge(shape[:result_ndim], [Layout.contiguous(recipe.shape).strides, *[s[:result_ndim] for s in steps]])
+    result = Layout.contiguous(recipe.shape) if recipe.target is None else recipe.target.layout
+    result_ndim = len(shape) - 1 if type(reduction) is Scan else result.ndim
+    steps = [(*result.strides, *[0] * (len(shape) - result.ndim)), *steps]
+    extents, strides = _merge(shape[:result_ndim], [s[:result_ndim] for s in steps])
     inner = [(n, *[s[axis] for s in steps]) for axis, n in enumerate(shape[result_ndim:], result_ndim)]
-    if reduction.append is None:
+    if isinstance(reduction, Reduction) and reduction.append is None:
         inner.sort(key=_sum_moves, reverse=True)
     counts, inner_strides = _merge([n for n, *_ in inner], [[row[k] for row in inner] for k in range(1, len(steps) + 1)])
     if len(counts) > 1 or len(extents) > MAX_AXES or (product is not None and _is_matrix_product(strides)):
         return None
-    return OperandAxes(extents or [1], strides or [(1, *[0] * len(steps))], (*(counts or [1]), *(inner_strides or [(1,) * len(steps)])[0]))
+    no_moves = (int(type(reduction) is Scan), *[1] * (len(steps) - 1))
+    return OperandAxes(extents or [1], strides or [(1, *[0] * (len(steps) - 1))], (*(counts or [1]), *(inner_strides or [no_moves])[0]))
 
 
 def _sum_moves(axis: Sequence[int]) -> int:
@@ -175,11 +193,11 @@ def keeps_bits(recipe: Recipe, axes: OperandAxes) -> bool:
     """
     count, size = axes.reduced[0], prod(axes.extents) * axes.reduced[0]
     reduction = recipe.op
-    if size >= MAX_REDUCED_ELEMENTS or not isinstance(reduction, Reduction):
+    if size >= MAX_REDUCED_ELEMENTS:
         return False
-    if reduction.is_order_free(recipe.dtypes[0]):
+    if axes.is_scan or (isinstance(reduction, Reduction) and reduction.is_order_free(recipe.dtypes[0])):
         return True
-    if len(axes.reduced) > 2 and count <= MAX_SHORT_ITERATIONS:
+    if len(axes.reduced) > 3 and count <= MAX_SHORT_ITERATIONS:
         return False
     return count > MAX_UNROLLED_TERMS or not (size >= MIN_UNROLLED_ELEMENTS or _has_windows(axes))
 
@@ -191,6 +209,6 @@ def _has_windows(axes: OperandAxes) -> bool:
         [
             0 < abs(step) <= abs(inner) * (count - 1) and abs(inner) < abs(step) * extent
             for extent, steps in zip(axes.extents, axes.strides, strict=True)
-            for step, inner in zip(steps[1:], axes.reduced[1:], strict=True)
+            for step, inner in zip(steps[1:], axes.reduced[2:], strict=True)
         ]
     )

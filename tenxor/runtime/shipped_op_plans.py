@@ -41,8 +41,8 @@ _matches: BoundedCache[Any] = register("shipped kernels", "the kernel for an ope
 class ShippedKernel(NamedTuple):
     """The entry of a kernel in the package. `facts` serialises the facts about the kernel (`find_kernel`).
 
-    `sizes` has the meaning of each size: one of the negative constants above, or the number of an operand for its step in elements, or
-    `REDUCED_STEP` more for its step along the reduced elements. `work` is the work per element, in additions.
+    `sizes` has the meaning of each size: one of the negative constants above, or an index into the strides of the innermost axis, or
+    `REDUCED_STEP` and an index into the strides along the reduced elements. `work` is the work per element, in additions.
     """
 
     facts: tuple[Any, ...]
@@ -131,7 +131,7 @@ def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, byt
     arguments, words = call.arguments, call.serialize()
     if words is None or axes is None or arguments.scratch_bytes or arguments.split_extent != axes.extents[0]:
         return None
-    meanings = {axes.extents[0]: EXTENT} | {step: k for k, step in enumerate(axes.strides[0][1:]) if step not in (0, 1)}
+    meanings = {axes.extents[0]: EXTENT} | {step: k for k, step in enumerate(axes.strides[0]) if step not in (0, 1)}
     if axes.reduced:
         meanings |= {axes.reduced[0]: REDUCED_EXTENT, 0: ZERO, 1: ONE}
         meanings |= {step: REDUCED_STEP + k for k, step in enumerate(axes.reduced[1:]) if step not in (0, 1)}
@@ -144,7 +144,7 @@ def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, byt
 
 def _count_visits(axes: OperandAxes) -> int:
     """Return the number of elements that a kernel for `axes` computes: results, and elements reduced for them."""
-    return math.prod(axes.extents) * (1 + axes.reduced[0] if axes.reduced else 1)
+    return math.prod(axes.extents) * (axes.reduced[0] + (not axes.is_scan) if axes.reduced else 1)
 
 
 def marshal_portably(value: Any) -> bytes:
@@ -206,7 +206,7 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
     is_full = not sources and not is_write  # a number in each element
     step = PlanStep(last_slot, node.shape, node.dtype, node.recipe.nbytes, "full" if is_full else node.op, last_slot)
     step.input_slots.update(k for k, *_ in sources)
-    out = len(node.offsets) - 1 if is_write else -1
+    out = -1 if node.recipe.target is None else len(node.offsets) - 1
     step.kernel_call = SingleKernelCall(compiled, KernelArguments((out, 0), sources, scalars, (), sizes, split_extent, work, 0))
     watched_slots = list(inlined_slots)
     if is_write:
@@ -223,5 +223,5 @@ def _get_size(meaning: int, axes: OperandAxes) -> int:
     if meaning >= REDUCED_STEP:
         return axes.reduced[1 + meaning - REDUCED_STEP]
     if meaning >= 0:
-        return axes.strides[0][1 + meaning]
+        return axes.strides[0][meaning]
     return axes.extents[0] if meaning == EXTENT else axes.reduced[0] if meaning == REDUCED_EXTENT else 1 if meaning == ONE else 0

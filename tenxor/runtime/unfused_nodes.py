@@ -115,7 +115,7 @@ def _is_standalone(node: Node, reader: Node, has_kernel: Callable[[Recipe], obje
         return bool(has_kernel(recipe))
     if isinstance(op, Reduction):
         return reader is node or not any(node.offsets)
-    return op in (POSITION, EMPTY) or is_store(op) or (type(op) is Scan and not node.dtype.is_float)
+    return op in (POSITION, EMPTY) or is_store(op) or type(op) is Scan
 
 
 class Deferral(NamedTuple):
