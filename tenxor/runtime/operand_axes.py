@@ -17,12 +17,17 @@ from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, get_running_reduction
 
 VECTOR, STRIDED, ELEMENT, NUMBER = "v", "s", "e", "n"  # kinds of operands: steps of 1, of any size, and of 0; and Python numbers
+MATRIX = "m"  # the kind of the rows of a matrix
 MAX_AXES = 9  # of results, after axes are merged: a row, and `strided_rows.MAX_OUTER_AXES`
 # Steps along which vectors are loaded whole, and the steps of a short sum of products (`lowering/order_loops.py`): these decide the order
 # in which a reduction adds
 NEAR_STEPS, MAX_SHORT_ITERATIONS = (1, -1, 2, 3, 4), 4
 # Short reductions of windows, or of at least so many elements, are unrolled (`rewrite/unroll_reductions.py`)
 MAX_UNROLLED_TERMS, MIN_UNROLLED_ELEMENTS = 32, 1 << 16
+# A sum of products of rows with columns is a matrix product, and adds in another order, unless it is small (`lowering/match_contraction.py`)
+MIN_MATRIX_STEPS, MAX_SHORT_STEPS, MIN_RESULTS, MIN_UNIT_RESULTS = 4, 64, 10, 32
+MIN_TILED_RESULTS = 4  # rows and columns, from which on a short matrix product is never unrolled
+MAX_MATRIX_ELEMENTS = 1 << 16  # elements of each matrix: the planner packs larger ones
 MAX_REDUCED_ELEMENTS = 1 << 18  # elements from which on a reduction is split into blocks (`rewrite/large_reductions.py`)
 
 
@@ -37,6 +42,11 @@ class OperandAxes(NamedTuple):
     extents: list[int]
     strides: list[tuple[int, ...]]
     reduced: tuple[int, ...] = ()
+
+    @property
+    def is_matrix_product(self) -> bool:
+        """True for a sum of products of rows of the first operand, and of columns of the second along the innermost axis."""
+        return len(self.extents) == 2 and len(self.reduced) == 4 and self.strides[0][1] == self.strides[1][2] == 0 and _is_product(*self)
 
     @property
     def is_scan(self) -> bool:
@@ -58,6 +68,8 @@ class OperandAxes(NamedTuple):
         reduction = recipe.op
         if self.is_scan:
             return [(VECTOR + STRIDED,) if self.strides[0] == (1, 1) and self.extents[0] > 1 else (STRIDED + STRIDED,)]
+        if self.is_matrix_product:
+            return [(MATRIX + STRIDED, (VECTOR if self.strides[0][2] == 1 else STRIDED) + STRIDED)]
         if self.has_columns():
             if all([step in (0, 1) for step in steps]):
                 return [tuple([_describe_step(step) + STRIDED for step in steps])]
@@ -73,7 +85,14 @@ class OperandAxes(NamedTuple):
 
         Otherwise the lanes run along the reduced elements. The order decides the bits of a sum of floats (`lowering/order_loops.py`).
         """
-        steps = [pair for pair in zip(self.strides[0][1:], self.reduced[2:], strict=True) if all(pair)] if self.extents[0] > 1 else []
+        if self.extents[0] == 1:
+            return False
+        moving = [k for k, inner in enumerate(self.reduced[2:], 1) if inner]
+        if self.reduced[0] <= MAX_SHORT_ITERATIONS:
+            shared = [k for k in moving if self.strides[0][k] == 0]
+            if 0 < len(shared) < len(moving) and any([strides[k] for strides in self.strides for k in shared]):
+                return True
+        steps = [(self.strides[0][k], self.reduced[1 + k]) for k in moving if self.strides[0][k]]
         return any([step in NEAR_STEPS for step, _ in steps]) and not any([inner in NEAR_STEPS for _, inner in steps])
 
 
@@ -122,7 +141,7 @@ def _is_table_reduction(op: Operation) -> bool:
 def _merge_reduction(recipe: Recipe, operands: Sequence[Layout | None], product: Layout | None) -> OperandAxes | None:
     """Return the axes of the reduction `recipe` of `operands`, whose product has the layout `product` if there are several.
 
-    Return None for a sum of products with a number or in the form of a matrix product, and if the reduced axes cannot be merged.
+    Return None for a sum of products with a number or of several matrices, and if the reduced axes cannot be merged.
     """
     (key,), reduction = recipe.layout_keys, recipe.op
     assert key is not None
@@ -140,10 +159,12 @@ def _merge_reduction(recipe: Recipe, operands: Sequence[Layout | None], product:
     if isinstance(reduction, Reduction) and reduction.append is None:
         inner.sort(key=_sum_moves, reverse=True)
     counts, inner_strides = _merge([n for n, *_ in inner], [[row[k] for row in inner] for k in range(1, len(steps) + 1)])
-    if len(counts) > 1 or len(extents) > MAX_AXES or (product is not None and _is_matrix_product(strides)):
+    if len(counts) > 1 or len(extents) > MAX_AXES:
         return None
     no_moves = (int(type(reduction) is Scan), *[1] * (len(steps) - 1))
-    return OperandAxes(extents or [1], strides or [(1, *[0] * (len(steps) - 1))], (*(counts or [1]), *(inner_strides or [no_moves])[0]))
+    axes = OperandAxes(extents or [1], strides or [(1, *[0] * (len(steps) - 1))], (*(counts or [1]), *(inner_strides or [no_moves])[0]))
+    is_product = product is not None and _is_product(*axes)
+    return None if is_product and not (axes.is_matrix_product and strides[1][0] == extents[0]) else axes
 
 
 def _sum_moves(axis: Sequence[int]) -> int:
@@ -161,10 +182,17 @@ def _find_axes(layout: Layout, product: Layout) -> list[int] | None:
     return None if layout.offset or axis_of or None in axes else [axis for axis in axes if axis is not None]
 
 
-def _is_matrix_product(strides: Sequence[tuple[int, ...]]) -> bool:
-    """Return whether along one axis only the first operand moves, and only the second along another (`lowering/match_contraction.py`)."""
+def _is_product(extents: Sequence[int], strides: Sequence[tuple[int, ...]], reduced: Sequence[int]) -> bool:
+    """Return whether a sum of products is a matrix product: only the first operand moves along one axis, only the second along another.
+
+    A product with few results or steps is none: its lanes run along the steps or along the results (`lowering/match_contraction.py`).
+    """
     moves = {(step != 0, other != 0) for _, step, other in strides}
-    return (True, False) in moves and (False, True) in moves
+    if not ((True, False) in moves and (False, True) in moves) or 0 in reduced[2:]:
+        return False
+    steps, results, has_unit_steps = reduced[0], prod(extents), set(reduced[2:]) <= {0, 1}
+    is_small = steps < MIN_MATRIX_STEPS or (steps > MAX_SHORT_STEPS and results < MIN_RESULTS)
+    return not (is_small or (results < MIN_UNIT_RESULTS and has_unit_steps))
 
 
 def _merge(shape: Sequence[int], steps: Sequence[Sequence[int]]) -> tuple[list[int], list[tuple[int, ...]]]:
@@ -193,12 +221,16 @@ def keeps_bits(recipe: Recipe, axes: OperandAxes) -> bool:
     """
     count, size = axes.reduced[0], prod(axes.extents) * axes.reduced[0]
     reduction = recipe.op
+    if axes.is_matrix_product:
+        sizes = *axes.extents, count
+        if max([size // n for n in sizes]) > MAX_MATRIX_ELEMENTS:
+            return False
+        if min(axes.extents) >= MIN_TILED_RESULTS:
+            return True
     if size >= MAX_REDUCED_ELEMENTS:
         return False
     if axes.is_scan or (isinstance(reduction, Reduction) and reduction.is_order_free(recipe.dtypes[0])):
         return True
-    if len(axes.reduced) > 3 and count <= MAX_SHORT_ITERATIONS:
-        return False
     return count > MAX_UNROLLED_TERMS or not (size >= MIN_UNROLLED_ELEMENTS or _has_windows(axes))
 
 

@@ -30,9 +30,12 @@ from .plan_execution import Plan, PlanStep
 MAX_RESULT_BYTES = 1 << 20  # bytes of a result: larger results may reuse the memory of an operand, or bypass the caches
 # A shipped kernel may take this much longer than a compiled one: a row costs a call, and an element a load by a step that is not known
 MAX_EXTRA_NS, ROW_NS, STRIDED_ELEMENT_NS = 20_000, 8, 1
-# In `ShippedKernel.sizes`: the number of results, the number of elements reduced for a result, and two constants
-EXTENT, REDUCED_EXTENT, ONE, ZERO = -1, -2, -3, -4
-REDUCED_STEP = 8  # in `ShippedKernel.sizes`: the first of the numbers for steps along the reduced elements
+# In `ShippedKernel.sizes`: the number of results, the number of elements reduced for a result, two constants, and for a matrix product
+# the number of rows and of the rows in a block
+EXTENT, REDUCED_EXTENT, ONE, ZERO, ROWS, BLOCK_ROWS = -1, -2, -3, -4, -5, -6
+# In `ShippedKernel.sizes`: the first of the numbers for steps along the reduced elements, and from row to row of a matrix product
+REDUCED_STEP, ROW_STEP = 8, 16
+SUMS = REDUCTIONS["sum"], REDUCTIONS["sum_in_width"]
 _matches: BoundedCache[Any] = register("shipped kernels", "the kernel for an operation and the merged axes, or (), by recipe")(
     BoundedCache(1 << 12)
 )
@@ -42,12 +45,14 @@ class ShippedKernel(NamedTuple):
     """The entry of a kernel in the package. `facts` serialises the facts about the kernel (`find_kernel`).
 
     `sizes` has the meaning of each size: one of the negative constants above, or an index into the strides of the innermost axis, or
-    `REDUCED_STEP` and an index into the strides along the reduced elements. `work` is the work per element, in additions.
+    `REDUCED_STEP` and an index into the strides along the reduced elements, or `ROW_STEP` and an index into the strides of the second axis.
+    `work` is the work per element, in additions. A kernel with `has_scratch` packs the columns of a matrix product.
     """
 
     facts: tuple[Any, ...]
     sizes: tuple[int, ...]
     work: int
+    has_scratch: bool = False
 
 
 def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), *, by_rows: bool = False) -> Plan | None:
@@ -65,7 +70,7 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), 
         return None  # several kernels, or a store of values that are read from the overwritten memory
     match = find_shipped_kernel(node.recipe, None if product is None else product.recipe)
     compiled = None if match is None else find_kernel(match[0].facts)
-    if compiled is None or match is None or (len(match[1].extents) > 1 and not by_rows):
+    if compiled is None or match is None or (len(match[1].extents) > 1 and not (by_rows or match[1].is_matrix_product)):
         return None
     counts["plans_shipped"] += 1
     return _build_plan(nodes, compiled, *match)
@@ -74,7 +79,7 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), 
 def _get_product(nodes: Sequence[Node]) -> Node | None:
     """Return the pending product summed by the last of `nodes`, which must have no other pending nodes; None for another graph."""
     node, product = nodes[-1], nodes[-1].sources[0]
-    if node.op is not REDUCTIONS["sum"] or type(product) is not Node or product.op is not OPS["multiply"]:
+    if node.op not in SUMS or type(product) is not Node or product.op is not OPS["multiply"]:
         return None
     is_inlined = not (product.is_stored or any(node.offsets)) and all([type(s) is Node and s.buffer is not None for s in product.sources])
     return product if is_inlined else None
@@ -111,7 +116,7 @@ def find_op_key(signature: GraphSignature) -> str | None:
     if signature.pending_count > 1 and product is None:
         return None
     axes = merge_axes(node.recipe, product_recipe)
-    if axes is None or len(axes.extents) > 1 or (axes.reduced and not keeps_bits(node.recipe, axes)):
+    if axes is None or (axes.reduced and not keeps_bits(node.recipe, axes)) or (len(axes.extents) > 1 and not axes.is_matrix_product):
         return None
     kinds = axes.list_kinds(node.recipe, product_recipe)
     return encode_op_key(node.recipe, kinds[0], product_recipe) if kinds else None
@@ -129,22 +134,34 @@ def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, byt
     product = _get_product(signature.nodes) if signature.pending_count > 1 else None
     axes = merge_axes(node.recipe, None if product is None else product.recipe)
     arguments, words = call.arguments, call.serialize()
-    if words is None or axes is None or arguments.scratch_bytes or arguments.split_extent != axes.extents[0]:
+    if words is None or axes is None or arguments.split_extent != axes.extents[-1]:
         return None
     meanings = {axes.extents[0]: EXTENT} | {step: k for k, step in enumerate(axes.strides[0]) if step not in (0, 1)}
     if axes.reduced:
         meanings |= {axes.reduced[0]: REDUCED_EXTENT, 0: ZERO, 1: ONE}
         meanings |= {step: REDUCED_STEP + k for k, step in enumerate(axes.reduced[1:]) if step not in (0, 1)}
+    if axes.is_matrix_product:
+        meanings |= {axes.extents[1]: ROWS, _count_block_rows(axes): BLOCK_ROWS}
+        meanings |= {step: ROW_STEP + k for k, step in enumerate(axes.strides[1]) if step not in (0, 1, axes.extents[0])}
     operands = [signature.nodes.index(source) for source in (product or node).sources if type(source) is Node]
     if [slot for slot, *_ in arguments.sources] != operands or not set(arguments.sizes) <= meanings.keys():
         return None
-    entry = ShippedKernel(words[0], tuple([meanings[size] for size in arguments.sizes]), arguments.work // _count_visits(axes))
+    sizes = tuple([meanings[size] for size in arguments.sizes])
+    entry = ShippedKernel(words[0], sizes, arguments.work // _count_visits(axes), arguments.scratch_bytes > 0)
     return key, marshal_portably(tuple(entry)), _build_plan(signature.nodes, call.compiled, entry, axes)
 
 
 def _count_visits(axes: OperandAxes) -> int:
     """Return the number of elements that a kernel for `axes` computes: results, and elements reduced for them."""
-    return math.prod(axes.extents) * (axes.reduced[0] + (not axes.is_scan) if axes.reduced else 1)
+    results = math.prod(axes.extents)
+    if axes.is_matrix_product:
+        return results + results * axes.reduced[0] // backend().target.costs.contraction_step_ratio
+    return results * (axes.reduced[0] + (not axes.is_scan) if axes.reduced else 1)
+
+
+def _count_block_rows(axes: OperandAxes) -> int:
+    """Return the number of rows in a block of the matrix product `axes`."""
+    return min(axes.extents[1], backend().target.blocks.block_rows[1])
 
 
 def marshal_portably(value: Any) -> bytes:
@@ -163,7 +180,7 @@ def _match(recipe: Recipe, product: Recipe | None) -> tuple[ShippedKernel, Opera
     if axes is None or 0 in axes.extents or (axes.reduced and not keeps_bits(recipe, axes)):
         return None
     size = _count_visits(axes)
-    rows = math.prod(axes.extents[1:]) if len(axes.extents) > 1 else 0
+    rows = 0 if len(axes.extents) == 1 or axes.is_matrix_product else math.prod(axes.extents[1:])
     kinds = axes.list_kinds(recipe, product)
     for candidate in kinds:
         extra_ns = rows * ROW_NS + (0 if candidate == kinds[0] else size * STRIDED_ELEMENT_NS)
@@ -192,9 +209,9 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
     extent, *outer_extents = axes.extents
     steps, *outer_strides = axes.strides
     sizes = [_get_size(meaning, axes) for meaning in kernel.sizes]
-    split_extent = extent
+    split_extent = axes.extents[-1]
     work = kernel.work * _count_visits(axes)
-    if outer_extents:
+    if outer_extents and not axes.is_matrix_product:
         compiled, address = backend().run_on_rows(compiled)
         split_extent = math.prod(outer_extents)
         work += split_extent * ROW_NS
@@ -207,7 +224,13 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
     step = PlanStep(last_slot, node.shape, node.dtype, node.recipe.nbytes, "full" if is_full else node.op, last_slot)
     step.input_slots.update(k for k, *_ in sources)
     out = -1 if node.recipe.target is None else len(node.offsets) - 1
-    step.kernel_call = SingleKernelCall(compiled, KernelArguments((out, 0), sources, scalars, (), sizes, split_extent, work, 0))
+    scratch = 0
+    if kernel.has_scratch:
+        dtype = node.dtype
+        scratch = backend().target.count_contraction_scratch(
+            (_count_block_rows(axes), extent), axes.reduced[0], (dtype.itemsize,), (0, dtype.itemsize), steps_first=False
+        )
+    step.kernel_call = SingleKernelCall(compiled, KernelArguments((out, 0), sources, scalars, (), sizes, split_extent, work, scratch))
     watched_slots = list(inlined_slots)
     if is_write:
         old_slot = nodes.index(node.sources[0])
@@ -220,8 +243,11 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
 
 def _get_size(meaning: int, axes: OperandAxes) -> int:
     """Return the size with the meaning `meaning`, an item of `ShippedKernel.sizes`, for `axes`."""
-    if meaning >= REDUCED_STEP:
-        return axes.reduced[1 + meaning - REDUCED_STEP]
     if meaning >= 0:
-        return axes.strides[0][meaning]
-    return axes.extents[0] if meaning == EXTENT else axes.reduced[0] if meaning == REDUCED_EXTENT else 1 if meaning == ONE else 0
+        strides = axes.strides[1] if meaning >= ROW_STEP else axes.reduced[1:] if meaning >= REDUCED_STEP else axes.strides[0]
+        return strides[meaning % REDUCED_STEP]
+    if meaning in (ONE, ZERO):
+        return int(meaning == ONE)
+    if meaning == BLOCK_ROWS:
+        return _count_block_rows(axes)
+    return axes.extents[0] if meaning == EXTENT else axes.extents[1] if meaning == ROWS else axes.reduced[0]
