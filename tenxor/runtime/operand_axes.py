@@ -190,7 +190,7 @@ def _is_product(extents: Sequence[int], strides: Sequence[tuple[int, ...]], redu
     moves = {(step != 0, other != 0) for _, step, other in strides}
     if not ((True, False) in moves and (False, True) in moves) or 0 in reduced[2:]:
         return False
-    steps, results, has_unit_steps = reduced[0], prod(extents), set(reduced[2:]) <= {0, 1}
+    steps, results, has_unit_steps = reduced[0], prod(extents), all([step == 1 for step in reduced[2:]])
     is_small = steps < MIN_MATRIX_STEPS or (steps > MAX_SHORT_STEPS and results < MIN_RESULTS)
     return not (is_small or (results < MIN_UNIT_RESULTS and has_unit_steps))
 

@@ -106,20 +106,19 @@ def encode_op_key(recipe: Recipe, kinds: Sequence[str], product: Recipe | None =
     return " ".join(("operation" if product is None else "product", str(name), str(recipe.dtype), *operands))
 
 
-def find_op_key(signature: GraphSignature) -> str | None:
-    """Return the key of the fastest kernel for `signature`, a single operation on vectors or a sum of a product.
+def list_op_keys(signature: GraphSignature) -> list[str]:
+    """Return the keys of the kernels for `signature`, a single operation on vectors or a sum of a product, fastest first.
 
-    Return None for other graphs, and where the planner's kernel differs from a kernel for vectors.
+    The list is empty for other graphs, and where the planner's kernel differs from a kernel for vectors.
     """
     node, product = signature.nodes[-1], _get_product(signature.nodes) if signature.pending_count > 1 else None
     product_recipe = None if product is None else product.recipe
     if signature.pending_count > 1 and product is None:
-        return None
+        return []
     axes = merge_axes(node.recipe, product_recipe)
     if axes is None or (axes.reduced and not keeps_bits(node.recipe, axes)) or (len(axes.extents) > 1 and not axes.is_matrix_product):
-        return None
-    kinds = axes.list_kinds(node.recipe, product_recipe)
-    return encode_op_key(node.recipe, kinds[0], product_recipe) if kinds else None
+        return []
+    return [encode_op_key(node.recipe, kinds, product_recipe) for kinds in axes.list_kinds(node.recipe, product_recipe)]
 
 
 def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, bytes, Plan] | None:
@@ -128,27 +127,30 @@ def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, byt
     Return None if the kernel cannot serve other sizes. Extents and steps must be numbers that identify them: no two may be equal. The
     caller must check that the rebuilt plan equals `plan`.
     """
-    node, call, key = signature.nodes[-1], plan.steps[-1].kernel_call, find_op_key(signature)
-    if key is None or not isinstance(call, SingleKernelCall) or call.can_fail or call.tables:
+    node, call, keys = signature.nodes[-1], plan.steps[-1].kernel_call, list_op_keys(signature)
+    if not keys or not isinstance(call, SingleKernelCall) or call.can_fail or call.tables:
         return None
     product = _get_product(signature.nodes) if signature.pending_count > 1 else None
     axes = merge_axes(node.recipe, None if product is None else product.recipe)
     arguments, words = call.arguments, call.serialize()
     if words is None or axes is None or arguments.split_extent != axes.extents[-1]:
         return None
-    meanings = {axes.extents[0]: EXTENT} | {step: k for k, step in enumerate(axes.strides[0]) if step not in (0, 1)}
+    named_sizes = [(axes.extents[0], EXTENT), *[(step, k) for k, step in enumerate(axes.strides[0])]]
     if axes.reduced:
-        meanings |= {axes.reduced[0]: REDUCED_EXTENT, 0: ZERO, 1: ONE}
-        meanings |= {step: REDUCED_STEP + k for k, step in enumerate(axes.reduced[1:]) if step not in (0, 1)}
+        named_sizes += [(axes.reduced[0], REDUCED_EXTENT), *[(step, REDUCED_STEP + k) for k, step in enumerate(axes.reduced[1:])]]
     if axes.is_matrix_product:
-        meanings |= {axes.extents[1]: ROWS, _count_block_rows(axes): BLOCK_ROWS}
-        meanings |= {step: ROW_STEP + k for k, step in enumerate(axes.strides[1]) if step not in (0, 1, axes.extents[0])}
+        named_sizes += [(axes.extents[1], ROWS), (_count_block_rows(axes), BLOCK_ROWS)]
+        named_sizes += [(step, ROW_STEP + k) for k, step in enumerate(axes.strides[1][1:], 1)]
+    named_sizes = [(size, meaning) for size, meaning in named_sizes if size not in (0, 1)]
+    meanings = dict(named_sizes) | ({0: ZERO, 1: ONE} if axes.reduced else {})
+    if len({size for size, _ in named_sizes}) < len(named_sizes):
+        return None  # a size does not identify its meaning
     operands = [signature.nodes.index(source) for source in (product or node).sources if type(source) is Node]
     if [slot for slot, *_ in arguments.sources] != operands or not set(arguments.sizes) <= meanings.keys():
         return None
     sizes = tuple([meanings[size] for size in arguments.sizes])
     entry = ShippedKernel(words[0], sizes, arguments.work // _count_visits(axes), arguments.scratch_bytes > 0)
-    return key, marshal_portably(tuple(entry)), _build_plan(signature.nodes, call.compiled, entry, axes)
+    return keys[0], marshal_portably(tuple(entry)), _build_plan(signature.nodes, call.compiled, entry, axes)
 
 
 def _count_visits(axes: OperandAxes) -> int:
