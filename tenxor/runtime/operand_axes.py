@@ -172,6 +172,15 @@ def _sum_moves(axis: Sequence[int]) -> int:
     return sum(map(abs, axis[1:])) if axis[0] != 1 else 0
 
 
+def is_plain_matrix_product(recipe: Recipe, product: Recipe) -> bool:
+    """Return whether the sum `recipe` of `product` is the product of two matrices in every kernel, whatever computes its operands.
+
+    Such a product adds step after step, wherever its operands are. With few results, the order depends on the steps in memory.
+    """
+    axes = merge_axes(recipe, product) if sum([n != 1 for n in product.shape]) == 3 else None
+    return axes is not None and axes.is_matrix_product and prod(axes.extents) >= MIN_UNIT_RESULTS
+
+
 def _find_axes(layout: Layout, product: Layout) -> list[int] | None:
     """Return, for each axis of `layout`, the axis of the contiguous layout `product` that it runs along, or -1 for an axis of extent 1.
 

@@ -13,9 +13,11 @@ from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..graph.node import EMPTY, MAX_STANDALONE_BYTES, POSITION, Node, Recipe, Scan, is_read_from_memory, is_store
+from ..layout import Layout
 from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
 from ..target import Fusing
+from .operand_axes import is_plain_matrix_product
 from .shipped_op_plans import MAX_RESULT_BYTES, find_shipped_kernel
 
 MAX_UNFUSED_NODES = 1 << 10
@@ -157,6 +159,9 @@ def has_fused_order(node: Node, reader: Node) -> bool:
     op = node.op
     if isinstance(op, Reduction) and op.is_order_free(node.recipe.dtypes[0]):
         return True
+    is_matrix_product = reader is not node and is_plain_matrix_product(node.recipe, reader.recipe)
+    if is_matrix_product and all([type(source) is Node and _has_full_operand(source) for source in reader.sources]):
+        return True
     for source in reader.sources:
         if type(source) is Node:
             order = has_memory_order(source)
@@ -164,6 +169,22 @@ def has_fused_order(node: Node, reader: Node) -> bool:
             if order is False or (order is None and not (is_full_sum or is_read_from_memory(source, reader))):
                 return False
     return True
+
+
+def _has_full_operand(source: Node) -> bool:
+    """Return whether `source` is in memory, or an elementwise operation on such a node with one element for each of its elements."""
+    while source.buffer is None and isinstance(source.op, Op):
+        operands = [s for s, layout in zip(source.sources, source.layouts, strict=True) if layout is not None and _is_one_to_one(layout)]
+        full_operand = next((s for s in operands if type(s) is Node and s.size == source.size), None)
+        if full_operand is None:
+            return False
+        source = full_operand
+    return source.buffer is not None or isinstance(source.op, Reduction)
+
+
+def _is_one_to_one(layout: Layout) -> bool:
+    """Return whether `layout` reads a single view without repeating an element along an axis."""
+    return layout.base is None and all([stride or n == 1 for n, stride in zip(layout.shape, layout.strides, strict=True)])
 
 
 def find_reordered_ids(nodes: Sequence[Node]) -> set[int]:
