@@ -24,7 +24,7 @@ MAX_AXES = 9  # of results, after axes are merged: a row, and `strided_rows.MAX_
 NEAR_STEPS, MAX_SHORT_ITERATIONS = (1, -1, 2, 3, 4), 4
 # Short reductions of windows, or of at least so many elements, are unrolled (`rewrite/unroll_reductions.py`)
 MAX_UNROLLED_TERMS, MIN_UNROLLED_ELEMENTS = 32, 1 << 16
-# A sum of products of rows with columns is a matrix product, and adds in another order, unless it is small (`lowering/match_contraction.py`)
+# A sum of products of rows and columns is a matrix product, with an order of its own, unless it is small (`lowering/match_contraction.py`)
 MIN_MATRIX_STEPS, MAX_SHORT_STEPS, MIN_RESULTS, MIN_UNIT_RESULTS = 4, 64, 10, 32
 MIN_TILED_RESULTS = 4  # rows and columns, from which on a short matrix product is never unrolled
 MAX_MATRIX_ELEMENTS = 1 << 16  # elements of each matrix: the planner packs larger ones
@@ -147,10 +147,10 @@ def _merge_reduction(recipe: Recipe, operands: Sequence[Layout | None], product:
     assert key is not None
     shape, steps = key.layout.shape, [key.layout.strides]
     if product is not None:
-        axes = _find_axes(key.layout, product)
-        if axes is None or None in operands:
+        factor_axes = _find_axes(key.layout, product)
+        if factor_axes is None or None in operands:
             return None
-        steps = [[0 if axis < 0 else layout.strides[axis] for axis in axes] for layout in operands if layout is not None]
+        steps = [[0 if axis < 0 else layout.strides[axis] for axis in factor_axes] for layout in operands if layout is not None]
     result = Layout.contiguous(recipe.shape) if recipe.target is None else recipe.target.layout
     result_ndim = len(shape) - 1 if type(reduction) is Scan else result.ndim
     steps = [(*result.strides, *[0] * (len(shape) - result.ndim)), *steps]

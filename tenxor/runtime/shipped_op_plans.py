@@ -103,7 +103,10 @@ def encode_op_key(recipe: Recipe, kinds: Sequence[str], product: Recipe | None =
     operand_start = 1 if is_store(recipe.op) else 0  # a store copies its second source, and a number to store is cast
     name = recipe.op if not is_store(recipe.op) else OPS["cast" if NUMBER in kinds else "positive"]
     operands = [f"{dtype}{kind}" for dtype, kind in zip((product or recipe).dtypes[operand_start:], kinds, strict=True)]
-    return " ".join(("operation" if product is None else "product", str(name), str(recipe.dtype), *operands))
+    # Both sums of products have one kernel for operands and results of equal dtypes
+    return " ".join(
+        ("operation", str(name), str(recipe.dtype), *operands) if product is None else ("product", str(recipe.dtype), *operands)
+    )
 
 
 def list_op_keys(signature: GraphSignature) -> list[str]:
@@ -209,7 +212,7 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
         elif position or not is_write:
             sources.append((nodes.index(source), first_offset + position, 0))
     extent, *outer_extents = axes.extents
-    steps, *outer_strides = axes.strides
+    outer_strides = axes.strides[1:]
     sizes = [_get_size(meaning, axes) for meaning in kernel.sizes]
     split_extent = axes.extents[-1]
     work = kernel.work * _count_visits(axes)

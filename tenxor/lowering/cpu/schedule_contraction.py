@@ -14,7 +14,7 @@ from math import gcd, prod
 import numpy as np
 
 from ..._utils.records import NamedTuple
-from ...dtypes import DType, boolean
+from ...dtypes import boolean
 from ...layout import Table
 from ...ops.expr import Call, Expr, replace_subexprs, walk, walk_unvisited
 from ...target import Blocks, Target
