@@ -52,6 +52,9 @@ GRAPHS: dict[str, tuple[int, Callable[..., tx.Tensor]]] = {  # with the least nu
     "sum of a transposed operand": (2, lambda a, b, v: ((tx.exp(a.sum(axis=1)) + a.T) * 2).sum()),
     "columns in reverse": (3, lambda a, b, v: (a[::-1] * 2 + b.sum(axis=0)).sum(axis=0) + 1),
     "many operations": (100, lambda a, b, v: sum((a * k for k in range(1, 60)), start=a)),
+    "maxima in another order": (3, lambda a, b, v: (a.T + v[:, None]).max(axis=1) + 1),
+    "running sum": (3, lambda a, b, v: tx.cumulative_sum(a * b, axis=0) + 1),
+    "product of matrices by broadcasting": (3, lambda a, b, v: (a / a.sum(axis=0)).T @ (b - v)),
     "running minimum of integers": (3, lambda a, b, v: tx.cummin((a * 100).astype(tx.int64), 0)[0] + 1),
 }
 
@@ -87,7 +90,6 @@ class TestComputationByParts:
             lambda a: (a.T * 2).sum(),  # alone it would be added up in another order
             lambda a: (a[::-1] * 2 + 1).sum(axis=0),
             lambda a: tx.exp(tx.broadcast_to(a[0], (8000, 53))) + 1,  # much
-            lambda a: a.cumsum(axis=0) + 1,
             lambda a: a[tx.asarray([1, 2])] * 2 + 1,
         ],
     )

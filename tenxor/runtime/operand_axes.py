@@ -1,4 +1,4 @@
-"""The axes of a single operation, merged where possible, which say by which kernel in the package the operation is computed.
+"""The axes of a single operation, merged where possible, for the choice of a kernel in the package.
 
 An elementwise operation or a store has axes of results. A reduction, a sum of products and a running reduction have one more axis,
 along which elements are reduced. Along each axis, the result and each operand have a stride.
@@ -19,16 +19,16 @@ from ..ops.reductions import REDUCTIONS, Reduction, get_running_reduction
 VECTOR, STRIDED, ELEMENT, NUMBER = "v", "s", "e", "n"  # kinds of operands: steps of 1, of any size, and of 0; and Python numbers
 MATRIX = "m"  # the kind of the rows of a matrix
 MAX_AXES = 9  # of results, after axes are merged: a row, and `strided_rows.MAX_OUTER_AXES`
-# Steps along which vectors are loaded whole, and the steps of a short sum of products (`lowering/order_loops.py`): these decide the order
-# in which a reduction adds
+# Strides for which kernels load whole vectors, and maximal steps of a short sum of products. Both decide the order of a reduction
+# (`lowering/order_loops.py`)
 NEAR_STEPS, MAX_SHORT_ITERATIONS = (1, -1, 2, 3, 4), 4
-# Short reductions of windows, or of at least so many elements, are unrolled (`rewrite/unroll_reductions.py`)
+# Maximal terms of an unrolled reduction, and minimal elements of its rows together (`rewrite/unroll_reductions.py`)
 MAX_UNROLLED_TERMS, MIN_UNROLLED_ELEMENTS = 32, 1 << 16
-# A sum of products of rows and columns is a matrix product, with an order of its own, unless it is small (`lowering/match_contraction.py`)
+# Limits of small sums of products, which add in another order than matrix products (`lowering/match_contraction.py`)
 MIN_MATRIX_STEPS, MAX_SHORT_STEPS, MIN_RESULTS, MIN_UNIT_RESULTS = 4, 64, 10, 32
-MIN_TILED_RESULTS = 4  # rows and columns, from which on a short matrix product is never unrolled
-MAX_MATRIX_ELEMENTS = 1 << 16  # elements of each matrix: the planner packs larger ones
-MAX_REDUCED_ELEMENTS = 1 << 18  # elements from which on a reduction is split into blocks (`rewrite/large_reductions.py`)
+MIN_TILED_RESULTS = 4  # minimal rows and columns of a matrix product that is never unrolled
+MAX_MATRIX_ELEMENTS = 1 << 16  # elements of each matrix: the planner packs larger matrices
+MAX_REDUCED_ELEMENTS = 1 << 18  # minimal elements of a reduction in blocks (`rewrite/large_reductions.py`)
 
 
 class OperandAxes(NamedTuple):
@@ -132,7 +132,7 @@ def merge_axes(recipe: Recipe, product: Recipe | None = None) -> OperandAxes | N
 
 
 def _is_table_reduction(op: Operation) -> bool:
-    """Return whether `op` is a reduction or a running reduction that every process has."""
+    """Return whether `op` is a reduction or a running reduction of the library, and not defined by the user."""
     if type(op) is Scan:
         return op.reduction.name in REDUCTIONS and op.reduction is get_running_reduction(op.reduction.name, float64)
     return REDUCTIONS.get(op.name) is op
@@ -173,18 +173,18 @@ def _sum_moves(axis: Sequence[int]) -> int:
 
 
 def is_plain_matrix_product(recipe: Recipe, product: Recipe) -> bool:
-    """Return whether the sum `recipe` of `product` is the product of two matrices in every kernel, whatever computes its operands.
+    """Return whether the sum `recipe` of `product` is the product of two matrices in every kernel, fused with its operands or not.
 
-    Such a product adds step after step, wherever its operands are. With few results, the order depends on the steps in memory.
+    Kernels of matrix products add step after step. With few results, the order depends on the strides of the operands.
     """
     axes = merge_axes(recipe, product) if sum([n != 1 for n in product.shape]) == 3 else None
     return axes is not None and axes.is_matrix_product and prod(axes.extents) >= MIN_UNIT_RESULTS
 
 
 def _find_axes(layout: Layout, product: Layout) -> list[int] | None:
-    """Return, for each axis of `layout`, the axis of the contiguous layout `product` that it runs along, or -1 for an axis of extent 1.
+    """Return the axis of the contiguous layout `product` for each axis of `layout`, or -1 for an axis of extent 1.
 
-    Return None if `layout` is not a permutation of the axes of `product`.
+    Return None unless `layout` is a permutation of the axes of `product`.
     """
     axis_of = {(n, stride): axis for axis, (n, stride) in enumerate(zip(product.shape, product.strides, strict=True)) if n != 1}
     axes = [-1 if n == 1 else axis_of.pop((n, stride), None) for n, stride in zip(layout.shape, layout.strides, strict=True)]
@@ -192,11 +192,11 @@ def _find_axes(layout: Layout, product: Layout) -> list[int] | None:
 
 
 def _is_product(extents: Sequence[int], strides: Sequence[tuple[int, ...]], reduced: Sequence[int]) -> bool:
-    """Return whether a sum of products is a matrix product: only the first operand moves along one axis, only the second along another.
+    """Return whether a sum of products is a matrix product: along two axes, only the first or only the second operand moves.
 
     A product with few results or steps is none: its lanes run along the steps or along the results (`lowering/match_contraction.py`).
     """
-    moves = {(step != 0, other != 0) for _, step, other in strides}
+    moves = {(left != 0, right != 0) for _, left, right in strides}
     if not ((True, False) in moves and (False, True) in moves) or 0 in reduced[2:]:
         return False
     steps, results, has_unit_steps = reduced[0], prod(extents), all([step == 1 for step in reduced[2:]])

@@ -77,7 +77,7 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), 
 
 
 def _get_product(nodes: Sequence[Node]) -> Node | None:
-    """Return the pending product summed by the last of `nodes`, which must have no other pending nodes; None for another graph."""
+    """Return the pending product that the last of `nodes` sums; None for a graph with further pending nodes, or of another form."""
     node, product = nodes[-1], nodes[-1].sources[0]
     if node.op not in SUMS or type(product) is not Node or product.op is not OPS["multiply"]:
         return None
@@ -103,7 +103,7 @@ def encode_op_key(recipe: Recipe, kinds: Sequence[str], product: Recipe | None =
     operand_start = 1 if is_store(recipe.op) else 0  # a store copies its second source, and a number to store is cast
     name = recipe.op if not is_store(recipe.op) else OPS["cast" if NUMBER in kinds else "positive"]
     operands = [f"{dtype}{kind}" for dtype, kind in zip((product or recipe).dtypes[operand_start:], kinds, strict=True)]
-    # Both sums of products have one kernel for operands and results of equal dtypes
+    # "sum" and "sum_in_width" of products share a kernel if the dtypes are equal
     return " ".join(
         ("operation", str(name), str(recipe.dtype), *operands) if product is None else ("product", str(recipe.dtype), *operands)
     )
@@ -196,10 +196,7 @@ def _match(recipe: Recipe, product: Recipe | None) -> tuple[ShippedKernel, Opera
 
 
 def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel, axes: OperandAxes) -> Plan:
-    """Return the plan with a single step: `compiled` computes the last of `nodes`.
-
-    That is an operation on the nodes before it, or the sum of a product of them.
-    """
+    """Return the plan with a single step: `compiled` computes the last of `nodes`, an operation on `axes` or the sum of a product."""
     node, last_slot = nodes[-1], len(nodes) - 1
     is_write = is_store(node.op)
     reader = (_get_product(nodes) if axes.reduced else None) or node

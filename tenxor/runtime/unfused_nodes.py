@@ -172,7 +172,7 @@ def has_fused_order(node: Node, reader: Node) -> bool:
 
 
 def _has_full_operand(source: Node) -> bool:
-    """Return whether `source` is in memory, or an elementwise operation on such a node with one element for each of its elements."""
+    """Return whether an operand in memory gives each element of `source` an element of its own, through elementwise operations alone."""
     while source.buffer is None and isinstance(source.op, Op):
         operands = [s for s, layout in zip(source.sources, source.layouts, strict=True) if layout is not None and _is_one_to_one(layout)]
         full_operand = next((s for s in operands if type(s) is Node and s.size == source.size), None)
@@ -183,7 +183,7 @@ def _has_full_operand(source: Node) -> bool:
 
 
 def _is_one_to_one(layout: Layout) -> bool:
-    """Return whether `layout` reads a single view without repeating an element along an axis."""
+    """Return whether `layout` reads a single view and repeats no element along an axis."""
     return layout.base is None and all([stride or n == 1 for n, stride in zip(layout.shape, layout.strides, strict=True)])
 
 
