@@ -20,7 +20,7 @@ from tenxor.dtypes import DType
 from tenxor.graph.node import Node
 from tenxor.layout import Layout
 from tenxor.lowering import match_contraction, order_loops
-from tenxor.rewrite import large_reductions, unroll_reductions
+from tenxor.rewrite import argextrema, large_reductions, unroll_reductions
 from tenxor.runtime import operand_axes, shipped_op_plans
 from tenxor.runtime.graph_signature import capture_in_python
 from tenxor.runtime.planner import make_plan
@@ -229,12 +229,13 @@ def test_shipped_sum_adds_in_the_order_of_the_planner(title: str, dtype: DType, 
 
 
 def test_reductions_that_the_planner_rewrites_have_no_shipped_plan(there: dict[str, bytes]) -> None:
-    ship(there, ("sum", "max"), tx.float64)
+    ship(there, ("sum", "max", "argmax"), tx.float64)
     large, short, windows = (tx.empty(n, dtype=tx.float64).realize() for n in (1 << 18, 1 << 16, 40))
     overlapping = tx.Tensor(windows.storage, Layout((30, 5), (1, 1)), tx.float64)
     assert run_shipped(lambda: short.reshape(-1, 8).sum(axis=1)) is None
     assert run_shipped(lambda: overlapping.sum(axis=1)) is None
     assert run_shipped(large.sum) is None
+    assert run_shipped(lambda: short.reshape(-1, 64).argmax(axis=1)) is None
     assert run_shipped(lambda: overlapping.max(axis=1)) is not None, "the order of a maximum does not matter"
     assert run_shipped(lambda: large[1:].sum()) is not None
 
@@ -247,6 +248,9 @@ def test_constants_of_the_order_are_those_of_the_planner() -> None:
     assert operand_axes.MIN_TILED_RESULTS == unroll_reductions.MIN_TILED_READS
     assert operand_axes.MAX_REDUCED_ELEMENTS == large_reductions.MIN_SPLIT_ELEMENTS
     assert match_contraction.MIN_CONTRACTION_SIZES == (2, 2, operand_axes.MIN_MATRIX_STEPS)
+    assert operand_axes.MAX_PACKED_STEPS == match_contraction.STEPS_PER_CHUNK
+    assert operand_axes.MAX_POSITION_STEPS == argextrema.MAX_FLOAT_ROW_ELEMENTS
+    assert operand_axes.MIN_POSITION_ELEMENTS == unroll_reductions.MIN_ARGEXTREMUM_SIZE
     for name in ("MAX_SHORT_STEPS", "MIN_RESULTS", "MIN_UNIT_RESULTS"):
         assert getattr(operand_axes, name) == getattr(match_contraction, name), name
 

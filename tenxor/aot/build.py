@@ -314,7 +314,7 @@ BOOLEAN_REDUCTIONS = ("sum", "any", "all", "count_nonzero", "argmax", "max", "mi
 RESULT_COUNT, REDUCED_EXTENT = 263, 331
 RESULT_STEPS = (14_009, 16_007)  # steps between the elements of neighbouring results, by operand
 # Steps of both operands of a sum of products: between neighbouring results, and along the sum
-MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_STEPS = 251, 17, 257  # more rows than in a block, and more steps than in a chunk
+MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_STEPS = 251, 17, 257  # more rows than in a block, and one step more than in a chunk
 PRODUCT_STEPS = (
     *(((RESULT_STEPS[0], 1), (RESULT_STEPS[1], 1)), ((RESULT_STEPS[0], 1), (0, 1)), ((0, 1), (RESULT_STEPS[1], 1))),
     *(((RESULT_STEPS[0], STEPS[0]), (RESULT_STEPS[1], STEPS[1])), ((1, RESULT_STEPS[0]), (1, RESULT_STEPS[1]))),
@@ -354,13 +354,10 @@ def _op_reductions() -> Iterator[tx.Tensor]:
     for dtype in DTYPES:
         for left, right in PRODUCT_STEPS:
             yield (_reduced_operand(dtype, *left) * _reduced_operand(dtype, *right)).sum(axis=1)
-        for column_step in (1, STEPS[2]):
+        for column_step, count in ((1, MATRIX_STEPS), (STEPS[2], MATRIX_STEPS - 2)):
             left_matrix, right_matrix = [
                 tx.Tensor(_in_memory((1 << 16,), dtype).storage, Layout(shape, steps), dtype)
-                for shape, steps in (
-                    ((MATRIX_ROWS, MATRIX_STEPS), STEPS[:2]),
-                    ((MATRIX_STEPS, MATRIX_COLUMNS), (RESULT_STEPS[0], column_step)),
-                )
+                for shape, steps in (((MATRIX_ROWS, count), STEPS[:2]), ((count, MATRIX_COLUMNS), (RESULT_STEPS[0], column_step)))
             ]
             yield left_matrix @ right_matrix
     for dtype in COMMON_DTYPES:

@@ -24,9 +24,12 @@ MAX_AXES = 9  # of results, after axes are merged: a row, and `strided_rows.MAX_
 NEAR_STEPS, MAX_SHORT_ITERATIONS = (1, -1, 2, 3, 4), 4
 # Maximal terms of an unrolled reduction, and minimal elements of its rows together (`rewrite/unroll_reductions.py`)
 MAX_UNROLLED_TERMS, MIN_UNROLLED_ELEMENTS = 32, 1 << 16
+# Maximal elements of a short row and minimal elements of the rows together, for argmax and argmin in two passes (`rewrite/argextrema.py`)
+MAX_POSITION_STEPS, MIN_POSITION_ELEMENTS = 128, 1 << 14
 # Limits of small sums of products, which add in another order than matrix products (`lowering/match_contraction.py`)
 MIN_MATRIX_STEPS, MAX_SHORT_STEPS, MIN_RESULTS, MIN_UNIT_RESULTS = 4, 64, 10, 32
 MIN_TILED_RESULTS = 4  # minimal rows and columns of a matrix product that is never unrolled
+MAX_PACKED_STEPS = 256  # maximal steps of a matrix product with packed columns: a chunk (`match_contraction.STEPS_PER_CHUNK`)
 MAX_MATRIX_ELEMENTS = 1 << 16  # elements of each matrix: the planner packs larger matrices
 MAX_REDUCED_ELEMENTS = 1 << 18  # minimal elements of a reduction in blocks (`rewrite/large_reductions.py`)
 
@@ -69,7 +72,9 @@ class OperandAxes(NamedTuple):
         if self.is_scan:
             return [(VECTOR + STRIDED,) if self.strides[0] == (1, 1) and self.extents[0] > 1 else (STRIDED + STRIDED,)]
         if self.is_matrix_product:
-            return [(MATRIX + STRIDED, (VECTOR if self.strides[0][2] == 1 else STRIDED) + STRIDED)]
+            if self.strides[0][2] == 1:
+                return [(MATRIX + STRIDED, VECTOR + STRIDED)]
+            return [(MATRIX + STRIDED, STRIDED + STRIDED)] if self.reduced[0] <= MAX_PACKED_STEPS else []
         if self.has_columns():
             if all([step in (0, 1) for step in steps]):
                 return [tuple([_describe_step(step) + STRIDED for step in steps])]
@@ -222,8 +227,8 @@ def _merge(shape: Sequence[int], steps: Sequence[Sequence[int]]) -> tuple[list[i
     return extents, strides
 
 
-def keeps_bits(recipe: Recipe, axes: OperandAxes) -> bool:
-    """Return whether a kernel for `axes` gives the bits that the planner's kernels give for the reduction `recipe`.
+def is_served(recipe: Recipe, axes: OperandAxes) -> bool:
+    """Return whether a kernel for `axes` gives the bits of the planner's kernels for the reduction `recipe`, and is about as fast.
 
     The planner rewrites large reductions, and short ones over many rows or over windows. The order of the elements does not matter for
     some reductions (`Reduction.is_order_free`).
@@ -238,8 +243,11 @@ def keeps_bits(recipe: Recipe, axes: OperandAxes) -> bool:
             return True
     if size >= MAX_REDUCED_ELEMENTS:
         return False
-    if axes.is_scan or (isinstance(reduction, Reduction) and reduction.is_order_free(recipe.dtypes[0])):
+    if axes.is_scan:
         return True
+    if isinstance(reduction, Reduction) and reduction.is_order_free(recipe.dtypes[0]):
+        has_short_rows = count <= MAX_POSITION_STEPS and axes.reduced[2] == 1
+        return not (reduction.uses_position and has_short_rows and size >= MIN_POSITION_ELEMENTS)
     return count > MAX_UNROLLED_TERMS or not (size >= MIN_UNROLLED_ELEMENTS or _has_windows(axes))
 
 

@@ -24,7 +24,7 @@ from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from .graph_signature import GraphSignature
 from .kernel_call import SingleKernelCall, find_kernel
-from .operand_axes import NUMBER, OperandAxes, keeps_bits, merge_axes
+from .operand_axes import NUMBER, OperandAxes, is_served, merge_axes
 from .plan_execution import Plan, PlanStep
 
 MAX_RESULT_BYTES = 1 << 20  # bytes of a result: larger results may reuse the memory of an operand, or bypass the caches
@@ -119,7 +119,7 @@ def list_op_keys(signature: GraphSignature) -> list[str]:
     if signature.pending_count > 1 and product is None:
         return []
     axes = merge_axes(node.recipe, product_recipe)
-    if axes is None or (axes.reduced and not keeps_bits(node.recipe, axes)) or (len(axes.extents) > 1 and not axes.is_matrix_product):
+    if axes is None or (axes.reduced and not is_served(node.recipe, axes)) or (len(axes.extents) > 1 and not axes.is_matrix_product):
         return []
     return [encode_op_key(node.recipe, kinds, product_recipe) for kinds in axes.list_kinds(node.recipe, product_recipe)]
 
@@ -182,7 +182,7 @@ def _match(recipe: Recipe, product: Recipe | None) -> tuple[ShippedKernel, Opera
     target = backend().target
     max_bytes = min(target.streams.min_result_bytes, target.thread_limits.min_donated_bytes, MAX_RESULT_BYTES)
     axes = merge_axes(recipe, product) if 0 < recipe.nbytes < max_bytes else None
-    if axes is None or 0 in axes.extents or (axes.reduced and not keeps_bits(recipe, axes)):
+    if axes is None or 0 in axes.extents or (axes.reduced and not is_served(recipe, axes)):
         return None
     size = _count_visits(axes)
     rows = 0 if len(axes.extents) == 1 or axes.is_matrix_product else math.prod(axes.extents[1:])
