@@ -116,7 +116,7 @@ class TestComputationByParts:
         assert isinstance(deferrals[0], Deferral) and deferrals[0].spent_ns is deferrals[1].spent_ns
         assert deferrals[0].gain_ns < deferrals[1].gain_ns
 
-    @pytest.mark.parametrize(("rows", "parted"), [(9, True), (100, False)])
+    @pytest.mark.parametrize(("rows", "parted"), [(9, True), (360, True), (370, False)])
     def test_two_large_products_that_may_be_attention_are_not_split(self, rows: int, parted: bool) -> None:
         q = tx.asarray(RNG.normal(size=(rows, 32)).astype(np.float32))
         assert bool(order_unfused_nodes([(tx.exp(q @ q.T) @ q).storage.node], has_any_kernel)) is parted

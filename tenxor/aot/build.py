@@ -49,8 +49,8 @@ SMALL_MATRIX_SHAPES = ((2, 3), (3, 16), (20, 8), (50, 4), (10, 100), (100, 100),
 MATRIX_SHAPES = (*SMALL_MATRIX_SHAPES, (300, 300), (3, 500), (500, 3), (500, 50), (50, 500))
 CACHES = (Caches(), Caches(l2_bytes=1 << 18, last_level_bytes=1 << 23))  # caches of the target machines
 THREAD_COUNTS = (1, 8)  # thread counts of the target machines
-# Rows, steps and columns of products larger than the kernels for any sizes take
-CONTRACTION_SHAPES = ((300, 300, 300), (64, 784, 128), (128, 1000, 10))
+# Rows, steps and columns of products that kernels for any sizes do not take: a few steps, and large matrices
+CONTRACTION_SHAPES = ((4, 4, 4), (3, 3, 3), (2, 2, 2), (300, 300, 300), (64, 784, 128), (128, 1000, 10))
 LARGE_CONTRACTION_SHAPES = ((500, 500, 500), (1000, 1000, 1000))
 
 UNARY = ("negative", "abs", "square", "sign")

@@ -177,13 +177,17 @@ def _sum_moves(axis: Sequence[int]) -> int:
     return sum(map(abs, axis[1:])) if axis[0] != 1 else 0
 
 
-def is_plain_matrix_product(recipe: Recipe, product: Recipe) -> bool:
+def is_plain_matrix_product(recipe: Recipe, product: Recipe, in_memory: Sequence[bool]) -> bool:
     """Return whether the sum `recipe` of `product` is the product of two matrices in every kernel, fused with its operands or not.
 
-    Kernels of matrix products add step after step. With few results, the order depends on the strides of the operands.
+    `in_memory` says which operands are in memory. Kernels of matrix products add step after step. With few results, the order also depends
+    on the strides of the operands along the steps.
     """
     axes = merge_axes(recipe, product) if sum([n != 1 for n in product.shape]) == 3 else None
-    return axes is not None and axes.is_matrix_product and prod(axes.extents) >= MIN_UNIT_RESULTS
+    if axes is None or not axes.is_matrix_product:
+        return False
+    has_stride = any([is_stored and step != 1 for is_stored, step in zip(in_memory, axes.reduced[2:], strict=True)])
+    return has_stride or prod(axes.extents) >= MIN_UNIT_RESULTS
 
 
 def _find_axes(layout: Layout, product: Layout) -> list[int] | None:

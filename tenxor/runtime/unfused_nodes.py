@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
-from ..graph.node import EMPTY, MAX_STANDALONE_BYTES, POSITION, Node, Recipe, Scan, is_read_from_memory, is_store
+from ..graph.node import EMPTY, POSITION, Node, Recipe, Scan, is_read_from_memory, is_store
 from ..layout import Layout
 from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
+from ..rewrite.blockwise_op import MAX_UNBLOCKED_BYTES
 from ..target import Fusing
 from .operand_axes import is_plain_matrix_product
 from .shipped_op_plans import MAX_RESULT_BYTES, find_shipped_kernel
@@ -51,7 +52,7 @@ def order_unfused_nodes(roots: Sequence[Node], has_kernel: Callable[[Recipe], ob
     """
     order, visited = list[Node](), set[Node]()
     stack = [(root, False) for root in roots]
-    exponentials, largest = list[Node](), 0
+    exponentials = list[Node]()
     while stack:
         node, is_last_visit = stack.pop()
         if is_last_visit:
@@ -64,13 +65,12 @@ def order_unfused_nodes(roots: Sequence[Node], has_kernel: Callable[[Recipe], ob
         reader = product or node
         if len(visited) > MAX_UNFUSED_NODES or not _is_standalone(node, reader, has_kernel):
             return []
-        largest = max(largest, node.recipe.nbytes)
-        if node.op is EXP:
+        if node.op is EXP and node.recipe.nbytes > MAX_UNBLOCKED_BYTES:
             exponentials.append(node)
         stack.append((node, True))
         is_fused = isinstance(node.op, Reduction) and not has_fused_order(node, reader)
         stack += [(source, False) for source in (_find_fused_inputs(node) if is_fused else reader.sources) if type(source) is Node]
-    if largest > MAX_STANDALONE_BYTES and any(map(_reads_product, exponentials)):
+    if any(map(_reads_product, exponentials)):
         return []  # may be attention, rewritten as a whole
     return order if len(roots) > 1 else [node for node in order if node is not roots[0]]
 
@@ -159,9 +159,10 @@ def has_fused_order(node: Node, reader: Node) -> bool:
     op = node.op
     if isinstance(op, Reduction) and op.is_order_free(node.recipe.dtypes[0]):
         return True
-    is_matrix_product = reader is not node and is_plain_matrix_product(node.recipe, reader.recipe)
-    if is_matrix_product and all([type(source) is Node and _has_full_operand(source) for source in reader.sources]):
-        return True
+    if reader is not node and all([type(source) is Node and _has_full_operand(source) for source in reader.sources]):
+        in_memory = [type(source) is Node and source.buffer is not None for source in reader.sources]
+        if is_plain_matrix_product(node.recipe, reader.recipe, in_memory):
+            return True
     for source in reader.sources:
         if type(source) is Node:
             order = has_memory_order(source)
