@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("plain")
 Array = np.ndarray[Any, Any]
 Program = Callable[[], tx.Tensor]
 # Results and reduced elements: few and many lanes, below and above the chunks of 8 rows, of 64 vectors and of 256 steps, and 256 columns
-SIZES = ((3, 0), (1, 1), (4, 1), (2, 7), (9, 8), (8, 9), (1, 65), (31, 33), (257, 9), (2, 257), (3, 520), (300, 12))
+SIZES = ((3, 0), (1, 1), (4, 1), (2, 7), (9, 8), (8, 9), (1, 65), (31, 33), (257, 9), (2, 257), (3, 520), (40, 12))
 # Steps between neighbouring results and between reduced elements, as functions of both sizes
 STEPS: dict[str, Callable[[int, int], tuple[int, int]]] = {
     "rows": lambda m, n: (n, 1),
@@ -90,8 +90,8 @@ def list_products(dtype: DType) -> Iterator[Program]:
             x, y = operand(dtype, (m, n), STEPS[left](m, n)), operand(dtype, (m, n), STEPS[right](m, n))
             yield lambda x=x, y=y: (x * y).sum(axis=1)  # type: ignore[misc]
             yield lambda x=x, y=y: x @ y[-1]  # type: ignore[misc]
-    for m, n, columns in MATRICES:
-        for left, right in zip(STEPS, reversed(STEPS), strict=True):
+    for k, (m, n, columns) in enumerate(MATRICES):
+        for left, right in list(zip(STEPS, reversed(STEPS), strict=True))[k % 3 :: 3]:
             a, b = operand(dtype, (m, n), STEPS[left](m, n)), operand(dtype, (n, columns), STEPS[right](n, columns))
             yield lambda a=a, b=b: a @ b  # type: ignore[misc]
             yield lambda a=a, b=b: b.T @ a.T  # type: ignore[misc]
@@ -190,7 +190,7 @@ def test_shipped_product_equals_the_interpreter(dtype: DType, there: dict[str, b
         if result is not None:
             assert_same(result, interpreted[f"product {dtype} {k}"], (dtype, k))
             count += 1
-    assert count > 100
+    assert count > 60
 
 
 SUMS: dict[str, Callable[[tx.Tensor, tx.Tensor], tx.Tensor]] = {
