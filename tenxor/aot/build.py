@@ -49,7 +49,7 @@ SMALL_MATRIX_SHAPES = ((2, 3), (3, 16), (20, 8), (50, 4), (10, 100), (100, 100),
 MATRIX_SHAPES = (*SMALL_MATRIX_SHAPES, (300, 300), (3, 500), (500, 3), (500, 50), (50, 500))
 CACHES = (Caches(), Caches(l2_bytes=1 << 18, last_level_bytes=1 << 23))  # caches of the target machines
 THREAD_COUNTS = (1, 8)  # thread counts of the target machines
-# Rows, steps and columns of products that kernels for any sizes do not take: a few steps, and large matrices
+# Rows, steps and columns of products for the planner: a few steps, and large matrices
 CONTRACTION_SHAPES = ((4, 4, 4), (3, 3, 3), (2, 2, 2), (300, 300, 300), (64, 784, 128), (128, 1000, 10))
 LARGE_CONTRACTION_SHAPES = ((500, 500, 500), (1000, 1000, 1000))
 
@@ -311,10 +311,10 @@ OP_REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
 OP_SCANS = ("cumulative_sum", "cumulative_prod", "cummax", "cummin")
 BOOLEAN_REDUCTIONS = ("sum", "any", "all", "count_nonzero", "argmax", "max", "min")
 # Unusual numbers for reductions: enough elements for the blocks of a sum of columns, and of a sum of narrow integers
-RESULT_COUNT, REDUCED_EXTENT = 263, 331
+REDUCED_SHAPE = (263, 331)  # results, and elements reduced for each
 RESULT_STEPS = (14_009, 16_007)  # steps between the elements of neighbouring results, by operand
+MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_STEPS = 251, 17, 257  # a block of rows and a chunk of steps, with a remainder of each
 # Steps of both operands of a sum of products: between neighbouring results, and along the sum
-MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_STEPS = 251, 17, 257  # more rows than in a block, and one step more than in a chunk
 PRODUCT_STEPS = (
     *(((RESULT_STEPS[0], 1), (RESULT_STEPS[1], 1)), ((RESULT_STEPS[0], 1), (0, 1)), ((0, 1), (RESULT_STEPS[1], 1))),
     *(((RESULT_STEPS[0], STEPS[0]), (RESULT_STEPS[1], STEPS[1])), ((1, RESULT_STEPS[0]), (1, RESULT_STEPS[1]))),
@@ -346,43 +346,37 @@ def _operations() -> Iterator[tx.Tensor]:
 
 
 def _op_reductions() -> Iterator[tx.Tensor]:
-    """Yield reductions of rows, of elements with any step, and of columns, and sums of products of such operands."""
+    """Yield reductions of rows, of strided elements and of columns; sums of products, products of matrices, and running reductions."""
     for dtype in OPERATION_DTYPES:
         for name in BOOLEAN_REDUCTIONS if dtype is tx.bool else OP_REDUCTIONS:
             for steps in ((RESULT_STEPS[0], 1), (RESULT_STEPS[0], STEPS[0]), (1, RESULT_STEPS[0])):
-                yield getattr(tx, name)(_reduced_operand(dtype, *steps), axis=1)
+                yield getattr(tx, name)(_strided_operand(dtype, REDUCED_SHAPE, steps), axis=1)
     for dtype in DTYPES:
         for left, right in PRODUCT_STEPS:
-            yield (_reduced_operand(dtype, *left) * _reduced_operand(dtype, *right)).sum(axis=1)
+            yield (_strided_operand(dtype, REDUCED_SHAPE, left) * _strided_operand(dtype, REDUCED_SHAPE, right)).sum(axis=1)
         for column_step, count in ((1, MATRIX_STEPS), (STEPS[2], MATRIX_STEPS - 2)):
-            left_matrix, right_matrix = [
-                tx.Tensor(_in_memory((1 << 16,), dtype).storage, Layout(shape, steps), dtype)
-                for shape, steps in (((MATRIX_ROWS, count), STEPS[:2]), ((count, MATRIX_COLUMNS), (RESULT_STEPS[0], column_step)))
-            ]
-            yield left_matrix @ right_matrix
+            left_matrix = _strided_operand(dtype, (MATRIX_ROWS, count), STEPS[:2])
+            yield left_matrix @ _strided_operand(dtype, (count, MATRIX_COLUMNS), (RESULT_STEPS[0], column_step))
     for dtype in COMMON_DTYPES:
         for name in OP_SCANS:
             for steps, result_steps in (
                 ((RESULT_STEPS[0], STEPS[0]), (RESULT_STEPS[1], STEPS[1])),
                 ((1, RESULT_STEPS[0]), (1, RESULT_STEPS[1])),
             ):
-                yield _running_reduction(name, _reduced_operand(dtype, *steps), result_steps)
+                yield _running_reduction(name, _strided_operand(dtype, REDUCED_SHAPE, steps), result_steps)
 
 
 def _running_reduction(name: str, x: tx.Tensor, steps: tuple[int, int]) -> tx.Tensor:
     """Return the running reduction `name` of `x` along the last axis, written with a step along each axis."""
     scan = (getattr(tx, name)(x, axis=1) if name.startswith("cumulative") else getattr(tx, name)(x, 1)[0]).storage.node
-    target = Layout((RESULT_COUNT, REDUCED_EXTENT), steps)
-    memory = (1 + steps[0] * RESULT_COUNT + steps[1] * REDUCED_EXTENT,)
-    return tx.Tensor._from_node(Node.of(scan.op, memory, scan.dtype, scan.sources, scan.layouts[:1], target))
+    size = 1 + sum([(n - 1) * step for n, step in zip(REDUCED_SHAPE, steps, strict=True)])
+    return tx.Tensor._from_node(Node.of(scan.op, (size,), scan.dtype, scan.sources, scan.layouts[:1], Layout(REDUCED_SHAPE, steps)))
 
 
-def _reduced_operand(dtype: tx.DType, step: int, inner_step: int) -> tx.Tensor:
-    """Return a tensor in memory whose last axis is to be reduced: neighbouring results are `step` elements apart, and the reduced elements
-    `inner_step`.
-    """
-    memory = _in_memory((1 + step * RESULT_COUNT + inner_step * REDUCED_EXTENT,), dtype)
-    return tx.Tensor(memory.storage, Layout((RESULT_COUNT, REDUCED_EXTENT), (step, inner_step)), dtype)
+def _strided_operand(dtype: tx.DType, shape: tuple[int, int], steps: tuple[int, int]) -> tx.Tensor:
+    """Return a tensor in memory with the given steps between neighbours along its two axes."""
+    size = 1 + sum([(n - 1) * step for n, step in zip(shape, steps, strict=True)])
+    return tx.Tensor(_in_memory((size,), dtype).storage, Layout(shape, steps), dtype)
 
 
 def _operand(dtype: tx.DType, kind: str, step: int) -> Any:
