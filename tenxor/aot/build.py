@@ -25,11 +25,13 @@ from ..fastpath import disabled, get_object_table
 from ..fastpath.install import link_code
 from ..fastpath.launch_records import build_node_signature
 from ..graph.node import Node, Scalar
+from ..layout import Layout
 from ..memory.buffer import META_BUFFER
 from ..ops import OPS
 from ..runtime import plan_disk_cache, shipped_op_plans
 from ..runtime.generic_plans import split_plan_dims, split_structure
 from ..runtime.graph_signature import GraphSignature, capture_in_python, make_placeholders
+from ..runtime.operand_axes import ELEMENT, NUMBER, STRIDED
 from ..runtime.pending_limits import forget_pending_refs
 from ..runtime.plan_tracing import trace_shipped_plan
 from ..runtime.planner import make_plan, make_symbolic_plan
@@ -41,31 +43,15 @@ from ..target import Caches
 
 DTYPES = (tx.float32, tx.float64, tx.int64)
 VECTOR_SIZES = (12, 100, 1000, 100_000)  # elements of vectors: few, several registers, in a cache, and shared by threads
-# Elements of reductions; their kernels differ by size: few elements, several rows at a time, blocks for threads and caches
-REDUCTION_SIZES = (2, 3, 5, 8, 12, 20, 30, 100, 1000, 6000, 12_000, 20_000, 50_000, 100_000, 300_000, 1_000_000)
+REDUCTION_SIZES = (300_000, 1_000_000)  # elements of reductions in blocks, for threads and caches
 # Shapes of small matrices
 SMALL_MATRIX_SHAPES = ((2, 3), (3, 16), (20, 8), (50, 4), (10, 100), (100, 100), (100, 10), (20, 20), (60, 50), (50, 60))
 MATRIX_SHAPES = (*SMALL_MATRIX_SHAPES, (300, 300), (3, 500), (500, 3), (500, 50), (50, 500))
-SQUARE_SIDES = (2, 4, 8, 10, 20, 32, 50, 64, 100, 128, 256)  # sides of square products
-RECTANGULAR_SHAPES = (
-    (3, 4, 5),
-    (2, 4, 4),
-    (4, 2, 2),
-    (4, 4, 2),
-    (2000, 20, 5),
-    (20, 8, 10),
-    (100, 50, 10),
-    (30, 20, 40),
-    (64, 20, 5),
-    (300, 50, 100),
-    (300, 5, 20),
-    (20, 300, 5),
-    (10, 100, 20),
-)
-CONTRACTION_SHAPES = (*((n, n, n) for n in SQUARE_SIDES), *RECTANGULAR_SHAPES)
 CACHES = (Caches(), Caches(l2_bytes=1 << 18, last_level_bytes=1 << 23))  # caches of the target machines
 THREAD_COUNTS = (1, 8)  # thread counts of the target machines
-LARGE_CONTRACTION_SHAPES = ((500, 500, 500), (1000, 1000, 1000), (64, 784, 128), (128, 1000, 10))
+# Rows, steps and columns of products for the planner: a few steps, and large matrices
+CONTRACTION_SHAPES = ((4, 4, 4), (3, 3, 3), (2, 2, 2), (300, 300, 300), (64, 784, 128), (128, 1000, 10))
+LARGE_CONTRACTION_SHAPES = ((500, 500, 500), (1000, 1000, 1000))
 
 UNARY = ("negative", "abs", "square", "sign")
 FLOAT_UNARY = ("exp", "log", "sqrt", "tanh", "sin", "cos", "expm1", "log1p", "reciprocal", "floor", "round", "isnan", "isfinite")
@@ -144,16 +130,13 @@ class _PlanCollection:
 
         Return False if the compact plan differs from the planner's plan.
         """
-        recipe = signature.nodes[-1].recipe
-        axes = shipped_op_plans.merge_axes(recipe) if signature.pending_count == 1 else None
-        if axes is None or len(axes.extents) > 1:
-            return False
-        if shipped_op_plans.encode_op_key(recipe, axes.describe_operands(recipe)) in self.single_operations:
-            return True
+        keys = shipped_op_plans.list_op_keys(signature)
+        if not keys or keys[0] in self.single_operations:
+            return len(keys) > 0
         plan = make_plan(signature)
         compact = shipped_op_plans.serialize_op_kernel(signature, plan)
         if compact is None or plan_disk_cache.serialize_plan(compact[2]) != plan_disk_cache.serialize_plan(plan):
-            return False
+            return any([key in self.single_operations for key in keys])
         self.single_operations[compact[0]] = compact[1]
         return True
 
@@ -202,7 +185,11 @@ def _partial_patterns(root: Node) -> Iterator[GraphSignature]:
 
 def list_sections() -> list[tuple[str, Callable[[], Iterator[tx.Tensor]]]]:
     """Return the sections of the prebuilt code: a title and a function that yields pending tensors."""
-    table: list[tuple[str, Callable[[], Iterator[tx.Tensor]]]] = [("operations", _operations), ("bool", _booleans)]
+    table: list[tuple[str, Callable[[], Iterator[tx.Tensor]]]] = [
+        ("operations", _operations),
+        ("reductions", _op_reductions),
+        ("bool", _booleans),
+    ]
     for dtype in DTYPES:
         table.append((f"{dtype} creation", partial(_creations, dtype)))
         table += [(f"{dtype} vectors of {size:,}", partial(_vectors, dtype, size)) for size in VECTOR_SIZES]
@@ -267,11 +254,11 @@ def _vectors(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
         values += [a**number, a**3, a**0.5, a**b]
         values += [1 / (1 + tx.exp(-a)), tx.sqrt(a * a + b * b), a * number + tx.exp(a), (a * number + tx.exp(a)).sum()]
     yield from values
-    yield from (a.prod(), a.std(), a.cumsum(0), tx.cummax(a, 0)[0], tx.cummin(a, 0)[0])
+    yield a.std()
 
 
 def _reductions(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
-    """Yield reductions of vectors and of simple expressions."""
+    """Yield reductions of large vectors and of simple expressions."""
     a, b = _in_memory((size,), dtype), _in_memory((size,), dtype)
     yield from (f(x) for x in (a, a * a, a * b, a - b, (a - b) ** 2) for f in _iter_functions(REDUCTIONS))
     yield from (a.argmax(), a.argmin())
@@ -288,19 +275,14 @@ def _scalars(dtype: tx.DType) -> Iterator[tx.Tensor]:
 
 
 def _matrices(dtype: tx.DType, shape: tuple[int, int]) -> Iterator[tx.Tensor]:
-    """Yield operations on a matrix with a row, a column or its transpose, reductions along an axis, and a softmax."""
+    """Yield operations on a matrix with a row, a column or its transpose, a softmax, and standard deviations."""
     a, b = _in_memory(shape, dtype), _in_memory(shape, dtype)
     row, column = _in_memory(shape[1:], dtype), _in_memory((shape[0], 1), dtype)
     yield from (f(a, operand) for f in _iter_functions(ARITHMETIC) for operand in (b, row, column, a[0], a[:, :1], b[0], b[:, :1]))
     yield from (a.T + 1, a.T * a.T, tx.add(a, a.T) if shape[0] == shape[1] else a.T * 2)
-    for axis in (None, 0, 1):
-        yield from (f(x, axis=axis) for x in (a, a * b, a - b) for f in _iter_functions(REDUCTIONS))
-        yield from (a.argmax(axis=axis), a.max(axis=axis, keepdims=True), a.sum(axis=axis, keepdims=True))
     if dtype.is_float:
         yield from (tx.softmax(a, axis=-1), tx.softmax(tx.full(shape, 2, dtype=dtype), axis=-1))
-        yield from (a - a.mean(axis=0), ((a - b) ** 2).sum(axis=-1), tx.exp(a).sum(axis=-1))
-        yield from (tx.sqrt(((a - b) ** 2).sum(axis=-1)), (a - a.mean(axis=0)) / a.std(axis=0))
-        yield from (tx.sqrt((a * a).sum()), a.std(), a.std(axis=0), a.std(axis=1))
+        yield from ((a - a.mean(axis=0)) / a.std(axis=0), a.std(), a.std(axis=0), a.std(axis=1))
 
 
 def _products(dtype: tx.DType, shape: tuple[int, int, int]) -> Iterator[tx.Tensor]:
@@ -325,6 +307,19 @@ CAST = OPS["cast"]
 MAX_ARITY = 3
 STEPS = (37, 41, 43)  # steps of the operands, in elements: unusual primes
 VECTOR_LENGTH = 1009
+OP_REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all")
+OP_SCANS = ("cumulative_sum", "cumulative_prod", "cummax", "cummin")
+BOOLEAN_REDUCTIONS = ("sum", "any", "all", "count_nonzero", "argmax", "max", "min")
+# Unusual numbers for reductions: enough elements for the blocks of a sum of columns, and of a sum of narrow integers
+REDUCED_SHAPE = (263, 331)  # results, and elements reduced for each
+RESULT_STEPS = (14_009, 16_007)  # steps between the elements of neighbouring results, by operand
+MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_STEPS = 251, 17, 257  # a block of rows and a chunk of steps, with a remainder of each
+# Steps of both operands of a sum of products: between neighbouring results, and along the sum
+PRODUCT_STEPS = (
+    *(((RESULT_STEPS[0], 1), (RESULT_STEPS[1], 1)), ((RESULT_STEPS[0], 1), (0, 1)), ((0, 1), (RESULT_STEPS[1], 1))),
+    *(((RESULT_STEPS[0], STEPS[0]), (RESULT_STEPS[1], STEPS[1])), ((1, RESULT_STEPS[0]), (1, RESULT_STEPS[1]))),
+    *(((1, RESULT_STEPS[0]), (0, STEPS[1])), ((0, STEPS[0]), (1, RESULT_STEPS[1]))),
+)
 
 
 def _operations() -> Iterator[tx.Tensor]:
@@ -347,16 +342,50 @@ def _operations() -> Iterator[tx.Tensor]:
         for result_dtype in OPERATION_DTYPES:
             if result_dtype is not dtype:
                 yield from (_operand(dtype, kind, STEPS[0]).astype(result_dtype) for kind in OPERAND_KINDS[1])
-        yield tx.full((VECTOR_LENGTH,), _operand(dtype, shipped_op_plans.NUMBER, 0), dtype=dtype)
+        yield tx.full((VECTOR_LENGTH,), _operand(dtype, NUMBER, 0), dtype=dtype)
+
+
+def _op_reductions() -> Iterator[tx.Tensor]:
+    """Yield reductions of rows, of strided elements and of columns; sums of products, products of matrices, and running reductions."""
+    for dtype in OPERATION_DTYPES:
+        for name in BOOLEAN_REDUCTIONS if dtype is tx.bool else OP_REDUCTIONS:
+            for steps in ((RESULT_STEPS[0], 1), (RESULT_STEPS[0], STEPS[0]), (1, RESULT_STEPS[0])):
+                yield getattr(tx, name)(_strided_operand(dtype, REDUCED_SHAPE, steps), axis=1)
+    for dtype in DTYPES:
+        for left, right in PRODUCT_STEPS:
+            yield (_strided_operand(dtype, REDUCED_SHAPE, left) * _strided_operand(dtype, REDUCED_SHAPE, right)).sum(axis=1)
+        for column_step, count in ((1, MATRIX_STEPS), (STEPS[2], MATRIX_STEPS - 2)):
+            left_matrix = _strided_operand(dtype, (MATRIX_ROWS, count), STEPS[:2])
+            yield left_matrix @ _strided_operand(dtype, (count, MATRIX_COLUMNS), (RESULT_STEPS[0], column_step))
+    for dtype in COMMON_DTYPES:
+        for name in OP_SCANS:
+            for steps, result_steps in (
+                ((RESULT_STEPS[0], STEPS[0]), (RESULT_STEPS[1], STEPS[1])),
+                ((1, RESULT_STEPS[0]), (1, RESULT_STEPS[1])),
+            ):
+                yield _running_reduction(name, _strided_operand(dtype, REDUCED_SHAPE, steps), result_steps)
+
+
+def _running_reduction(name: str, x: tx.Tensor, steps: tuple[int, int]) -> tx.Tensor:
+    """Return the running reduction `name` of `x` along the last axis, written with a step along each axis."""
+    scan = (getattr(tx, name)(x, axis=1) if name.startswith("cumulative") else getattr(tx, name)(x, 1)[0]).storage.node
+    size = 1 + sum([(n - 1) * step for n, step in zip(REDUCED_SHAPE, steps, strict=True)])
+    return tx.Tensor._from_node(Node.of(scan.op, (size,), scan.dtype, scan.sources, scan.layouts[:1], Layout(REDUCED_SHAPE, steps)))
+
+
+def _strided_operand(dtype: tx.DType, shape: tuple[int, int], steps: tuple[int, int]) -> tx.Tensor:
+    """Return a tensor in memory with the given steps between neighbours along its two axes."""
+    size = 1 + sum([(n - 1) * step for n, step in zip(shape, steps, strict=True)])
+    return tx.Tensor(_in_memory((size,), dtype).storage, Layout(shape, steps), dtype)
 
 
 def _operand(dtype: tx.DType, kind: str, step: int) -> Any:
     """Return an operand of a kind of `runtime/shipped_op_plans.py`: a vector, one with a step, a broadcast element, or a number."""
-    if kind == shipped_op_plans.NUMBER:
+    if kind == NUMBER:
         return True if dtype is tx.bool else 2.0 if dtype.is_float else 2
-    if kind == shipped_op_plans.ELEMENT:
+    if kind == ELEMENT:
         return tx.broadcast_to(_in_memory((), dtype), (VECTOR_LENGTH,))
-    return _in_memory((VECTOR_LENGTH, step), dtype)[:, 0] if kind == shipped_op_plans.STRIDED else _in_memory((VECTOR_LENGTH,), dtype)
+    return _in_memory((VECTOR_LENGTH, step), dtype)[:, 0] if kind == STRIDED else _in_memory((VECTOR_LENGTH,), dtype)
 
 
 def _booleans() -> Iterator[tx.Tensor]:
@@ -366,5 +395,3 @@ def _booleans() -> Iterator[tx.Tensor]:
         yield from (a & b, a | b, a ^ b, ~a)
         yield from (f(a, b) for f in _iter_functions((*LOGICAL, "equal", "not_equal")))
         yield from (tx.logical_not(a), *(a.astype(d) for d in DTYPES), tx.full(shape, True))
-        for axis in (None, 0):
-            yield from (a.any(axis=axis), a.all(axis=axis), a.sum(axis=axis))

@@ -72,6 +72,12 @@ class Reduction:
         assert join is not None
         return join(states, element)
 
+    def is_order_free(self, dtype: DType) -> bool:
+        """Return whether elements of this dtype give the same bits in every order: exact comparisons, or arithmetic modulo 2**bits."""
+        if REDUCTIONS.get(self.name) is not self:
+            return False
+        return self.ordered or not any([d.is_float or d.is_complex for d in self.state_dtypes(dtype)])
+
     def check_dtype(self, op: str, dtype: DType) -> None:
         """Raise DTypeError, which names `op`, if the reduction does not accept elements of this dtype."""
         if self.ordered and dtype.is_complex:

@@ -1,9 +1,10 @@
-"""Plans for single elementwise operations by kernels shipped with the package: no planner and no compiler.
+"""Plans for single operations by kernels shipped with the package: no planner and no compiler.
 
-A shipped kernel computes a vector from vectors with a step of 1, with any step, or with a single element, and from numbers. For operands
-with several axes, machine code runs the kernel on each row (`codegen/llvm/strided_rows.py`). So a few kernels for each operation and
-its dtypes serve every layout without offset tables. Each operation rounds its result once, so the values equal those of a fused kernel to
-the bit.
+A shipped kernel computes a vector from vectors with a step of 1, with any step, or with a single element, and from numbers. A kernel of a
+reduction, or of a sum of products, also has a step for each operand along the reduced elements. For operands with further axes,
+machine code runs the kernel on each row (`codegen/llvm/strided_rows.py`). So a few kernels for each operation and its dtypes serve
+every layout without offset tables. Each operation rounds its result once, and sums add in the planner's order, so the values equal those
+of the planner's kernel to the bit.
 """
 
 from __future__ import annotations
@@ -20,16 +21,21 @@ from ..codegen import backend
 from ..codegen.interface import Compiled, KernelArguments
 from ..graph.node import Node, Recipe, is_store
 from ..ops import OPS
+from ..ops.reductions import REDUCTIONS
 from .graph_signature import GraphSignature
 from .kernel_call import SingleKernelCall, find_kernel
+from .operand_axes import NUMBER, OperandAxes, is_served, merge_axes
 from .plan_execution import Plan, PlanStep
 
 MAX_RESULT_BYTES = 1 << 20  # bytes of a result: larger results may reuse the memory of an operand, or bypass the caches
 # A shipped kernel may take this much longer than a compiled one: a row costs a call, and an element a load by a step that is not known
 MAX_EXTRA_NS, ROW_NS, STRIDED_ELEMENT_NS = 20_000, 8, 1
-VECTOR, STRIDED, ELEMENT, NUMBER = "v", "s", "e", "n"  # kinds of operands: steps of 1, of any size, and of 0; and Python numbers
-MAX_AXES = 9  # of an operation, after axes are merged: a row, and `strided_rows.MAX_OUTER_AXES`
-EXTENT = -1  # in `ShippedKernel.sizes`: the number of elements
+# In `ShippedKernel.sizes`: the number of results, the number of elements reduced for a result, two constants, and for a matrix product
+# the number of rows and of the rows in a block
+EXTENT, REDUCED_EXTENT, ONE, ZERO, ROWS, BLOCK_ROWS = -1, -2, -3, -4, -5, -6
+# In `ShippedKernel.sizes`: the first of the numbers for steps along the reduced elements, and from row to row of a matrix product
+REDUCED_STEP, ROW_STEP = 8, 16
+SUMS = REDUCTIONS["sum"], REDUCTIONS["sum_in_width"]
 _matches: BoundedCache[Any] = register("shipped kernels", "the kernel for an operation and the merged axes, or (), by recipe")(
     BoundedCache(1 << 12)
 )
@@ -38,107 +44,84 @@ _matches: BoundedCache[Any] = register("shipped kernels", "the kernel for an ope
 class ShippedKernel(NamedTuple):
     """The entry of a kernel in the package. `facts` serialises the facts about the kernel (`find_kernel`).
 
-    `sizes` has the meaning of each size: `EXTENT`, or the number of an operand for its step in elements. `work` is the work per element,
-    in additions.
+    `sizes` has the meaning of each size: one of the negative constants above, or an index into the strides of the innermost axis, or
+    `REDUCED_STEP` and an index into the strides along the reduced elements, or `ROW_STEP` and an index into the strides of the second axis.
+    `work` is the work per element, in additions. A kernel with `has_scratch` packs the columns of a matrix product.
     """
 
     facts: tuple[Any, ...]
     sizes: tuple[int, ...]
     work: int
-
-
-class OperandAxes(NamedTuple):
-    """The axes of an operation after neighbours are merged where possible: `extents`, innermost first, and `strides` in elements.
-
-    `strides` has an entry for each axis, with the stride of the result and then of each operand, 0 for a number. There is at least one
-    axis.
-    """
-
-    extents: list[int]
-    strides: list[tuple[int, ...]]
-
-    def describe_operands(self, recipe: Recipe) -> tuple[str, ...]:
-        """Return the kind of each operand of `recipe` along the innermost axis: `VECTOR`, `STRIDED`, `ELEMENT` or `NUMBER`."""
-        keys = recipe.layout_keys[-len(self.strides[0]) + 1 :]
-        return tuple(
-            [
-                NUMBER if key is None else VECTOR if step == 1 else ELEMENT if step == 0 else STRIDED
-                for key, step in zip(keys, self.strides[0][1:], strict=True)
-            ]
-        )
+    has_scratch: bool = False
 
 
 def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), *, by_rows: bool = False) -> Plan | None:
-    """Return the plan for `signature`, the signature of a single operation.
+    """Return the plan for `signature`, the signature of a single operation, or of a sum of a product.
 
-    Return None for several operations, if no kernel is shipped, or if a compiled kernel would be much faster (`MAX_EXTRA_NS`). Only with
+    Return None for other graphs, if no kernel is shipped, or if a compiled kernel would be much faster (`MAX_EXTRA_NS`). Only with
     `by_rows`, a kernel may run on each row of several axes: a generic plan for them is faster.
 
     With `nodes`, make the plan of them instead of the nodes of `signature`: placeholders with symbolic sizes for dims.
     """
-    if signature.pending_count > 1:
-        return None
     nodes = nodes or signature.nodes
     node = nodes[-1]
-    if is_store(node.op) and node.sources[0] in node.sources[1:]:
-        return None  # the values to write are read from the overwritten memory
-    match = find_shipped_kernel(node.recipe)
+    product = _get_product(nodes) if signature.pending_count > 1 else None
+    if (signature.pending_count > 1 and product is None) or (is_store(node.op) and node.sources[0] in node.sources[1:]):
+        return None  # several kernels, or a store of values that are read from the overwritten memory
+    match = find_shipped_kernel(node.recipe, None if product is None else product.recipe)
     compiled = None if match is None else find_kernel(match[0].facts)
-    if compiled is None or match is None or (len(match[1].extents) > 1 and not by_rows):
+    if compiled is None or match is None or (len(match[1].extents) > 1 and not (by_rows or match[1].is_matrix_product)):
         return None
     counts["plans_shipped"] += 1
     return _build_plan(nodes, compiled, *match)
 
 
-def find_shipped_kernel(recipe: Recipe) -> tuple[ShippedKernel, OperandAxes] | None:
-    """Return the shipped kernel for `recipe`, and the axes of the operation; None without a kernel that is fast enough. Cached."""
-    match = _matches.get(recipe)
+def _get_product(nodes: Sequence[Node]) -> Node | None:
+    """Return the pending product that the last of `nodes` sums; None for a graph with further pending nodes, or of another form."""
+    node, product = nodes[-1], nodes[-1].sources[0]
+    if node.op not in SUMS or type(product) is not Node or product.op is not OPS["multiply"]:
+        return None
+    is_inlined = not (product.is_stored or any(node.offsets)) and all([type(s) is Node and s.buffer is not None for s in product.sources])
+    return product if is_inlined else None
+
+
+def find_shipped_kernel(recipe: Recipe, product: Recipe | None = None) -> tuple[ShippedKernel, OperandAxes] | None:
+    """Return the shipped kernel for `recipe`, or for the sum `recipe` of `product`, and the axes of the operation. Cached.
+
+    Return None without a kernel that is fast enough and gives the planner's bits.
+    """
+    key = recipe if product is None else (recipe, product)
+    match = _matches.get(key)
     if match is None:
-        match = _match(recipe) or ()
-        _matches.put(recipe, match)
+        match = _match(recipe, product) or ()
+        _matches.put(key, match)
     return match or None
 
 
-def encode_op_key(recipe: Recipe, kinds: Sequence[str]) -> str:
-    """Return the key of the kernel for an operation with `recipe` on operands of the given `kinds`."""
+def encode_op_key(recipe: Recipe, kinds: Sequence[str], product: Recipe | None = None) -> str:
+    """Return the key of the kernel for an operation with `recipe`, or for the sum `recipe` of `product`, on operands of `kinds`."""
     operand_start = 1 if is_store(recipe.op) else 0  # a store copies its second source, and a number to store is cast
     name = recipe.op if not is_store(recipe.op) else OPS["cast" if NUMBER in kinds else "positive"]
-    operands = [f"{dtype}{kind}" for dtype, kind in zip(recipe.dtypes[operand_start:], kinds, strict=True)]
-    return " ".join(("operation", str(name), str(recipe.dtype), *operands))
+    operands = [f"{dtype}{kind}" for dtype, kind in zip((product or recipe).dtypes[operand_start:], kinds, strict=True)]
+    # "sum" and "sum_in_width" of products share a kernel if the dtypes are equal
+    return " ".join(
+        ("operation", str(name), str(recipe.dtype), *operands) if product is None else ("product", str(recipe.dtype), *operands)
+    )
 
 
-def merge_axes(recipe: Recipe) -> OperandAxes | None:
-    """Return the axes of an elementwise operation from the op table, or of a store of values of the same dtype.
+def list_op_keys(signature: GraphSignature) -> list[str]:
+    """Return the keys of the kernels for `signature`, a single operation on vectors or a sum of a product, fastest first.
 
-    Return None for other operations, and for complex values. A layout may have neither offset tables nor a chain of views.
+    The list is empty for other graphs, and where the planner's kernel differs from a kernel for vectors.
     """
-    is_write = is_store(recipe.op)
-    if not (is_write or (OPS.get(str(recipe.op)) is recipe.op and recipe.target is None)):
-        return None
-    keys = (recipe.target, *recipe.layout_keys[1:]) if is_write else recipe.layout_keys
-    if any(dtype.is_complex for dtype in (recipe.dtype, *recipe.dtypes)) or any(
-        key is not None and (key.layout.tables is not None or key.layout.base is not None) for key in keys
-    ):
-        return None
-    target = recipe.target.layout if is_write and recipe.target is not None else None
-    if is_write and (target is None or recipe.dtypes[1] is not recipe.dtype or not target.is_injective()):
-        return None
-    operands = [None if key is None else key.layout for key in recipe.layout_keys[is_write:]]
-    extents, strides, result_stride = list[int](), list[tuple[int, ...]](), 1
-    for axis, extent in reversed(list(enumerate(recipe.shape if target is None else target.shape))):
-        if extent == 1:
-            continue
-        step = result_stride if target is None else target.strides[axis]
-        steps = (step, *[0 if layout is None else layout.strides[axis] for layout in operands])
-        if extents and steps == tuple([inner * extents[-1] for inner in strides[-1]]):
-            extents[-1] *= extent
-        else:
-            extents.append(extent)
-            strides.append(steps)
-        result_stride *= extent
-    if len(extents) > MAX_AXES or (extents and strides[0][0] != 1):
-        return None  # the shipped kernels write vectors with a step of 1
-    return OperandAxes(extents or [1], strides or [(1, *[0 if layout is None else 1 for layout in operands])])
+    node, product = signature.nodes[-1], _get_product(signature.nodes) if signature.pending_count > 1 else None
+    product_recipe = None if product is None else product.recipe
+    if signature.pending_count > 1 and product is None:
+        return []
+    axes = merge_axes(node.recipe, product_recipe)
+    if axes is None or (axes.reduced and not is_served(node.recipe, axes)) or (len(axes.extents) > 1 and not axes.is_matrix_product):
+        return []
+    return [encode_op_key(node.recipe, kinds, product_recipe) for kinds in axes.list_kinds(node.recipe, product_recipe)]
 
 
 def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, bytes, Plan] | None:
@@ -147,20 +130,43 @@ def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, byt
     Return None if the kernel cannot serve other sizes. Extents and steps must be numbers that identify them: no two may be equal. The
     caller must check that the rebuilt plan equals `plan`.
     """
-    node, call = signature.nodes[-1], plan.steps[-1].kernel_call
-    axes = merge_axes(node.recipe) if signature.pending_count == 1 else None
-    if axes is None or len(axes.extents) > 1 or not isinstance(call, SingleKernelCall) or call.can_fail or call.tables:
+    node, call, keys = signature.nodes[-1], plan.steps[-1].kernel_call, list_op_keys(signature)
+    if not keys or not isinstance(call, SingleKernelCall) or call.can_fail or call.tables:
         return None
-    arguments, words, (extent,) = call.arguments, call.serialize(), axes.extents
-    meanings = {extent: EXTENT} | {step: k for k, step in enumerate(axes.strides[0][1:]) if step not in (0, 1)}
-    operands = [position for _, position, _ in arguments.sources]
-    in_order = operands == [k for k, key in enumerate(node.recipe.layout_keys) if key is not None]
-    is_general = in_order and set(arguments.sizes) <= meanings.keys() and arguments.split_extent == extent and not arguments.scratch_bytes
-    if words is None or not is_general:
+    product = _get_product(signature.nodes) if signature.pending_count > 1 else None
+    axes = merge_axes(node.recipe, None if product is None else product.recipe)
+    arguments, words = call.arguments, call.serialize()
+    if words is None or axes is None or arguments.split_extent != axes.extents[-1]:
         return None
-    entry = ShippedKernel(words[0], tuple([meanings[size] for size in arguments.sizes]), arguments.work // extent)
-    key = encode_op_key(node.recipe, axes.describe_operands(node.recipe))
-    return key, marshal_portably(tuple(entry)), _build_plan(signature.nodes, call.compiled, entry, axes)
+    named_sizes = [(axes.extents[0], EXTENT), *[(step, k) for k, step in enumerate(axes.strides[0])]]
+    if axes.reduced:
+        named_sizes += [(axes.reduced[0], REDUCED_EXTENT), *[(step, REDUCED_STEP + k) for k, step in enumerate(axes.reduced[1:])]]
+    if axes.is_matrix_product:
+        named_sizes += [(axes.extents[1], ROWS), (_count_block_rows(axes), BLOCK_ROWS)]
+        named_sizes += [(step, ROW_STEP + k) for k, step in enumerate(axes.strides[1][1:], 1)]
+    named_sizes = [(size, meaning) for size, meaning in named_sizes if size not in (0, 1)]
+    meanings = dict(named_sizes) | ({0: ZERO, 1: ONE} if axes.reduced else {})
+    if len({size for size, _ in named_sizes}) < len(named_sizes):
+        return None  # a size does not identify its meaning
+    operands = [signature.nodes.index(source) for source in (product or node).sources if type(source) is Node]
+    if [slot for slot, *_ in arguments.sources] != operands or not set(arguments.sizes) <= meanings.keys():
+        return None
+    sizes = tuple([meanings[size] for size in arguments.sizes])
+    entry = ShippedKernel(words[0], sizes, arguments.work // _count_visits(axes), arguments.scratch_bytes > 0)
+    return keys[0], marshal_portably(tuple(entry)), _build_plan(signature.nodes, call.compiled, entry, axes)
+
+
+def _count_visits(axes: OperandAxes) -> int:
+    """Return the number of elements that a kernel for `axes` computes: results, and elements reduced for them."""
+    results = math.prod(axes.extents)
+    if axes.is_matrix_product:
+        return results + results * axes.reduced[0] // backend().target.costs.contraction_step_ratio
+    return results * (axes.reduced[0] + (not axes.is_scan) if axes.reduced else 1)
+
+
+def _count_block_rows(axes: OperandAxes) -> int:
+    """Return the number of rows in a block of the matrix product `axes`."""
+    return min(axes.extents[1], backend().target.blocks.block_rows[1])
 
 
 def marshal_portably(value: Any) -> bytes:
@@ -171,58 +177,79 @@ def marshal_portably(value: Any) -> bytes:
     return marshal.dumps(value, 2)
 
 
-def _match(recipe: Recipe) -> tuple[ShippedKernel, OperandAxes] | None:
+def _match(recipe: Recipe, product: Recipe | None) -> tuple[ShippedKernel, OperandAxes] | None:
     """Return the result of `find_shipped_kernel`, computed anew."""
     target = backend().target
     max_bytes = min(target.streams.min_result_bytes, target.thread_limits.min_donated_bytes, MAX_RESULT_BYTES)
-    axes = merge_axes(recipe) if 0 < recipe.nbytes < max_bytes else None
-    if axes is None or 0 in axes.extents:
+    axes = merge_axes(recipe, product) if 0 < recipe.nbytes < max_bytes else None
+    if axes is None or 0 in axes.extents or (axes.reduced and not is_served(recipe, axes)):
         return None
-    size = math.prod(axes.extents)
-    kinds = axes.describe_operands(recipe)
-    any_steps = tuple([kind if kind == NUMBER else STRIDED for kind in kinds])
-    for candidate in dict.fromkeys((kinds, any_steps)):
-        rows = size // axes.extents[0] if len(axes.extents) > 1 else 0
-        extra_ns = rows * ROW_NS + (0 if candidate == kinds else size * STRIDED_ELEMENT_NS)
-        content = backend().read_shipped(encode_op_key(recipe, candidate)) if extra_ns <= MAX_EXTRA_NS else None
+    size = _count_visits(axes)
+    rows = 0 if len(axes.extents) == 1 or axes.is_matrix_product else math.prod(axes.extents[1:])
+    kinds = axes.list_kinds(recipe, product)
+    for candidate in kinds:
+        extra_ns = rows * ROW_NS + (0 if candidate == kinds[0] else size * STRIDED_ELEMENT_NS)
+        content = backend().read_shipped(encode_op_key(recipe, candidate, product)) if extra_ns <= MAX_EXTRA_NS else None
         if content is not None:
             return ShippedKernel(*marshal.loads(content)), axes
     return None
 
 
 def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel, axes: OperandAxes) -> Plan:
-    """Return the plan with a single step: `compiled` computes the last of `nodes`, an operation on the nodes before it."""
+    """Return the plan with a single step: `compiled` computes the last of `nodes`, an operation on `axes` or the sum of a product."""
     node, last_slot = nodes[-1], len(nodes) - 1
     is_write = is_store(node.op)
+    reader = (_get_product(nodes) if axes.reduced else None) or node
+    inlined_slots = [] if reader is node else [nodes.index(reader)]
+    first_offset = sum([len(n.offsets) for n in nodes[: nodes.index(reader)] if n.buffer is None])
     sources, scalars = list[tuple[int, int, int]](), list[tuple[int, bool]]()
-    for position, source in enumerate(node.sources):
+    for position, source in enumerate(reader.sources):
         if type(source) is not Node:
             scalars.append((len(scalars), False))
         elif position or not is_write:
-            sources.append((nodes.index(source), position, 0))
+            sources.append((nodes.index(source), first_offset + position, 0))
     extent, *outer_extents = axes.extents
-    steps, *outer_strides = axes.strides
-    sizes = [extent if k == EXTENT else steps[1 + k] for k in kernel.sizes]
-    split_extent = extent
-    work = kernel.work * extent * math.prod(outer_extents)
-    if outer_extents:
+    outer_strides = axes.strides[1:]
+    sizes = [_get_size(meaning, axes) for meaning in kernel.sizes]
+    split_extent = axes.extents[-1]
+    work = kernel.work * _count_visits(axes)
+    if outer_extents and not axes.is_matrix_product:
         compiled, address = backend().run_on_rows(compiled)
         split_extent = math.prod(outer_extents)
         work += split_extent * ROW_NS
         sizes = [address, extent, len(sizes), *sizes, len(outer_extents)]
         itemsizes = compiled.kernel.itemsizes
-        in_memory = [0, *[1 + k for k, source in enumerate(node.sources[is_write:]) if type(source) is Node]]
+        in_memory = [0, *[1 + k for k, source in enumerate(reader.sources[is_write:]) if type(source) is Node]]
         for count, strides in zip(outer_extents, outer_strides, strict=True):
             sizes += (count, *[strides[k] * itemsize for k, itemsize in zip(in_memory, itemsizes, strict=True)])
     is_full = not sources and not is_write  # a number in each element
     step = PlanStep(last_slot, node.shape, node.dtype, node.recipe.nbytes, "full" if is_full else node.op, last_slot)
     step.input_slots.update(k for k, *_ in sources)
-    out = len(node.offsets) - 1 if is_write else -1
-    step.kernel_call = SingleKernelCall(compiled, KernelArguments((out, 0), sources, scalars, (), sizes, split_extent, work, 0))
-    watched_slots = list[int]()
+    out = -1 if node.recipe.target is None else len(node.offsets) - 1
+    scratch = 0
+    if kernel.has_scratch:
+        dtype = node.dtype
+        scratch = backend().target.count_contraction_scratch(
+            (_count_block_rows(axes), extent), axes.reduced[0], (dtype.itemsize,), (0, dtype.itemsize), steps_first=False
+        )
+    step.kernel_call = SingleKernelCall(compiled, KernelArguments((out, 0), sources, scalars, (), sizes, split_extent, work, scratch))
+    watched_slots = list(inlined_slots)
     if is_write:
         old_slot = nodes.index(node.sources[0])
         step.overwritten_slot, step.donor_candidates = old_slot, (old_slot,)
         step.donors, watched_slots = ((old_slot, frozenset((old_slot,))),), [old_slot]
         step.input_slots.add(old_slot)
-    return Plan(backend().target, [step], [], [], [], watched_slots, [1 for _ in watched_slots], 0)
+    counts_by_slot = [1 for _ in watched_slots]
+    return Plan(backend().target, [step], inlined_slots, list(inlined_slots), [], watched_slots, counts_by_slot, 0)
+
+
+def _get_size(meaning: int, axes: OperandAxes) -> int:
+    """Return the size with the meaning `meaning`, an item of `ShippedKernel.sizes`, for `axes`."""
+    if meaning >= 0:
+        strides = axes.strides[1] if meaning >= ROW_STEP else axes.reduced[1:] if meaning >= REDUCED_STEP else axes.strides[0]
+        return strides[meaning % REDUCED_STEP]
+    if meaning in (ONE, ZERO):
+        return int(meaning == ONE)
+    if meaning == BLOCK_ROWS:
+        return _count_block_rows(axes)
+    return axes.extents[0] if meaning == EXTENT else axes.extents[1] if meaning == ROWS else axes.reduced[0]

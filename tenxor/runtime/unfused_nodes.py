@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
-from ..graph.node import EMPTY, MAX_STANDALONE_BYTES, POSITION, Node, Recipe, Scan, is_read_from_memory, is_store
+from ..graph.node import EMPTY, POSITION, Node, Recipe, Scan, is_read_from_memory, is_store
+from ..layout import Layout
 from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
+from ..rewrite.blockwise_op import MAX_UNBLOCKED_BYTES
 from ..target import Fusing
+from .operand_axes import is_plain_matrix_product
 from .shipped_op_plans import MAX_RESULT_BYTES, find_shipped_kernel
 
 MAX_UNFUSED_NODES = 1 << 10
@@ -49,7 +52,7 @@ def order_unfused_nodes(roots: Sequence[Node], has_kernel: Callable[[Recipe], ob
     """
     order, visited = list[Node](), set[Node]()
     stack = [(root, False) for root in roots]
-    exponentials, largest = list[Node](), 0
+    exponentials = list[Node]()
     while stack:
         node, is_last_visit = stack.pop()
         if is_last_visit:
@@ -62,13 +65,12 @@ def order_unfused_nodes(roots: Sequence[Node], has_kernel: Callable[[Recipe], ob
         reader = product or node
         if len(visited) > MAX_UNFUSED_NODES or not _is_standalone(node, reader, has_kernel):
             return []
-        largest = max(largest, node.recipe.nbytes)
-        if node.op is EXP:
+        if node.op is EXP and node.recipe.nbytes > MAX_UNBLOCKED_BYTES:
             exponentials.append(node)
         stack.append((node, True))
         is_fused = isinstance(node.op, Reduction) and not has_fused_order(node, reader)
         stack += [(source, False) for source in (_find_fused_inputs(node) if is_fused else reader.sources) if type(source) is Node]
-    if largest > MAX_STANDALONE_BYTES and any(map(_reads_product, exponentials)):
+    if any(map(_reads_product, exponentials)):
         return []  # may be attention, rewritten as a whole
     return order if len(roots) > 1 else [node for node in order if node is not roots[0]]
 
@@ -115,7 +117,7 @@ def _is_standalone(node: Node, reader: Node, has_kernel: Callable[[Recipe], obje
         return bool(has_kernel(recipe))
     if isinstance(op, Reduction):
         return reader is node or not any(node.offsets)
-    return op in (POSITION, EMPTY) or is_store(op) or (type(op) is Scan and not node.dtype.is_float)
+    return op in (POSITION, EMPTY) or is_store(op) or type(op) is Scan
 
 
 class Deferral(NamedTuple):
@@ -158,6 +160,13 @@ def has_fused_order(node: Node, reader: Node) -> bool:
     `reader` is the node whose sources are read: `node`, or the product under a sum. Sources made of scalars alone do not determine an
     order; but both kernels mostly read such sources from memory (`lowering/fuse.py`), and a sum of all elements has a single loop in both.
     """
+    op = node.op
+    if isinstance(op, Reduction) and op.is_order_free(node.recipe.dtypes[0]):
+        return True
+    if reader is not node and all([type(source) is Node and _has_full_operand(source) for source in reader.sources]):
+        in_memory = [type(source) is Node and source.buffer is not None for source in reader.sources]
+        if is_plain_matrix_product(node.recipe, reader.recipe, in_memory):
+            return True
     for source in reader.sources:
         if type(source) is Node:
             order = has_memory_order(source)
@@ -165,6 +174,22 @@ def has_fused_order(node: Node, reader: Node) -> bool:
             if order is False or (order is None and not (is_full_sum or is_read_from_memory(source, reader))):
                 return False
     return True
+
+
+def _has_full_operand(source: Node) -> bool:
+    """Return whether an operand in memory gives each element of `source` an element of its own, through elementwise operations alone."""
+    while source.buffer is None and isinstance(source.op, Op):
+        operands = [s for s, layout in zip(source.sources, source.layouts, strict=True) if layout is not None and _is_one_to_one(layout)]
+        full_operand = next((s for s in operands if type(s) is Node and s.size == source.size), None)
+        if full_operand is None:
+            return False
+        source = full_operand
+    return source.buffer is not None or isinstance(source.op, Reduction)
+
+
+def _is_one_to_one(layout: Layout) -> bool:
+    """Return whether `layout` reads a single view and repeats no element along an axis."""
+    return layout.base is None and all([stride or n == 1 for n, stride in zip(layout.shape, layout.strides, strict=True)])
 
 
 def find_reordered_ids(nodes: Sequence[Node]) -> set[int]:

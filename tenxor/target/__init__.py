@@ -12,7 +12,7 @@ caches. They do not grow with larger ones, which are mostly shared.
 from __future__ import annotations
 
 import os
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from functools import cache
 
 from .._utils.cache_registry import register
@@ -368,6 +368,22 @@ class Target(NamedTuple):
     def lane_count(self, itemsize: int) -> int:
         """Return the number of elements of `itemsize` bytes in a vector, at least 2; 1 without vectors."""
         return max(2, self.vector_bytes // itemsize) if self.vector_bytes else 1
+
+    def count_contraction_scratch(
+        self, blocks: tuple[int, int], depth: int, state_bytes: Sequence[int], nbytes: tuple[int, int], *, steps_first: bool
+    ) -> int:
+        """Return the bytes of scratch memory for waiting states and packed blocks, including padding that back ends may leave.
+
+        `blocks` are the rows and the columns of a block, and `state_bytes` the bytes of each component of a state. `depth` steps are packed
+        at a time. `nbytes` are the bytes per index and step of each side, 0 if it is not packed. With `steps_first`, the states of all
+        columns of the block wait, otherwise the states of the columns of one tile.
+        """
+        tile = self.contraction_tile(len(state_bytes))
+        tile_columns = tile.nr * self.lane_count(max(state_bytes))
+        rows, columns = blocks[0] + tile.mr[0], blocks[1] + tile_columns
+        waiting_bytes = (columns if steps_first else tile_columns) * sum(state_bytes)
+        steps = depth + self.loops.register_transpose_side
+        return rows * waiting_bytes + (rows * nbytes[0] + columns * nbytes[1]) * steps + 8 * self.caches.line_bytes
 
     def contraction_tile(self, states: int) -> Tile:
         """Return the register tile of a contraction with `states` accumulators per result, with room for a vector or two of each step.

@@ -17,6 +17,7 @@ from tenxor.codegen.llvm.compiler import Compiler
 from tenxor.codegen.llvm.emit_kernel import emit_kernel
 from tenxor.lowering.fingerprint import fingerprint
 from tenxor.runtime import plan_disk_cache, shipped_op_plans
+from tenxor.runtime.operand_axes import NUMBER, VECTOR
 from tenxor.runtime.planner import preview_kernels
 from tenxor.target import Caches, Target, named_targets
 from tests.processes import python
@@ -196,7 +197,7 @@ print(*bits, *backend().count_compilations(), "tenxor.runtime.planner" in sys.mo
     def test_shipped_plans_of_another_planner_are_ignored(self, shipped_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TENXOR_SHIPPED", str(shipped_folder))
         compiler, a = Compiler(), tx.empty(1000, dtype=tx.float32).realize()
-        text = shipped_op_plans.encode_op_key((a * 2).storage.node.recipe, (shipped_op_plans.VECTOR, shipped_op_plans.NUMBER))
+        text = shipped_op_plans.encode_op_key((a * 2).storage.node.recipe, (VECTOR, NUMBER))
         assert compiler.shipped_objects is not None and compiler.shipped_objects.read_plan(text)
         monkeypatch.setattr(shipped_code, "get_planner_hashes", lambda: "of other sources")
         assert compiler.shipped_objects.read_plan(text) is None

@@ -14,7 +14,7 @@ from math import gcd, prod
 import numpy as np
 
 from ..._utils.records import NamedTuple
-from ...dtypes import DType, boolean
+from ...dtypes import boolean
 from ...layout import Table
 from ...ops.expr import Call, Expr, replace_subexprs, walk, walk_unvisited
 from ...target import Blocks, Target
@@ -236,7 +236,8 @@ def _build_contraction(nest: LoopNest, p: ContractionMatch, target: Target) -> L
     panel_bytes = STEPS_PER_CHUNK * tile_columns * right.nbytes if has_runs and not packed[1] else 0  # a panel for one chunk of steps
     if any(packed) or scratch or stretch >= 0 or panel_bytes:
         nbytes = left.nbytes * packed[0], right.nbytes * packed[1]
-        scratch += _count_scratch_bytes(blocks, depth, accumulator.state_dtypes, nbytes, target, steps_first=stretch >= 0) + panel_bytes
+        states = [s.itemsize for s in accumulator.state_dtypes]
+        scratch += target.count_contraction_scratch(blocks, depth, states, nbytes, steps_first=stretch >= 0) + panel_bytes
 
     if is_small and k <= STEPS_PER_CHUNK and not any(packed) and m <= b.block_rows[1] and not is_written_along:
         blocks = -1, -1  # the operands are in a near cache, and no states are stored between chunks
@@ -326,23 +327,6 @@ def _choose_even_block(size: int, available_bytes: int, nbytes: int, multiple: i
     """
     max_size = max(available_bytes // (STEPS_PER_CHUNK * nbytes * multiple), 1) * multiple
     return min(-(-size // (-(-size // max_size) * multiple)) * multiple, size)
-
-
-def _count_scratch_bytes(
-    blocks: tuple[int, int], depth: int, states: Sequence[DType], nbytes: tuple[int, int], target: Target, *, steps_first: bool
-) -> int:
-    """Return the bytes of scratch memory for waiting states and packed blocks, including padding that back ends may leave.
-
-    `blocks` are the rows and the columns of a block, and `states` the dtypes of the components of a state. `depth` steps are packed at a
-    time. `nbytes` are the bytes per index and step of each side, 0 if it is not packed. With `steps_first`, the states of all columns of
-    the block wait, otherwise the states of the columns of one tile.
-    """
-    tile = target.contraction_tile(len(states))
-    tile_columns = tile.nr * target.lane_count(max(s.itemsize for s in states))
-    rows, columns = blocks[0] + tile.mr[0], blocks[1] + tile_columns
-    state_bytes = (columns if steps_first else tile_columns) * sum(s.itemsize for s in states)
-    steps = depth + target.loops.register_transpose_side
-    return rows * state_bytes + (rows * nbytes[0] + columns * nbytes[1]) * steps + 8 * target.caches.line_bytes
 
 
 # --- layouts of the sides ---------------------------------------------------------------------------------------------

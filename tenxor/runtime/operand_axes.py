@@ -1,0 +1,267 @@
+"""The axes of a single operation, merged where possible, for the choice of a kernel in the package.
+
+An elementwise operation or a store has axes of results. A reduction, a sum of products and a running reduction have one more axis,
+along which elements are reduced. Along each axis, the result and each operand have a stride.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from .._utils.records import NamedTuple
+from ..dtypes import float64
+from ..graph.node import Operation, Recipe, Scan, is_store
+from ..layout import Layout
+from ..ops import OPS
+from ..ops.reductions import REDUCTIONS, Reduction, get_running_reduction
+
+VECTOR, STRIDED, ELEMENT, NUMBER = "v", "s", "e", "n"  # kinds of operands: steps of 1, of any size, and of 0; and Python numbers
+MATRIX = "m"  # the kind of the rows of a matrix
+MAX_AXES = 9  # of results, after axes are merged: a row, and `strided_rows.MAX_OUTER_AXES`
+# Strides for which kernels load whole vectors, and maximal steps of a short sum of products. Both decide the order of a reduction
+# (`lowering/order_loops.py`)
+NEAR_STEPS, MAX_SHORT_ITERATIONS = (1, -1, 2, 3, 4), 4
+# Maximal terms of an unrolled reduction, and minimal elements of its rows together (`rewrite/unroll_reductions.py`)
+MAX_UNROLLED_TERMS, MIN_UNROLLED_ELEMENTS = 32, 1 << 16
+# Maximal elements of a short row and minimal elements of the rows together, for argmax and argmin in two passes (`rewrite/argextrema.py`)
+MAX_POSITION_STEPS, MIN_POSITION_ELEMENTS = 128, 1 << 14
+# Limits of small sums of products, which add in another order than matrix products (`lowering/match_contraction.py`)
+MIN_MATRIX_STEPS, MAX_SHORT_STEPS, MIN_RESULTS, MIN_UNIT_RESULTS = 4, 64, 10, 32
+MIN_TILED_RESULTS = 4  # minimal rows and columns of a matrix product that is never unrolled
+MAX_PACKED_STEPS = 256  # maximal steps of a matrix product with packed columns: a chunk (`match_contraction.STEPS_PER_CHUNK`)
+MAX_MATRIX_ELEMENTS = 1 << 16  # elements of each matrix: the planner packs larger matrices
+MAX_REDUCED_ELEMENTS = 1 << 18  # minimal elements of a reduction in blocks (`rewrite/large_reductions.py`)
+
+
+class OperandAxes(NamedTuple):
+    """The axes of an operation: `extents` of the axes of results, innermost first, and `strides` in elements.
+
+    `strides` has an entry for each axis, with the stride of the result and then of each operand, 0 for a number. There is at least one
+    axis. For a reduction, `reduced` has the number of elements that are reduced, and such strides along them: the result's is 0 unless the
+    reduction is a running one. Otherwise `reduced` is empty.
+    """
+
+    extents: list[int]
+    strides: list[tuple[int, ...]]
+    reduced: tuple[int, ...] = ()
+
+    @property
+    def is_matrix_product(self) -> bool:
+        """True for a sum of products of rows of the first operand, and of columns of the second along the innermost axis."""
+        return len(self.extents) == 2 and len(self.reduced) == 4 and self.strides[0][1] == self.strides[1][2] == 0 and _is_product(*self)
+
+    @property
+    def is_scan(self) -> bool:
+        """True for a running reduction."""
+        return bool(self.reduced and self.reduced[1])
+
+    def list_kinds(self, recipe: Recipe, product: Recipe | None = None) -> list[tuple[str, ...]]:
+        """Return the kinds of operands of kernels that can compute `recipe`, or the sum `recipe` of `product`, fastest first.
+
+        The kind of an operand is `VECTOR`, `STRIDED`, `ELEMENT` or `NUMBER` along the innermost axis. For a reduction, the kind along
+        the axis of results is followed by the kind along the reduced axis.
+        """
+        steps = self.strides[0][1:]
+        if not self.reduced:
+            keys = recipe.layout_keys[-len(steps) :]
+            kinds = tuple([NUMBER if key is None else _describe_step(step) for key, step in zip(keys, steps, strict=True)])
+            any_steps = tuple([kind if kind == NUMBER else STRIDED for kind in kinds])
+            return list(dict.fromkeys((kinds, any_steps)))
+        reduction = recipe.op
+        if self.is_scan:
+            return [(VECTOR + STRIDED,) if self.strides[0] == (1, 1) and self.extents[0] > 1 else (STRIDED + STRIDED,)]
+        if self.is_matrix_product:
+            if self.strides[0][2] == 1:
+                return [(MATRIX + STRIDED, VECTOR + STRIDED)]
+            return [(MATRIX + STRIDED, STRIDED + STRIDED)] if self.reduced[0] <= MAX_PACKED_STEPS else []
+        if self.has_columns():
+            if all([step in (0, 1) for step in steps]):
+                return [tuple([_describe_step(step) + STRIDED for step in steps])]
+            if not (isinstance(reduction, Reduction) and reduction.is_order_free((product or recipe).dtype)):
+                return []  # kernels for columns with a step are not shipped
+        inner = [VECTOR if step == 1 else STRIDED for step in self.reduced[2:]]
+        outer = [ELEMENT if step == 0 else STRIDED for step in steps] if product else [STRIDED]
+        kinds_by_speed = [(outer, inner), ([STRIDED] * len(steps), inner), ([STRIDED] * len(steps), [STRIDED] * len(steps))]
+        return list(dict.fromkeys([tuple([a + b for a, b in zip(*pair, strict=True)]) for pair in kinds_by_speed]))
+
+    def has_columns(self) -> bool:
+        """Return whether a kernel for these axes reduces neighbouring results side by side, each in the order of its elements.
+
+        Otherwise the lanes run along the reduced elements. The order decides the bits of a sum of floats (`lowering/order_loops.py`).
+        """
+        if self.extents[0] == 1:
+            return False
+        moving = [k for k, inner in enumerate(self.reduced[2:], 1) if inner]
+        if self.reduced[0] <= MAX_SHORT_ITERATIONS:
+            shared = [k for k in moving if self.strides[0][k] == 0]
+            if 0 < len(shared) < len(moving) and any([strides[k] for strides in self.strides for k in shared]):
+                return True
+        steps = [(self.strides[0][k], self.reduced[1 + k]) for k in moving if self.strides[0][k]]
+        return any([step in NEAR_STEPS for step, _ in steps]) and not any([inner in NEAR_STEPS for _, inner in steps])
+
+
+def _describe_step(step: int) -> str:
+    """Return the kind of an operand with the step `step`: `VECTOR`, `ELEMENT` or `STRIDED`."""
+    return VECTOR if step == 1 else ELEMENT if step == 0 else STRIDED
+
+
+def merge_axes(recipe: Recipe, product: Recipe | None = None) -> OperandAxes | None:
+    """Return the axes of an operation from the op table, of a store of values of the same dtype, or of a reduction.
+
+    With `product`, `recipe` is a sum of this product. Return None for other operations, and for complex values. A layout may have neither
+    offset tables nor a chain of views.
+    """
+    reader, op = product or recipe, recipe.op
+    is_write, is_reduced = is_store(op), _is_table_reduction(op)
+    if not (is_write or is_reduced or (OPS.get(op.name) is op and recipe.target is None)):
+        return None
+    keys = (recipe.target, *recipe.layout_keys[is_write:], *(product.layout_keys if product else ()))
+    if any([dtype.is_complex for dtype in (recipe.dtype, *reader.dtypes)]) or any(
+        [key is not None and (key.layout.tables is not None or key.layout.base is not None) for key in keys]
+    ):
+        return None
+    operands = [None if key is None else key.layout for key in reader.layout_keys[is_write:]]
+    if is_reduced:
+        return _merge_reduction(recipe, operands, None if product is None else Layout.contiguous(product.shape))
+    target = recipe.target.layout if is_write and recipe.target is not None else None
+    if is_write and (target is None or recipe.dtypes[1] is not recipe.dtype or not target.is_injective()):
+        return None
+    shape = recipe.shape if target is None else target.shape
+    steps = [[0] * len(shape) if layout is None else layout.strides for layout in operands]
+    result_steps = Layout.contiguous(shape).strides if target is None else target.strides
+    extents, strides = _merge(shape, [result_steps, *steps])
+    if len(extents) > MAX_AXES or (extents and strides[0][0] != 1):
+        return None  # the shipped kernels write vectors with a step of 1
+    return OperandAxes(extents or [1], strides or [(1, *[0 if layout is None else 1 for layout in operands])])
+
+
+def _is_table_reduction(op: Operation) -> bool:
+    """Return whether `op` is a reduction or a running reduction of the library, and not defined by the user."""
+    if type(op) is Scan:
+        return op.reduction.name in REDUCTIONS and op.reduction is get_running_reduction(op.reduction.name, float64)
+    return REDUCTIONS.get(op.name) is op
+
+
+def _merge_reduction(recipe: Recipe, operands: Sequence[Layout | None], product: Layout | None) -> OperandAxes | None:
+    """Return the axes of the reduction `recipe` of `operands`, whose product has the layout `product` if there are several.
+
+    Return None for a sum of products with a number or of several matrices, and if the reduced axes cannot be merged.
+    """
+    (key,), reduction = recipe.layout_keys, recipe.op
+    assert key is not None
+    shape, steps = key.layout.shape, [key.layout.strides]
+    if product is not None:
+        factor_axes = _find_axes(key.layout, product)
+        if factor_axes is None or None in operands:
+            return None
+        steps = [[0 if axis < 0 else layout.strides[axis] for axis in factor_axes] for layout in operands if layout is not None]
+    result = Layout.contiguous(recipe.shape) if recipe.target is None else recipe.target.layout
+    result_ndim = len(shape) - 1 if type(reduction) is Scan else result.ndim
+    steps = [(*result.strides, *[0] * (len(shape) - result.ndim)), *steps]
+    extents, strides = _merge(shape[:result_ndim], [s[:result_ndim] for s in steps])
+    inner = [(n, *[s[axis] for s in steps]) for axis, n in enumerate(shape[result_ndim:], result_ndim)]
+    if isinstance(reduction, Reduction) and reduction.append is None:
+        inner.sort(key=_sum_moves, reverse=True)
+    counts, inner_strides = _merge([n for n, *_ in inner], [[row[k] for row in inner] for k in range(1, len(steps) + 1)])
+    if len(counts) > 1 or len(extents) > MAX_AXES:
+        return None
+    no_moves = (int(type(reduction) is Scan), *[1] * (len(steps) - 1))
+    axes = OperandAxes(extents or [1], strides or [(1, *[0] * (len(steps) - 1))], (*(counts or [1]), *(inner_strides or [no_moves])[0]))
+    is_product = product is not None and _is_product(*axes)
+    return None if is_product and not (axes.is_matrix_product and strides[1][0] == extents[0]) else axes
+
+
+def _sum_moves(axis: Sequence[int]) -> int:
+    """Return the sum of the sizes of the strides of a reduced axis, whose extent comes first."""
+    return sum(map(abs, axis[1:])) if axis[0] != 1 else 0
+
+
+def is_plain_matrix_product(recipe: Recipe, product: Recipe, in_memory: Sequence[bool]) -> bool:
+    """Return whether the sum `recipe` of `product` is the product of two matrices in every kernel, fused with its operands or not.
+
+    `in_memory` says which operands are in memory. Kernels of matrix products add step after step. With few results, the order also depends
+    on the strides of the operands along the steps.
+    """
+    axes = merge_axes(recipe, product) if sum([n != 1 for n in product.shape]) == 3 else None
+    if axes is None or not axes.is_matrix_product:
+        return False
+    has_stride = any([is_stored and step != 1 for is_stored, step in zip(in_memory, axes.reduced[2:], strict=True)])
+    return has_stride or prod(axes.extents) >= MIN_UNIT_RESULTS
+
+
+def _find_axes(layout: Layout, product: Layout) -> list[int] | None:
+    """Return the axis of the contiguous layout `product` for each axis of `layout`, or -1 for an axis of extent 1.
+
+    Return None unless `layout` is a permutation of the axes of `product`.
+    """
+    axis_of = {(n, stride): axis for axis, (n, stride) in enumerate(zip(product.shape, product.strides, strict=True)) if n != 1}
+    axes = [-1 if n == 1 else axis_of.pop((n, stride), None) for n, stride in zip(layout.shape, layout.strides, strict=True)]
+    return None if layout.offset or axis_of or None in axes else [axis for axis in axes if axis is not None]
+
+
+def _is_product(extents: Sequence[int], strides: Sequence[tuple[int, ...]], reduced: Sequence[int]) -> bool:
+    """Return whether a sum of products is a matrix product: along two axes, only the first or only the second operand moves.
+
+    A product with few results or steps is none: its lanes run along the steps or along the results (`lowering/match_contraction.py`).
+    """
+    moves = {(left != 0, right != 0) for _, left, right in strides}
+    if not ((True, False) in moves and (False, True) in moves) or 0 in reduced[2:]:
+        return False
+    steps, results, has_unit_steps = reduced[0], prod(extents), all([step == 1 for step in reduced[2:]])
+    is_small = steps < MIN_MATRIX_STEPS or (steps > MAX_SHORT_STEPS and results < MIN_RESULTS)
+    return not (is_small or (results < MIN_UNIT_RESULTS and has_unit_steps))
+
+
+def _merge(shape: Sequence[int], steps: Sequence[Sequence[int]]) -> tuple[list[int], list[tuple[int, ...]]]:
+    """Return the extents of merged axes and their strides by operand, innermost first, without axes of extent 1.
+
+    `steps` has the strides of each operand along the axes of `shape`.
+    """
+    extents, strides = list[int](), list[tuple[int, ...]]()
+    for axis, extent in reversed(list(enumerate(shape))):
+        if extent == 1:
+            continue
+        moves = tuple([s[axis] for s in steps])
+        if extents and moves == tuple([inner * extents[-1] for inner in strides[-1]]):
+            extents[-1] *= extent
+        else:
+            extents.append(extent)
+            strides.append(moves)
+    return extents, strides
+
+
+def is_served(recipe: Recipe, axes: OperandAxes) -> bool:
+    """Return whether a kernel for `axes` gives the bits of the planner's kernels for the reduction `recipe`, and is about as fast.
+
+    The planner rewrites large reductions, and short ones over many rows or over windows. The order of the elements does not matter for
+    some reductions (`Reduction.is_order_free`).
+    """
+    count, size = axes.reduced[0], prod(axes.extents) * axes.reduced[0]
+    reduction = recipe.op
+    if axes.is_matrix_product:
+        sizes = *axes.extents, count
+        if max([size // n for n in sizes]) > MAX_MATRIX_ELEMENTS:
+            return False
+        if min(axes.extents) >= MIN_TILED_RESULTS:
+            return True
+    if size >= MAX_REDUCED_ELEMENTS:
+        return False
+    if axes.is_scan:
+        return True
+    if isinstance(reduction, Reduction) and reduction.is_order_free(recipe.dtypes[0]):
+        has_short_rows = count <= MAX_POSITION_STEPS and axes.reduced[2] == 1
+        return not (reduction.uses_position and has_short_rows and size >= MIN_POSITION_ELEMENTS)
+    return count > MAX_UNROLLED_TERMS or not (size >= MIN_UNROLLED_ELEMENTS or _has_windows(axes))
+
+
+def _has_windows(axes: OperandAxes) -> bool:
+    """Return whether the elements of different results overlap or interleave in memory for some operand, as windows do."""
+    count = axes.reduced[0]
+    return any(
+        [
+            0 < abs(step) <= abs(inner) * (count - 1) and abs(inner) < abs(step) * extent
+            for extent, steps in zip(axes.extents, axes.strides, strict=True)
+            for step, inner in zip(steps[1:], axes.reduced[2:], strict=True)
+        ]
+    )
