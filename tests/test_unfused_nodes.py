@@ -88,8 +88,9 @@ class TestComputationByParts:
     @pytest.mark.parametrize(
         "make",
         [
-            lambda a: (a.T * 2).sum(),  # alone it would be added up in another order
-            lambda a: (a[::-1] * 2 + 1).sum(axis=0),
+            lambda a: (a.T * 2).sum(),  # a sum and its product are one kernel
+            lambda a: tx.abs(a[:5, None] - a[:9]).sum(axis=-1),  # alone it would be added up in another order
+            lambda a: tx.exp(a[:5, None] * a[:9]),  # a sum of the product reads the factors
             lambda a: tx.exp(tx.broadcast_to(a[0], (8000, 53))) + 1,  # much
             lambda a: a[tx.asarray([1, 2])] * 2 + 1,
         ],

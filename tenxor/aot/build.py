@@ -25,6 +25,7 @@ from ..fastpath import disabled, get_object_table
 from ..fastpath.install import link_code
 from ..fastpath.launch_records import build_node_signature
 from ..graph.node import Node, Scalar
+from ..graph.reduced_sources import find_summed_product
 from ..layout import Layout
 from ..memory.buffer import META_BUFFER
 from ..ops import OPS
@@ -37,7 +38,7 @@ from ..runtime.plan_tracing import trace_shipped_plan
 from ..runtime.planner import make_plan, make_symbolic_plan
 from ..runtime.realize import evict_plans
 from ..runtime.shipped_generic_plans import SHIPPED_NAMESPACE, ShippedPlan, serialize_generic_plans
-from ..runtime.unfused_nodes import find_summed_product, order_unfused_nodes
+from ..runtime.unfused_nodes import order_unfused_nodes
 from ..symbolic.guards import guards_hold
 from ..target import Caches
 

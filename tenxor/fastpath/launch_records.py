@@ -32,6 +32,7 @@ from ..codegen.llvm.compiler import MachineCode, compiler
 from ..codegen.threads.thread_count import num_threads, thread_count_source
 from ..dtypes import DType
 from ..graph.node import DATA, MAX_STANDALONE_BYTES, UNFINISHED, Node, Recipe, Scalar
+from ..graph.reduced_sources import find_summed_product
 from ..graph.spec import result_templates
 from ..memory.buffer import META_BUFFER
 from ..runtime.generic_plans import find_generic_plan, find_with_symbolic_dims, get_exact_plan, get_step_dims, has_cached_structure
@@ -39,7 +40,6 @@ from ..runtime.graph_signature import GraphSignature, capture_by_traversal, capt
 from ..runtime.kernel_call import SingleKernelCall
 from ..runtime.plan_execution import Plan, PlanStep, StepBytecode
 from ..runtime.realize import compute_lock
-from ..runtime.unfused_nodes import find_summed_product
 from ..symbolic.symint import IntOrSymInt, SymInt, terms_of
 from ..target import Target
 from .limits import MAX_SMALL_BLOCK_BYTES

@@ -8,9 +8,9 @@ from __future__ import annotations
 from .._utils.locks import try_acquire
 from .._utils.upcalls import get_size_generic_functions
 from ..graph.node import Node
+from ..graph.reduced_sources import find_summed_product
 from ..runtime.graph_signature import GraphSignature
 from ..runtime.realize import compute_lock
-from ..runtime.unfused_nodes import find_summed_product
 from . import launch_records, size_generic
 from .launch_records import SymbolicRecord, build_node_signature, build_record, get_node_work_limit, index_by_id, trace_record
 

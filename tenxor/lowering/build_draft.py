@@ -7,7 +7,7 @@ index map.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence, Set
+from collections.abc import Generator, Sequence, Set
 
 from .._utils.lazy import LazyFunctions
 from ..dtypes import DType, int64
@@ -19,7 +19,6 @@ from ..ops.expr import Expr, apply, call, zero
 from ..ops.reductions import Reduction
 from .index_maps import (
     add_inner_axes,
-    find_last_axis,
     get_inner_shape,
     get_root_index_map,
     has_checked_exponents,
@@ -27,21 +26,19 @@ from .index_maps import (
     make_identity_map,
 )
 from .ir import Accumulator, Result, ScalarParameter, State
-from .kernel_draft import Access, DraftAccess, DraftIndex, KernelDraft, Loops, ReductionLoop
+from .kernel_draft import Access, DraftAccess, DraftIndex, KernelDraft, Loops, ReductionLoop, ReductionOrder
+from .reduction_order import find_reduction_order
 
 split_complex_states = LazyFunctions("tenxor.ops.complex.component_reductions").split_complex_states  # imported with the first reduction
 Task = Generator["Task", Expr, Expr]  # a task: yields subtasks, receives the expression of each, and returns an expression
 
 
-def build_draft(
-    root: Node, kernels: Set[Node], loop_keys: Mapping[Node, object] | None = None, extra_outputs: Sequence[Node] = ()
-) -> KernelDraft:
+def build_draft(root: Node, kernels: Set[Node], extra_outputs: Sequence[Node] = ()) -> KernelDraft:
     """Return the draft (a kernel under construction) that computes `root` and the nodes in `extra_outputs`.
 
-    The kernel reads memory and the results of the nodes in `kernels`. `loop_keys` maps nodes of reductions to a key for the order of their
-    loops. Reductions with different keys do not share loops.
+    The kernel reads memory and the results of the nodes in `kernels`.
     """
-    return _DraftBuilder(root, kernels, loop_keys or {}).build(extra_outputs)
+    return _DraftBuilder(root, kernels).build(extra_outputs)
 
 
 def run_task(task: Task) -> Expr:
@@ -67,11 +64,11 @@ class _DraftBuilder:
 
     Separate kernels compute the nodes in `kernels`, so this kernel reads their results from memory. In the methods, `loops` are the draft
     axes of the loops around a value, outermost first. `index_map` is a layout over the extents of `loops`, and selects the element needed
-    in each iteration. `loop_keys` is the argument of `build_draft`.
+    in each iteration.
     """
 
-    def __init__(self, root: Node, kernels: Set[Node], loop_keys: Mapping[Node, object]) -> None:
-        self.kernels, self.loop_keys = kernels, loop_keys
+    def __init__(self, root: Node, kernels: Set[Node]) -> None:
+        self.kernels = kernels
         self.d = KernelDraft(root)
         self.values: dict[tuple[Node | None, Layout, Loops], Expr] = {}
         self.stored_maps: dict[Node, Layout] = {}  # the additional results, each with the index map it is stored through
@@ -256,51 +253,49 @@ class _DraftBuilder:
 
         `op` is the operation of `node`, and `index_map` selects the results. Reductions of equal extents share loops if they run alike.
         """
-        extents = get_inner_shape(node)
+        extents, order = get_inner_shape(node), find_reduction_order(node)
         layout = node.layouts[0]
         assert layout is not None
         # Only reductions that take their elements in the same way share loops, so each adds in the same order as it would alone.
         op = split_complex_states(op, node.sources[0].dtype)
         states = op.state_dtypes(node.sources[0].dtype)
-        sharing_key = (max(d.itemsize for d in states), op.combine is None, op.uses_position, self.loop_keys.get(node))
+        sharing_key = (max(d.itemsize for d in states), op.combine is None, op.uses_position, order)
         axes = self.reduction_axes.get((outer_loops, extents, sharing_key))
         if axes is None:
             axes = self.reduction_axes[outer_loops, extents, sharing_key] = self.d.add_axes(extents)
         x = yield self.read_source(node.sources[0], add_inner_axes(index_map, extents).over(layout), outer_loops + axes)
-        last_axis = find_last_axis(node.shape, index_map)
-        return self.accumulate(node, op, x, outer_loops, axes, None if last_axis is None else outer_loops[last_axis])
+        return self.accumulate(node, op, x, outer_loops, axes, order)
 
-    def accumulate(self, node: Node, op: Reduction, x: Expr, outer_loops: Loops, axes: Loops, last_loop: int | None) -> Expr:
+    def accumulate(self, node: Node, op: Reduction, x: Expr, outer_loops: Loops, axes: Loops, order: ReductionOrder | None) -> Expr:
         """Return the value of the reduction or scan `node`, which takes element `x` in loops over `axes` inside `outer_loops`.
 
         `op` is the operation of `node`, with complex states split into pairs of real states. Equal reductions share an accumulator.
-        `last_loop` is the loop of `outer_loops` along the last axis of the result, or None. The loop decides whether lanes run along
-        neighbouring results or along the elements of a result.
+        `order` is the order of the reduction, or None for a scan.
         """
         d = self.d
         d.op_names.append(op.name)
         states = op.state_dtypes(x.dtype)
         accumulator = self.accumulator_of.setdefault((op, x, outer_loops, axes), len(d.accumulators))
         if accumulator == len(d.accumulators):
-            self.start_reduction(accumulator, op, x, states, outer_loops, axes, last_loop)
+            self.start_reduction(accumulator, op, x, states, outer_loops, axes)
+            if order is not None:
+                d.orders[accumulator] = order
         d.reduction_nodes.setdefault(accumulator, []).append(node)
         results = tuple(Result(accumulator, component, s) for component, s in enumerate(states))
         return convert(op.finish(results, node.dtype) if op.finish else results[-1], node.dtype)
 
-    def start_reduction(
-        self, accumulator: int, op: Reduction, x: Expr, states: DTypes, outer_loops: Loops, axes: Loops, last_loop: int | None
-    ) -> None:
+    def start_reduction(self, accumulator: int, op: Reduction, x: Expr, states: DTypes, outer_loops: Loops, axes: Loops) -> None:
         """Add accumulator number `accumulator` and the loop of the reduction to the draft.
 
         The reduction `op` takes element `x` in loops over `axes` inside `outer_loops`. `states` are the dtypes of the components of a
-        state. `last_loop` is the loop along the last axis of the reduction's result, or None.
+        state.
         """
         d = self.d
         d.accumulators.append(Accumulator(op, states))
         state = tuple(State(accumulator, component, s) for component, s in enumerate(states))
         position = self.add_position(outer_loops, axes) if op.uses_position else x
         values = op.add_element(state, op.lift(x, position, states))
-        d.reductions.append(ReductionLoop(outer_loops, axes, accumulator, tuple(values), last_loop))
+        d.reductions.append(ReductionLoop(outer_loops, axes, accumulator, tuple(values)))
 
     def add_position(self, outer_loops: Loops, axes: Loops) -> Expr:
         """Return the row-major number of the present element in loops over `axes`, the position found by argmax.

@@ -15,6 +15,7 @@ from math import prod
 from .._utils.lazy import LazyFunctions
 from .._utils.records import NamedTuple
 from ..graph.node import Gather, Node, Scan, Scatter, is_store, is_write
+from ..graph.reduced_sources import has_memory_order, is_exact
 from ..layout import Layout
 from ..ops import Op
 from ..ops.reductions import Reduction
@@ -22,6 +23,7 @@ from ..target import Fusing, Target
 from .graph_facts import MEMORY_SOURCE_KINDS, GraphFacts, list_source_nodes
 from .index_maps import (
     count_hoisted_runs,
+    count_needed_loops,
     find_last_axis,
     get_inner_shape,
     has_checked_exponents,
@@ -130,7 +132,7 @@ def _unfuse_contractions(kernels: Sequence[Node], reads: dict[Node, list[_Read]]
         likely_products = [node for node in reductions if may_be_contraction(node, kernel_set, chainless_reads)]
         has_elementwise_end = type(kernel.op) is Op or is_store(kernel.op)
         if likely_products and not (has_elementwise_end and is_contraction(kernel, kernel_set)):
-            products = [node for node in likely_products if is_contraction(node, kernel_set)]
+            products = [node for node in likely_products if is_contraction(node, kernel_set.union(reductions))]
             other_reductions = _list_other_reductions(reductions, products) if has_elementwise_end else set()
             unfused |= other_reductions if other_reductions and is_contraction(kernel, kernel_set | other_reductions) else set(products)
     return unfused
@@ -154,9 +156,9 @@ def _unfuse_gathers(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> 
 
 
 def _unfuse_nested(kernels: Sequence[Node], nested_kernels: Set[Node]) -> set[Node]:
-    """Return the nodes to store because a reduction inside another would change the order of the outer sum, or take far longer.
+    """Return the nodes to store because a reduction would add in another order than its own, or take far longer inside another.
 
-    `nested_kernels` are the `kernels` with a reduction inside the loops of another.
+    `nested_kernels` are the `kernels` with a reduction inside the loops of another, or over operands in another order than memory.
     """
     if not nested_kernels:
         return set()
@@ -180,7 +182,8 @@ def _list_other_reductions(reductions: Sequence[Node], products: Sequence[Node])
 
 
 def _choose_kernels(graph: GraphFacts, stored: Set[Node]) -> tuple[list[Node], dict[Node, list[_Read]], set[Node]]:
-    """Return the kernels in order, the reads of each node, and the kernels in which a reduction runs inside the loops of another.
+    """Return the kernels in order, the reads of each node, and the kernels in which a reduction runs inside the loops of another, or over
+    operands whose memory may not allow its order.
 
     A kernel is named by its root, the stored node; the remaining nodes are inlined. A read (`_Read`) of a node is a use: the kernel in
     which the node is evaluated, and the index map from the loops of the kernel. `graph` has the facts about the nodes. The nodes `stored`
@@ -193,6 +196,8 @@ def _choose_kernels(graph: GraphFacts, stored: Set[Node]) -> tuple[list[Node], d
     non_product_operands: set[Node] = set()  # nodes read by more than parts of likely contractions
     loops_around: dict[Node, int] = {}  # the number of loops around the reductions that a node is part of
     nested_kernels: set[Node] = set()
+    chained_kernels: set[Node] = set()  # kernels with view chains
+    ordered_kernels: set[Node] = set()  # kernels with a reduction along a single axis
     for node in reversed(order):
         facts = _NodeFacts(graph.weights[node], graph.costs[node], node in graph.constants, node not in non_product_operands)
         is_kernel = node in kernels or _is_scanned(node, reads[node]) or not _is_inlined(node, reads[node], graph, facts)
@@ -206,8 +211,12 @@ def _choose_kernels(graph: GraphFacts, stored: Set[Node]) -> tuple[list[Node], d
             non_product_operands.update(source for source in node.sources if type(source) is Node)
         if isinstance(node.op, Reduction):
             nested_kernels.update(read.kernel for read in reads[node] if read.loop_count > loops_around.get(node, read.loop_count))
-            loop_count = min(read.loop_count for read in reads[node])
+            loop_count = min([count_needed_loops(read.index_map) for read in reads[node]])
             loops_around[node] = min(loop_count, loops_around.get(node, loop_count))
+            if not is_exact(node):
+                is_single_axis = sum([n != 1 for n in get_inner_shape(node)]) <= 1
+                if is_single_axis or not has_memory_order(node.sources[0]):  # type: ignore[arg-type]
+                    (ordered_kernels if is_single_axis else nested_kernels).update([read.kernel for read in reads[node]])
         if node in loops_around:
             loop_count = loops_around[node]
             loops_around.update((s, min(loop_count, loops_around.get(s, loop_count))) for s in node.sources if type(s) is Node)
@@ -216,11 +225,13 @@ def _choose_kernels(graph: GraphFacts, stored: Set[Node]) -> tuple[list[Node], d
                 new_chosen = len(get_inner_shape(node)) if isinstance(node.op, Gather) and k == 0 else 0
                 if isinstance(source.op, Reduction) and not chosen + new_chosen:
                     source_map = hoist_index_map(source_map)  # computed once, outside of the loops it does not depend on
+                if source_map.base is not None:
+                    chained_kernels.add(kernel)
                 read = _Read(kernel, source_map, chosen + new_chosen)
                 if source in reads and (source, read) not in distinct_reads:
                     distinct_reads.add((source, read))
                     reads[source].append(read)
-    return [node for node in order if node in kernels], reads, nested_kernels
+    return [node for node in order if node in kernels], reads, nested_kernels | (ordered_kernels & chained_kernels)
 
 
 def _is_scanned(node: Node, reads: Sequence[_Read]) -> bool:
@@ -228,8 +239,7 @@ def _is_scanned(node: Node, reads: Sequence[_Read]) -> bool:
 
     `reads` are the reads of the node. Integers, and the largest or smallest element, are equal in any order.
     """
-    is_exact = not isinstance(node.op, Reduction) or node.op.name in ("max", "min") or node.dtype.kind in ("int", "uint", "bool")
-    return not is_exact and any([isinstance(read.kernel.op, Scan) for read in reads])
+    return isinstance(node.op, Reduction) and not is_exact(node) and any([isinstance(read.kernel.op, Scan) for read in reads])
 
 
 def _has_contraction_sizes(node: Node) -> bool:

@@ -68,16 +68,29 @@ class DraftAccess(NamedTuple):
 
 
 class ReductionLoop(NamedTuple):
-    """The loops of a reduction, in a draft or a nest: loops over `axes` inside `outer_loops`. `values` is the next state of `accumulator`.
+    """The loops of a reduction, in a draft or a nest: loops over `axes` inside `outer_loops`.
 
-    In a draft, `last_loop` is the loop in `outer_loops` that runs along the last axis of the reduction's result, or None.
+    `values` is the next state of `accumulator`.
     """
 
     outer_loops: Loops
     axes: Loops
     accumulator: int
     values: tuple[Expr, ...]
-    last_loop: int | None = None
+
+
+class ReductionOrder(NamedTuple):
+    """The order in which a reduction adds: `groups` of its axes, outermost first, each walked as a single loop, without axes of size 1.
+
+    Axes are numbered from 0, the outermost axis of the reduction. If view chains split them, `split_extents` has the extents of the parts,
+    and the parts are numbered. Lanes run along the last group, or along loops around the reduction if it takes its elements in sequence, in
+    a single state (`is_sequential`). If `follows_factors`, the order follows the memory of the factors of a summed product.
+    """
+
+    groups: tuple[Loops, ...]
+    split_extents: tuple[int, ...]
+    is_sequential: bool
+    follows_factors: bool
 
 
 def collect_dependences(reductions: Iterable[ReductionLoop], list_own: Callable[[Expr], Iterable[int]]) -> dict[Expr, frozenset[int]]:
@@ -110,6 +123,7 @@ class KernelDraft:
         self.scalars: list[tuple[Scalar, bool]] = []  # each with True for the imaginary component
         self.accumulators: list[Accumulator] = []
         self.reductions: list[ReductionLoop] = []
+        self.orders: dict[int, ReductionOrder] = {}  # the order of each reduction, by accumulator
         self.reduction_nodes: dict[int, list[Node]] = {}  # the nodes that each accumulator computes
         self.indices: dict[int, DraftIndex] = {}  # the indexed axes, with the value of the index
         self.op_names: list[str] = []  # the names of the operations, innermost first

@@ -15,7 +15,6 @@ from .cpu.schedule import schedule_loops
 from .ir import Kernel
 from .kernel_draft import KernelDraft
 from .loop_nest import LoopNest, convert_draft
-from .order_loops import compute_loop_keys
 from .parameterize import KernelBinding, parameterize
 from .split_loops import split_loops
 
@@ -36,16 +35,10 @@ def lower(root: Node, kernels: Set[Node], target: Target, extra_outputs: Sequenc
 def build_split_draft(root: Node, kernels: Set[Node], extra_outputs: Sequence[Node] = ()) -> KernelDraft:
     """Return the draft of the kernel that computes `root` and the nodes in `extra_outputs`, with loops split where view chains wrap around.
 
-    `kernels` are nodes computed by separate kernels. Reductions share loops only if each would order the loops in the same way on its own.
-    So no reduction adds in another order because of neighbours in the kernel.
+    `kernels` are nodes computed by separate kernels.
     """
-    d = build_draft(root, kernels, extra_outputs=extra_outputs)
+    d = build_draft(root, kernels, extra_outputs)
     split_loops(d)
-    loop_keys = compute_loop_keys(d)
-    shared_keys = {f.axes: loop_keys[f.accumulator] for f in d.reductions if f.accumulator in loop_keys}
-    if any([loop_keys[f.accumulator] != shared_keys[f.axes] for f in d.reductions if f.accumulator in loop_keys]):
-        d = build_draft(root, kernels, {node: loop_keys[k] for k in loop_keys for node in d.reduction_nodes[k]}, extra_outputs)
-        split_loops(d)
     return d
 
 

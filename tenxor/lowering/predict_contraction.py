@@ -20,6 +20,7 @@ from .ir import Accumulator
 from .kernel_draft import DraftAccess, DraftIndex, KernelDraft, Loops, ReductionLoop
 from .match_contraction import MIN_CONTRACTION_SIZES, ReductionStrides, can_be_contraction, match_contraction
 from .order_loops import order_loops
+from .reduction_order import find_reduction_order
 from .split_loops import split_loops
 
 Read = tuple[Node, Layout]  # a node with the index map of the read
@@ -110,7 +111,7 @@ class _ContractionReads:
         self.reduced_accesses: list[int] = []  # the numbers of the accesses of the reduction
         # For each indexed axis (an axis without a loop): the accesses from which the index is computed.
         self.index_reads: dict[int, list[int]] = {}
-        self.reduction: tuple[Node, Layout] | None = None  # with the index map it is read at
+        self.reduction: tuple[Node, Layout] | None = None  # with the index map of the read
 
     def collect(self) -> bool:
         """Follow recipes down to memory and fill the draft.
@@ -172,6 +173,7 @@ class _ContractionReads:
         if self.reduction is None and can_be_contraction(op):
             self.reduction = node, index_map
             d.accumulators.append(Accumulator(op, op.state_dtypes(dtype)))
+            d.orders[0] = find_reduction_order(node)
             d.reductions.append(ReductionLoop(outer_loops, d.add_axes(get_inner_shape(node)), 0, ()))
         return self.reduction is not None and self.reduction[1] == index_map and _are_equal(self.reduction[0], node)
 

@@ -115,5 +115,5 @@ def build_update(reduction: Reduction | None, dtype: DType) -> tuple[Expr, ...]:
 
 
 def _join_components(components: Sequence[Expr], dtype: DType) -> Expr:
-    """Return `components` as one value: a pair for a complex dtype, and the only component for a real one."""
+    """Return `components` as one value: a pair for a complex dtype, or the component of a real dtype."""
     return ComplexPair(components[0], components[1], dtype) if dtype.is_complex else components[0]

@@ -76,12 +76,5 @@ def apply_splits(d: KernelDraft, splits: Splits, k: int) -> bool:
         for p, index_map in zip([*d.accesses, d.output], index_maps, strict=True)
     )
     d.space = replace_axes(d.space)
-    d.reductions = [
-        f._replace(
-            outer_loops=replace_axes(f.outer_loops),
-            axes=replace_axes(f.axes),
-            last_loop=None if f.last_loop is None else replace_axes((f.last_loop,))[-1],
-        )
-        for f in d.reductions
-    ]
+    d.reductions = [f._replace(outer_loops=replace_axes(f.outer_loops), axes=replace_axes(f.axes)) for f in d.reductions]
     return True

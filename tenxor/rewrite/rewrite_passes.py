@@ -15,6 +15,7 @@ from ..graph.node import Node
 from ..ops.reductions import Reduction
 from .blockwise_op import is_worth_blocking
 from .graph_builder import reads_through_table, replace_sources
+from .separate_products import separate_products
 
 # A rule returns new nodes, sources first, with the replacement of the given node last; or None.
 RewriteRule = Callable[[Node], list[Node] | None]
@@ -53,6 +54,7 @@ def rewrite_graph(order: Sequence[Node], results: Collection[Node] = ()) -> dict
         shared = {source for source, count in readers.items() if count > 1 and type(source) is Node}
         rewriting.add_pass(_apply_to_reductions(partial(split_attention, shared=shared), rewriting.nodes))
     if reductions:
+        rewriting.add_pass(separate_products(rewriting.nodes, results=results))
         rewriting.add_pass(_apply_to_reductions(_apply_first_match, rewriting.nodes))
     if any(map(reads_through_table, order)):
         from .split_by_runs import split_by_table_runs

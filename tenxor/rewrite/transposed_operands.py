@@ -10,7 +10,7 @@ from ..graph.node import Node
 from ..layout import Layout
 from .graph_builder import Term, append_transposed_copy, count_sharing_results, recompute_at, replace_sources
 
-MIN_SHARED_READS = 64  # minimal number of reads of each element for which a copy pays
+MIN_SHARED_READS = 64  # minimal reads of an element for a copy to pay
 MAX_SCALAR_RESULTS = 4  # maximal number of neighbouring results without lanes along them
 
 

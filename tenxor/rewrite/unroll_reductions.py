@@ -22,7 +22,7 @@ MAX_SHORT_ROW_ELEMENTS, MIN_TOTAL_ELEMENTS = 8, 1 << 16  # maximal elements of a
 MAX_UNROLLED_EXTREMA = 16  # maximal elements of a row for max, min, argmax and argmin: combining lanes takes longer for these
 MIN_ARGEXTREMUM_SIZE = 1 << 14  # minimal elements of the rows together for argmax and argmin, the slowest reductions
 MIN_TILED_READS = 4  # minimal number of results that share each element of a side for a contraction with register tiles
-_EXTREMUM_OPS = {"argmax": "maximum", "argmin": "minimum"}  # the operation for the extremum whose position is found
+_EXTREMUM_OPS = {"argmax": "maximum", "argmin": "minimum"}  # the operation for the extremum at the position
 _UNROLLED_REDUCTIONS = ("sum", "sum_in_width", "prod", "max", "min", "any", "all", *_EXTREMUM_OPS)
 _INTEGER_OF_BYTES = {d.itemsize: d for d in (int8, int16, int32, int64)}
 _MULTIPLY = OPS["multiply"]
@@ -70,7 +70,7 @@ def unroll_reduction(node: Node) -> list[Node] | None:
         result = _append_first_position(new_nodes, terms, result)
     if result[0].dtype is not node.dtype:
         append_elementwise(new_nodes, OPS["cast"], node.dtype, result)
-    new_nodes[-1].is_stored = row_size == len(terms)  # a result per row: compute the results of many rows together, before their use
+    new_nodes[-1].is_stored = row_size == len(terms)  # rows to results: a separate kernel computes many rows together
     return new_nodes
 
 

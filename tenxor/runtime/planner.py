@@ -9,14 +9,14 @@ from .._utils.cache_registry import CacheRecord, add_seconds, counts
 from .._utils.lazy import LazyFunctions
 from ..codegen import backend
 from ..errors import TraceError
-from ..graph.node import EMPTY, MAX_STANDALONE_BYTES, PLACEHOLDER, REINTERPRET, UPDATE, Node, Scalar, Scan, Scatter, is_write
+from ..graph.node import EMPTY, MAX_STANDALONE_BYTES, PLACEHOLDER, REINTERPRET, UPDATE, Node, Scalar, Scatter, is_write
 from ..graph.ownership import NO_NODES
+from ..graph.reduced_sources import find_summed_product, has_memory_order
 from ..lowering.fuse import collect_pending, fuse
 from ..lowering.graph_facts import compute_weights, find_constants
 from ..lowering.ir import Kernel
 from ..lowering.lower import lower
 from ..ops import OPS, Op
-from ..ops.reductions import Reduction
 from ..rewrite.blockwise_op import BlockwiseOp
 from ..rewrite.rewrite_passes import rewrite_graph
 from ..symbolic.symint import peek_value
@@ -132,20 +132,16 @@ def _choose_kernels(order: list[Node], roots: Sequence[Node], target: Target) ->
 def _find_worth_storing(order: Sequence[Node], inlined: Sequence[Node], target: Target) -> list[Node]:
     """Return the nodes of `inlined` to store once they are asked for again, in the same order.
 
-    Left out are constants in the loops of a reduction, as their memory might change the order of the sum, and larger constants that load no
-    faster than `target` computes them. `order` has the pending nodes in topological order.
+    Left out are larger constants that load no faster than `target` computes them, and products whose sum follows the factors, and so would
+    change. `order` has the pending nodes in topological order.
     """
     weights, fusing = compute_weights(order), target.fusing
-    constants, inlined_set = find_constants(order, weights, fusing), set(inlined)
-    reduced: set[Node] = set()  # nodes in the loops of a reduction
-    for node in reversed(order):
-        if isinstance(node.op, Reduction | Scan) or (node in reduced and node in inlined_set):
-            reduced.update(s for s in node.sources if type(s) is Node)
+    constants, products = find_constants(order, weights, fusing), set(map(find_summed_product, order))
 
     def loads_faster(constant: Node) -> bool:
         return weights[constant] > fusing.max_constant_operations or constant.recipe.nbytes <= MAX_STANDALONE_BYTES
 
-    return [n for n in inlined if n not in constants or (n not in reduced and loads_faster(n))]
+    return [n for n in inlined if (n not in constants or loads_faster(n)) and not (n in products and not has_memory_order(n))]
 
 
 def _find_expensive(inlined: Sequence[Node], roots: Sequence[Node], nodes: Sequence[Node], target: Target) -> list[Node]:

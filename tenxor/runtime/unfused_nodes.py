@@ -13,6 +13,7 @@ from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import register
 from .._utils.records import NamedTuple
 from ..graph.node import EMPTY, POSITION, Node, Recipe, Scan, is_read_from_memory, is_store
+from ..graph.reduced_sources import find_summed_product, has_memory_order
 from ..layout import Layout
 from ..ops import OPS, Op
 from ..ops.reductions import REDUCTIONS, Reduction
@@ -22,6 +23,7 @@ from .operand_axes import is_plain_matrix_product
 from .shipped_op_plans import MAX_RESULT_BYTES, find_shipped_kernel
 
 MAX_UNFUSED_NODES = 1 << 10
+MIN_CONTRACTION_RESULTS = 4  # results of the smallest contraction (`match_contraction.MIN_CONTRACTION_SIZES`)
 # A plan saves the time of each operation and of the temporary result, and the look-ups at each request without a plan, of which the first
 # search on disk is the longest. A plan costs the time of the planner and of the compiler, and once in a process the load of the compiler.
 OPERATION_NS, TEMPORARY_BYTES_PER_NS, REQUEST_NS, SEARCH_NS = 300, 10, 100_000, 300_000
@@ -30,18 +32,6 @@ SUM, MAX, MULTIPLY, EXP = REDUCTIONS["sum"], REDUCTIONS["max"], OPS["multiply"],
 _spent_ns: BoundedCache[list[int]] = register("charges of deferred plans", "nanoseconds (`Deferral`), by the operations of a graph")(
     BoundedCache(1 << 12)
 )
-
-
-def find_summed_product(node: Node) -> Node | None:
-    """Return the pending product summed by `node`; None if `node` is no sum of a pending product. Sum and product form a single kernel, and
-    the kernel rounds only once.
-    """
-    sources = node.sources  # read before the operation: the node may be computed at any time, and has no sources then
-    if node.op is not SUM:
-        return None
-    (source,) = sources
-    assert type(source) is Node
-    return source if source.buffer is None and source.op is MULTIPLY else None
 
 
 def order_unfused_nodes(roots: Sequence[Node], has_kernel: Callable[[Recipe], object] = find_shipped_kernel) -> list[Node]:
@@ -114,7 +104,8 @@ def _is_standalone(node: Node, reader: Node, has_kernel: Callable[[Recipe], obje
     if not 0 < recipe.nbytes <= MAX_RESULT_BYTES or recipe.is_uncacheable or reader.recipe.is_uncacheable:
         return False
     if isinstance(op, Op):
-        return bool(has_kernel(recipe))
+        is_outer_product = op is MULTIPLY and all([source.size < node.size for source in node.sources if type(source) is Node])
+        return bool(has_kernel(recipe)) and not (is_outer_product and any([type(source) is Node for source in node.sources]))
     if isinstance(op, Reduction):
         return reader is node or not any(node.offsets)
     return op in (POSITION, EMPTY) or is_store(op) or type(op) is Scan
@@ -157,8 +148,9 @@ def defer_plan(nodes: Sequence[Node], unfused_slots: list[int], is_compiler_load
 def has_fused_order(node: Node, reader: Node) -> bool:
     """Return whether the reduction `node` adds in the same order by itself as in the fused kernel.
 
-    `reader` is the node whose sources are read: `node`, or the product under a sum. Sources made of scalars alone do not determine an
-    order; but both kernels mostly read such sources from memory (`lowering/fuse.py`), and a sum of all elements has a single loop in both.
+    `reader` is the node whose sources are read: `node`, or the product under a sum. The order belongs to the reduction
+    (`lowering/reduction_order.py`), but a contraction has its own, and needs operands that different loops read. Sources made of scalars
+    alone are read in no order, but both kernels mostly read such sources from memory (`lowering/fuse.py`).
     """
     op = node.op
     if isinstance(op, Reduction) and op.is_order_free(node.recipe.dtypes[0]):
@@ -167,11 +159,12 @@ def has_fused_order(node: Node, reader: Node) -> bool:
         in_memory = [type(source) is Node and source.buffer is not None for source in reader.sources]
         if is_plain_matrix_product(node.recipe, reader.recipe, in_memory):
             return True
+    is_contraction = node.size >= MIN_CONTRACTION_RESULTS and reader is node
     for source in reader.sources:
         if type(source) is Node:
             order = has_memory_order(source)
             is_full_sum = node.size == 1 and reader is node and source.size == node.layouts[0].size  # type: ignore[union-attr]
-            if order is False or (order is None and not (is_full_sum or is_read_from_memory(source, reader))):
+            if (order is False and is_contraction) or (order is None and not (is_full_sum or is_read_from_memory(source, reader))):
                 return False
     return True
 
@@ -231,22 +224,3 @@ def find_expensive_nodes(inlined: Iterable[Node], fusing: Fusing, candidates: Se
                 if candidates is not None:
                     cost[node] = 0
     return expensive_nodes
-
-
-def has_memory_order(source: Node) -> bool | None:
-    """Return whether the fused kernel runs through `source`, the source of a reduction, in the order of memory: True, False, or None.
-
-    True means that every operand down to memory and to other reductions, except single elements, has the same size and is read in row-major
-    order. None means that nothing determines the order, as `source` is made of scalars alone.
-    """
-    stack, visited_count, is_ordered = [(source, True)], 0, None
-    while stack:
-        node, is_large = stack.pop()
-        if node.buffer is not None or isinstance(node.op, Reduction) or not node.sources:
-            is_ordered = is_large or is_ordered
-            continue
-        visited_count += 1
-        if visited_count > MAX_UNFUSED_NODES or not node.recipe.keeps_order:
-            return False
-        stack += [(s, is_large and s.size == node.size) for s in node.sources if type(s) is Node]
-    return is_ordered

@@ -24,7 +24,7 @@ import numpy as np
 import tenxor as tx
 from tenxor.codegen.llvm import kernel_disk_cache
 
-from . import ladder
+from . import ladder, same_bits
 from .files import check_damaged_files
 from .numpy_calls import NumPy
 from .running import check_seed
@@ -202,11 +202,12 @@ KINDS: dict[str, Callable[[int], object]] = {
     "files": check_damaged_files,
     "watched": watched,
     "ladder": ladder.check,
+    "bits": same_bits.check,
     "numpy": NumPy().check,
 }
 if find_spec("torch") is not None:
     KINDS |= {"torch": check_call, "training": check_training}
-SLOW = {"watched": 200}  # one of so many turns
+SLOW = {"watched": 200, "bits": 20}  # one of so many turns
 
 
 def tried(kind: str, seed: int) -> str | None:

@@ -10,7 +10,7 @@ and a position. A list of `ValueVectors` holds the value of each component: a sc
 
 from __future__ import annotations
 
-from ...lowering.ir import Accumulator, For, Init, Update, iterate_statements, walk
+from ...lowering.ir import Accumulator, For, Init, Update, walk
 from ...ops.expr import Arg, Call, Expr
 from .builder import select
 from .emitter import Emitter
@@ -86,14 +86,19 @@ def choose_chunk_steps(em: Emitter, loop: For, accumulators: list[int]) -> int:
     kinds = [em.kernel.accumulators[f] for f in accumulators]
     if any(f.reduction.combine is None for f in kinds) or not any(map(has_rounding, kinds)) or has_store(loop.body):
         return 0
-    if has_lanes(em, loop):
-        return LANE_CHUNK_STEPS
-    return 0 if any(isinstance(s, For) for s in loop.body) else SCALAR_CHUNK_STEPS
-
-
-def has_lanes(em: Emitter, loop: For) -> bool:
-    """Return whether lanes run along a loop or an inner loop."""
-    return any(isinstance(s, For) and em.kernel.axes[s.axis].vector for s in iterate_statements((loop,)))
+    loops, has_inner_loops = [loop], False  # the loops that carry the same states: further reductions inside change no order
+    while loops:
+        outer = loops.pop()
+        if em.kernel.axes[outer.axis].vector:
+            return LANE_CHUNK_STEPS
+        inner_loops = [
+            s
+            for s in outer.body
+            if isinstance(s, For) and not set(accumulators).isdisjoint(find_carried_reductions(s, em.kernel.accumulators))
+        ]
+        has_inner_loops = has_inner_loops or bool(inner_loops)
+        loops += inner_loops
+    return 0 if has_inner_loops else SCALAR_CHUNK_STEPS
 
 
 def find_inner_lane_axis(em: Emitter, loop: For) -> int | None:

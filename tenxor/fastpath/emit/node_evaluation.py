@@ -131,7 +131,7 @@ def _emit_compute_with_sources(f: FunctionBuilder) -> None:
 def require_stable_order(f: FunctionBuilder, node: Value) -> None:
     """Emit an early exit, returning null or 0, if `node` is a reduction that may add in another order in its own kernel than when fused.
 
-    `unfused_nodes.has_fused_order` is the same test in Python.
+    `unfused_nodes.has_fused_order` is the test in Python, which finds more reductions in order.
     """
 
     def require_in_order() -> None:
@@ -301,7 +301,7 @@ def is_read_from_memory(f: FunctionBuilder, source: Value, reader: Value) -> Val
 def _emit_find_loop_order(f: FunctionBuilder) -> None:
     """Emit `order_of(source)`: return the order, a constant, in which the fused kernel would loop over a source of a reduction.
 
-    `unfused_nodes.has_memory_order` is the same in Python.
+    `reduced_sources.has_memory_order` is the same in Python.
 
     `MEMORY_ORDER` is the order of reading the source from memory, so both kernels add in one order; `OTHER_ORDER` is another order, or
     too large a graph; `ANY_ORDER` means that the source is made of numbers alone, and leaves the order open.

@@ -1,0 +1,100 @@
+"""The order in which a reduction adds: a function of the reduction alone, the same in every kernel.
+
+The order follows the layout of the source, as if the source were in memory. A sum of products follows both factors. Neither the kernel
+around the reduction, nor fused operations, nor the strides of their operands change the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from .._utils.bounded_cache import BoundedCache
+from .._utils.cache_registry import register
+from ..graph.node import Node
+from ..graph.reduced_sources import find_summed_product
+from ..layout import Layout
+from ..ops.reductions import Reduction
+from .index_maps import add_inner_axes, get_inner_shape, make_identity_map
+from .kernel_draft import DraftAccess, KernelDraft, Loops, ReductionLoop, ReductionOrder
+from .order_loops import MAX_SHORT_ITERATIONS, AccessStrides, list_access_strides, merge_axes, order_reduction
+from .split_loops import split_loops
+
+# Rows of this many bytes stay apart, even where they are neighbours in memory: so operands may be broadcast along rows without being stored
+# first. Shorter rows are joined, which makes plain sums faster. The number decides the bits: it is equal on every machine.
+MIN_ROW_BYTES = 256
+_orders: BoundedCache[ReductionOrder] = register("orders of reductions", "the order of a reduction, by its recipe and a summed product's")(
+    BoundedCache(1 << 12)
+)
+
+
+def find_reduction_order(node: Node) -> ReductionOrder:
+    """Return the order in which the reduction `node` adds in every kernel. Orders of cacheable recipes without offsets are cached.
+
+    A sum of products follows the factors. A sum of all products, or of products as large as a factor, joins rows like the sum of a stored
+    product.
+    """
+    layout, product = node.layouts[0], find_summed_product(node)
+    assert layout is not None
+    reader = product or node
+    factor_layouts = () if product is None or None in product.layouts else product.layouts  # a number is no factor
+    key = None if any(reader.offsets) or layout.offset or reader.recipe.is_uncacheable else (node.recipe, reader.recipe)
+    order = None if key is None else _orders.get(key)
+    if order is None:
+        source_map = add_inner_axes(make_identity_map(node), get_inner_shape(node)).over(layout)
+        order = _follow(node, [source_map])
+        if factor_layouts:
+            by_factors = _follow(node, [source_map.over(x) for x in factor_layouts if x is not None])._replace(follows_factors=True)
+            has_full_factor = node.size == 1 or any([type(s) is Node and s.size == reader.size for s in reader.sources])
+            is_like_stored = sum(order.groups, ()) == sum(by_factors.groups, ()) and order.is_sequential == by_factors.is_sequential
+            is_like_stored = is_like_stored or (node.size == 1 and bool(by_factors.split_extents))
+            order = order if has_full_factor and is_like_stored else by_factors
+        if key is not None:
+            _orders.put(key, order)
+    return order
+
+
+def _follow(node: Node, index_maps: Sequence[Layout]) -> ReductionOrder:
+    """Return the order of the reduction `node` of operands in memory, read through `index_maps` over its results and reduced axes."""
+    reduction, extents, d = node.op, get_inner_shape(node), KernelDraft(node)
+    assert isinstance(reduction, Reduction)
+    d.space, axes = d.add_axes(node.shape), d.add_axes(extents)
+    d.accesses = [DraftAccess(None, index_map, d.space + axes) for index_map in index_maps]
+    d.output = DraftAccess(None, make_identity_map(node), d.space)
+    d.reductions = [ReductionLoop(d.space, axes, 0, ())]
+    split_loops(d)
+    (f,), (*walks, _) = d.reductions, list_access_strides(d)
+    ordered = tuple([a for a in f.axes if d.extents[a] != 1])
+    if reduction.append is None:
+        ordered = order_reduction(ordered, walks)
+    is_sequential = _is_sequential(reduction, f, ordered, walks, d)
+    split_extents = tuple([d.extents[a] for a in f.axes]) if f.axes != axes else ()
+    groups, group = list[Loops](), list[int]()
+    row_bytes = [prod([d.extents[a] for a in ordered[k:]]) * node.sources[0].dtype.itemsize for k in range(len(ordered))]
+    rows = {k for k in range(1, len(ordered)) if len(walks) == 1 and row_bytes[k] >= MIN_ROW_BYTES}
+    merged = merge_axes(ordered, walks, d.extents, rows)
+    for axis in ordered:
+        group.append(f.axes.index(axis))
+        if axis in merged:
+            groups.append(tuple(group))
+            group = []
+    return ReductionOrder(tuple(groups), split_extents, is_sequential, False)
+
+
+def _is_sequential(reduction: Reduction, f: ReductionLoop, axes: Loops, walks: Sequence[AccessStrides], d: KernelDraft) -> bool:
+    """Return whether the reduction `f` of the draft `d` takes elements in sequence, so that lanes are left to outer loops.
+
+    `axes` are its axes of more than one index, in order, and `walks` the strides of its reads. The answer is True where the elements of a
+    result are far apart in memory but neighbouring results read contiguous elements, and for few elements. A reduction without `combine`
+    always takes elements in sequence.
+    """
+    if not axes or reduction.combine is None:
+        return True
+    last_loop = next((a for a in reversed(f.outer_loops) if d.extents[a] != 1), None)
+    if last_loop is None:
+        return False
+    if prod([d.extents[a] for a in axes]) <= MAX_SHORT_ITERATIONS:
+        return True
+    last_walks = [w for w in walks if last_loop in w.steps and any([a in w.steps for a in axes])]
+    is_near_last, is_near_inner = [any([w.has_near_step(axis) for w in last_walks]) for axis in (last_loop, axes[-1])]
+    return is_near_last and not is_near_inner
