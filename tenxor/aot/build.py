@@ -314,6 +314,8 @@ BOOLEAN_REDUCTIONS = ("sum", "any", "all", "count_nonzero", "argmax", "max", "mi
 # Unusual numbers for reductions: enough elements for the blocks of a sum of columns, and of a sum of narrow integers
 REDUCED_SHAPE = (263, 331)  # results, and elements reduced for each
 RESULT_STEPS = (14_009, 16_007)  # steps between the elements of neighbouring results, by operand
+BLOCK_SHAPE = (31, 23, 331)  # results, and rows of elements reduced for each: no more than the planner reduces in one kernel
+BLOCK_STEPS = (RESULT_STEPS[0], 347, 1), (RESULT_STEPS[1], 353, 1)
 MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_STEPS = 251, 17, 257  # a block of rows and a chunk of steps, with a remainder of each
 # Steps of both operands of a sum of products: between neighbouring results, and along the sum
 PRODUCT_STEPS = (
@@ -352,6 +354,10 @@ def _op_reductions() -> Iterator[tx.Tensor]:
         for name in BOOLEAN_REDUCTIONS if dtype is tx.bool else OP_REDUCTIONS:
             for steps in ((RESULT_STEPS[0], 1), (RESULT_STEPS[0], STEPS[0]), (1, RESULT_STEPS[0])):
                 yield getattr(tx, name)(_strided_operand(dtype, REDUCED_SHAPE, steps), axis=1)
+    for dtype in COMMON_DTYPES:
+        if dtype.is_float:
+            x, y = [_strided_operand(dtype, BLOCK_SHAPE, steps) for steps in BLOCK_STEPS]
+            yield from (x.sum(axis=(1, 2)), x.prod(axis=(1, 2)), (x * y).sum(axis=(1, 2)))
     for dtype in DTYPES:
         for left, right in PRODUCT_STEPS:
             yield (_strided_operand(dtype, REDUCED_SHAPE, left) * _strided_operand(dtype, REDUCED_SHAPE, right)).sum(axis=1)
@@ -374,8 +380,8 @@ def _running_reduction(name: str, x: tx.Tensor, steps: tuple[int, int]) -> tx.Te
     return tx.Tensor._from_node(Node.of(scan.op, (size,), scan.dtype, scan.sources, scan.layouts[:1], Layout(REDUCED_SHAPE, steps)))
 
 
-def _strided_operand(dtype: tx.DType, shape: tuple[int, int], steps: tuple[int, int]) -> tx.Tensor:
-    """Return a tensor in memory with the given steps between neighbours along its two axes."""
+def _strided_operand(dtype: tx.DType, shape: tuple[int, ...], steps: tuple[int, ...]) -> tx.Tensor:
+    """Return a tensor in memory with the given steps between neighbours along its axes."""
     size = 1 + sum([(n - 1) * step for n, step in zip(shape, steps, strict=True)])
     return tx.Tensor(_in_memory((size,), dtype).storage, Layout(shape, steps), dtype)
 

@@ -7,7 +7,9 @@ along which elements are reduced. Along each axis, the result and each operand h
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
+from typing import TYPE_CHECKING
 
 from .._utils.records import NamedTuple
 from ..dtypes import float64
@@ -16,11 +18,13 @@ from ..layout import Layout
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, get_running_reduction
 
+if TYPE_CHECKING:
+    from ..lowering.kernel_draft import ReductionOrder
+
 VECTOR, STRIDED, ELEMENT, NUMBER = "v", "s", "e", "n"  # kinds of operands: steps of 1, of any size, and of 0; and Python numbers
-MATRIX = "m"  # the kind of the rows of a matrix
+MATRIX, ROWS = "m", "r"  # the kind of the rows of a matrix, and the end of kinds of operands reduced row by row
 MAX_AXES = 9  # of results, after axes are merged: a row, and `strided_rows.MAX_OUTER_AXES`
-# Strides for which kernels load whole vectors, and maximal steps of a short sum of products. Both decide the order of a reduction
-# (`lowering/order_loops.py`)
+# Strides for which kernels load whole vectors, and maximal steps of a short sum of products (`lowering/order_loops.py`)
 NEAR_STEPS, MAX_SHORT_ITERATIONS = (1, -1, 2, 3, 4), 4
 # Maximal terms of an unrolled reduction, and minimal elements of its rows together (`rewrite/unroll_reductions.py`)
 MAX_UNROLLED_TERMS, MIN_UNROLLED_ELEMENTS = 32, 1 << 16
@@ -39,17 +43,27 @@ class OperandAxes(NamedTuple):
 
     `strides` has an entry for each axis, with the stride of the result and then of each operand, 0 for a number. There is at least one
     axis. For a reduction, `reduced` has the number of elements that are reduced, and such strides along them: the result's is 0 unless the
-    reduction is a running one. Otherwise `reduced` is empty.
+    reduction is a running one. Otherwise `reduced` is empty. Where the elements lie in rows that are not joined, `rows` has the number of
+    rows and the strides from row to row. `is_sequential` is `ReductionOrder.is_sequential`, or None where the order does not matter.
     """
 
     extents: list[int]
     strides: list[tuple[int, ...]]
     reduced: tuple[int, ...] = ()
+    rows: tuple[int, ...] = ()
+    is_sequential: bool | None = None
+
+    @property
+    def reduced_count(self) -> int:
+        """The number of elements that are reduced for a result, or 0 if this is no reduction."""
+        return (self.rows or (1,))[0] * self.reduced[0] if self.reduced else 0
 
     @property
     def is_matrix_product(self) -> bool:
         """True for a sum of products of rows of the first operand, and of columns of the second along the innermost axis."""
-        return len(self.extents) == 2 and len(self.reduced) == 4 and self.strides[0][1] == self.strides[1][2] == 0 and _is_product(*self)
+        return (
+            len(self.extents) == 2 and len(self.reduced) == 4 and self.strides[0][1] == self.strides[1][2] == 0 and _is_product(*self[:3])
+        )
 
     @property
     def is_scan(self) -> bool:
@@ -81,6 +95,8 @@ class OperandAxes(NamedTuple):
             if not (isinstance(reduction, Reduction) and reduction.is_order_free((product or recipe).dtype)):
                 return []  # kernels for columns with a step are not shipped
         inner = [VECTOR if step == 1 else STRIDED for step in self.reduced[2:]]
+        if self.rows:
+            return [] if self.has_columns() else [tuple([STRIDED + kind + ROWS for kind in inner])]
         outer = [ELEMENT if step == 0 else STRIDED for step in steps] if product else [STRIDED]
         kinds_by_speed = [(outer, inner), ([STRIDED] * len(steps), inner), ([STRIDED] * len(steps), [STRIDED] * len(steps))]
         return list(dict.fromkeys([tuple([a + b for a, b in zip(*pair, strict=True)]) for pair in kinds_by_speed]))
@@ -88,10 +104,12 @@ class OperandAxes(NamedTuple):
     def has_columns(self) -> bool:
         """Return whether a kernel for these axes reduces neighbouring results side by side, each in the order of its elements.
 
-        Otherwise the lanes run along the reduced elements. The order decides the bits of a sum of floats (`lowering/order_loops.py`).
+        Otherwise the lanes run along the reduced elements. The order decides the bits of a sum of floats (`lowering/reduction_order.py`).
         """
         if self.extents[0] == 1:
             return False
+        if self.is_sequential is not None:
+            return self.is_sequential
         moving = [k for k, inner in enumerate(self.reduced[2:], 1) if inner]
         if self.reduced[0] <= MAX_SHORT_ITERATIONS:
             shared = [k for k in moving if self.strides[0][k] == 0]
@@ -106,10 +124,11 @@ def _describe_step(step: int) -> str:
     return VECTOR if step == 1 else ELEMENT if step == 0 else STRIDED
 
 
-def merge_axes(recipe: Recipe, product: Recipe | None = None) -> OperandAxes | None:
+def merge_axes(recipe: Recipe, product: Recipe | None = None, order: ReductionOrder | None = None) -> OperandAxes | None:
     """Return the axes of an operation from the op table, of a store of values of the same dtype, or of a reduction.
 
-    With `product`, `recipe` is a sum of this product. Return None for other operations, and for complex values. A layout may have neither
+    With `product`, `recipe` is a sum of this product. With `order`, the reduced axes are joined as the order says, and otherwise wherever
+    all operands allow it. Return None for other operations, and for complex values. A layout may have neither
     offset tables nor a chain of views.
     """
     reader, op = product or recipe, recipe.op
@@ -123,7 +142,7 @@ def merge_axes(recipe: Recipe, product: Recipe | None = None) -> OperandAxes | N
         return None
     operands = [None if key is None else key.layout for key in reader.layout_keys[is_write:]]
     if is_reduced:
-        return _merge_reduction(recipe, operands, None if product is None else Layout.contiguous(product.shape))
+        return _merge_reduction(recipe, operands, None if product is None else Layout.contiguous(product.shape), order)
     target = recipe.target.layout if is_write and recipe.target is not None else None
     if is_write and (target is None or recipe.dtypes[1] is not recipe.dtype or not target.is_injective()):
         return None
@@ -143,10 +162,13 @@ def _is_table_reduction(op: Operation) -> bool:
     return REDUCTIONS.get(op.name) is op
 
 
-def _merge_reduction(recipe: Recipe, operands: Sequence[Layout | None], product: Layout | None) -> OperandAxes | None:
+def _merge_reduction(
+    recipe: Recipe, operands: Sequence[Layout | None], product: Layout | None, order: ReductionOrder | None
+) -> OperandAxes | None:
     """Return the axes of the reduction `recipe` of `operands`, whose product has the layout `product` if there are several.
 
-    Return None for a sum of products with a number or of several matrices, and if the reduced axes cannot be merged.
+    Return None for a sum of products with a number or of several matrices, and if the reduced axes cannot be merged to one or, with
+    `order`, to two axes.
     """
     (key,), reduction = recipe.layout_keys, recipe.op
     assert key is not None
@@ -161,15 +183,38 @@ def _merge_reduction(recipe: Recipe, operands: Sequence[Layout | None], product:
     steps = [(*result.strides, *[0] * (len(shape) - result.ndim)), *steps]
     extents, strides = _merge(shape[:result_ndim], [s[:result_ndim] for s in steps])
     inner = [(n, *[s[axis] for s in steps]) for axis, n in enumerate(shape[result_ndim:], result_ndim)]
-    if isinstance(reduction, Reduction) and reduction.append is None:
-        inner.sort(key=_sum_moves, reverse=True)
-    counts, inner_strides = _merge([n for n, *_ in inner], [[row[k] for row in inner] for k in range(1, len(steps) + 1)])
-    if len(counts) > 1 or len(extents) > MAX_AXES:
+    if order is not None:
+        groups = [_join([inner[k] for k in group]) for group in order.groups]
+    else:
+        if isinstance(reduction, Reduction) and reduction.append is None:
+            inner.sort(key=_sum_moves, reverse=True)
+        counts, inner_strides = _merge([n for n, *_ in inner], [[row[k] for row in inner] for k in range(1, len(steps) + 1)])
+        groups = [(n, *moves) for n, moves in zip(reversed(counts), reversed(inner_strides), strict=True)]
+    if (
+        None in groups
+        or len(groups) > (1 if order is None else 2)
+        or len(extents) > MAX_AXES
+        or (order is not None and order.split_extents)
+    ):
         return None
-    no_moves = (int(type(reduction) is Scan), *[1] * (len(steps) - 1))
-    axes = OperandAxes(extents or [1], strides or [(1, *[0] * (len(steps) - 1))], (*(counts or [1]), *(inner_strides or [no_moves])[0]))
-    is_product = product is not None and _is_product(*axes)
+    rows, reduced = groups[-2:-1], groups[-1] if groups else (1, int(type(reduction) is Scan), *[1] * (len(steps) - 1))
+    axes = OperandAxes(
+        extents or [1],
+        strides or [(1, *[0] * (len(steps) - 1))],
+        reduced,  # type: ignore[arg-type]
+        rows[0] if rows else (),  # type: ignore[arg-type]
+        None if order is None else order.is_sequential,
+    )
+    is_product = product is not None and _is_product(*axes[:3])
     return None if is_product and not (axes.is_matrix_product and strides[1][0] == extents[0]) else axes
+
+
+def _join(axes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """Return the extent and the strides of reduced axes as one axis; None if the strides of an operand do not allow it."""
+    for (_, *moves), (extent, *inner_moves) in pairwise(axes):
+        if moves != [extent * move for move in inner_moves]:
+            return None
+    return (prod([extent for extent, *_ in axes]), *axes[-1][1:])
 
 
 def _sum_moves(axis: Sequence[int]) -> int:
@@ -237,7 +282,7 @@ def is_served(recipe: Recipe, axes: OperandAxes) -> bool:
     The planner rewrites large reductions, and short ones over many rows or over windows. The order of the elements does not matter for
     some reductions (`Reduction.is_order_free`).
     """
-    count, size = axes.reduced[0], prod(axes.extents) * axes.reduced[0]
+    count, size = axes.reduced_count, prod(axes.extents) * axes.reduced_count
     reduction = recipe.op
     if axes.is_matrix_product:
         sizes = *axes.extents, count

@@ -16,12 +16,13 @@ from typing import Any
 
 from .._utils.bounded_cache import BoundedCache
 from .._utils.cache_registry import counts, register
+from .._utils.lazy import LazyFunctions
 from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import Compiled, KernelArguments
 from ..graph.node import Node, Recipe, is_store
 from ..ops import OPS
-from ..ops.reductions import REDUCTIONS
+from ..ops.reductions import REDUCTIONS, Reduction
 from .graph_signature import GraphSignature
 from .kernel_call import SingleKernelCall, find_kernel
 from .operand_axes import NUMBER, OperandAxes, is_served, merge_axes
@@ -30,11 +31,12 @@ from .plan_execution import Plan, PlanStep
 MAX_RESULT_BYTES = 1 << 20  # bytes of a result: larger results may reuse the memory of an operand, or bypass the caches
 # A shipped kernel may take this much longer than a compiled one: a row costs a call, and an element a load by a step that is not known
 MAX_EXTRA_NS, ROW_NS, STRIDED_ELEMENT_NS = 20_000, 8, 1
-# In `ShippedKernel.sizes`: the number of results, the number of elements reduced for a result, two constants, and for a matrix product
-# the number of rows and of the rows in a block
-EXTENT, REDUCED_EXTENT, ONE, ZERO, ROWS, BLOCK_ROWS = -1, -2, -3, -4, -5, -6
-# In `ShippedKernel.sizes`: the first of the numbers for steps along the reduced elements, and from row to row of a matrix product
+# In `ShippedKernel.sizes`: the number of results, the number of elements reduced for a result or in a row, two constants, the number of
+# rows, reduced or of a matrix product, and of the rows in a block
+EXTENT, REDUCED_EXTENT, ONE, ZERO, ROW_COUNT, BLOCK_ROWS = -1, -2, -3, -4, -5, -6
+# In `ShippedKernel.sizes`: the first of the numbers for steps along the reduced elements, and from row to row
 REDUCED_STEP, ROW_STEP = 8, 16
+find_reduction_order = LazyFunctions("tenxor.lowering.reduction_order").find_reduction_order
 SUMS = REDUCTIONS["sum"], REDUCTIONS["sum_in_width"]
 _matches: BoundedCache[Any] = register("shipped kernels", "the kernel for an operation and the merged axes, or (), by recipe")(
     BoundedCache(1 << 12)
@@ -68,7 +70,7 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), 
     product = _get_product(nodes) if signature.pending_count > 1 else None
     if (signature.pending_count > 1 and product is None) or (is_store(node.op) and node.sources[0] in node.sources[1:]):
         return None  # several kernels, or a store of values that are read from the overwritten memory
-    match = find_shipped_kernel(node.recipe, None if product is None else product.recipe)
+    match = _find_kernel_of(node, product)
     compiled = None if match is None else find_kernel(match[0].facts)
     if compiled is None or match is None or (len(match[1].extents) > 1 and not (by_rows or match[1].is_matrix_product)):
         return None
@@ -85,17 +87,39 @@ def _get_product(nodes: Sequence[Node]) -> Node | None:
     return product if is_inlined else None
 
 
-def find_shipped_kernel(recipe: Recipe, product: Recipe | None = None) -> tuple[ShippedKernel, OperandAxes] | None:
-    """Return the shipped kernel for `recipe`, or for the sum `recipe` of `product`, and the axes of the operation. Cached.
+def find_shipped_kernel(recipe: Recipe) -> tuple[ShippedKernel, OperandAxes] | None:
+    """Return the shipped kernel for `recipe`, of an operation other than a reduction, and the axes of the operation. Cached.
 
     Return None without a kernel that is fast enough and gives the planner's bits.
     """
-    key = recipe if product is None else (recipe, product)
+    match = _matches.get(recipe)
+    if match is None:
+        match = _match(recipe, None, merge_axes(recipe)) or ()
+        _matches.put(recipe, match)
+    return match or None
+
+
+def _find_kernel_of(node: Node, product: Node | None) -> tuple[ShippedKernel, OperandAxes] | None:
+    """Return the result of `find_shipped_kernel` for `node`, also a reduction, or for the sum `node` of `product`. Cached."""
+    if not isinstance(node.op, Reduction):
+        return find_shipped_kernel(node.recipe)
+    key = node.recipe if product is None else (node.recipe, product.recipe)
     match = _matches.get(key)
     if match is None:
-        match = _match(recipe, product) or ()
+        axes = _merge_axes_of(node, product) if 0 < node.recipe.nbytes < MAX_RESULT_BYTES else None
+        match = _match(node.recipe, None if product is None else product.recipe, axes) or ()
         _matches.put(key, match)
     return match or None
+
+
+def _merge_axes_of(node: Node, product: Node | None) -> OperandAxes | None:
+    """Return the axes of the reduction `node`, or of the sum `node` of `product`, in the order in which the planner's kernels reduce."""
+    reduction, recipes = node.op, (node.recipe, None if product is None else product.recipe)
+    axes = merge_axes(*recipes)
+    is_free = not isinstance(reduction, Reduction) or reduction.is_order_free(node.recipe.dtypes[0])
+    if is_free or (axes is not None and axes.is_matrix_product):
+        return axes
+    return merge_axes(*recipes, find_reduction_order(node))
 
 
 def encode_op_key(recipe: Recipe, kinds: Sequence[str], product: Recipe | None = None) -> str:
@@ -118,7 +142,7 @@ def list_op_keys(signature: GraphSignature) -> list[str]:
     product_recipe = None if product is None else product.recipe
     if signature.pending_count > 1 and product is None:
         return []
-    axes = merge_axes(node.recipe, product_recipe)
+    axes = _merge_axes_of(node, product)
     if axes is None or (axes.reduced and not is_served(node.recipe, axes)) or (len(axes.extents) > 1 and not axes.is_matrix_product):
         return []
     return [encode_op_key(node.recipe, kinds, product_recipe) for kinds in axes.list_kinds(node.recipe, product_recipe)]
@@ -134,15 +158,17 @@ def serialize_op_kernel(signature: GraphSignature, plan: Plan) -> tuple[str, byt
     if not keys or not isinstance(call, SingleKernelCall) or call.can_fail or call.tables:
         return None
     product = _get_product(signature.nodes) if signature.pending_count > 1 else None
-    axes = merge_axes(node.recipe, None if product is None else product.recipe)
+    axes = _merge_axes_of(node, product)
     arguments, words = call.arguments, call.serialize()
     if words is None or axes is None or arguments.split_extent != axes.extents[-1]:
         return None
     named_sizes = [(axes.extents[0], EXTENT), *[(step, k) for k, step in enumerate(axes.strides[0])]]
     if axes.reduced:
         named_sizes += [(axes.reduced[0], REDUCED_EXTENT), *[(step, REDUCED_STEP + k) for k, step in enumerate(axes.reduced[1:])]]
+    if axes.rows:
+        named_sizes += [(axes.rows[0], ROW_COUNT), *[(step, ROW_STEP + k) for k, step in enumerate(axes.rows[1:])]]
     if axes.is_matrix_product:
-        named_sizes += [(axes.extents[1], ROWS), (_count_block_rows(axes), BLOCK_ROWS)]
+        named_sizes += [(axes.extents[1], ROW_COUNT), (_count_block_rows(axes), BLOCK_ROWS)]
         named_sizes += [(step, ROW_STEP + k) for k, step in enumerate(axes.strides[1][1:], 1)]
     named_sizes = [(size, meaning) for size, meaning in named_sizes if size not in (0, 1)]
     meanings = dict(named_sizes) | ({0: ZERO, 1: ONE} if axes.reduced else {})
@@ -161,7 +187,7 @@ def _count_visits(axes: OperandAxes) -> int:
     results = math.prod(axes.extents)
     if axes.is_matrix_product:
         return results + results * axes.reduced[0] // backend().target.costs.contraction_step_ratio
-    return results * (axes.reduced[0] + (not axes.is_scan) if axes.reduced else 1)
+    return results * (axes.reduced_count + (not axes.is_scan) if axes.reduced else 1)
 
 
 def _count_block_rows(axes: OperandAxes) -> int:
@@ -177,12 +203,11 @@ def marshal_portably(value: Any) -> bytes:
     return marshal.dumps(value, 2)
 
 
-def _match(recipe: Recipe, product: Recipe | None) -> tuple[ShippedKernel, OperandAxes] | None:
-    """Return the result of `find_shipped_kernel`, computed anew."""
+def _match(recipe: Recipe, product: Recipe | None, axes: OperandAxes | None) -> tuple[ShippedKernel, OperandAxes] | None:
+    """Return the result of `find_shipped_kernel` for an operation on `axes`, computed anew."""
     target = backend().target
     max_bytes = min(target.streams.min_result_bytes, target.thread_limits.min_donated_bytes, MAX_RESULT_BYTES)
-    axes = merge_axes(recipe, product) if 0 < recipe.nbytes < max_bytes else None
-    if axes is None or 0 in axes.extents or (axes.reduced and not is_served(recipe, axes)):
+    if not 0 < recipe.nbytes < max_bytes or axes is None or 0 in axes.extents or (axes.reduced and not is_served(recipe, axes)):
         return None
     size = _count_visits(axes)
     rows = 0 if len(axes.extents) == 1 or axes.is_matrix_product else math.prod(axes.extents[1:])
@@ -246,10 +271,14 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
 def _get_size(meaning: int, axes: OperandAxes) -> int:
     """Return the size with the meaning `meaning`, an item of `ShippedKernel.sizes`, for `axes`."""
     if meaning >= 0:
-        strides = axes.strides[1] if meaning >= ROW_STEP else axes.reduced[1:] if meaning >= REDUCED_STEP else axes.strides[0]
+        strides = (
+            (axes.rows[1:] or axes.strides[1]) if meaning >= ROW_STEP else axes.reduced[1:] if meaning >= REDUCED_STEP else axes.strides[0]
+        )
         return strides[meaning % REDUCED_STEP]
     if meaning in (ONE, ZERO):
         return int(meaning == ONE)
     if meaning == BLOCK_ROWS:
         return _count_block_rows(axes)
-    return axes.extents[0] if meaning == EXTENT else axes.extents[1] if meaning == ROWS else axes.reduced[0]
+    if meaning == ROW_COUNT:
+        return axes.rows[0] if axes.rows else axes.extents[1]
+    return axes.extents[0] if meaning == EXTENT else axes.reduced[0]
