@@ -45,7 +45,7 @@ def install_descriptors() -> None:
 
 
 def get_removal_steps() -> list[Callable[[], object]]:
-    """Return a list of one C function without arguments that deletes `Tensor.__getattr__`; an empty list if the class has none."""
+    """Return the step that deletes `Tensor.__getattr__`, a C function without arguments, in a list; an empty list without the method."""
     return [partial(delattr, Tensor, "__getattr__")] if "__getattr__" in vars(Tensor) else []
 
 

@@ -94,7 +94,16 @@ from .sized_template import VARIANTS
 from .text_signatures import build_text_signature
 from .type_slots import BINARY_SYMBOLS, SLOT_LOCATIONS, WRAPPED_SYMBOLS, SlotSwitch, make_slot_wrapper
 from .update_recipes import record_copying_variant, record_update
-from .write_recorder import compute_if_small, may_overlap, record_masked_write, record_write, retry_in_fast_path, unwrap_scalar, wrap_fill
+from .write_recorder import (
+    can_write,
+    compute_if_small,
+    may_overlap,
+    record_masked_write,
+    record_write,
+    retry_in_fast_path,
+    unwrap_scalar,
+    wrap_fill,
+)
 
 CREATION_FUNCTIONS = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
 DERIVATIVE_FUNCTIONS = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
@@ -582,20 +591,10 @@ class FastPath:
             return False
         try:
             view = self.methods["__getitem__"](x, key)  # by generated code, to get the spec used there
-            return view.storage is x.storage and record_write(view, value, lambda: _can_write(view, value))
+            return view.storage is x.storage and record_write(view, value, lambda: can_write(view, value))
         except TenxorError:  # raised by the fallback, with a better message
             return False
 
 
 name_tensor_method(FastPath.get_item, "__getitem__")
 name_tensor_method(FastPath.set_item, "__setitem__")
-
-
-def _can_write(view: Tensor, value: Any) -> bool:
-    """Return whether no two elements of `view` share memory, so that `value` may be written over the view; raise an error if `value` does
-    not fit.
-    """
-    if not view.layout.is_injective():
-        return False
-    view._resolve_source(value, "assignment")
-    return True

@@ -157,6 +157,6 @@ class ObjectTable:
 
     @property
     def identity(self) -> str:
-        """A text with everything that the generated code depends on besides its own source; it is part of the cache key."""
+        """A text of the facts behind the generated code besides its source, for the cache key."""
         fixed_offsets = REFCOUNT_OFFSET, TYPE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, BYTES_CONTENT_OFFSET
         return f"{sys.version} {fixed_offsets} {self._slot_offsets} {self._weakref_offsets} {list(self.indices)}"

@@ -360,7 +360,7 @@ def is_same_template(template: ResultTemplate, expected: ResultTemplate) -> bool
     return all([_is_same_slot(name, getattr(template, name), getattr(expected, name)) for name in _COMPARED_SLOTS[type(template)]])
 
 
-# The slots that decide what a template of a variant makes, beside its spec and its launch record
+# The slots compared by `is_same_template`, beside the spec and the launch record, by variant
 _COMPARED_SLOTS: dict[type, tuple[str, ...]] = {
     NodeTemplate: ("recipe", "low", "high"),
     CopyTemplate: ("recipe",),

@@ -24,7 +24,7 @@ def build_text_signature(function: Any) -> str:
     defaults = dict(zip(reversed(positional_names), reversed(function.__defaults__ or ()), strict=False)) | keyword_defaults
 
     def format_parameter(name: str) -> str:
-        """Return the text of the parameter `name`, with its default value if it has one."""
+        """Return the parameter `name` as text, with the default value."""
         return f"{name}={_to_literal(defaults[name])!r}" if name in defaults else name
 
     parameters = [f"${positional_names[0]}", *map(format_parameter, positional_names[1:])]

@@ -66,6 +66,16 @@ def record_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:
         record_write(x, Tensor(Storage(node), template.spec.layout, template.spec.dtype))
 
 
+def can_write(view: Tensor, value: Any) -> bool:
+    """Return whether no two elements of `view` share memory, so that `value` may be written over the view; raise an error if `value` does
+    not fit.
+    """
+    if not view.layout.is_injective():
+        return False
+    view._resolve_source(value, "assignment")
+    return True
+
+
 def may_overlap(written: Tensor, read: Tensor) -> bool:
     """Return whether the offsets of two different views of one storage may overlap, as the generated code tests it."""
     if (written.spec, written.offset) == (read.spec, read.offset):

@@ -1,4 +1,4 @@
-"""Questions about the sources of a reduction, down to memory, that decide the order in which the reduction adds."""
+"""Properties of the sources of a reduction, down to memory, on which the order of the additions depends."""
 
 from __future__ import annotations
 

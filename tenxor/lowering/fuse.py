@@ -318,25 +318,24 @@ class _LengthLimit:
 
 
 class _RepetitionLimit:
-    """A limit on the work that a kernel repeats in its passes over the same elements, for the nodes of `graph`.
+    """A limit on the work repeated by the passes of a kernel over the same elements, for the nodes of `graph`.
 
-    A kernel has a pass for each reduction that it inlines, and one for its result. A pass computes the elementwise nodes it needs from
-    memory and from the results of earlier passes. So in a chain of steps with a reduction each, the last step's pass would repeat all the
-    steps before it.
+    A kernel has a pass for each inlined reduction, and a last pass for the result. Each pass computes elementwise nodes again, from memory
+    and from the results of earlier passes. In a chain of steps with a reduction each, the last pass would repeat every step.
     """
 
     def __init__(self, graph: GraphFacts) -> None:
         self.max_additions = graph.fusing.max_repeated_in_passes
         self.passes: dict[Node, set[Node]] = {}  # the reductions and results in whose passes a node is computed
-        self.repeated_additions: Counter[Node] = Counter()  # of each kernel so far, for one element
+        self.repeated_additions: Counter[Node] = Counter()  # repeated additions of an element so far, by kernel
 
     def must_end(self, node: Node, reads: Sequence[_Read]) -> bool:
-        """Return whether `node` becomes a kernel because the kernels of `reads`, its reads, would repeat too much work otherwise."""
+        """Return whether `node` becomes a kernel, as the kernels of its `reads` would repeat too much work."""
         repeated = self._count_repeated(node)
         return repeated > 0 and any([repeated + self.repeated_additions[read.kernel] > self.max_additions for read in reads])
 
     def add_node(self, node: Node, is_kernel: bool, reads: Sequence[_Read]) -> None:
-        """Note in which passes the sources of `node` are computed: those of `node`, or the one that `node` itself begins."""
+        """Note the passes of the sources of `node`: the passes of `node`, or a pass of its own for a kernel or a reduction."""
         if isinstance(node.op, Op) and not is_kernel:
             passes = self.passes.get(node, set())
             self.repeated_additions.update({read.kernel: self._count_repeated(node) for read in reads})

@@ -163,7 +163,7 @@ class LoopNest(_LoopNestFields):
 
     @lazy_attribute
     def reductions(self) -> list[ReductionLoop]:
-        """The reductions, in the order in which they start."""
+        """The reductions, ordered by start."""
         started: dict[int, Loops] = {}
         loops = []
         for s, outer_loops in walk_with_loops(self.body):
