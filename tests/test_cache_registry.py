@@ -51,7 +51,7 @@ STATE = {
     "what threads and contexts do now": (
         *("_utils.gc_control.open_pauses", "fastpath._disabled_contexts", "fastpath.eager_evaluation._open_contexts"),
         *("_utils.exclude_user_code._arrived_signals", "_utils.interruptible._abandoned"),
-        *("fastpath.host_call_recorder._reports_by_thread", "fastpath.write_recorder._retrying_threads"),
+        *("fastpath.host_reports._reports_by_thread", "fastpath.write_recorder._retrying_threads"),
     ),
     "facts about tensors in use": (
         *("api.nan_check._lines", "api.nan_check._traced_lines", "autodiff.leaf_storage._detached_leaves", "autodiff.leaf_storage._leaves"),
@@ -62,7 +62,6 @@ STATE = {
         *(
             "api.host_calls._NO_AXIS_SIZES",
             "fastpath.size_generic.NO_KEYWORDS",
-            "native.generated_searches._NO_ADDRESSES",
             "runtime.plan_lowering._NO_EXTRA_SLOTS",
         ),
     ),

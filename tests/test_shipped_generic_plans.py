@@ -167,7 +167,7 @@ draw = np.random.default_rng(0)
 m, n = tx.asarray(draw.random((50, 70))), tx.asarray(draw.random((70, 45)))
 results = m.sum(axis=1), m - m.mean(axis=0), m @ n, tx.ones((20, 50)) * 2 + 1
 bits = [x.numpy().tobytes().hex() for x in results]
-print("".join(bits), *tx.compile_counts(), "tenxor.runtime.planner" in sys.modules or "tenxor.lowering" in sys.modules)
+print("".join(bits), *tx.compile_counts(), "tenxor.runtime.planner" in sys.modules or "tenxor.lowering.lower" in sys.modules)
 """
 
 

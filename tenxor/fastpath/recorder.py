@@ -39,7 +39,6 @@ from ..tensor.argument_parsing import NamedDefault
 from ..tensor.conversion_methods import is_numpy_value
 from . import update_recipes
 from .eager_evaluation import no_eager_eval
-from .graph_launch import MAX_RESULT_BYTES
 from .host_reports import HostReport, collect_reports
 from .limits import MAX_SMALL_BLOCK_BYTES, MAX_TUPLE_DEPTH
 from .size_generic import SplitCall, can_be_placeholder, is_known_scalar
@@ -119,11 +118,11 @@ def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
     """Compute the tensors of `arguments` with long pending graphs, and return whether there were any, and all are computed.
 
     The generated code makes no graph of more than `MAX_PENDING_NODES` nodes, and the fallback would make the nodes one by one. Nothing is
-    computed for a large result, which may take more memory than its operands.
+    computed for a result that takes more memory than its operands.
     """
     nodes = [x.storage.node for x in arguments if type(x) is Tensor and type(x.storage) is Storage]
     long_nodes = [node for node in nodes if node.buffer is None and node.graph_node_count > MAX_PENDING_NODES // 2 and not node.is_traced]
-    are_small = all([node.recipe.nbytes <= MAX_RESULT_BYTES for node in long_nodes])
+    are_small = all([node.recipe.nbytes <= max(node.max_operand_nbytes, MAX_SMALL_BLOCK_BYTES) for node in long_nodes])
     return bool(long_nodes) and are_small and all([compute_if_possible(node) for node in long_nodes])
 
 

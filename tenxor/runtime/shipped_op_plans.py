@@ -25,7 +25,7 @@ from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction
 from .graph_signature import GraphSignature
 from .kernel_call import SingleKernelCall, find_kernel
-from .operand_axes import NUMBER, OperandAxes, is_served, merge_axes
+from .operand_axes import MAX_SHORT_ITERATIONS, NUMBER, OperandAxes, is_served, merge_axes
 from .plan_execution import Plan, PlanStep
 
 MAX_RESULT_BYTES = 1 << 20  # bytes of a result: larger results may reuse the memory of an operand, or bypass the caches
@@ -67,7 +67,7 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), 
     """
     nodes = nodes or signature.nodes
     node = nodes[-1]
-    product = _get_product(nodes) if signature.pending_count > 1 else None
+    product = _get_product(nodes) if signature.pending_count > 1 and len(signature.root_slots) == 1 else None
     if (signature.pending_count > 1 and product is None) or (is_store(node.op) and node.sources[0] in node.sources[1:]):
         return None  # several kernels, or a store of values that are read from the overwritten memory
     match = _find_kernel_of(node, product)
@@ -80,8 +80,9 @@ def find_shipped_op_plan(signature: GraphSignature, nodes: Sequence[Node] = (), 
 
 def _get_product(nodes: Sequence[Node]) -> Node | None:
     """Return the pending product that the last of `nodes` sums; None for a graph with further pending nodes, or of another form."""
-    node, product = nodes[-1], nodes[-1].sources[0]
-    if node.op not in SUMS or type(product) is not Node or product.op is not OPS["multiply"]:
+    node = nodes[-1]
+    product = node.sources[0] if node.op in SUMS else None
+    if type(product) is not Node or product.op is not OPS["multiply"]:
         return None
     is_inlined = not (product.is_stored or any(node.offsets)) and all([type(s) is Node and s.buffer is not None for s in product.sources])
     return product if is_inlined else None
@@ -117,9 +118,16 @@ def _merge_axes_of(node: Node, product: Node | None) -> OperandAxes | None:
     reduction, recipes = node.op, (node.recipe, None if product is None else product.recipe)
     axes = merge_axes(*recipes)
     is_free = not isinstance(reduction, Reduction) or reduction.is_order_free(node.recipe.dtypes[0])
-    if is_free or (axes is not None and axes.is_matrix_product):
+    if is_free or (axes is not None and (axes.is_matrix_product or (product is None and _reduces_one_axis(node, axes)))):
         return axes
-    return merge_axes(*recipes, find_reduction_order(node))
+    return merge_axes(*recipes, find_reduction_order(node))  # imports a part of the planner on first use
+
+
+def _reduces_one_axis(node: Node, axes: OperandAxes) -> bool:
+    """Return whether `node` reduces more than a few elements along a single axis: `OperandAxes.has_columns` then tells the order."""
+    layout = node.layouts[0]
+    assert layout is not None
+    return axes.reduced[0] > MAX_SHORT_ITERATIONS and sum([n != 1 for n in layout.shape[len(node.shape) :]]) == 1
 
 
 def encode_op_key(recipe: Recipe, kinds: Sequence[str], product: Recipe | None = None) -> str:

@@ -272,14 +272,14 @@ class TestKeys:
 
 @pytest.mark.usefixtures("plain")
 class TestPatterns:
-    """One expression compiles once for 100 different shapes."""
+    """One expression compiles once for short rows, and once for all others of 100 different shapes."""
 
     def test_new_shape_compiles_nothing(self) -> None:
         def expression(n: int, m: int) -> tx.Tensor:
             a = tx.asarray(np.arange(n * m, dtype=np.float32).reshape(n, m))
             return ((a * 2 + 5) ** 2 - a.sum(axis=1, keepdims=True)) / 4
 
-        assert compiled_by(expression(3, 4)) <= 1
+        assert compiled_by(expression(3, 4), expression(3, 7)) <= 2
         assert compiled_by(*(expression(n, m) for n in range(2, 12) for m in range(2, 12))) == 0
 
     def test_new_rank_that_merges_compiles_nothing(self) -> None:

@@ -91,7 +91,7 @@ def _any_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     tune(monkeypatch, single_pass={"min_matrix_bytes": 0})
 
 
-SIZES = [(9, 5), (9, 65), (70, 257), (150, 5)]
+SIZES = [(9, 6), (9, 65), (70, 257), (150, 6)]  # lanes run across rows of up to four elements, also without the first column
 
 
 @pytest.mark.parametrize("nbytes", [0, 32, 64])
