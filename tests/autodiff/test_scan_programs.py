@@ -306,11 +306,12 @@ def two_threads(threads: Callable[[int], None]) -> None:
 @pytest.mark.usefixtures("two_threads")
 def test_signal_handlers_run_during_a_long_scan_step() -> None:
     big = tx.asarray(RNG.normal(size=(1200, 1200)))
-    heard = []
+    heard, is_over = list[float](), False
 
     def handler(*_: object) -> None:
         heard.append((big[:300] @ big).sum().item())  # which threads share, too
-        signal.setitimer(signal.ITIMER_REAL, 0.005)
+        if not is_over:  # a late alarm must not set another, which would end the process
+            signal.setitimer(signal.ITIMER_REAL, 0.005)
 
     assert threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGALRM, handler)
@@ -321,6 +322,7 @@ def test_signal_handlers_run_during_a_long_scan_step() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0.005)
         tx.scan(step, big, tx.ones(1))[0].realize()
     finally:
+        is_over = True
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert len(heard) > 2 and len(set(heard)) == 1
