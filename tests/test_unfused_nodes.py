@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor.fastpath import disabled
 from tenxor.graph.node import Node, Recipe
 from tenxor.runtime.realize import realize
 from tenxor.runtime.unfused_nodes import Deferral, defer_plan, order_unfused_nodes
+from tests.fuzz.same_bits import choosing_fusion
 
 RNG = np.random.default_rng(5)
 A, B = RNG.normal(size=(37, 53)).astype(np.float32), RNG.normal(size=(37, 53)).astype(np.float32)
@@ -142,3 +144,16 @@ def test_deferred_graph_is_ordered_once(monkeypatch: pytest.MonkeyPatch) -> None
     for _ in range(3):
         assert np.array_equal((tx.exp(a * 0.5) + a).to_numpy(), (tx.exp(A[:31, :7] * np.float32(0.5)).to_numpy() + A[:31, :7]))
     assert ordered.count(2) == 1
+
+
+def test_temporary_results_of_an_unfused_graph_die_after_their_last_reader() -> None:
+    x = tx.asarray(RNG.normal(size=1 << 15)).realize()
+    y = x
+    for _ in range(40):
+        y = (y * 0.5 + x) * 0.5
+    tx.release_memory()
+    before = tx.memory().in_use
+    tx.memory(reset_peak=True)
+    with disabled(), choosing_fusion(lambda: False):
+        y.realize()
+    assert tx.memory().peak - before < 8 * x.nbytes

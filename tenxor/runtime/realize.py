@@ -108,15 +108,16 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
             return None
         signature = graph_signature.capture_signature(pending_roots)
         try:
-            plan = get_plan(signature, may_defer)
+            plan, is_deferred = get_plan(signature, may_defer), False
         except NotCompiled:
+            plan, is_deferred = None, True
+        if is_deferred:  # not within `except`, whose error refers to frames with the nodes: each must die when its last reader is computed
             deferral = _deferrals.get(signature.key)
             may_defer = deferral is not None  # unless another thread has cleared the cache
             unfused = [] if deferral is None else [signature.nodes[k] for k in reversed(deferral.unfused_slots)]
-            del signature  # the signature refers to the nodes, and their references are counted below
+            del signature
             while unfused:
                 realize(unfused.pop())
-            continue
         if plan is None:
             continue
         if not plan.watched_slots:

@@ -200,25 +200,23 @@ def choosing_fusion(is_fused: Callable[[], bool]) -> Iterator[None]:
     """Compute each graph as a whole if `is_fused()`, and otherwise operation by operation where that is possible. Plans of the graph that
     are in memory or on disk do not count.
     """
-    get_plan, module = realize.get_plan, realize.unfused_nodes
-
-    def order(roots: Any) -> Any:
-        return unfused_nodes.order_unfused_nodes(roots, lambda recipe: True)
+    get_plan = realize.get_plan
 
     def choose_plan(signature: Any, may_defer: bool = False) -> Any:
-        if may_defer and not is_fused() and order([signature.nodes[k] for k in signature.root_slots]):
-            raise NotCompiled("a plan")
-        return get_plan(signature)
+        roots = [signature.nodes[k] for k in signature.root_slots]
+        unfused = unfused_nodes.order_unfused_nodes(roots, lambda recipe: True) if may_defer and not is_fused() else []
+        if not unfused:
+            return get_plan(signature)
+        slot_of = {node: k for k, node in enumerate(signature.nodes)}
+        realize._deferrals.put(signature.key, unfused_nodes.Deferral(0, 1, [0], [slot_of[node] for node in unfused]))
+        raise NotCompiled("a plan")
 
-    class Unfused:
-        order_unfused_nodes = staticmethod(order)
-        find_expensive_nodes = staticmethod(unfused_nodes.find_expensive_nodes)
-
-    realize.get_plan, realize.unfused_nodes = choose_plan, Unfused
+    realize.get_plan = choose_plan
     try:
         yield
     finally:
-        realize.get_plan, realize.unfused_nodes = get_plan, module
+        realize.get_plan = get_plan
+        realize._deferrals.clear()
 
 
 def check(seed: int, repetitions: int = REPETITIONS, *, has_outer: bool = False) -> None:
