@@ -21,7 +21,7 @@ from tenxor.graph.node import Node
 from tenxor.layout import Layout
 from tenxor.lowering import match_contraction, order_loops
 from tenxor.rewrite import argextrema, large_reductions, unroll_reductions
-from tenxor.runtime import operand_axes, shipped_op_plans
+from tenxor.runtime import operand_axes, plan_disk_cache, shipped_op_plans
 from tenxor.runtime.graph_signature import capture_in_python
 from tenxor.runtime.planner import make_plan
 from tests.processes import python
@@ -110,6 +110,7 @@ def ship(there: dict[str, bytes], names: tuple[str, ...], dtype: DType) -> None:
             signature = capture_in_python([node])
             entry = shipped_op_plans.serialize_op_kernel(signature, make_plan(signature))
             assert entry is not None
+            assert plan_disk_cache.serialize_plan(entry[2]) == plan_disk_cache.serialize_plan(make_plan(signature))
             there[entry[0]] = entry[1]
     shipped_op_plans._matches.clear()
 

@@ -266,14 +266,14 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
             (_count_block_rows(axes), extent), axes.reduced[0], (dtype.itemsize,), (0, dtype.itemsize), steps_first=False
         )
     step.kernel_call = SingleKernelCall(compiled, KernelArguments((out, 0), sources, scalars, (), sizes, split_extent, work, scratch))
-    watched_slots = list(inlined_slots)
+    watched_slots: list[int] = []
     if is_write:
         old_slot = nodes.index(node.sources[0])
         step.overwritten_slot, step.donor_candidates = old_slot, (old_slot,)
         step.donors, watched_slots = ((old_slot, frozenset((old_slot,))),), [old_slot]
         step.input_slots.add(old_slot)
     counts_by_slot = [1 for _ in watched_slots]
-    return Plan(backend().target, [step], inlined_slots, list(inlined_slots), [], watched_slots, counts_by_slot, 0)
+    return Plan(backend().target, [step], inlined_slots, [], [], watched_slots, counts_by_slot, 0)
 
 
 def _get_size(meaning: int, axes: OperandAxes) -> int:
