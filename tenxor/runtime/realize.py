@@ -111,7 +111,7 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
             plan, is_deferred = get_plan(signature, may_defer), False
         except NotCompiled:
             plan, is_deferred = None, True
-        if is_deferred:  # not within `except`, whose error refers to frames with the nodes: each must die when its last reader is computed
+        if is_deferred:  # the handler's error would keep the nodes alive
             deferral = _deferrals.get(signature.key)
             may_defer = deferral is not None  # unless another thread has cleared the cache
             unfused = [] if deferral is None else [signature.nodes[k] for k in reversed(deferral.unfused_slots)]

@@ -21,6 +21,7 @@ from .._utils.records import NamedTuple
 from ..codegen import backend
 from ..codegen.interface import Compiled, KernelArguments
 from ..graph.node import Node, Recipe, is_store
+from ..graph.reduced_sources import find_summed_product, has_memory_order
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction
 from .graph_signature import GraphSignature
@@ -124,7 +125,7 @@ def _merge_axes_of(node: Node, product: Node | None) -> OperandAxes | None:
 
 
 def _reduces_one_axis(node: Node, axes: OperandAxes) -> bool:
-    """Return whether `node` reduces more than a few elements along a single axis: `OperandAxes.has_columns` then tells the order."""
+    """Return whether `node` reduces many elements along a single axis, in the order of `OperandAxes.has_columns`."""
     layout = node.layouts[0]
     assert layout is not None
     return axes.reduced[0] > MAX_SHORT_ITERATIONS and sum([n != 1 for n in layout.shape[len(node.shape) :]]) == 1
@@ -266,14 +267,16 @@ def _build_plan(nodes: Sequence[Node], compiled: Compiled, kernel: ShippedKernel
             (_count_block_rows(axes), extent), axes.reduced[0], (dtype.itemsize,), (0, dtype.itemsize), steps_first=False
         )
     step.kernel_call = SingleKernelCall(compiled, KernelArguments((out, 0), sources, scalars, (), sizes, split_extent, work, scratch))
-    watched_slots: list[int] = []
+    # To store a product would change a sum that follows the factors
+    costly_slots = [] if find_summed_product(node) is reader and not has_memory_order(reader) else list(inlined_slots)
+    watched_slots = list(costly_slots)
     if is_write:
         old_slot = nodes.index(node.sources[0])
         step.overwritten_slot, step.donor_candidates = old_slot, (old_slot,)
         step.donors, watched_slots = ((old_slot, frozenset((old_slot,))),), [old_slot]
         step.input_slots.add(old_slot)
     counts_by_slot = [1 for _ in watched_slots]
-    return Plan(backend().target, [step], inlined_slots, [], [], watched_slots, counts_by_slot, 0)
+    return Plan(backend().target, [step], inlined_slots, costly_slots, [], watched_slots, counts_by_slot, 0)
 
 
 def _get_size(meaning: int, axes: OperandAxes) -> int:
