@@ -41,7 +41,7 @@ def try_generated_code(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array
     """Try to compute an operation by generated code, and return whether this was possible.
 
     Only `searchsorted` and `interp` with contiguous results are computed. The arguments are as in `HostOp.compute`; the result goes into
-    `outs`. `outs` is left unchanged if the function returns False. `outs` is left unchanged if the function returns False.
+    `outs`. `outs` is left unchanged if the function returns False.
     """
     if op.name not in ("searchsorted", "interp"):
         return False

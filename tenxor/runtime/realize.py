@@ -128,7 +128,6 @@ def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] |
             del signature
         elif signature.is_unchanged():  # no node was computed meanwhile, so the counted references belong to this graph
             return signature, plan, referenced_slots
-    return None
 
 
 def get_plan(signature: GraphSignature, may_defer: bool = False) -> Plan | None:
