@@ -63,7 +63,7 @@ test: $(TEST)
 	$(PY) -m mypy > $(VENV)/mypy.txt & types=$$!; \
 	$(PY) -m pytest --numprocesses auto --dist worksteal $(ARGS); tests=$$?; \
 	wait $$types || { cat $(VENV)/mypy.txt; exit 1; }; exit $$tests
-	TENXOR_SHORT_WAY=0 $(PY) -m pytest --numprocesses auto --dist worksteal -m "values and not large" tests/tensor tests/ops tests/test_behaviours.py
+	TENXOR_FAST_PATH=0 $(PY) -m pytest --numprocesses auto --dist worksteal -m "values and not large" tests/tensor tests/ops tests/test_behaviours.py
 
 test-interpreter: $(TEST)
 	TENXOR_BACKEND=interpreter $(PY) -m pytest --numprocesses auto -m "values and not large" tests $(ARGS)

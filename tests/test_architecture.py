@@ -397,7 +397,10 @@ DIRECT_IMPORTS = {
     *(("tenxor.aot.build", f"tenxor.codegen.llvm.{name}") for name in ("cpuid", "level_compiler")),
 }
 # For the fast path, too
-EMITTING = {f"tenxor.codegen.llvm.{name}" for name in ("builder", "compiler", "host_info", "parallel_for", "types")}
+EMITTING = {
+    f"tenxor.codegen.llvm.{name}"
+    for name in ("builder", "code_image", "compiler", "host_info", "kernel_disk_cache", "parallel_for", "types")
+}
 
 
 def test_back_ends_are_imported_through_their_interface() -> None:

@@ -78,11 +78,11 @@ def test_tensor_class_has_no_getattr_with_machine_code(machine_code: bool) -> No
     assert any("__getattr__" in vars(cls) for cls in tx.Tensor.__mro__) is not machine_code
 
 
-@pytest.mark.parametrize("short_way", ["0", "1"])
-def test_pythons_error_message_suggests_the_nearest_attribute(short_way: str) -> None:
+@pytest.mark.parametrize("fast_path", ["0", "1"])
+def test_pythons_error_message_suggests_the_nearest_attribute(fast_path: str) -> None:
     for meant, written in (("unsqueeze", "unsqueezee"), (None, "rolls")):
         program = f"import tenxor as tx\n(tx.ones(2) + 1).realize().{written}"
-        environment = {**os.environ, "TENXOR_SHORT_WAY": short_way}
+        environment = {**os.environ, "TENXOR_FAST_PATH": fast_path}
         process = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
         message = process.stderr.splitlines()[-1]
         suggested = rf"\. Did you mean.*\b{meant}\b.*" if meant else ""  # in words that change between versions of CPython

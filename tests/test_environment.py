@@ -29,7 +29,7 @@ READERS: dict[str, tuple[Callable[[], Any], tuple[str, ...], tuple[str, ...], st
         f"it must be an integer from 1 to {thread_count.max_threads()}; the number of threads is {count_cpus()}",
     ),
     "TENXOR_DEBUG": (kernel_call.read_debug_level, ("", "0", "2", "3"), ("yes", "-1", "4", "²"), "it must be 0, 1, 2 or 3; no kernels"),
-    "TENXOR_SHORT_WAY": (fastpath.read_setting, ("", "0", "1"), ("2", "off"), "it must be 0 or 1; machine code for small work is"),
+    "TENXOR_FAST_PATH": (fastpath.read_setting, ("", "0", "1"), ("2", "off"), "it must be 0 or 1; machine code for small work is"),
     "TENXOR_CACHE_DIR": (
         kernel_disk_cache.check_setting,
         ("", "new/folder"),
@@ -93,7 +93,7 @@ def test_valid_value_is_used_without_a_warning(name: str, value: str, monkeypatc
     monkeypatch.setenv(name, value)
     with warnings.catch_warnings(action="error"):
         value_read = (READERS | ERRORS)[name][0]()
-    if value and name in ("TENXOR_NUM_THREADS", "TENXOR_DEBUG", "TENXOR_SHORT_WAY", "TENXOR_BACKEND"):
+    if value and name in ("TENXOR_NUM_THREADS", "TENXOR_DEBUG", "TENXOR_FAST_PATH", "TENXOR_BACKEND"):
         assert str(value_read) == value
 
 

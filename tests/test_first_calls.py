@@ -171,7 +171,7 @@ def test_process_from_disk_finds_the_folder_that_the_cold_one_filled(two_peers: 
     assert "100)" in first[f"{program}|numpy|cold"][0]
     for _, environment in first.values():
         assert {environment[name] for name in ("OPENBLAS_NUM_THREADS", "TENXOR_NUM_THREADS")} == {"1"}
-    off = {key.split("|")[0] for key, (_, environment) in first.items() if environment.get("TENXOR_SHORT_WAY") == "0"}
+    off = {key.split("|")[0] for key, (_, environment) in first.items() if environment.get("TENXOR_FAST_PATH") == "0"}
     assert off == {"1,000 times a + a of 12, fast path off"}
     assert {environment["TENXOR_SHIPPED"] for key, (_, environment) in first.items() if "|tenxor|" in key} == {""}
 

@@ -62,7 +62,7 @@ def peak():
 x = tx.zeros(10)
 for k in range(100_000):
     x = x + 1
-    if k == 10_000:  # when the short way has been made
+    if k == 10_000:  # when the fast path has been made
         start, compiled = peak(), sum(tx.compile_counts())
 assert peak() - start < 3_000, (start, peak())  # kilobytes
 assert sum(tx.compile_counts()) - compiled <= 1 and compiled < 6, tx.compile_counts()  # chains of two lengths among them

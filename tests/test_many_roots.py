@@ -75,5 +75,5 @@ print(state == "not made yet", fastpath.state, len(framed))
 
 
 def test_realizing_results_with_a_shared_operand_builds_no_graph_launch_record() -> None:
-    env = {**os.environ, "TENXOR_SHORT_WAY": ""}
+    env = {**os.environ, "TENXOR_FAST_PATH": ""}
     assert python("-c", SEVERAL, env=env).stdout.split() == ["True", "on", "0"]

@@ -103,7 +103,7 @@ print(model[0].weight.numpy().tobytes().hex(), *tx.compile_counts(), "tenxor.run
 
 
 def run(folder: Path, *more: str, **environment: str) -> tuple[str, int, int, bool]:
-    env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": "0", **environment}
+    env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_FAST_PATH": "0", **environment}
     return parse_output(python("-c", PROGRAM, *more, env=env).stdout)
 
 
@@ -128,7 +128,7 @@ class TestSecondProcess:
 
     def test_finds_as_many_size_generic_rules_as_the_first_process(self, folder: Path) -> None:
         """The plans for the first sizes come from disk, with kernels of which only the facts are stored."""
-        env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": "1", "TENXOR_NUM_THREADS": "1"}
+        env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_FAST_PATH": "1", "TENXOR_NUM_THREADS": "1"}
         first, second = ([int(n) for n in python("-c", RULES_PROGRAM, env=env).stdout.split()] for _ in range(2))
         assert first[:2] == second[:2] and first[1] > 0
         assert first[2] > 0 and second[2] == 0
@@ -145,9 +145,9 @@ class TestSecondProcess:
         again = run(folder, "and written")
         assert (again[0], again[1], again[3]) == (first[0], 0, False)
 
-    @pytest.mark.parametrize("short_way", ["0", "1"])
-    def test_reads_generic_plans_for_sizes_that_are_new(self, folder: Path, short_way: str) -> None:
-        env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": short_way, "TENXOR_NUM_THREADS": "1"}
+    @pytest.mark.parametrize("fast_path", ["0", "1"])
+    def test_reads_generic_plans_for_sizes_that_are_new(self, folder: Path, fast_path: str) -> None:
+        env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_FAST_PATH": fast_path, "TENXOR_NUM_THREADS": "1"}
 
         def run(*sizes: int) -> list[int]:
             return [int(n) for n in python("-c", SIZES_PROGRAM, *map(str, sizes), env=env).stdout.split()]
@@ -159,10 +159,10 @@ class TestSecondProcess:
                 path.unlink()
         assert run(45, 46)[0], "without the kernels"
 
-    @pytest.mark.parametrize("short_way", ["0", "", "1"])
-    def test_reads_all_plans_of_training_steps(self, folder: Path, short_way: str) -> None:
+    @pytest.mark.parametrize("fast_path", ["0", "", "1"])
+    def test_reads_all_plans_of_training_steps(self, folder: Path, fast_path: str) -> None:
         """Most of these plans are for derivatives, which no table lists."""
-        env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": short_way}
+        env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_FAST_PATH": fast_path}
         first, second = (parse_output(python("-c", TRAINING_PROGRAM, env=env).stdout) for _ in range(2))
         assert first[3] and first[1] > 0
         assert (second[0], second[1], second[3]) == (first[0], 0, False)

@@ -173,12 +173,12 @@ print("".join(bits), *tx.compile_counts(), "tenxor.runtime.planner" in sys.modul
 
 @pytest.mark.skipif(cpuid.detect_level() is None, reason="nothing is made for this processor")
 def test_first_process_with_shipped_plans_plans_nothing(tmp_path: Path) -> None:
-    env = {**os.environ, "TENXOR_CACHE_DIR": "", "TENXOR_SHORT_WAY": "0"}
+    env = {**os.environ, "TENXOR_CACHE_DIR": "", "TENXOR_FAST_PATH": "0"}
     python("-c", SHIP_PROGRAM, str(tmp_path), env=env)
     expected, *_, planned = python("-c", FIRST_PROGRAM, env={**env, "TENXOR_SHIPPED": ""}).stdout.split()
     assert planned == "True"
     for threads in ("1", "2"):
         for way in ("0", ""):
-            run_env = {**env, "TENXOR_SHIPPED": str(tmp_path), "TENXOR_NUM_THREADS": threads, "TENXOR_SHORT_WAY": way}
+            run_env = {**env, "TENXOR_SHIPPED": str(tmp_path), "TENXOR_NUM_THREADS": threads, "TENXOR_FAST_PATH": way}
             assert python("-c", FIRST_PROGRAM, env=run_env).stdout.split() == [expected, "0", "4", "False"]
     assert python("-c", FIRST_PROGRAM, env={**run_env, "TENXOR_DEBUG": "1"}).stdout.split()[-1] == "True"

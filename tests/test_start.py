@@ -356,7 +356,7 @@ assert fastpath.fast_path is made
 assert (x @ x.T).tolist() == [[5.0, 11.0], [11.0, 25.0]] and x.T[0].tolist() == [1.0, 3.0]
 assert x.astype(tx.float32).sum(axis=0).tolist() == [4.0, 6.0]
 """
-    python("-c", program, env={**os.environ, "TENXOR_SHORT_WAY": ""})
+    python("-c", program, env={**os.environ, "TENXOR_FAST_PATH": ""})
 
 
 READS = ("x[1].item()", "x[1].tolist()", "float(x[1])", "x.sum().item()", "x.tolist()", "x.numpy()", "bool(x[0] > 0)")

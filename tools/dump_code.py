@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-os.environ.setdefault("TENXOR_SHORT_WAY", "1")
+os.environ.setdefault("TENXOR_FAST_PATH", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tenxor.codegen.llvm.compiler import Compiler

@@ -312,7 +312,7 @@ PROGRAMS = (
     SmallProgram("edit distance by rows, 200×200", edit_distance, texts, (200, 200), (4, 6), ASSIGNS),
     SmallProgram("logistic regression, 2,000×20, 50 steps", logistic_regression, labelled_points, (2000, 20, 50), (9, 3, 2)),
 )
-WITHOUT_FAST_PATH = {"TENXOR_SHORT_WAY": "0"}
+WITHOUT_FAST_PATH = {"TENXOR_FAST_PATH": "0"}
 PROBES = (
     SmallProgram("1,000 times a + a of 12, fast path off", additions, vector, (12, 1000), (3, 2), environment=WITHOUT_FAST_PATH),
     SmallProgram("seven operations on 10,000 elements", seven_operations, two_vectors, (10_000,), (7,)),

@@ -22,8 +22,8 @@ from ..codegen.llvm.cpuid import CPU_LEVELS, CpuLevel
 from ..codegen.llvm.level_compiler import LevelCompiler, describe_sources
 from ..errors import TenxorError
 from ..fastpath import disabled, get_object_table
-from ..fastpath.install import link_code
 from ..fastpath.launch_records import build_node_signature
+from ..fastpath.machine_code import compile_code
 from ..graph.node import Node, Scalar
 from ..graph.reduced_sources import find_summed_product
 from ..layout import Layout
@@ -96,7 +96,7 @@ def build_bundles(
                 for numbers in range(operands + 1):
                     maker.load_row_loop(1 + operands - numbers, numbers)
             if objects is not None:
-                link_code(objects, maker)
+                compile_code(objects, maker)
         path = folder / maker.file_name
         path.write_bytes(maker.build_content())
         yield path, len(maker.objects)

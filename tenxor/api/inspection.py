@@ -60,7 +60,7 @@ def explain(t: Tensor) -> str:
 
     Notes
     -----
-    Work of at most 16 KiB runs on the fast path if `tx.show_config()` reports "short way" as on. Each operation then runs in a kernel
+    Work of at most 16 KiB runs on the fast path if `tx.show_config()` reports "fast path" as on. Each operation then runs in a kernel
     shared by all expressions. The values are the same.
 
     Examples
@@ -102,7 +102,7 @@ def _heading(node: Node) -> str:
 
 
 def show_config() -> None:
-    """Print the configuration of this process: versions, back end, threads, and the state of the fast path ("short way").
+    """Print the configuration of this process: versions, back end, threads, and the state of the fast path ("fast path").
 
     The last row, "C of NumPy", tells which C functions of NumPy are called directly on tensor memory, or why not.
 
@@ -118,7 +118,7 @@ def show_config() -> None:
         "NumPy": np.__version__,
         "back end": BACKEND_NAME,
         "threads": str(num_threads()),
-        "short way": fastpath.state,
+        "fast path": fastpath.state,
         "C of NumPy": direct_call.describe_direct_calls() if fastpath.state == "on" else "not called in place",
     }
     for name, value in rows.items():

@@ -6,10 +6,11 @@ are asked for, it runs a kernel by its launch record. The fast path declines eve
 fallback then does the work.
 
 A process builds the fast path after a few results or many views, and only if the assumptions about the interpreter have been proved
-(`self_test.py`). The environment variable TENXOR_SHORT_WAY set to "0" means never, and "1" means at the first result. With
+(`self_test.py`). The environment variable TENXOR_FAST_PATH set to "0" means never, and "1" means at the first result. With
 `TENXOR_DEBUG` the fast path is not built.
 
-The variable `state` is "not made yet", the reason why the fast path is off, or "on".
+If the code is neither prebuilt nor on disk, another process compiles it (`machine_code.py`), and the fast path is built after that. The
+variable `state` is "not made yet", "being compiled by another process", the reason why the fast path is off, or "on".
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from ..runtime.realize import compute_lock
 
 if TYPE_CHECKING:
     from .install import FastPath
+    from .machine_code import BackgroundCompilation
     from .object_layout import ObjectTable
 
 
 def read_setting() -> str:
-    """Return the value of the environment variable `TENXOR_SHORT_WAY`, "0" or "1", or an empty text if the variable is unset or invalid."""
-    return environment.read_choice("TENXOR_SHORT_WAY", ("0", "1"), "machine code for small work is made after some results")
+    """Return the value of the environment variable `TENXOR_FAST_PATH`, "0" or "1", or an empty text if the variable is unset or invalid."""
+    return environment.read_choice("TENXOR_FAST_PATH", ("0", "1"), "machine code for small work is made after some results")
 
 
 SETTING = read_setting()
@@ -44,14 +46,16 @@ _disabled_contexts: list[object] = []  # one entry for each open `disabled` cont
 _disable_count = 0  # `disabled` contexts opened so far
 _build_lock = make_reentrant_lock()  # held by the thread that builds the fast path; never waited for
 _switch_lock = make_reentrant_lock()  # held, with signals deferred, while methods are installed or removed
-state = "not made yet"  # or the reason why the fast path is off, or "on"
+NOT_BUILT = "not made yet"
+state = NOT_BUILT  # or the reason why the fast path is off or has to wait, or "on"
+_compilation: BackgroundCompilation | None = None  # None until a process was started to compile the code
 fast_path: FastPath | None = None  # kept for good, even when off: memory blocks in use are freed by its code
 
 
 def _find_obstacle() -> str:
     """Return the reason why this process cannot have the fast path, as a text for `state`; an empty text if it can."""
     if SETTING == "0":
-        return "off: TENXOR_SHORT_WAY is 0"
+        return "off: TENXOR_FAST_PATH is 0"
     from ..runtime.kernel_call import DEBUG_LEVEL
 
     if DEBUG_LEVEL:
@@ -68,7 +72,7 @@ def count_requests(count: int) -> None:
     global _request_count
     _request_count += count
     if _request_count >= BUILD_AT_REQUEST:
-        start()
+        start(waits=SETTING == "1")
 
 
 def build_if_untried() -> None:
@@ -77,12 +81,13 @@ def build_if_untried() -> None:
     The package calls this function after many views, or many elements read or written. The fast path speeds up these too, even if no values
     are asked for.
     """
-    if state == "not made yet":
-        start()
+    if state == NOT_BUILT:
+        start(waits=SETTING == "1")
 
 
-def start() -> None:
-    """Build the fast path now and install it.
+def start(waits: bool = True) -> None:
+    """Build the fast path now and install it. If the code is not stored, and unless the caller `waits`, a second process compiles the
+    code first; a call after its end builds the fast path.
 
     Do nothing if the fast path is on or disabled by `disabled`, or while another thread, or an outer call in this thread, is building
     it. Do nothing, either, while this thread holds the lock for computing, since other threads would wait for that lock; the next
@@ -93,14 +98,14 @@ def start() -> None:
     if state == "on" or _disabled_contexts or is_owned_by_this_thread(compute_lock) or not try_acquire(_build_lock):
         return
     try:
-        if _build_lock._recursion_count() == 1:  # type: ignore[attr-defined]
-            _build()
+        if _build_lock._recursion_count() == 1 and (waits or _compilation is None or not _compilation.is_running()):  # type: ignore[attr-defined]
+            _build(waits)
     finally:
         _build_lock.release()
 
 
-def _build() -> None:
-    """Build the fast path, install it in one step, and test it.
+def _build(waits: bool) -> None:
+    """Build the fast path, install it in one step, and test it. Unless the caller `waits`, only begin to compile code that is not stored.
 
     If an assumption about the interpreter turns out to be wrong, remove the fast path again and store the reason in `state`. If another
     thread disabled the fast path during the test, the test proves nothing: `state` becomes "not made yet", and a later request tries again.
@@ -115,9 +120,16 @@ def _build() -> None:
 
             check_debug_offsets()
             check_object_layout()
+            from ..codegen.llvm.compiler import compiler
             from .install import FastPath
+            from .machine_code import compile_code, find_code
 
-            candidate = fast_path if fast_path is not None and fast_path.is_announced else FastPath().link(disabled)
+            candidate = fast_path if fast_path is not None and fast_path.is_announced else FastPath()
+            if not candidate.is_announced:
+                code = find_code(candidate.object_table, compiler())
+                if code is None and not waits and _begin_compilation():
+                    return
+                candidate.link(code or compile_code(candidate.object_table, compiler()), disabled)
             if _install(candidate):
                 check_installed_methods()
     except (LookupError, RuntimeError, OSError, AttributeError) as error:
@@ -128,9 +140,26 @@ def _build() -> None:
                 fast_path.remove()
             # If `disabled` removed the fast path during the test, a later request tests again.
             is_refuted = initial_disable_count == _disable_count
-            state = reason if is_refuted else "not made yet"
+            state = reason if is_refuted else NOT_BUILT
             if is_refuted:
                 upcalls.starter = None
+
+
+def _begin_compilation() -> bool:
+    """Begin to compile the code in another process, and return True. Return False if a process was started before or none can be started:
+    the caller then compiles the code.
+    """
+    global state, _compilation
+    from .machine_code import BackgroundCompilation
+
+    if _compilation is not None:
+        return False
+    try:
+        _compilation = BackgroundCompilation()
+    except (OSError, NotImplementedError):
+        return False
+    state = "being compiled by another process"
+    return True
 
 
 def _install(candidate: FastPath) -> bool:
@@ -202,10 +231,11 @@ def disabled() -> Iterator[None]:
 
 
 def _reset_after_fork() -> None:
-    """Replace the lock for building in a forked child, unless the forking thread holds it. No other holder of the lock exists in the
-    child.
+    """Replace the lock for building in a forked child, unless the forking thread holds the lock. The other threads do not exist in the
+    child, and a compiling process belongs to the parent.
     """
-    global _build_lock
+    global _build_lock, _compilation
+    _compilation = None
     if not is_owned_by_this_thread(_build_lock):
         _build_lock = make_reentrant_lock()
 

@@ -27,7 +27,7 @@ class ForeignAttribute:
         self.name = name
 
     def __get__(self, x: object, owner: type) -> Any:
-        if x is None:  # access on the class, as by tools that list attributes
+        if x is None:  # access on the class, by tools that list attributes
             return self
         raise missing_attribute_error(self.name)
 
@@ -50,5 +50,5 @@ def get_removal_steps() -> list[Callable[[], object]]:
 
 
 def get_restoration_steps() -> list[Callable[[], object]]:
-    """Return a list of one C function without arguments that sets `Tensor.__getattr__` to the original function."""
+    """Return C functions without arguments to call in turn. They restore the original `Tensor.__getattr__`."""
     return [partial(setattr, Tensor, "__getattr__", _ORIGINAL_GETATTR)]

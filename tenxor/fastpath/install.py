@@ -29,10 +29,9 @@ from .._utils.upcalls import (
 )
 from ..autodiff.leaf_storage import LeafStorage
 from ..autodiff.tape import FREED_SOURCES, TapeNode
-from ..codegen.llvm.compiler import Compiler, compiler
-from ..codegen.llvm.host_info import get_fastpath_hash
+from ..codegen.llvm.code_image import LinkedCode
 from ..codegen.threads.thread_count import worker_handle
-from ..dtypes import ALL_DTYPES, DTYPE_BY_NUMPY_DTYPE, SEARCHABLE_DTYPES, DType, boolean
+from ..dtypes import ALL_DTYPES, DTYPE_BY_NUMPY_DTYPE, DType, boolean
 from ..errors import TenxorError, name_tensor_method
 from ..graph import node as nodes
 from ..graph import spec
@@ -72,10 +71,11 @@ from .deallocators import replace_deallocators
 from .eager_evaluation import suppression_count
 from .host_reports import note_report
 from .launch_records import NO_LAUNCH_RECORD
-from .limits import BLOCK_COUNTER_WORDS, MAX_SMALL_BLOCK_BYTES, SORTABLE_LLVM_TYPES
+from .limits import BLOCK_COUNTER_WORDS, MAX_SMALL_BLOCK_BYTES
+from .machine_code import CREATION_FUNCTIONS, DERIVATIVE_FUNCTIONS, NUMPY_SUBSTITUTES
 from .masked_selection import MaskedSelection
 from .method_table import METHODS, CallingConvention, Method
-from .object_layout import REUSED_CLASSES, ObjectTable
+from .object_layout import ObjectTable
 from .recorder import (
     FALSE_KEY,
     TAPE_MASK_MARKER,
@@ -92,7 +92,7 @@ from .recorder import (
 )
 from .sized_template import VARIANTS
 from .text_signatures import build_text_signature
-from .type_slots import BINARY_SYMBOLS, SLOT_LOCATIONS, WRAPPED_SYMBOLS, SlotSwitch, make_slot_wrapper
+from .type_slots import WRAPPED_SYMBOLS, SlotSwitch, make_slot_wrapper
 from .update_recipes import record_copying_variant, record_update
 from .write_recorder import (
     can_write,
@@ -104,29 +104,6 @@ from .write_recorder import (
     unwrap_scalar,
     wrap_fill,
 )
-
-CREATION_FUNCTIONS = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
-DERIVATIVE_FUNCTIONS = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
-NUMPY_SUBSTITUTES = (  # generated functions called where the package would call NumPy
-    *[f"search_{dtype}" for dtype in SEARCHABLE_DTYPES],
-    "interpolate",
-    *[f"{name}_{kind}" for kind in SORTABLE_LLVM_TYPES for name in ("distinct", "put")],
-)
-EXPORTED_FUNCTIONS = (
-    *("is_basic", "forget_specs", "spec_for_python", "data_for_python", "node_number", "recipe_number", "finish_selected"),
-    *("python_computed", "python_computed_alone", "run_steps", "take_pattern"),
-    *("kind_of_call", "kind_of_graph", "forget_kinds", "made_by", "worked_out"),
-    *("count_waiting", "still_waiting", "held_by_others"),
-    *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *DERIVATIVE_FUNCTIONS),
-    *CREATION_FUNCTIONS,
-    *NUMPY_SUBSTITUTES,
-    *("block_dies", "block_shows", "release_blocks"),
-    *[f"{cls}_dies" for cls in REUSED_CLASSES],
-    *SLOT_LOCATIONS,
-    *BINARY_SYMBOLS,
-    *map(calls.get_entry_symbol, calls.ENTRY_KINDS),
-)
-EXPORTED_VARIABLES = ("objects", "counts", "number_of_node", "number_of_recipe", "patience", "meeting", "specs_kept", "stood_there")
 
 RESERVED_SERIAL_NUMBERS = 1 << 14  # numbers left for threads still using the old counter; the shared counter begins beyond
 
@@ -175,25 +152,6 @@ _new_attribute = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.PO
 _new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
     ("PyCFunction_NewEx", ctypes.pythonapi)
 )
-
-
-def link_code(object_table: ObjectTable, llvm_compiler: Compiler) -> tuple[Any, str]:
-    """Return the linked code for `object_table`, and a text that says where the code comes from. Emit code only on a cache miss.
-
-    The linked code maps the names of exported functions and variables to addresses. `llvm_compiler` finds or compiles the code.
-    """
-
-    def emit_text() -> str:
-        from ..codegen.llvm.builder import Module
-        from .emit.method_entries import emit_module
-
-        return str(emit_module(object_table, Module(llvm_compiler.full_target)))
-
-    exported = (*EXPORTED_FUNCTIONS, *EXPORTED_VARIABLES, *[method.symbol for method in METHODS])
-    source_hash = get_fastpath_hash()
-    if source_hash is None:
-        raise RuntimeError("the sources of the fast path cannot be read")
-    return llvm_compiler._load_or_compile("fastpath", source_hash + object_table.identity, emit_text, exported)
 
 
 class FastPath:
@@ -323,13 +281,13 @@ class FastPath:
         }
         self.objects_by_name, self.object_table = objects_by_name, ObjectTable(objects_by_name)
 
-    def link(self, disable: Callable[[], AbstractContextManager[None]]) -> FastPath:
-        """Link the generated code, create the objects to call it, and return `self`. Nothing calls them before `install`.
+    def link(self, code: tuple[LinkedCode, str], disable: Callable[[], AbstractContextManager[None]]) -> None:
+        """Create the objects to call the linked `code`, given with its origin. Nothing calls them before `install`.
 
         `disable` returns a context manager that disables the fast path; the recorder uses it while tracing.
         """
         objects_by_name = self.objects_by_name
-        self.library, self.origin = link_code(self.object_table, compiler())
+        self.library, self.origin = code
         self.block_type = objects_by_name["Block"] = self._make_block_type()
         table = (ctypes.c_void_p * len(self.object_table.indices)).from_address(self.library["objects"])
         for name, k in self.object_table.indices.items():
@@ -380,9 +338,11 @@ class FastPath:
         self.numpy_substitutes = {name: self.library[name] for name in NUMPY_SUBSTITUTES}
         self.release_blocks = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._make_method(m) for m in METHODS}
-        self.slot_switch, self.vectorcall_switch = SlotSwitch(self.library.addresses, Tensor), calls.VectorcallSwitch(self.library)
+        self.slot_switch, self.vectorcall_switch = (
+            SlotSwitch(self.library.addresses, Tensor),
+            calls.VectorcallSwitch(self.library.addresses),
+        )
         self.set_vectorcall_entry = self.vectorcall_switch.redirect
-        return self
 
     def announce(self) -> None:
         """Announce the generated code to other modules, once; `self` must never die afterwards. If deallocators cannot be replaced, raise
@@ -476,7 +436,7 @@ class FastPath:
         return ctypes.addressof(definition)
 
     def _make_function(self, name: str, kind: CallingConvention) -> Any:
-        """Return a built-in function that calls the generated function `name`; `kind` is its calling convention."""
+        """Return a built-in function that calls the generated function `name` of the calling convention `kind`."""
         return _new_function(self._define_method(name, name, kind.value), None, None)
 
     def _make_method(self, method: Method) -> Any:
@@ -586,11 +546,11 @@ class FastPath:
         return self.methods["copy"](value) if overlaps else value
 
     def _record_write(self, x: Tensor, key: Any, value: Any) -> bool:
-        """Return whether a write of `value` over the view `x[key]` was recorded now, so that the fast path can do it from now on."""
+        """Record a write of `value` over the view `x[key]` for the fast path, and return whether that succeeded."""
         if type(value) not in (Tensor, float, int, bool):
             return False
         try:
-            view = self.methods["__getitem__"](x, key)  # by generated code, to get the spec used there
+            view = self.methods["__getitem__"](x, key)  # a view with the spec that generated code uses
             return view.storage is x.storage and record_write(view, value, lambda: can_write(view, value))
         except TenxorError:  # raised by the fallback, with a better message
             return False

@@ -38,9 +38,7 @@ def is_part_of_storage(x: Any, max_bytes: int = MAX_SMALL_BLOCK_BYTES) -> bool:
 
 
 def unwrap_scalar(x: Any, value: Any) -> Any:
-    """Return the value to write over a part of `x`: the Python number of a 0-d tensor of the same dtype whose value is known, and any other
-    `value` as it is.
-    """
+    """Return `value`, a value to write over a part of `x`. A 0-d tensor of the dtype of `x`, with a known value, becomes a number."""
     number = known_scalar(value, x.dtype) if type(x) is Tensor else None
     return value if number is None else number
 

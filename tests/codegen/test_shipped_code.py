@@ -63,7 +63,7 @@ print(bits, *tx.compile_counts(), "llvmlite.binding" in sys.modules)
 def shipped_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with shipped code for all levels."""
     folder = tmp_path_factory.mktemp("made") / "shipped"
-    process = python("-c", MAKE, str(folder), env={**os.environ, "TENXOR_SHORT_WAY": "0"})
+    process = python("-c", MAKE, str(folder), env={**os.environ, "TENXOR_FAST_PATH": "0"})
     output, progress = process.stdout.split(), process.stderr.splitlines()
     assert [line.partition(" kernels")[0].rpartition(" ")[0] for line in progress] == [
         f"{x.name}: 1 of 1, wanted:" for x in cpuid.CPU_LEVELS
@@ -80,7 +80,7 @@ def folder(shipped_folder: Path, tmp_path: Path) -> Path:
 
 def run_first(folder: Path | str, cache: Path | str = "") -> tuple[str, int, int, bool]:
     """Return the bits, compiled and loaded kernels, and whether LLVM was loaded, of a process with this shipped code and cache."""
-    env = {**os.environ, "TENXOR_SHIPPED": str(folder), "TENXOR_CACHE_DIR": str(cache), "TENXOR_SHORT_WAY": ""}
+    env = {**os.environ, "TENXOR_SHIPPED": str(folder), "TENXOR_CACHE_DIR": str(cache), "TENXOR_FAST_PATH": ""}
     bits, compiled, loaded, llvm = python("-c", FIRST_PROGRAM, env=env).stdout.split()
     return bits, int(compiled), int(loaded), llvm == "True"
 
@@ -118,7 +118,7 @@ for k in range(int(sys.argv[1])):
     (a * 2 + tx.exp(a) + a).realize()
 print(*tx.compile_counts())
 """
-        env = {**os.environ, "TENXOR_SHIPPED": str(shipped_folder), "TENXOR_CACHE_DIR": str(tmp_path), "TENXOR_SHORT_WAY": "0"}
+        env = {**os.environ, "TENXOR_SHIPPED": str(shipped_folder), "TENXOR_CACHE_DIR": str(tmp_path), "TENXOR_FAST_PATH": "0"}
         runs = [python("-c", program, str(count), env=env).stdout.split() for count in (1, MANY_REQUESTS, 1)]
         compiled, loaded = ([int(run[k]) for run in runs] for k in range(2))
         assert compiled == [0, 1, 0] and loaded[2] < loaded[0]
@@ -144,7 +144,7 @@ print(tx.compile_counts()[0], len(found), found.pop().hex()[:64])
         outputs = []
         for folder in (str(shipped_folder), ""):
             for fast_path in ("0", ""):
-                env = {**os.environ, "TENXOR_SHIPPED": folder, "TENXOR_CACHE_DIR": "", "TENXOR_SHORT_WAY": fast_path}
+                env = {**os.environ, "TENXOR_SHIPPED": folder, "TENXOR_CACHE_DIR": "", "TENXOR_FAST_PATH": fast_path}
                 outputs.append(python("-c", program, env=env).stdout.split())
         assert {(count, bits) for *_, count, bits in outputs} == {("1", outputs[0][-1])}
         assert [int(after) - int(before) for before, after, *_ in outputs[:2]] == [1, int(size > 4096)]
@@ -163,14 +163,14 @@ for n in range(50_000, 50_400):
     told.append(tx.compile_counts()[0])
 print(told[2] - told[0], told[-1] - told[0])
 """
-        env = {**os.environ, "TENXOR_SHIPPED": str(shipped_folder), "TENXOR_CACHE_DIR": "", "TENXOR_SHORT_WAY": fast_path}
+        env = {**os.environ, "TENXOR_SHIPPED": str(shipped_folder), "TENXOR_CACHE_DIR": "", "TENXOR_FAST_PATH": fast_path}
         assert python("-c", program, env=env).stdout.split() == ["0", "1"]
 
     def test_value_read_elsewhere_has_the_bits_of_a_separate_kernel(self, shipped_folder: Path, tmp_path: Path) -> None:
         """The graph is computed by parts, and an earlier process has compiled one part with the product in it."""
         tmp_path.chmod(0o700)
         m = "import tenxor as tx; m = ((tx.arange(1600.0) * 0.37) % 1.7).reshape(40, 40).realize(); "
-        env = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path), "TENXOR_SHORT_WAY": "0"}
+        env = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path), "TENXOR_FAST_PATH": "0"}
         python("-c", m + "tx.tanh(m @ m).realize()", env={**env, "TENXOR_SHIPPED": ""})
         program = m + "p = m @ m; (tx.tanh(p) + 1).realize(); print(p.numpy().tobytes() == (m @ m).numpy().tobytes())"
         assert python("-c", program, env={**env, "TENXOR_SHIPPED": str(shipped_folder)}).stdout == "True\n"
@@ -186,7 +186,7 @@ a = tx.arange(1000.0, dtype=tx.float32) if {planned} else tx.asarray(__import__(
 bits = [x.numpy().tobytes().hex() for x in (tx.exp(a * 0.01), (a * 2 + tx.exp(a * 0.03)).reshape(20, 50), a[:700] + a[300:])]
 print(*bits, *backend().count_compilations(), "tenxor.runtime.planner" in sys.modules)
 """
-        env = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path), "TENXOR_SHORT_WAY": ""}
+        env = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path), "TENXOR_FAST_PATH": ""}
         expected = python("-c", program.format(planned=True), env={**env, "TENXOR_SHIPPED": ""}).stdout.split()
         for _ in range(2):
             output = python("-c", program.format(planned=False), env={**env, "TENXOR_SHIPPED": str(shipped_folder)}).stdout.split()

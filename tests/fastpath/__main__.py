@@ -14,7 +14,7 @@ from .test_random_programs import differences
 first, count = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
 warnings.simplefilter("error")
 fastpath.start()
-print(f"the short way is {fastpath.state}")
+print(f"the fast path is {fastpath.state}")
 wrong = 0
 for seed in range(first, first + count):
     for short, own in differences(seed)[:1]:

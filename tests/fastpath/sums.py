@@ -133,5 +133,5 @@ def differences(seed: int) -> list[str]:
         with fastpath.disabled():
             fused = Sums(seed).made()[1].numpy().tobytes()
             apart = Sums(seed, tx.Tensor.realize).made()[1].numpy().tobytes()
-    found = [f"with the short way: {text}"] * (bits != fused)
+    found = [f"with the fast path: {text}"] * (bits != fused)
     return found + [f"each sum on its own: {text}"] * (apart != fused)

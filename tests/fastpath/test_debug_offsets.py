@@ -129,8 +129,8 @@ x = tx.tensor([1.0, 2.0])
 for _ in range(40):
     assert (x + x).tolist() == [2.0, 4.0]
 """
-    rows = [line for line in python("-c", program).stdout.splitlines() if line.startswith("short way")]
+    rows = [line for line in python("-c", program).stdout.splitlines() if line.startswith("fast path")]
     assert rows == [
-        "short way  off: the object layouts of CPython 3.16 are unknown; the fast path needs CPython 3.11 to 3.15",
-        "short way  off: CPython's debug offsets say PyTypeObject.tp_repr is at byte 8; the fast path assumes 88",
+        "fast path  off: the object layouts of CPython 3.16 are unknown; the fast path needs CPython 3.11 to 3.15",
+        "fast path  off: CPython's debug offsets say PyTypeObject.tp_repr is at byte 8; the fast path assumes 88",
     ]

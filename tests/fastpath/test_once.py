@@ -13,7 +13,7 @@ from tenxor.tensor import Tensor
 
 pytestmark = pytest.mark.usefixtures("on", "one_thread")
 
-TIMES = 8  # from the third on the short way knows what to do
+TIMES = 8  # from the third on the fast path knows what to do
 LEAST, (SHORTEST, LONGEST) = SinglePass().min_short_rows_bytes, SinglePass().short_row_bytes
 
 

@@ -145,7 +145,7 @@ exp(x), held[0](x), held[1](x)
 sys.setprofile(None)
 assert met == [], met
 """,
-        env={**os.environ, "TENXOR_SHORT_WAY": ""},
+        env={**os.environ, "TENXOR_FAST_PATH": ""},
     )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
+from tenxor.fastpath import machine_code
 from tests.processes import python
 
 
@@ -29,8 +31,8 @@ print(x.tolist(), fastpath.state)
     [
         (2, {}, "not made yet"),
         (30, {}, "on"),
-        (2, {"TENXOR_SHORT_WAY": "1"}, "on"),
-        (30, {"TENXOR_SHORT_WAY": "0"}, "off: TENXOR_SHORT_WAY is 0"),
+        (2, {"TENXOR_FAST_PATH": "1"}, "on"),
+        (30, {"TENXOR_FAST_PATH": "0"}, "off: TENXOR_FAST_PATH is 0"),
         (30, {"TENXOR_BACKEND": "interpreter"}, "off: the back end is interpreter"),
     ],
 )
@@ -52,7 +54,7 @@ print(fastpath.state)
 def test_views_and_element_reads_build_the_fast_path(line: str) -> None:
     assert printed(VIEWS.format(10, line)) == "not made yet"
     assert printed(VIEWS.format(300, line)) == "on"
-    assert printed(VIEWS.format(300, line), TENXOR_SHORT_WAY="0") == "off: TENXOR_SHORT_WAY is 0"
+    assert printed(VIEWS.format(300, line), TENXOR_FAST_PATH="0") == "off: TENXOR_FAST_PATH is 0"
 
 
 WAITING = """
@@ -68,7 +70,7 @@ print(fastpath.state)
 def test_many_pending_operations_build_the_fast_path() -> None:
     assert printed(WAITING.format(100)) == "not made yet"
     assert printed(WAITING.format(200)) == "on"
-    assert printed(WAITING.format(200), TENXOR_SHORT_WAY="0") == "off: TENXOR_SHORT_WAY is 0"
+    assert printed(WAITING.format(200), TENXOR_FAST_PATH="0") == "off: TENXOR_FAST_PATH is 0"
 
 
 def test_fast_path_is_not_built_inside_aside() -> None:
@@ -89,3 +91,42 @@ one.__enter__(), other.__enter__(), one.__exit__(None, None, None)
 
 def test_debug_mode_turns_the_fast_path_off() -> None:
     assert printed(STATE.format(30), TENXOR_DEBUG="1").endswith("off: TENXOR_DEBUG is set")
+
+
+UNTIL_COMPILED = """
+import time
+import tenxor as tx
+from tenxor import fastpath
+x, states = tx.zeros(3), []
+begin = time.monotonic()
+while fastpath.state != "on" and time.monotonic() < begin + 100:
+    x = (x + 1).realize()
+    if fastpath.state not in states:
+        states.append(fastpath.state)
+y = (x + 1).realize()
+print(states, x.tolist() == [x[0].item()] * 3, (y - x).tolist(), fastpath.fast_path.origin)
+"""
+
+
+def test_another_process_compiles_the_fast_path_if_its_code_is_not_stored(tmp_path: Path) -> None:
+    text = printed(UNTIL_COMPILED, TENXOR_CACHE_DIR=str(tmp_path))
+    assert text == "['not made yet', 'being compiled by another process', 'on'] True [1.0, 1.0, 1.0] disk"
+
+
+@pytest.mark.parametrize(
+    ("executable", "folder", "reason"),
+    [
+        ("/opt/blender", None, "this program cannot start Python"),
+        ("", None, "this program cannot start Python"),
+        (sys.executable, "", "TENXOR_CACHE_DIR is empty"),
+        (sys.executable, "file/below", "Not a directory"),
+    ],
+)
+def test_no_process_compiles_the_fast_path_without_python_or_disk_cache(
+    executable: str, folder: str | None, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(sys, "executable", executable)
+    monkeypatch.setenv("TENXOR_CACHE_DIR", folder and str(tmp_path / folder) if folder is not None else str(tmp_path))
+    with pytest.raises(OSError, match=reason):
+        machine_code.BackgroundCompilation()

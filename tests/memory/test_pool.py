@@ -295,7 +295,7 @@ def count_plans(work: Callable[[], object]) -> int:
     A wrapper of `realize_by_plan` would hold its operands, which changes what is done in place.
     """
     if not isinstance(pool.small_block_bytes, ctypes.Array):
-        pytest.skip(f"there is no short way: {fastpath.state}")
+        pytest.skip(f"there is no fast path: {fastpath.state}")
     by_plan, count = sys.modules["tenxor.runtime.realize"].realize_by_plan.__code__, 0
 
     def profile(frame: FrameType, event: str, _: object) -> None:
@@ -341,7 +341,7 @@ def test_fast_path_computes_any_number_of_in_place_writes() -> None:
 def test_fast_path_blocks_of_changing_sizes_are_bounded() -> None:
     """The fast path keeps some MiB of blocks, then drops them and keeps the present sizes."""
     if not isinstance(pool.small_block_bytes, ctypes.Array):
-        pytest.skip(f"there is no short way: {fastpath.state}")
+        pytest.skip(f"there is no fast path: {fastpath.state}")
     for size in range(100_000, 130_000, 1_000):
         x = tx.ones(size, dtype=tx.float32)
         for _ in range(3):

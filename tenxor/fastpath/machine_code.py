@@ -1,0 +1,99 @@
+"""The machine code of the fast path: the names of its functions, and where the code comes from.
+
+The code is prebuilt or on disk. If it is missing, a second process compiles it for some seconds and stores it on disk, while the first
+process uses the fallback in Python.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ..codegen.llvm import kernel_disk_cache
+from ..codegen.llvm.code_image import LinkedCode
+from ..codegen.llvm.compiler import Compiler
+from ..codegen.llvm.host_info import get_fastpath_hash
+from ..dtypes import SEARCHABLE_DTYPES
+from .limits import SORTABLE_LLVM_TYPES
+from .method_table import METHODS
+from .object_layout import REUSED_CLASSES, ObjectTable
+from .type_slots import BINARY_SYMBOLS, SLOT_LOCATIONS
+from .vectorcall_switch import ENTRY_KINDS, get_entry_symbol
+
+CREATION_FUNCTIONS = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
+DERIVATIVE_FUNCTIONS = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
+NUMPY_SUBSTITUTES = (  # generated functions called where the package would call NumPy
+    *[f"search_{dtype}" for dtype in SEARCHABLE_DTYPES],
+    "interpolate",
+    *[f"{name}_{kind}" for kind in SORTABLE_LLVM_TYPES for name in ("distinct", "put")],
+)
+EXPORTED_FUNCTIONS = (
+    *("is_basic", "forget_specs", "spec_for_python", "data_for_python", "node_number", "recipe_number", "finish_selected"),
+    *("python_computed", "python_computed_alone", "run_steps", "take_pattern"),
+    *("kind_of_call", "kind_of_graph", "forget_kinds", "made_by", "worked_out"),
+    *("count_waiting", "still_waiting", "held_by_others"),
+    *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *DERIVATIVE_FUNCTIONS),
+    *CREATION_FUNCTIONS,
+    *NUMPY_SUBSTITUTES,
+    *("block_dies", "block_shows", "release_blocks"),
+    *[f"{cls}_dies" for cls in REUSED_CLASSES],
+    *SLOT_LOCATIONS,
+    *BINARY_SYMBOLS,
+    *map(get_entry_symbol, ENTRY_KINDS),
+)
+EXPORTED_VARIABLES = ("objects", "counts", "number_of_node", "number_of_recipe", "patience", "meeting", "specs_kept", "stood_there")
+EXPORTS = (*EXPORTED_FUNCTIONS, *EXPORTED_VARIABLES, *[method.symbol for method in METHODS])
+
+
+def _describe(object_table: ObjectTable) -> str:
+    """Return the text under which the code for `object_table` is stored: a hash of the sources and a description of the table."""
+    source_hash = get_fastpath_hash()
+    if source_hash is None:
+        raise RuntimeError("the sources of the fast path cannot be read")
+    return source_hash + object_table.identity
+
+
+def find_code(object_table: ObjectTable, llvm_compiler: Compiler) -> tuple[LinkedCode, str] | None:
+    """Return the linked code for `object_table` and its origin, "shipped" or "disk"; None if the code is not stored.
+
+    The linked code maps the names of exported functions and variables to addresses.
+    """
+    return llvm_compiler.find_stored(_describe(object_table), EXPORTS)
+
+
+def compile_code(object_table: ObjectTable, llvm_compiler: Compiler) -> tuple[LinkedCode, str]:
+    """Compile the code for `object_table` and store it on disk. Return the linked code, and its origin "compiled"."""
+
+    def emit_text() -> str:
+        from ..codegen.llvm.builder import Module
+        from .emit.method_entries import emit_module
+
+        return str(emit_module(object_table, Module(llvm_compiler.full_target)))
+
+    return llvm_compiler._load_or_compile("fastpath", _describe(object_table), emit_text, EXPORTS)
+
+
+class BackgroundCompilation:
+    """A process that compiles the fast path and stores the code on disk.
+
+    The process has no terminal, so Ctrl-C does not reach it, and no output. It may outlive this process: later processes find its code.
+    """
+
+    def __init__(self) -> None:
+        """Start the process. Raise OSError if no process can run Python here, or if it could not store the code."""
+        reason = kernel_disk_cache.explain_refusal(kernel_disk_cache.find_cache_folder())
+        if not hasattr(os, "posix_spawn") or not (sys.executable or "").rpartition("/")[2].startswith("python"):
+            reason = "this program cannot start Python"  # `sys.executable` may be a program that embeds the interpreter
+        if reason:
+            raise OSError(reason)
+        code = f"import sys; sys.path[:] = {sys.path!r}; from tenxor import fastpath; fastpath.start()"
+        files = [(os.POSIX_SPAWN_OPEN, k, os.devnull, os.O_RDWR, 0) for k in range(3)]
+        command = (sys.executable, "-W", "ignore", "-c", code)
+        self._pid = os.posix_spawn(sys.executable, command, os.environ, file_actions=files, setsid=True)
+
+    def is_running(self) -> bool:
+        """Return whether the process still runs. A forked child, which cannot know, gets False."""
+        try:
+            return os.waitpid(self._pid, os.WNOHANG) == (0, 0)
+        except ChildProcessError:  # another part of the program waited for the process
+            return False
