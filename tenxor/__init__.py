@@ -51,7 +51,6 @@ with _tenure_new_objects():  # every object made by these imports lives as long 
 bool = _boolean  # type checkers treat a name imported `as` another name as private, so `bool` is assigned
 newaxis = None
 __array_api_version__ = _API_VERSIONS[-1]
-_upcalls.starter = _LazyFunctions("tenxor.fastpath")
 
 if TYPE_CHECKING:  # modules that are imported on first access, listed for type checkers
     from . import api as api
@@ -199,3 +198,8 @@ else:
 
 
 _call_when_imported("einops._backends", _LazyFunctions("tenxor.api.einops_patterns").register_with_einops)
+
+with _tenure_new_objects():
+    from .fastpath import start_at_import as _start_fast_path
+
+    _start_fast_path()

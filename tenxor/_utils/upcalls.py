@@ -222,13 +222,10 @@ class FastPathFunctions(Protocol):
 
 
 class FastPathStarter(Protocol):
-    """The functions that build the fast path (`fastpath/__init__.py`)."""
+    """The function that builds a fast path whose code was not stored (`fastpath/__init__.py`)."""
 
     def count_requests(self, count: int) -> None:
-        """Count requests for values that find no fast path, and build the fast path after some of them."""
-
-    def build_if_untried(self) -> None:
-        """Build the fast path, unless that was tried before."""
+        """Count requests for values that find no fast path. After some of them, have the code compiled, and build the fast path."""
 
 
 make_tensor: TensorFactory  # set by `import tenxor`
@@ -252,7 +249,7 @@ def get_size_generic_functions() -> SizeGenericFunctions:
 
 
 def request(count: int = 1) -> FastPathFunctions | None:
-    """Return the installed fast path, or None. Until the fast path is built, count `count` requests for values, and build it after some."""
+    """Return the installed fast path, or None. Without a fast path, count `count` requests for values, as a reason to build it."""
     if starter is not None:
         starter.count_requests(count)
     return installed

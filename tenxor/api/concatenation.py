@@ -19,7 +19,6 @@ from ..layout import Layout
 from ..layout.axes import MAX_JOINED_ENTRIES
 from ..layout.coords import Shape
 from ..ops import OPS
-from ..runtime.realize import count_python_call
 from ..tensor import Tensor
 from ..tensor.argument_parsing import Axes, normalize_axis, parse_ints
 from ..tensor.core import Operand
@@ -71,7 +70,6 @@ def _replay_joins(arrange: Arrange, *, single_tensor: bool = False) -> Callable[
                     joiner = fast_path.join_functions
                     replayed: Tensor | None = joiner.replay(op, args, named)
                     return _call_and_record(implementation, arrange, joiner, *args, **named) if replayed is None else replayed
-                count_python_call()
             return implementation(*args, **named)
 
         return function

@@ -5,11 +5,12 @@ Python frame: it looks up the cached result template of the operation for the op
 are asked for, it runs a kernel by its launch record. The fast path declines every other call before it has changed anything, and the
 fallback then does the work.
 
-A process builds the fast path after a few results or many views, and only if the assumptions about the interpreter have been proved
-(`self_test.py`). The environment variable TENXOR_FAST_PATH set to "0" means never, and "1" means at the first result. With
-`TENXOR_DEBUG` the fast path is not built.
+`import tenxor` builds the fast path if its code is prebuilt or on disk, and only if the assumptions about the interpreter have been proved
+(`self_test.py`). Otherwise, after a few results another process compiles the code (`machine_code.py`), and the fast path is built after
+that. With "1" in the environment variable TENXOR_FAST_PATH the import compiles the code, and with "0" there is no fast path. With
+`TENXOR_DEBUG` there is none, either.
 
-If the code is neither prebuilt nor on disk, another process compiles it (`machine_code.py`), and the fast path is built after that. The
+The
 variable `state` is "not made yet", "being compiled by another process", the reason why the fast path is off, or "on".
 """
 
@@ -18,8 +19,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from .. import codegen
@@ -30,17 +31,17 @@ from ..runtime.realize import compute_lock
 
 if TYPE_CHECKING:
     from .install import FastPath
-    from .machine_code import BackgroundCompilation
+    from .machine_code import BackgroundCompilation, MachineCode
     from .object_layout import ObjectTable
 
 
 def read_setting() -> str:
     """Return the value of the environment variable `TENXOR_FAST_PATH`, "0" or "1", or an empty text if the variable is unset or invalid."""
-    return environment.read_choice("TENXOR_FAST_PATH", ("0", "1"), "machine code for small work is made after some results")
+    return environment.read_choice("TENXOR_FAST_PATH", ("0", "1"), "machine code for small work is used where it can be")
 
 
 SETTING = read_setting()
-BUILD_AT_REQUEST = 1 if SETTING == "1" else 16  # the number of the request for values that builds the fast path
+REQUESTS_BEFORE_COMPILATION = 16  # requests for values: a program with fewer ends sooner than the compilation
 _request_count = 0
 _disabled_contexts: list[object] = []  # one entry for each open `disabled` context
 _disable_count = 0  # `disabled` contexts opened so far
@@ -67,45 +68,68 @@ def _find_obstacle() -> str:
     return ""
 
 
-def count_requests(count: int) -> None:
-    """Count requests for values that find no fast path, and build the fast path from request number `BUILD_AT_REQUEST` on."""
-    global _request_count
-    _request_count += count
-    if _request_count >= BUILD_AT_REQUEST:
-        start(waits=SETTING == "1")
-
-
-def build_if_untried() -> None:
-    """Build the fast path unless an attempt was made before.
-
-    The package calls this function after many views, or many elements read or written. The fast path speeds up these too, even if no values
-    are asked for.
-    """
-    if state == NOT_BUILT:
-        start(waits=SETTING == "1")
-
-
-def start(waits: bool = True) -> None:
-    """Build the fast path now and install it. If the code is not stored, and unless the caller `waits`, a second process compiles the
-    code first; a call after its end builds the fast path.
+def start() -> None:
+    """Build the fast path now and install it. Compile the code here if it is not stored.
 
     Do nothing if the fast path is on or disabled by `disabled`, or while another thread, or an outer call in this thread, is building
-    it. Do nothing, either, while this thread holds the lock for computing, since other threads would wait for that lock; the next
-    request tries again.
+    it. Do nothing, either, while this thread holds the lock for computing, since other threads would wait for that lock.
 
     During the build, other threads, signal handlers and trace functions use the fallback in Python.
+    """
+    from .machine_code import compile_code
+
+    _try_to_build(compile_code)
+
+
+def start_at_import() -> None:
+    """Build the fast path if its code is stored, or in any case if TENXOR_FAST_PATH is 1. `import tenxor` calls this function."""
+    upcalls.starter = sys.modules[__name__]
+    if SETTING == "1":
+        start()
+    else:
+        _try_to_build(lambda object_table: None)
+
+
+def count_requests(count: int) -> None:
+    """Count requests for values while there is no fast path. From request number `REQUESTS_BEFORE_COMPILATION` on, try to build it, with
+    code that another process compiles. The package calls this function at each request.
+    """
+    global _request_count
+    _request_count += count
+    if _request_count >= REQUESTS_BEFORE_COMPILATION and (_compilation is None or not _compilation.is_running()):
+        _try_to_build(_compile_elsewhere)
+
+
+def _compile_elsewhere(object_table: ObjectTable) -> MachineCode | None:
+    """Begin to compile the code for `object_table` in another process, and return None. If a process was started before, or none can be
+    started, compile the code here and return it.
+    """
+    global state, _compilation
+    from .machine_code import BackgroundCompilation, compile_code
+
+    if _compilation is None:
+        with suppress(OSError, NotImplementedError):
+            _compilation = BackgroundCompilation()
+            state = "being compiled by another process"
+            return None
+    return compile_code(object_table)
+
+
+def _try_to_build(compile_missing: Callable[[ObjectTable], MachineCode | None]) -> None:
+    """Build the fast path unless `start` would do nothing. Code that is not stored is asked of `compile_missing`, which takes the object
+    table and returns the code, or None to build no fast path now.
     """
     if state == "on" or _disabled_contexts or is_owned_by_this_thread(compute_lock) or not try_acquire(_build_lock):
         return
     try:
-        if _build_lock._recursion_count() == 1 and (waits or _compilation is None or not _compilation.is_running()):  # type: ignore[attr-defined]
-            _build(waits)
+        if _build_lock._recursion_count() == 1:  # type: ignore[attr-defined]
+            _build(compile_missing)
     finally:
         _build_lock.release()
 
 
-def _build(waits: bool) -> None:
-    """Build the fast path, install it in one step, and test it. Unless the caller `waits`, only begin to compile code that is not stored.
+def _build(compile_missing: Callable[[ObjectTable], MachineCode | None]) -> None:
+    """Build the fast path, install it in one step, and test it; see `_try_to_build` for the argument.
 
     If an assumption about the interpreter turns out to be wrong, remove the fast path again and store the reason in `state`. If another
     thread disabled the fast path during the test, the test proves nothing: `state` becomes "not made yet", and a later request tries again.
@@ -120,16 +144,15 @@ def _build(waits: bool) -> None:
 
             check_debug_offsets()
             check_object_layout()
-            from ..codegen.llvm.compiler import compiler
             from .install import FastPath
-            from .machine_code import compile_code, find_code
+            from .machine_code import find_code
 
             candidate = fast_path if fast_path is not None and fast_path.is_announced else FastPath()
             if not candidate.is_announced:
-                code = find_code(candidate.object_table, compiler())
-                if code is None and not waits and _begin_compilation():
+                code = find_code(candidate.object_table) or compile_missing(candidate.object_table)
+                if code is None:
                     return
-                candidate.link(code or compile_code(candidate.object_table, compiler()), disabled)
+                candidate.link(code, disabled)
             if _install(candidate):
                 check_installed_methods()
     except (LookupError, RuntimeError, OSError, AttributeError) as error:
@@ -143,23 +166,6 @@ def _build(waits: bool) -> None:
             state = reason if is_refuted else NOT_BUILT
             if is_refuted:
                 upcalls.starter = None
-
-
-def _begin_compilation() -> bool:
-    """Begin to compile the code in another process, and return True. Return False if a process was started before or none can be started:
-    the caller then compiles the code.
-    """
-    global state, _compilation
-    from .machine_code import BackgroundCompilation
-
-    if _compilation is not None:
-        return False
-    try:
-        _compilation = BackgroundCompilation()
-    except (OSError, NotImplementedError):
-        return False
-    state = "being compiled by another process"
-    return True
 
 
 def _install(candidate: FastPath) -> bool:

@@ -29,7 +29,6 @@ from .._utils.upcalls import (
 )
 from ..autodiff.leaf_storage import LeafStorage
 from ..autodiff.tape import FREED_SOURCES, TapeNode
-from ..codegen.llvm.code_image import LinkedCode
 from ..codegen.threads.thread_count import worker_handle
 from ..dtypes import ALL_DTYPES, DTYPE_BY_NUMPY_DTYPE, DType, boolean
 from ..errors import TenxorError, name_tensor_method
@@ -72,7 +71,7 @@ from .eager_evaluation import suppression_count
 from .host_reports import note_report
 from .launch_records import NO_LAUNCH_RECORD
 from .limits import BLOCK_COUNTER_WORDS, MAX_SMALL_BLOCK_BYTES
-from .machine_code import CREATION_FUNCTIONS, DERIVATIVE_FUNCTIONS, NUMPY_SUBSTITUTES
+from .machine_code import CREATION_FUNCTIONS, DERIVATIVE_FUNCTIONS, NUMPY_SUBSTITUTES, MachineCode
 from .masked_selection import MaskedSelection
 from .method_table import METHODS, CallingConvention, Method
 from .object_layout import ObjectTable
@@ -281,7 +280,7 @@ class FastPath:
         }
         self.objects_by_name, self.object_table = objects_by_name, ObjectTable(objects_by_name)
 
-    def link(self, code: tuple[LinkedCode, str], disable: Callable[[], AbstractContextManager[None]]) -> None:
+    def link(self, code: MachineCode, disable: Callable[[], AbstractContextManager[None]]) -> None:
         """Create the objects to call the linked `code`, given with its origin. Nothing calls them before `install`.
 
         `disable` returns a context manager that disables the fast path; the recorder uses it while tracing.

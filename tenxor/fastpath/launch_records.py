@@ -45,8 +45,8 @@ from ..target import Target
 from .limits import MAX_SMALL_BLOCK_BYTES
 
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY, ELEMENT_COUNT = range(10)  # argument kinds
-# Lengths in integers: the head of a node's kernel call, of one in a graph, and of one in a plan; an entry for a node whose references are
-# counted; an argument; and an extra output of a kernel.
+# Lengths in integers: the head of a node's kernel call, of a graph's and of a plan's; an entry for a node whose references are counted;
+# an argument; and an extra output of a kernel.
 NODE_HEADER_WORDS, GRAPH_STEP_WORDS, PLAN_STEP_WORDS, NODE_ENTRY_WORDS, ARGUMENT_WORDS, EXTRA_OUTPUT_WORDS = 4, 7, 11, 3, 5, 3
 MAX_KERNEL_ARGUMENTS = 128  # arguments
 MAX_LAUNCH_RECORDS = 1 << 14  # records of recipes; when exceeded, they are dropped together
@@ -313,7 +313,7 @@ def build_write_record(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
     the beginning of the value, and of the destination.
     """
     signature = capture_by_traversal([store])
-    cast_offset_count = len(signature.offsets) - 1 - len(store.offsets)  # offsets of the node that casts a scalar value
+    cast_offset_count = len(signature.offsets) - 1 - len(store.offsets)  # offsets of the cast of a scalar value
     with compute_lock:
         return build_record(signature, {id(value): 0}, [*[-1] * (cast_offset_count + 1), 0, 1], get_node_work_limit(None))
 

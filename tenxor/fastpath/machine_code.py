@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TypeAlias
 
 from ..codegen.llvm import kernel_disk_cache
 from ..codegen.llvm.code_image import LinkedCode
-from ..codegen.llvm.compiler import Compiler
+from ..codegen.llvm.compiler import Compiler, compiler
 from ..codegen.llvm.host_info import get_fastpath_hash
 from ..dtypes import SEARCHABLE_DTYPES
 from .limits import SORTABLE_LLVM_TYPES
@@ -42,6 +43,7 @@ EXPORTED_FUNCTIONS = (
     *map(get_entry_symbol, ENTRY_KINDS),
 )
 EXPORTED_VARIABLES = ("objects", "counts", "number_of_node", "number_of_recipe", "patience", "meeting", "specs_kept", "stood_there")
+MachineCode: TypeAlias = tuple[LinkedCode, str]  # the linked code, and its origin
 EXPORTS = (*EXPORTED_FUNCTIONS, *EXPORTED_VARIABLES, *[method.symbol for method in METHODS])
 
 
@@ -53,24 +55,27 @@ def _describe(object_table: ObjectTable) -> str:
     return source_hash + object_table.identity
 
 
-def find_code(object_table: ObjectTable, llvm_compiler: Compiler) -> tuple[LinkedCode, str] | None:
+def find_code(object_table: ObjectTable) -> MachineCode | None:
     """Return the linked code for `object_table` and its origin, "shipped" or "disk"; None if the code is not stored.
 
     The linked code maps the names of exported functions and variables to addresses.
     """
-    return llvm_compiler.find_stored(_describe(object_table), EXPORTS)
+    return compiler().find_stored(_describe(object_table), EXPORTS)
 
 
-def compile_code(object_table: ObjectTable, llvm_compiler: Compiler) -> tuple[LinkedCode, str]:
-    """Compile the code for `object_table` and store it on disk. Return the linked code, and its origin "compiled"."""
+def compile_code(object_table: ObjectTable, llvm_compiler: Compiler | None = None) -> MachineCode:
+    """Compile the code for `object_table` by `llvm_compiler`, by default this machine's compiler, and store it on disk. Return the linked
+    code and its origin, "compiled" or where the compiler found it.
+    """
+    code_compiler = llvm_compiler or compiler()
 
     def emit_text() -> str:
         from ..codegen.llvm.builder import Module
         from .emit.method_entries import emit_module
 
-        return str(emit_module(object_table, Module(llvm_compiler.full_target)))
+        return str(emit_module(object_table, Module(code_compiler.full_target)))
 
-    return llvm_compiler._load_or_compile("fastpath", _describe(object_table), emit_text, EXPORTS)
+    return code_compiler._load_or_compile("fastpath", _describe(object_table), emit_text, EXPORTS)
 
 
 class BackgroundCompilation:
@@ -83,7 +88,7 @@ class BackgroundCompilation:
         """Start the process. Raise OSError if no process can run Python here, or if it could not store the code."""
         reason = kernel_disk_cache.explain_refusal(kernel_disk_cache.find_cache_folder())
         if not hasattr(os, "posix_spawn") or not (sys.executable or "").rpartition("/")[2].startswith("python"):
-            reason = "this program cannot start Python"  # `sys.executable` may be a program that embeds the interpreter
+            reason = "this program cannot start Python"  # `sys.executable` may name a program with an embedded interpreter
         if reason:
             raise OSError(reason)
         code = f"import sys; sys.path[:] = {sys.path!r}; from tenxor import fastpath; fastpath.start()"

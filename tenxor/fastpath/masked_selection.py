@@ -11,7 +11,7 @@ from ..graph.storage import Storage
 from ..runtime.realize import realize
 from ..tensor import Tensor
 
-MIN_DEFERRED_BYTES = 1 << 16  # bytes of a tensor from which a selection stays pending
+MIN_DEFERRED_BYTES = 1 << 16  # a selection from a tensor of at least as many bytes stays pending
 
 
 class MaskedSelection:

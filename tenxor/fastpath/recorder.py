@@ -115,7 +115,8 @@ def wrap_recording(
 
 
 def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
-    """Compute the tensors of `arguments` with long pending graphs, and return whether there were any, and all are computed.
+    """Compute the tensors of `arguments` with long pending graphs. Return True if at least one graph was long, and every long graph was
+    computed.
 
     The generated code makes no graph of more than `MAX_PENDING_NODES` nodes, and the fallback would make the nodes one by one. Nothing is
     computed for a result that takes more memory than its operands.

@@ -27,7 +27,7 @@ MAX_STORED_TABLE_BYTES = 1 << 16  # bytes of offset tables, above which a call i
 
 
 class SingleKernelCall:
-    """A compiled kernel, `compiled`, with its arguments for one set of shapes, `arguments`."""
+    """A compiled kernel (`compiled`) with `arguments` for one set of shapes."""
 
     __slots__ = ("_launch", "arguments", "compiled")
 

@@ -45,8 +45,6 @@ def cap_graph_size(node: Node) -> None:
     """
     if node.is_traced:
         return
-    if upcalls.starter is not None:
-        upcalls.starter.build_if_untried()  # a graph of this length consists of small work
     fast_path = upcalls.request()
     if fast_path is not None and fast_path.compute_one_of_several(node):
         return
@@ -133,7 +131,7 @@ def record_pending(node: Node) -> None:
 
 
 def forget_pending_refs() -> None:
-    """Have memory pressure compute none of the nodes that are pending now."""
+    """Exclude the nodes that are pending now from computation under memory pressure."""
     pending_refs.clear()
 
 

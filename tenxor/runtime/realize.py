@@ -48,17 +48,6 @@ NO_SWITCH_S = 1000.0  # seconds between switches of threads, longer than any for
 FORK_POLL_S = 0.001
 MAX_KERNELS = 2048  # about 60 kB each; a larger number evicts every plan, and the kernels with the plans
 
-CALLS_BEFORE_FAST_PATH = 1 << 8  # views and element accesses in Python before the fast path is built, and again before each further attempt
-_python_calls = 0
-
-
-def count_python_call() -> None:
-    """Count a view or an element access made in Python. Every `CALLS_BEFORE_FAST_PATH` of them, try to build the fast path."""
-    global _python_calls
-    _python_calls += 1
-    if _python_calls % CALLS_BEFORE_FAST_PATH == 0 and upcalls.starter is not None:
-        upcalls.starter.build_if_untried()
-
 
 def realize(*roots: Node) -> None:
     """Compute the pending nodes of `roots`: by the fast path, or together in a single plan. Do nothing for nodes in memory.

@@ -21,7 +21,7 @@ from ..graph.storage import ScalarStorage
 from ..layout import Layout
 from ..layout.interruptible_chunks import nonzero
 from ..ops import OPS
-from ..runtime.realize import compute_lock, count_python_call, realize
+from ..runtime.realize import compute_lock, realize
 from .argument_parsing import normalize_axis
 from .conversion_methods import ConversionMethods
 from .core import IndexKey, Operand, TensorBase, is_traced
@@ -77,7 +77,6 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
     __slots__ = ()
 
     def __getitem__(self, key: IndexKey) -> Self:
-        count_python_call()
         items = key if isinstance(key, tuple) else (key,)
         all_ints = True
         for item in items:
@@ -91,7 +90,6 @@ class IndexingMethods(IndexedWriteMethods, GatherMethods):
         return self._view(self.layout.index(items))
 
     def __setitem__(self, key: IndexKey, value: Operand) -> None:
-        count_python_call()
         items = key if isinstance(key, tuple) else (key,)
         for item in items:
             if type(item) not in _BASIC_TYPES:

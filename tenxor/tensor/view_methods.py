@@ -12,7 +12,6 @@ from ..errors import ArgumentError, AxisError, DTypeError, ReadOnlyError, ShapeE
 from ..graph.node import Node, Scalar
 from ..layout import Layout
 from ..ops import OPS
-from ..runtime.realize import count_python_call
 from .argument_parsing import Axes, check_choice, check_flag, check_section_count, normalize_axis, parse_ints
 from .core import IndexKey, TensorBase
 
@@ -32,7 +31,6 @@ class ViewMethods(TensorBase):
         >>> tx.asarray([[1, 2, 3], [4, 5, 6]]).T.tolist()
         [[1, 4], [2, 5], [3, 6]]
         """
-        count_python_call()
         return self._view(self.layout.transpose())
 
     @property
@@ -154,7 +152,6 @@ class ViewMethods(TensorBase):
         >>> t.tolist()
         [[0, 1, 2], [-7, 4, 5]]
         """
-        count_python_call()
         layout = self.layout.reshape(parse_ints("reshape", shape))
         if _is_column_major("reshape", self.layout, order):
             layout = _reverse_axes(_reverse_axes(self.layout).reshape(layout.shape[::-1]))

@@ -220,9 +220,9 @@ class Compiler:
 
     def find_stored(self, text: str, symbols: tuple[str, ...]) -> tuple[LinkedCode, str] | None:
         """Return the code with the functions `symbols` under the hash of `text`, and its origin, "shipped" or "disk"; None if the code is
-        not stored. The caller is going to compile missing code.
+        not stored.
         """
-        return self._find_stored(kernel_disk_cache.hash_text(text), symbols, ask_llvm=True)
+        return self._find_stored(kernel_disk_cache.hash_text(text), symbols)
 
     def _find_stored(self, text_hash: str, symbols: tuple[str, ...], *, ask_llvm: bool = False) -> tuple[LinkedCode, str] | None:
         """Return the code with the functions `symbols` under a hash, and its origin, "shipped" or "disk"; None if no code is stored.
