@@ -68,7 +68,9 @@ def _find_obstacle() -> str:
 
 
 def count_requests(count: int) -> None:
-    """Count requests for values that find no fast path, and build the fast path from request number `BUILD_AT_REQUEST` on."""
+    """Add `count` to the number of requests for values that found no fast path. From request number `BUILD_AT_REQUEST` on, build the fast
+    path.
+    """
     global _request_count
     _request_count += count
     if _request_count >= BUILD_AT_REQUEST:
@@ -86,12 +88,14 @@ def build_if_untried() -> None:
 
 
 def start(waits: bool = True) -> None:
-    """Build the fast path now and install it. If the code is not stored, and unless the caller `waits`, a second process compiles the
-    code first; a call after its end builds the fast path.
+    """Build the fast path now and install it. `state` says with which success.
 
-    Do nothing if the fast path is on or disabled by `disabled`, or while another thread, or an outer call in this thread, is building
-    it. Do nothing, either, while this thread holds the lock for computing, since other threads would wait for that lock; the next
-    request tries again.
+    If the code is not stored, a caller that `waits` compiles the code, for some seconds. Without `waits`, a second process compiles the
+    code; a call after its end builds the fast path.
+
+    Do nothing if the fast path is on or disabled by `disabled`, or while another thread, or an outer call in this thread, is building it.
+    Do nothing, either, while this thread holds the lock for computing, since other threads would wait for that lock; the next request tries
+    again.
 
     During the build, other threads, signal handlers and trace functions use the fallback in Python.
     """
@@ -146,8 +150,9 @@ def _build(waits: bool) -> None:
 
 
 def _begin_compilation() -> bool:
-    """Begin to compile the code in another process, and return True. Return False if a process was started before or none can be started:
-    the caller then compiles the code.
+    """Begin to compile the code in another process, and return True.
+
+    Return False if a process was started before or none can be started: the caller then compiles the code.
     """
     global state, _compilation
     from .machine_code import BackgroundCompilation
@@ -231,8 +236,9 @@ def disabled() -> Iterator[None]:
 
 
 def _reset_after_fork() -> None:
-    """Replace the lock for building in a forked child, unless the forking thread holds the lock. The other threads do not exist in the
-    child, and a compiling process belongs to the parent.
+    """Forget the compiling process in a forked child, and replace the lock for building, unless the forking thread holds the lock.
+
+    The other threads do not exist in the child, and a compiling process belongs to the parent.
     """
     global _build_lock, _compilation
     _compilation = None

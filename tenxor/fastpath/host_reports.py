@@ -56,8 +56,9 @@ def collect_reports() -> Iterator[list[HostReport]]:
 
 
 def note_report(*fields: Any) -> None:
-    """Note a report of an external computation, if this thread has an open `collect_reports` context. The arguments `fields` are the fields
-    of `HostReport`.
+    """Note a report of an external computation, if this thread has an open `collect_reports` context.
+
+    The arguments `fields` are the fields of `HostReport`.
     """
     reports = _reports_by_thread.get(get_ident())
     if reports is not None:

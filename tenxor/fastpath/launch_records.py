@@ -78,8 +78,8 @@ def store_record_in_recipe(node: Node) -> bytes | None:
     """Build, store and return the launch record of the pending node `node`; the caller holds the lock for computing.
 
     The record is stored in the recipe. If the node sums a pending product, one kernel computes both, and the record is stored in the
-    product's recipe under the recipe of the sum. Return `NO_LAUNCH_RECORD` if the node is not run by a launch record. Return None if a
-    record was stored before, or if the node cannot be computed now.
+    product's recipe under the recipe of the sum. Store and return `NO_LAUNCH_RECORD` if the node is not run by a launch record. Return None
+    if a record was stored before, or if the node cannot be computed now.
     """
     product = find_summed_product(node)
     if product is not None and any(node.offsets):
@@ -274,10 +274,11 @@ def trace_record(
 
 
 def replace_element_counts(words: Sequence[IntOrSymInt], recipe: Recipe) -> list[IntOrSymInt]:
-    """Return `words`, the words of a launch record, with element counts replaced by `ELEMENT_COUNT` references to them.
+    """Return the words of a launch record with references in place of symbolic element counts, so that the record serves all sizes.
 
-    The words are integers, some of them symbolic. `recipe` is the recipe of the node, or of the product that the node sums; the counts of
-    the recipe and of its operands are replaced.
+    `words` are integers, some of them symbolic. `recipe` is the recipe of the node, or of the product that the node sums. Count 0 is the
+    number of elements of `recipe`, and count k + 1 that of operand k. A literal argument that equals a symbolic count becomes an
+    `ELEMENT_COUNT` argument with the number of the count. A parallel extent that equals count n becomes -1 - n. All other words stay.
     """
     sizes = [recipe.size, *[0 if layout_key is None else layout_key.layout.size for layout_key in recipe.layout_keys]]
     index_by_terms = {terms_of(size): k for k, size in enumerate(sizes) if isinstance(size, SymInt)}
@@ -363,12 +364,12 @@ class LaunchTemplate:
     def of(
         cls, signature: GraphSignature, source_indices: Mapping[int, int], plan: Plan, offset_indices: Sequence[int]
     ) -> LaunchTemplate | None:
-        """Return the template of `plan`, a plan for `signature`; None if the plan has more than one kernel or additional slots, or reads
-        offset tables.
+        """Return the template of `plan`, a plan for `signature`; None if no launch record can run the plan.
 
-        `source_indices` maps the `id` of each source to its index in the launch record; a kernel that reads another node gives None. So
-        does a kernel that can fail at run time, or has too many arguments. `offset_indices` has, for each offset of `signature`, its index
-        among the record's offsets, or -1 if the record lacks the offset.
+        `source_indices` maps the `id` of each source to its index in the launch record. `offset_indices` has, for each offset of
+        `signature`, its index among the record's offsets, or -1 if the record lacks the offset. Return None if the plan has more than one
+        kernel or additional slots, or reads offset tables. Also return None for a kernel that reads a node not in `source_indices`, can
+        fail at run time, or has too many arguments.
         """
         call = plan.steps[0].kernel_call if len(plan.steps) == 1 else None
         if not isinstance(call, SingleKernelCall) or call.can_fail or plan.additional_slot_count:
@@ -397,18 +398,17 @@ class LaunchTemplate:
     def pack_record(self, signature: GraphSignature, numbers: tuple[Any, ...], max_work: int) -> bytes:
         """Return the packed launch record for a plan step with `numbers` (`fill_dims`); `NO_LAUNCH_RECORD` (empty) if no record can run it.
 
-        No record runs `max_work` additions or more, a kernel with scratch memory, or an offset of `signature` that the record lacks and is
-        not 0.
+        No record runs `max_work` additions or more, or a kernel with scratch memory. No record runs a step that reads at an offset of
+        `signature` which the record lacks, unless the offset is 0.
         """
         words = self.fill_dims(signature, numbers, max_work)
         return self.pack(*words) if words else NO_LAUNCH_RECORD
 
     def fill_dims(self, signature: GraphSignature, numbers: tuple[Any, ...], max_work: int) -> list[int]:
-        """Return the words of the launch record with `numbers` filled in: the sizes, offsets and work of a plan step (`get_step_dims`),
-        which may be symbolic.
+        """Return the words of the launch record with `numbers` filled in: the sizes, offsets and work of a plan step (`get_step_dims`).
 
-        `signature` is the graph signature with the offsets. Return an empty list if the work is `max_work` additions or more, or if the
-        kernel needs scratch memory. The list is also empty if an offset missing from the record is not 0.
+        The numbers may be symbolic. `signature` is the graph signature with the offsets. Return an empty list if the work is `max_work`
+        additions or more, or if the kernel needs scratch memory. The list is also empty if an offset missing from the record is not 0.
         """
         _, _, (out, sources, sizes, split, work, scratch) = numbers
         sharing = compiler().target.thread_limits
@@ -433,11 +433,11 @@ def index_by_id(objects: Sequence[object]) -> dict[int, int]:
 
 
 def build_argument_rows(step: PlanStep, result_kind: int = MEMORY, thread_count: int = 1) -> list[tuple[int, ...]] | None:
-    """Return the arguments of the kernel of `step` as rows of a launch record, `ARGUMENT_WORDS` integers each; None if no record can run
-    the step.
+    """Return the arguments of the kernel of `step` as rows of a launch record; None if no record can run the step.
 
-    `result_kind` says where the kernel finds the memory of the result: in the node with the number in the row (`MEMORY`), or in the buffer
-    passed to the launch (`RESULT`). The scratch memory has room for `thread_count` threads.
+    A row has `ARGUMENT_WORDS` integers: kind, source, offset, itemsize and extra bytes. `result_kind` says where the kernel finds the
+    memory of the result: in the node with the number in the row (`MEMORY`), or in the buffer passed to the launch (`RESULT`). The scratch
+    memory has room for `thread_count` threads.
     """
     call = step.kernel_call
     if not isinstance(call, SingleKernelCall):
@@ -477,11 +477,7 @@ def can_skip_workers(call: SingleKernelCall, target: Target, max_work: int) -> b
 
 
 def build_plan_record(plan: Plan) -> StepBytecode:
-    """Return a `StepBytecode`: the packed launch record of `plan`, and for each step where the run of steps that generated code can run
-    ends.
-
-    Further fields list the writes in place and the reused buffers of these steps.
-    """
+    """Return the packed launch record of `plan`, and the facts about its steps that `StepBytecode` lists."""
     starts: list[int] = []
     words: list[int] = []
     for step in plan.steps:

@@ -68,10 +68,9 @@ class SizeProgram:
 
 
 class PackedRecord(NamedTuple):
-    """A launch record without sizes: `packed_words` is the packed record with 0 for each symbolic word, and `symbolic_positions` are
-    the positions of these words.
+    """A launch record without sizes: `packed_words` is the packed record with 0 for each symbolic word.
 
-    `plan` holds the kernels of the record, or is None.
+    `symbolic_positions` are the indices of these words in the record. `plan` holds the kernels of the record, or is None.
     """
 
     packed_words: bytes
@@ -145,8 +144,9 @@ class NumberedSpecs:
 
     @staticmethod
     def _build_key(layout: Layout, dtype: DType) -> tuple[DType, tuple[Terms, ...]]:
-        """Return a hashable key of `dtype` and of the shape and strides of `layout`. Raise TypeError for offset tables, view chains and too
-        many axes.
+        """Return a hashable key of `dtype` and of the shape and strides of `layout`.
+
+        Raise TypeError for offset tables, view chains and more than `MAX_AXES` axes.
         """
         if layout.tables is not None or layout.base is not None or len(layout.shape) > MAX_AXES:
             raise TypeError("tables and chains have more to them than numbers")
@@ -302,7 +302,8 @@ def get_symbolic_size(source: Any) -> IntOrSymInt:
 
 
 def get_placeholder(source: Any) -> DType | tuple[DType, float]:
-    """Return the placeholder that a template stores for `source`, a `Scalar` with a symbolic value: its dtype; for a quotient (a constant
-    over a size), the dtype and the constant.
+    """Return the placeholder that a template stores for `source`, a `Scalar` with a symbolic value: its dtype.
+
+    For a quotient (a constant over a size), return the dtype and the constant.
     """
     return (source.dtype, source.value.dividend) if isinstance(source.value, FloatBySymInt) else source.dtype

@@ -20,7 +20,7 @@ MAX_PARTS = 256
 def build_view_template(x: Tensor, result: Tensor) -> ResultTemplate | None:
     """Return the template of the result `result`, if it is the argument `x` itself or a view of its storage.
 
-    Return None for a different result, and for a transient layout.
+    Return None for a different result or dtype, and for a transient layout.
     """
     if result is x:
         return OperandTemplate(x.spec)
@@ -101,8 +101,9 @@ def _sort_by_tape(order: list[Node], inputs: Sequence[Node], first_node_number: 
 
 
 def get_result_constructor(result: Any) -> Callable[[tuple[Any, ...]], Any] | None:
-    """Return a function from a tuple of tensors to the type of `result`, the result of a recorded function; None if `result` is a single
-    tensor.
+    """Return a function from a tuple of tensors to the type of `result`, the result of a recorded function.
+
+    Return None if `result` is no tuple, but a single tensor.
     """
     if not isinstance(result, tuple):
         return None
