@@ -33,7 +33,7 @@ class ParameterNames(NamedTuple):
 
 
 def get_parameter_names(function: Any) -> ParameterNames:
-    """Return the parameter names of `function`, a Python function, without `self` among those given by keyword."""
+    """Return the parameter names of `function`, a Python function. The names given by keyword do not include `self`."""
     code = function.__code__
     by_place = code.co_varnames[: code.co_argcount]
     by_name = [name for name in code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount] if name != "self"]

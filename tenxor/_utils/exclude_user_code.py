@@ -54,8 +54,9 @@ _arrived_signals: deque[tuple[int, Handler]] = deque()  # signals that arrived d
 
 
 class _Deferred:
-    """A replacement for `handler`, the handler of signal `number`. It records signals that arrive in a section, and calls `handler` outside
-    of sections.
+    """A replacement for `handler`, the handler of signal `number`.
+
+    The replacement records signals that arrive in a section, and calls `handler` outside of sections.
     """
 
     __slots__ = ("handler", "number")

@@ -110,7 +110,7 @@ def make_public_dir(module: dict[str, Any]) -> Callable[[], list[str]]:
 
 
 def make_public_getattr(module: dict[str, Any]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a module with the namespace `module`. It raises an error with a replacement for a missing
+    """Return a `__getattr__` for a module with the namespace `module`: a function that raises an error with a replacement for a missing
     name.
     """
 

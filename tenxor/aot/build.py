@@ -69,11 +69,11 @@ def build_bundles(
     levels: Iterable[CpuLevel] = CPU_LEVELS,
     report: Callable[[str], object] | None = None,
 ) -> Iterator[tuple[Path, int]]:
-    """Write the prebuilt file of each level into a folder, and yield its path and the number of objects in it.
+    """Write the prebuilt file of each of `levels` into `folder`, and yield its path and the number of objects in it.
 
-    A file holds the code to compute the tensors of `make_tensors`, which are pending, by default those of `list_sections`; and the code
-    of the fast path, if this process can have it. `report` is called with a line of text after each section. Finally the list of
-    sources that the files were made from is written.
+    A file holds the code to compute the pending tensors that `make_tensors` yields, by default those of `list_sections`; and the code of
+    the fast path, if this process can have it. `report` is called with a line of text after each section. Finally the list of sources used
+    for the files is written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     objects = get_object_table()
@@ -119,17 +119,20 @@ class _PlanCollection:
         self.generic_plans: dict[str, list[ShippedPlan]] = {}
 
     def add(self, x: tx.Tensor) -> None:
-        """Plan the computation of a tensor for all sizes, as a whole and in parts."""
+        """Add plans, for all sizes, for the graph of the pending tensor `x`, and for the single operations of the graph (`_list_unfused`).
+
+        If no plan for all sizes exists, plan the graph for its own sizes, to compile the kernels.
+        """
         root = x.storage.node
-        for signature in (capture_in_python([root]), *_partial_patterns(root)):
+        for signature in (capture_in_python([root]), *_list_unfused(root)):
             if not (self._add_compact(signature) or self._add_generic(signature)):
                 make_plan(signature)
 
     def _add_compact(self, signature: GraphSignature) -> bool:
-        """Return whether a graph is a single operation with a compact plan (`runtime/shipped_op_plans.py`); add a new plan to the
-        collection.
+        """Return whether the collection serves `signature`, a single operation, by a shipped kernel; if needed, add the kernel.
 
-        Return False if the compact plan differs from the planner's plan.
+        `shipped_op_plans.py` builds the plan from the kernel. Nothing is added if that plan would differ from the planner's plan, or if
+        `signature` is another graph.
         """
         keys = shipped_op_plans.list_op_keys(signature)
         if not keys or keys[0] in self.single_operations:
@@ -142,7 +145,7 @@ class _PlanCollection:
         return True
 
     def _add_generic(self, signature: GraphSignature) -> bool:
-        """Return whether size-generic plans exist for the structure of a graph and each target; make the missing ones.
+        """Return whether size-generic plans exist for the structure of `signature` and each target; make the missing ones.
 
         Return False if a plan cannot be size-generic, or differs from the planner's plan.
         """
@@ -171,10 +174,10 @@ class _PlanCollection:
         yield from ((text, serialize_generic_plans(plans)) for text, plans in self.generic_plans.items() if plans)
 
 
-def _partial_patterns(root: Node) -> Iterator[GraphSignature]:
-    """Yield the graph signatures of the nodes to be computed one after another if a tensor is computed in parts.
+def _list_unfused(root: Node) -> Iterator[GraphSignature]:
+    """Yield the graph signatures of the single operations in the graph of `root`, each with operands in memory.
 
-    The operands of each are in memory. Yield nothing for a tensor that is not computed in parts.
+    A sum of a product counts as one operation. Yield nothing if the graph must be planned as a whole (`order_unfused_nodes`).
     """
     unfused = order_unfused_nodes([root], lambda recipe: True)
     for node in (*unfused, root) if unfused else ():

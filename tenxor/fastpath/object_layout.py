@@ -128,7 +128,7 @@ REFCOUNT_OFFSET, TYPE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, BYTES_CONTENT_OFF
 
 
 class ObjectTable:
-    """A table of Python objects, numbered (`indices`) in the order of their names `names`; and the slot offsets of the package's classes."""
+    """A table of Python objects, numbered (`indices`) in the order of their names `names`, and the slot offsets of package classes."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.indices = {name: k for k, name in enumerate(names)}

@@ -37,9 +37,7 @@ NO_NODES: frozenset[int] = frozenset()  # the empty set of node numbers
 
 
 def _count_references(items: Sequence[object], numbers: Iterable[int]) -> list[int]:
-    """Return the reference counts of the items of `items` at the positions `numbers`, with the references of the list and of the
-    measurement.
-    """
+    """Return the reference counts of the items of `items` at the positions `numbers`. The list and the measurement have references, too."""
     return list(map(getrefcount, map(items.__getitem__, numbers)))
 
 
@@ -82,8 +80,9 @@ def _has_other_threads() -> bool:
 
 
 def is_sole_owner(storage: Any) -> bool:
-    """Return whether the node in memory of `storage`, and the buffer of the node, have no further owner. The caller must hold
-    `compute_lock`.
+    """Return whether the node in memory of `storage`, and the buffer of the node, have no further owner.
+
+    The caller must hold `compute_lock`.
     """
     return bool(_storage_counts(storage) == _IN_STORAGE) and not (_FREE_THREADED and _has_other_threads())
 

@@ -167,8 +167,9 @@ class Pool:
 
     @peak.setter
     def peak(self, nbytes: int) -> None:
-        """The maximum number of bytes in use since `peak` was last set. Setting it to a number of bytes begins a new maximum from that
-        number.
+        """The maximum number of bytes in use since `peak` was last set.
+
+        Setting it to a number of bytes begins a new maximum from that number.
         """
         self.small_block_bytes[PEAK] = self.small_block_bytes[IN_USE]
         self.max_in_use = nbytes
@@ -323,8 +324,9 @@ class Pool:
         return operation, in_use, pooled
 
     def _start_decay_thread(self) -> None:
-        """Start the background thread, unless no thread can start now. It lets the record decay every `DECAY_S` seconds and when a large
-        block is freed, until nothing is left to release.
+        """Start the background thread, unless no thread can start now.
+
+        The thread lets the record decay every `DECAY_S` seconds and when a large block is freed, until nothing is left to release.
         """
 
         def watch() -> None:
@@ -340,8 +342,9 @@ class Pool:
             self.has_decay_thread = False
 
     def get_wake_queue(self) -> SimpleQueue[ref[Any]]:
-        """Return the queue `wake_queue`, made at the first request: most processes never need a queue, and the import takes as long as
-        a package of ours.
+        """Return the queue `wake_queue`, made at the first request.
+
+        Most processes never need a queue, and the import takes as long as a package of ours.
         """
         if self.wake_queue is None:
             queue: SimpleQueue[ref[Any]] = _queue.SimpleQueue()
@@ -372,8 +375,9 @@ class Pool:
         return self._release_free(pooled + in_use - self.max_held_bytes)
 
     def _release_free(self, nbytes: int, last_size: int = 0) -> int:
-        """Release up to `nbytes` free bytes to the system: sizes freed longest ago first, blocks of size `last_size` last. Return the bytes
-        released.
+        """Release about `nbytes` free bytes to the system, in whole blocks, as far as there are any. Return the bytes released.
+
+        Sizes freed longest ago go first, and blocks of `last_size` bytes last.
         """
         released = 0
         if nbytes > 0:
@@ -390,8 +394,9 @@ class Pool:
         return released
 
     def _find_larger(self, capacity: int, max_size: int) -> int:
-        """Return the smallest size above `capacity` of a free block, up to half as large again and up to `max_size` bytes, or `capacity`
-        itself.
+        """Return the smallest size above `capacity` of a free block, or `capacity` itself if no free block suits.
+
+        The size may be up to half as large again as `capacity`, and up to `max_size` bytes.
         """
         largest = min(capacity + capacity // 2, max_size)
         # Not `items()`: without memory for the first item, CPython 3.11 aborts the process.
@@ -399,8 +404,9 @@ class Pool:
         return min(fits, default=capacity)
 
     def _grow_block(self, capacity: int) -> tuple[Block | None, int]:
-        """Take the largest free block smaller than `capacity` with room to grow to `capacity` bytes. Return the grown block and the old
-        size, or None and 0.
+        """Take the largest free block smaller than `capacity` with room to grow to `capacity` bytes.
+
+        Return the grown block and the old size, or None and 0.
         """
         if capacity <= HUGE_PAGE_BYTES:
             return None, 0
@@ -435,8 +441,8 @@ class Pool:
         return small[IN_USE] + small[POOLED] > small[ALLOWED] - GROWTH_BYTES // 2
 
     def _limit_beside_small(self, held: int) -> int:
-        """Return the limit in bytes on memory outside the fast path's own blocks (`UNLIMITED_BYTES` for none), and set the allowance of the
-        fast path.
+        """Return the limit in bytes on memory outside the fast path's own blocks (`UNLIMITED_BYTES` for none), and set the fast path's
+        allowance.
 
         The pool itself has `held` bytes, in use and free.
         """
@@ -498,8 +504,9 @@ def _address(array: Array) -> int:
 
 
 def capacity_of(nbytes: int) -> int:
-    """Return the block size for a request of `nbytes`: a multiple of 64, and above 4096 rounded up by about an eighth, so near sizes share
-    blocks.
+    """Return the block size for a request of `nbytes`: a multiple of 64 bytes, at least 64.
+
+    Above 4096 bytes, the size is rounded up by at most an eighth, so near sizes share blocks.
     """
     if nbytes <= 4096:
         return (nbytes + 63) & -64 if nbytes else 64
