@@ -64,7 +64,7 @@ def tenure_new_objects() -> Iterator[None]:
     """Disable the garbage collector while the context is open, and then move all objects to the oldest generation.
 
     The collector would otherwise examine the new objects twice within moments, which takes as long as a first result. In the oldest
-    generation they are examined only by full collections.
+    generation they are examined only by full collections. No objects are moved if user code has frozen objects (`gc.freeze`).
     """
     with disable_gc():
         yield

@@ -110,8 +110,9 @@ def make_public_dir(module: dict[str, Any]) -> Callable[[], list[str]]:
 
 
 def make_public_getattr(module: dict[str, Any]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a module with the namespace `module`: a function that raises an error with a replacement for a missing
-    name.
+    """Return a `__getattr__` for a module with the namespace `module`: a function that raises an error for each missing name.
+
+    The error gives a replacement, except for names that begin with an underscore.
     """
 
     def missing(name: str) -> Any:

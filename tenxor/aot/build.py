@@ -377,7 +377,7 @@ def _op_reductions() -> Iterator[tx.Tensor]:
 
 
 def _running_reduction(name: str, x: tx.Tensor, steps: tuple[int, int]) -> tx.Tensor:
-    """Return the running reduction `name` of `x` along the last axis, written with a step along each axis."""
+    """Return the running reduction `name` of `x` along the last axis, written with `steps`, in elements, along the axes."""
     scan = (getattr(tx, name)(x, axis=1) if name.startswith("cumulative") else getattr(tx, name)(x, 1)[0]).storage.node
     size = 1 + sum([(n - 1) * step for n, step in zip(REDUCED_SHAPE, steps, strict=True)])
     return tx.Tensor._from_node(Node.of(scan.op, (size,), scan.dtype, scan.sources, scan.layouts[:1], Layout(REDUCED_SHAPE, steps)))
@@ -390,7 +390,11 @@ def _strided_operand(dtype: tx.DType, shape: tuple[int, ...], steps: tuple[int, 
 
 
 def _operand(dtype: tx.DType, kind: str, step: int) -> Any:
-    """Return an operand of a kind of `runtime/shipped_op_plans.py`: a vector, one with a step, a broadcast element, or a number."""
+    """Return an operand for operations on vectors, of the kind `kind` (`runtime/operand_axes.py`).
+
+    `NUMBER` is a Python number, and `ELEMENT` a broadcast element. `STRIDED` is a vector with `step` elements from one element to the next;
+    any other kind is a contiguous vector.
+    """
     if kind == NUMBER:
         return True if dtype is tx.bool else 2.0 if dtype.is_float else 2
     if kind == ELEMENT:

@@ -88,7 +88,7 @@ def build_if_untried() -> None:
 
 
 def start(waits: bool = True) -> None:
-    """Build the fast path now and install it. `state` says with which success.
+    """Build the fast path now and install it. Afterwards `state` is "on", or says why the fast path is off or has to wait.
 
     If the code is not stored, a caller that `waits` compiles the code, for some seconds. Without `waits`, a second process compiles the
     code; a call after its end builds the fast path.

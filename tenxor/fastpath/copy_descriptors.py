@@ -157,8 +157,8 @@ def _compute_flat_indices(keys: Sequence[Any], sizes: Sequence[int], flat_indice
 def record_row_selection(x: Tensor, key: Tensor | list[object]) -> None:
     """Record the copy descriptor for rows of a tensor like `x`, selected by a key like `key`: an index tensor, a mask or a list.
 
-    The record is stored with the spec of `x`. If no descriptor can copy the rows, a record says so. Do nothing if a record exists, or for a
-    list of other items than integers. After a few calls of one signature, also trace a size-generic template.
+    The record is stored with the spec of `x`. If no descriptor can copy the rows, a record says so. Do nothing if a record exists, for a
+    transient layout, or for a list of other items than integers. After a few calls of one signature, also trace a size-generic template.
     """
     if type(key) is list and set(map(type, key)) != {int}:
         return
@@ -248,9 +248,10 @@ def wrap_index_add(fallback: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def record_row_count(row_template: CopyTemplate, count: int) -> None:
-    """Record the template of a tensor of `count` rows selected by a mask, if it has at most `MAX_SELECTED_BYTES` bytes.
+    """Record the template of a tensor of `count` rows selected by a mask, unless the tensor has more than `MAX_SELECTED_BYTES` bytes.
 
-    `row_template` is the template of one row; the record is stored with the spec of the row. The generated code calls this for a new count.
+    `row_template` is the template of one row; the record is stored with the spec of the row. The generated code calls this function for a
+    new count.
     """
     shape = (count, *row_template.spec.shape)
     spec = intern_spec(Layout.contiguous(shape), row_template.spec.dtype)
@@ -359,11 +360,12 @@ def _describe_rows(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key
 def record_join(
     op: str, tensors: Sequence[Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any], result: Tensor, arrange: Arrange
 ) -> None:
-    """Record how to join tensors like `tensors` by copies, or that copies alone cannot join them.
+    """Record how to join tensors like `tensors` by copies, or that copies alone cannot join them. Do nothing if a record exists.
 
     `op` names the joining function, `arguments` and `keywords` are its further arguments, and `result` is the tensor that it returned.
-    `arrange` takes the pieces and these arguments, and returns the layout of the result and the copy of each piece into it, or None. More
-    than `MAX_FIRST_CALL_TENSORS` tensors are recorded at the second call.
+    `arrange` takes the pieces and these arguments, and returns the layout of the result and the copy of each piece into it, or None.
+    Nothing is recorded for more than `MAX_JOINED_TENSORS` tensors, or with a tensor among the further arguments. More than
+    `MAX_FIRST_CALL_TENSORS` tensors are recorded at the second call.
     """
     if not 0 < len(tensors) <= MAX_JOINED_TENSORS or set(map(type, tensors)) != {Tensor}:
         return
@@ -408,8 +410,8 @@ def _trace_join(
 ) -> SizedTemplate | None:
     """Return the size-generic template for joining `pieces`; None if one cannot be made. `template` is the template for these sizes.
 
-    `numbers` are the sizes to become symbolic. `arrange` takes the pieces, `arguments` and `keywords`. It returns the layout of the result
-    of `dtype`, and the copy of each piece into the result, or None.
+    `numbers` are the sizes to become symbolic. `arrange` takes the pieces, `arguments` and `keywords`. `arrange` returns the layout of the
+    result of `dtype`, and the copy of each piece into the result, or None.
     """
     traced = SymbolicSizes(numbers)
     placeholders = [make_placeholder(traced, x) for x in pieces]

@@ -133,8 +133,9 @@ def _store_record(
 ) -> None:
     """Store the launch record `record` of the graph of `root` in `records`, which is `graph_records` or `update_records`.
 
-    `signature` is the graph signature, and `plan` holds the kernels. After a few graphs of one signature, trace a size-generic record:
-    `trace_symbolic` takes `signature` and the signature with symbolic sizes, and returns that record, or None.
+    If `MAX_GRAPH_RECORDS` records are stored, drop them all first. `signature` is the graph signature, and `plan` holds the kernels. After
+    a few graphs of one signature, trace a size-generic record: `trace_symbolic` takes `signature` and the signature with symbolic sizes,
+    and returns that record, or None.
     """
     if len(graph_records) + len(update_records) >= MAX_GRAPH_RECORDS:
         graph_launch_records.evictions += 1
@@ -233,9 +234,10 @@ def _build_graph_words(signature: GraphSignature, plan: Plan) -> Sequence[IntOrS
 
 
 def _map_written_nodes(plan: Plan) -> dict[int, int] | None:
-    """Return, for the node number of each step of `plan`, the number of the node in whose memory its result is written.
+    """Return a dict from the result slot of each step of `plan` to the node in whose memory the result is written; None if no record can do
+    that.
 
-    Without overwriting this is the step's own node, else the last node to overwrite it.
+    Without overwriting this is the step's own node, else the last node to overwrite it. Slots and nodes have the same numbers.
 
     Return None in three cases: a step overwrites anything but the result of an earlier step; the overwritten result is read afterwards, so
     that a copy is written; or the result is larger than `MAX_SMALL_BLOCK_BYTES` bytes, since the write may then be one of many pending

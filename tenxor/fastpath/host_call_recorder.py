@@ -159,9 +159,7 @@ def match_results(call_result: Any, results: Sequence[Tensor]) -> tuple[Tensor, 
 
 
 def build_element_templates(tensors: Sequence[Tensor]) -> tuple[InMemoryTemplate, ...]:
-    """Return a result template for each of `tensors`: a replay stores a tensor of the same spec in new memory, at the same offset (in
-    elements).
-    """
+    """Return a result template for each of `tensors`: a replay makes a tensor of the same spec in new memory, at the same offset."""
     return tuple([InMemoryTemplate(t.spec, t.storage.node.recipe, t.offset) for t in tensors])
 
 

@@ -443,7 +443,7 @@ class FastPath:
         return _new_function(self._define_method(name, name, kind.value), None, None)
 
     def _make_method(self, method: Method) -> Any:
-        """Return the attribute of `Tensor` that calls the generated code of `method`: a method, a property, or a slot wrapper of an
+        """Return the attribute of `Tensor` that calls the generated code of `method`: a method, a property, or the slot wrapper of an
         operator.
 
         The new attribute has the docstring of the original attribute.

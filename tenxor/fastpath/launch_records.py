@@ -104,7 +104,10 @@ def store_record_in_recipe(node: Node) -> bytes | None:
 
 
 def get_sum_records(product: Recipe) -> dict[Recipe, bytes]:
-    """Return the launch records of kernels that compute and sum the product `product`, as a new dictionary by the recipe of the sum."""
+    """Return the launch records of kernels that compute and sum the product `product`, as a new dictionary by the recipe of the sum.
+
+    The records are stored in `product`. The dictionary is empty if there are none.
+    """
     return dict([product.sum_launch_records]) if type(product.sum_launch_records) is tuple else product.sum_launch_records or {}  # type: ignore[return-value]
 
 
@@ -260,8 +263,8 @@ def trace_record(
 ) -> SymbolicRecord | None:
     """Return the launch record of a graph signature with symbolic sizes, as words and plan; None if there is no record.
 
-    `symbolic_signature` is `signature` with a `SymInt` for each number. A record exists for work below `max_work` additions. `build`
-    builds the record of `signature` and stores its template in the generic plan; this function calls it if no template is stored yet.
+    `symbolic_signature` is `signature` with a `SymInt` for each number. A record exists for work below `max_work` additions. `build` builds
+    the record of `signature` and stores its template in the generic plan. This function calls `build` if no template is stored yet.
     """
     plan_and_dims = find_with_symbolic_dims(signature, symbolic_signature)
     if plan_and_dims is None:
@@ -324,9 +327,9 @@ def build_record(
 ) -> tuple[bytes, Plan]:
     """Return the launch record of the graph signature `signature`, and the plan with its kernel.
 
-    The record is empty if the plan has more than one kernel, or if the work is `max_work` additions or more. `source_indices` maps the `id`
-    of each source to its index in the record. `offset_indices` has, for each offset of `signature`, its index among the record's offsets,
-    or -1 if the record lacks the offset.
+    The record is empty if no record can run the plan, for example with more than one kernel (`LaunchTemplate`), or if the work is
+    `max_work` additions or more. `source_indices` maps the `id` of each source to its index in the record. `offset_indices` has, for each
+    offset of `signature`, its index among the record's offsets, or -1 if the record lacks the offset.
     """
     plan_and_dims = find_generic_plan(signature)
     if plan_and_dims is None:

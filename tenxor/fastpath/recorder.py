@@ -61,7 +61,7 @@ def wrap_recording(
     describe_call: Callable[..., Sequence[IntOrSymInt] | None] | None = None,
     generated_method: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
-    """Return a method that calls the fallback `fallback`, returns its result, and records the result under `name`.
+    """Return a method that calls the fallback `fallback`, returns its result, and records the result under `name` for replay.
 
     A new call is recorded for exact sizes. After a few calls of one signature, a size-generic template is traced too. Nothing is recorded
     for tracers, transient layouts and calls with an `out` argument. Calls with floats are not recorded beyond `MAX_FLOAT_CALLS` records.

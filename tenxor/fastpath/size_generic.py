@@ -244,8 +244,8 @@ def _trace_template(
     """Run the fallback `fallback` with placeholders for `args` and `keywords`, and return the size-generic template of its result, or None.
 
     `concrete_template` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. `describe_call` returns
-    integers to store with the template for the given arguments, or None. If `concrete_template` is the operand itself, or a single node,
-    the traced result must be so too.
+    integers to store with the template for the given arguments, or None. The traced result must be of the same variant as
+    `concrete_template`, and a single step for a `NodeTemplate`; otherwise return None.
     """
     traced = SymbolicSizes(numbers)
     placeholders, keyword_placeholders, tensors = make_placeholders(traced, args, keywords)

@@ -178,16 +178,19 @@ VARIANT_NUMBERS: dict[type, int] = {cls: k for k, cls in enumerate(VARIANTS)}
 class SizedTemplate(SizeProgram):
     """A size-generic template: the result of a call with tensors of one signature, for all sizes that satisfy its guards.
 
-    The results of `bytecode` are the numbers of the template, in this order: shape and strides of each new spec; the shift of a view;
-    if `fixed_step_operands` is None, the offsets of each step, and the scalars among its sources; the shift of each part; and the
-    symbolic words of each launch record.
+    The results of `bytecode` are the numbers of the template, in this order: shape and strides of each new spec; the shift of a view; if
+    `fixed_step_operands` is None, the offsets of each step, and the scalars among its sources; the shift of each part; and the symbolic
+    words of each launch record.
 
-    `new_specs` are the dtype and number of axes of each new spec; specs are numbered, those of the `given_count` tensors first. The
-    result has spec number `result_spec_number`. `element_specs` are the elements of a tuple, of type `result_constructor`. A launch
-    record in `records` is a tuple: the number of its step, or `RESULT_RECORD`, or `DIRECT_CALL_RECORD`; the number of the product that
-    the step sums, or None; and the fields of `PackedRecord`. A template with `is_single` set is a single recipe instead of steps, and
-    Python integers among its operands lie between `low` and `high`. `variant` is the class of the templates that it makes, as an index of
-    `VARIANTS`.
+    `new_specs` are the dtype and number of axes of each new spec; specs are numbered, those of the `given_count` tensors first. The result
+    has spec number `result_spec_number`. `element_specs` are the elements of a tuple, of type `result_constructor`. A launch record in
+    `records` is a tuple: the number of its step, or `RESULT_RECORD`, or `DIRECT_CALL_RECORD`; the number of the product that the step sums,
+    or None; and the fields of `PackedRecord`. A template with `is_single` set is a single recipe instead of steps, and Python integers
+    among its operands lie between `low` and `high`. `variant` is the class of the templates that it makes, as an index of `VARIANTS`.
+
+    `steps` describes the recipe of each step: operation, dtypes and spec numbers. `fixed_step_operands` has the operands of each step
+    (`StepOperands`) if they are the same for all sizes, and is None otherwise. `step_operand_patterns` has the sources of each step with
+    placeholders for symbolic scalars, the number of offsets, and whether derivatives record the step.
     """
 
     __slots__ = (

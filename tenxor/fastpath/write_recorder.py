@@ -47,7 +47,10 @@ def unwrap_scalar(x: Any, value: Any) -> Any:
 
 
 def wrap_fill(fallback: Callable[..., Any], write: Callable[[Tensor, Any, Any], object]) -> Callable[..., Any]:
-    """Return a `fill_` that writes a Python number through `write`, like `x[...] = number`, and otherwise calls the fallback `fallback`."""
+    """Return a method `fill_` that writes a Python number by `write(x, ..., number)`, as in `x[...] = number`, and returns the tensor.
+
+    For other arguments, or if `write` raises an error of the package, the method calls the fallback `fallback`.
+    """
 
     def method(x: Tensor, *args: Any, **keywords: Any) -> Any:
         if type(x) is Tensor and len(args) == 1 and type(args[0]) in (float, int, bool) and not keywords:
@@ -60,7 +63,10 @@ def wrap_fill(fallback: Callable[..., Any], write: Callable[[Tensor, Any, Any], 
 
 
 def record_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:
-    """Record how `where(mask, value, x)` is written over `x`, if `x` is a part of its storage and this `where` has been recorded."""
+    """Record how `where(mask, value, x)` is written over `x`, without writing. `value` is a Python number.
+
+    Do nothing for another `value`, if `x` is not a part of its storage, or if the result of this `where` has not been recorded.
+    """
     template = mask.spec.templates.get(OPS["where"], {}).get((type(value), x.spec)) if is_part_of_storage(x) else None
     if template is not None and template.recipe is not None:
         node = make_data_node(allocate(0), template.recipe.shape, template.spec.dtype)

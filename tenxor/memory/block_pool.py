@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Counts(Protocol):
-        """A short row of integers."""
+        """A row of integers, such as a list or an array in memory shared with generated code."""
 
         def __getitem__(self, k: int, /) -> int: ...
 
@@ -419,7 +419,7 @@ class Pool:
         return None, 0
 
     def reset_pressure(self) -> None:
-        """Record that memory use cannot be reduced further now: reset `is_under_pressure`."""
+        """Record that memory use cannot be reduced further now: reset `is_under_pressure`, and measure pressure from the present use on."""
         self.is_under_pressure, self.foreign_bytes = False, 0
         in_use, pooled = self.collect_freed()
         self.pressure_bytes = in_use + in_use // 8 + GROWTH_BYTES

@@ -41,8 +41,8 @@ def cap_graph_size(node: Node) -> None:
     graph.
 
     The whole graph is computed if the fast path can, or if no part makes the graph short enough. The part consists of the nearest nodes
-    with no more memory than their operands, so memory use does not grow. A node of a traced function has no value, so its graph may have
-    any length.
+    with no more memory than their operands, so memory use does not grow. If the exact count of nodes is small enough, only the counts are
+    corrected. A node of a traced function has no value, so its graph may have any length.
     """
     if node.is_traced:
         return

@@ -230,8 +230,8 @@ def _make_step(
 def _find_readers(order: list[Node], inlined: set[int], slot_of: dict[Node, int]) -> dict[int, frozenset[int]]:
     """Map each slot to a set: the slot itself, and the inlined nodes that read the slot directly or through other inlined nodes.
 
-    A holder of such a node may ask for its value later, and the value needs the slot. `order` has the pending nodes of the signature in
-    topological order, `inlined` the slots of inlined nodes, and `slot_of` maps nodes to slots.
+    Code with a reference to such a node may ask for its value later, and the value needs the slot. `order` has the pending nodes of the
+    signature in topological order, `inlined` the slots of inlined nodes, and `slot_of` maps nodes to slots.
     """
     readers_of: dict[int, frozenset[int]] = {}
     for node in reversed(order):
