@@ -136,10 +136,9 @@ def _replace_handlers() -> list[_Deferred]:
 
 
 def _restore_handlers(replaced: list[_Deferred]) -> None:
-    """Restore the signal handlers that `replaced` stands for, unless user code has set new handlers, and call the handlers of arrived
-    signals.
+    """Restore the signal handlers that `replaced` stands for, and call the handlers of arrived signals.
 
-    `replaced` is emptied, even if a handler raises.
+    A handler that user code has set meanwhile stays. `replaced` is emptied, even if a handler raises.
     """
     try:
         while replaced:

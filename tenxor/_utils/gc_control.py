@@ -15,11 +15,10 @@ _thresholds: tuple[int, int, int] | None = None  # as they were before the first
 
 
 def pause_gc() -> None:
-    """Stop automatic garbage collections until `resume_gc` has been called as often, from any threads. No signal handler may run during the
-    call.
+    """Stop automatic garbage collections until `resume_gc` has been called as often, from any threads.
 
-    The thresholds are changed, and not the switch `gc.isenabled()`: a pause covers imports of other libraries, and Dask remembers the state
-    of the switch when it is imported, to restore that state after each of its own pauses.
+    No signal handler may run during the call. The thresholds are changed, and not the switch `gc.isenabled()`: a pause covers imports of
+    other libraries, and Dask remembers the state of the switch when it is imported, to restore that state after each of its own pauses.
     """
     global _thresholds
     open_pauses.append(None)

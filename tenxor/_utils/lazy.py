@@ -190,8 +190,9 @@ class _ImportNotifier:
 
 
 def call_when_imported(module: str, callback: Callable[[], Any]) -> None:
-    """Call `callback()` once `module`, the name of a module of another library, is imported: now, if it already is, or never, if it is
-    never imported.
+    """Call `callback()` once `module`, the name of a module of another library, is imported.
+
+    If the module is imported already, call `callback()` now.
     """
     if module in sys.modules:
         callback()

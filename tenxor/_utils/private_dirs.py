@@ -139,10 +139,10 @@ class PrivateDir:
 
 
 def _open(path: str | os.PathLike[str], flags: int, folder: int | None = None) -> int:
-    """Open `path` with `flags` of `os.open`, and return the descriptor, which child processes do not inherit. A created file has mode
-    0o600.
+    """Open `path` with `flags` of `os.open`, and return the descriptor, which child processes do not inherit.
 
-    `folder` is the descriptor of the folder that `path` is relative to, or None. Raise `UntrustedPathError` for a symbolic link.
+    A created file has mode 0o600. `folder` is the descriptor of the folder that `path` is relative to, or None. Raise `UntrustedPathError`
+    for a symbolic link.
     """
     try:
         return os.open(path, flags, 0o600, dir_fd=folder)

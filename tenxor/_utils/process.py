@@ -145,8 +145,9 @@ def map_memory(nbytes: int) -> Mapping | None:
 
 
 def advise_huge_pages(space: Mapping, offset: int, nbytes: int) -> None:
-    """Ask for huge pages for `nbytes` bytes of the mapping `space` from byte `offset` on. Do nothing if the system was built
-    without them.
+    """Ask for huge pages for `nbytes` bytes of the mapping `space` from byte `offset` on.
+
+    Do nothing if the system was built without huge pages.
     """
     with suppress(OSError):
         space.madvise(mmap.MADV_HUGEPAGE, offset, nbytes)

@@ -68,8 +68,9 @@ def _find_obstacle() -> str:
 
 
 def count_requests(count: int) -> None:
-    """Add `count` to the number of requests for values that found no fast path. From request number `BUILD_AT_REQUEST` on, build the fast
-    path.
+    """Add `count` to the number of requests for values that found no fast path.
+
+    From request number `BUILD_AT_REQUEST` on, build the fast path.
     """
     global _request_count
     _request_count += count

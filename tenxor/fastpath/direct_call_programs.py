@@ -55,10 +55,10 @@ def pack_program(
 def build_program(
     direct_call: DirectCall, operands: LocatedOperands, results: Sequence[ByteLayout], float_count: int
 ) -> Sequence[int] | None:
-    """Return the program of a direct call as integers, possibly symbolic sizes. Return None if a program needs more than integers, or if
-    the generated code cannot do the call.
+    """Return the program of a direct call as integers, possibly symbolic sizes.
 
-    `direct_call` describes the computation. `operands`, `results` and `float_count` are as in `pack_program`.
+    `direct_call` describes the computation. `operands`, `results` and `float_count` are as in `pack_program`. Return None if the program
+    needs more than integers, or if the generated code cannot do the call.
     """
     if isinstance(direct_call, UfuncLoop):
         words = (
@@ -140,12 +140,12 @@ def _pack_widened_call(
 
 
 def _pack_qr(functions: QrFunctions, operand: tuple[int, int, ByteLayout], results: Sequence[ByteLayout], itemsize: int) -> bytes | None:
-    """Return the packed program of a QR factorisation. Return None for empty matrices, for too much scratch memory, and for matrices that
-    need more than three nested loops to copy.
+    """Return the packed program of a QR factorisation, or None.
 
     `functions` describes the factorisation. `operand` says how the matrices are stored, and `results` are the layouts of both factors.
     `itemsize` is the bytes of an element. The matrices are copied into scratch memory. The first function of C makes triangles of them, the
-    second makes the orthonormal factor, and both are copied to the results.
+    second makes the orthonormal factor, and both are copied to the results. Return None for empty matrices, for too much scratch memory,
+    and for matrices that need more than three nested loops to copy.
     """
     (tensor_index, start, (shape, strides)), (factor_shape, triangle_shape) = operand, [shape for shape, _ in results]
     if not prod(shape) or any([s % itemsize for s in strides]):
@@ -193,8 +193,9 @@ def _pack_qr(functions: QrFunctions, operand: tuple[int, int, ByteLayout], resul
 
 
 def _get_dense_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """Return the strides of a contiguous array of shape `shape`: in elements if `itemsize` is 1, in bytes if `itemsize` is the bytes of an
-    element.
+    """Return the strides of a contiguous array of shape `shape`, in the unit of `itemsize`.
+
+    The strides are in elements if `itemsize` is 1, and in bytes if `itemsize` is the bytes of an element.
     """
     return tuple([itemsize * prod(shape[k + 1 :]) for k in range(len(shape))])
 

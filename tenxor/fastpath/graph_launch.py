@@ -152,8 +152,9 @@ def _store_record(
 
 
 def _build_graph_key(signature: GraphSignature) -> bytes:
-    """Return the key of the graph with signature `signature`: packed integers, equal to the key computed by generated code
-    (`fastpath/emit/graph_walk.py`).
+    """Return the key of the graph with signature `signature`, as packed integers.
+
+    The generated code computes an equal key (`fastpath/emit/graph_walk.py`).
     """
     node_indices = {node: k for k, node in enumerate(signature.nodes)}
     offset_indices: dict[tuple[Node, int], int] = {}
@@ -234,8 +235,7 @@ def _build_graph_words(signature: GraphSignature, plan: Plan) -> Sequence[IntOrS
 
 
 def _map_written_nodes(plan: Plan) -> dict[int, int] | None:
-    """Return a dict from the result slot of each step of `plan` to the node in whose memory the result is written; None if no record can do
-    that.
+    """Return a dict from the result slot of each step of `plan` to the node in whose memory the result is written, or None.
 
     Without overwriting this is the step's own node, else the last node to overwrite it. Slots and nodes have the same numbers.
 
@@ -272,8 +272,9 @@ def _get_inlined_roles(signature: GraphSignature, plan: Plan) -> list[tuple[int,
 
 
 def _get_gil_work_limit(call: SingleKernelCall, target: Target) -> int:
-    """Return the work of the kernel of `call`, in additions, up to which the GIL is held and no signal is delivered, on the machine
-    `target`.
+    """Return the work of the kernel of `call`, in additions, up to which the GIL is held and no signal is delivered.
+
+    `target` describes the machine.
     """
     return (
         target.thread_limits.max_unshared_contraction if call.compiled.kernel.contraction is None else target.thread_limits.first_slice_work

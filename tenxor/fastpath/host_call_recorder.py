@@ -38,11 +38,11 @@ _SCALAR_DTYPES = (float64, float32, int64)  # dtypes that the generated code rea
 def build_host_template(
     tensors: Sequence[Tensor], arguments: Sequence[Any], result: Any, report: HostReport
 ) -> NumpyCallTemplate | DirectCallTemplate | None:
-    """Return the template of `result`, the result of a recorded function that NumPy computed as `report` says; None if no call can be
-    replayed.
+    """Return the template of `result`, the result of a recorded function, if NumPy can compute it again; otherwise None.
 
-    The template holds a direct call if possible, and otherwise a function of NumPy arrays. `arguments` are the arguments of the function
-    after the first. `tensors` are the tensors among all arguments, each with a storage of its own.
+    `report` says how NumPy computed the result. The template holds a direct call if possible, and otherwise a function of NumPy arrays.
+    `arguments` are the arguments of the function after the first. `tensors` are the tensors among all arguments, each with a storage of its
+    own.
     """
     operands, results, compute, direct_call, _ = report
     if direct_call is not None:

@@ -443,10 +443,9 @@ class FastPath:
         return _new_function(self._define_method(name, name, kind.value), None, None)
 
     def _make_method(self, method: Method) -> Any:
-        """Return the attribute of `Tensor` that calls the generated code of `method`: a method, a property, or the slot wrapper of an
-        operator.
+        """Return the attribute of `Tensor` that calls the generated code of `method`.
 
-        The new attribute has the docstring of the original attribute.
+        The attribute is a method, a property, or the slot wrapper of an operator, and has the docstring of the original attribute.
         """
         doc = self.original_attributes[method.name].__doc__ or TensorBase.__slots__.get(method.name) or ""
         if method.convention is CallingConvention.ATTRIBUTE:
@@ -544,11 +543,10 @@ class FastPath:
             record_masked_write(x, key, value)
 
     def _copy_if_overlapping(self, x: Tensor, key: Any, value: Tensor) -> Tensor:
-        """Return the tensor to write over the view `x[key]`: a copy of `value`, a view of the same storage, if both may overlap, or else
-        `value`.
+        """Return the tensor to write over the view `x[key]`: a copy of `value` if both may overlap, and otherwise `value` itself.
 
-        The generated code does the same, and both the copy and the write are recorded for it. Return `value`, too, if `x[key]` raises an
-        error.
+        `value` is a view of the same storage as `x`. The generated code does the same, and both the copy and the write are recorded for it.
+        Return `value`, too, if `x[key]` raises an error.
         """
         try:
             overlaps = may_overlap(self.methods["__getitem__"](x, key), value)

@@ -68,8 +68,9 @@ class SharedLaunchRecord(bytes):
 
 
 def _get_argument_kind(dtype: DType, imag: bool) -> int:
-    """Return the argument kind (`FLOAT`, `SIGNED`, `UNSIGNED`) of a scalar of `dtype`; `IMAGINARY` for its imaginary part, if `imag` is
-    set.
+    """Return the argument kind of a scalar of `dtype`: `FLOAT`, `SIGNED` or `UNSIGNED`.
+
+    With `imag`, return `IMAGINARY`, for the imaginary part.
     """
     return IMAGINARY if imag else _ARGUMENT_KINDS.get(dtype.kind, SIGNED)
 
@@ -224,8 +225,9 @@ class StandaloneNode(NamedTuple):
     operand_recipes: Sequence[Recipe | None]
 
     def build_signature(self) -> tuple[GraphSignature, Sequence[Node | Scalar]]:
-        """Return the graph signature of the node with all offsets 0, and the sources in the signature: new nodes without memory, and
-        scalars.
+        """Return the graph signature of the node with all offsets 0, and the sources in the signature.
+
+        The sources are new nodes without memory, and scalars.
         """
         reader = self.product or self.recipe
         sources = [

@@ -130,8 +130,7 @@ def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
 
 
 def wrap_announcing(name: str, fallback: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that calls the fallback `fallback`, returns its result, and records under `name` the direct call announced by
-    `fallback`.
+    """Return a method that calls the fallback `fallback`, returns its result, and records the announced direct call under `name`.
 
     The result size of `fallback` may depend on values, so no template can describe the result. Instead `fallback` announces with
     `report_direct_call` (`api/host_calls.py`) how generated code can compute it. A call without exactly one announcement is recorded as
@@ -476,8 +475,7 @@ def _record_in_place(op: Op, x: Tensor, y: Any) -> bool:
 
 
 def _can_record_in_place(op: Op, x: Tensor, y: Any) -> bool:
-    """Return whether generated code may write `op(x, y)` over `x`, and a write of this kind was not recorded before, not even as
-    impossible.
+    """Return whether generated code may write `op(x, y)` over `x`, and no such write was recorded before, not even as impossible.
 
     For a write already recorded as impossible, a new attempt would cost as much as the operation. A part of more than
     `MAX_SMALL_BLOCK_BYTES` bytes counts as recorded as soon as the result of `op` is: generated code then finds the update by itself.

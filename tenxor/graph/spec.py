@@ -115,8 +115,9 @@ class StepsTemplate(ResultTemplate):
 
 
 class SegmentTemplate(StepsTemplate):
-    """The steps of a derivative, with the layouts of their results and the constants as views `element_templates`
-    (`fastpath/segment_templates.py`).
+    """The steps of a derivative, with the layouts of their results and the constants as views `element_templates`.
+
+    See `fastpath/segment_templates.py`.
     """
 
     __slots__ = ("element_templates",)
@@ -382,11 +383,10 @@ def get_constant_spec(spec: Spec) -> Spec:
 
 
 def locate_template(op: object, keys: list[object]) -> tuple[TemplateTable, object, object]:
-    """Return the location of the template for the operation `op`: a table of a spec, and the two keys under which the table has the
-    template.
+    """Return the location of the template for the operation `op`: a table of a spec, and two keys.
 
-    The first key is `op`, and the second stands for the remaining operands. `keys` has the specs of the operands, with the types of numbers
-    in their places. At least one of the first two keys is a spec.
+    The table maps the first key, `op`, to a dict. The dict maps the second key, which stands for the remaining operands, to the template.
+    `keys` has the specs of the operands, with the types of numbers in their places. At least one of the first two of `keys` is a spec.
     """
     first, second = keys[0], keys[1] if len(keys) > 1 else None
     if type(first) is Spec:

@@ -77,25 +77,24 @@ class _Operation:
 
 
 class Pool:
-    """The pool: blocks in use, free blocks (sizes freed longest ago first), and counts of bytes. In use and free together never exceed
-    `limit_bytes`.
+    """The pool: blocks in use, free blocks (sizes freed longest ago first), and counts of bytes.
 
-    `peak` is the maximum in use, `peak_since_decay` the maximum since the last decay, and `recent_need_bytes` a maximum that decays at
-    the time `decay_time`; it determines `max_held_bytes`, a limit on use and free blocks. `is_under_pressure` is true if far more is in
-    use than at the last `reset_pressure`.
+    In use and free together never exceed `limit_bytes`. `peak` is the maximum in use, `peak_since_decay` the maximum since the last decay,
+    and `recent_need_bytes` a maximum that decays at the time `decay_time`; it determines `max_held_bytes`, a limit on use and free blocks.
+    `is_under_pressure` is true if far more is in use than at the last `reset_pressure`.
 
-    Blocks in use are in `used_blocks`, keyed by weak references to their owners. When an owner is deallocated, C code appends the
-    reference to `freed_refs`, without a Python frame in which a signal could be delivered. Free blocks are in `free_blocks`. `_totals`
-    caches the totals of both with the number of the operation that computed them; they are valid if no operation has begun since. So if
-    a signal interrupts an operation, or another thread or a signal handler intervenes, the next operation computes the totals anew.
-    While the other operation is still in progress, these totals are stored without a number.
+    Blocks in use are in `used_blocks`, keyed by weak references to their owners. When an owner is deallocated, C code appends the reference
+    to `freed_refs`, without a Python frame in which a signal could be delivered. Free blocks are in `free_blocks`. `_totals` caches the
+    totals of both with the number of the operation that computed them; they are valid if no operation has begun since. So if a signal
+    interrupts an operation, or another thread or a signal handler intervenes, the next operation computes the totals anew. While the other
+    operation is still in progress, these totals are stored without a number.
 
     `max_free_bytes` and `MAX_POOLED_BYTES` limit the free blocks. With `max_free_bytes` set, the memory of the process is watched from
     outside, so freed memory returns to the system soon, and not at the next computation.
 
-    `small_block_bytes` has the counts of the fast path's own blocks (`fastpath/emit/block_allocator.py`): in use, the recent maximum,
-    free, and the limit on use and free before the fast path must ask here (`raise_small_allowance`); `release_small_blocks` frees the
-    free ones. `has_decay_thread` is true while the background thread runs. `wake_queue` wakes the thread when a large block is freed;
+    `small_block_bytes` has the counts of the fast path's own blocks (`fastpath/emit/block_allocator.py`): in use, the recent maximum, free,
+    and the limit on use and free before the fast path must ask here (`raise_small_allowance`); `release_small_blocks` frees the free ones.
+    `has_decay_thread` is true while the background thread runs. `wake_queue` wakes the thread when a large block is freed;
     `large_block_refs` has weak references to the owners of large blocks.
     """
 
@@ -375,7 +374,7 @@ class Pool:
         return self._release_free(pooled + in_use - self.max_held_bytes)
 
     def _release_free(self, nbytes: int, last_size: int = 0) -> int:
-        """Release about `nbytes` free bytes to the system, in whole blocks, as far as there are any. Return the bytes released.
+        """Release up to `nbytes` free bytes to the system, or slightly more, in whole blocks. Return the bytes released.
 
         Sizes freed longest ago go first, and blocks of `last_size` bytes last.
         """
@@ -441,10 +440,9 @@ class Pool:
         return small[IN_USE] + small[POOLED] > small[ALLOWED] - GROWTH_BYTES // 2
 
     def _limit_beside_small(self, held: int) -> int:
-        """Return the limit in bytes on memory outside the fast path's own blocks (`UNLIMITED_BYTES` for none), and set the fast path's
-        allowance.
+        """Return the limit in bytes on memory outside the fast path's own blocks, and set the allowance of the fast path.
 
-        The pool itself has `held` bytes, in use and free.
+        Without a limit, return `UNLIMITED_BYTES`. The pool itself has `held` bytes, in use and free.
         """
         small, limit = self.small_block_bytes, self.limit_bytes
         if limit != UNLIMITED_BYTES and small[POOLED] and held + small[IN_USE] + small[POOLED] > limit:

@@ -163,10 +163,10 @@ class ShareToken:
 
 
 class _ShareReference(ref[ShareToken]):
-    """The `externally_shared` of an exported buffer: a weak reference to the `ShareToken`, with a callback `reset` that sets
-    `externally_shared` to 0.
+    """The `externally_shared` of an exported buffer: a weak reference to the `ShareToken`.
 
-    The callback runs in C alone, exactly once, and no signal or thread can intervene.
+    When the token dies, its callback `reset` sets `externally_shared` to 0. The callback runs in C alone, exactly once, and no signal or
+    thread can intervene.
     """
 
     __slots__ = ("reset",)

@@ -81,10 +81,10 @@ def find_or_make_plan(signature: GraphSignature) -> Plan:
 
 
 def find_plan_in_memory(signature: GraphSignature) -> Plan | None:
-    """Return the plan for `signature` from a generic plan in memory; None on a miss, and for a graph of more than `MAX_QUICK_NODES` pending
-    nodes.
+    """Return the plan for `signature` from a generic plan in memory; None on a miss.
 
-    `realize.get_plan` calls this function first: for a small graph, a read of the exact plan from disk takes longer.
+    A graph of more than `MAX_QUICK_NODES` pending nodes is a miss. `realize.get_plan` calls this function first: for a small graph, a read
+    of the exact plan from disk takes longer.
     """
     structure_and_dims = split_structure(signature) if _caches and signature.pending_count <= MAX_QUICK_NODES else None
     cache = None if structure_and_dims is None else _caches.get(structure_and_dims[0])
@@ -307,10 +307,10 @@ def split_layout(layout: Layout | None, structure: list[object], dims: list[int]
 
 
 def group_equal_dims(dims: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return a key that tells which of `dims` are equal, 0 or 1, and the distinct numbers except 0 and 1, in the order of their first
-    occurrence.
+    """Return a key that tells which of `dims` are equal, 0 or 1, and the distinct numbers except 0 and 1.
 
-    The key has an entry for each of `dims`: 0 for 0, 1 for 1, and then 2, 3, ... for new numbers.
+    The distinct numbers are in the order of their first occurrence. The key has an entry for each of `dims`: 0 for 0, 1 for 1, and then 2,
+    3, ... for new numbers.
     """
     rank_of = {0: 0, 1: 1}
     return tuple([rank_of.setdefault(n, len(rank_of)) for n in dims]), (*rank_of,)[2:]

@@ -37,8 +37,7 @@ class NodeOwner(Protocol):
 
 
 def cap_graph_size(node: Node) -> None:
-    """Shorten the pending graph of `node`, a new node whose `graph_node_count` exceeds `MAX_PENDING_NODES`: compute a part, or the whole
-    graph.
+    """Shorten the pending graph of `node`, a new node whose `graph_node_count` exceeds `MAX_PENDING_NODES`, by computing a part.
 
     The whole graph is computed if the fast path can, or if no part makes the graph short enough. The part consists of the nearest nodes
     with no more memory than their operands, so memory use does not grow. If the exact count of nodes is small enough, only the counts are
@@ -184,12 +183,11 @@ def count_pending_bytes() -> int:
 
 
 def realize_readers(storage: NodeOwner, value: Node | None) -> None:
-    """Compute pending readers of `storage`, which is about to be overwritten in part: while readers are pending, the write must copy the
-    memory.
+    """Compute pending readers of `storage`, which is about to be overwritten in part.
 
-    `value` is the node to write, possibly pending, or None. Readers inside the graph of `value` are computed if they have other owners and
-    are no larger than the storage. Readers elsewhere are computed if they are small, and no more work than the copy. Errors of the
-    computation are suppressed.
+    While readers are pending, the write must copy the memory. `value` is the node to write, possibly pending, or None. Readers inside the
+    graph of `value` are computed if they have other owners and are no larger than the storage. Readers elsewhere are computed if they are
+    small, and no more work than the copy. Errors of the computation are suppressed.
     """
     nodes = [] if value is None or value.buffer is not None else capture_signature([value]).nodes
     root = len(nodes) - 1
@@ -249,8 +247,9 @@ class _ReaderGraph:
         return self.index_by_id.get(id(node), -1)
 
     def readers(self, node: Node) -> list[int]:
-        """Return the indices of pending nodes with outside owners, in ascending order: `node` and its dependents, except nodes of traced
-        functions.
+        """Return the indices of the pending nodes with outside owners among `node` and its dependents, in ascending order.
+
+        Nodes of traced functions are left out.
         """
         dependents = {self.index_of(node)}
         for k, operands in enumerate(self.reads):

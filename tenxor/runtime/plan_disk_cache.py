@@ -114,10 +114,9 @@ def _write_value(text: str | None, words: Any) -> None:
 
 
 def load_generic_plans(structure: object) -> list[StoredGenericPlan]:
-    """Return the generic plans that earlier processes stored for `structure`, a key of `split_structure`, except plans with a missing
-    kernel.
+    """Return the generic plans that earlier processes stored for `structure`, a key of `split_structure`.
 
-    The list is empty after `MAX_LOOKUPS` look-ups, and with `TENXOR_DEBUG` set.
+    Plans with a missing kernel are left out. The list is empty after `MAX_LOOKUPS` look-ups, and with `TENXOR_DEBUG` set.
     """
     entries = _read_value(encode_structure_key(structure)) if _may_look_up() else None
     plans = []
@@ -130,10 +129,10 @@ def load_generic_plans(structure: object) -> list[StoredGenericPlan]:
 
 
 def store_generic_plans(structure: object, plans: Iterable[StoredGenericPlan]) -> None:
-    """Write the generic plans `plans` of `structure`, a key of `split_structure`, to disk for later processes, in place of the plans stored
-    before.
+    """Write the generic plans `plans` of `structure`, a key of `split_structure`, to disk for later processes.
 
-    Plans that cannot be serialised are left out. Do nothing after `MAX_LOOKUPS` look-ups, or with `TENXOR_DEBUG` set.
+    They replace the plans stored before. Plans that cannot be serialised are left out. Do nothing after `MAX_LOOKUPS` look-ups, or with
+    `TENXOR_DEBUG` set.
     """
     if _lookup_count < MAX_LOOKUPS and not DEBUG_LEVEL:
         entries = [(serialize_plan(outline), evaluate.__code__, is_pinned) for outline, evaluate, is_pinned in plans]

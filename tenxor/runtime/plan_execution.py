@@ -35,8 +35,9 @@ if TYPE_CHECKING:
         def set_buffer(self, buffer: Buffer) -> None: ...
 
     class KernelCall(Protocol):
-        """A kernel call: computes the elements of a slot by a kernel, or by several. `run` is a `codegen.interface.Launch`, which returns
-        True for an index out of range or a negative exponent.
+        """A kernel call: computes the elements of a slot by a kernel, or by several.
+
+        `run` is a `codegen.interface.Launch`, which returns True for an index out of range or a negative exponent.
         """
 
         @property
@@ -60,10 +61,9 @@ if TYPE_CHECKING:
             ...
 
         def serialize(self, serialize_plan: Callable[[Plan], Any]) -> tuple[Any, ...] | None:
-            """Return the call in serialisable form for the disk cache (`plan_disk_cache.py`); None if the call is useless to another
-            process.
+            """Return the call in serialisable form for the disk cache (`plan_disk_cache.py`).
 
-            `serialize_plan` serialises a plan inside the call.
+            `serialize_plan` serialises a plan inside the call. Return None if the call is useless to another process.
             """
             ...
 
@@ -116,11 +116,10 @@ class InPlaceLaunch:
         return partial(setattr, self.slot, "buffer", self.out)
 
     def register_rest(self, finish_launch: Callable[[], object]) -> bool:
-        """Record `finish_launch`, which finishes the launch, and return True. Return False if a signal handler was first and the launch is
-        finished.
+        """Record `finish_launch`, which finishes the launch, and return True.
 
-        A node becomes UNFINISHED: this object is its only source, and a later request for the node calls `finish`. See
-        `codegen.interface.ResumableLaunch`.
+        Return False if a signal handler was first and the launch is finished. A node becomes UNFINISHED: this object is its only source,
+        and a later request for the node calls `finish`. See `codegen.interface.ResumableLaunch`.
         """
         self.finish_launch, cell = finish_launch, self.slot
         if not isinstance(cell, Node):
@@ -285,13 +284,13 @@ class Plan:
 
 
 class PlanStep:
-    """A plan step: allocates `nbytes` bytes for slot `result_slot`, and computes the slot by the kernel call `kernel_call`, unless this is
-    None.
+    """A plan step: allocates memory for slot `result_slot`, and computes the slot by the kernel call `kernel_call`, unless this is None.
 
-    A write goes over slot `overwritten_slot`, and a reinterpretation shares the buffer of slot `reinterpreted_slot`; both are None for
-    other steps. The step reads the slots `input_slots`, and no later step needs the slots `released_slots`. The kernel may overwrite the
-    memory of the slots `donor_candidates`. `donors` is the part of `donor_candidates` without later use, each with the slots whose owners
-    might still read the memory: the first donor without such an owner donates its memory to the result.
+    The memory has `nbytes` bytes. A write goes over slot `overwritten_slot`, and a reinterpretation shares the buffer of slot
+    `reinterpreted_slot`; both are None for other steps. The step reads the slots `input_slots`, and no later step needs the slots
+    `released_slots`. The kernel may overwrite the memory of the slots `donor_candidates`. `donors` is the part of `donor_candidates`
+    without later use, each with the slots whose owners might still read the memory: the first donor without such an owner donates its
+    memory to the result.
 
     A step with `is_unrepeatable` overwrites its operands and cannot be repeated. If it also `is_long`, it runs in parts, or else writes to
     a copy if an operand is externally shared and might change between the parts. Errors name the operation `name`, with `shape` and

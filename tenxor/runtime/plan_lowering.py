@@ -71,10 +71,9 @@ class Lowering:
         self.lowered_kernels: dict[Node, tuple[LoweredKernel, KernelReads]] = {}
 
     def lower_to_call(self, node: Node, extra_slots: Mapping[Node, int] = _NO_EXTRA_SLOTS) -> SingleKernelCall:
-        """Return the kernel call for `node`. The same kernel also computes the nodes of `extra_slots`, a map from each of these nodes to a
-        slot.
+        """Return the kernel call for `node`. The same kernel also computes the nodes of `extra_slots`.
 
-        The kernel is compiled unless the cache has an equal kernel.
+        `extra_slots` maps each of these nodes to a slot. The kernel is compiled unless the cache has an equal kernel.
         """
         key, reads = self.make_cache_key(node, extra_slots)
         lowered = self.cache.get(key)
@@ -105,8 +104,7 @@ class Lowering:
         return [slot_of[k] for k in lowered.aligned_slots]
 
     def make_cache_key(self, root: Node, extra_slots: Mapping[Node, int]) -> tuple[object, KernelReads]:
-        """Return a cache key for the kernel of `root` and the nodes of `extra_slots`, and the slots, scalars and offsets that the kernel
-        uses.
+        """Return a cache key for the kernel of `root` and the nodes of `extra_slots`, and the slots, scalars and offsets of the kernel.
 
         `extra_slots` maps further results to slots. The key is equal for kernels with the same function on different slots, scalars and
         offsets.

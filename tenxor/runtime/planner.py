@@ -157,11 +157,11 @@ def _find_expensive(inlined: Sequence[Node], roots: Sequence[Node], nodes: Seque
 
 
 def _find_user_slots(order: list[Node], kernels: set[Node], slot_of: dict[Node, int], count: int) -> dict[Node, int]:
-    """Map each node added by the rewriting to the slot of a kernel that needs the node, among the first `count` slots: those of the
-    signature.
+    """Map each node added by the rewriting to the slot of a kernel that needs the node, for error messages.
 
-    Error messages name the operation of this slot. `order` has the nodes of the rewritten graph in topological order, `kernels` the nodes
-    computed by kernels, and `slot_of` maps nodes to slots. Added nodes have slots from `count` on.
+    The slot is among the first `count` slots: those of the signature. Error messages name its operation. `order` has the nodes of the
+    rewritten graph in topological order, `kernels` the nodes computed by kernels, and `slot_of` maps nodes to slots. Added nodes have slots
+    from `count` on.
     """
     user_slot_of: dict[Node, int] = {}
     for node in reversed(order):

@@ -19,11 +19,11 @@ from .plan_execution import Plan
 
 
 def is_repeatable(plan: Plan, signature: GraphSignature, window_of: Mapping[Node, object]) -> bool:
-    """Return whether `repeat_plan` can run `plan`, made for `signature`. The nodes that are keys of `window_of` have memory given by the
-    caller.
+    """Return whether `repeat_plan` can run `plan`, made for `signature`.
 
-    Each step must be a single kernel without checks of indices or exponents. Nothing may need memory after a step overwrites it: neither a
-    later step nor a slot with given memory nor a reinterpretation. A slot with given memory must not be a reinterpretation itself.
+    The nodes that are keys of `window_of` have memory given by the caller. Each step must be a single kernel without checks of indices or
+    exponents. Nothing may need memory after a step overwrites it: neither a later step nor a slot with given memory nor a reinterpretation.
+    A slot with given memory must not be a reinterpretation itself.
     """
     fixed_slots = {k for k, node in enumerate(signature.nodes) if node in window_of or node.buffer is not None}
     # two slots share memory: either may be read

@@ -150,8 +150,9 @@ class SymInt:
 
 
 class FloatBySymInt:
-    """A float divided by a symbolic size, `over` / `by`: an argument of a kernel. All comparisons and conversions but `repr` raise
-    TypeError.
+    """A float divided by a symbolic size, `over` / `by`: an argument of a kernel.
+
+    All comparisons and conversions but `repr` raise TypeError.
     """
 
     __slots__ = ("divisor", "dividend")
@@ -344,11 +345,10 @@ class SizeTrace:
         return [*bound_lines, *unequal, *other_lines]
 
     def _bounds_of(self, condition: Condition) -> tuple[int, int, int, int | None] | None:
-        """Return the meaning of `condition` on a single input: the input's number, its least and greatest value, and an excluded value or
-        None.
+        """Return the values of an input that `condition` allows: the input's number, least and greatest value, and an excluded value.
 
-        The values are included, and `MIN_INT64` or `MAX_INT64` if the side is unbounded. Return None for a condition with several atoms,
-        with a product of atoms, with an atom that is no input, or with `==` that no integer satisfies.
+        The values are included, and `MIN_INT64` or `MAX_INT64` if the side is unbounded. The excluded value may be None. Return None for a
+        condition with several atoms, with a product of atoms, with an atom that is no input, or with `==` that no integer satisfies.
         """
         *constant_terms, (monomial, factor) = condition.terms
         if (
