@@ -115,12 +115,14 @@ class CallReplay(NamedTuple):
 
 
 class CopyFunctions(NamedTuple):
-    """Functions that copy the pieces of a join (`fastpath/emit/concat_many.py`). Each returns whether the work was done.
+    """Functions that copy the pieces of a join, a tuple of tensors (`fastpath/emit/concat_many.py`). Each returns whether the work was
+    done.
 
-    `write_spec_addresses` writes the address of each piece's spec into the first column of a table, given the table's address. The function
-    returns False unless each piece is in memory or a known scalar, and no tape has to record the copy. `copy_rows` copies pieces as the
-    table says, given the rows of each piece and the distance of rows in bytes. `copy_equal_specs` copies pieces of equal spec to an
-    address, given the bytes of a row and of an element, the number of rows and their distance.
+    `write_spec_addresses(pieces, table)` writes the address of each piece's spec into the first column of the table at the address `table`.
+    The function returns False unless each piece is in memory or a known scalar, and no tape has to record the copy. `copy_rows(pieces,
+    table, row_count, stride)` copies each piece in `row_count` rows that are `stride` bytes apart in the destination. The columns of the
+    table are the spec, the destination, the bytes of a row, and the bytes of an element. `copy_equal_specs(pieces, destination, row_bytes,
+    itemsize, row_count, stride)` copies pieces of equal spec to the address `destination`, side by side in each row.
     """
 
     write_spec_addresses: Callable[[tuple[Any, ...], int], bool]

@@ -348,8 +348,8 @@ class FastPath:
     def announce(self) -> None:
         """Announce the generated code to other modules, once; `self` must never die afterwards.
 
-        If deallocators cannot be replaced, raise LookupError and change nothing. No user code may run meanwhile; other threads may, since
-        each step is complete in itself.
+        If deallocators cannot be replaced, raise LookupError and change nothing. The caller must exclude user code (`exclude_user_code`).
+        Other threads may run, since each step is complete in itself.
         """
         if self.is_announced:
             return
@@ -458,7 +458,10 @@ class FastPath:
         return _new_method(Tensor, self._define_method(method.name, method.symbol, method.convention.value, text))
 
     def install(self) -> None:
-        """Install the fast path in one step: no method is visible before the code called by it. No user code may run meanwhile."""
+        """Install the fast path in one step: no method is visible before the code called by it.
+
+        The caller must exclude user code (`exclude_user_code`).
+        """
         pool.small_block_bytes, pool.release_small_blocks = self.block_counts, self.release_blocks
         pool.reset_pressure()
         call_atomically(
@@ -476,7 +479,10 @@ class FastPath:
         call_atomically((*self.slot_switch.get_install_steps(), *self.vectorcall_switch.get_install_steps(patchable_functions)))
 
     def remove(self) -> None:
-        """Restore the fallback in one step. Memory blocks in use stay valid. No user code may run meanwhile."""
+        """Restore the fallback in one step. Memory blocks in use stay valid.
+
+        The caller must exclude user code (`exclude_user_code`).
+        """
         installed_names = [name for name in self.methods if name in vars(Tensor)]
         call_atomically(
             (

@@ -241,8 +241,8 @@ def is_worth_recording(name: str, args: Sequence[Any], keywords: Mapping[str, An
     """Return whether the call `name(*args, **keywords)`, without tensor arguments, is worth recording.
 
     Each call may bring new floats. So a call with floats is recorded from the second call of its signature on, and this function notes the
-    first. A call without floats is always recorded. If the signature can have no size-generic template, only a repetition with the very
-    same numbers is recorded.
+    first. A call without floats, or without a signature, is always recorded. If the signature can have no size-generic template, only a
+    repetition with the very same numbers is recorded.
     """
     arguments = (*args, *keywords.values())
     split_call = SplitCall.of(name, arguments, tuple(keywords)) if float in map(type, arguments) else None

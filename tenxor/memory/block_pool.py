@@ -374,7 +374,7 @@ class Pool:
         return self._release_free(pooled + in_use - self.max_held_bytes)
 
     def _release_free(self, nbytes: int, last_size: int = 0) -> int:
-        """Release up to `nbytes` free bytes to the system, or slightly more, in whole blocks. Return the bytes released.
+        """Release free blocks to the system until they have `nbytes` bytes or no block is left. Return the bytes released.
 
         Sizes freed longest ago go first, and blocks of `last_size` bytes last.
         """
