@@ -33,7 +33,7 @@ class ParameterNames(NamedTuple):
 
 
 def get_parameter_names(function: Any) -> ParameterNames:
-    """Return the parameter names of `function`, a Python function, without `self` among those given by keyword."""
+    """Return the parameter names of `function`, a Python function. The names given by keyword do not include `self`."""
     code = function.__code__
     by_place = code.co_varnames[: code.co_argcount]
     by_name = [name for name in code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount] if name != "self"]
@@ -93,10 +93,9 @@ def _rename_aliases(op: str, names: ParameterNames, count: int, named: dict[str,
 
 
 def _misplaced_error(function: Any, names: ParameterNames, args: tuple[Any, ...]) -> MisplacedArgument | None:
-    """Return the error, with a replacement, for positional arguments `args` that are invalid in every call of `function`, such as `zeros(3,
-    4)`.
+    """Return the error, with a replacement, for positional arguments `args` that are invalid in every call of `function`.
 
-    `names` are the parameter names of `function`. Return None if the arguments may be valid.
+    An example is `zeros(3, 4)`. `names` are the parameter names of `function`. Return None if the arguments may be valid.
     """
     from .foreign_names import advise_on_positions
 

@@ -28,8 +28,9 @@ class BoundedCache(dict[object, T]):
         self.record = Source()  # of a cache that is not registered
 
     def put(self, key: object, value: T, nbytes: int = 0) -> None:
-        """Insert `value`, with `nbytes` bytes of tables, in place of any older value for `key`. Above `MAX_ENTRY_BYTES` bytes, only
-        remove the older value.
+        """Insert `value`, with `nbytes` bytes of tables, in place of any older value for `key`.
+
+        Above `MAX_ENTRY_BYTES` bytes, only remove the older value.
         """
         self.pop(key, None)
         self.nbytes -= self._nbytes_of.pop(key, 0)

@@ -1,8 +1,8 @@
 """The registry of caches: every cache of the package, the sources of its entries, and the order in which caches are cleared.
 
 A cache declares its sources (`depends_on`): caches or settings whose change makes the entries invalid or useless. Clearing a source clears
-the dependents afterwards. In reverse order, another thread could refill a dependent from an old entry of the source. A lower room needs no
-list of functions of higher rooms.
+the dependents afterwards. In reverse order, another thread could refill a dependent from an old entry of the source. So a lower package
+needs no list of the caches in higher packages.
 
 The dictionary `counts` counts the work of planner and compiler, where counting takes no time beside the work.
 """
@@ -96,8 +96,9 @@ class CacheRecord(Source):
         self.depend_on(*depends_on)
 
     def depend_on(self, *sources: Source) -> None:
-        """Declare that entries of this cache are invalid or useless once `sources` are cleared. A higher room may declare sources for a
-        cache of a lower room, in which the higher room stores entries.
+        """Declare that entries of this cache are invalid or useless once `sources` are cleared.
+
+        A higher package may declare sources for a cache of a lower package, in which the higher package stores entries.
         """
         self.sources += sources
         for source in sources:

@@ -54,8 +54,9 @@ _arrived_signals: deque[tuple[int, Handler]] = deque()  # signals that arrived d
 
 
 class _Deferred:
-    """A replacement for `handler`, the handler of signal `number`. It records signals that arrive in a section, and calls `handler` outside
-    of sections.
+    """A replacement for `handler`, the handler of signal `number`.
+
+    The replacement records signals that arrive in a section, and calls `handler` outside of sections.
     """
 
     __slots__ = ("handler", "number")
@@ -135,10 +136,9 @@ def _replace_handlers() -> list[_Deferred]:
 
 
 def _restore_handlers(replaced: list[_Deferred]) -> None:
-    """Restore the signal handlers that `replaced` stands for, unless user code has set new handlers, and call the handlers of arrived
-    signals.
+    """Restore the signal handlers that `replaced` stands for, and call the handlers of arrived signals.
 
-    `replaced` is emptied, even if a handler raises.
+    A handler that user code has set meanwhile stays. `replaced` is emptied, even if a handler raises.
     """
     try:
         while replaced:

@@ -79,12 +79,12 @@ def advise_on_positions(
     keyword_names: Container[str],
     args: tuple[Any, ...],
 ) -> str | None:
-    """Return the advice for positional arguments `args` that are invalid for a function, or None if the call may be valid. The advice is an
-    error text without the function's name.
+    """Return the advice for positional arguments `args` that are invalid for a function, or None if the call may be valid.
 
-    Invalid are: tensors or sizes one by one where the function takes a sequence, a bool in place of a dtype, and more arguments than
-    parameters. `op` and `module` name the function. `positional_names` and `keyword_names` are its parameters by position and by keyword,
-    `annotations` their annotations as text. `takes_any` tells whether it has `*args`.
+    The advice is an error text without the function's name. Invalid are: tensors or sizes one by one where the function takes a sequence, a
+    bool in place of a dtype, and more arguments than parameters. `op` and `module` name the function. `positional_names` and
+    `keyword_names` are its parameters by position and by keyword, `annotations` their annotations as text. `takes_any` tells whether it has
+    `*args`.
     """
     is_method = positional_names[:1] == ("self",)
     package = module.split(".")[1]
@@ -132,7 +132,7 @@ def _is_integer(x: Any) -> bool:
 
 
 def list_tensor_advice(functions: Iterable[str], elementwise: Iterable[str]) -> dict[str, str]:
-    """Map each attribute missing in tensors to its replacement.
+    """Return a dict from each attribute that tensors lack to its replacement, as text.
 
     The attributes are foreign names (`TENSOR_ADVICE`), names of `functions`, to be called as functions, and names of `elementwise`
     operations with a trailing `_`, PyTorch's in-place form.
@@ -142,11 +142,10 @@ def list_tensor_advice(functions: Iterable[str], elementwise: Iterable[str]) -> 
 
 
 def advise_on_module_name(module: str, name: str, names: Iterable[str], package_names: Iterable[str], numpy_names: Container[str]) -> str:
-    """Return the advice for `name`, which the public module `module` ("tenxor", or for example "linalg") does not have: the end of an error
-    text.
+    """Return the advice for `name`, which the public module `module` lacks: the end of an error text, such as "did you mean tx.sum?".
 
-    `names` are the module's own names, `package_names` those of the package. NumPy's functions named in `numpy_names` accept and return
-    tensors.
+    `module` is "tenxor" or, for example, "linalg". `names` are the module's own names, `package_names` those of the package. NumPy's
+    functions named in `numpy_names` accept and return tensors.
     """
     path = "tx" if module == "tenxor" else f"tx.{module}"
     ours = MODULE_ADVICE.get(module, {}).get(name)

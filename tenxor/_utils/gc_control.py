@@ -15,11 +15,10 @@ _thresholds: tuple[int, int, int] | None = None  # as they were before the first
 
 
 def pause_gc() -> None:
-    """Stop automatic garbage collections until `resume_gc` has been called as often, from any threads. No signal handler may run during the
-    call.
+    """Stop automatic garbage collections until `resume_gc` has been called as often, from any threads.
 
-    The thresholds are changed, and not the switch `gc.isenabled()`: a pause covers imports of other libraries, and Dask remembers the state
-    of the switch when it is imported, to restore that state after each of its own pauses.
+    No signal handler may run during the call. The thresholds are changed, and not the switch `gc.isenabled()`: a pause covers imports of
+    other libraries, and Dask remembers the state of the switch when it is imported, to restore that state after each of its own pauses.
     """
     global _thresholds
     open_pauses.append(None)
@@ -64,7 +63,7 @@ def tenure_new_objects() -> Iterator[None]:
     """Disable the garbage collector while the context is open, and then move all objects to the oldest generation.
 
     The collector would otherwise examine the new objects twice within moments, which takes as long as a first result. In the oldest
-    generation they are examined only by full collections.
+    generation they are examined only by full collections. No objects are moved if user code has frozen objects (`gc.freeze`).
     """
     with disable_gc():
         yield

@@ -38,7 +38,7 @@ POLL_INTERVAL_S = 0.05  # seconds between checks, after an interrupt, whether th
 
 
 def run_interruptible(run: Callable[[], T], stop: Callable[[], object]) -> T:
-    """Return `run()`, computed in a worker thread.
+    """Return `run()`, computed in a worker thread. Outside of the main thread, call `run` directly.
 
     If a signal handler raises during the wait, call `stop()` every `POLL_INTERVAL_S` seconds until `run` has returned, and raise the
     handler's error. `run` must return soon after the first `stop()`.
@@ -47,11 +47,11 @@ def run_interruptible(run: Callable[[], T], stop: Callable[[], object]) -> T:
 
 
 def run_abandonable(run: Callable[[], T], stop: Callable[[], object]) -> T:
-    """Return `run()`, computed in a worker thread; abandon the thread if the wait is interrupted.
+    """Return `run()`, computed in a worker thread, and abandon the thread if the wait is interrupted.
 
-    If a signal handler raises during the wait, call `stop()` and raise the handler's error at once. `run` goes on until it returns or
-    notices `stop()`; the result is discarded. So `run` must hold references to the memory it reads, and may write only memory that no other
-    code can reach.
+    Outside of the main thread, call `run` directly. If a signal handler raises during the wait, call `stop()` and raise the handler's error
+    at once. `run` goes on until it returns or notices `stop()`; the result is discarded. So `run` must hold references to the memory it
+    reads, and may write only memory that no other code can reach.
     """
     return _run_in_worker(run, stop, must_finish=False)
 

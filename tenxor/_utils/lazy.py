@@ -110,8 +110,9 @@ def make_public_dir(module: dict[str, Any]) -> Callable[[], list[str]]:
 
 
 def make_public_getattr(module: dict[str, Any]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a module with the namespace `module`. It raises an error with a replacement for a missing
-    name.
+    """Return a `__getattr__` for a module with the namespace `module`: a function that raises an error for each missing name.
+
+    The error gives a replacement, except for names that begin with an underscore.
     """
 
     def missing(name: str) -> Any:
@@ -189,8 +190,9 @@ class _ImportNotifier:
 
 
 def call_when_imported(module: str, callback: Callable[[], Any]) -> None:
-    """Call `callback()` once `module`, the name of a module of another library, is imported: now, if it already is, or never, if it is
-    never imported.
+    """Call `callback()` once `module`, the name of a module of another library, is imported.
+
+    If the module is imported already, call `callback()` now.
     """
     if module in sys.modules:
         callback()

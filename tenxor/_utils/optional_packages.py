@@ -11,7 +11,8 @@ EXTRA_REQUIREMENTS = {
 
 
 def install_hint(extra: str) -> str:
-    """Return a pip command to install the packages of `extra`, a key of `EXTRA_REQUIREMENTS`. It does not depend on where Tenxor was
-    installed from.
+    """Return a pip command to install the packages of `extra`, a key of `EXTRA_REQUIREMENTS`.
+
+    The command does not depend on where Tenxor was installed from.
     """
     return f"pip install {' '.join(map(repr, EXTRA_REQUIREMENTS[extra]))}"

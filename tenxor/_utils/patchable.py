@@ -21,8 +21,9 @@ _UFUNC_METHODS = ("accumulate", "at", "outer", "reduce", "reduceat")  # methods 
 
 
 class PatchableFunction(partial[Any]):
-    """A Python function, `func`, that a fast-path routine may replace: `routine_name` names the routine, and `routine_argument` is
-    passed to the routine.
+    """A Python function, `func`, that a fast-path routine may replace.
+
+    `routine_name` names the routine, and `routine_argument` is passed to the routine.
     """
 
     __slots__ = ("routine_name", "routine_argument")
@@ -84,5 +85,8 @@ def make_patchable(function: Callable[..., Any], routine_name: str, routine_argu
 
 
 def forget_patchable(function: PatchableFunction) -> None:
-    """Leave `function` as it is from now on, whether the fast path is installed or removed."""
+    """Take `function` off the list of functions that the fast path redirects when it is installed.
+
+    If `function` is redirected now, the redirection lasts until the fast path is removed.
+    """
     patchable_functions.remove(function)

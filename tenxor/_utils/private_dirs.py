@@ -51,8 +51,8 @@ def make_private_dir(path: str) -> None:
 class PrivateDir:
     """The existing folder `path` of the current user, open inside a `with`. Methods take the names of files in the folder.
 
-    Every method may raise OSError. It raises `UntrustedPathError` if a folder or file belongs to another user, is writable by others, or is
-    of another kind.
+    Every method may raise OSError. This is an `UntrustedPathError` if a folder or file belongs to another user, is writable by others, or
+    is of another kind.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -87,8 +87,9 @@ class PrivateDir:
         return os.stat(self._system_path(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def read(self, name: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
-        """Return the content and the status of `name`, a regular file. Raise `UntrustedPathError` for a file of more than `max_bytes`
-        bytes.
+        """Return the content and the status of `name`, a regular file.
+
+        Raise `UntrustedPathError` for a file of more than `max_bytes` bytes.
         """
         path_status = self.status(name) if self._descriptor is None else None
         if path_status is not None:
@@ -138,10 +139,10 @@ class PrivateDir:
 
 
 def _open(path: str | os.PathLike[str], flags: int, folder: int | None = None) -> int:
-    """Open `path` with `flags` of `os.open`, and return the descriptor, which child processes do not inherit. A created file has mode
-    0o600.
+    """Open `path` with `flags` of `os.open`, and return the descriptor, which child processes do not inherit.
 
-    `folder` is the descriptor of the folder that `path` is relative to, or None. Raise `UntrustedPathError` for a symbolic link.
+    A created file has mode 0o600. `folder` is the descriptor of the folder that `path` is relative to, or None. Raise `UntrustedPathError`
+    for a symbolic link.
     """
     try:
         return os.open(path, flags, 0o600, dir_fd=folder)

@@ -113,9 +113,7 @@ def _unknown_cpu() -> int:
 
 @cache
 def _current_cpu_getter() -> Callable[[], int]:
-    """Return a function for the number of the CPU running the calling thread. The function returns -1 if the system does not report the
-    CPU.
-    """
+    """Return a function that returns the number of the CPU running the calling thread, or -1 if the system does not report the CPU."""
     if not hasattr(os, "sched_setaffinity"):
         return _unknown_cpu
     return getattr(ctypes.CDLL(None), "sched_getcpu", _unknown_cpu)
@@ -147,8 +145,9 @@ def map_memory(nbytes: int) -> Mapping | None:
 
 
 def advise_huge_pages(space: Mapping, offset: int, nbytes: int) -> None:
-    """Ask for huge pages for `nbytes` bytes of the mapping `space` from byte `offset` on. Do nothing if the system was built
-    without them.
+    """Ask for huge pages for `nbytes` bytes of the mapping `space` from byte `offset` on.
+
+    Do nothing if the system was built without huge pages.
     """
     with suppress(OSError):
         space.madvise(mmap.MADV_HUGEPAGE, offset, nbytes)

@@ -41,8 +41,9 @@ else:
     )
 
     def _create_new(name: str, fields: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., Any]:
-        """Return the `__new__` of a record class called `name` with the given `fields`; `defaults` has the values of the last fields, in
-        order.
+        """Return the `__new__` of a record class called `name` with the given `fields`.
+
+        `defaults` has the values of the last fields, in order.
         """
         if len(fields) >= len(_NEW_TEMPLATES):
             return _create_generic_new(name, fields, defaults)
@@ -51,10 +52,10 @@ else:
         return FunctionType(code, globals(), "__new__", tuple(defaults.values()))
 
     def _create_generic_new(name: str, fields: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., Any]:
-        """Return a `__new__` for a record called `name` with more `fields` than the functions in `_NEW_TEMPLATES`. `defaults` has values of
-        the last fields.
+        """Return a `__new__` for a record called `name` with more `fields` than the functions in `_NEW_TEMPLATES`.
 
-        Few classes have so many fields, and to compile a function for each would take longer than every call of a generic function.
+        `defaults` has values of the last fields. Few classes have so many fields, and to compile a function for each would take longer than
+        every call of a generic function.
         """
 
         def __new__(_cls: type, *values: Any, **kwargs: Any) -> Any:
@@ -132,8 +133,9 @@ else:
     _Plain = type.__new__(_Meta, "NamedTuple", (), {})
 
     class NamedTuple:
-        """The base to write in a class statement, as in `typing`. `_Plain` replaces it there, and the finished class derives from `tuple`
-        instead.
+        """The base to write in a class statement, as in `typing`.
+
+        `_Plain` replaces the base there, and the finished class derives from `tuple` instead.
         """
 
         def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type, ...]:

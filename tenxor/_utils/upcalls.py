@@ -1,4 +1,5 @@
-"""Upcalls: calls from a lower room to a higher room. A lower room cannot import the higher room, and reads the variables of this module.
+"""Upcalls: calls from a lower package to a higher package, which imports the lower one. The lower package cannot import the higher one, and
+reads the variables of this module instead.
 
 Prefer an import, an argument, or a method of an object at hand. `tests/test_architecture.py` reports every further empty variable filled
 by another module. Another thread may change a variable at any moment, so a caller reads the variable once for each task. While the variable
@@ -18,7 +19,7 @@ from weakref import ref
 
 from .records import NamedTuple
 
-# Types of higher rooms, which this module cannot import
+# Types of higher packages, which this module cannot import
 Arrange: TypeAlias = Any
 CreationFunctions: TypeAlias = Any
 DirectCall: TypeAlias = Any
@@ -80,14 +81,16 @@ class RefcountQueries(NamedTuple):
 
 
 class TapeReplay(NamedTuple):
-    """Functions for derivatives (`fastpath/emit/tape_nodes.py`, `fastpath/emit/tape_segments.py`, `batches.py`).
+    """Functions for derivatives (`fastpath/emit/tape_nodes.py`, `fastpath/emit/tape_segments.py`, `fastpath/emit/batch_key.py`).
 
-    `make_nodes(nodes, steps)` appends the nodes of replay steps (`autodiff/replay.py`) to `nodes`, as far as possible.
-    `collect_tape(roots, first)` collects a slice of the tape (`autodiff/reverse.py`). `encode_signature` encodes the signature of a
-    tape segment (`autodiff/segment_signature.py`). `encode_batch` encodes how nodes were computed from the placeholders of a batch, and
-    appends the remaining inputs to the last argument (`autodiff/batching.py`). `collect_tape`, `encode_signature` and `encode_batch`
-    return None to decline. `find_replay_steps(outline, make_nodes)` returns the replay steps of a new tape segment, if possible from a
-    segment of different sizes (`fastpath/segment_templates.py`).
+    `make_nodes(nodes, steps)` appends the nodes of replay steps (`autodiff/replay.py`) to `nodes`, as far as possible. `collect_tape(roots,
+    oldest)` collects a slice of the tape (`autodiff/reverse.py`). `encode_signature` encodes the signature of a tape segment
+    (`autodiff/segment_signature.py`). `encode_batch` encodes how nodes were computed from the placeholders of a batch, and appends the
+    remaining inputs to the last argument (`autodiff/batching.py`). `collect_tape`, `encode_signature` and `encode_batch` return None to
+    decline.
+
+    `find_replay_steps(signature, compute)` returns the replay steps of a new tape segment with the signature `signature`, if possible from
+    a segment of different sizes (`fastpath/segment_templates.py`). `compute` is the argument of `SegmentSignature.replay_or_record`.
     """
 
     make_nodes: Callable[[list[Any], Sequence[Any]], None]
@@ -112,12 +115,14 @@ class CallReplay(NamedTuple):
 
 
 class CopyFunctions(NamedTuple):
-    """Functions that copy the pieces of a join (`fastpath/emit/concat_many.py`). Each returns whether the work was done.
+    """Functions that copy the pieces of a join, a tuple of tensors (`fastpath/emit/concat_many.py`). Each returns whether the work was
+    done.
 
-    `write_spec_addresses` writes the address of each piece's spec into the first column of a table, given the table's address. It
-    returns False unless each piece is in memory or a known scalar, and no tape has to record the copy. `copy_rows` copies pieces as the
-    table says, given the rows of each piece and the distance of rows in bytes. `copy_equal_specs` copies pieces of equal spec to an
-    address, given the bytes of a row and of an element, the number of rows and their distance.
+    `write_spec_addresses(pieces, table)` writes the address of each piece's spec into the first column of the table at the address `table`.
+    The function returns False unless each piece is in memory or a known scalar, and no tape has to record the copy. `copy_rows(pieces,
+    table, row_count, stride)` copies each piece in `row_count` rows that are `stride` bytes apart in the destination. The columns of the
+    table are the spec, the destination, the bytes of a row, and the bytes of an element. `copy_equal_specs(pieces, destination, row_bytes,
+    itemsize, row_count, stride)` copies pieces of equal spec to the address `destination`, side by side in each row.
     """
 
     write_spec_addresses: Callable[[tuple[Any, ...], int], bool]
@@ -203,7 +208,10 @@ class FastPathFunctions(Protocol):
         """Compute the small pending graph of `node`, and return True; or decline with False, before any change."""
 
     def compute_one_of_several(self, node: Node, /) -> bool:
-        """Do the work of `compute` for one of several nodes that are asked for together: operands that they share are computed once."""
+        """Do the work of `compute` for one of several nodes that are asked for together: operands that they share are computed once.
+
+        Return True, or decline with False before any change.
+        """
 
     def finish_selection(self, node: Node, /) -> bool:
         """Compute the pending selection `node` (`fastpath/masked_selection.py`), and return True; or decline with False."""
@@ -218,14 +226,16 @@ class FastPathFunctions(Protocol):
         """Run the encoded steps `begin` to `end` of a plan on its inputs, and return the number of the first step not run."""
 
     def set_vectorcall_entry(self, function: PatchableFunction, /) -> None:
-        """Let calls of a new patchable function enter the generated code directly."""
+        """Have the interpreter call `function`, a new patchable function, by its entry point in the generated code."""
 
 
 class FastPathStarter(Protocol):
     """The function that builds a fast path whose code was not stored (`fastpath/__init__.py`)."""
 
     def count_requests(self, count: int) -> None:
-        """Count requests for values that find no fast path. After some of them, have the code compiled, and build the fast path."""
+        """Add `count` to the number of requests for values that found no fast path. After some of them, have the code compiled elsewhere,
+        and build the fast path.
+        """
 
 
 make_tensor: TensorFactory  # set by `import tenxor`

@@ -69,11 +69,11 @@ def build_bundles(
     levels: Iterable[CpuLevel] = CPU_LEVELS,
     report: Callable[[str], object] | None = None,
 ) -> Iterator[tuple[Path, int]]:
-    """Write the prebuilt file of each level into a folder, and yield its path and the number of objects in it.
+    """Write the prebuilt file of each of `levels` into `folder`, and yield its path and the number of objects in it.
 
-    A file holds the code to compute the tensors of `make_tensors`, which are pending, by default those of `list_sections`; and the code
-    of the fast path, if this process can have it. `report` is called with a line of text after each section. Finally the list of
-    sources that the files were made from is written.
+    A file holds the code to compute the pending tensors that `make_tensors` yields, by default those of `list_sections`; and the code of
+    the fast path, if this process can have it. `report` is called with a line of text after each section. Finally the list of sources used
+    for the files is written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     objects = get_object_table()
@@ -119,17 +119,20 @@ class _PlanCollection:
         self.generic_plans: dict[str, list[ShippedPlan]] = {}
 
     def add(self, x: tx.Tensor) -> None:
-        """Plan the computation of a tensor for all sizes, as a whole and in parts."""
+        """Add plans, for all sizes, for the graph of the pending tensor `x`, and for the single operations of the graph (`_list_unfused`).
+
+        If no plan for all sizes exists, plan the graph for its own sizes, to compile the kernels.
+        """
         root = x.storage.node
-        for signature in (capture_in_python([root]), *_partial_patterns(root)):
+        for signature in (capture_in_python([root]), *_list_unfused(root)):
             if not (self._add_compact(signature) or self._add_generic(signature)):
                 make_plan(signature)
 
     def _add_compact(self, signature: GraphSignature) -> bool:
-        """Return whether a graph is a single operation with a compact plan (`runtime/shipped_op_plans.py`); add a new plan to the
-        collection.
+        """Return whether the collection serves `signature`, a single operation, by a shipped kernel; if needed, add the kernel.
 
-        Return False if the compact plan differs from the planner's plan.
+        `shipped_op_plans.py` builds the plan from the kernel. Nothing is added if that plan would differ from the planner's plan, or if
+        `signature` is another graph.
         """
         keys = shipped_op_plans.list_op_keys(signature)
         if not keys or keys[0] in self.single_operations:
@@ -142,7 +145,7 @@ class _PlanCollection:
         return True
 
     def _add_generic(self, signature: GraphSignature) -> bool:
-        """Return whether size-generic plans exist for the structure of a graph and each target; make the missing ones.
+        """Return whether size-generic plans exist for the structure of `signature` and each target; make the missing ones.
 
         Return False if a plan cannot be size-generic, or differs from the planner's plan.
         """
@@ -171,10 +174,10 @@ class _PlanCollection:
         yield from ((text, serialize_generic_plans(plans)) for text, plans in self.generic_plans.items() if plans)
 
 
-def _partial_patterns(root: Node) -> Iterator[GraphSignature]:
-    """Yield the graph signatures of the nodes to be computed one after another if a tensor is computed in parts.
+def _list_unfused(root: Node) -> Iterator[GraphSignature]:
+    """Yield the graph signatures of the single operations in the graph of `root`, each with operands in memory.
 
-    The operands of each are in memory. Yield nothing for a tensor that is not computed in parts.
+    A sum of a product counts as one operation. Yield nothing if the graph must be planned as a whole (`order_unfused_nodes`).
     """
     unfused = order_unfused_nodes([root], lambda recipe: True)
     for node in (*unfused, root) if unfused else ():
@@ -374,7 +377,7 @@ def _op_reductions() -> Iterator[tx.Tensor]:
 
 
 def _running_reduction(name: str, x: tx.Tensor, steps: tuple[int, int]) -> tx.Tensor:
-    """Return the running reduction `name` of `x` along the last axis, written with a step along each axis."""
+    """Return the running reduction `name` of `x` along the last axis, written with `steps`, in elements, along the axes."""
     scan = (getattr(tx, name)(x, axis=1) if name.startswith("cumulative") else getattr(tx, name)(x, 1)[0]).storage.node
     size = 1 + sum([(n - 1) * step for n, step in zip(REDUCED_SHAPE, steps, strict=True)])
     return tx.Tensor._from_node(Node.of(scan.op, (size,), scan.dtype, scan.sources, scan.layouts[:1], Layout(REDUCED_SHAPE, steps)))
@@ -387,7 +390,11 @@ def _strided_operand(dtype: tx.DType, shape: tuple[int, ...], steps: tuple[int, 
 
 
 def _operand(dtype: tx.DType, kind: str, step: int) -> Any:
-    """Return an operand of a kind of `runtime/shipped_op_plans.py`: a vector, one with a step, a broadcast element, or a number."""
+    """Return an operand for operations on vectors, of the kind `kind` (`runtime/operand_axes.py`).
+
+    `NUMBER` is a Python number, and `ELEMENT` a broadcast element. `STRIDED` is a vector with `step` elements from one element to the next;
+    any other kind is a contiguous vector.
+    """
     if kind == NUMBER:
         return True if dtype is tx.bool else 2.0 if dtype.is_float else 2
     if kind == ELEMENT:

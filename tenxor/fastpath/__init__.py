@@ -69,10 +69,11 @@ def _find_obstacle() -> str:
 
 
 def start() -> None:
-    """Build the fast path now and install it. Compile the code here if it is not stored.
+    """Build the fast path now and install it. Afterwards `state` is "on", or says why the fast path is off.
 
-    Do nothing if the fast path is on or disabled by `disabled`, or while another thread, or an outer call in this thread, is building
-    it. Do nothing, either, while this thread holds the lock for computing, since other threads would wait for that lock.
+    If the code is not stored, compile the code here, for some seconds. Do nothing if the fast path is on or disabled by `disabled`, or
+    while another thread, or an outer call in this thread, is building it. Do nothing, either, while this thread holds the lock for
+    computing, since other threads would wait for that lock.
 
     During the build, other threads, signal handlers and trace functions use the fallback in Python.
     """
@@ -237,8 +238,9 @@ def disabled() -> Iterator[None]:
 
 
 def _reset_after_fork() -> None:
-    """Replace the lock for building in a forked child, unless the forking thread holds the lock. The other threads do not exist in the
-    child, and a compiling process belongs to the parent.
+    """Forget the compiling process in a forked child, and replace the lock for building, unless the forking thread holds the lock.
+
+    The other threads do not exist in the child, and a compiling process belongs to the parent.
     """
     global _build_lock, _compilation
     _compilation = None

@@ -50,9 +50,11 @@ MASK_KEY_KIND = len(INDEX_DTYPES)  # the kind of a mask; the kind of an index te
 
 
 def convert_numpy_key(x: Tensor, key: Any) -> Any:
-    """Return an index key with NumPy arrays replaced by tensors, and NumPy integers by Python integers, if `x` is a tensor.
+    """Return `key`, an index key of `x`, with NumPy integers replaced by Python integers, and arrays by tensors.
 
-    In a tuple, lists of integers and one-dimensional masks also become index tensors. Return `key` itself if nothing is to be replaced.
+    Arrays are replaced only if `x` is a `Tensor`, and only arrays with axes, of bools or of integers of a dtype in `INDEX_DTYPES`. Then a
+    tuple also gets index tensors in place of lists of integers, and in place of masks of one axis (`_convert_key_item`). Return `key`
+    itself if nothing is replaced.
     """
     if type(key) is tuple:
         converted = tuple([_convert_key_item(x, key, k) for k in range(len(key))])
@@ -67,8 +69,8 @@ def convert_numpy_key(x: Tensor, key: Any) -> Any:
 def _convert_key_item(x: Tensor, key: tuple[Any, ...], k: int) -> Any:
     """Return item `k` of the tuple `key`, an index key of `x`, with NumPy arrays, lists of integers, and masks of a single axis replaced.
 
-    Tensors and Python integers stand in their place. A mask in memory, as long as the axis, becomes the indices of the true elements.
-    Without a replacement, return the item itself.
+    Tensors and Python integers stand in their place. A mask as long as its axis, in memory or small, becomes the indices of the true
+    elements. Without a replacement, return the item itself.
     """
     item = convert_numpy_key(x, key[k])
     if type(x) is not Tensor:
@@ -91,9 +93,7 @@ def _get_indexed_size(x: Tensor, key: tuple[Any, ...], k: int) -> int:
 
 
 def _is_in_memory(key: object, dtypes: Sequence[DType] = INDEX_DTYPES) -> bool:
-    """Return whether `key` is a non-empty tensor in memory, with axes and one of `dtypes`. If pending and small, compute the tensor
-    first.
-    """
+    """Return whether `key` is a non-empty tensor in memory, with axes and one of `dtypes`. Compute a small pending tensor first."""
     if type(key) is not Tensor or key.dtype not in dtypes or not key.ndim or not key.size:
         return False
     compute_if_small(key.storage)
@@ -103,8 +103,9 @@ def _is_in_memory(key: object, dtypes: Sequence[DType] = INDEX_DTYPES) -> bool:
 def merge_index_keys(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
     """Return a view of `x` and an index tensor along the view's first axis, equivalent to `key` for a write; None if that is impossible.
 
-    `key` is a tuple with several index tensors of one shape, or with a single index tensor after integers or slices. If an index is out of
-    range, return None, and the fallback raises the error. Tensors on the autograd tape, traced tensors and empty tensors give None, too.
+    `key` is a tuple with several index tensors of one shape, or with a single index tensor after integers or slices. The index tensors must
+    be in memory, or small. If an index is out of range, return None, and the fallback raises the error. Also return None if `x` is empty,
+    traced or on the autograd tape.
     """
     if type(x) is not Tensor or type(key) is not tuple or not x.size or x._is_on_tape() or x.storage.node.is_traced:
         return None
@@ -135,9 +136,10 @@ def merge_index_keys(x: Tensor, key: Any) -> tuple[Tensor, Tensor] | None:
 
 
 def _compute_flat_indices(keys: Sequence[Any], sizes: Sequence[int], flat_indices: Any = None) -> Any:
-    """Return the flat row-major indices, as a tensor, that index tensors `keys` of axes with `sizes` select; None if one is out of range.
+    """Return the flat row-major indices that the index tensors `keys` of axes with `sizes` select, as an int64 tensor in memory.
 
-    `flat_indices` is a tensor of flat indices along further axes in front of these, or None without such axes.
+    `flat_indices` is a tensor of flat indices along further axes in front of these, or None without such axes. Return None if an index is
+    out of range, or if the result is too large to compute now.
     """
     fits: Any = None
     for k, size in zip(keys, sizes, strict=False):
@@ -153,11 +155,10 @@ def _compute_flat_indices(keys: Sequence[Any], sizes: Sequence[int], flat_indice
 
 
 def record_row_selection(x: Tensor, key: Tensor | list[object]) -> None:
-    """Record the copy descriptor for rows of a tensor like `x`, selected by a key like `key`: an index tensor, a mask or a list of
-    integers.
+    """Record the copy descriptor for rows of a tensor like `x`, selected by a key like `key`: an index tensor, a mask or a list.
 
-    The record is stored with the spec of `x`. If no descriptor can copy the rows, record this. After a few calls of one signature, also
-    trace a size-generic template.
+    The record is stored with the spec of `x`. If no descriptor can copy the rows, a record says so. Do nothing if a record exists, for a
+    transient layout, or for a list of other items than integers. After a few calls of one signature, also trace a size-generic template.
     """
     if type(key) is list and set(map(type, key)) != {int}:
         return
@@ -173,12 +174,12 @@ def record_row_selection(x: Tensor, key: Tensor | list[object]) -> None:
 
 
 def describe_index_keys(x: Tensor, *key_items: object) -> list[IntOrSymInt] | None:
-    """Return, for each index tensor in `x[key_items]`, five integers by which generated code checks its indices
-    (`fastpath/emit/index_gather.py`).
+    """Return the integers by which generated code checks the indices in `x[key_items]` (`fastpath/emit/index_gather.py`), or None.
 
-    They are: index of the dtype in `INDEX_DTYPES`, number of indices to check now (0: the kernel checks them), bytes of an index,
-    distance of indices in bytes, and size of the axis. The class `slice` stands for a whole axis. Return None without index tensors, or
-    if one loop cannot walk one of them.
+    An item of `key_items` is an index tensor, an integer, None, or the class `slice` for a whole axis. Each index tensor gets five
+    integers: index of the dtype in `INDEX_DTYPES`, number of indices to check now (0: the kernel checks them), bytes of an index, distance
+    of indices in bytes, and size of the axis. Return None without index tensors, for items of other types, and for an empty `x`. Also
+    return None for an index tensor that is empty, has no axes or another dtype, or needs more than one loop.
     """
     words: list[IntOrSymInt] = []
     sizes = iter(x.shape)
@@ -232,7 +233,10 @@ def apply_slices(x: Tensor, key: Sequence[Any]) -> tuple[Any, ...] | None:
 
 
 def wrap_index_add(fallback: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method `index_add_` that calls the fallback `fallback`, and records the copy descriptor of rows along the first axis."""
+    """Return a method `index_add_` that calls the fallback `fallback` and returns its result.
+
+    After a call `x.index_add_(0, index, source)`, the method records the copy descriptor of the rows (`record_row_selection`).
+    """
 
     def method(x: Tensor, *args: Any, **keywords: Any) -> Any:
         result = fallback(x, *args, **keywords)
@@ -244,9 +248,10 @@ def wrap_index_add(fallback: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def record_row_count(row_template: CopyTemplate, count: int) -> None:
-    """Record the template of a tensor of `count` rows selected by a mask, if it has at most `MAX_SELECTED_BYTES` bytes.
+    """Record the template of a tensor of `count` rows selected by a mask, unless the tensor has more than `MAX_SELECTED_BYTES` bytes.
 
-    `row_template` is the template of one row; the record is stored with the spec of the row. The generated code calls this for a new count.
+    `row_template` is the template of one row; the record is stored with the spec of the row. The generated code calls this function for a
+    new count.
     """
     shape = (count, *row_template.spec.shape)
     spec = intern_spec(Layout.contiguous(shape), row_template.spec.dtype)
@@ -255,7 +260,10 @@ def record_row_count(row_template: CopyTemplate, count: int) -> None:
 
 
 class _CopyDescriptor(NamedTuple):
-    """A copy descriptor: `spec` and `recipe` of the result, the latter None if its size depends on a mask, and the descriptor's `words`."""
+    """A copy descriptor: the integers `words` for generated code, and the `spec` and `recipe` of the result.
+
+    If the size of the result depends on a mask, `recipe` is None and `spec` is the spec of one row.
+    """
 
     spec: Spec
     recipe: Recipe | None
@@ -322,10 +330,11 @@ def _describe_rows_by_tensor(spec: Spec, key: Spec) -> _CopyDescriptor | None:
 
 
 def _describe_rows(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_itemsize: int, key_step: int) -> _CopyDescriptor | None:
-    """Return the copy descriptor of rows that a key selects along the first `axes` axes of a tensor of `spec`.
+    """Return the copy descriptor of rows that a key selects along the first `axes` axes of a tensor of `spec`, or None.
 
-    Return None if no descriptor can copy the rows. `kind` is an index into `INDEX_DTYPES`, or `MASK_KEY_KIND`. The key has `shape`,
-    elements of `key_itemsize` bytes, `key_step` bytes apart. One loop must walk the first axes, and a row must be contiguous.
+    `kind` is an index into `INDEX_DTYPES`, or `MASK_KEY_KIND`. The key has `shape`, elements of `key_itemsize` bytes, `key_step` bytes
+    apart. Return None unless one loop walks the first axes, and a row is contiguous. Also return None for an empty tensor, and for a key or
+    a result too large for copies.
     """
     if spec.strides is None or len(spec.shape) < axes or not spec.size:
         return None
@@ -351,11 +360,12 @@ def _describe_rows(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key
 def record_join(
     op: str, tensors: Sequence[Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any], result: Tensor, arrange: Arrange
 ) -> None:
-    """Record how to join tensors like `tensors` by copies, or that copies alone cannot join them.
+    """Record how to join tensors like `tensors` by copies, or that copies alone cannot join them. Do nothing if a record exists.
 
     `op` names the joining function, `arguments` and `keywords` are its further arguments, and `result` is the tensor that it returned.
-    `arrange` takes the pieces and these arguments, and returns the layout of the result and the copy of each piece into it, or None. More
-    than `MAX_FIRST_CALL_TENSORS` tensors are recorded at the second call.
+    `arrange` takes the pieces and these arguments, and returns the layout of the result and the copy of each piece into it, or None.
+    Nothing is recorded for more than `MAX_JOINED_TENSORS` tensors, or with a tensor among the further arguments. More than
+    `MAX_FIRST_CALL_TENSORS` tensors are recorded at the second call.
     """
     if not 0 < len(tensors) <= MAX_JOINED_TENSORS or set(map(type, tensors)) != {Tensor}:
         return
@@ -400,8 +410,8 @@ def _trace_join(
 ) -> SizedTemplate | None:
     """Return the size-generic template for joining `pieces`; None if one cannot be made. `template` is the template for these sizes.
 
-    `numbers` are the sizes to become symbolic. `arrange` takes the pieces, `arguments` and `keywords`. It returns the layout of the result
-    of `dtype`, and the copy of each piece into the result, or None.
+    `numbers` are the sizes to become symbolic. `arrange` takes the pieces, `arguments` and `keywords`. `arrange` returns the layout of the
+    result of `dtype`, and the copy of each piece into the result, or None.
     """
     traced = SymbolicSizes(numbers)
     placeholders = [make_placeholder(traced, x) for x in pieces]
@@ -415,7 +425,7 @@ def _trace_join(
 
 
 def _describe_join(pieces: Sequence[Tensor], dtype: DType, arrangement: Arrangement | None) -> _CopyDescriptor | None:
-    """Return the copy descriptors that join `pieces` to a result of `dtype`, one for each region copied.
+    """Return the copy descriptor that joins `pieces` to a result of `dtype`. Its words hold a strided copy for each region copied.
 
     `arrangement` is the layout of the result and the copies into it, or None. Return None if `arrangement` is None, if the result is empty,
     if kernels copy faster (`should_copy_by_kernels`), or if a copy needs a kernel.

@@ -36,8 +36,9 @@ def pack_program(
 ) -> bytes | None:
     """Return the packed program of a direct call; None if the generated code cannot do it.
 
-    `direct_call` describes the computation. `operands` and `results` say how tensors are stored (offset, shape, strides). `float_count`
-    is the number of real floats in the first operand, and `itemsizes` are the bytes of an element of each result.
+    `direct_call` describes the computation. `operands` says where each operand is stored: the index of its tensor among the arguments, the
+    offset in bytes, and the shape and strides in bytes. `results` has the shape and strides in bytes of each result. `float_count` is the
+    number of real floats in the first operand, and `itemsizes` are the bytes of an element of each result.
     """
     if isinstance(direct_call, UfuncLoop):
         return (
@@ -54,10 +55,10 @@ def pack_program(
 def build_program(
     direct_call: DirectCall, operands: LocatedOperands, results: Sequence[ByteLayout], float_count: int
 ) -> Sequence[int] | None:
-    """Return the program of a direct call as integers, possibly symbolic sizes; None if a program needs more than integers.
+    """Return the program of a direct call as integers, possibly symbolic sizes.
 
-    `direct_call` describes the computation. `operands` and `results` say how tensors are stored, and `float_count` is the number of
-    real floats in the first operand.
+    `direct_call` describes the computation. `operands`, `results` and `float_count` are as in `pack_program`. Return None if the program
+    needs more than integers, or if the generated code cannot do the call.
     """
     if isinstance(direct_call, UfuncLoop):
         words = (
@@ -72,7 +73,7 @@ def build_program(
 def _build_ordering_program(operation: OrderingOp | CountingOp, operands: LocatedOperands) -> Sequence[int] | None:
     """Return the program of the ordering or counting operation `operation` as integers; None if the generated code cannot do it.
 
-    `operands` says how the operands are stored: index, offset, shape and strides.
+    `operands` says how each operand is stored: index of its tensor, offset in bytes, and shape and strides in bytes.
     """
     if isinstance(operation, CountingOp):
         return _build_bincount(operation, operands) if operation.name == "bincount" else _build_unique(operation, operands[0])
@@ -88,11 +89,11 @@ def _build_ordering_program(operation: OrderingOp | CountingOp, operands: Locate
 def _pack_widened_call(
     loop: UfuncLoop, operands: LocatedOperands, results: Sequence[ByteLayout], floats: int, itemsizes: Sequence[int]
 ) -> bytes | None:
-    """Return the program of a loop in double precision for data in single precision, as NumPy computes them.
+    """Return the packed program of a loop in double precision for data in single precision, as NumPy computes them.
 
-    Return None if the operands need too much scratch memory, or more than three nested loops to copy. `loop` describes the loop. `operands`
-    and `results` say how tensors are stored. `floats` is the number of real floats in the first operand, and `itemsizes` are the bytes of
-    an element of each result. The operands are converted into scratch memory, the loop runs on them, and the results are rounded.
+    The operands are converted into scratch memory, the loop runs on them, and the results are rounded. `loop` describes the loop. The
+    further arguments are those of `pack_program`; `floats` is the number of real floats in the first operand. Return None if the operands
+    need too much scratch memory, or more than three nested loops to copy.
     """
     itemsize = FLOAT32_BYTES * floats // prod(operands[0][2][0]) if floats else FLOAT32_BYTES
     words, scratch_offsets, scratch_layouts, end = list[int](), list[int](), list[ByteLayout](), 0
@@ -139,11 +140,12 @@ def _pack_widened_call(
 
 
 def _pack_qr(functions: QrFunctions, operand: tuple[int, int, ByteLayout], results: Sequence[ByteLayout], itemsize: int) -> bytes | None:
-    """Return the program of a QR factorisation; None if it needs too much memory or the matrices are not copied by simple loops.
+    """Return the packed program of a QR factorisation, or None.
 
     `functions` describes the factorisation. `operand` says how the matrices are stored, and `results` are the layouts of both factors.
     `itemsize` is the bytes of an element. The matrices are copied into scratch memory. The first function of C makes triangles of them, the
-    second makes the orthonormal factor, and both are copied to the results.
+    second makes the orthonormal factor, and both are copied to the results. Return None for empty matrices, for too much scratch memory,
+    and for matrices that need more than three nested loops to copy.
     """
     (tensor_index, start, (shape, strides)), (factor_shape, triangle_shape) = operand, [shape for shape, _ in results]
     if not prod(shape) or any([s % itemsize for s in strides]):
@@ -191,8 +193,9 @@ def _pack_qr(functions: QrFunctions, operand: tuple[int, int, ByteLayout], resul
 
 
 def _get_dense_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """Return the strides of a contiguous array of shape `shape`: in elements if `itemsize` is 1, in bytes if `itemsize` is the bytes of an
-    element.
+    """Return the strides of a contiguous array of shape `shape`, in the unit of `itemsize`.
+
+    The strides are in elements if `itemsize` is 1, and in bytes if `itemsize` is the bytes of an element.
     """
     return tuple([itemsize * prod(shape[k + 1 :]) for k in range(len(shape))])
 
@@ -200,8 +203,8 @@ def _get_dense_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 def _build_sort(operation: OrderingOp, operand: tuple[int, int, ByteLayout]) -> tuple[int, ...] | None:
     """Return the program of `operation`, which sorts rows along the last axis, or (`argsort`) returns the positions in sorted order.
 
-    `operand` says how the elements are stored: index, offset, shape and strides. Return None if the operand is empty, or if up to three
-    nested loops cannot copy it.
+    `operand` says how the elements are stored: index of the tensor, offset in bytes, and shape and strides in bytes. Return None if the
+    operand is empty, or if up to three nested loops cannot copy it.
     """
     (_, start, (shape, strides)), itemsize = operand, operation.dtype.itemsize
     if not prod(shape) or any([s % itemsize for s in strides]):
@@ -233,16 +236,20 @@ _SEARCH_OPCODES = {"searchsorted": SEARCH, "digitize": DIGITIZE}
 
 
 def _build_search(operation: OrderingOp, operands: LocatedOperands) -> tuple[int, ...] | None:
-    """Return the program of the search `operation` for elements in a sorted array; None unless one loop walks each of `operands`."""
+    """Return the program of the search `operation` for elements in a sorted array.
+
+    Return None unless each of `operands` has elements, and one loop with a constant stride walks them.
+    """
     words = [_SEARCH_OPCODES[operation.name], SEARCHABLE_DTYPES.index(operation.dtype), int(operation.is_right_side)]
     operand_words = _describe_operands(operands)
     return None if operand_words is None else (*words, *operand_words)
 
 
 def _build_interpolation(operation: OrderingOp, operands: LocatedOperands) -> tuple[int, ...] | None:
-    """Return the program of the linear interpolation `operation`; None unless one loop walks each of `operands`: x, points and heights.
+    """Return the program of the linear interpolation `operation`. `operands` are the places wanted, the points, and the heights there.
 
-    Operands in single precision are converted into scratch memory first.
+    Operands in single precision are converted into scratch memory first. Return None unless each of `operands` has elements, and one loop
+    with a constant stride walks them.
     """
     words, end = list[int](), 0
     for operand, (_, itemsize) in zip(operands, operation.keys, strict=True):
@@ -272,7 +279,8 @@ def _describe_operands(operands: LocatedOperands) -> list[int] | None:
 def _build_bincount(operation: CountingOp, operands: LocatedOperands) -> tuple[int, ...] | None:
     """Return the program of `operation`, which counts integers or sums their weights.
 
-    `operands` says how the integers are stored, and then the weights, if any. Return None unless one loop walks each operand.
+    `operands` says how the integers are stored, and then the weights, if any. Return None unless each operand has elements, and one loop
+    with a constant stride walks them.
     """
     words = _describe_operands(operands)
     return None if words is None else (BINCOUNT, COUNTABLE_DTYPES.index(operation.dtype), operation.min_count, len(operands) - 1, *words)
@@ -281,8 +289,8 @@ def _build_bincount(operation: CountingOp, operands: LocatedOperands) -> tuple[i
 def _build_unique(operation: CountingOp, operand: tuple[int, int, ByteLayout]) -> tuple[int, ...] | None:
     """Return the program of `operation`, which finds distinct elements, from a sorted copy.
 
-    `operand` says how the elements are stored: index, offset, shape and strides. Return None if the operand is empty, or if up to three
-    nested loops cannot copy it.
+    `operand` says how the elements are stored: index of the tensor, offset in bytes, and shape and strides in bytes. Return None if the
+    operand is empty, or if up to three nested loops cannot copy it.
     """
     (tensor_index, start, (shape, strides)), itemsize = operand, operation.dtype.itemsize
     if not prod(shape) or any([s % itemsize for s in strides]):
@@ -311,8 +319,9 @@ def _build_unique(operation: CountingOp, operand: tuple[int, int, ByteLayout]) -
 
 
 def _build_lexsort(operation: OrderingOp, operands: LocatedOperands) -> tuple[int, ...] | None:
-    """Return the program of `operation`, an indirect sort by the keys `operands`; None unless each is one contiguous row of two elements or
-    more.
+    """Return the program of `operation`, an indirect sort by the keys `operands`.
+
+    Return None unless each key is one contiguous row of two elements or more.
     """
     words = list[int]()
     for (tensor_index, start, (shape, strides)), (function, itemsize) in zip(operands, operation.keys, strict=True):
@@ -325,8 +334,9 @@ def _build_lexsort(operation: OrderingOp, operands: LocatedOperands) -> tuple[in
 def _build_topk(operation: OrderingOp, operand: tuple[int, int, ByteLayout]) -> tuple[int, ...] | None:
     """Return the program of `operation`, which finds the largest or smallest elements of rows along the last axis.
 
-    `operand` says how the elements are stored: index, offset, shape and strides. Return None unless one loop walks the rows, and `MAX_TOPK`
-    elements or fewer are wanted.
+    `operand` says how the elements are stored: index of the tensor, offset in bytes, and shape and strides in bytes. Return None for an
+    operand without elements, and for rows that are not a constant step apart. Also return None unless 1 to `MAX_TOPK` elements of a row are
+    wanted.
     """
     tensor_index, start, (shape, strides) = operand
     step = find_constant_step(shape[:-1], strides[:-1])

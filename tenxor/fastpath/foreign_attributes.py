@@ -36,7 +36,7 @@ class ForeignAttribute:
 
 
 def install_descriptors() -> None:
-    """Add an `ForeignAttribute` descriptor to `MigrationHints`, a base class of `Tensor`, for each foreign name with advice.
+    """Add a `ForeignAttribute` descriptor to `MigrationHints`, a base class of `Tensor`, for each foreign name with advice.
 
     A foreign name is an attribute that another library's arrays have and tensors lack. The descriptors are never removed.
     """

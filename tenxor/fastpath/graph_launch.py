@@ -84,7 +84,8 @@ size_generic._templates_by_signature.record.feed(graph_launch_records)
 def store_graph_record(root: Node) -> None:
     """Build and store the launch record of the pending graph with root `root`, for all graphs with the same key.
 
-    Do nothing if another thread holds the lock for computing, or while the graph is computed operation by operation (`NotCompiled`).
+    The record is empty if the graph cannot be run by a record. Do nothing if another thread holds the lock for computing, or while the
+    graph is computed operation by operation (`NotCompiled`). Do nothing, either, if nodes of the graph were computed meanwhile.
     """
     if not try_acquire(compute_lock):
         return
@@ -103,9 +104,10 @@ def store_graph_record(root: Node) -> None:
 
 
 def store_update_record(root: Node) -> None:
-    """Build and store the launch record of the update in place with root `root`.
+    """Build and store the launch record of the update in place with root `root`, for all updates with the same key.
 
-    Do nothing if another thread holds the lock for computing.
+    The record is empty if the update cannot be run by a record. Do nothing if another thread holds the lock for computing, or if nodes of
+    the graph were computed meanwhile.
     """
     if not try_acquire(compute_lock):
         return
@@ -131,8 +133,9 @@ def _store_record(
 ) -> None:
     """Store the launch record `record` of the graph of `root` in `records`, which is `graph_records` or `update_records`.
 
-    `signature` is the graph signature, and `plan` holds the kernels. After a few graphs of one signature, trace a size-generic record:
-    `trace_symbolic` takes `signature` and the signature with symbolic sizes, and returns that record, or None.
+    If `MAX_GRAPH_RECORDS` records are stored, drop them all first. `signature` is the graph signature, and `plan` holds the kernels. After
+    a few graphs of one signature, trace a size-generic record: `trace_symbolic` takes `signature` and the signature with symbolic sizes,
+    and returns that record, or None.
     """
     if len(graph_records) + len(update_records) >= MAX_GRAPH_RECORDS:
         graph_launch_records.evictions += 1
@@ -149,8 +152,9 @@ def _store_record(
 
 
 def _build_graph_key(signature: GraphSignature) -> bytes:
-    """Return the key of the graph with signature `signature`: packed integers, equal to the key computed by generated code
-    (`fastpath/emit/graph_walk.py`).
+    """Return the key of the graph with signature `signature`, as packed integers.
+
+    The generated code computes an equal key (`fastpath/emit/graph_walk.py`).
     """
     node_indices = {node: k for k, node in enumerate(signature.nodes)}
     offset_indices: dict[tuple[Node, int], int] = {}
@@ -185,10 +189,11 @@ def _trace_graph_record(signature: GraphSignature, symbolic_signature: GraphSign
 
 
 def _build_graph_words(signature: GraphSignature, plan: Plan) -> Sequence[IntOrSymInt]:
-    """Return the integers of the launch record by which `plan` computes the graph with signature `signature`.
+    """Return the integers of the launch record by which `plan` computes the graph with signature `signature`; none if no record can run it.
 
-    The result is empty if the plan needs more than `MAX_KERNELS` kernels, so that no record can run the graph. It is also empty if the plan
-    reads a small part of a large inlined node: Python counts such requests (`runtime/element_requests.py`).
+    The result is empty if the plan needs more than `MAX_KERNELS` kernels or `MAX_NODES` nodes, or if a result is too large. It is also
+    empty if a kernel needs Python, or if the plan reads a small part of a large inlined node: Python counts such requests
+    (`runtime/element_requests.py`).
     """
     root_index = len(signature.nodes) - 1
     if len(plan.steps) > MAX_KERNELS or len(signature.nodes) + plan.additional_slot_count > MAX_NODES:
@@ -230,9 +235,9 @@ def _build_graph_words(signature: GraphSignature, plan: Plan) -> Sequence[IntOrS
 
 
 def _map_written_nodes(plan: Plan) -> dict[int, int] | None:
-    """Return, for the node number of each step of `plan`, the number of the node in whose memory its result is written.
+    """Return a dict from the result slot of each step of `plan` to the node in whose memory the result is written, or None.
 
-    Without overwriting this is the step's own node, else the last node to overwrite it.
+    Without overwriting this is the step's own node, else the last node to overwrite it. Slots and nodes have the same numbers.
 
     Return None in three cases: a step overwrites anything but the result of an earlier step; the overwritten result is read afterwards, so
     that a copy is written; or the result is larger than `MAX_SMALL_BLOCK_BYTES` bytes, since the write may then be one of many pending
@@ -254,10 +259,9 @@ def _map_written_nodes(plan: Plan) -> dict[int, int] | None:
 
 
 def _get_inlined_roles(signature: GraphSignature, plan: Plan) -> list[tuple[int, int]]:
-    """Return pairs of the index and the role (`STORED`, `INLINED` or `INLINED_EXPENSIVE`) of each inlined node that is costly to compute
-    again.
+    """Return pairs of the index and the role of each inlined node that is costly to compute again.
 
-    The nodes are those of `signature`; `plan` says which nodes are inlined.
+    The role is `STORED`, `INLINED` or `INLINED_EXPENSIVE`. The nodes are those of `signature`; `plan` says which nodes are inlined.
     """
     nodes, reordered_ids = signature.nodes, find_reordered_ids(signature.nodes) if plan.expensive_slots else set()
     costly_indices = {k for k in plan.expensive_slots if k in plan.cheap_to_store_slots or _is_expensive(nodes[k], plan.target)}
@@ -268,8 +272,9 @@ def _get_inlined_roles(signature: GraphSignature, plan: Plan) -> list[tuple[int,
 
 
 def _get_gil_work_limit(call: SingleKernelCall, target: Target) -> int:
-    """Return the work of the kernel of `call`, in additions, up to which the GIL is held and no signal is delivered, on the machine
-    `target`.
+    """Return the work of the kernel of `call`, in additions, up to which the GIL is held and no signal is delivered.
+
+    `target` describes the machine.
     """
     return (
         target.thread_limits.max_unshared_contraction if call.compiled.kernel.contraction is None else target.thread_limits.first_slice_work
@@ -277,10 +282,10 @@ def _get_gil_work_limit(call: SingleKernelCall, target: Target) -> int:
 
 
 def _split_loop(step: PlanStep, target: Target) -> tuple[int, int]:
-    """Return how to share the loop of the kernel of `step` among threads: the grain (the least iterations for a thread) and the number of
-    pieces.
+    """Return the grain (the least iterations for a thread) and the number of pieces with which threads share the loop of `step`.
 
-    `target` describes the machine. Return (0, 0) if a single thread runs the loop.
+    `target` describes the machine. Return (0, 0) if generated code does not share the loop: a single thread runs the loop, or Python shares
+    it.
     """
     call, sharing = step.kernel_call, target.thread_limits
     if target.threads == 1 or not isinstance(call, SingleKernelCall) or not isinstance(call.compiled, MachineCode):
@@ -295,9 +300,7 @@ def _split_loop(step: PlanStep, target: Target) -> tuple[int, int]:
 
 
 def _is_expensive(node: Node, target: Target) -> bool:
-    """Return whether the pending node `node` is too expensive to be computed twice: the node or a source has too many elements for
-    `target`.
-    """
+    """Return whether the pending node `node` is too expensive to be computed twice: it or a source has too many elements for `target`."""
     return max([node.size, *[s.size for s in node.sources if type(s) is Node]]) >= target.thread_limits.max_gil_held_work
 
 

@@ -38,10 +38,11 @@ _SCALAR_DTYPES = (float64, float32, int64)  # dtypes that the generated code rea
 def build_host_template(
     tensors: Sequence[Tensor], arguments: Sequence[Any], result: Any, report: HostReport
 ) -> NumpyCallTemplate | DirectCallTemplate | None:
-    """Return the template of `result`, the result of a recorded function, as `report` says how NumPy computed it; None without one.
+    """Return the template of `result`, the result of a recorded function, if NumPy can compute it again; otherwise None.
 
-    The template holds a direct call if possible, and otherwise a function of NumPy arrays. `arguments` are the arguments of the function
-    after the first, and `tensors` the tensors among all, each with a storage of its own.
+    `report` says how NumPy computed the result. The template holds a direct call if possible, and otherwise a function of NumPy arrays.
+    `arguments` are the arguments of the function after the first. `tensors` are the tensors among all arguments, each with a storage of its
+    own.
     """
     operands, results, compute, direct_call, _ = report
     if direct_call is not None:
@@ -103,12 +104,14 @@ def build_direct_template(
 def locate_operands(
     direct_call: DirectCall, tensors: Sequence[Tensor], operands: Sequence[Tensor], scalars: Sequence[Any] = ()
 ) -> tuple[list[tuple[int, int, ByteLayout]], DType | None] | None:
-    """Return where `operands`, the operands of a direct call, are stored, and the dtype of the scalar argument among them.
+    """Return a description of where each of `operands`, the operands of a direct call, is stored, and the dtype of the scalar argument.
 
     `direct_call` describes the call, and `tensors` and `scalars` are the tensor and scalar arguments of the recorded function. Three items
     describe an operand: the index of the tensor argument with the same storage, the offset in bytes from the first element of this tensor,
-    and the byte layout. A scalar argument has the index after the last tensor; without a scalar the dtype is None. Return None unless each
-    operand belongs to exactly one tensor, and every tensor is read.
+    and the byte layout. A scalar argument has the index after the last tensor; without a scalar the dtype is None.
+
+    Return None unless each operand belongs to exactly one tensor, and every tensor is read. A call that needs finite values must have a
+    single contiguous operand.
     """
     read_tensors, located_operands, number_dtype = set[int](), list[tuple[int, int, ByteLayout]](), None
     has_scalar_operand = (
@@ -142,7 +145,7 @@ def match_results(call_result: Any, results: Sequence[Tensor]) -> tuple[Tensor, 
     """Return `call_result`, the result of a recorded function, as a tuple of tensors.
 
     `results` are the tensors that NumPy computed, as reported. Return None unless tensor k is item k of `results` or a view of every
-    element of the item.
+    element of the item, and not in a transient layout.
     """
     result_tensors = call_result if isinstance(call_result, tuple) else (call_result,)
     if len(result_tensors) != len(results):
@@ -156,9 +159,7 @@ def match_results(call_result: Any, results: Sequence[Tensor]) -> tuple[Tensor, 
 
 
 def build_element_templates(tensors: Sequence[Tensor]) -> tuple[InMemoryTemplate, ...]:
-    """Return a result template for each of `tensors`: a replay stores a tensor of the same spec in new memory, at the same offset (in
-    elements).
-    """
+    """Return a result template for each of `tensors`: a replay makes a tensor of the same spec in new memory, at the same offset."""
     return tuple([InMemoryTemplate(t.spec, t.storage.node.recipe, t.offset) for t in tensors])
 
 
@@ -188,7 +189,7 @@ def get_templates_by_size(dtype: DType) -> TemplatesBySize:
 
 
 def is_tensor_of_scalar(tensor: Tensor, scalar: Any) -> bool:
-    """Return whether `tensor` is a 0-d tensor made from the Python scalar `scalar`.
+    """Return whether `tensor` is a 0-d tensor with the value of the Python scalar `scalar`.
 
     The dtype must be one that generated code reads scalars in, and `tensor` must not be on the autograd tape.
     """
@@ -216,7 +217,7 @@ def reorder_arguments(compute: Callable[..., Any], array_indices: Sequence[int],
 def find_same_tensor(x: Any, tensors: Sequence[Tensor]) -> int | None:
     """Return the index of the only tensor in `tensors` with the same elements in memory as `x`, in the same order.
 
-    Return None if no tensor, or more than one, fits.
+    Return None if no tensor, or more than one, fits, or if `x` is not contiguous.
     """
     if type(x) is not Tensor or not x.spec.is_contiguous:
         return None

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 
 class HostReport(NamedTuple):
-    """A report of one external computation: the operand tensors `operands`, the result tensors `results`, and how to compute the results
-    again.
+    """A report of one external computation, with the operand tensors `operands`, the result tensors `results`, and two ways to repeat it.
 
     `compute` is a function of NumPy arrays with the elements of the operands; it returns arrays for the results. `direct_call` describes a
     direct call (`DirectCall`). Either may be None. `make_direct_call` returns the description for further operands; it is given if the
@@ -56,8 +55,9 @@ def collect_reports() -> Iterator[list[HostReport]]:
 
 
 def note_report(*fields: Any) -> None:
-    """Note a report of an external computation, if this thread has an open `collect_reports` context. The arguments `fields` are the fields
-    of `HostReport`.
+    """Note a report of an external computation, if this thread has an open `collect_reports` context.
+
+    The arguments `fields` are the fields of `HostReport`.
     """
     reports = _reports_by_thread.get(get_ident())
     if reports is not None:

@@ -154,10 +154,11 @@ _new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_vo
 
 
 class FastPath:
-    """The Python objects used by the generated code and, after `link`, the code itself with everything kept alive for it. Building has no
-    effect outside this object, so a build may be abandoned. Then `announce` announces the code to other modules, for good; `install` puts
-    the generated methods into `Tensor`, and `remove` takes them out, each in a single step. The context manager that `link`
-    takes disables them for a while.
+    """The Python objects used by the generated code and, after `link`, the code itself with everything kept alive for it.
+
+    Building has no effect outside this object, so a build may be abandoned. Then `announce` announces the code to other modules, for good;
+    `install` puts the generated methods into `Tensor`, and `remove` takes them out, each in a single step. The context manager that `link`
+    takes disables the methods for a while.
     """
 
     def __init__(self) -> None:
@@ -281,7 +282,7 @@ class FastPath:
         self.objects_by_name, self.object_table = objects_by_name, ObjectTable(objects_by_name)
 
     def link(self, code: MachineCode, disable: Callable[[], AbstractContextManager[None]]) -> None:
-        """Create the objects to call the linked `code`, given with its origin. Nothing calls them before `install`.
+        """Create the objects to call `code`. Nothing calls them before `install`.
 
         `disable` returns a context manager that disables the fast path; the recorder uses it while tracing.
         """
@@ -344,8 +345,10 @@ class FastPath:
         self.set_vectorcall_entry = self.vectorcall_switch.redirect
 
     def announce(self) -> None:
-        """Announce the generated code to other modules, once; `self` must never die afterwards. If deallocators cannot be replaced, raise
-        LookupError and change nothing. No user code may run meanwhile; other threads may, since each step is complete in itself.
+        """Announce the generated code to other modules, once; `self` must never die afterwards.
+
+        If deallocators cannot be replaced, raise LookupError and change nothing. The caller must exclude user code (`exclude_user_code`).
+        Other threads may run, since each step is complete in itself.
         """
         if self.is_announced:
             return
@@ -439,10 +442,9 @@ class FastPath:
         return _new_function(self._define_method(name, name, kind.value), None, None)
 
     def _make_method(self, method: Method) -> Any:
-        """Return the attribute of `Tensor` that calls the generated code of `method`: a method, an attribute, or a slot wrapper of an
-        operator.
+        """Return the attribute of `Tensor` that calls the generated code of `method`.
 
-        It has the docstring of the original attribute.
+        The attribute is a method, a property, or the slot wrapper of an operator, and has the docstring of the original attribute.
         """
         doc = self.original_attributes[method.name].__doc__ or TensorBase.__slots__.get(method.name) or ""
         if method.convention is CallingConvention.ATTRIBUTE:
@@ -455,7 +457,10 @@ class FastPath:
         return _new_method(Tensor, self._define_method(method.name, method.symbol, method.convention.value, text))
 
     def install(self) -> None:
-        """Install the fast path in one step: no method is visible before the code called by it. No user code may run meanwhile."""
+        """Install the fast path in one step: no method is visible before the code called by it.
+
+        The caller must exclude user code (`exclude_user_code`).
+        """
         pool.small_block_bytes, pool.release_small_blocks = self.block_counts, self.release_blocks
         pool.reset_pressure()
         call_atomically(
@@ -473,7 +478,10 @@ class FastPath:
         call_atomically((*self.slot_switch.get_install_steps(), *self.vectorcall_switch.get_install_steps(patchable_functions)))
 
     def remove(self) -> None:
-        """Restore the fallback in one step. Memory blocks in use stay valid. No user code may run meanwhile."""
+        """Restore the fallback in one step. Memory blocks in use stay valid.
+
+        The caller must exclude user code (`exclude_user_code`).
+        """
         installed_names = [name for name in self.methods if name in vars(Tensor)]
         call_atomically(
             (
@@ -491,8 +499,10 @@ class FastPath:
         )
 
     def get_item(self, x: Tensor, key: Any) -> Any:
-        """Return `x[key]`, which the generated code has left to Python. With NumPy arrays in `key`, call the generated code again with
-        tensors; else use the fallback, and record the call if `key` has tensors or lists.
+        """Return `x[key]`, which the generated code has left to Python.
+
+        With NumPy arrays in `key`, call the generated code again with tensors. Otherwise use the fallback, and record the call if `key` has
+        tensors or lists.
         """
         converted_key = convert_numpy_key(x, key)
         if converted_key is not key:
@@ -509,7 +519,11 @@ class FastPath:
         return result
 
     def set_item(self, x: Tensor, key: Any, value: Any) -> None:
-        """Assign `x[key] = value` by the fallback, and record a write of a view. Convert NumPy arrays first."""
+        """Do `x[key] = value`, which the generated code has left to Python, and record the write so that generated code can do the next.
+
+        With NumPy arrays, or with index tensors that one index tensor can replace, call the generated code again. Otherwise use the
+        fallback, or the generated code with the new record.
+        """
         converted_key = convert_numpy_key(x, key)
         if converted_key is not key or is_numpy_value(value):
             self.methods["__setitem__"](x, converted_key, Tensor._from_array_or_same(value))
@@ -534,9 +548,10 @@ class FastPath:
             record_masked_write(x, key, value)
 
     def _copy_if_overlapping(self, x: Tensor, key: Any, value: Tensor) -> Tensor:
-        """Return the tensor to write over the view `x[key]`: a copy of `value`, a view of the same storage, if both may overlap.
+        """Return the tensor to write over the view `x[key]`: a copy of `value` if both may overlap, and otherwise `value` itself.
 
-        The generated code does the same, and both the copy and the write are recorded for it.
+        `value` is a view of the same storage as `x`. The generated code does the same, and both the copy and the write are recorded for it.
+        Return `value`, too, if `x[key]` raises an error.
         """
         try:
             overlaps = may_overlap(self.methods["__getitem__"](x, key), value)
@@ -545,7 +560,11 @@ class FastPath:
         return self.methods["copy"](value) if overlaps else value
 
     def _record_write(self, x: Tensor, key: Any, value: Any) -> bool:
-        """Record a write of `value` over the view `x[key]` for the fast path, and return whether that succeeded."""
+        """Record how `value` is written over the view `x[key]`, without writing. Return whether the fast path can now do the write.
+
+        Return False if the write was recorded before, if no launch record can do it, or if `x[key]` is no view or raises an error. Also
+        return False for a `value` other than a tensor, float, int or bool.
+        """
         if type(value) not in (Tensor, float, int, bool):
             return False
         try:

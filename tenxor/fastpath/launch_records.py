@@ -68,8 +68,9 @@ class SharedLaunchRecord(bytes):
 
 
 def _get_argument_kind(dtype: DType, imag: bool) -> int:
-    """Return the argument kind (`FLOAT`, `SIGNED`, `UNSIGNED`) of a scalar of `dtype`; `IMAGINARY` for its imaginary part, if `imag` is
-    set.
+    """Return the argument kind of a scalar of `dtype`: `FLOAT`, `SIGNED` or `UNSIGNED`.
+
+    With `imag`, return `IMAGINARY`, for the imaginary part.
     """
     return IMAGINARY if imag else _ARGUMENT_KINDS.get(dtype.kind, SIGNED)
 
@@ -78,8 +79,8 @@ def store_record_in_recipe(node: Node) -> bytes | None:
     """Build, store and return the launch record of the pending node `node`; the caller holds the lock for computing.
 
     The record is stored in the recipe. If the node sums a pending product, one kernel computes both, and the record is stored in the
-    product's recipe under the recipe of the sum. Return `NO_LAUNCH_RECORD` if the node is not run by a launch record. Return None if a
-    record was stored before, or if the node cannot be computed now.
+    product's recipe under the recipe of the sum. Store and return `NO_LAUNCH_RECORD` if the node is not run by a launch record. Return None
+    if a record was stored before, or if the node cannot be computed now.
     """
     product = find_summed_product(node)
     if product is not None and any(node.offsets):
@@ -104,7 +105,10 @@ def store_record_in_recipe(node: Node) -> bytes | None:
 
 
 def get_sum_records(product: Recipe) -> dict[Recipe, bytes]:
-    """Return the launch records of kernels that compute and sum the product `product`, as a new dictionary by the recipe of the sum."""
+    """Return the launch records of kernels that compute and sum the product `product`, as a new dictionary by the recipe of the sum.
+
+    The records are stored in `product`. The dictionary is empty if there are none.
+    """
     return dict([product.sum_launch_records]) if type(product.sum_launch_records) is tuple else product.sum_launch_records or {}  # type: ignore[return-value]
 
 
@@ -221,8 +225,9 @@ class StandaloneNode(NamedTuple):
     operand_recipes: Sequence[Recipe | None]
 
     def build_signature(self) -> tuple[GraphSignature, Sequence[Node | Scalar]]:
-        """Return the graph signature of the node with all offsets 0, and the sources in the signature: new nodes without memory, and
-        scalars.
+        """Return the graph signature of the node with all offsets 0, and the sources in the signature.
+
+        The sources are new nodes without memory, and scalars.
         """
         reader = self.product or self.recipe
         sources = [
@@ -260,8 +265,8 @@ def trace_record(
 ) -> SymbolicRecord | None:
     """Return the launch record of a graph signature with symbolic sizes, as words and plan; None if there is no record.
 
-    `symbolic_signature` is `signature` with a `SymInt` for each number. A record exists for work below `max_work` additions. `build`
-    builds the record of `signature` and stores its template in the generic plan; this function calls it if no template is stored yet.
+    `symbolic_signature` is `signature` with a `SymInt` for each number. A record exists for work below `max_work` additions. `build` builds
+    the record of `signature` and stores its template in the generic plan. This function calls `build` if no template is stored yet.
     """
     plan_and_dims = find_with_symbolic_dims(signature, symbolic_signature)
     if plan_and_dims is None:
@@ -274,10 +279,11 @@ def trace_record(
 
 
 def replace_element_counts(words: Sequence[IntOrSymInt], recipe: Recipe) -> list[IntOrSymInt]:
-    """Return `words`, the words of a launch record, with element counts replaced by `ELEMENT_COUNT` references to them.
+    """Return the words of a launch record with references in place of symbolic element counts, so that the record serves all sizes.
 
-    The words are integers, some of them symbolic. `recipe` is the recipe of the node, or of the product that the node sums; the counts of
-    the recipe and of its operands are replaced.
+    `words` are integers, some of them symbolic. `recipe` is the recipe of the node, or of the product that the node sums. Count 0 is the
+    number of elements of `recipe`, and count k + 1 that of operand k. A literal argument that equals a symbolic count becomes an
+    `ELEMENT_COUNT` argument with the number of the count. A parallel extent that equals count n becomes -1 - n. All other words stay.
     """
     sizes = [recipe.size, *[0 if layout_key is None else layout_key.layout.size for layout_key in recipe.layout_keys]]
     index_by_terms = {terms_of(size): k for k, size in enumerate(sizes) if isinstance(size, SymInt)}
@@ -323,9 +329,9 @@ def build_record(
 ) -> tuple[bytes, Plan]:
     """Return the launch record of the graph signature `signature`, and the plan with its kernel.
 
-    The record is empty if the plan has more than one kernel, or if the work is `max_work` additions or more. `source_indices` maps the `id`
-    of each source to its index in the record. `offset_indices` has, for each offset of `signature`, its index among the record's offsets,
-    or -1 if the record lacks the offset.
+    The record is empty if no record can run the plan, for example with more than one kernel (`LaunchTemplate`), or if the work is
+    `max_work` additions or more. `source_indices` maps the `id` of each source to its index in the record. `offset_indices` has, for each
+    offset of `signature`, its index among the record's offsets, or -1 if the record lacks the offset.
     """
     plan_and_dims = find_generic_plan(signature)
     if plan_and_dims is None:
@@ -363,12 +369,12 @@ class LaunchTemplate:
     def of(
         cls, signature: GraphSignature, source_indices: Mapping[int, int], plan: Plan, offset_indices: Sequence[int]
     ) -> LaunchTemplate | None:
-        """Return the template of `plan`, a plan for `signature`; None if the plan has more than one kernel or additional slots, or reads
-        offset tables.
+        """Return the template of `plan`, a plan for `signature`; None if no launch record can run the plan.
 
-        `source_indices` maps the `id` of each source to its index in the launch record; a kernel that reads another node gives None. So
-        does a kernel that can fail at run time, or has too many arguments. `offset_indices` has, for each offset of `signature`, its index
-        among the record's offsets, or -1 if the record lacks the offset.
+        `source_indices` maps the `id` of each source to its index in the launch record. `offset_indices` has, for each offset of
+        `signature`, its index among the record's offsets, or -1 if the record lacks the offset. Return None if the plan has more than one
+        kernel or additional slots, or reads offset tables. Also return None for a kernel that reads a node not in `source_indices`, can
+        fail at run time, or has too many arguments.
         """
         call = plan.steps[0].kernel_call if len(plan.steps) == 1 else None
         if not isinstance(call, SingleKernelCall) or call.can_fail or plan.additional_slot_count:
@@ -397,18 +403,17 @@ class LaunchTemplate:
     def pack_record(self, signature: GraphSignature, numbers: tuple[Any, ...], max_work: int) -> bytes:
         """Return the packed launch record for a plan step with `numbers` (`fill_dims`); `NO_LAUNCH_RECORD` (empty) if no record can run it.
 
-        No record runs `max_work` additions or more, a kernel with scratch memory, or an offset of `signature` that the record lacks and is
-        not 0.
+        No record runs `max_work` additions or more, or a kernel with scratch memory. No record runs a step that reads at an offset of
+        `signature` which the record lacks, unless the offset is 0.
         """
         words = self.fill_dims(signature, numbers, max_work)
         return self.pack(*words) if words else NO_LAUNCH_RECORD
 
     def fill_dims(self, signature: GraphSignature, numbers: tuple[Any, ...], max_work: int) -> list[int]:
-        """Return the words of the launch record with `numbers` filled in: the sizes, offsets and work of a plan step (`get_step_dims`),
-        which may be symbolic.
+        """Return the words of the launch record with `numbers` filled in: the sizes, offsets and work of a plan step (`get_step_dims`).
 
-        `signature` is the graph signature with the offsets. Return an empty list if the work is `max_work` additions or more, or if the
-        kernel needs scratch memory. The list is also empty if an offset missing from the record is not 0.
+        The numbers may be symbolic. `signature` is the graph signature with the offsets. Return an empty list if the work is `max_work`
+        additions or more, or if the kernel needs scratch memory. The list is also empty if an offset missing from the record is not 0.
         """
         _, _, (out, sources, sizes, split, work, scratch) = numbers
         sharing = compiler().target.thread_limits
@@ -433,11 +438,11 @@ def index_by_id(objects: Sequence[object]) -> dict[int, int]:
 
 
 def build_argument_rows(step: PlanStep, result_kind: int = MEMORY, thread_count: int = 1) -> list[tuple[int, ...]] | None:
-    """Return the arguments of the kernel of `step` as rows of a launch record, `ARGUMENT_WORDS` integers each; None if no record can run
-    the step.
+    """Return the arguments of the kernel of `step` as rows of a launch record; None if no record can run the step.
 
-    `result_kind` says where the kernel finds the memory of the result: in the node with the number in the row (`MEMORY`), or in the buffer
-    passed to the launch (`RESULT`). The scratch memory has room for `thread_count` threads.
+    A row has `ARGUMENT_WORDS` integers: kind, source, offset, itemsize and extra bytes. `result_kind` says where the kernel finds the
+    memory of the result: in the node with the number in the row (`MEMORY`), or in the buffer passed to the launch (`RESULT`). The scratch
+    memory has room for `thread_count` threads.
     """
     call = step.kernel_call
     if not isinstance(call, SingleKernelCall):
@@ -477,11 +482,7 @@ def can_skip_workers(call: SingleKernelCall, target: Target, max_work: int) -> b
 
 
 def build_plan_record(plan: Plan) -> StepBytecode:
-    """Return a `StepBytecode`: the packed launch record of `plan`, and for each step where the run of steps that generated code can run
-    ends.
-
-    Further fields list the writes in place and the reused buffers of these steps.
-    """
+    """Return the packed launch record of `plan`, and the facts about its steps that `StepBytecode` lists."""
     starts: list[int] = []
     words: list[int] = []
     for step in plan.steps:

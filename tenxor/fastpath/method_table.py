@@ -73,8 +73,9 @@ class Method(NamedTuple):
 
     @property
     def symbol(self) -> str:
-        """The symbol of the method's emitted code. LLVM would take a function with the plain name, say `exp`, for the one of the C
-        library.
+        """The symbol of the method's emitted code.
+
+        The symbol is longer than the name: LLVM would take a function with the plain name, say `exp`, for the function of the C library.
         """
         return f"Tensor.{self.name}"
 

@@ -38,8 +38,7 @@ def store_node_record(node: Node) -> None:
 
 
 def _build_signature(node: Node) -> GraphSignature:
-    """Return the graph signature (`GraphSignature`) of `node`, computed by one kernel: the node alone, or a sum with the product that it
-    adds up.
+    """Return the graph signature of `node`, computed by one kernel: the node alone, or a sum with the product that it adds up.
 
     The sources in the signature are new nodes in memory, so the rest of the graph does not matter.
     """

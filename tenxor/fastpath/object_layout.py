@@ -61,7 +61,7 @@ def read_object_words(x: object, size: int) -> list[int]:
 
 
 def find_offset(value: int, words: list[int], description: str) -> int:
-    """Return the offset, in bytes, of `value` among the 64-bit words `words`; raise LookupError unless it occurs exactly once.
+    """Return the offset, in bytes, of `value` among the 64-bit words `words`; raise LookupError unless `value` occurs exactly once.
 
     `description` says in the error's text what was searched for.
     """
@@ -71,7 +71,7 @@ def find_offset(value: int, words: list[int], description: str) -> int:
 
 
 def find_slot_offsets(cls: type) -> dict[str, int]:
-    """Return the offset in bytes, within an instance of the class `cls`, of each slot of `cls` and its bases, by name."""
+    """Return the offset in bytes, within an instance of the class `cls`, of each slot of `cls` and its bases, as a dict by name."""
     instance: object = object.__new__(cls)
     slots = [(name, slot, object()) for base in cls.__mro__ for name, slot in vars(base).items() if type(slot) is MemberDescriptorType]
     for _, slot, marker in slots:
@@ -88,8 +88,9 @@ def _find_items_offset() -> int:
 
 
 def find_lock_owner_offset() -> int:
-    """Return the offset, in bytes, at which an RLock holds the id of the owning thread. Raise LookupError unless a free lock holds 0
-    there.
+    """Return the offset, in bytes, at which an RLock holds the id of the owning thread.
+
+    Raise LookupError unless a free lock holds 0 there.
     """
     lock = RLock()
     size = lock.__sizeof__()
@@ -127,7 +128,7 @@ REFCOUNT_OFFSET, TYPE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, BYTES_CONTENT_OFF
 
 
 class ObjectTable:
-    """A table of Python objects by their names `names`, numbered in order (`indices`); and the slot offsets of the package's classes."""
+    """A table of Python objects, numbered (`indices`) in the order of their names `names`, and the slot offsets of package classes."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.indices = {name: k for k, name in enumerate(names)}
@@ -150,13 +151,14 @@ class ObjectTable:
         return sorted(self._slot_offsets[cls].values())
 
     def get_weakref_offset(self, cls: str) -> int:
-        """Return the offset, in bytes, of the list of weak references in an instance of the class named `cls`; 0 if the class does not
-        support weak references.
+        """Return the offset, in bytes, of the list of weak references in an instance of the class named `cls`.
+
+        The offset is 0 if the class does not support weak references.
         """
         return self._weakref_offsets[cls]
 
     @property
     def identity(self) -> str:
-        """A text of the facts behind the generated code besides its source, for the cache key."""
+        """A text with the facts about the interpreter and this table on which the generated code depends, for the cache key of the code."""
         fixed_offsets = REFCOUNT_OFFSET, TYPE_OFFSET, SIZE_OFFSET, TUPLE_ITEMS_OFFSET, BYTES_CONTENT_OFFSET
         return f"{sys.version} {fixed_offsets} {self._slot_offsets} {self._weakref_offsets} {list(self.indices)}"

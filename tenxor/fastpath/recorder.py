@@ -61,11 +61,14 @@ def wrap_recording(
     describe_call: Callable[..., Sequence[IntOrSymInt] | None] | None = None,
     generated_method: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
-    """Return a method that calls the fallback `fallback` and records its result under `name`.
+    """Return a method that calls the fallback `fallback`, returns its result, and records the result under `name` for replay.
 
-    A new call is recorded for exact sizes. After a few calls of one signature, a size-generic template is traced too. `describe_call`,
-    if given, takes the same arguments and returns integers to store with the template for the generated code, or None to prevent
-    recording. `generated_method` is the generated method of this name, if there is one.
+    A new call is recorded for exact sizes. After a few calls of one signature, a size-generic template is traced too. Nothing is recorded
+    for tracers, transient layouts and calls with an `out` argument. Calls with floats are not recorded beyond `MAX_FLOAT_CALLS` records.
+
+    `describe_call`, if given, takes the same arguments and returns integers to store with the template for the generated code, or None to
+    prevent recording. `generated_method` is the generated method of this name, or None. It is called instead of the fallback if a recorded
+    call was left to Python because of long pending graphs, which are then computed.
     """
 
     def method(*args: Any, **keywords: Any) -> Any:
@@ -115,11 +118,11 @@ def wrap_recording(
 
 
 def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
-    """Compute the tensors of `arguments` with long pending graphs. Return True if at least one graph was long, and every long graph was
-    computed.
+    """Compute the tensors of `arguments` with long pending graphs. Return True if at least one graph was long, and every such graph is in
+    memory now.
 
-    The generated code makes no graph of more than `MAX_PENDING_NODES` nodes, and the fallback would make the nodes one by one. Nothing is
-    computed for a result that takes more memory than its operands.
+    The generated code makes no graph of more than `MAX_PENDING_NODES` nodes, and the fallback would make the nodes one by one. If one of
+    these tensors is large, and larger than every operand of its graph, nothing is computed and False is returned.
     """
     nodes = [x.storage.node for x in arguments if type(x) is Tensor and type(x.storage) is Storage]
     long_nodes = [node for node in nodes if node.buffer is None and node.graph_node_count > MAX_PENDING_NODES // 2 and not node.is_traced]
@@ -128,11 +131,11 @@ def _compute_long_graphs(arguments: Sequence[Any]) -> bool:
 
 
 def wrap_announcing(name: str, fallback: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that calls the fallback `fallback`, and records under `name` the direct call announced by `fallback`.
+    """Return a method that calls the fallback `fallback`, returns its result, and records the announced direct call under `name`.
 
     The result size of `fallback` may depend on values, so no template can describe the result. Instead `fallback` announces with
     `report_direct_call` (`api/host_calls.py`) how generated code can compute it. A call without exactly one announcement is recorded as
-    impossible to replay.
+    impossible to replay. Calls with an `out` argument are not recorded.
     """
 
     def method(*args: Any, **keywords: Any) -> Any:
@@ -207,8 +210,9 @@ def _trace_host_call_if_due(
 def _build_call_key(x: Tensor, arguments: Sequence[Any], keywords: dict[str, Any]) -> tuple[Any, ...] | None:
     """Return the cache key of `arguments`, the arguments of a call after its first argument, the tensor `x`; None if no key can hold one.
 
-    `arguments` ends with the values of the keyword arguments `keywords`; their names follow in the key. If an argument is on the
-    autograd tape, the key ends with `TAPE_MASK_MARKER` and a bit mask of such arguments, since the method may then make different nodes.
+    `arguments` ends with the values of the keyword arguments `keywords`; a tuple of their names follows in the key. If an argument is on
+    the autograd tape, the key ends with `TAPE_MASK_MARKER` and a bit mask of such arguments (bit 0: `x`), since the method may then make
+    different nodes.
     """
     keys = build_keys(arguments)
     if keys is None:
@@ -237,8 +241,9 @@ def build_creation_key(name: str, args: Sequence[Any], keywords: Mapping[str, An
 def is_worth_recording(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
     """Return whether the call `name(*args, **keywords)`, without tensor arguments, is worth recording.
 
-    Each call may bring new floats. So a call with floats is recorded from the second call of its signature on, and a call without floats
-    always. If the signature can have no size-generic template, only a repetition with the very same numbers is recorded.
+    Each call may bring new floats. So a call with floats is recorded from the second call of its signature on, and this function notes the
+    first. A call without floats, or without a signature, is always recorded. If the signature can have no size-generic template, only a
+    repetition with the very same numbers is recorded.
     """
     arguments = (*args, *keywords.values())
     split_call = SplitCall.of(name, arguments, tuple(keywords)) if float in map(type, arguments) else None
@@ -254,8 +259,7 @@ def is_worth_recording(name: str, args: Sequence[Any], keywords: Mapping[str, An
 def trace_creation(
     name: str, template: StepsTemplate, fallback: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> None:
-    """Trace a size-generic template for the creation function `name`, called with `args` and `keywords`, after a few calls of one
-    signature.
+    """Trace a size-generic template for the creation function `name`, called with `args` and `keywords`, if it is time (`trace_if_due`).
 
     Do nothing if this call has the same numbers as the first call of its signature. `template` is the template recorded for this call, and
     `fallback` is the fallback.
@@ -292,7 +296,7 @@ def _call_unshared(fallback: Callable[..., Any], args: Sequence[Any], keywords: 
 
 
 def _unshare_arguments(arguments: Sequence[Any]) -> list[Any]:
-    """Return `arguments` with separate storages: new ones for shared storages, and for externally shared memory.
+    """Return `arguments` with tensors in separate storages: new ones for shared storages, and for small externally shared memory.
 
     Contents are copied only from externally shared memory: a result computed from that memory is computed at once, so it would have no
     recipe.
@@ -329,10 +333,12 @@ def record_call(
 ) -> None:
     """Record `result`, the result of the fallback `fallback(*args, **keywords)`, or record that the call cannot be replayed.
 
-    The first argument is a tensor, and the record is stored in its spec, under `name` and `key`. `first_node_number` is the number of
-    the next node before the call: nodes with this number or a larger one may be part of the result. `packed_words` holds packed
-    integers to store with the template. If arguments share a storage, or lie in externally shared memory, the call is repeated with a
-    separate storage for each.
+    The first argument is a tensor, and the record is stored in its spec, under `name` and `key`. `first_node_number` is the number of the
+    next node before the call: nodes with this number or a larger one may be part of the result. `packed_words` holds packed integers to
+    store with the template.
+
+    If arguments share a storage, or lie in small externally shared memory, the call is repeated with a separate storage for each. Nothing
+    is recorded if one of them is still unfinished.
     """
     tensors = [t for t in (*args, *keywords.values()) if type(t) is Tensor]
     if has_shared_storage(tensors) or any(map(_is_small_shared, tensors)):
@@ -377,7 +383,7 @@ def _is_integer_tuple(x: tuple[Any, ...], depth: int = 0) -> bool:
 def wrap_operation(op: Op, fallback: Callable[..., Any], comes_last: bool = False) -> Callable[..., Any]:
     """Return a method that applies `op` by the fallback `fallback`, and traces a size-generic template after a few calls of one signature.
 
-    If `comes_last`, the tensor is the last operand. `fallback` records the result for concrete sizes by itself.
+    If `comes_last`, the tensor is the last operand, as in `__radd__`. `fallback` records the result for concrete sizes by itself.
     """
 
     def method(*args: Any) -> Any:
@@ -439,9 +445,9 @@ def _build_operand_key(x: Any) -> object:
 def wrap_in_place(op: Op, fallback: Callable[[Any, Any], Any], generated_method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Return an in-place operator, such as `x += y`, by the fallback `fallback`, or by the generated code once the write is recorded.
 
-    If `x` is a part of a storage, up to `update_recipes.MAX_UPDATE_BYTES` bytes, record how a result of `op` is written over the part,
-    and call `generated_method`, the generated method of the same operator, which then does the write. In any other case call
-    `fallback`.
+    If `x` is a part of a storage, up to `update_recipes.MAX_UPDATE_BYTES` bytes, record how a result of `op` is written over the part. Then
+    call `generated_method`, the generated method of the same operator, which does the write. In any other case call `fallback`. A NumPy
+    operand becomes a tensor first.
     """
 
     def method(x: Any, y: Any) -> Any:
@@ -457,7 +463,11 @@ def wrap_in_place(op: Op, fallback: Callable[[Any, Any], Any], generated_method:
 
 
 def _record_in_place(op: Op, x: Tensor, y: Any) -> bool:
-    """Return whether a write of `op(x, y)` over `x` was recorded now, for generated code to repeat."""
+    """Prepare generated code to write `op(x, y)` over `x`, without writing. Return whether generated code can now try the write.
+
+    For a part of up to `MAX_SMALL_BLOCK_BYTES` bytes, record the write. A larger part needs no record: generated code writes it as an
+    update in one kernel. Return False if `op(x, y)` raises an error, or has another shape or dtype than `x`, or if no write was recorded.
+    """
     try:
         result = _apply_and_trace(op, (x, y), partial(Tensor._compute, op), (x, y))
     except TenxorError:  # raised by the fallback, with a better message
@@ -466,10 +476,10 @@ def _record_in_place(op: Op, x: Tensor, y: Any) -> bool:
 
 
 def _can_record_in_place(op: Op, x: Tensor, y: Any) -> bool:
-    """Return whether the generated code may write `op(x, y)` over `x`, and the write is not recorded yet, not even as impossible.
+    """Return whether generated code may write `op(x, y)` over `x`, and no such write was recorded before, not even as impossible.
 
-    For a write already recorded as impossible, a new attempt would cost as much as the operation. A large part is written as an update in
-    one kernel, which the generated code finds by itself.
+    For a write already recorded as impossible, a new attempt would cost as much as the operation. A part of more than
+    `MAX_SMALL_BLOCK_BYTES` bytes counts as recorded as soon as the result of `op` is: generated code then finds the update by itself.
     """
     node = x.storage.node
     if is_externally_shared(node) or node.tape_node is not None or not x.layout.is_injective():

@@ -75,8 +75,9 @@ def _cast_size(dtype: DType, number: int) -> Number:
 def get_segment_steps(signature: SegmentSignature, run_backward: Callable[..., Any]) -> Recording:
     """Return the recorded steps of the derivative of a new tape segment, given its signature `signature`.
 
-    The steps come from a size-generic template, or from `run_backward`, which takes placeholders for the inputs and runs the backward (or
-    forward) pass through the segment. After a few segments of one signature, also trace a template.
+    The steps come from a size-generic template, or from `run_backward`, which runs the backward (or forward) pass through the segment.
+    `run_backward` takes placeholders for the inputs and, while a template is traced, the symbolic sizes. A template is traced after a few
+    segments of one signature.
     """
     structure_and_dims = signature.split_structure()
     if structure_and_dims is None:

@@ -97,12 +97,11 @@ class SplitCall(NamedTuple):
         more_shapes: Sequence[Shape] = (),
         tape_mask: int = 0,
     ) -> SplitCall | None:
-        """Return the signature and the numbers of a call of `name`, a method's name or an operation; None for arguments that no signature
-        can hold.
+        """Return the split call of `name`, a method's name or an operation; None for arguments that no signature can hold.
 
-        `keyword_names` are the names of the last arguments `arguments`, and `more_shapes` are shapes with further numbers. `tape_mask` is a
-        bit mask of the arguments on the autograd tape, if the method then makes different nodes. A scalar whose value does not matter is
-        given as its type.
+        `keyword_names` are the names of the last of `arguments`, and `more_shapes` are shapes with further numbers. `tape_mask` is a bit
+        mask of the arguments on the autograd tape, if the method then makes different nodes. A scalar whose value does not matter is given
+        as its type.
         """
         signature_and_dims = get_size_generic_functions().compute_signature(
             name, tuple(arguments), tuple(keyword_names), tuple(more_shapes), tape_mask
@@ -126,7 +125,7 @@ class SplitCall(NamedTuple):
         return templates is None or templates.max_entries > 0
 
     def instantiate(self) -> Any:
-        """Return the result template for this call, of the call's variant, by a size-generic template; None if the guards fail in each."""
+        """Return the result template for this call, made by the first size-generic template whose guards hold; None if no guards hold."""
         for rule in self.get_templates():
             template = get_size_generic_functions().instantiate(rule, self.dims, self.specs)
             if template is not None:
@@ -141,18 +140,16 @@ class SplitCall(NamedTuple):
         keywords: Mapping[str, Any] = NO_KEYWORDS,
         describe_call: Callable[..., Sequence[IntOrSymInt] | None] | None = None,
     ) -> None:
-        """Trace a size-generic template from the fallback `fallback`, called with `args` and `keywords`, if it is time (see
-        `trace_if_due`).
+        """Trace a size-generic template from the fallback `fallback`, called with `args` and `keywords`, if it is time (`trace_if_due`).
 
-        `template` is the template just recorded for these arguments; do nothing if `template` is None. `describe_call`, if given, takes
-        the same arguments and returns integers to store with the template.
+        `template` is the template just recorded for these arguments; do nothing if `template` is None. `describe_call`, if given, takes the
+        same arguments and returns integers to store with the template.
         """
         if template is not None:
             self.trace_template(template, lambda: _trace_template(template, self.dims, fallback, args, keywords, describe_call))
 
     def trace_operation(self, template: ResultTemplate | None, fallback: Callable[..., Any], args: Sequence[Any]) -> None:
-        """Trace a size-generic template of an operation from the fallback `fallback`, called with `args`, if it is time (see
-        `trace_if_due`).
+        """Trace a size-generic template of an operation from the fallback `fallback`, called with `args`, if it is time (`trace_if_due`).
 
         `template` is the template just recorded for these arguments; do nothing if `template` is None. Scalars are never symbolic here,
         even if a tensor has a size of the same value.
@@ -184,11 +181,10 @@ class SplitCall(NamedTuple):
         get_signature: Callable[[], GraphSignature],
         trace: Callable[[GraphSignature, GraphSignature], SymbolicRecord | None],
     ) -> None:
-        """Trace a size-generic launch record, if it is time (see `trace_if_due`); accept it only if it gives `record` for the numbers of
-        this graph.
+        """Trace a size-generic launch record with `trace`, if it is time (`trace_if_due`).
 
         `get_signature` returns the graph's signature. `trace` takes this signature and the one with symbolic sizes, and returns the record,
-        or None.
+        or None. Accept the record only if it gives `record` for the numbers of this graph.
         """
 
         def trace_sized_record() -> SizedRecord | None:
@@ -200,12 +196,12 @@ class SplitCall(NamedTuple):
         self.trace_if_due(trace_sized_record, lambda rule: rule.instantiate(self.dims) == record)
 
     def trace_if_due(self, trace: Callable[[], ProgramType | None], is_right: Callable[[ProgramType], bool]) -> None:
-        """Trace a size-generic template with `trace`, if it is time, and store it if `is_right` accepts it.
+        """Trace a size-generic template with `trace`, if it is time, and store the template if `is_right` accepts it.
 
         `trace` returns the template, or None if the call is not size-generic; None and an exception count as failures. It is time after
         `CALLS_BEFORE_TRACING` calls of the signature, and later if templates of this signature turned out to fit single values only. If
-        tracing fails, the signature is marked, and later calls are not traced; after `MAX_TRACES` traces in a process each further
-        trace fails. While another thread is computing, tracing is postponed.
+        tracing fails, the signature is marked, and later calls are not traced; after `MAX_TRACES` traces in a process each further trace
+        fails. While another thread is computing, tracing is postponed.
         """
         global _trace_count
         templates = _templates_by_signature.get(self.signature)
@@ -248,8 +244,8 @@ def _trace_template(
     """Run the fallback `fallback` with placeholders for `args` and `keywords`, and return the size-generic template of its result, or None.
 
     `concrete_template` is the template for the concrete sizes, and `numbers` are the sizes to become symbolic. `describe_call` returns
-    integers to store with the template for the given arguments, or None. If `concrete_template` is the operand itself, or a single node,
-    the traced result must be so too.
+    integers to store with the template for the given arguments, or None. The traced result must be of the same variant as
+    `concrete_template`, and a single step for a `NodeTemplate`; otherwise return None.
     """
     traced = SymbolicSizes(numbers)
     placeholders, keyword_placeholders, tensors = make_placeholders(traced, args, keywords)
@@ -334,10 +330,9 @@ def make_placeholders(
 
 
 def make_placeholder(symbolic_sizes: SymbolicSizes, x: Any) -> Any:
-    """Return a placeholder for an argument, with symbolic sizes of `symbolic_sizes` for its integers; other arguments are returned as
-    they are.
+    """Return a placeholder for the argument `x`: a tensor, integer or tuple gets symbolic sizes of `symbolic_sizes`.
 
-    The placeholder of a tensor has no memory. It has a tape node if `x` is on the autograd tape.
+    Other arguments are returned as they are. The placeholder of a tensor has no memory. It has a tape node if `x` is on the autograd tape.
     """
     if type(x) is Tensor:
         layout, storage_shape = symbolic_sizes.symbolize_layout(x.spec.layout), symbolic_sizes.symbolize_dims(x.storage.node.shape)
@@ -351,7 +346,7 @@ def make_placeholder(symbolic_sizes: SymbolicSizes, x: Any) -> Any:
 
 
 def is_same_template(template: ResultTemplate, expected: ResultTemplate) -> bool:
-    """Return whether `template` and `expected` make the same result, by the same recipes and with the same numbers."""
+    """Return whether `template` and `expected` make the same result, by the same recipes and with the same numbers and launch record."""
     spec, expected_spec = template.spec, expected.spec
     if type(template) is not type(expected) or template.launch_record != expected.launch_record:
         return False

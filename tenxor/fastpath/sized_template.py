@@ -68,10 +68,9 @@ class SizeProgram:
 
 
 class PackedRecord(NamedTuple):
-    """A launch record without sizes: `packed_words` is the packed record with 0 for each symbolic word, and `symbolic_positions` are
-    the positions of these words.
+    """A launch record without sizes: `packed_words` is the packed record with 0 for each symbolic word.
 
-    `plan` holds the kernels of the record, or is None.
+    `symbolic_positions` are the indices of these words in the record. `plan` holds the kernels of the record, or is None.
     """
 
     packed_words: bytes
@@ -145,8 +144,9 @@ class NumberedSpecs:
 
     @staticmethod
     def _build_key(layout: Layout, dtype: DType) -> tuple[DType, tuple[Terms, ...]]:
-        """Return a hashable key of `dtype` and of the shape and strides of `layout`. Raise TypeError for offset tables, view chains and too
-        many axes.
+        """Return a hashable key of `dtype` and of the shape and strides of `layout`.
+
+        Raise TypeError for offset tables, view chains and more than `MAX_AXES` axes.
         """
         if layout.tables is not None or layout.base is not None or len(layout.shape) > MAX_AXES:
             raise TypeError("tables and chains have more to them than numbers")
@@ -178,16 +178,19 @@ VARIANT_NUMBERS: dict[type, int] = {cls: k for k, cls in enumerate(VARIANTS)}
 class SizedTemplate(SizeProgram):
     """A size-generic template: the result of a call with tensors of one signature, for all sizes that satisfy its guards.
 
-    The results of `bytecode` are the numbers of the template, in this order: shape and strides of each new spec; the shift of a view;
-    if `fixed_step_operands` is None, the offsets of each step, and the scalars among its sources; the shift of each part; and the
-    symbolic words of each launch record.
+    The results of `bytecode` are the numbers of the template, in this order: shape and strides of each new spec; the shift of a view; if
+    `fixed_step_operands` is None, the offsets of each step, and the scalars among its sources; the shift of each part; and the symbolic
+    words of each launch record.
 
-    `new_specs` are the dtype and number of axes of each new spec; specs are numbered, those of the `given_count` tensors first. The
-    result has spec number `result_spec_number`. `element_specs` are the elements of a tuple, of type `result_constructor`. A launch
-    record in `records` is a tuple: the number of its step, or `RESULT_RECORD`, or `DIRECT_CALL_RECORD`; the number of the product that
-    the step sums, or None; and the fields of `PackedRecord`. A template with `is_single` set is a single recipe instead of steps, and
-    Python integers among its operands lie between `low` and `high`. `variant` is the class of the templates that it makes, as an index of
-    `VARIANTS`.
+    `new_specs` are the dtype and number of axes of each new spec; specs are numbered, those of the `given_count` tensors first. The result
+    has spec number `result_spec_number`. `element_specs` are the elements of a tuple, of type `result_constructor`. A launch record in
+    `records` is a tuple: the number of its step, or `RESULT_RECORD`, or `DIRECT_CALL_RECORD`; the number of the product that the step sums,
+    or None; and the fields of `PackedRecord`. A template with `is_single` set is a single recipe instead of steps, and Python integers
+    among its operands lie between `low` and `high`. `variant` is the class of the templates that it makes, as an index of `VARIANTS`.
+
+    `steps` describes the recipe of each step: operation, dtypes and spec numbers. `fixed_step_operands` has the operands of each step
+    (`StepOperands`) if they are the same for all sizes, and is None otherwise. `step_operand_patterns` has the sources of each step with
+    placeholders for symbolic scalars, the number of offsets, and whether derivatives record the step.
     """
 
     __slots__ = (
@@ -302,7 +305,8 @@ def get_symbolic_size(source: Any) -> IntOrSymInt:
 
 
 def get_placeholder(source: Any) -> DType | tuple[DType, float]:
-    """Return the placeholder that a template stores for `source`, a `Scalar` with a symbolic value: its dtype; for a quotient (a constant
-    over a size), the dtype and the constant.
+    """Return the placeholder that a template stores for `source`, a `Scalar` with a symbolic value: its dtype.
+
+    For a quotient (a constant over a size), return the dtype and the constant.
     """
     return (source.dtype, source.value.dividend) if isinstance(source.value, FloatBySymInt) else source.dtype

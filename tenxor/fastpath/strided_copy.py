@@ -27,12 +27,12 @@ def describe_copy(
     source_start: int = 0,
     destination_start: int = 0,
 ) -> tuple[int, ...] | None:
-    """Return the descriptor of a strided copy, as the integers that `SOURCE_INDEX_OFFSET` to `COPY_ROW_BYTES_OFFSET` index; None if the
-    copy needs more than three loops.
+    """Return the descriptor of a strided copy; None if the copy needs more than three loops.
 
-    `shape` is the shape of the copy, and `itemsize` the bytes of an element. `source_strides` and `destination_strides` are the strides
-    of the source and of the destination, and `source_start` and `destination_start` the positions where the copy begins there, in
-    elements. `source_index` is the index of the source tensor.
+    The descriptor has the integers at the byte offsets `SOURCE_INDEX_OFFSET` to `COPY_ROW_BYTES_OFFSET`. `shape` is the shape of the copy,
+    and `itemsize` the bytes of an element. `source_strides` and `destination_strides` are the strides of the source and of the destination,
+    and `source_start` and `destination_start` the positions where the copy begins there, in elements. `source_index` is the index of the
+    source tensor.
     """
     loops = _coalesce_axes([axis for axis in zip(shape, source_strides, destination_strides, strict=True) if axis[0] != 1])
     row = loops.pop()[0] if loops and loops[-1][1:] == (1, 1) else 1

@@ -18,9 +18,10 @@ MAX_PARTS = 256
 
 
 def build_view_template(x: Tensor, result: Tensor) -> ResultTemplate | None:
-    """Return the template of the result `result`, if it is the argument `x` itself or a view of its storage.
+    """Return the template of `result` if it is the argument `x` itself (`OperandTemplate`) or a view of the storage of `x`.
 
-    Return None for a different result, and for a transient layout.
+    A view gets a `ViewTemplate`, or with a view chain a `ChainViewTemplate`. Return None for a different result or dtype, and for a
+    transient layout.
     """
     if result is x:
         return OperandTemplate(x.spec)
@@ -37,8 +38,8 @@ def build_tuple_template(
 ) -> TupleTemplate | None:
     """Return the template of the tuple `results` of views of `x`, or of tensors computed from `x`; None for a tuple with anything else.
 
-    `x` must be the only tensor among the arguments: the first of `args`, followed by the keyword arguments `keywords`. `first_node_number`
-    is the number of the next node before the call. An empty tuple, or one of more than `MAX_PARTS` results, gives None.
+    `x` is the first of `args`, which are followed by the keyword arguments `keywords`. `first_node_number` is the number of the next node
+    before the call. An empty tuple, or one of more than `MAX_PARTS` results, gives None, and so does a second tensor among the arguments.
     """
     if not 0 < len(results) <= MAX_PARTS or set(map(type, results)) != {Tensor} or Tensor in map(type, (*args[1:], *keywords.values())):
         return None
@@ -101,8 +102,9 @@ def _sort_by_tape(order: list[Node], inputs: Sequence[Node], first_node_number: 
 
 
 def get_result_constructor(result: Any) -> Callable[[tuple[Any, ...]], Any] | None:
-    """Return a function from a tuple of tensors to the type of `result`, the result of a recorded function; None if `result` is a single
-    tensor.
+    """Return a function from a tuple of tensors to the type of `result`, the result of a recorded function.
+
+    Return None if `result` is no tuple, but a single tensor.
     """
     if not isinstance(result, tuple):
         return None

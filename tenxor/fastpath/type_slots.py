@@ -126,8 +126,7 @@ class SlotSwitch:
         return [partial(setattr, slot, "value", address) for slot, address in self._entries]
 
     def _check_slots(self) -> list[tuple[ctypes.c_void_p, int]]:
-        """Return the slots to overwrite, each with the address of its generated function, and publish the original functions to the
-        generated code.
+        """Return the slots to overwrite, each with the address of its generated function, and tell generated code the original functions.
 
         Raise LookupError unless each slot holds the function found there in any class with the method, and not the function found in a
         class without. The slots of binary operators must already hold generated functions, filled in by the interpreter from the slot

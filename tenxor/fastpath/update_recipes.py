@@ -21,7 +21,8 @@ _POSITIVE = OPS["positive"]
 def record_update(x: Tensor, result: Tensor) -> None:
     """Record the recipe that computes the pending `result` over the part `x` of a storage, or record that the update is impossible.
 
-    The result reads `x`. The key is the recipe of the result and the element count of the storage.
+    The result reads `x`. The key is the recipe of the result and the element count of the storage. Do nothing unless the storage is in
+    memory and `result` is pending.
     """
     storage_node, node = x.storage.node, result.storage.node
     if storage_node.buffer is not None and node.buffer is None:
@@ -68,11 +69,11 @@ def record_copying_variant(node: Node, source_mask: int) -> None:
 
 
 def _build_copying_variant(recipe: Recipe, source_mask: int) -> object:
-    """Return a variant of `recipe` that reads copies of the sources with a bit set in `source_mask`, and a tuple of the recipes of the
-    copies.
+    """Return a pair: a variant of `recipe` that reads copies of some sources, and a tuple of the recipes of the copies.
 
-    The tuple has None for a source read directly. Return `NO_LAUNCH_RECORD` unless the operation is cheap and each copy is at most
-    1/`MIN_COPY_RATIO` of the result. A copy holds only the distinct elements of a broadcast source.
+    Source k is copied if bit k of `source_mask` is set; the tuple has None for other sources. Return `NO_LAUNCH_RECORD` unless the
+    operation is cheap and each copy is at most 1/`MIN_COPY_RATIO` of the result. A copy holds only the distinct elements of a broadcast
+    source.
     """
     if recipe.op not in _CHEAP_OPS or recipe.is_uncacheable or recipe.target is not None:
         return NO_LAUNCH_RECORD

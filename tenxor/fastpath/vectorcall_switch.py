@@ -70,7 +70,7 @@ class VectorcallSwitch:
         _view_word(PatchableFunction, TP_FLAGS_OFFSET).value |= _HAVE_VECTORCALL_FLAG
 
     def redirect(self, function: PatchableFunction) -> None:
-        """Have `function` called by the generated code from now on."""
+        """Have the interpreter call `function` by the generated entry point for its kind (`routine_name`) from now on."""
         self._get_entry_word(function).value = self._entry_addresses[function.routine_name]
 
     def get_install_steps(self, functions: Iterable[PatchableFunction]) -> list[Callable[[], object]]:

@@ -33,18 +33,24 @@ _retrying_threads: set[int] = set()  # ids of the threads inside `retry_in_fast_
 
 
 def is_part_of_storage(x: Any, max_bytes: int = MAX_SMALL_BLOCK_BYTES) -> bool:
-    """Return whether `x` is a tensor with fewer elements than its storage, of at most `max_bytes` bytes."""
+    """Return whether `x` is a tensor of at most `max_bytes` bytes, with fewer elements than its storage."""
     return type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= max_bytes and x.spec.size < x.storage.node.size
 
 
 def unwrap_scalar(x: Any, value: Any) -> Any:
-    """Return `value`, a value to write over a part of `x`. A 0-d tensor of the dtype of `x`, with a known value, becomes a number."""
+    """Return `value`, a value to write over a part of `x`, as a Python number if it is a known scalar of the dtype of `x`.
+
+    A known scalar is a 0-d tensor with a known value. Any other `value` is returned as it is.
+    """
     number = known_scalar(value, x.dtype) if type(x) is Tensor else None
     return value if number is None else number
 
 
 def wrap_fill(fallback: Callable[..., Any], write: Callable[[Tensor, Any, Any], object]) -> Callable[..., Any]:
-    """Return a `fill_` that writes a Python number through `write`, like `x[...] = number`, and otherwise calls the fallback `fallback`."""
+    """Return a method `fill_` that writes a Python number by `write(x, ..., number)`, as in `x[...] = number`, and returns the tensor.
+
+    For other arguments, or if `write` raises an error of the package, the method calls the fallback `fallback`.
+    """
 
     def method(x: Tensor, *args: Any, **keywords: Any) -> Any:
         if type(x) is Tensor and len(args) == 1 and type(args[0]) in (float, int, bool) and not keywords:
@@ -57,7 +63,10 @@ def wrap_fill(fallback: Callable[..., Any], write: Callable[[Tensor, Any, Any], 
 
 
 def record_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:
-    """Record how `where(mask, value, x)` is written over `x`, if `x` is a part of its storage and this `where` has been recorded."""
+    """Record how `where(mask, value, x)` is written over `x`, without writing. `value` is a Python number.
+
+    Do nothing for another `value`, if `x` is not a part of its storage, or if the result of this `where` has not been recorded.
+    """
     template = mask.spec.templates.get(OPS["where"], {}).get((type(value), x.spec)) if is_part_of_storage(x) else None
     if template is not None and template.recipe is not None:
         node = make_data_node(allocate(0), template.recipe.shape, template.spec.dtype)
@@ -65,8 +74,9 @@ def record_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:
 
 
 def can_write(view: Tensor, value: Any) -> bool:
-    """Return whether no two elements of `view` share memory, so that `value` may be written over the view; raise an error if `value` does
-    not fit.
+    """Return whether no two elements of `view` share memory, so that `value` may be written over the view.
+
+    If no elements share memory, but `value` does not fit, raise an error.
     """
     if not view.layout.is_injective():
         return False
@@ -75,7 +85,10 @@ def can_write(view: Tensor, value: Any) -> bool:
 
 
 def may_overlap(written: Tensor, read: Tensor) -> bool:
-    """Return whether the offsets of two different views of one storage may overlap, as the generated code tests it."""
+    """Return whether two views of one storage may share memory, though they differ: whether their ranges of offsets meet.
+
+    The generated code tests the same. Return False for equal views: each element is then read before it is overwritten.
+    """
     if (written.spec, written.offset) == (read.spec, read.offset):
         return False
     written_range, read_range = compute_offset_range(written.layout), compute_offset_range(read.layout)
@@ -85,7 +98,7 @@ def may_overlap(written: Tensor, read: Tensor) -> bool:
 def compute_if_small(storage: Storage) -> None:
     """Compute the content of `storage` if it is pending, small and not traced, so that writes over parts of the storage are done at once.
 
-    An error is not raised here, but when values are asked for.
+    An error in the computation is suppressed here, and raised when values are asked for.
     """
     node = storage.node
     if node.buffer is None and node.recipe.nbytes <= MAX_SMALL_BLOCK_BYTES and not node.is_traced:
@@ -94,10 +107,11 @@ def compute_if_small(storage: Storage) -> None:
 
 
 def record_write(view: Tensor, value: Any, can_write: Callable[[], bool] = lambda: True) -> bool:
-    """Record how to write a value like `value` over a view like `view`, or that no launch record can do the write.
+    """Record how to write a value like `value` over a view like `view`, without writing, or record that no launch record can do the write.
 
-    The record is for storages without other readers. Return whether the generated code may do the write now, by a new record. `can_write`
-    checks whether the value may be written over the view; if the check fails, nothing is recorded.
+    The record is for storages without other readers. `can_write` checks whether the value may be written over the view; if the check fails,
+    nothing is recorded. The check is skipped if a size-generic template gives the record. Return whether the generated code may do the
+    write now, by the new record. Return False, too, if a record existed, or within `retry_in_fast_path`.
     """
     spec = view.spec
     key = value.spec if type(value) is Tensor else type(value)
@@ -136,8 +150,9 @@ def retry_in_fast_path(generated_method: Callable[..., Any], *arguments: Any) ->
 
 
 class WriteSource(NamedTuple):
-    """The value to write: a `number`, or, if `number` is None, a view through `layout` of a node of shape `storage_shape`. `dtype` is the
-    dtype of the node; a number is converted to it.
+    """The value to write: a `number`, or, if `number` is None, a view through `layout` of a node of shape `storage_shape`.
+
+    `dtype` is the dtype of the node; a number is converted to it.
     """
 
     number: float | int | None
@@ -174,9 +189,7 @@ class WriteDescription(NamedTuple):
         return cls(spec.layout, node.shape, spec.dtype, source)
 
     def build_store_node(self) -> tuple[Node, Node | Scalar]:
-        """Return a store node like the node of the write, on nodes without memory, and the source read by the launch record: a node or
-        scalar.
-        """
+        """Return a store node like the node of the write, on nodes without memory, and the node or scalar with the value to write."""
         dtype, shape, (number, layout, source_shape, source_dtype) = self.dtype, self.layout.shape, self.source
         storage_node = make_data_node(allocate(0), self.storage_shape, dtype)
         source: Node | Scalar = make_data_node(allocate(0), source_shape, source_dtype)

@@ -34,8 +34,9 @@ from ..ops.reductions import Reduction
 
 
 class Scalar:
-    """A Python number, `value`, read by a recipe as an element of dtype `dtype`: a run-time argument of the kernel, so a new number needs
-    no new kernel.
+    """A Python number, `value`, read by a recipe as an element of dtype `dtype`.
+
+    The number is a run-time argument of the kernel, so a new number needs no new kernel.
     """
 
     __slots__ = ("dtype", "value")
@@ -72,10 +73,10 @@ class Scan:
 
 
 class Gather:
-    """A read of elements at indices known only at run time. The sources after the first are the indices, one for each of the last axes of
-    the first source's layout.
+    """A read of elements at indices known only at run time.
 
-    Error messages name the operation `name` and the user's numbers of these axes, `axes`.
+    The sources after the first are the indices, one for each of the last axes of the first source's layout. Error messages name the
+    operation `name` and the user's numbers of these axes, `axes`.
     """
 
     __slots__ = ("axes", "kind", "name")
@@ -89,11 +90,10 @@ class Gather:
 
 class Scatter:
     """A write at indices known only at run time: the first source, with the second written through `target`, in the order of its elements.
-    The further sources are the indices along the last axes of `target`.
 
-    With a `reduction` each value is combined with the present element; without, the last value written to an element remains. Error
-    messages name `name` and the axis numbers `axes`. `is_checked` is true if the indices are known to be in range, or a failure loses
-    no data.
+    The further sources are the indices along the last axes of `target`. With a `reduction` each value is combined with the present element;
+    without, the last value written to an element remains. Error messages name `name` and the axis numbers `axes`. `is_checked` is true if
+    the indices are known to be in range, or a failure loses no data.
     """
 
     __slots__ = ("axes", "is_checked", "kind", "name", "reduction")
@@ -108,8 +108,9 @@ class Scatter:
 class ExternalOp:
     """Result `result_number` of a function without kernels, applied to sources without values: arguments of a function traced for `vmap`.
 
-    `name` is the function's name, for texts. `compute` takes the arrays of the sources, for each whether it has a leading batch axis, and
-    the size of the batch. It returns all results, each with a leading batch axis.
+    `name` is the function's name, for texts. `compute(views, are_batched, size)` computes all results for a batch of `size` elements, and
+    returns a node for each, with a leading batch axis. `views` has a `NodeView` of each source, and `are_batched` tells for each whether it
+    has a leading batch axis.
     """
 
     __slots__ = ("compute", "kind", "name", "result_number")
@@ -159,7 +160,10 @@ if TYPE_CHECKING:
         is_traced: bool
 
         def make_tape_node(self, node: Node, serial: int) -> TapeNode | None:
-            """Return the tape node of `node`, a new node with the number `serial` that reads a node with this tape node; or None."""
+            """Return the tape node of `node`, a new node with the number `serial` that reads a node with this tape node.
+
+            Return None if `node` gets no tape node.
+            """
 
 
 class _TracedEntry:
@@ -183,8 +187,9 @@ tape_mode: ContextVar[bool | None] = ContextVar("tracking", default=True)
 
 @contextmanager
 def use_tape_mode(value: bool | None = True) -> Iterator[None]:
-    """Set `tape_mode` to `value` for this thread while the context is open: True records tape nodes, False makes constants, None does
-    neither.
+    """Set `tape_mode` to `value` for this thread while the context is open.
+
+    True records tape nodes, False makes constants, and None does neither.
     """
     previous = tape_mode.get()
     try:
@@ -200,8 +205,9 @@ def disable_tape() -> AbstractContextManager[None]:
 
 
 class Residuals(NamedTuple):
-    """The residuals of a recipe: for each source whether the derivative reads its value, and whether the derivative reads the result. They
-    follow from the operation and the dtypes, so recipes of several sizes may share a `Residuals`.
+    """The residuals of a recipe: for each source a flag, whether the derivative reads its value, and a flag for the result.
+
+    The flags follow from the operation and the dtypes, so recipes of several sizes may share a `Residuals`.
     """
 
     reads_sources: tuple[bool, ...]
@@ -336,8 +342,9 @@ def intern_recipe(
     layout_keys: tuple[LayoutKey | None, ...] = (),
     target: LayoutKey | None = None,
 ) -> Recipe:
-    """Return the interned recipe of the given parts, the attributes of `Recipe`: the same object each time, unless a layout key is
-    uncacheable.
+    """Return the interned recipe of the given parts, the attributes of `Recipe`.
+
+    Equal parts give the same object each time, unless a layout key is uncacheable.
     """
     key = (op, shape, dtype, dtypes, layout_keys, target)
     recipe = _look_up_recipe(key)
@@ -352,16 +359,15 @@ def intern_recipe(
 
 
 class Node:
-    """A content: `buffer` if it is in memory, or else the result of `recipe` on `sources`.
+    """An immutable value: data in `buffer`, or, while `buffer` is None, the pending result of `recipe` on `sources`.
 
     The layout of the source of a reduction has the reduced axes last, and that of a gather the indexed axes. `offsets` are the start
-    offsets of the layouts of the sources, in elements, followed by the offset of the target for a recipe with a target. A stored
-    node gets memory of its own when computed, and is never inlined. `tape_node` is the tape node, if derivatives may be asked for; it
-    outlives the recipe.
+    offsets of the layouts of the sources, in elements, followed by the offset of the target for a recipe with a target. A node with
+    `is_stored` gets memory of its own when computed, and is never inlined. `tape_node` is the tape node, if derivatives may be asked for;
+    it outlives the recipe.
 
-    For the pending graph of the node, `graph_node_count` is an upper bound of the number of nodes (exact for a tree, and if no other
-    nodes were made since the `oldest_serial` one), and `max_operand_nbytes` is the size of the largest buffer read by the graph, in
-    bytes.
+    For the pending graph of the node, `graph_node_count` is an upper bound of the number of nodes (exact for a tree, and if no other nodes
+    were made since the `oldest_serial` one), and `max_operand_nbytes` is the size of the largest buffer read by the graph, in bytes.
     """
 
     __slots__ = (
@@ -483,7 +489,7 @@ class Node:
 
     @property
     def target(self) -> Layout | None:
-        """The layout for the write of a store, a scatter or a scan; None for other nodes."""
+        """The layout through which a store, a scatter or a running reduction (`Scan`) writes; None for other nodes."""
         layout_key = self.recipe.target
         if layout_key is None:
             return None
@@ -491,8 +497,9 @@ class Node:
         return layout
 
     def set_buffer(self, buffer: Buffer) -> None:
-        """Replace the recipe by the computed data in `buffer`. Do nothing if a signal handler or a finalizer has computed the node
-        meanwhile.
+        """Replace the recipe by the computed data in `buffer`.
+
+        Do nothing if a signal handler or a finalizer has computed the node meanwhile.
         """
         if self.buffer is not None and self.buffer is not buffer:
             return
@@ -509,8 +516,7 @@ class Node:
 def make_external_node(
     op: ExternalOp, shape: tuple[int, ...], dtype: DType, sources: tuple[Node, ...], layouts: tuple[Layout, ...]
 ) -> Node:
-    """Return the pending node of `op` on `sources`, read through `layouts`, with a recipe that is not interned: each call makes a new
-    recipe.
+    """Return the pending node of `op` on `sources`, read through `layouts`, with a recipe that is not interned: each call makes a new one.
 
     `shape` and `dtype` are the result's.
     """
@@ -557,10 +563,9 @@ def make_data_node(buffer: Buffer, shape: tuple[int, ...], dtype: DType) -> Node
 
 
 def reinterpret(node: Node, dtype: DType) -> Node:
-    """Return a node of the bytes of `node` with dtype `dtype`, and with a single axis. Both nodes share a buffer, now or once `node` is
-    computed.
+    """Return a node of the bytes of `node` with dtype `dtype`, and with a single axis; both share a buffer, now or once `node` is computed.
 
-    Instead of the reinterpretation of a reinterpretation back to the first dtype, return the first node unchanged.
+    If `node` is a pending reinterpretation of a node of dtype `dtype`, return that node itself, in its own shape.
     """
     shape = (node.size * node.dtype.itemsize // dtype.itemsize,)
     if node.buffer is not None and node.tape_node is None:
@@ -576,5 +581,8 @@ def reinterpret(node: Node, dtype: DType) -> Node:
 
 
 def is_externally_shared(source: Node | Scalar) -> bool:
-    """Return whether the memory of `source` is externally shared: code outside may write it. Return False for scalars and pending nodes."""
+    """Return whether the memory of `source` is externally shared: code outside may write it.
+
+    Return False for scalars and pending nodes.
+    """
     return type(source) is Node and source.buffer is not None and bool(source.buffer.externally_shared)

@@ -37,9 +37,7 @@ NO_NODES: frozenset[int] = frozenset()  # the empty set of node numbers
 
 
 def _count_references(items: Sequence[object], numbers: Iterable[int]) -> list[int]:
-    """Return the reference counts of the items of `items` at the positions `numbers`, with the references of the list and of the
-    measurement.
-    """
+    """Return the reference counts of the items of `items` at the positions `numbers`. The list and the measurement have references, too."""
     return list(map(getrefcount, map(items.__getitem__, numbers)))
 
 
@@ -53,10 +51,10 @@ class _Holder:
 
 
 def _measure_counts() -> tuple[int, tuple[int, int], int]:
-    """Measure the reference counts of objects without further owners: an item of a list, the node and buffer of a storage, the buffer of a
-    node.
+    """Measure the reference counts of objects without further owners, as they appear to the functions of this module.
 
-    Return the first, a pair of the next two, and the last. If the measurements vary, return `_UNKNOWN` for each count.
+    Return the count of an item of a list, a pair of the counts of the node and the buffer of a storage, and the count of the buffer of a
+    node. If the measurements vary, return `_UNKNOWN` for each count.
     """
     measurements = set()
     for _ in range(5):  # of four rounds each: the interpreter specialises bytecode after fewer
@@ -82,8 +80,9 @@ def _has_other_threads() -> bool:
 
 
 def is_sole_owner(storage: Any) -> bool:
-    """Return whether the node in memory of `storage`, and the buffer of the node, have no further owner. The caller must hold
-    `compute_lock`.
+    """Return whether the node in memory of `storage`, and the buffer of the node, have no further owner.
+
+    The caller must hold `compute_lock`.
     """
     return bool(_storage_counts(storage) == _IN_STORAGE) and not (_FREE_THREADED and _has_other_threads())
 

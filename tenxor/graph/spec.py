@@ -59,8 +59,9 @@ class RecipeTemplate(ResultTemplate):
 
 
 class NodeTemplate(RecipeTemplate):
-    """A pending node: `recipe` on the operands. A Python integer among the operands must lie between `low` and `high`. A recipe of None is
-    for an in-place update that is impossible.
+    """A pending node: `recipe` on the operands. A Python integer among the operands must lie between `low` and `high`.
+
+    A recipe of None says that an in-place update is impossible.
     """
 
     __slots__ = ("high", "low")
@@ -71,8 +72,9 @@ class NodeTemplate(RecipeTemplate):
 
 
 class CopyTemplate(RecipeTemplate):
-    """Rows or pieces copied into new memory as `launch_record` describes; the empty record leaves the call to the fallback. `recipe` is
-    data of the result's shape; None where the number of rows depends on a mask, and `spec` is then the spec of one row.
+    """Rows or pieces copied into new memory as `launch_record` describes; the empty record leaves the call to the fallback.
+
+    `recipe` is data of the result's shape; None where the number of rows depends on a mask, and `spec` is then the spec of one row.
     """
 
     __slots__ = ()
@@ -113,8 +115,9 @@ class StepsTemplate(ResultTemplate):
 
 
 class SegmentTemplate(StepsTemplate):
-    """The steps of a derivative, with the layouts of their results and the constants as views `element_templates`
-    (`fastpath/segment_templates.py`).
+    """The steps of a derivative, with the layouts of their results and the constants as views `element_templates`.
+
+    See `fastpath/segment_templates.py`.
     """
 
     __slots__ = ("element_templates",)
@@ -141,8 +144,9 @@ class ViewTemplate(ResultTemplate):
 
 
 class ChainViewTemplate(ResultTemplate):
-    """A view chain over the memory of the operand, which begins at `offset`. It is valid for operands at the offset `required_offset`, or
-    at every offset if that is negative.
+    """A view chain over the memory of the operand, which begins at `offset`.
+
+    The template is valid for operands at the offset `required_offset`, or at every offset if that is negative.
     """
 
     __slots__ = ("offset", "required_offset")
@@ -153,8 +157,9 @@ class ChainViewTemplate(ResultTemplate):
 
 
 class WriteTemplate(ResultTemplate):
-    """A write over a view of the spec `spec`, by the kernel of `launch_record`, which `plan` keeps in memory; the empty record leaves the
-    call to the fallback. A Python integer as the value must lie between `low` and `high`.
+    """A write over a view of the spec `spec`, by the kernel of `launch_record`, which `plan` keeps in memory.
+
+    The empty record leaves the call to the fallback. A Python integer as the value must lie between `low` and `high`.
     """
 
     __slots__ = ("high", "low", "plan")
@@ -165,8 +170,9 @@ class WriteTemplate(ResultTemplate):
 
 
 class TupleTemplate(ResultTemplate):
-    """Several results, one for each of `element_templates`: views of the operand and pending nodes. `result_constructor` makes the result
-    of the tuple of them: `tuple`, a constructor of another tuple type, or None for a single result.
+    """Several results, one for each of `element_templates`: views of the operand and pending nodes.
+
+    `result_constructor` makes the result of the tuple of them: `tuple`, a constructor of another tuple type, or None for a single result.
     """
 
     __slots__ = ("element_templates", "result_constructor")
@@ -195,8 +201,10 @@ class NumpyCallTemplate(TupleTemplate):
 
 
 class DirectCallTemplate(TupleTemplate):
-    """Results that generated code computes in our memory, by the bytecode `loop_bytecode`. The only number among the arguments is read with
-    the dtype `number_dtype`; None without one. Where sizes depend on values, `element_templates` are mappings from sizes to templates.
+    """Results that generated code computes in our memory, by the bytecode `loop_bytecode`.
+
+    The only number among the arguments is read with the dtype `number_dtype`; None without one. Where sizes depend on values,
+    `element_templates` are mappings from sizes to templates.
     """
 
     __slots__ = ("loop_bytecode", "number_dtype")
@@ -289,7 +297,7 @@ class Spec:
 
     @property
     def nbytes(self) -> int:
-        """The size of the elements in bytes."""
+        """The bytes of all elements of a tensor: their number times the item size, also where elements share memory."""
         return self.size * self.dtype.itemsize
 
     @property
@@ -316,7 +324,7 @@ class Spec:
             return self._number_first_templates
 
     def _flush_inline_cache(self) -> Self:
-        """Move the inline cache to the tables, and return the spec. Several threads may do so at the same time."""
+        """Move the inline cache to the tables, and return this spec. Several threads may do so at the same time."""
         self._add_tables()
         for template in (self.inline_cache_0, self.inline_cache_1):
             if template is not None:
@@ -364,8 +372,9 @@ def _find_in_fast_path(layout_key: LayoutKey, dtype: DType) -> Spec | None:
 
 
 def get_constant_spec(spec: Spec) -> Spec:
-    """Return the spec that stands for `spec` where the value of the tensor is a known number: an object of its own, made at the first
-    request.
+    """Return the spec that stands for `spec` where the value of the tensor is a known number.
+
+    This is an object of its own, made at the first request.
     """
     constant_spec = spec.constant_spec
     if constant_spec is None:
@@ -374,9 +383,10 @@ def get_constant_spec(spec: Spec) -> Spec:
 
 
 def locate_template(op: object, keys: list[object]) -> tuple[TemplateTable, object, object]:
-    """Return the place of the template for the operation `op`: the table, the operation, and the key of the remaining operands.
+    """Return the location of the template for the operation `op`: a table of a spec, and two keys.
 
-    `keys` has the specs of the operands, with the types of numbers in their places. At least one of the first two keys is a spec.
+    The table maps the first key, `op`, to a dict. The dict maps the second key, which stands for the remaining operands, to the template.
+    `keys` has the specs of the operands, with the types of numbers in their places. At least one of the first two of `keys` is a spec.
     """
     first, second = keys[0], keys[1] if len(keys) > 1 else None
     if type(first) is Spec:
@@ -408,8 +418,9 @@ def record_template(table: TemplateTable, operation: object, other_key: object, 
 
 
 def count_new_templates() -> None:
-    """Count `TEMPLATES_PER_REPORT` templates recorded by the fast path, which calls this function. Above `MAX_TEMPLATES` entries, clear
-    every table.
+    """Count `TEMPLATES_PER_REPORT` templates recorded by the fast path, which calls this function.
+
+    Above `MAX_TEMPLATES` entries, clear every table.
     """
     global _template_count
     _template_count += TEMPLATES_PER_REPORT

@@ -101,7 +101,7 @@ class ScalarStorage(Storage):
             self.node, self._number = node, None
 
     def __getattr__(self, name: str) -> Any:
-        """Make the node at the first request."""
+        """Make the node at the first request for the attribute `node`, and return the node."""
         if name != "node":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         with compute_lock:
@@ -116,8 +116,9 @@ class ScalarStorage(Storage):
 
 
 def get_known_numbers(storages: Sequence[Storage], dtype: DType) -> list[Number] | None:
-    """Return the Python numbers of `storages`, as `ScalarStorage.get_known_number` gives them; None unless every number is known and of
-    the dtype `dtype`.
+    """Return the Python numbers of `storages`, as `ScalarStorage.get_known_number` gives them.
+
+    Return None unless every number is known and of the dtype `dtype`. Return None, too, for no storages.
     """
     if dtype is bfloat16 or set(map(type, storages)) != {ScalarStorage}:
         return None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Counts(Protocol):
-        """A short row of integers."""
+        """A row of integers, such as a list or an array in memory shared with generated code."""
 
         def __getitem__(self, k: int, /) -> int: ...
 
@@ -77,25 +77,24 @@ class _Operation:
 
 
 class Pool:
-    """The pool: blocks in use, free blocks (sizes freed longest ago first), and counts of bytes. In use and free together never exceed
-    `limit_bytes`.
+    """The pool: blocks in use, free blocks (sizes freed longest ago first), and counts of bytes.
 
-    `peak` is the maximum in use, `peak_since_decay` the maximum since the last decay, and `recent_need_bytes` a maximum that decays at
-    the time `decay_time`; it determines `max_held_bytes`, a limit on use and free blocks. `is_under_pressure` is true if far more is in
-    use than at the last `reset_pressure`.
+    In use and free together never exceed `limit_bytes`. `peak` is the maximum in use, `peak_since_decay` the maximum since the last decay,
+    and `recent_need_bytes` a maximum that decays at the time `decay_time`; it determines `max_held_bytes`, a limit on use and free blocks.
+    `is_under_pressure` is true if far more is in use than at the last `reset_pressure`.
 
-    Blocks in use are in `used_blocks`, keyed by weak references to their owners. When an owner is deallocated, C code appends the
-    reference to `freed_refs`, without a Python frame in which a signal could be delivered. Free blocks are in `free_blocks`. `_totals`
-    caches the totals of both with the number of the operation that computed them; they are valid if no operation has begun since. So if
-    a signal interrupts an operation, or another thread or a signal handler intervenes, the next operation computes the totals anew.
-    While the other operation is still in progress, these totals are stored without a number.
+    Blocks in use are in `used_blocks`, keyed by weak references to their owners. When an owner is deallocated, C code appends the reference
+    to `freed_refs`, without a Python frame in which a signal could be delivered. Free blocks are in `free_blocks`. `_totals` caches the
+    totals of both with the number of the operation that computed them; they are valid if no operation has begun since. So if a signal
+    interrupts an operation, or another thread or a signal handler intervenes, the next operation computes the totals anew. While the other
+    operation is still in progress, these totals are stored without a number.
 
     `max_free_bytes` and `MAX_POOLED_BYTES` limit the free blocks. With `max_free_bytes` set, the memory of the process is watched from
     outside, so freed memory returns to the system soon, and not at the next computation.
 
-    `small_block_bytes` has the counts of the fast path's own blocks (`fastpath/emit/block_allocator.py`): in use, the recent maximum,
-    free, and the limit on use and free before the fast path must ask here (`raise_small_allowance`); `release_small_blocks` frees the
-    free ones. `has_decay_thread` is true while the background thread runs. `wake_queue` wakes the thread when a large block is freed;
+    `small_block_bytes` has the counts of the fast path's own blocks (`fastpath/emit/block_allocator.py`): in use, the recent maximum, free,
+    and the limit on use and free before the fast path must ask here (`raise_small_allowance`); `release_small_blocks` frees the free ones.
+    `has_decay_thread` is true while the background thread runs. `wake_queue` wakes the thread when a large block is freed;
     `large_block_refs` has weak references to the owners of large blocks.
     """
 
@@ -167,8 +166,9 @@ class Pool:
 
     @peak.setter
     def peak(self, nbytes: int) -> None:
-        """The maximum number of bytes in use since `peak` was last set. Setting it to a number of bytes begins a new maximum from that
-        number.
+        """The maximum number of bytes in use since `peak` was last set.
+
+        Setting it to a number of bytes begins a new maximum from that number.
         """
         self.small_block_bytes[PEAK] = self.small_block_bytes[IN_USE]
         self.max_in_use = nbytes
@@ -323,8 +323,9 @@ class Pool:
         return operation, in_use, pooled
 
     def _start_decay_thread(self) -> None:
-        """Start the background thread, unless no thread can start now. It lets the record decay every `DECAY_S` seconds and when a large
-        block is freed, until nothing is left to release.
+        """Start the background thread, unless no thread can start now.
+
+        The thread lets the record decay every `DECAY_S` seconds and when a large block is freed, until nothing is left to release.
         """
 
         def watch() -> None:
@@ -340,8 +341,9 @@ class Pool:
             self.has_decay_thread = False
 
     def get_wake_queue(self) -> SimpleQueue[ref[Any]]:
-        """Return the queue `wake_queue`, made at the first request: most processes never need a queue, and the import takes as long as
-        a package of ours.
+        """Return the queue `wake_queue`, made at the first request.
+
+        Most processes never need a queue, and the import takes as long as a package of ours.
         """
         if self.wake_queue is None:
             queue: SimpleQueue[ref[Any]] = _queue.SimpleQueue()
@@ -372,8 +374,9 @@ class Pool:
         return self._release_free(pooled + in_use - self.max_held_bytes)
 
     def _release_free(self, nbytes: int, last_size: int = 0) -> int:
-        """Release up to `nbytes` free bytes to the system: sizes freed longest ago first, blocks of size `last_size` last. Return the bytes
-        released.
+        """Release free blocks to the system until they have `nbytes` bytes or no block is left. Return the bytes released.
+
+        Sizes freed longest ago go first, and blocks of `last_size` bytes last.
         """
         released = 0
         if nbytes > 0:
@@ -390,8 +393,9 @@ class Pool:
         return released
 
     def _find_larger(self, capacity: int, max_size: int) -> int:
-        """Return the smallest size above `capacity` of a free block, up to half as large again and up to `max_size` bytes, or `capacity`
-        itself.
+        """Return the smallest size above `capacity` of a free block, or `capacity` itself if no free block suits.
+
+        The size may be up to half as large again as `capacity`, and up to `max_size` bytes.
         """
         largest = min(capacity + capacity // 2, max_size)
         # Not `items()`: without memory for the first item, CPython 3.11 aborts the process.
@@ -399,8 +403,9 @@ class Pool:
         return min(fits, default=capacity)
 
     def _grow_block(self, capacity: int) -> tuple[Block | None, int]:
-        """Take the largest free block smaller than `capacity` with room to grow to `capacity` bytes. Return the grown block and the old
-        size, or None and 0.
+        """Take the largest free block smaller than `capacity` with room to grow to `capacity` bytes.
+
+        Return the grown block and the old size, or None and 0.
         """
         if capacity <= HUGE_PAGE_BYTES:
             return None, 0
@@ -413,7 +418,7 @@ class Pool:
         return None, 0
 
     def reset_pressure(self) -> None:
-        """Record that memory use cannot be reduced further now: reset `is_under_pressure`."""
+        """Record that memory use cannot be reduced further now: reset `is_under_pressure`, and measure pressure from the present use on."""
         self.is_under_pressure, self.foreign_bytes = False, 0
         in_use, pooled = self.collect_freed()
         self.pressure_bytes = in_use + in_use // 8 + GROWTH_BYTES
@@ -435,10 +440,9 @@ class Pool:
         return small[IN_USE] + small[POOLED] > small[ALLOWED] - GROWTH_BYTES // 2
 
     def _limit_beside_small(self, held: int) -> int:
-        """Return the limit in bytes on memory outside the fast path's own blocks (`UNLIMITED_BYTES` for none), and set the allowance of the
-        fast path.
+        """Return the limit in bytes on memory outside the fast path's own blocks, and set the allowance of the fast path.
 
-        The pool itself has `held` bytes, in use and free.
+        Without a limit, return `UNLIMITED_BYTES`. The pool itself has `held` bytes, in use and free.
         """
         small, limit = self.small_block_bytes, self.limit_bytes
         if limit != UNLIMITED_BYTES and small[POOLED] and held + small[IN_USE] + small[POOLED] > limit:
@@ -498,8 +502,9 @@ def _address(array: Array) -> int:
 
 
 def capacity_of(nbytes: int) -> int:
-    """Return the block size for a request of `nbytes`: a multiple of 64, and above 4096 rounded up by about an eighth, so near sizes share
-    blocks.
+    """Return the block size for a request of `nbytes`: a multiple of 64 bytes, at least 64.
+
+    Above 4096 bytes, the size is rounded up by at most an eighth, so near sizes share blocks.
     """
     if nbytes <= 4096:
         return (nbytes + 63) & -64 if nbytes else 64

@@ -31,9 +31,9 @@ Array = np.ndarray[Any, Any]
 class Buffer:
     """A block of `nbytes` bytes of memory; `array` is the same memory as a NumPy array of bytes.
 
-    `address` is the start in the host's memory, for back ends on the host and for exports. `externally_shared` is true while code
-    outside may write the memory: as long as an export is alive, or for ever for foreign memory. `is_read_only` is true for foreign
-    read-only memory, which is never written.
+    `address` is the start in the host's memory, for back ends on the host and for exports. `owner` is an object that keeps the memory
+    alive, or None for a block of the pool. `externally_shared` is true while code outside may write the memory: as long as an export is
+    alive, or for ever for foreign memory. `is_read_only` is true for foreign read-only memory, which is never written.
     """
 
     __slots__ = (
@@ -64,7 +64,7 @@ class Buffer:
 
     @property
     def array(self) -> Array:
-        """The memory as a NumPy array. For a block allocated by the fast path, it is made at the first request."""
+        """The memory as a NumPy array of bytes. For a block allocated by the fast path, the array is made at the first request."""
         try:
             return self._array
         except AttributeError:
@@ -72,8 +72,9 @@ class Buffer:
             return self._array
 
     def typed_view(self, dtype: DType) -> Array:
-        """Return the elements of dtype `dtype` as a 1-D NumPy array over the same memory (`bfloat16` as its bits). Bytes left at the end
-        are left out.
+        """Return the elements of dtype `dtype` as a 1-D NumPy array over the same memory (`bfloat16` as its bits).
+
+        Bytes that make no whole element are left out at the end.
         """
         if self._cached_dtype is dtype:
             assert self._cached_view is not None
@@ -84,8 +85,9 @@ class Buffer:
         return self._cached_view
 
     def strided_view(self, dtype: DType, layout: Layout) -> Array:
-        """Return a NumPy view of the elements of dtype `dtype` through `layout`, which must have strides: no offset tables, and no view
-        chain.
+        """Return a NumPy view of the elements of dtype `dtype` through `layout`.
+
+        The layout must have strides: no offset tables, and no view chain.
         """
         strides = [stride * dtype.itemsize for stride in layout.strides]
         offset = layout.offset * dtype.itemsize if layout.size else 0
@@ -161,10 +163,10 @@ class ShareToken:
 
 
 class _ShareReference(ref[ShareToken]):
-    """The `externally_shared` of an exported buffer: a weak reference to the `ShareToken`, with a callback `reset` that sets
-    `externally_shared` to 0.
+    """The `externally_shared` of an exported buffer: a weak reference to the `ShareToken`.
 
-    The callback runs in C alone, exactly once, and no signal or thread can intervene.
+    When the token dies, its callback `reset` sets `externally_shared` to 0. The callback runs in C alone, exactly once, and no signal or
+    thread can intervene.
     """
 
     __slots__ = ("reset",)

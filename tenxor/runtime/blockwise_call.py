@@ -76,10 +76,10 @@ class BlockwiseCall:
         return [t for step in steps if step.kernel_call is not None for t in step.kernel_call.tables]
 
     def run(self, out: Buffer, outer: LaunchValues, once: ResumableLaunch | None = None) -> bool:
-        """Compute every block into `out`, the memory of the result. Return True if a kernel met an index out of range or a negative
-        exponent, and False otherwise.
+        """Compute every block into `out`, the memory of the result.
 
-        `outer` holds the slots, scalars and offsets of the enclosing plan. `once` must be None: blocks never write over their operands.
+        Return True if a kernel met an index out of range or a negative exponent, and False otherwise. `outer` holds the slots, scalars and
+        offsets of the enclosing plan. `once` must be None: blocks never write over their operands.
         """
         result_slot = BufferSlot(out)
         for body_index, offsets in self.blocks:
@@ -102,10 +102,10 @@ class BlockwiseCall:
 def make_blockwise_call(
     node: Node, slot_of: dict[Node, int], scalars: dict[int, int], make_plan: Callable[[GraphSignature], Plan]
 ) -> BlockwiseCall:
-    """Return the kernel call for `node`, whose operation is a `BlockwiseOp`.
+    """Return the kernel call for `node`, a node with a `BlockwiseOp`.
 
     `slot_of` maps each node to its slot, and `scalars` maps the `id` of each scalar to its number. `make_plan` makes the plan for a
-    signature; it is called for the first block of each structure.
+    signature, once for the first block of each structure.
     """
     blocks, bodies, body_index_of = list[tuple[int, list[tuple[int, int]]]](), list[_Body](), dict[object, int]()
     needs = [slot_of[s] for s in node.sources if type(s) is Node]
@@ -138,22 +138,27 @@ def deserialize_call(content: tuple[Any, ...], deserialize_plan: Callable[[Any],
 
 
 def make_first_block(node: Node) -> Node:
-    """Return the node to write the first block of `node`, whose operation is a `BlockwiseOp`. Display code shows the kernel of the block;
-    nothing is computed.
+    """Return the node to write the first block of `node`, whose operation is a `BlockwiseOp`. Nothing is computed.
+
+    Display code shows the kernel of this block.
     """
     assert isinstance(node.op, BlockwiseOp)
     return _make_block_store(node.op, *_make_placeholders(node), 0)
 
 
 def _make_placeholders(node: Node) -> tuple[list[Node], Node]:
-    """Return placeholders for the sources of `node` and for its flat result: data nodes with an empty buffer."""
+    """Return a list of placeholders for the source nodes of `node`, and a placeholder for its flat result.
+
+    The placeholders are data nodes with an empty buffer.
+    """
     sources = [make_data_node(_EMPTY_BUFFER, s.shape, s.dtype) for s in node.sources if type(s) is Node]
     return sources, make_data_node(_EMPTY_BUFFER, (node.size,), node.dtype)
 
 
 def _make_block_store(blocks: BlockwiseOp, sources: list[Node], out: Node, k: int) -> Node:
-    """Return the store of block `k` of `blocks` into `out`, the placeholder of the flat result. `sources` are the nodes to read, in the
-    order of the sources of the whole node.
+    """Return the store of block `k` of `blocks` into `out`, the placeholder of the flat result.
+
+    `sources` are the nodes to read, in the order of the sources of the whole node.
     """
     value, target = blocks.make_block(sources, k)
     layouts = (Layout.contiguous(out.shape), Layout.contiguous(value.shape))

@@ -22,7 +22,8 @@ _charged_bytes: BoundedCache[int] = register(
 def charge_request(node: Node, part_size: int = 1) -> bool:
     """Charge `node` for a request for `part_size` of its elements, and return whether to compute the whole node instead of the part.
 
-    The caller must hold `compute_lock`.
+    Return True without a charge if the whole node costs little: a node in memory, a node without elements, or a node of at most
+    `MAX_WHOLE_BYTES` bytes with operands no larger. The caller must hold `compute_lock`.
     """
     nbytes = 0 if node.buffer is not None else max(node.recipe.nbytes, node.max_operand_nbytes)
     if nbytes <= MAX_WHOLE_BYTES or node.size == 0:

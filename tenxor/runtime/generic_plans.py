@@ -69,8 +69,9 @@ class GenericPlan:
 
 
 def find_or_make_plan(signature: GraphSignature) -> Plan:
-    """Return the plan for `signature`: a generic plan with the dims filled in, or a new plan for exactly these dims. Compile missing
-    kernels.
+    """Return the plan for `signature`: a generic plan with the dims filled in, or a new plan for exactly these dims.
+
+    Missing kernels are compiled.
     """
     match = find_generic_plan(signature)
     if match is None:
@@ -80,10 +81,10 @@ def find_or_make_plan(signature: GraphSignature) -> Plan:
 
 
 def find_plan_in_memory(signature: GraphSignature) -> Plan | None:
-    """Return the plan for `signature` from a generic plan in memory; None on a miss, and for a graph of more than `MAX_QUICK_NODES` pending
-    nodes.
+    """Return the plan for `signature` from a generic plan in memory; None on a miss.
 
-    `realize.get_plan` calls this function first: for a small graph, a read of the exact plan from disk takes longer.
+    A graph of more than `MAX_QUICK_NODES` pending nodes is a miss. `realize.get_plan` calls this function first: for a small graph, a read
+    of the exact plan from disk takes longer.
     """
     structure_and_dims = split_structure(signature) if _caches and signature.pending_count <= MAX_QUICK_NODES else None
     cache = None if structure_and_dims is None else _caches.get(structure_and_dims[0])
@@ -158,6 +159,7 @@ def find_with_symbolic_dims(signature: GraphSignature, symbolic_signature: Graph
 
 def find_shipped_plan(signature: GraphSignature) -> Plan | None:
     """Return the plan for `signature` from a generic plan in the package or on disk, or else by a shipped kernel for rows; None on a miss.
+
     Nothing is traced.
     """
     match = find_generic_plan(signature, may_trace=False)
@@ -170,16 +172,18 @@ def _find_shipped_op_plan(signature: GraphSignature) -> Plan | None:
 
 
 def has_cached_structure(signature: GraphSignature) -> bool:
-    """Return whether the cache has an entry for the structure of `signature`: an earlier call of `find_generic_plan` looked for a
-    generic plan.
+    """Return whether `find_generic_plan` was called before with a graph of the same structure as `signature`, still in the cache.
+
+    A generic plan need not exist.
     """
     structure_and_dims = split_structure(signature)
     return structure_and_dims is not None and structure_and_dims[0] in _caches
 
 
 class _TargetCache(GuardedCache[GenericPlan]):
-    """A guarded cache of the generic plans of a structure for `target`. `unloaded_plans` are shipped plans of the structure, not loaded so
-    far.
+    """A guarded cache of the generic plans of a structure for `target`.
+
+    `unloaded_plans` are shipped plans of the structure, not loaded so far.
     """
 
     __slots__ = ("unloaded_plans", "target")
@@ -257,8 +261,9 @@ def extract_structure(signature: GraphSignature, dims: list[int]) -> object | No
 
 
 def split_recipe(recipe: Recipe, structure: list[object], dims: list[int]) -> bool:
-    """Append the structure of `recipe` to `structure` and the dims to `dims`. Return True, or False if a layout has offset tables: then
-    both lists are incomplete.
+    """Append the structure of `recipe` to `structure` and the dims to `dims`, and return True.
+
+    Return False if a layout has offset tables: then both lists are incomplete.
     """
     structure += (len(recipe.shape), recipe.dtype, recipe.dtypes)
     dims += recipe.shape
@@ -282,10 +287,10 @@ def split_recipe(recipe: Recipe, structure: list[object], dims: list[int]) -> bo
 
 
 def split_layout(layout: Layout | None, structure: list[object], dims: list[int]) -> bool:
-    """Append the structure of `layout` to `structure` and the dims to `dims`. Return True, or False if the layout has offset tables: then
-    both lists are incomplete.
+    """Append the structure of `layout` to `structure` and the dims to `dims`, and return True.
 
-    The offset is a dim only where `layout` is a view chain. None for `layout` stands for an operand without a layout.
+    Return False if the layout has offset tables: then both lists are incomplete. The offset is a dim only where `layout` is a view chain.
+    None for `layout` stands for an operand without a layout.
     """
     is_chain = layout is not None and layout.base is not None
     while layout is not None:
@@ -302,18 +307,19 @@ def split_layout(layout: Layout | None, structure: list[object], dims: list[int]
 
 
 def group_equal_dims(dims: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return a key for the equalities among `dims` and with 0 and 1, and the distinct numbers except 0 and 1, in the order of their first
-    occurrence.
+    """Return a key that tells which of `dims` are equal, 0 or 1, and the distinct numbers except 0 and 1.
 
-    The key has an entry for each of `dims`: 0 for 0, 1 for 1, and then 2, 3, ... for new numbers.
+    The distinct numbers are in the order of their first occurrence. The key has an entry for each of `dims`: 0 for 0, 1 for 1, and then 2,
+    3, ... for new numbers.
     """
     rank_of = {0: 0, 1: 1}
     return tuple([rank_of.setdefault(n, len(rank_of)) for n in dims]), (*rank_of,)[2:]
 
 
 def split_plan_dims(plan: Plan) -> tuple[Plan, StepDims]:
-    """Return the plan `plan` without dims, and the dims of each step. Raise TypeError if a step is computed block by block, with fixed
-    dims.
+    """Return the plan `plan` without dims, and the dims of each step.
+
+    Raise TypeError if a step is computed block by block, with fixed dims.
     """
     return plan.with_steps(list(map(_strip_dims, plan.steps))), tuple(map(get_step_dims, plan.steps))
 
@@ -322,10 +328,10 @@ _NO_DIMS = ((0, 0), (), (), 0, 0, 0)
 
 
 def get_step_dims(step: PlanStep) -> tuple[Any, ...]:
-    """Return the entry of `step` in `StepDims`: the shape, the bytes of the result, and the operands, sizes and work of the kernel
-    arguments.
+    """Return the entry of `step` in `StepDims`: the shape, the bytes of the result, and the numbers of the kernel arguments.
 
-    The last item is `()` for a step without a kernel. Raise TypeError for a step computed block by block: the dims of the step are fixed.
+    These numbers are a tuple: operands, sizes and work; `()` for a step without a kernel. Raise TypeError for a step computed block by
+    block: the dims of the step are fixed.
     """
     call = step.kernel_call
     if call is None:
@@ -353,8 +359,9 @@ def _strip_dims(step: PlanStep) -> PlanStep:
 
 
 def _fill_in_dims(arguments: KernelArguments, argument_dims: tuple[Any, ...]) -> KernelArguments:
-    """Return `arguments` with the operands, sizes and work of `argument_dims`, the last item of a result of `get_step_dims`. Scalars and
-    tables stay.
+    """Return `arguments` with the operands, sizes and work of `argument_dims`, the last item of a result of `get_step_dims`.
+
+    Scalars and tables stay.
     """
     out, sources, *trailing_fields = argument_dims
     return KernelArguments(out, sources, arguments.scalars, arguments.tables, *trailing_fields)

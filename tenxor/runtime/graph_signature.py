@@ -30,16 +30,17 @@ if TYPE_CHECKING:
 
 
 OFFSET_SPACING = 1 << 48  # elements between placeholder offsets, more than a memory has
-_STORED_MARK = "stored"  # marks a node with `stored` in a key
+_STORED_MARK = "stored"  # marks a node with `is_stored` in a key
 
 
 class GraphSignature:
     """The signature of a pending graph, with all its nodes and the nodes in memory that they read, in topological order.
 
-    `key` is the structure as a recipe or a tuple, or bytes written by the fast path (`fastpath/emit/graph_walk.py`).
-    `root_slots` are the numbers of the requested nodes, indices into `nodes`. `nodes`, `scalars` and `offsets` are the arguments of the
-    plan. `scalars` has the Python numbers read by the pending nodes, with repetitions (`iter_scalars`). `offsets` has the offsets of the
-    pending nodes, in elements, node by node, and a 0 at the end. `pending_count` is the number of pending nodes at the time of the capture.
+    `key` is the structure as a recipe or a tuple, or bytes written by the fast path (`fastpath/emit/graph_walk.py`): two graphs with equal
+    keys have the same plan. `root_slots` are the numbers of the requested nodes, indices into `nodes`. `nodes`, `scalars` and `offsets` are
+    the arguments of the plan. `scalars` has the Python numbers read by the pending nodes, with repetitions (`iter_scalars`). `offsets` has
+    the offsets of the pending nodes, in elements, node by node, and a 0 at the end. `pending_count` is the number of pending nodes at the
+    time of the capture.
     """
 
     __slots__ = ("key", "nodes", "offsets", "pending_count", "root_slots", "scalars")
@@ -55,10 +56,9 @@ class GraphSignature:
         self.pending_count = pending_count
 
     def snapshot(self) -> GraphSignature | None:
-        """Return a snapshot: a signature of the same graph with new pending nodes without other owners. Nodes in memory are shared, and the
-        key is the structure.
+        """Return a snapshot: a signature of the same graph with new pending nodes without other owners.
 
-        Return None if a node was computed meanwhile.
+        Nodes in memory are shared, and the key is the structure. Return None if a node was computed meanwhile.
         """
         clone_of: dict[Node, Node] = {}
         for node in self.nodes:
@@ -74,8 +74,9 @@ class GraphSignature:
         return capture_in_python([nodes[k] for k in self.root_slots])
 
     def is_unchanged(self) -> bool:
-        """Return whether no node was computed since the capture of the signature. Counting suffices: a computed node never becomes pending
-        again.
+        """Return whether no node was computed since the capture of the signature.
+
+        Counting suffices: a computed node never becomes pending again.
         """
         fast_path = upcalls.installed
         if fast_path is not None:
@@ -99,10 +100,10 @@ def capture_in_python(roots: Sequence[Node]) -> GraphSignature:
 
 
 def capture_single_node(root: Node) -> GraphSignature | None:
-    """Return the signature of `root` if the recipe reads only memory and scalars, and no node more than twice; None otherwise, and if
-    `root` is not pending any more.
+    """Return the signature of `root` with a key that is little more than the recipe; None if `root` needs a longer key.
 
-    The recipe is nearly the whole key. Equal sources, and equal views of a source, are the only additions.
+    The recipe must read only memory and scalars, and no node more than twice. The key also tells the equal sources, and the equal views of
+    a source. Return None, too, if `root` is not pending any more.
     """
     nodes: list[Node] = []
     scalars: list[Scalar] = []
@@ -175,7 +176,7 @@ def capture_by_traversal(roots: Sequence[Node]) -> GraphSignature:
 
 
 def iter_scalars(nodes: Iterable[Node]) -> Iterator[Scalar]:
-    """Yield the scalars that pending `nodes` read, in the order of `GraphSignature.scalars`."""
+    """Yield the scalars read by pending `nodes`, in the order of `GraphSignature.scalars`."""
     for node in nodes:
         if node.buffer is None:
             for source in node.sources:
@@ -216,8 +217,9 @@ def make_placeholders(signature: GraphSignature, symbolizer: Symbolizer | None =
 
 
 def decode_offset(offset: int) -> tuple[int, int]:
-    """Decode `offset`, in elements, of a plan made of placeholders. Return the number of the signature's offset, or -1 for none, and the
-    elements to add.
+    """Decode `offset`, in elements, of a plan made of placeholders (`make_placeholders`).
+
+    Return the number of the encoded offset among the signature's offsets, or -1 for none, and the elements to add to the offset.
     """
     number = int((offset + OFFSET_SPACING // 2) // OFFSET_SPACING)
     return number - 1, offset - number * OFFSET_SPACING

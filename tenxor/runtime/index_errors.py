@@ -53,14 +53,14 @@ def build_value_error(node: Node, compute: Callable[[Node], None]) -> IndexOutOf
 def build_index_error(op: str, index: int, axis: int, size: int) -> IndexOutOfRange:
     """Return the error for `index`, out of range for axis `axis` of `size` elements, in the operation with the name `op`.
 
-    Operations in `NONNEGATIVE_INDEX_OPS` shift negative indices by `size`; the text shows the index before the shift.
+    Operations in `NONNEGATIVE_INDEX_OPS` shift negative indices by -`size`; the text shows the index before the shift.
     """
     index += size if index < 0 and op in NONNEGATIVE_INDEX_OPS else 0
     return IndexOutOfRange(f"{op}: index {index} is out of range for axis {axis} of size {size}")
 
 
 def _read_elements(node: Node, layout: Layout, compute: Callable[[Node], None]) -> np.ndarray[Any, Any]:
-    """Return the elements of `node` that are read through `layout`; `compute` is called first if `node` is pending.
+    """Return the elements of `node` read through `layout`; `compute` is called first if `node` is pending.
 
     Broadcast axes have extent 1 in the result if `layout` is a single view without tables.
     """

@@ -18,7 +18,7 @@ from ..memory.buffer import Buffer
 
 
 def read_debug_level() -> int:
-    """Return the level that `TENXOR_DEBUG` sets, from 0 (also if it is unset) to 3. Warn about an invalid value, and return 0."""
+    """Return the level in `TENXOR_DEBUG`, from 0 to 3, and 0 for an unset variable. Warn about an invalid value, and return 0."""
     return int(environment.read_choice("TENXOR_DEBUG", ("0", "1", "2", "3"), "no kernels are shown") or 0)
 
 
@@ -27,7 +27,10 @@ MAX_STORED_TABLE_BYTES = 1 << 16  # bytes of offset tables, above which a call i
 
 
 class SingleKernelCall:
-    """A compiled kernel (`compiled`) with `arguments` for one set of shapes."""
+    """A compiled kernel (`compiled`) with `arguments` for one set of shapes.
+
+    A slot is the number of a node or an intermediate result of the plan (`plan_execution.py`).
+    """
 
     __slots__ = ("_launch", "arguments", "compiled")
 
@@ -49,7 +52,7 @@ class SingleKernelCall:
 
     @property
     def input_slots(self) -> list[int]:
-        """The slots read by the kernel."""
+        """The numbers of the slots read by the kernel."""
         return [k for k, *_ in self.arguments.sources]
 
     @property
@@ -121,9 +124,9 @@ def find_kernel(serialized_facts: Sequence[Any]) -> Compiled | None:
 
 
 def _add_debug_output(compiled: Compiled, launch: Launch) -> Launch:
-    """Return a launch that calls `launch`, the launch of `compiled`, and prints to stderr.
+    """Return a launch that calls `launch`, the launch of `compiled`, and prints to stderr as requested by `TENXOR_DEBUG`.
 
-    `TENXOR_DEBUG` 1 prints the kernel's name, the origin of its code, and the time; 2 also prints the loop IR, and 3 the machine code.
+    Level 1 prints the kernel's name, the origin of its code, and the time; level 2 also prints the loop IR, and level 3 the machine code.
     """
     # A full `Kernel`, never bare `KernelFacts`: with `TENXOR_DEBUG` set, plans on disk are not read (`plan_disk_cache.py`)
     kernel: Any = compiled.kernel

@@ -30,18 +30,18 @@ MAX_RECOUNTED_NODES = MAX_PENDING_NODES * 3 // 4
 
 
 class NodeOwner(Protocol):
-    """An owner of a node that may get another node: a storage."""
+    """The owner of a node, with `node` as an attribute: a storage, which may get a new node."""
 
     @property
     def node(self) -> Node: ...
 
 
 def cap_graph_size(node: Node) -> None:
-    """Compute a part of the pending graph of `node`, a new node whose `graph_node_count` exceeds `MAX_PENDING_NODES`, or the whole graph if
-    the fast path can.
+    """Shorten the pending graph of `node`, a new node whose `graph_node_count` exceeds `MAX_PENDING_NODES`, by computing a part.
 
-    The part is made of the nodes nearest to `node` that are no larger than their operands, so memory use does not grow. A node of a traced
-    function has no value, so its graph may have any length.
+    The whole graph is computed if the fast path can, or if no part makes the graph short enough. The part consists of the nearest nodes
+    with no more memory than their operands, so memory use does not grow. If the exact count of nodes is small enough, only the counts are
+    corrected. A node of a traced function has no value, so its graph may have any length.
     """
     if node.is_traced:
         return
@@ -50,9 +50,9 @@ def cap_graph_size(node: Node) -> None:
         return
     signature = capture_signature([node])
     if signature.pending_count > MAX_RECOUNTED_NODES:
-        last_nodes = _find_last_nodes(signature)
+        cut_nodes = _find_cut(signature)
         del signature  # the signature refers to the nodes, and owners are counted below
-        realize_by_plan(last_nodes)
+        realize_by_plan(cut_nodes)
         if node.buffer is not None:
             node.graph_node_count = 1
             return
@@ -80,8 +80,12 @@ _last_nodes_of: BoundedCache[list[int]] = register(
 )(BoundedCache(1 << 8))
 
 
-def _find_last_nodes(signature: GraphSignature) -> list[Node]:
-    """Return the pending nodes of `signature` nearest to the last node and no larger than their operands. Their values cost no memory."""
+def _find_cut(signature: GraphSignature) -> list[Node]:
+    """Return the pending nodes to compute now, so that the graph of the last node becomes shorter without additional memory.
+
+    Each path down from the last node of `signature` is cut at its first node with no more memory than the operands need
+    (`find_nonexpanding`). The result is cached by the signature and the sizes of the operands in memory.
+    """
     key = signature.key, *[node.recipe.nbytes for node in signature.nodes if node.buffer is not None]
     positions = _last_nodes_of.get(key)
     if positions is None:
@@ -92,9 +96,9 @@ def _find_last_nodes(signature: GraphSignature) -> list[Node]:
 
 
 def _find_narrow_nodes(order: list[Node]) -> set[Node]:
-    """Return the nodes nearest to the last node of `order` that are no larger than their operands.
+    """Return, on each path down from the last node of `order`, the first node with no more memory than the operands need.
 
-    `order` has the pending nodes of a graph in topological order. Where a node is too large, its sources are considered instead.
+    `order` has the pending nodes of a graph in topological order, sources first.
     """
     from ..lowering.graph_facts import find_nonexpanding  # imports a part of the planner on first use
 
@@ -119,10 +123,10 @@ _cleanup_length = REFS_PER_CLEANUP  # length of the list at the next clean-up
 
 
 def record_pending(node: Node) -> None:
-    """Add a new node, `node`, to `pending_refs` if its recipe keeps much memory alive.
+    """Add a weak reference to `node`, a new node, to `pending_refs` if its recipe keeps much memory alive.
 
     The graph of `node` must read a buffer of `HELD_BYTES_ANY_RESULT` bytes, or of `HELD_BYTES_SMALL_RESULT` bytes if `node` is small beside
-    it. The fast path does the same (`fastpath/emit/pending_operations.py`).
+    that buffer. The fast path does the same (`fastpath/emit/pending_operations.py`).
     """
     if node.max_operand_nbytes >= HELD_BYTES_ANY_RESULT or (node.max_operand_nbytes >= HELD_BYTES_SMALL_RESULT and _is_small(node)):
         pending_refs.append(ref(node))
@@ -131,12 +135,12 @@ def record_pending(node: Node) -> None:
 
 
 def forget_pending_refs() -> None:
-    """Exclude the nodes that are pending now from computation under memory pressure."""
+    """Clear `pending_refs`: memory pressure then computes no node that is pending now."""
     pending_refs.clear()
 
 
 def prune_pending_refs() -> None:
-    """Remove computed and deallocated nodes from `pending_refs`, if it has doubled since the last time."""
+    """Remove computed and deallocated nodes from `pending_refs`, if the list has doubled since the last time."""
     global _cleanup_length
     if len(pending_refs) >= _cleanup_length:
         fast_path = upcalls.installed
@@ -153,9 +157,9 @@ def _is_small(node: Node) -> bool:
 
 
 def free_pending_memory() -> None:
-    """Compute the small pending results whose recipes hold the last references to some memory.
+    """Compute the small pending results that hold, through their operands, the last references to memory.
 
-    Errors of their computation are suppressed: a later request for the value raises them again.
+    Errors of the computation are suppressed: a later request for the value raises them again.
     """
     pool.reset_pressure()
     with compute_lock:
@@ -168,17 +172,20 @@ def free_pending_memory() -> None:
 
 
 def count_pending_bytes() -> int:
-    """Return the bytes of memory kept alive by pending recipes alone. Recipes with little memory are not counted."""
+    """Return the bytes of the buffers kept alive by pending results alone, as their operands.
+
+    Only results of graphs that read a large buffer count (`record_pending`). `tx.memory()` reports this number as `waiting`.
+    """
     with compute_lock:
         return _account_memory()[0]
 
 
 def realize_readers(storage: NodeOwner, value: Node | None) -> None:
-    """Compute pending readers of `storage`, which is about to be overwritten in part: as long as they are pending, the write must copy the
-    memory.
+    """Compute pending readers of `storage`, which is about to be overwritten in part.
 
-    `value` is the node to write, possibly pending, or None. Readers inside the graph of `value` are computed if they have other owners and
-    are no larger than the storage. Readers elsewhere are computed if they are small, and their computation is no more work than the copy.
+    While readers are pending, the write must copy the memory. `value` is the node to write, possibly pending, or None. Readers inside the
+    graph of `value` are computed if they have other owners and are no larger than the storage. Readers elsewhere are computed if they are
+    small, and no more work than the copy. Errors of the computation are suppressed.
     """
     nodes = [] if value is None or value.buffer is not None else capture_signature([value]).nodes
     root = len(nodes) - 1
@@ -207,8 +214,9 @@ def _try_realize(nodes: list[Node]) -> None:
 
 
 def _is_cheap(nodes: list[Node]) -> bool:
-    """Return whether computing the pending nodes `nodes` is no more work than a copy: the operations are few and elementwise. Return True
-    for an empty list.
+    """Return whether computing the pending nodes `nodes` is no more work than a copy: the operations are few and elementwise.
+
+    Return True for an empty list.
     """
     order = [node for node in capture_signature(nodes).nodes if node.buffer is None] if nodes else []
     return len(order) <= 4 * SMALL_RESULT_RATIO and all([type(node.op) is Op for node in order])
@@ -237,8 +245,9 @@ class _ReaderGraph:
         return self.index_by_id.get(id(node), -1)
 
     def readers(self, node: Node) -> list[int]:
-        """Return the indices of pending nodes with outside owners, in ascending order: `node` and its dependents, except nodes of traced
-        functions.
+        """Return the indices of the pending nodes with outside owners among `node` and its dependents, in ascending order.
+
+        Nodes of traced functions are left out.
         """
         dependents = {self.index_of(node)}
         for k, operands in enumerate(self.reads):
@@ -248,7 +257,7 @@ class _ReaderGraph:
 
 
 def _collect_pending() -> list[Node]:
-    """Return the pending graph of the nodes in `pending_refs`, in topological order, after the nodes in memory that it reads."""
+    """Return the pending graph of the nodes in `pending_refs`, in topological order, after the nodes in memory read by the graph."""
     from ..lowering.fuse import collect_pending
 
     order = collect_pending([node for reference in pending_refs if (node := reference()) is not None])
@@ -256,8 +265,9 @@ def _collect_pending() -> list[Node]:
 
 
 def _account_memory() -> tuple[int, list[ref[Node]]]:
-    """Return the bytes kept alive by the recipes of `pending_refs` alone, and weak references to the small results whose computation would
-    free memory.
+    """Return the bytes kept alive by the recipes of `pending_refs` alone, and the small results whose computation would free memory.
+
+    The results are given as weak references, sources first.
     """
     nodes = _collect_pending()
     graph = _ReaderGraph(nodes, [])

@@ -114,10 +114,9 @@ def _write_value(text: str | None, words: Any) -> None:
 
 
 def load_generic_plans(structure: object) -> list[StoredGenericPlan]:
-    """Return the generic plans that earlier processes stored for `structure`, a key of `split_structure`, except plans with a missing
-    kernel.
+    """Return the generic plans that earlier processes stored for `structure`, a key of `split_structure`.
 
-    The list is empty after `MAX_LOOKUPS` look-ups, and with `TENXOR_DEBUG` set.
+    Plans with a missing kernel are left out. The list is empty after `MAX_LOOKUPS` look-ups, and with `TENXOR_DEBUG` set.
     """
     entries = _read_value(encode_structure_key(structure)) if _may_look_up() else None
     plans = []
@@ -130,10 +129,10 @@ def load_generic_plans(structure: object) -> list[StoredGenericPlan]:
 
 
 def store_generic_plans(structure: object, plans: Iterable[StoredGenericPlan]) -> None:
-    """Write the generic plans `plans` of `structure`, a key of `split_structure`, to disk for later processes, in place of the plans stored
-    before.
+    """Write the generic plans `plans` of `structure`, a key of `split_structure`, to disk for later processes.
 
-    Plans that cannot be serialised are left out. Do nothing after `MAX_LOOKUPS` look-ups, or with `TENXOR_DEBUG` set.
+    They replace the plans stored before. Plans that cannot be serialised are left out. Do nothing after `MAX_LOOKUPS` look-ups, or with
+    `TENXOR_DEBUG` set.
     """
     if _lookup_count < MAX_LOOKUPS and not DEBUG_LEVEL:
         entries = [(serialize_plan(outline), evaluate.__code__, is_pinned) for outline, evaluate, is_pinned in plans]
@@ -197,7 +196,7 @@ def _encode_nested_key(first_word: str, root: object, leaf_text: Callable[[objec
 @register("texts of recipes", "the text of a recipe in keys of the disk cache, by recipe")
 @lru_cache(maxsize=1 << 10)
 def _encode_recipe(recipe: Recipe) -> str | None:
-    """Return a text to identify `recipe` in any process; None if the operation or an offset table has no such text."""
+    """Return a text to identify `recipe` in every process; None if the operation or an offset table has no text."""
     operation = _encode_operation(recipe.op)
     layouts = [None if layout_key is None else layout_key.layout for layout_key in (*recipe.layout_keys, recipe.target)]
     tables: list[str | None] = []
@@ -223,8 +222,9 @@ def _encode_table(table: Table) -> str | None:
 
 
 def _encode_operation(op: Any) -> str | None:
-    """Return a text to identify `op`, the operation of a recipe; None if other processes neither have the operation nor build it from the
-    same formula.
+    """Return a text to identify `op`, the operation of a recipe, in every process.
+
+    Return None if another process neither has the operation nor builds an equal one from the same formula.
     """
     name, details = str(op), tuple[Any, ...]()
     if type(op) is Gather:
@@ -273,8 +273,9 @@ def serialize_plan(plan: Plan) -> tuple[Any, ...] | None:
 
 
 def deserialize_plan(content: tuple[Any, ...]) -> Plan | None:
-    """Return the plan whose serialised form is `content`, a result of `serialize_plan`, for the present target; None if a kernel is
-    missing.
+    """Return the plan whose serialised form is `content`, a result of `serialize_plan`, for the present target.
+
+    Return None if a kernel is missing.
     """
     step_words, *fields = content
     steps = []

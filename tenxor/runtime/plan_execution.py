@@ -35,8 +35,9 @@ if TYPE_CHECKING:
         def set_buffer(self, buffer: Buffer) -> None: ...
 
     class KernelCall(Protocol):
-        """A kernel call: computes the elements of a slot by a kernel, or by several. `run` is a `codegen.interface.Launch`, which returns
-        True for an index out of range or a negative exponent.
+        """A kernel call: computes the elements of a slot by a kernel, or by several.
+
+        `run` is a `codegen.interface.Launch`, which returns True for an index out of range or a negative exponent.
         """
 
         @property
@@ -60,10 +61,9 @@ if TYPE_CHECKING:
             ...
 
         def serialize(self, serialize_plan: Callable[[Plan], Any]) -> tuple[Any, ...] | None:
-            """Return the call in serialisable form for the disk cache (`plan_disk_cache.py`); None if the call is useless to another
-            process.
+            """Return the call in serialisable form for the disk cache (`plan_disk_cache.py`).
 
-            `serialize_plan` serialises a plan inside the call.
+            `serialize_plan` serialises a plan inside the call. Return None if the call is useless to another process.
             """
             ...
 
@@ -94,8 +94,9 @@ RELEASED_SLOT = BufferSlot(allocate(0))  # replaces a slot after its last use, t
 
 
 class InPlaceLaunch:
-    """A launch that computes `slot` into `out`, the memory of an operand, and cannot be repeated. After an interruption a long launch can
-    be resumed.
+    """A launch that computes `slot` into `out`, the memory of an operand, and cannot be repeated.
+
+    After an interruption, a long launch can be resumed.
     """
 
     __slots__ = ("slot", "finish_launch", "out")
@@ -115,10 +116,10 @@ class InPlaceLaunch:
         return partial(setattr, self.slot, "buffer", self.out)
 
     def register_rest(self, finish_launch: Callable[[], object]) -> bool:
-        """Record `finish_launch`, which finishes the launch; return False if a signal handler was first and the launch is finished.
+        """Record `finish_launch`, which finishes the launch, and return True.
 
-        A node becomes UNFINISHED: this object is its only source, and a later request for the node calls `finish`. See
-        `codegen.interface.ResumableLaunch`.
+        Return False if a signal handler was first and the launch is finished. A node becomes UNFINISHED: this object is its only source,
+        and a later request for the node calls `finish`. See `codegen.interface.ResumableLaunch`.
         """
         self.finish_launch, cell = finish_launch, self.slot
         if not isinstance(cell, Node):
@@ -140,19 +141,21 @@ class InPlaceLaunch:
 
 
 def finish_node(node: Node) -> None:
-    """Finish the interrupted or deferred computation of `node`, which is UNFINISHED: call `finish` of the only source, such as an
-    `InPlaceLaunch`.
+    """Finish the interrupted or deferred computation of `node`, a node with the operation UNFINISHED.
+
+    The method `finish` of the only source of `node`, such as an `InPlaceLaunch`, does the work.
     """
     computation: Any = node.sources[0]
     computation.finish(node)
 
 
 class StepBytecode(NamedTuple):
-    """The bytecode for the fast path (`fastpath/emit/plan_steps.py`) to run the steps of a plan. `launch_record` has the encoded steps.
+    """The bytecode for the fast path (`fastpath/emit/plan_steps.py`) to run the steps of a plan.
 
-    `run_ends` has an entry for each step: the end (exclusive) of the run of suitable steps beginning there, or 0 if the step is left to
-    Python. `overwrite_readers` has the number of each in-place step, with the slots whose owners might read the overwritten memory.
-    `donor_readers` has the slots of donors for steps with several results, with the slots whose owners might read the donated memory.
+    `launch_record` has the encoded steps. `run_ends` has an entry for each step: the end (exclusive) of the run of suitable steps beginning
+    there, or 0 if the step is left to Python. `overwrite_readers` has the number of each in-place step, with the slots whose owners might
+    read the overwritten memory. `donor_readers` has the slots of donors for steps with several results, with the slots whose owners might
+    read the donated memory.
     """
 
     launch_record: bytes
@@ -208,8 +211,10 @@ class Plan:
         self.step_bytecode: StepBytecode | None = None
 
     def is_worth_storing(self, node: Node) -> bool:
-        """Return whether storing `node`, a pending node inlined by the plan, costs little beside the plan: `node` has at most
-        `MAX_WHOLE_BYTES`, or is not much larger than the work of the plan. The plan may read a single element of a large node.
+        """Return whether storing `node`, a pending node inlined by the plan, costs little beside the plan.
+
+        Then `node` has at most `MAX_WHOLE_BYTES`, or is not much larger than the work of the plan. The plan may read a single element of a
+        large node.
         """
         if node.recipe.nbytes <= MAX_WHOLE_BYTES:
             return True
@@ -235,9 +240,9 @@ class Plan:
         )
 
     def run(self, inputs: LaunchValues, referenced_slots: Set[int] = NO_NODES) -> None:
-        """Run the steps on `inputs`: the slots (`nodes`), scalars and offsets. Results become the buffers of slots; released and inlined
-        slots are replaced.
+        """Run the steps on `inputs`: the slots (`nodes`), scalars and offsets. Results become the buffers of slots.
 
+        The list `inputs.nodes` is changed: additional slots are appended, and `RELEASED_SLOT` replaces released and inlined slots.
         `referenced_slots` are the numbers of the externally referenced slots among the watched ones: no step overwrites memory needed for
         their values. Raise BadValueInKernel for an index out of range or a negative exponent.
         """
@@ -254,13 +259,13 @@ class Plan:
         for step in self.steps:
             step.run(inputs, referenced_slots)
 
-    def _run_by_fast_path(self, run: Callable[..., int], short: StepBytecode, inputs: LaunchValues, referenced_slots: Set[int]) -> None:
+    def _run_by_fast_path(self, run: Callable[..., int], bytecode: StepBytecode, inputs: LaunchValues, referenced_slots: Set[int]) -> None:
         """Run the steps, as many as possible by the fast path and the rest in Python.
 
-        `inputs` and `referenced_slots` are the arguments of `Plan.run`. `run` is `run_steps` of the fast path, and
-        `short` the bytecode of the plan.
+        `inputs` and `referenced_slots` are the arguments of `Plan.run`. `run` is `run_steps` of the fast path, and `bytecode` the bytecode
+        of the plan.
         """
-        frame, ends, writes, offers = short
+        frame, ends, writes, offers = bytecode
         held_buffers = (
             [inputs.nodes[k].buffer for k, readers in offers if not readers.isdisjoint(referenced_slots)] if referenced_slots else []
         )
@@ -279,21 +284,21 @@ class Plan:
 
 
 class PlanStep:
-    """A plan step: allocates `nbytes` bytes for slot `result_slot`, and computes the slot by the kernel call `kernel_call`, unless this
-    is None.
+    """A plan step: allocates memory for slot `result_slot`, and computes the slot by the kernel call `kernel_call`, unless this is None.
 
-    A write goes over slot `overwritten_slot`, and a reinterpretation shares the buffer of slot `reinterpreted_slot`. The step reads the
-    slots `input_slots`, and no later step needs the slots `released_slots`. The kernel may overwrite the memory of the slots
-    `donor_candidates`. `donors` is the part of `donor_candidates` without later use, each with the slots whose owners might still read
-    the memory: the first donor without such an owner donates its memory to the result.
+    The memory has `nbytes` bytes. A write goes over slot `overwritten_slot`, and a reinterpretation shares the buffer of slot
+    `reinterpreted_slot`; both are None for other steps. The step reads the slots `input_slots`, and no later step needs the slots
+    `released_slots`. The kernel may overwrite the memory of the slots `donor_candidates`. `donors` is the part of `donor_candidates`
+    without later use, each with the slots whose owners might still read the memory: the first donor without such an owner donates its
+    memory to the result.
 
     A step with `is_unrepeatable` overwrites its operands and cannot be repeated. If it also `is_long`, it runs in parts, or else writes to
     a copy if an operand is externally shared and might change between the parts. Errors name the operation `name`, with `shape` and
     `dtype`. `user_slot` is the slot of the user's operation to which the step belongs.
 
-    `extra_outputs` lists further results of the same kernel: for each, an additional slot where the kernel finds the memory, and the
-    slot of the result. Then each donor gives its memory to one of the results. Only the fast path takes this memory, as it runs no
-    Python between the first write and the time when the last result is attached.
+    `extra_outputs` lists further results of the same kernel: for each, an additional slot where the kernel finds the memory, and the slot
+    of the result. Then each donor gives its memory to one of the results. Only the fast path takes this memory, as it runs no Python
+    between the first write and the time when the last result is attached.
     """
 
     __slots__ = (
@@ -372,8 +377,13 @@ class PlanStep:
             slots[k] = RELEASED_SLOT
 
     def run(self, inputs: LaunchValues, referenced_slots: Set[int]) -> None:
-        """Compute the slot, attach the memory, and drop the slots in `released_slots`. `inputs` and `referenced_slots` are the arguments of
-        `Plan.run`.
+        """Compute the result of the step, and make its memory the buffer of slot `result_slot`.
+
+        `inputs` holds the slots (`nodes`), the scalars and the offsets of the launch. `referenced_slots` are the numbers of slots that
+        other code may still ask for: the step overwrites no memory needed for their values. Afterwards the slots `released_slots`, and the
+        slot that donated its memory, become `RELEASED_SLOT`. If a signal handler or a finalizer computed the result meanwhile, do nothing.
+        If it only began the computation, finish it. In both cases no slot is released. A step with extra outputs runs
+        `run_with_extra_outputs` instead.
         """
         slots = inputs.nodes
         slot = slots[self.result_slot]
@@ -453,8 +463,9 @@ class PlanStep:
 
 
 def _prepare_write_buffer(old: Buffer | None, step: PlanStep) -> Buffer:
-    """Return the memory for `step`, a write over `old`, whose content is still needed: a copy, or `old` for writable externally shared
-    memory.
+    """Return the memory for `step`, a write over `old`, whose content is still needed: a copy of `old`.
+
+    For writable externally shared memory, return `old` itself.
     """
     assert old is not None
     if old.externally_shared and not old.is_read_only:

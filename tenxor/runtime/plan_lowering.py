@@ -46,7 +46,10 @@ class LoweredKernel(NamedTuple):
 
 
 class LoweringCache(BoundedCache[LoweredKernel]):
-    """A cache of lowered kernels for the machine `target`: many plans share kernels. The keys are results of `Lowering.make_cache_key`."""
+    """A cache of lowered kernels for the machine `target`: many plans share kernels.
+
+    The keys are results of `Lowering.make_cache_key`.
+    """
 
     __slots__ = ("target",)
 
@@ -56,11 +59,11 @@ class LoweringCache(BoundedCache[LoweredKernel]):
 
 
 class Lowering:
-    """A lowering of the nodes of a plan to kernel calls. The nodes in `kernels` get memory; a kernel reads these and nodes in memory by
-    their slots.
+    """A lowering of the nodes of a plan to kernel calls.
 
-    `cache` has the kernels lowered for plans of the same target. `slot_of` maps nodes to slots, and `scalars` maps the `id` of each scalar
-    to its number. `lowered_kernels` collects the lowered nodes.
+    The nodes in `kernels` get memory; a kernel reads these and nodes in memory by their slots. `cache` has the kernels lowered for plans of
+    the same target. `slot_of` maps nodes to slots, and `scalars` maps the `id` of each scalar to its number. `lowered_kernels` collects the
+    lowered nodes.
     """
 
     def __init__(self, kernels: Set[Node], cache: LoweringCache, slot_of: dict[Node, int], scalars: dict[int, int]) -> None:
@@ -68,10 +71,9 @@ class Lowering:
         self.lowered_kernels: dict[Node, tuple[LoweredKernel, KernelReads]] = {}
 
     def lower_to_call(self, node: Node, extra_slots: Mapping[Node, int] = _NO_EXTRA_SLOTS) -> SingleKernelCall:
-        """Return the kernel call for `node`. The same kernel also computes the nodes of `extra_slots`, a map from each of these nodes to a
-        slot.
+        """Return the kernel call for `node`. The same kernel also computes the nodes of `extra_slots`.
 
-        The kernel is compiled unless the cache has an equal kernel.
+        `extra_slots` maps each of these nodes to a slot. The kernel is compiled unless the cache has an equal kernel.
         """
         key, reads = self.make_cache_key(node, extra_slots)
         lowered = self.cache.get(key)
@@ -102,8 +104,7 @@ class Lowering:
         return [slot_of[k] for k in lowered.aligned_slots]
 
     def make_cache_key(self, root: Node, extra_slots: Mapping[Node, int]) -> tuple[object, KernelReads]:
-        """Return a cache key for the kernel of `root` and the nodes of `extra_slots`, and the slots, scalars and offsets used by the
-        kernel.
+        """Return a cache key for the kernel of `root` and the nodes of `extra_slots`, and the slots, scalars and offsets of the kernel.
 
         `extra_slots` maps further results to slots. The key is equal for kernels with the same function on different slots, scalars and
         offsets.

@@ -60,8 +60,7 @@ def _trace(signature: GraphSignature, traced: SymbolicSizes, target: Target) -> 
 
 
 class SymbolicSizes:
-    """A mapping from dims to the symbolic sizes of a trace: a size for each of `dims`, distinct numbers except 0 and 1, which stay
-    integers.
+    """A mapping from `dims`, distinct numbers, to the symbolic sizes of a trace. The numbers 0 and 1 stay integers.
 
     The sizes are inputs of the trace, in the order of `dims`.
     """
@@ -73,7 +72,7 @@ class SymbolicSizes:
         self.symbolic_recipes: dict[Recipe, Recipe] = {}
 
     def symbolize_dim(self, value: int) -> int:
-        """Return the symbolic size of `value`, which must be 0, 1 or one of the traced numbers. Raise KeyError for another number."""
+        """Return the symbolic size of `value`, a traced number; 0 and 1 stay integers. Raise KeyError for an untraced number."""
         size = self.size_of.get(value)
         if size is None:
             size = self.size_of[value] = self.input_sizes[value]

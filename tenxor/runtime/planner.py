@@ -45,8 +45,9 @@ CacheRecord(
 
 @add_seconds("planner_seconds")
 def make_plan(signature: GraphSignature) -> Plan:
-    """Make the plan for the exact dims of `signature`, and compile its kernels. Raise TraceError if an argument of a traced function is
-    pending.
+    """Make the plan for the exact dims of `signature`, and compile its kernels.
+
+    Raise TraceError if an argument of a traced function is pending.
     """
     target = backend().target
     cache = next((cache for cache in _lowering_caches if cache.target is target), None)
@@ -130,10 +131,11 @@ def _choose_kernels(order: list[Node], roots: Sequence[Node], target: Target) ->
 
 
 def _find_worth_storing(order: Sequence[Node], inlined: Sequence[Node], target: Target) -> list[Node]:
-    """Return the nodes of `inlined` to store once they are asked for again, in the same order.
+    """Return the nodes of `inlined` to store once they are requested again, in the same order.
 
-    Left out are larger constants that load no faster than `target` computes them, and products whose sum follows the factors, and so would
-    change. `order` has the pending nodes in topological order.
+    Constants that load no faster than `target` computes them are left out, unless they are small. Summed products are left out if their
+    kernel reads them in another order than that of memory (`has_memory_order`): a sum of the stored product would round differently.
+    `order` has the pending nodes in topological order.
     """
     weights, fusing = compute_weights(order), target.fusing
     constants, products = find_constants(order, weights, fusing), set(map(find_summed_product, order))
@@ -155,10 +157,11 @@ def _find_expensive(inlined: Sequence[Node], roots: Sequence[Node], nodes: Seque
 
 
 def _find_user_slots(order: list[Node], kernels: set[Node], slot_of: dict[Node, int], count: int) -> dict[Node, int]:
-    """Map each node added by the rewriting to the slot of a kernel that needs the node, among the `count` slots of the signature.
+    """Map each node added by the rewriting to the slot of a kernel that needs the node, for error messages.
 
-    Error messages name the operation of this slot. `order` has the nodes of the rewritten graph in topological order, `kernels` the nodes
-    computed by kernels, and `slot_of` maps nodes to slots. Added nodes have slots from `count` on.
+    The slot is among the first `count` slots: those of the signature. Error messages name its operation. `order` has the nodes of the
+    rewritten graph in topological order, `kernels` the nodes computed by kernels, and `slot_of` maps nodes to slots. Added nodes have slots
+    from `count` on.
     """
     user_slot_of: dict[Node, int] = {}
     for node in reversed(order):
@@ -227,8 +230,8 @@ def _make_step(
 def _find_readers(order: list[Node], inlined: set[int], slot_of: dict[Node, int]) -> dict[int, frozenset[int]]:
     """Map each slot to a set: the slot itself, and the inlined nodes that read the slot directly or through other inlined nodes.
 
-    A holder of such a node may ask for its value later, and the value needs the slot. `order` has the pending nodes of the signature in
-    topological order, `inlined` the slots of inlined nodes, and `slot_of` maps nodes to slots.
+    Code with a reference to such a node may ask for its value later, and the value needs the slot. `order` has the pending nodes of the
+    signature in topological order, `inlined` the slots of inlined nodes, and `slot_of` maps nodes to slots.
     """
     readers_of: dict[int, frozenset[int]] = {}
     for node in reversed(order):
@@ -244,8 +247,7 @@ def _find_readers(order: list[Node], inlined: set[int], slot_of: dict[Node, int]
 
 
 def _plan_memory(steps: list[PlanStep], readers: dict[int, frozenset[int]], count: int) -> None:
-    """Set two attributes of each of `steps`: `released_slots`, the slots not needed by later steps, and `donors`, the slots that may donate
-    memory to the result.
+    """Set `released_slots` and `donors` of each of `steps`: the slots not needed by later steps, and the slots that may donate memory.
 
     The first `count` slots are the signature's; `readers` is a result of `_find_readers`. A slot of the signature donates memory only to
     another slot of the signature, and only in a step after which no goal (`_find_goals`) of the slot is left to compute.

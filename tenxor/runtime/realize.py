@@ -81,11 +81,11 @@ def realize_by_plan(roots: Sequence[Node]) -> None:
 
 
 def _find_plan(roots: Sequence[Node]) -> tuple[GraphSignature, Plan, Set[int]] | None:
-    """Return the pending graph of `roots`, its plan, and the slots of watched nodes that are externally referenced; None if no root is
-    pending.
+    """Return the pending graph of `roots`, its plan, and the slots of externally referenced nodes; None if no root is pending.
 
-    The loop repeats whenever the graph has changed: smaller plans, a signal handler or a finalizer computed a node, or `_find_referenced`
-    marked an inlined node as stored.
+    Only the watched nodes of the plan are examined for references. A graph with a deferred plan is first computed operation by operation,
+    except for the last operations. The loop repeats whenever the graph has changed: an operation was computed, a signal handler or a
+    finalizer computed a node, or `_find_referenced` marked an inlined node as stored.
     """
     may_defer = True
     while True:
@@ -158,7 +158,10 @@ def _find_stored_plan(signature: GraphSignature) -> Plan | None:
 
 
 def _try_to_defer(key: object, signature: GraphSignature) -> None:
-    """Raise `NotCompiled`, now and at later requests for `key`, if the graph of `signature` can be computed operation by operation."""
+    """Defer the plan for `key` if the graph of `signature` can be computed operation by operation; otherwise do nothing.
+
+    Raise `NotCompiled` unless the deferred plan is due at once. Later requests for `key` find the deferral in `_deferrals`.
+    """
     nodes = signature.nodes
     unfused = unfused_nodes.order_unfused_nodes([nodes[k] for k in signature.root_slots]) if plan_disk_cache.can_use_shipped_plans() else []
     if not unfused:
@@ -179,7 +182,7 @@ def _cached_plan(key: object) -> Plan | None:
 
 
 def complete_unfinished(nodes: Iterable[Node]) -> None:
-    """Finish the interrupted or deferred computations among `nodes`: those in the state UNFINISHED."""
+    """Finish the interrupted or deferred computations among `nodes`: the nodes with the operation UNFINISHED."""
     for node in nodes:
         if node.op is UNFINISHED:
             from .plan_execution import finish_node
@@ -225,10 +228,10 @@ _switch_interval = 0.0  # of the interpreter, before the fork
 
 
 def _before_fork() -> None:
-    """Wait until no other thread computes or is in a section, and have none begin before the fork.
+    """Wait until no other thread computes or is in a section, and let no thread begin before the fork.
 
-    A child has no thread that could release the locks of its parent's threads, or complete the modules that they are importing. Apart from
-    `compute_lock`, locks are held in sections only.
+    A child lacks the threads of its parent, so locks of these threads would never be released, and modules under import never be complete.
+    Apart from `compute_lock`, locks are held in sections only.
     """
     global _switch_interval
     while True:
@@ -242,7 +245,7 @@ def _before_fork() -> None:
 
 
 def _after_fork() -> None:
-    """Undo `_before_fork`: let all threads run and compute."""
+    """Undo `_before_fork`: threads run and compute again."""
     sys.setswitchinterval(_switch_interval)
     compute_lock.release()
 

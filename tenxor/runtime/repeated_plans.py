@@ -19,10 +19,11 @@ from .plan_execution import Plan
 
 
 def is_repeatable(plan: Plan, signature: GraphSignature, window_of: Mapping[Node, object]) -> bool:
-    """Return whether `repeat_plan` can run `plan`, made for `signature`, with given memory for the nodes that are keys of `window_of`.
+    """Return whether `repeat_plan` can run `plan`, made for `signature`.
 
-    Each step must be a single kernel without checks of indices or exponents. Nothing may need memory after a step overwrites it: neither a
-    later step nor a slot with given memory nor a reinterpretation. A slot with given memory must not be a reinterpretation itself.
+    The nodes that are keys of `window_of` have memory given by the caller. Each step must be a single kernel without checks of indices or
+    exponents. Nothing may need memory after a step overwrites it: neither a later step nor a slot with given memory nor a reinterpretation.
+    A slot with given memory must not be a reinterpretation itself.
     """
     fixed_slots = {k for k, node in enumerate(signature.nodes) if node in window_of or node.buffer is not None}
     # two slots share memory: either may be read
@@ -41,7 +42,8 @@ def is_repeatable(plan: Plan, signature: GraphSignature, window_of: Mapping[Node
 def repeat_plan(plan: Plan, signature: GraphSignature, window_of: Mapping[Node, BufferWindow], iterations: int) -> None:
     """Run `plan`, made for `signature`, `iterations` times. The plan must be repeatable (`is_repeatable`).
 
-    `window_of` has the memory of each iteration for the nodes of `signature`: for the roots and the nodes in memory.
+    `window_of` must have an entry for each root and each node in memory of `signature`: a `BufferWindow`, the memory in each iteration.
+    Results are written into these windows, and the nodes stay pending.
     """
     windows: list[BufferWindow | None] = [window_of.get(node) for node in signature.nodes]
     windows += [None] * plan.additional_slot_count

@@ -40,10 +40,10 @@ class ShippedPlan(NamedTuple):
     serialized_plan: bytes
 
     def compile_evaluator(self, settings: Iterable[int] = ()) -> Callable[..., tuple[Any, ...] | None]:
-        """Compile `evaluator_source` and return the function. `settings` (`Settings`) become the defaults of the last arguments, so the
-        function takes the dims alone.
+        """Compile `evaluator_source`, and return the function from dims and settings to the dims of the steps, or None if a guard fails.
 
-        Without `settings`, the function takes the dims and the settings.
+        `settings` (`Settings`) become the defaults of the last arguments, so the function takes the dims alone. Without `settings`, the
+        function takes the dims and the settings.
         """
         scope: dict[str, FunctionType] = {}
         exec(self.evaluator_source, scope)

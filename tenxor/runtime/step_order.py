@@ -20,9 +20,9 @@ def order_plan_steps(steps: Sequence[PlanStep], nbytes: Mapping[int, int], retai
 
 
 class _StepDependences:
-    """The dependences between `steps`: pending dependences and followers of each step. Steps are numbered by their positions in `steps`.
+    """The dependences between `steps`: pending dependences and followers of each step.
 
-    `nbytes` and `retained` are the arguments of `order_plan_steps`.
+    Steps are numbered by their positions in `steps`. `nbytes` and `retained` are the arguments of `order_plan_steps`.
     """
 
     def __init__(self, steps: Sequence[PlanStep], nbytes: Mapping[int, int], retained: Container[int]) -> None:
@@ -47,8 +47,9 @@ class _StepDependences:
         self.remaining_readers = {slot: len(readers) for slot, readers in self.readers.items()}  # by slot: the number of remaining readers
 
     def compute_memory_growth(self, k: int) -> int:
-        """Return by how many bytes the memory in use grows with step `k`: the bytes it allocates, less the bytes of slots that only `k`
-        still reads.
+        """Return by how many bytes the memory in use grows with step `k`; a negative number if the memory shrinks.
+
+        The growth is the bytes that `k` allocates, less the bytes of slots that only `k` still reads.
         """
         step = self.steps[k]
         allocated = (

@@ -33,8 +33,8 @@ _COMPARE = eq, ne, lt, ge
 def guards_hold(program: Iterable[int], inputs: Iterable[int]) -> bool:
     """Return whether every guard of `program` holds for `inputs`, the values of the program's inputs in order.
 
-    `program` is bytecode in the grammar above. Interpreting the bytecode once is faster than compiling a Python function from the trace.
-    Results are not evaluated.
+    `program` is bytecode in the grammar of this module. Interpreting the bytecode once is faster than compiling a Python function from the
+    trace. Results are not evaluated.
     """
     atoms, codes = list(inputs), iter(program)
     _, line_count = next(codes), next(codes)

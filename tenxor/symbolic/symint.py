@@ -150,7 +150,10 @@ class SymInt:
 
 
 class FloatBySymInt:
-    """A float divided by a symbolic size, `over` / `by`: an argument of a kernel. Comparisons and conversions raise TypeError."""
+    """A float divided by a symbolic size, `over` / `by`: an argument of a kernel.
+
+    All comparisons and conversions but `repr` raise TypeError.
+    """
 
     __slots__ = ("divisor", "dividend")
 
@@ -211,8 +214,9 @@ class Bounds(NamedTuple):
 
 
 class Division(NamedTuple):
-    """A division of two sums, `dividend` and `divisor`. The quotient, rounded down, and the remainder are new atoms, called
-    `result_names`.
+    """A division of two sums, `dividend` and `divisor`.
+
+    The quotient, rounded down, and the remainder are new atoms, called `result_names`.
     """
 
     dividend: Terms
@@ -250,9 +254,7 @@ class SizeTrace:
         return SymInt(self, value, (((len(self.atom_names) - 1,), 1),))
 
     def make_number(self, value: int, terms: Terms) -> IntOrSymInt:
-        """Return the number with the terms `terms` and the present value `value`: an int if the terms contain no atom, a `SymInt`
-        otherwise.
-        """
+        """Return the number with the terms `terms` and the present value `value`: a `SymInt`, or an int if the terms contain no atom."""
         return SymInt(self, value, terms) if terms and terms[-1][0] else value
 
     def record_guard(self, difference: IntOrSymInt, comparison: str, is_true: bool) -> bool:
@@ -343,11 +345,10 @@ class SizeTrace:
         return [*bound_lines, *unequal, *other_lines]
 
     def _bounds_of(self, condition: Condition) -> tuple[int, int, int, int | None] | None:
-        """Return the meaning of a condition on a single input: the number of the input, its least and its greatest value, and an excluded
-        value or None.
+        """Return the values of an input that `condition` allows: the input's number, least and greatest value, and an excluded value.
 
-        The values are included, and `MIN_INT64` or `MAX_INT64` if the side is unbounded. Return None for a condition with several atoms,
-        with a product of atoms, with an atom that is no input, or with `==` that no integer satisfies.
+        The values are included, and `MIN_INT64` or `MAX_INT64` if the side is unbounded. The excluded value may be None. Return None for a
+        condition with several atoms, with a product of atoms, with an atom that is no input, or with `==` that no integer satisfies.
         """
         *constant_terms, (monomial, factor) = condition.terms
         if (
@@ -413,8 +414,9 @@ class SizeTrace:
         return scope["found"]
 
     def encode(self, results: Iterable[IntOrSymInt]) -> list[int]:
-        """Return the function of `format_function` as bytecode: a guard program in the grammar of `guards.py`. `results` must not be
-        nested.
+        """Return the function of `format_function` as bytecode: a guard program in the grammar of `guards.py`.
+
+        `results` must not be nested.
         """
         lines = self.merged_lines()
         codes = [len(self.input_names), len(lines)]
@@ -430,12 +432,12 @@ class SizeTrace:
 
 
 def _encode_sum(terms: Terms) -> list[int]:
-    """Encode the sum `terms`: the number of products, and for each product the factor, the number of atoms, and the atoms."""
+    """Return the words of the sum `terms`: the number of products, and for each product the factor, the number of atoms, and the atoms."""
     return [len(terms), *[word for monomial, factor in terms for word in (factor, len(monomial), *monomial)]]
 
 
 def _encode_result(terms: Terms) -> list[int]:
-    """Encode the result with the terms `terms`: a constant or an atom in two words, anything else as a sum."""
+    """Return the words of the result with the terms `terms`: a constant or an atom in two words, anything else as a sum."""
     if not terms or terms[-1][0] == ():
         return [RESULT_CONSTANT, terms[-1][1] if terms else 0]
     (monomial, factor) = terms[-1]
