@@ -7,7 +7,7 @@ from ...codegen.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
 from ...tensor.creation_cache import MAX_CACHE_ENTRIES
 from ..limits import MAX_SMALL_BLOCK_BYTES
 from ..object_layout import TUPLE_ITEMS_OFFSET, ObjectTable
-from .call_replay import count_arguments, return_call_by_name, spread_arguments
+from .call_replay import count_arguments, return_keyword_call, spread_arguments
 from .call_signatures import sign_call
 from .function_builder import FunctionBuilder
 from .instantiate_templates import find_data_recipe, instantiate_signature
@@ -29,7 +29,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     named_call_parameters = [("args", POINTER), ("count", I64), ("size", I64), ("name", POINTER), ("table", POINTER)]
     rule_parameters = [*[(name, POINTER) for name in ("table", "key", "name", "args")], ("given", I64), ("names", POINTER)]
     _emit_instantiate_creation(FunctionBuilder(module, objects, "created_by_rule", rule_parameters))
-    _emit_create_by_name(FunctionBuilder(module, objects, "created_by_name", named_call_parameters))
+    _emit_keyword_creation(FunctionBuilder(module, objects, "keyword_creation", named_call_parameters))
     _emit_new_blank(FunctionBuilder(module, objects, "new_blank", [("recipe", POINTER), ("spec", POINTER)]))
     _emit_fill_row(
         FunctionBuilder(module, objects, "fill_line", [("list", POINTER), ("to", POINTER), ("count", I64), ("are_floats", I1)], I1)
@@ -48,7 +48,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_python_new_blank(FunctionBuilder(module, objects, "blank", called, is_exported=True))
     _emit_python_from_list(FunctionBuilder(module, objects, "list_again", called, is_exported=True))
     _emit_python_from_array(FunctionBuilder(module, objects, "array_again", called, is_exported=True))
-    _emit_cache_blank(FunctionBuilder(module, objects, "kept_blank", [(name, POINTER) for name in ("table", "key", "dtype", "shape")]))
+    _emit_cache_blank(FunctionBuilder(module, objects, "cache_blank", [(name, POINTER) for name in ("table", "key", "dtype", "shape")]))
     _emit_tensor_from_list(FunctionBuilder(module, objects, "made_of_list", [("list", POINTER), ("table", POINTER)]))
     _emit_tensor_from_numpy(FunctionBuilder(module, objects, "made_of_array", [("array", POINTER), ("table", POINTER)]))
     _emit_python_fill(FunctionBuilder(module, objects, "fill_from_list", called, is_exported=True))
@@ -67,18 +67,18 @@ def _emit_replay_creation(f: FunctionBuilder) -> None:
     def call(positional: Value, count: Value, size: Value) -> Value:
         create_positional = lambda: [f.call("created", POINTER, [positional, count, f.null(), name, table])]
         return f.choose(
-            size.equals(0), create_positional, lambda: [f.call("created_by_name", POINTER, [positional, count, size, name, table])]
+            size.equals(0), create_positional, lambda: [f.call("keyword_creation", POINTER, [positional, count, size, name, table])]
         )[0]
 
     f.return_or_none(spread_arguments(f, args, named, call, first_item=0))
 
 
-def _emit_create_by_name(f: FunctionBuilder) -> None:
-    """Emit `created_by_name(args, count, size, name, table)`: replay a creation call. `args` has `count` positional arguments, `size`
+def _emit_keyword_creation(f: FunctionBuilder) -> None:
+    """Emit `keyword_creation(args, count, size, name, table)`: replay a creation call. `args` has `count` positional arguments, `size`
     keyword values and `size` keywords.
     """
-    args, count, size, name, table = f.arguments
-    return_call_by_name(f, args, count, size, lambda names: f.call("created", POINTER, [args, count, names, name, table]))
+    args, count, keyword_count, name, table = f.arguments
+    return_keyword_call(f, args, count, keyword_count, lambda names: f.call("created", POINTER, [args, count, names, name, table]))
 
 
 def _emit_create(f: FunctionBuilder) -> None:
@@ -213,7 +213,7 @@ def _new_cached_blank(f: FunctionBuilder, table: Value, key: Value, dtype: Value
     which is held (see `FunctionBuilder.hold_borrowed`). The held reference to `key` is released.
     """
     cached_pair = f.look_up(table, key)
-    make_pair = lambda: [f.call("kept_blank", POINTER, [table, key, dtype, shape])]
+    make_pair = lambda: [f.call("cache_blank", POINTER, [table, key, dtype, shape])]
     (pair,) = f.choose(f.is_null(cached_pair), make_pair, lambda: [f.incref(cached_pair)], (1, 1000))
     f.require_new(pair)
     f.release_held(key)
@@ -223,7 +223,7 @@ def _new_cached_blank(f: FunctionBuilder, table: Value, key: Value, dtype: Value
 
 
 def _emit_cache_blank(f: FunctionBuilder) -> None:
-    """Emit `kept_blank(table, key, dtype, shape)`: make recipe and spec of a small contiguous tensor; record and return the pair."""
+    """Emit `cache_blank(table, key, dtype, shape)`: make recipe and spec of a small contiguous tensor; record and return the pair."""
     table, key, dtype, shape = f.arguments
     f.require(f.call("PyDict_Size", I64, [table]) < MAX_CACHE_ENTRIES)
     spec = f.require_new(f.call("row_major_spec", POINTER, [dtype, shape]))
