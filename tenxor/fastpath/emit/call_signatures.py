@@ -191,7 +191,7 @@ def _add_word(f: FunctionBuilder, word: Value | int) -> None:
 
 
 def _add_object(f: FunctionBuilder, x: Value) -> None:
-    """Emit the append of the address of `x`, an immortal or interned object, to the signature."""
+    """Emit the append of the address of the object `x` to the signature. The `SignatureTemplates` of a signature keep its objects alive."""
     _add_word(f, x.cast("ptrtoint", I64))
 
 
