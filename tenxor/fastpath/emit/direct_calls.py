@@ -279,9 +279,9 @@ def _emit_call_loop_on_scratch(f: FunctionBuilder) -> None:
     """Emit `call_loop_apart(program, nodes, starts, results, memory)`: run a C loop of NumPy as the program says. Return true, or false on
     a failure.
 
-    `program` is the address of the integers of the program. `nodes` and `starts` are the operands' nodes and byte offsets, `results` is the
-    tuple of result tensors, and `memory` the address of scratch memory, or null. The function returns false for a non-finite operand if it
-    must be finite, an error of the loop, and a result with the NaN of a failure.
+    `program` is the address of the integers of the program, and `memory` the address of scratch memory, or null. `nodes` and `starts` are
+    the operands' nodes and byte offsets. `results` is the tuple of result tensors. Failures are an error of the loop, a result with the NaN
+    of a failure, and a non-finite operand if it must be finite.
     """
     program, nodes, starts, results, memory = f.arguments
     words = [f.load_word(program, 8 * k) for k in range(1, HEADER_WORDS)]

@@ -113,8 +113,8 @@ def _emit_collect_update(f: FunctionBuilder) -> None:
 def _append_selection(f: FunctionBuilder, node: Value, x: Value, key: Value, old_node: Value, mask: Value, order: Value) -> Value:
     """Emit the append of `node`, a masked selection, to the list `order`. Return the constant true.
 
-    The emitted function returns null or 0 for a selection by a mask other than the node `mask`, read through the tensor `key`, or from a
-    pending node. A selection from `old_node`, which is overwritten, must read the whole tensor `x`, from the same offset.
+    The mask must be the node `mask`, read through the tensor `key`, and the source must be in memory. A selection from `old_node`, which is
+    overwritten, must read the whole tensor `x`, from the same offset. Otherwise the emitted function returns null or 0.
     """
     sources = f.get_slot(node, "Node.sources")
     selection = f.tuple_item(sources, 0)
