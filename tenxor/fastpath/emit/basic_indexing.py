@@ -253,7 +253,7 @@ def _emit_is_basic(f: FunctionBuilder) -> None:
     """Emit `is_basic((x, key))`, called from Python: return True if `find_element` or `find_wanted` finds an element or a view for `key`,
     else False.
 
-    So an index out of range gives False too, and so does a tensor without strides.
+    So the result is False also for an index out of range, and for a tensor without strides.
     """
     _, pair = f.arguments
     x, key = (f.tuple_item(pair, k) for k in range(2))
@@ -347,10 +347,10 @@ def _emit_gather_among_slices(f: FunctionBuilder) -> None:
 
 
 def _emit_item_at(f: FunctionBuilder) -> None:
-    """Emit `item_at(x, key)`: return the element of `x` that a key selects, as a Python number.
+    """Emit `item_at(x, key)`: return the element of `x` that a key selects, as a Python number; null to decline.
 
-    A small pending tensor is evaluated as a whole first. Return null to decline: for keys that select no single element, and for larger
-    pending tensors.
+    A small pending tensor is evaluated as a whole first. Among the declined are keys that select no single element, known scalars, and
+    larger pending tensors.
     """
     x, key = f.arguments
     f.require(f.is_instance(x, "Tensor"))

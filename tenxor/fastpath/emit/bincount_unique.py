@@ -180,7 +180,7 @@ def _for_each_integer(
     count: Value,
     stride: Value,
     emit_body: Callable[[Value, Value], None],
-    are_neighbours: Value,
+    are_weights_dense: Value,
     weights: Value | None = None,
     weight_stride: Value | None = None,
 ) -> None:
@@ -188,10 +188,10 @@ def _for_each_integer(
 
     There are `count` integers of `dtype`, beginning at `start`. `stride` and `weight_stride` are the strides in bytes of integers and
     weights. Without weights (None), the second address has no meaning. The loop is unrolled if the integers are contiguous and, at run
-    time, `are_neighbours` holds: the weights are contiguous, or there are none.
+    time, `are_weights_dense` holds: the weights are contiguous, or there are none.
     """
     kind, second_start = int_type(dtype.bits), start if weights is None else weights
-    unrolled_steps = f.select_value(stride.equals(kind.bytes) & are_neighbours, count >> COUNTING_UNROLL.bit_length() - 1, f.i64(0))
+    unrolled_steps = f.select_value(stride.equals(kind.bytes) & are_weights_dense, count >> COUNTING_UNROLL.bit_length() - 1, f.i64(0))
 
     def run_unrolled(k: Value) -> None:
         integers, second = start.at(k * COUNTING_UNROLL, kind), second_start.at(k * COUNTING_UNROLL, I64)

@@ -196,12 +196,12 @@ def _add_object(f: FunctionBuilder, x: Value) -> None:
 
 
 def _emit_add_dim(f: FunctionBuilder) -> None:
-    """Emit `which_number(number, added)`: return the reference to a number: 0 or 1 for these numbers, or k + 2 for entry k of the list of
+    """Emit `which_number(number, may_add)`: return the reference to a number: 0 or 1 for these numbers, or k + 2 for entry k of the list of
     dims.
 
-    A missing number is appended to the list if `added` is true and the list has room; otherwise the result is -1.
+    A missing number is appended to the list if `may_add` is true and the list has room; otherwise the result is -1.
     """
-    number, added = f.arguments
+    number, may_add = f.arguments
     count_address, numbers = get_dim_addresses(f)
     count, index = count_address.load(I64), f.local(I64, f.i64(0))
     f.return_if((number | 1).equals(1), lambda: number)
@@ -210,7 +210,7 @@ def _emit_add_dim(f: FunctionBuilder) -> None:
         lambda: index.store(index.load(I64) + 1),
     )
     f.return_if(index.load(I64) < count, lambda: index.load(I64) + 2)
-    f.return_if(~f.and_then(added, lambda: count < MAX_SIGNATURE_DIMS), lambda: f.i64(-1))
+    f.return_if(~f.and_then(may_add, lambda: count < MAX_SIGNATURE_DIMS), lambda: f.i64(-1))
     numbers.at(count, I64).store(number)
     count_address.store(count + 1)
     f.emit_return(count + 2)

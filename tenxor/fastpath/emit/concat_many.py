@@ -63,8 +63,8 @@ def _emit_is_copyable(f: FunctionBuilder) -> None:
 
 
 def _emit_store_specs(f: FunctionBuilder) -> None:
-    """Emit `specs_into(pieces, table)`: write the address of the spec of each tensor in the tuple `pieces` to the array `table`. Return
-    true.
+    """Emit `specs_into(pieces, table)`: write the address of the spec of each tensor in the tuple `pieces` into the first column of the
+    array `table`. Return true.
 
     Return false unless each piece is a tensor for which `is_there` holds; some addresses may be written then.
     """
@@ -84,9 +84,9 @@ def _emit_store_specs(f: FunctionBuilder) -> None:
 def _emit_copy_tensors(f: FunctionBuilder) -> None:
     """Emit `copied_from(pieces, table, rows, stride)`: copy the tensors in the tuple `pieces`, each in `rows` rows. Return true.
 
-    The rows of a tensor are `stride` bytes apart in the destination. Each column of the array `table` has an entry for each tensor: the
-    spec, the address of the destination, the bytes of a row, and the bytes of an element. Return false if a spec has changed, or `is_there`
-    does not hold any more.
+    The rows of a tensor are `stride` bytes apart in the destination. The array `table` has four columns, one after the other, with an entry
+    for each tensor: the spec, the address of the destination, the bytes of a row, and the bytes of an element. Return false if a spec has
+    changed, or `is_there` does not hold any more.
     """
     pieces, table, rows, stride = f.arguments
     count = f.load_word(pieces, SIZE_OFFSET)

@@ -78,7 +78,7 @@ def _emit_replay_creation(f: FunctionBuilder) -> None:
 
 
 def _emit_keyword_creation(f: FunctionBuilder) -> None:
-    """Emit `keyword_creation(args, count, keyword_count, name, table)`: replay a creation call with keywords, as `created` does without.
+    """Emit `keyword_creation(args, count, keyword_count, name, table)`: return the result of `created` for a call with keywords.
 
     `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords.
     """

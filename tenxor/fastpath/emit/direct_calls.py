@@ -85,11 +85,12 @@ def collect_operands(
 ) -> tuple[Value, Value]:
     """Emit the collection of the operands of a call: `x`, and the tensors among the `argument_count` arguments at `args`.
 
-    Return a tuple of their nodes, which is held (see `FunctionBuilder.hold_borrowed`), and the address of their byte offsets. The nodes are
-    computed. `tensors` is the number of these tensors. `number` is a dtype, or Python's None; None in this function means the same. With a
-    dtype, the only number among the arguments is written to a local in that dtype. Its address then stands last in the array, with None for
-    its node. The emitted function returns null or 0 for `MAX_HELD_OPERANDS` tensors or more, tensors with a tape node, and storages without
-    a node.
+    Return a tuple of their nodes, which is held (see `FunctionBuilder.hold_borrowed`), and the address of the array of their byte offsets.
+    The nodes are computed. `tensors` is the number of these tensors.
+
+    If `number` is a dtype at run time (None, or Python's None, otherwise), the only number among the arguments is written to a local in
+    that dtype. Its address then stands last in the array, with None for its node. The emitted function returns null or 0 for
+    `MAX_HELD_OPERANDS` tensors or more, tensors with a tape node, and storages without a node.
     """
     f.require(tensors < MAX_HELD_OPERANDS)
     is_read = f.constant(I1, False) if number is None else ~f.is_object(number, "None")
@@ -153,11 +154,10 @@ def _store_scalar(f: FunctionBuilder, argument: Value, dtype: Value, address: Va
 
 
 def pack_results(f: FunctionBuilder, template: Value, results: Value) -> Value:
-    """Emit the return value of a call with the template `template` (`TupleTemplate`), given the held tuple `results` of results. Return a
-    new reference, not held.
+    """Emit the return value of a call with the template `template` (`TupleTemplate`), given the held tuple `results` of results, which is
+    released. Return a new reference, not held.
 
-    The value is the only result, or the tuple converted to the tuple type of the template, null if that raises. The tuple `results` is
-    released.
+    The value is the only result, or the tuple converted to the tuple type of the template; null if that raises.
     """
     kind = f.get_slot(template, "TupleTemplate.result_constructor")
     take_single = lambda: [f.incref(f.tuple_item(results, f.i64(0)))]

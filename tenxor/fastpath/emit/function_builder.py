@@ -95,7 +95,7 @@ class FunctionBuilder(Builder):
         return self.address_at(items, TUPLE_ITEMS_OFFSET).at(k, POINTER).load(POINTER)
 
     def list_length(self, items: Value) -> Value:
-        """Emit a call for the length of a list."""
+        """Emit a call for the length of a list, an `i64`."""
         return self.call("PyList_Size", I64, [items])
 
     def list_item(self, items: Value, k: Value) -> Value:
@@ -103,10 +103,7 @@ class FunctionBuilder(Builder):
         return self.call("PyList_GetItem", POINTER, [items, k])
 
     def append_to_list(self, items: Value, item: Value) -> None:
-        """Emit an append of `item` to the list `items`, which takes a reference of its own.
-
-        If memory runs out, the emitted function returns null or 0.
-        """
+        """Emit an append of `item` to the list `items`, which takes a reference of its own. If memory runs out, an early exit is taken."""
         self.require(self.call("PyList_Append", I32, [items, item]).equals(0))
 
     def type_of(self, x: Value) -> Value:
@@ -142,7 +139,7 @@ class FunctionBuilder(Builder):
         self.return_if(is_bare, set_error)
 
     def is_object(self, x: Value, name: str) -> Value:
-        """Emit a test whether `x` is the object of this name in the table `@objects`."""
+        """Emit a test whether `x` is the object called `name` in the table `@objects`."""
         return x.equals(self.load_object(name))
 
     def is_null(self, x: Value) -> Value:
@@ -366,7 +363,9 @@ class FunctionBuilder(Builder):
         return value, fits
 
     def _load_digit(self, x: Value, k: int) -> tuple[Value, Value]:
-        """Emit two loads: the size word of a Python integer, with its sign and number of digits, and digit `k`, of 30 bits."""
+        """Emit loads of the size word of a Python integer, with its sign and number of digits, and of digit `k`, of 30 bits. Return both as
+        `i64`.
+        """
         return self.load_word(x, SIZE_OFFSET), self.address_at(x, DIGITS_OFFSET + 4 * k).load(I32).cast("zext", I64)
 
     def _unbox_one_digit(self, x: Value, further_values: Sequence[Value], otherwise: Callable[[], Sequence[Value]]) -> list[Value]:
@@ -523,7 +522,7 @@ class FunctionBuilder(Builder):
 
     def propagate_error(self) -> None:
         """Emit an early exit for a Python error other than MemoryError, such as an error of a signal handler; the error stays set, and is
-        raised. Clear a MemoryError, as the fallback raises a better one.
+        raised. Clear a MemoryError: the fallback tries again.
         """
         memory = self.call("PyErr_ExceptionMatches", I32, [self.load_object("MemoryError")])
         self.require(self.or_else(self.is_null(self.call("PyErr_Occurred", POINTER, [])), lambda: memory.differs(0)))

@@ -1,5 +1,5 @@
-"""Emitters of the code called in place of the public functions (`function_entries.py`): an operation of the op table, or a replayed
-call.
+"""Emitters of the code called in place of the public functions (`fastpath/vectorcall_switch.py`): an operation of the op table, or a
+replayed call.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None:
-    """Emit a vectorcall entry of public functions: return the result of `fast_path`, or, where that is null, of a call of the function in
-    Python.
+    """Emit a vectorcall entry of public functions: return the result of the code of `fast_path`, or, where that is null, of a call of the
+    function in Python.
 
-    An error other than MemoryError is raised at once. So is AttributeError for an uninitialized tensor among the arguments, before Python
-    is called.
+    `fast_path` gets the operation or the name of the function, the address of the arguments, the number of positional ones, and the tuple
+    of keywords or null. An error other than MemoryError is raised at once. So is AttributeError for an uninitialized tensor among the
+    arguments, before Python is called.
     """
     function, args, flags, names = f.arguments
     result = fast_path(f, f.get_slot(function, "PatchableFunction.routine_argument"), args, flags & _ARGUMENT_COUNT_MASK, names)

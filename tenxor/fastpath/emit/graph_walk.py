@@ -100,8 +100,8 @@ def _emit_assign_recipe_number(f: FunctionBuilder) -> None:
 
 
 def get_table_address(f: FunctionBuilder, name: str, byte_offset: int = 0) -> Value:
-    """Return the address of byte `byte_offset` of the table `name`, one of `_TABLE_LENGTHS`, in which a walk through a graph keeps its
-    results.
+    """Return the address of byte `byte_offset` of the table `name`, one of `_TABLE_LENGTHS`. The walk through a graph keeps its results
+    there.
     """
     return f.define(POINTER, f"getelementptr i8, ptr @{name}, i64 {byte_offset}")
 
@@ -131,7 +131,7 @@ def _increment(f: FunctionBuilder, word_offset: int) -> None:
 
 
 def _emit_begin_walk(f: FunctionBuilder) -> None:
-    """Emit `begin_walk(visit_limit)`: start a new walk through a graph, with empty tables, which may visit up to `visit_limit` nodes.
+    """Emit `begin_walk(visit_limit)`: start a new walk, with empty tables, through a graph of up to `visit_limit` nodes.
 
     `visit_limit` is a power of two, at most `MAX_WALKED_NODES`.
     """
@@ -186,7 +186,7 @@ def is_visited(f: FunctionBuilder, x: Value) -> Value:
 
 
 def load_node_number(f: FunctionBuilder, x: Value) -> Value:
-    """Emit a load of the number that the visited node `x` got when it was visited, since the last call of `begin_walk`."""
+    """Emit a load of the number of the node `x`, which was visited since the last call of `begin_walk`."""
     return f.call("slot_of", POINTER, [x]).at(2, I64).load(I64)
 
 
