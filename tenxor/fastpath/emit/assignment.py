@@ -141,7 +141,7 @@ def _emit_set_element(f: FunctionBuilder) -> None:
 
 
 def _set_by_tensor(f: FunctionBuilder, x: Value, key: Value, value: Value) -> Value:
-    """Emit `x[key] = value` for a tensor `key`: call `set_masked` first, and where it declines `set_picked`, for masks and indices.
+    """Emit `x[key] = value` for a tensor `key`: call `set_masked`, and where that declines `set_picked`, for masks and indices.
 
     Return None as a new reference, or null to decline.
     """
@@ -278,7 +278,7 @@ def _write_known_scalar(
 
 
 def _is_empty_write(f: FunctionBuilder, value_spec: Value, spec: Value) -> Value:
-    """Emit a test whether a write has nothing to write: the destination has no elements, and the value has its shape and dtype.
+    """Emit a test whether a write has nothing to write: the destination has no elements, and the value has the same shape and dtype.
 
     `value_spec` is the spec of the value, and `spec` the spec of the destination.
     """
@@ -414,8 +414,8 @@ def require_own_memory(f: FunctionBuilder, storage: Value, source: Value, dtype:
     """Emit code after which the write is the only reader of the memory of `storage`. Return the buffer to write into, borrowed.
 
     `source` is the node read by the write, possibly the node of `storage`. If the memory has further readers, the storage gets a copy
-    first. The emitted function returns null or 0 for pending content, another dtype than `dtype`, and a node on the tape. So it does for
-    shared or read-only memory, memory too large to be copied, and while another thread holds the lock. The caller's code must write at
+    first. The emitted function returns null or 0 for pending content, another dtype than `dtype`, a node on the tape, and shared or
+    read-only memory. Memory too large to be copied, and a lock held by another thread, also give null or 0. The caller's code must write at
     once, before Python code can run.
     """
     f.emit_if(~_is_only_reader(f, storage, source), lambda: f.require(f.call("unshared", I1, [storage])))

@@ -371,8 +371,8 @@ def _new_element(f: FunctionBuilder, x: Value, offset: Value) -> Value:
     """Emit the creation of a 0-d tensor, a known scalar, with the element of `x` at `offset` in its storage. Return the tensor as a new
     reference.
 
-    A small pending storage is computed whole: further elements are likely to be read. The emitted function returns null or 0 if the storage
-    is on the tape. So it does for a pending storage that is large, or while results may not be computed early.
+    A small pending storage is computed whole: further elements are likely to be read. The emitted function returns null or 0 for a storage
+    on the tape. A large pending storage, or a pending storage while results may not be computed early, also gives null or 0.
     """
     held_references = list(f._held)
     storage, dtype = f.get_slot(x, "Tensor.storage"), f.hold_borrowed(f.get_slot(x, "Tensor.dtype"))

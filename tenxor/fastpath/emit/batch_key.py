@@ -130,11 +130,11 @@ def _append_source(f: FunctionBuilder, source: Value, inputs: Value) -> None:
 
 
 def _emit_build_batch_key(f: FunctionBuilder) -> None:
-    """Emit `outline_of_batch(args)`: return the key of a batch, a new bytes object; null to decline. It tells how the roots depend on the
-    placeholders.
+    """Emit `outline_of_batch(args)`: return the key of a batch, a new bytes object; null to decline. The key tells how the roots depend on
+    the placeholders.
 
     `args` is the address of three lists: `roots`, `placeholders` and `inputs`. The nodes and scalars read besides the placeholders are
-    appended to `inputs`; after null, some of them may have been.
+    appended to `inputs`. After null, `inputs` may have grown.
     """
     (args,) = f.arguments
     roots, placeholders, inputs = (args.at(k, POINTER).load(POINTER) for k in range(3))

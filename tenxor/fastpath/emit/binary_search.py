@@ -233,8 +233,8 @@ def _emit_run_search(f: FunctionBuilder) -> None:
     """Emit `search(program, nodes, starts, results)`: run the program of a `searchsorted`, for the dtype that the program names. Return
     true, or false on a failure.
 
-    `program` is the address of its integers. `nodes` is the tuple of the operands' nodes, `starts` the array of their byte offsets, and
-    `results` the tuple with the tensor for the positions.
+    `program` is the address of the integers of the program. `nodes` is the tuple of the operands' nodes, `starts` the array of their byte
+    offsets, and `results` the tuple with the tensor for the positions.
     """
     program, _, _, results = f.arguments
     number, right = f.load_word(program, 8), f.load_word(program, 16)
@@ -329,8 +329,8 @@ def _emit_run_interpolation(f: FunctionBuilder) -> None:
     """Emit `interpolate_any(program, nodes, starts, results)`: run an interpolation program, and write the heights into the only result.
     Return true, or false on a failure.
 
-    The arguments are those of `search`. The function returns false for unsuitable points (`interpolate`). It also does for many points with
-    few wanted values, where checking the order of the points would take too long.
+    The arguments are those of `search`. The function returns false for unsuitable points (`interpolate`). Many points with few wanted
+    values also give false: checking the order of the points would take too long.
     """
     program, _, _, results = f.arguments
     has_left, left, has_right, right = (f.load_word(program, 8 * k) for k in range(1, 5))

@@ -91,8 +91,8 @@ def _emit_new_vector(f: FunctionBuilder) -> None:
 def _new_vectors(f: FunctionBuilder, tables: Value, sizes: Sequence[Value]) -> Value:
     """Emit the creation of a tuple of uninitialized 1-d tensors. Return the tuple, which is held (see `FunctionBuilder.hold_borrowed`).
 
-    Tensor k has `sizes[k]` elements, and item k of the tuple `tables` maps sizes to its templates. The emitted function returns null or 0
-    on a failure.
+    Tensor k has `sizes[k]` elements, and item k of the tuple `tables` maps sizes to templates of tensor k. The emitted function returns
+    null or 0 on a failure.
     """
     vectors = f.require_new(f.call("PyTuple_New", POINTER, [f.i64(len(sizes))]))
     for k, size in enumerate(sizes):

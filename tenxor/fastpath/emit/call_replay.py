@@ -227,8 +227,8 @@ def _instantiate_for_call(
 
 def _find_any_number_template(f: FunctionBuilder, entries: Value, key: Value, args: Value, argument_count: Value) -> Value:
     """Emit the lookup of a template recorded for any value of the only number among the `argument_count` arguments at `args`. Return the
-    template, borrowed, or null on a miss. In the dictionary `entries`, its key is `key`, the key of the call, with the type of the number
-    in place of the number.
+    template, borrowed, or null on a miss. In the dictionary `entries`, the template has the key `key` of the call, with the type of the
+    number in place of the number.
     """
     count, number_position = f.local(I64, f.i64(0)), f.local(I64)
 
@@ -526,8 +526,8 @@ def _emit_share_copy(f: FunctionBuilder) -> None:
 
 def new_view(f: FunctionBuilder, storage: Value, spec: Value, offset: Value) -> Value:
     """Emit the creation of a tensor on `storage`, with the spec `spec` and the offset `offset`, a Python integer, in elements. Return the
-    tensor, which is held (see `FunctionBuilder.hold_owned`). It takes over the references to the spec and the offset; if held, they are
-    held no more.
+    tensor, which is held (see `FunctionBuilder.hold_owned`). The tensor takes over the references to the spec and the offset; if held, they
+    are held no more.
     """
     f.hold_borrowed(storage)
     return f.new_instance("Tensor", storage=storage, spec=spec, dtype=f.incref(f.get_slot(spec, "Spec.dtype")), offset=offset)

@@ -191,7 +191,7 @@ def _add_word(f: FunctionBuilder, word: Value | int) -> None:
 
 
 def _add_object(f: FunctionBuilder, x: Value) -> None:
-    """Emit the append of the address of the object `x` to the signature. The `SignatureTemplates` of a signature keep its objects alive."""
+    """Emit the append of the address of the object `x` to the signature. The `SignatureTemplates` of a signature keep the objects alive."""
     _add_word(f, x.cast("ptrtoint", I64))
 
 
@@ -268,10 +268,10 @@ def _emit_add_view(f: FunctionBuilder) -> None:
 
 
 def _emit_add_integer(f: FunctionBuilder) -> None:
-    """Emit `add_integer(x)`: append an integer argument to the signature. Return true, or false if it does not fit into 64 bits.
+    """Emit `add_integer(x)`: append an integer argument to the signature. Return true, or false if the integer does not fit into 64 bits.
 
     A reference is appended if the list of dims has the integer, or if the integer is `MIN_REFERENCED_INTEGER` or more and there is room.
-    Otherwise its value is appended, as it may be an axis or a repeat count.
+    Otherwise the value is appended, as the integer may be an axis or a repeat count.
     """
     value, fits = f.unbox_checked(f.arguments[0])
     f.require(fits)
@@ -477,7 +477,8 @@ def _emit_get_graph_signature(f: FunctionBuilder) -> None:
     """Emit `graph_signature(frames, root)`: return a new tuple for the graph of `root`: the key, the signature as bytes, and the tuple of
     dims.
 
-    `frames` is the table for the launch record of the graph. Return null if the fast path cannot run the graph, or if it has no signature.
+    `frames` is the table for the launch record of the graph. Return null if the fast path cannot run the graph, or if the graph has no
+    signature.
     """
     frames, root = f.arguments
     key = f.require_new(f.call("key_of_graph", POINTER, [root]))
@@ -515,7 +516,7 @@ def _emit_sign_write(f: FunctionBuilder) -> None:
     """Emit `find_kind_of_write(storage, spec, value)`: write the signature of a write of `value`, a tensor or a number, through a view
     `spec` of `storage`. Return whether the write has a signature.
 
-    After the views come the shapes of the whole storages, as the nodes of the write have them.
+    After the views come the shapes of the whole storages, the shapes of the nodes of the write.
     """
     storage, spec, value = f.arguments
     is_tensor = f.is_instance(value, "Tensor")

@@ -34,7 +34,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 def _emit_python_entry(f: FunctionBuilder, function: str, numbers: int) -> None:
     """Emit an entry for Python: call the emitted function named `function` with a tuple, an address and `numbers` integers.
 
-    The entry takes the address as a Python integer. It returns the truth value of the call as a bool; null if an error is set.
+    The entry takes the address as a Python integer. The entry returns the truth value of the call as a bool, or null if an error is set.
     """
     _, args, _ = f.arguments
     pieces, *boxed_integers = (args.at(k, POINTER).load(POINTER) for k in range(2 + numbers))

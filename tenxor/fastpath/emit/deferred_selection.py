@@ -105,8 +105,8 @@ def _emit_new_selection_node(f: FunctionBuilder) -> None:
 def _emit_finish_selection(f: FunctionBuilder) -> None:
     """Emit `selected_now(node)`: carry out the deferred mask selection of the pending `node`. Return true, or false if nothing was done.
 
-    The function returns false for a node in memory, a node of another operation, and without memory for the result. So it does while
-    another thread holds the lock of the runtime.
+    The function returns false for a node in memory or of another operation, without memory for the result, and while another thread holds
+    the lock of the runtime.
     """
     (node,) = f.arguments
     f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
@@ -149,8 +149,8 @@ def _emit_python_finish(f: FunctionBuilder) -> None:
 def try_masked_update(f: FunctionBuilder, x: Value, key: Value, value: Value, descriptor: Value) -> Value:
     """Emit an attempt to do `x[key] = value` by one kernel that computes `value` under the mask `key` (`fused_masked_update.py`).
 
-    Return an `i1`: whether the update was done. It is tried only for a large mask and a pending tensor `value`. `descriptor` is the copy
-    descriptor of the selected rows, a bytes object. The emitted function returns null or 0 if an error is set.
+    Return an `i1`: whether the update was done. The update is tried only for a large mask and a pending tensor `value`. `descriptor` is the
+    copy descriptor of the selected rows, a bytes object. The emitted function returns null or 0 if an error is set.
     """
 
     def is_value_pending() -> Value:

@@ -86,11 +86,11 @@ def collect_operands(
     """Emit the collection of the operands of a call: `x`, and the tensors among the `argument_count` arguments at `args`.
 
     Return a tuple of their nodes, which is held (see `FunctionBuilder.hold_borrowed`), and the address of the array of their byte offsets.
-    The nodes are computed. `tensors` is the number of these tensors.
+    The nodes are computed. `tensors` is the number of tensors.
 
-    If `number` is a dtype at run time (None, or Python's None, otherwise), the only number among the arguments is written to a local in
-    that dtype. Its address then stands last in the array, with None for its node. The emitted function returns null or 0 for
-    `MAX_HELD_OPERANDS` tensors or more, tensors with a tape node, and storages without a node.
+    `number` is a dtype at run time, or Python's None; without `number`, there is no dtype either. With a dtype, the only number among the
+    arguments is stored in that dtype. The address of the number then stands last in the array, with None for its node. The emitted function
+    returns null or 0 for `MAX_HELD_OPERANDS` tensors or more, tensors with a tape node, and storages without a node.
     """
     f.require(tensors < MAX_HELD_OPERANDS)
     is_read = f.constant(I1, False) if number is None else ~f.is_object(number, "None")

@@ -103,7 +103,7 @@ class FunctionBuilder(Builder):
         return self.call("PyList_GetItem", POINTER, [items, k])
 
     def append_to_list(self, items: Value, item: Value) -> None:
-        """Emit an append of `item` to the list `items`, which takes a reference of its own. If memory runs out, an early exit is taken."""
+        """Emit an append of `item` to the list `items`. The list takes a new reference. If memory runs out, an early exit is taken."""
         self.require(self.call("PyList_Append", I32, [items, item]).equals(0))
 
     def type_of(self, x: Value) -> Value:
@@ -400,7 +400,7 @@ class FunctionBuilder(Builder):
 
     def new_instance(self, name: str, **slots: Value) -> Value:
         """Emit the creation of an instance of the class called `name`, with values in its slots. Return the instance, which is held (see
-        `hold_owned`). It takes over the reference to each value; a held value is held no more. Further slots are empty.
+        `hold_owned`). The instance takes over the reference to each value; a held value is held no more. Further slots are empty.
         """
         instance = self.require_new(
             self.call(f"new_{name}", POINTER, []) if name in (*REUSED_CLASSES, *UNTRACKED_CLASSES) else self.allocate_instance(name)
@@ -432,8 +432,8 @@ class FunctionBuilder(Builder):
             self.call("PyObject_GC_UnTrack", VOID, [x])
 
     def new_tuple(self, *items: Value) -> Value:
-        """Emit the creation of a tuple of `items`. Return the tuple, which is held (see `hold_owned`). It takes over the reference to each
-        item; a held item is held no more.
+        """Emit the creation of a tuple of `items`. Return the tuple, which is held (see `hold_owned`). The tuple takes over the reference
+        to each item; a held item is held no more.
         """
         tuple_object = self.require_new(self.call("PyTuple_New", POINTER, [self.i64(len(items))]))
         for k, item in enumerate(items):

@@ -27,9 +27,9 @@ def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None
     """Emit a vectorcall entry of public functions: return the result of the code of `fast_path`, or, where that is null, of a call of the
     function in Python.
 
-    `fast_path` gets the operation or the name of the function, the address of the arguments, the number of positional ones, and the tuple
-    of keywords or null. An error other than MemoryError is raised at once. So is AttributeError for an uninitialized tensor among the
-    arguments, before Python is called.
+    `fast_path` gets the operation or name of the function, the address of the arguments, the number of positional arguments, and the tuple
+    of keywords or null. An error other than MemoryError is raised at once. An uninitialized tensor among the arguments raises
+    AttributeError instead of the call of Python.
     """
     function, args, flags, names = f.arguments
     result = fast_path(f, f.get_slot(function, "PatchableFunction.routine_argument"), args, flags & _ARGUMENT_COUNT_MASK, names)

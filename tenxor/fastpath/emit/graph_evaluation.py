@@ -208,8 +208,8 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
     dictionary of launch records: of graphs, or of updates.
 
     The status is `DONE`, and the node owns the buffer; `NO_RECORD` without a launch record; `HELD_ELSEWHERE` if a node inside is to be
-    computed first; or `FAILED`. The node to compute first is noted in `HELD_NODE_ADDRESS`. An earlier launch marked it as stored; or it has
-    readers outside, and the kernels store it or repeat it at a high cost. No Python code runs until the end.
+    computed first; or `FAILED`. The node to compute first is noted in `HELD_NODE_ADDRESS`. Either an earlier launch marked the node as
+    stored; or the node has readers outside, and the kernels store or repeat the node at a high cost. No Python code runs until the end.
     """
     root, out, frames = f.arguments
     f.require(is_lock_free(f))

@@ -112,8 +112,8 @@ def load_walk_word(f: FunctionBuilder, word_offset: int) -> Value:
 
 
 def append_to_table(f: FunctionBuilder, name: str, length_offset: int, value: Value, max_length: Value | None = None) -> Value:
-    """Emit the append of the word `value` to the table `name`. Return its index. `length_offset` is the byte offset of the length in
-    `@walked`.
+    """Emit the append of the word `value` to the table `name`. Return the index of the word. `length_offset` is the byte offset of the
+    length in `@walked`.
 
     The emitted function returns null or 0 if the table has `max_length` words already (None: its full size).
     """
@@ -245,8 +245,8 @@ def _emit_visit_node(f: FunctionBuilder) -> None:
     """Emit `visited(node, depth)`: visit the sources of a node not visited yet, then number the node and append it to the key and the
     tables. Return true.
 
-    `depth` is the depth of the recursion. Return false if the fast path cannot run the graph: it is too large or too deep, or has traced
-    nodes. So it is for an unfinished node, which is noted in `UNFINISHED_ADDRESS`.
+    `depth` is the depth of the recursion. Return false if the fast path cannot run the graph: the graph is too large or too deep, or has
+    traced nodes. An unfinished node also gives false, and is noted in `UNFINISHED_ADDRESS`.
     """
     node, depth = f.arguments
     f.require(depth < MAX_WALK_DEPTH)
