@@ -43,9 +43,11 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_set_item(f: FunctionBuilder) -> None:
-    """Emit `set_item(x, key, value)`: do `x[key] = value` in memory without other readers. `value` is a tensor or a number.
+    """Emit `set_item(x, key, value)`: do `x[key] = value` at once, so that no pending node sees the change.
 
-    Return None, or null to leave the work to the fallback.
+    `value` is a tensor or a number. Return None as a new reference, or null to decline. Memory with further readers is not overwritten:
+    small memory is copied first, and a whole tensor written under a mask gets new memory. Other writes to such memory are declined, and so
+    are writes to externally shared memory, except for a single element.
     """
     x, key, value = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -63,10 +65,11 @@ def _emit_set_item(f: FunctionBuilder) -> None:
 
 
 def _copy_if_overlapping(f: FunctionBuilder, x: Value, written: tuple[Value, Value], value: Value) -> Value:
-    """Emit the value to write over a view of `x`: a copy of `value` if it is another view of the same storage that may overlap, otherwise
-    `value` itself. The view `written` is a pair of a spec and an offset.
+    """Emit a choice of the value to write over a view of the tensor `x`: `value`, or a copy where `value` reads memory that is overwritten.
 
-    Return the value, which is held (see `FunctionBuilder.hold_owned`). The emitted function returns null if no copy was recorded.
+    `written` is the view: its spec, and its offset in elements. A copy is chosen if `value` is another view of the same storage, and the
+    address ranges overlap. Return the chosen value, which is held (see `FunctionBuilder.hold_owned`). The emitted function returns null if
+    no call of `copy` is recorded for such a `value`, or if that view has no strides.
     """
     storage = f.get_slot(x, "Tensor.storage")
 
@@ -86,9 +89,8 @@ def _copy_if_overlapping(f: FunctionBuilder, x: Value, written: tuple[Value, Val
 
 
 def _unwrap_scalar(f: FunctionBuilder, x: Value, value: Value) -> Value:
-    """Emit the value to write over a part of `x`: the known number of a 0-d tensor `value` of the same dtype, otherwise `value` itself.
-
-    The reference is borrowed.
+    """Emit a choice of the value to write over a part of `x`: the Python number of `value` if that is a known scalar of the dtype of `x`,
+    otherwise `value` itself. A bfloat16 scalar stays a tensor. The reference is borrowed.
     """
 
     def load_number() -> list[Value]:
@@ -103,10 +105,11 @@ def _unwrap_scalar(f: FunctionBuilder, x: Value, value: Value) -> Value:
 
 
 def _emit_set_element(f: FunctionBuilder) -> None:
-    """Emit `set_element(x, offset, value)`: write a number into the element of `x` at an offset in its storage. Return None, or null to
-    leave the work to the fallback.
+    """Emit `set_element(x, offset, value)`: write a number into the storage of the tensor `x`, `offset` elements from the start. Return
+    None as a new reference, or null to decline.
 
-    Pending content is evaluated first, and small memory with other readers is copied, unless its buffer is externally shared.
+    `value` is a number, or a tensor of one element with the dtype of `x`. Pending content is evaluated first. Small memory with other
+    readers is copied first; externally shared memory is written in place in spite of other readers.
     """
     x, offset, value = f.arguments
     storage, dtype = f.get_slot(x, "Tensor.storage"), f.get_slot(x, "Tensor.dtype")
@@ -138,9 +141,9 @@ def _emit_set_element(f: FunctionBuilder) -> None:
 
 
 def _set_by_tensor(f: FunctionBuilder, x: Value, key: Value, value: Value) -> Value:
-    """Emit `x[key] = value` for a tensor `key`: first as a mask, then as indices.
+    """Emit `x[key] = value` for a tensor `key`: call `set_masked`, and where that declines `set_picked`, for masks and indices.
 
-    Return None, or null to leave the work to the fallback.
+    Return None as a new reference, or null to decline.
     """
     result = f.call("set_masked", POINTER, [x, key, value])
     return f.choose(f.is_null(result), lambda: [f.call("set_picked", POINTER, [x, key, value])], lambda: [result])[0]
@@ -159,8 +162,10 @@ def _emit_are_equal_tuples(f: FunctionBuilder) -> None:
 
 
 def _emit_set_masked(f: FunctionBuilder) -> None:
-    """Emit `set_masked(x, mask, value)`: do `x[mask] = value` for a number, as `x = where(mask, value, x)`. Return None, or null to leave
-    the work to the fallback.
+    """Emit `set_masked(x, mask, value)`: do `x[mask] = value` for a number, as `x = where(mask, value, x)`. Return None as a new reference,
+    or null to decline.
+
+    The tensor `mask` must have the dtype bool and the shape of `x`. Externally shared memory is declined.
     """
     x, mask, value = f.arguments
     compute_specs(f, x, mask)
@@ -179,8 +184,8 @@ def _emit_set_masked(f: FunctionBuilder) -> None:
 
 
 def decline_if_shared(f: FunctionBuilder, x: Value) -> None:
-    """Emit an early exit, returning null or 0, for a tensor in an externally shared buffer (`Buffer.externally_shared`), which only the
-    fallback writes.
+    """Emit an early exit, returning null or 0, unless `x` is a tensor outside of externally shared memory (`Buffer.externally_shared`).
+    Only the fallback writes such memory. A pending tensor passes.
     """
     f.require(f.is_instance(x, "Tensor"))
     storage = f.get_slot(x, "Tensor.storage")
@@ -194,10 +199,11 @@ def decline_if_shared(f: FunctionBuilder, x: Value) -> None:
 
 def _emit_replace_elements(f: FunctionBuilder) -> None:
     """Emit `takes(x, result, operand)`: replace the elements of the tensor `x` by those of `result`, in place. Return true, or false to
-    leave the work to the fallback.
+    decline.
 
-    `result` was computed from `x` and `operand`, a tensor or a number. If `x` covers its storage and has the layout of
-    `result`, the storage takes over the node of `result`. Otherwise the elements are written into the part of the storage.
+    `result` was computed from `x` and `operand`, a tensor or a number, and has the shape and the dtype of `x`. If `x` covers its storage
+    and has the layout of `result`, the storage takes over the node of `result`. Otherwise the elements are written into the part of the
+    storage.
     """
     x, result, operand = f.arguments
     storage, spec, offset = (f.hold_borrowed(f.get_slot(x, f"Tensor.{slot}")) for slot in ("storage", "spec", "offset"))
@@ -252,10 +258,11 @@ def _emit_replace_elements(f: FunctionBuilder) -> None:
 def _write_known_scalar(
     f: FunctionBuilder, destination: tuple[Value, Value, Value], scalar_spec: Value, scalar_storage: Value
 ) -> list[Value]:
-    """Emit a write of a known scalar into a tensor of the same dtype and shape.
+    """Emit a write of a known scalar into the memory of a tensor of the same dtype and shape. Return an empty list, for `choose`.
 
-    `destination` is the storage, spec and offset of the tensor, `scalar_spec` the spec of the scalar and `scalar_storage` its storage. The
-    empty list is for `choose`.
+    `destination` is the storage, spec and offset of the tensor. `scalar_spec` and `scalar_storage` are the spec and the `ScalarStorage` of
+    the scalar. The emitted function returns null or 0 if dtypes or shapes differ, if the scalar has a node by now, and where
+    `require_own_memory` does.
     """
     storage, spec, offset = destination
     dtype = f.get_slot(spec, "Spec.dtype")
@@ -271,7 +278,7 @@ def _write_known_scalar(
 
 
 def _is_empty_write(f: FunctionBuilder, value_spec: Value, spec: Value) -> Value:
-    """Emit a test whether the written value has no elements, and has the shape and dtype of the destination.
+    """Emit a test whether a write has nothing to write: the destination has no elements, and the value has the same shape and dtype.
 
     `value_spec` is the spec of the value, and `spec` the spec of the destination.
     """
@@ -281,15 +288,17 @@ def _is_empty_write(f: FunctionBuilder, value_spec: Value, spec: Value) -> Value
 
 
 def _compute_second_operand(f: FunctionBuilder, y: Value) -> None:
-    """Emit the evaluation of the second operand `y` of an in-place write: while pending, `y` may refer to memory that is overwritten."""
+    """Emit the evaluation of the tensor `y`, the second operand of an in-place write: while pending, `y` may refer to memory that is
+    overwritten.
+    """
     storage = f.get_slot(y, "Tensor.storage")
     f.emit_if(f.is_instance(storage, "Storage"), lambda: compute_storage(f, storage))
 
 
 def compute_storage(f: FunctionBuilder, storage: Value) -> None:
-    """Emit the evaluation of the node of `storage`, a `Storage`, unless the node is in memory already.
+    """Emit the evaluation of the node of `storage`, a `Storage`, unless the node is in memory already. Python code may run.
 
-    The emitted function returns null or 0 for a node with a tape node or a traced argument.
+    The emitted function returns null or 0 for a pending node on the tape or under tracing, and if the evaluation fails.
     """
 
     def compute() -> None:
@@ -302,11 +311,12 @@ def compute_storage(f: FunctionBuilder, storage: Value) -> None:
 
 
 def _emit_write_part(f: FunctionBuilder) -> None:
-    """Emit `put(storage, spec, offset, value)`: write a tensor or a number over a part of a storage. Return None, or null to leave the work
-    to the fallback.
+    """Emit `put(storage, spec, offset, value)`: write `value`, a tensor or a number, over a part of a storage. Return None as a new
+    reference, or null to decline.
 
-    The memory of the storage must have no other reader. The old content is evaluated first, since the value may depend on it, then the
-    value. Either may run Python code, so the storage is examined afterwards.
+    The part is the view with the spec `spec` that begins at element `offset`. If `value` is this view itself, or has no elements, nothing
+    is written. Small memory with other readers is copied first; larger memory with other readers is declined. The old content is evaluated
+    first, since the value may depend on it, then the value. Either may run Python code, so the storage is examined afterwards.
     """
     storage, spec, offset, value = f.arguments
     f.hold_borrowed(storage), f.hold_borrowed(spec)
@@ -359,7 +369,7 @@ def _emit_write_part(f: FunctionBuilder) -> None:
 def _are_disjoint(f: FunctionBuilder, read: tuple[Value, Value], written: tuple[Value, Value]) -> Value:
     """Emit a test whether the address ranges of two views of one storage, `read` and `written`, do not overlap.
 
-    Each view is a pair of a spec with strides and an offset.
+    Each view is a pair of a spec with strides and an offset in elements.
     """
     (read_start, read_end), (write_start, write_end) = (
         [offset + bound for bound in compute_offset_range(f, spec)] for spec, offset in (read, written)
@@ -368,7 +378,7 @@ def _are_disjoint(f: FunctionBuilder, read: tuple[Value, Value], written: tuple[
 
 
 def _compute_source(f: FunctionBuilder, value: Value) -> Value:
-    """Emit the evaluation of the node in the storage of the tensor `value`, the assigned value. Return the node as a new reference.
+    """Emit the evaluation of the node of the tensor `value`, the assigned value. Return the node as a new reference, not held.
 
     The emitted function returns null or 0 if the node is on the tape or cannot be computed.
     """
@@ -380,7 +390,7 @@ def _compute_source(f: FunctionBuilder, value: Value) -> Value:
 
 
 def _new_scalar(f: FunctionBuilder, value: Value) -> Value:
-    """Emit a `Scalar` of the Python number `value`, as the source of a write. Return a new reference.
+    """Emit a `Scalar` of the Python number `value`, as the source of a write. Return a new reference, not held.
 
     The scalar has no dtype: the launch record knows the type.
     """
@@ -390,23 +400,23 @@ def _new_scalar(f: FunctionBuilder, value: Value) -> Value:
 
 
 def _launch_in_place(f: FunctionBuilder, storage: Value, template: Value, source: Value, sources: Value, offsets: Value) -> None:
-    """Emit the launch of a write over the memory of `storage`; memory with other readers is copied first.
+    """Emit the launch of a write over the memory of `storage`; small memory with other readers is copied first.
 
-    `template` is the template of the write, and `source` the node or scalar written. `sources` is the tuple with `source` alone, and
-    `offsets` the tuple of the offsets of the source and of the destination.
+    `template` is the template of the write (`WriteTemplate`), and `source` the node or scalar written. `sources` is the tuple with `source`
+    alone, and `offsets` the tuple of the offsets of the source and of the destination. The emitted function returns null or 0 without a
+    write if `require_own_memory` or the launch fails.
     """
     buffer = require_own_memory(f, storage, source, f.get_slot(f.get_slot(template, "ResultTemplate.spec"), "Spec.dtype"))
     f.require(f.call("launch", I1, [f.get_slot(template, "ResultTemplate.launch_record"), f.null(), sources, offsets, buffer]))
 
 
 def require_own_memory(f: FunctionBuilder, storage: Value, source: Value, dtype: Value) -> Value:
-    """Emit the choice of a buffer to write into: the buffer of `storage`, which must be in memory with elements of `dtype`.
+    """Emit code after which the write is the only reader of the memory of `storage`. Return the buffer to write into, borrowed.
 
-    Return the buffer.
-
-    If the buffer has readers besides the write, the storage gets a copy first. `source` is the node read by the write, possibly the node of
-    the storage. The emitted function returns null or 0 for a node on the tape, and for shared or read-only memory. The caller's code must
-    write at once, before Python code can run.
+    `source` is the node read by the write, possibly the node of `storage`. If the memory has further readers, the storage gets a copy
+    first. The emitted function returns null or 0 for pending content, another dtype than `dtype`, a node on the tape, and shared or
+    read-only memory. Memory too large to be copied, and a lock held by another thread, also give null or 0. The caller's code must write at
+    once, before Python code can run.
     """
     f.emit_if(~_is_only_reader(f, storage, source), lambda: f.require(f.call("unshared", I1, [storage])))
     f.require(_is_only_reader(f, storage, source))
@@ -421,7 +431,7 @@ def require_own_memory(f: FunctionBuilder, storage: Value, source: Value, dtype:
 
 
 def _is_only_reader(f: FunctionBuilder, storage: Value, source: Value) -> Value:
-    """Emit a test whether a write with the source node `source` is the only reader of the content of `storage`.
+    """Emit a test whether nothing but the storage, and the write with the source node `source`, refers to the content of `storage`.
 
     The emitted function returns null or 0 for a pending node.
     """
@@ -433,8 +443,10 @@ def _is_only_reader(f: FunctionBuilder, storage: Value, source: Value) -> Value:
 
 
 def _emit_unshare(f: FunctionBuilder) -> None:
-    """Emit `unshared(storage)`: move the content of a storage from its buffer to a copy without other readers. Return true, or false to
-    leave the work to the fallback.
+    """Emit `unshared(storage)`: give a storage a new node with a copy of its elements, so that nothing else reads its memory. Return true,
+    or false to decline.
+
+    The content must be in memory, of up to `MAX_SMALL_BLOCK_BYTES` bytes, neither on the tape nor externally shared.
     """
     (storage,) = f.arguments
     old_node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
@@ -458,10 +470,11 @@ def _emit_unshare(f: FunctionBuilder) -> None:
 
 
 def require_number(f: FunctionBuilder, value: Value, dtype: Value) -> Value:
-    """Emit the number to write into elements of `dtype`: the number `value` itself, or the element of a tensor `value`.
+    """Emit a choice of the number to write into elements of `dtype`: the element of a tensor `value`, otherwise `value` itself, of any
+    type.
 
-    The emitted function returns null or 0 for a tensor of a different dtype, on the tape, or without exactly one element. The new reference
-    is held: each later early exit of the emitted function releases it.
+    Return the number, which is held (see `FunctionBuilder.hold_owned`). The emitted function returns null or 0 for a tensor of a different
+    dtype, on the tape, or without exactly one element.
     """
 
     def load_element() -> list[Value]:
@@ -478,9 +491,11 @@ def require_number(f: FunctionBuilder, value: Value, dtype: Value) -> Value:
 
 
 def _emit_store_number(f: FunctionBuilder) -> None:
-    """Emit `put_number(start, dtype, offset, number)`: store a Python number of the dtype's range and kind at an element offset.
+    """Emit `put_number(start, dtype, offset, number)`: store a Python number as element `offset` of the array of `dtype` at the address
+    `start`. Return true, or false to decline.
 
-    The function returns false for other numbers. Floats are rounded to float32 unless they overflow.
+    Float64 and float32 take floats and integers of 64 bits; float32 rounds them, and declines where they overflow. Integer dtypes take
+    integers in their range, and bool takes bools. The function declines for uint64, narrow floats and complex dtypes.
     """
     start, dtype, offset, number = f.arguments
     true = f.constant(I1, True)

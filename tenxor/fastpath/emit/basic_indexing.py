@@ -1,4 +1,6 @@
-"""Emitters for basic indexing by integers, slices, None and an Ellipsis: views and elements. Other keys go to `picked` and `gathered`."""
+"""Emitters for basic indexing by integers, slices, None and an Ellipsis: views and elements. For other keys, `picked` (`row_selection.py`)
+and `gathered` (`index_gather.py`) are called.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ MAX_PY_SSIZE = (1 << 63) - 1  # PY_SSIZE_T_MAX
 
 
 class SelectedView(NamedTuple):
-    """A view that a key selects: its dtype, number of axes, address of the sizes and strides (`dims`), and offset."""
+    """A view of a tensor, as selected by a key: its dtype, number of axes, and offset in the storage, in elements. `dims` is the address of
+    an array of 64-bit integers: the sizes, and from `MAX_AXES` on the strides.
+    """
 
     dtype: Value
     ndim: Value
@@ -31,7 +35,7 @@ class SelectedView(NamedTuple):
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to read a tensor by basic indices, and find the part to read.
+    """Emit into `module` the functions to read a tensor by a key, and to find the element or the view that a basic key selects.
 
     The functions emitted include `get_item`, `item_at`, `gathered_among_slices`, `place_of_element`, `find_wanted` and `is_basic`.
     `objects` is the table of the objects that the code refers to.
@@ -46,10 +50,10 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def find_element(f: FunctionBuilder, x: Value, key: Value) -> tuple[Value, Value]:
-    """Emit a test whether `key`, an integer or a tuple of integers, selects a single element of `x`.
+    """Emit a test whether `key`, an integer or a tuple with an integer for each axis, selects a single element of the tensor `x`.
 
-    Return the result of the test, and the offset of the element in the storage, in elements (meaningless if the test fails). Python code
-    may run.
+    Return the result of the test, and the offset of the element in the storage, in elements (meaningless if the test fails). The test fails
+    for an index out of range. Python code may run.
     """
     is_int_or_tuple = f.or_else(f.is_instance(key, "int"), lambda: f.is_instance(key, "tuple"))
     (position,) = f.choose(is_int_or_tuple, lambda: [f.call("place_of_element", I64, [x, key])], lambda: [f.i64(0)])
@@ -57,7 +61,11 @@ def find_element(f: FunctionBuilder, x: Value, key: Value) -> tuple[Value, Value
 
 
 def _emit_find_element(f: FunctionBuilder) -> None:
-    """Emit `place_of_element(x, key)`: return 1 + the offset of the element that a key selects, an integer per axis; 0 for another key."""
+    """Emit `place_of_element(x, key)`: return 1 + the offset, in elements, of the element of `x` that `key` selects in the storage.
+
+    `key` is an integer for a vector, or a tuple with an integer for each axis. Return 0 for another key, an index out of range, or a tensor
+    without strides.
+    """
     x, key = f.arguments
     shape, strides, offset = _load_view_dims(f, x)
     ndim = f.load_word(shape, SIZE_OFFSET)
@@ -83,7 +91,10 @@ def _emit_find_element(f: FunctionBuilder) -> None:
 
 
 def _load_view_dims(f: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
-    """Emit loads of shape, strides and offset of a tensor; the emitted function returns null or 0 for a tensor without strides."""
+    """Emit loads of the shape, strides and offset of the tensor `x`: two tuples and an integer of Python, borrowed.
+
+    The emitted function returns null or 0 for a tensor without strides.
+    """
     spec, offset = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")
     shape, strides = f.get_slot(spec, "Spec.shape"), f.get_slot(spec, "Spec.strides")
     f.decline_if(f.is_object(strides, "None"))
@@ -91,11 +102,10 @@ def _load_view_dims(f: FunctionBuilder, x: Value) -> tuple[Value, Value, Value]:
 
 
 def evaluate_key(f: FunctionBuilder, x: Value, key: Value) -> SelectedView:
-    """Emit the evaluation of a basic `key` of `x`: integers, slices, None and an Ellipsis that select a view.
+    """Emit the evaluation of a basic `key` of the tensor `x`: integers, slices, None and an Ellipsis that select a view.
 
-    Return a description of the view.
-
-    The emitted function returns null or 0 for keys of different types, keys of an element, and keys out of range.
+    Return a description of the view. The emitted function returns null or 0 for other keys, keys of an element, indices out of range, and
+    more than `MAX_KEY_ITEMS` items.
     """
     dims = f.local(array(I64, VIEW_DIMS + 2))
     f.require(f.call("find_wanted", I1, [x, key, dims]))
@@ -112,8 +122,11 @@ def look_up_view_spec(f: FunctionBuilder, selected_view: SelectedView) -> Value:
 
 
 def _emit_evaluate_key(f: FunctionBuilder) -> None:
-    """Emit `find_wanted(x, key, dims)`: evaluate a basic key of a tensor; store sizes, strides, axis count and offset of the view at
-    `dims`, and return true. Return false for other keys, and for keys that select an element.
+    """Emit `find_wanted(x, key, dims)`: find the view that a basic key of the tensor `x` selects. Return true, or false for other keys,
+    indices out of range, keys of an element, and more than `MAX_KEY_ITEMS` items.
+
+    The array `dims` takes the sizes, and from `MAX_AXES` on the strides. The number of axes and the offset in the storage follow at
+    `VIEW_DIMS`. Strides and offset are in elements.
     """
     x, key, dims = f.arguments
     shape, strides, offset = _load_view_dims(f, x)
@@ -160,7 +173,7 @@ def _emit_evaluate_key(f: FunctionBuilder) -> None:
             are_small = are_small & f.or_else(is_none, lambda bound=bound: f.has_one_digit(bound))  # type: ignore[misc]
 
         def read_bounds() -> list[Value]:
-            """Emit the reading of the bounds without a call, as `PySlice_Unpack` reads them."""
+            """Emit the reading of the bounds without a call, with the results of `PySlice_Unpack`. Return an empty list, for `choose`."""
 
             def load_bound(k: int, default: Value) -> Value:
                 return f.choose(are_none[k], lambda: [default], lambda: [f.unbox_integer(bounds[k])])[0]
@@ -195,7 +208,7 @@ def _emit_evaluate_key(f: FunctionBuilder) -> None:
         return []
 
     def apply_ellipsis() -> list[Value]:
-        """Emit an Ellipsis: it keeps the axes for which the key has neither an integer nor a slice."""
+        """Emit the addition of the axes for which the key has neither an integer nor a slice. Return an empty list, for `choose`."""
         consumed_axes, ellipsis_count = f.local(I64, f.i64(0)), f.local(I64, f.i64(0))
 
         def count_item(j: Value) -> None:
@@ -237,7 +250,11 @@ def _emit_evaluate_key(f: FunctionBuilder) -> None:
 
 
 def _emit_is_basic(f: FunctionBuilder) -> None:
-    """Emit `is_basic((x, key))`, called from Python: return whether a key selects a view or an element by basic indexing."""
+    """Emit `is_basic((x, key))`, called from Python: return True if `find_element` or `find_wanted` finds an element or a view for `key`,
+    else False.
+
+    So the result is False also for an index out of range, and for a tensor without strides.
+    """
     _, pair = f.arguments
     x, key = (f.tuple_item(pair, k) for k in range(2))
     is_element, _ = find_element(f, x, key)
@@ -247,7 +264,10 @@ def _emit_is_basic(f: FunctionBuilder) -> None:
 
 
 def _emit_get_item(f: FunctionBuilder) -> None:
-    """Emit `get_item(x, key)`: return `x[key]`, a view, or a new tensor for an element; null to leave the call to the fallback."""
+    """Emit `get_item(x, key)`: return `x[key]` as a new reference; null to decline.
+
+    The result is a view for a basic key. It is a new tensor for an element, and for a list, a mask or index tensors.
+    """
     x, key = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     is_element, element_offset = find_element(f, x, key)
@@ -262,9 +282,10 @@ def _emit_get_item(f: FunctionBuilder) -> None:
 
 
 def _select_by_array(f: FunctionBuilder, x: Value, key: Value) -> Value:
-    """Emit the selection `x[key]` by `key`, a mask or an array of indices: copied now if possible, otherwise a pending gather.
+    """Emit the selection `x[key]` by the tensor `key`, a mask or indices: copied now if possible (`picked`), otherwise a pending gather
+    (`gathered`).
 
-    Return the new tensor, or null to leave the call to the fallback.
+    Return the new tensor, or null to decline.
     """
     key_items = f.local(POINTER, key)
     result = f.call("picked", POINTER, [x, key])
@@ -273,7 +294,7 @@ def _select_by_array(f: FunctionBuilder, x: Value, key: Value) -> Value:
 
 
 def _has_item(f: FunctionBuilder, key: Value, predicate: Callable[[Value], Value]) -> Value:
-    """Emit a test whether `key` is a tuple with an item for which the code emitted by `predicate(item)` gives true."""
+    """Emit a test whether `key` is a tuple with an item for which the test emitted by `predicate(item)` gives true."""
 
     def merge_item(k: Value, has_match: Value) -> Value:
         return has_match | predicate(f.tuple_item(key, k)).cast("zext", I64)
@@ -282,9 +303,9 @@ def _has_item(f: FunctionBuilder, key: Value, predicate: Callable[[Value], Value
 
 
 def _select_by_arrays(f: FunctionBuilder, x: Value, key: Value) -> Value:
-    """Emit the selection `x[key]` by `key`, a tuple with arrays of indices.
+    """Emit the selection `x[key]` by `key`, a tuple with index tensors.
 
-    Return the new tensor, or null to leave the call to the fallback.
+    Return the new tensor, or null to decline.
     """
     has_slices = _has_item(f, key, lambda item: f.is_instance(item, "slice") | f.is_object(item, "..."))
     gather = lambda: [f.call("gathered", POINTER, [x, f.address_at(key, TUPLE_ITEMS_OFFSET), f.load_word(key, SIZE_OFFSET)])]
@@ -292,8 +313,10 @@ def _select_by_arrays(f: FunctionBuilder, x: Value, key: Value) -> Value:
 
 
 def _emit_gather_among_slices(f: FunctionBuilder) -> None:
-    """Emit `gathered_among_slices(x, key)`: return `x[key]` for a tuple of arrays, slices and an Ellipsis alone, gathered from the view
-    that the slices select, as `copy_descriptors.apply_slices` does.
+    """Emit `gathered_among_slices(x, key)`: return `x[key]`, a pending tensor, for a tuple of index tensors, slices and at most one
+    Ellipsis; null to decline.
+
+    The indices select from the view that the slices select, as in `copy_descriptors.apply_slices`.
     """
     x, key = f.arguments
     count, ndim = f.load_word(key, SIZE_OFFSET), f.load_word(f.get_slot(load_computed_slot(f, x, "spec"), "Spec.shape"), SIZE_OFFSET)
@@ -324,7 +347,11 @@ def _emit_gather_among_slices(f: FunctionBuilder) -> None:
 
 
 def _emit_item_at(f: FunctionBuilder) -> None:
-    """Emit `item_at(x, key)`: return the element that a key selects, as a Python number; null if the key selects no single element."""
+    """Emit `item_at(x, key)`: return the element of `x` that a key selects, as a Python number; null to decline.
+
+    A small pending tensor is evaluated as a whole first. Among the declined are keys that select no single element, known scalars, and
+    larger pending tensors.
+    """
     x, key = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     is_element, element_offset = find_element(f, x, key)
@@ -341,10 +368,11 @@ def _emit_item_at(f: FunctionBuilder) -> None:
 
 
 def _new_element(f: FunctionBuilder, x: Value, offset: Value) -> Value:
-    """Emit the creation of a 0-d tensor of the element of `x` at `offset` in its storage. Return the new tensor.
+    """Emit the creation of a 0-d tensor, a known scalar, with the element of `x` at `offset` in its storage. Return the tensor as a new
+    reference.
 
-    A small pending storage is computed whole: further elements are likely to be read. The emitted function returns null or 0 if the
-    storage is larger, if it has a tape node, and if results may not be computed early.
+    A small pending storage is computed whole: further elements are likely to be read. The emitted function returns null or 0 for a storage
+    on the tape. A large pending storage, or a pending storage while results may not be computed early, also gives null or 0.
     """
     held_references = list(f._held)
     storage, dtype = f.get_slot(x, "Tensor.storage"), f.hold_borrowed(f.get_slot(x, "Tensor.dtype"))
@@ -368,6 +396,8 @@ def _new_element(f: FunctionBuilder, x: Value, offset: Value) -> Value:
 
 
 def require_small(f: FunctionBuilder, node: Value) -> None:
-    """Emit an early exit, returning null or 0, if a pending node or memory read by its graph exceeds `MAX_EAGER_SOURCE_BYTES`."""
+    """Emit an early exit, returning null or 0, if the pending `node`, or a buffer read by its graph, has more than `MAX_EAGER_SOURCE_BYTES`
+    bytes.
+    """
     nbytes = f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.nbytes"), f.get_slot(node, "Node.max_operand_nbytes")
     f.require((f.unbox_integer(nbytes[0]) <= MAX_EAGER_SOURCE_BYTES) & (f.unbox_integer(nbytes[1]) <= MAX_EAGER_SOURCE_BYTES))

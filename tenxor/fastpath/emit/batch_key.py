@@ -1,4 +1,5 @@
-"""Emitter for the key by which `autodiff/batching.py` replays a batch: how nodes depend on placeholders for one batch element.
+"""Emitter for the key under which `autodiff/batching.py` records the nodes of a batch: how nodes depend on placeholders for one batch
+element.
 
 The code is a walk as in `graph_walk.py`, on the same tables, so no Python code runs until the result is put together.
 """
@@ -30,7 +31,7 @@ INDEPENDENT_NODE_NUMBER = -1 << 40
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to build the key of a batch from a walk through its nodes.
 
-    The functions emitted include `is_traced`, `visited_of_batch`, `outline_of_batch` and `batch_outlined`.
+    The functions emitted include `is_traced`, `visited_of_batch`, `outline_of_batch` and its entry for Python, `batch_outlined`.
     """
     _emit_is_traced(FunctionBuilder(module, objects, "is_traced", [("x", POINTER)], I1))
     parameters = [("node", POINTER), ("members", POINTER), ("given", POINTER), ("depth", I64)]
@@ -41,7 +42,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_is_traced(f: FunctionBuilder) -> None:
-    """Emit `is_traced(x)`: return whether an object is a node that depends on a placeholder, but no placeholder."""
+    """Emit `is_traced(x)`: return whether the object `x` is a node that depends on a placeholder, without being one."""
     (x,) = f.arguments
     f.require(f.is_instance(x, "Node"))
     past = f.get_slot(x, "Node.tape_node")
@@ -50,24 +51,27 @@ def _emit_is_traced(f: FunctionBuilder) -> None:
 
 
 def _visit_if_traced(f: FunctionBuilder, node: Value, next_number: Value, inputs: Value, depth: Value) -> None:
-    """Emit a visit of `node`, if it depends on a placeholder and was not visited yet.
+    """Emit a visit of `node` by `visited_of_batch`, if `node` depends on a placeholder and was not visited yet.
 
-    `next_number`, `inputs` and `depth` are passed on to `visited_of_batch`. The emitted function returns null or 0 if the visit fails.
+    `next_number`, `inputs` and `depth` are the further arguments of `visited_of_batch`. The emitted function returns null or 0 if the visit
+    fails.
     """
     is_new = f.and_then(f.call("is_traced", I1, [node]), lambda: ~is_visited(f, node))
     f.emit_if(is_new, lambda: f.require(f.call("visited_of_batch", I1, [node, next_number, inputs, depth])))
 
 
 def _depends_on_placeholder(f: FunctionBuilder, x: Value) -> Value:
-    """Emit a test whether a visited node is a placeholder or depends on one."""
+    """Emit a test whether `x` was visited in this walk, and is a placeholder or depends on one."""
     return f.and_then(is_visited(f, x), lambda: load_node_number(f, x) >= 0)
 
 
 def _emit_append_to_batch_key(f: FunctionBuilder) -> None:
-    """Emit `visited_of_batch(node, next_number, inputs, depth)`: append a node to the key of the batch, after the nodes that it reads.
+    """Emit `visited_of_batch(node, next_number, inputs, depth)`: append a traced node to the key of the batch, after the nodes that it
+    reads, and give it a number. Return true.
 
-    The function returns false if the recipe of a node does not determine its value, or if `depth`, the depth of the recursion, is too
-    large. `next_number` is the address of the number that the next node gets, and `inputs` the list of further inputs.
+    A node independent of the placeholders of the batch is only marked (`INDEPENDENT_NODE_NUMBER`). `next_number` is the address of the
+    number that the next node gets, `inputs` the list of further inputs, and `depth` the depth of the recursion. The function returns false
+    if the recipe of a node does not determine its value, or if `depth` is too large.
     """
     node, next_number, inputs, depth = f.arguments
     f.require(depth < MAX_WALK_DEPTH)
@@ -104,7 +108,8 @@ def _emit_append_to_batch_key(f: FunctionBuilder) -> None:
 def _append_source(f: FunctionBuilder, source: Value, inputs: Value) -> None:
     """Emit the append of the number of `source`, a node or a scalar, to the key.
 
-    A source independent of the placeholders is appended to the list `inputs` when first read, and numbered -1, -2, and so on.
+    A source independent of the placeholders is appended to the list `inputs` when first read, and numbered -1, -2, and so on. Then the key
+    first gets the serial number of the recipe of data in memory for the source, or 0 for a scalar.
     """
     was_visited = is_visited(f, source)
 
@@ -125,9 +130,11 @@ def _append_source(f: FunctionBuilder, source: Value, inputs: Value) -> None:
 
 
 def _emit_build_batch_key(f: FunctionBuilder) -> None:
-    """Emit `outline_of_batch(args)` for an array of three lists, `roots`, `placeholders` and `inputs`: return the key of a batch as bytes.
+    """Emit `outline_of_batch(args)`: return the key of a batch, a new bytes object; null to decline. The key tells how the roots depend on
+    the placeholders.
 
-    The key tells how the roots depend on the placeholders. The nodes and scalars read besides are appended to `inputs`.
+    `args` is the address of three lists: `roots`, `placeholders` and `inputs`. The nodes and scalars read besides the placeholders are
+    appended to `inputs`. After null, `inputs` may have grown.
     """
     (args,) = f.arguments
     roots, placeholders, inputs = (args.at(k, POINTER).load(POINTER) for k in range(3))

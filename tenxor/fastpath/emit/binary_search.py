@@ -58,15 +58,15 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _get_search_name(length_class: str, dtype: DType, right: bool) -> str:
-    """Return the name of the emitted search function for `dtype`.
+    """Return the name of the emitted search function for `dtype`, such as `search_few_int64_left`.
 
-    `length_class` is "few" or "many", the length of the sorted array. With `right`, positions are after equal elements.
+    `length_class` is "few" for short sorted arrays, or "many". With `right`, positions are after equal elements.
     """
     return f"search_{length_class}_{dtype}_{'right' if right else 'left'}"
 
 
 def _get_comparison_type(dtype: DType) -> tuple[Type, str]:
-    """Return the LLVM type of a dtype and the first letter of its ordered comparison predicates."""
+    """Return the LLVM type of a dtype, and the first letter of the LLVM predicates that compare it: "o" (ordered float), "s" or "u"."""
     return LLVM_TYPE_BY_DTYPE[dtype.name], {"float": "o", "int": "s", "uint": "u"}[dtype.kind]
 
 
@@ -74,8 +74,8 @@ def _emit_search(f: FunctionBuilder, dtype: DType) -> None:
     """Emit `search_DTYPE(sorted, size, sorted_stride, wanted, count, value_stride, to, right)`: write the insertion position in a sorted
     array of each of `count` wanted values to `to`, as `searchsorted` does; return 1.
 
-    `sorted_stride` and `value_stride` are the strides of the two arrays in bytes. NaN sorts last. With `right`, a position is after equal
-    elements, otherwise before them.
+    `sorted_stride` and `value_stride` are the strides of the two arrays in bytes. `size` is at least 1, and `to` is an array of int64. NaN
+    sorts last. If `right` is not 0, a position is after equal elements, otherwise before them.
     """
     *arguments, right = f.arguments
     ordered, size, sorted_stride, _, _, value_stride, _ = arguments
@@ -98,9 +98,8 @@ def _emit_search(f: FunctionBuilder, dtype: DType) -> None:
 def _emit_linear_search(f: FunctionBuilder, dtype: DType, right: bool) -> None:
     """Emit `search_few_DTYPE_SIDE`, the search in a short sorted array without NaN for contiguous wanted values; return true.
 
-    The arguments are those of `search_DTYPE`, and SIDE is "right" if `right`, else "left". Each value is compared with each element.
-
-    A wanted value that is not comparable is NaN, and gets the last position.
+    The arguments are those of `search_DTYPE` up to `to`, and SIDE is "right" if `right`, else "left". Each value is compared with each
+    element. A wanted NaN gets the position `size`.
     """
     ordered, size, sorted_stride, wanted, count, _, to = f.arguments
     kind, _ = _get_comparison_type(dtype)
@@ -131,9 +130,11 @@ def _emit_linear_search(f: FunctionBuilder, dtype: DType, right: bool) -> None:
 
 
 def _emit_binary_search(f: FunctionBuilder, dtype: DType, right: bool) -> None:
-    """Emit `search_many_DTYPE_SIDE`: a uniform binary search for each wanted value, with the arguments of `search_DTYPE`. A mask skips half
-    of the rest: LLVM would turn a select into a branch, which is often mispredicted. (D. Knuth, The Art of Computer Programming, volume 3,
-    6.2.1: uniform binary search.)
+    """Emit `search_many_DTYPE_SIDE`: a uniform binary search for each wanted value; return true.
+
+    The arguments are those of `search_DTYPE` up to `to`, and SIDE is "right" if `right`, else "left". A mask skips half of the rest: LLVM
+    would turn a select into a branch, which is often mispredicted. (D. Knuth, The Art of Computer Programming, volume 3, 6.2.1: uniform
+    binary search.)
     """
     ordered, size, sorted_stride, wanted, count, value_stride, to = f.arguments
     kind, letter = _get_comparison_type(dtype)
@@ -143,7 +144,7 @@ def _emit_binary_search(f: FunctionBuilder, dtype: DType, right: bool) -> None:
         return ordered.at(position * sorted_stride, I8).load(kind).compare(letter + ("le" if right else "lt"), y).cast("zext", I64)
 
     def find_positions(k: Value, value_count: int) -> None:
-        """Emit a search for `value_count` values together, from number `k` on, and the store of their positions."""
+        """Emit a search for `value_count` wanted values together, from value `k` on, and the store of their positions."""
         values = [wanted.at((k + j) * value_stride, I8).load(kind) for j in range(value_count)]
 
         def halve(state: Sequence[Value]) -> Sequence[Value]:
@@ -170,12 +171,15 @@ def _emit_binary_search(f: FunctionBuilder, dtype: DType, right: bool) -> None:
 
 
 def _count_non_nan(f: FunctionBuilder, dtype: DType) -> Value:
-    """Emit a call for the number of elements that are not NaN in the sorted array, given by the first three arguments of the function."""
+    """Emit a call for the number of elements that are not NaN in a sorted array. The first three arguments of the function being emitted
+    give the array.
+    """
     return f.call(f"numbers_{dtype}", I64, f.arguments[:3])
 
 
 def _emit_count_non_nan(f: FunctionBuilder, dtype: DType) -> None:
-    """Emit `numbers_DTYPE(sorted, size, stride)`: return how many of `size` sorted floats, `stride` bytes apart, are not NaN.
+    """Emit `numbers_DTYPE(sorted, size, stride)`: return how many of `size` sorted floats, at least 1 and `stride` bytes apart, are not
+    NaN.
 
     NaN sorts last.
     """
@@ -226,9 +230,11 @@ def _emit_is_ascending(f: FunctionBuilder, dtype: DType) -> None:
 
 
 def _emit_run_search(f: FunctionBuilder) -> None:
-    """Emit `search(program, nodes, starts, results)`: run a search program, for the dtype that it names; return success.
+    """Emit `search(program, nodes, starts, results)`: run the program of a `searchsorted`, for the dtype that the program names. Return
+    true, or false on a failure.
 
-    `nodes` and `starts` are the operands' nodes and byte offsets, and `results` is the tuple with the tensor for the positions.
+    `program` is the address of the integers of the program. `nodes` is the tuple of the operands' nodes, `starts` the array of their byte
+    offsets, and `results` the tuple with the tensor for the positions.
     """
     program, _, _, results = f.arguments
     number, right = f.load_word(program, 8), f.load_word(program, 16)
@@ -239,9 +245,10 @@ def _emit_run_search(f: FunctionBuilder) -> None:
 
 
 def _emit_digitize(f: FunctionBuilder) -> None:
-    """Emit `digitize(program, nodes, starts, results)`: run a program to search in edges, and write the positions; return success.
+    """Emit `digitize(program, nodes, starts, results)`: run a program that searches for values in edges, and write the positions. Return
+    true, or false for unsorted edges.
 
-    Descending edges are searched from the end. For unsorted edges return false.
+    The arguments are those of `search`. Descending edges are searched from the end.
     """
     program, _, _, results = f.arguments
     number, right = f.load_word(program, 8), f.load_word(program, 16)
@@ -265,11 +272,13 @@ def _emit_digitize(f: FunctionBuilder) -> None:
 
 def _emit_interpolate(f: FunctionBuilder) -> None:
     """Emit `interpolate(points, size, point_stride, wanted, count, value_stride, to, heights, height_stride, has_left, left, has_right,
-    right)`: write to `to` the heights at `count` wanted places of a line through `size` points, by the same steps as NumPy (`arr_interp`);
-    return 1.
+    right)`: evaluate a line through `size` points at `count` wanted places. Return 1, or 0 if the points are unsuitable.
 
-    `point_stride`, `value_stride` and `height_stride` are strides in bytes. `left` and `right` are the heights outside of the points, if
-    given. The function returns 0 unless the points ascend and are at least two.
+    `points` and `heights` are the coordinates of the points. The results go into `to`, which is contiguous. All numbers are float64, and
+    computed by the same steps as in NumPy (`arr_interp`). `point_stride`, `value_stride` and `height_stride` are strides in bytes, of
+    `points`, `wanted` and `heights`. If `has_left` is not 0, `left` is the height before the first point; otherwise the first height is.
+    `has_right` and `right` do the same behind the last point. The points must be at least two and ascend, without NaN; equal neighbours are
+    allowed. With the result 0, nothing is written.
     """
     points, size, point_stride, wanted, count, value_stride, to, heights, height_stride, has_left, left, has_right, right = f.arguments
     f.require(size > 1)
@@ -317,7 +326,12 @@ def _emit_interpolate(f: FunctionBuilder) -> None:
 
 
 def _emit_run_interpolation(f: FunctionBuilder) -> None:
-    """Emit `interpolate_any(program, nodes, starts, results)`: run an interpolation program, and write the heights; return success."""
+    """Emit `interpolate_any(program, nodes, starts, results)`: run an interpolation program, and write the heights into the only result.
+    Return true, or false on a failure.
+
+    The arguments are those of `search`. The function returns false for unsuitable points (`interpolate`). Many points with few wanted
+    values also give false: checking the order of the points would take too long.
+    """
     program, _, _, results = f.arguments
     has_left, left, has_right, right = (f.load_word(program, 8 * k) for k in range(1, 5))
     memory = f.require_new(f.call("PyBytes_FromStringAndSize", POINTER, [f.null(), f.load_word(program, 40)]))
@@ -333,9 +347,10 @@ def _emit_run_interpolation(f: FunctionBuilder) -> None:
 
 
 def _load_float64_operand(f: FunctionBuilder, first_byte: int, memory: Value) -> list[Value]:
-    """Emit the address, length and stride in bytes of a float64 operand, described from byte `first_byte` of the program on.
+    """Emit the address, length and stride in bytes of a float64 operand. Return the three values.
 
-    A float32 operand is first converted into `memory`, a bytes object.
+    Byte `first_byte` of the program, the first argument of the function being emitted, begins the description of the operand. A float32
+    operand is first converted into `memory`, a bytes object.
     """
     program, *_ = f.arguments
     start, count, step = load_operand_extent(f, (first_byte,))

@@ -22,7 +22,7 @@ SORTED_TYPES = (I8, I16, I32, I64, FLOAT, DOUBLE)  # types of sorted elements, c
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` `bincount` and `unique`, with the entry `made_found`, and the loops of both for each dtype."""
+    """Emit into `module` the functions for `bincount` and `unique`: the entry `made_found`, and loops for each dtype."""
     for dtype in COUNTABLE_DTYPES:
         integer_parameters = [("start", POINTER), ("count", I64), ("apart", I64)]
         _emit_find_range(FunctionBuilder(module, objects, f"range_{dtype}", [*integer_parameters, ("ends", POINTER)], I1), dtype)
@@ -50,10 +50,11 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_replay_counted(f: FunctionBuilder) -> None:
-    """Emit `made_found(x, args, argument_count, tensors, template)`: return the result of a recorded call of `bincount` or `unique`.
+    """Emit `made_found(x, args, argument_count, tensors, template)`: return the result of a recorded call of `bincount` or `unique`, as a
+    new reference; null to decline.
 
-    `template` is the recorded template. `args` is the address of the `argument_count` arguments after `x`; `tensors` counts the tensors
-    with `x`.
+    `template` is the recorded template (`DirectCallTemplate`). `args` is the address of the `argument_count` arguments after `x`; `tensors`
+    counts the tensors with `x`.
     """
     x, args, argument_count, tensors, template = f.arguments
     program, tables = (
@@ -72,7 +73,10 @@ def _emit_replay_counted(f: FunctionBuilder) -> None:
 
 
 def _emit_new_vector(f: FunctionBuilder) -> None:
-    """Emit `of_size(table, size)`: return a new 1-d tensor in memory; `table` maps the size to the template with its recipe and spec."""
+    """Emit `of_size(table, size)`: return a new, uninitialized 1-d tensor of `size` elements; null on a failure.
+
+    `table` is a Python mapping from sizes to templates, which have the recipe and the spec of the tensor.
+    """
     table, size = f.arguments
     key = f.box_integer(size)
     template = f.require_new(f.call("PyObject_GetItem", POINTER, [table, key]))
@@ -85,9 +89,10 @@ def _emit_new_vector(f: FunctionBuilder) -> None:
 
 
 def _new_vectors(f: FunctionBuilder, tables: Value, sizes: Sequence[Value]) -> Value:
-    """Emit the creation of a tuple of 1-d tensors with `sizes` elements, which is held (see `FunctionBuilder.hold_borrowed`).
+    """Emit the creation of a tuple of uninitialized 1-d tensors. Return the tuple, which is held (see `FunctionBuilder.hold_borrowed`).
 
-    Item k of the tuple `tables` maps sizes to templates of tensor k.
+    Tensor k has `sizes[k]` elements, and item k of the tuple `tables` maps sizes to templates of tensor k. The emitted function returns
+    null or 0 on a failure.
     """
     vectors = f.require_new(f.call("PyTuple_New", POINTER, [f.i64(len(sizes))]))
     for k, size in enumerate(sizes):
@@ -108,9 +113,10 @@ def _load_integer(f: FunctionBuilder, dtype: DType, address: Value) -> Value:
 
 
 def _emit_find_range(f: FunctionBuilder, dtype: DType) -> None:
-    """Emit `range_<dtype>(start, count, stride, ends)`: store the minimum and the maximum of `count` >= 1 integers as two words at `ends`.
+    """Emit `range_<dtype>(start, count, stride, ends)`: store the minimum and the maximum of `count` integers, at least 1, as two 64-bit
+    words at `ends`; return true.
 
-    `stride` is the stride of the integers in bytes. The function returns true.
+    `stride` is the stride of the integers in bytes.
     """
     start, count, stride, ends = f.arguments
     kind, letter = int_type(dtype.bits), "s" if dtype.kind == "int" else "u"
@@ -139,9 +145,9 @@ def _emit_find_range(f: FunctionBuilder, dtype: DType) -> None:
 
 
 def _emit_count_integers(f: FunctionBuilder, dtype: DType) -> None:
-    """Emit `count_<dtype>(start, count, stride, to)`: add 1 to `to[i]`, an array of int64, for each of `count` integers i.
+    """Emit `count_<dtype>(start, count, stride, to)`: add 1 to `to[i]` for each of `count` integers i; return true.
 
-    `stride` is the stride of the integers in bytes. The function returns true.
+    `to` is an array of int64 with room for the largest integer. `stride` is the stride of the integers in bytes.
     """
     start, count, stride, to = f.arguments
 
@@ -154,10 +160,9 @@ def _emit_count_integers(f: FunctionBuilder, dtype: DType) -> None:
 
 def _emit_add_weights(f: FunctionBuilder, dtype: DType) -> None:
     """Emit `weigh_<dtype>(start, count, stride, weights, weight_stride, to)`: add the weight of each of `count` integers i to `to[i]`, in
-    order.
+    order; return true.
 
-    `to` is an array of float64. `stride` and `weight_stride` are the strides in bytes of the integers and the weights. The function returns
-    true.
+    `weights` and `to` are arrays of float64. `stride` and `weight_stride` are the strides in bytes of the integers and the weights.
     """
     start, count, stride, weights, weight_stride, to = f.arguments
 
@@ -175,19 +180,18 @@ def _for_each_integer(
     count: Value,
     stride: Value,
     emit_body: Callable[[Value, Value], None],
-    are_neighbours: Value,
+    are_weights_dense: Value,
     weights: Value | None = None,
     weight_stride: Value | None = None,
 ) -> None:
-    """Emit a loop that calls `emit_body(address of integer, address of weight)`, unrolled where integers, and weights if any, are
-    contiguous.
+    """Emit a loop that runs the code of `emit_body(address of integer, address of weight)`, and then a return of true.
 
     There are `count` integers of `dtype`, beginning at `start`. `stride` and `weight_stride` are the strides in bytes of integers and
-    weights, and `are_neighbours` tells whether the weights are contiguous; without weights (None), the second address has no meaning. The
-    function being emitted returns true.
+    weights. Without weights (None), the second address has no meaning. The loop is unrolled if the integers are contiguous and, at run
+    time, `are_weights_dense` holds: the weights are contiguous, or there are none.
     """
     kind, second_start = int_type(dtype.bits), start if weights is None else weights
-    unrolled_steps = f.select_value(stride.equals(kind.bytes) & are_neighbours, count >> COUNTING_UNROLL.bit_length() - 1, f.i64(0))
+    unrolled_steps = f.select_value(stride.equals(kind.bytes) & are_weights_dense, count >> COUNTING_UNROLL.bit_length() - 1, f.i64(0))
 
     def run_unrolled(k: Value) -> None:
         integers, second = start.at(k * COUNTING_UNROLL, kind), second_start.at(k * COUNTING_UNROLL, I64)
@@ -204,8 +208,11 @@ def _for_each_integer(
 
 
 def _emit_bincount(f: FunctionBuilder) -> None:
-    """Emit `bincount(program, nodes, starts, tables)`: return the counts of the integers, or the sums of their weights; return null for
-    negative integers and results beyond small memory.
+    """Emit `bincount(program, nodes, starts, tables)`: return a new tuple with one tensor, the counts of the integers or the sums of their
+    weights.
+
+    `program` is the address of the integers of the program. `nodes` and `starts` are the operands' nodes and byte offsets, and `tables` is
+    described at `_new_vectors`. Return null for negative integers, and for results beyond small memory.
     """
     program, _, _, tables = f.arguments
     number, min_size, has_weights = (f.load_word(program, 8 * k) for k in range(1, 4))
@@ -239,7 +246,7 @@ def _emit_bincount(f: FunctionBuilder) -> None:
 
 
 def _load_sorted(f: FunctionBuilder, kind: Type, permutation: Value | None, k: Value) -> tuple[Value, Value]:
-    """Emit the load of element `k` in sorted order, of LLVM type `kind`. Return the element and the element's position in memory.
+    """Emit the load of element `k` in sorted order, of LLVM type `kind`. Return the element, and its position in memory.
 
     `permutation` is the address of the permutation that sorts the elements, or None if they are stored in order. The elements begin at the
     first argument of the function being emitted.
@@ -252,7 +259,7 @@ def _load_sorted(f: FunctionBuilder, kind: Type, permutation: Value | None, k: V
 def _compare_with_previous(start: Value, kind: Type, k: Value, lanes: int) -> tuple[Value, Value]:
     """Emit the load of `lanes` elements of LLVM type `kind` (0 lanes: a scalar) of the array at `start`, from position `k` >= 1 on.
 
-    Return the elements, and whether each differs from the element before it.
+    Return the elements, and for each a flag: whether it differs from the element before it.
     """
     x, previous = (start.at(k - j, kind).load(vector(kind, lanes)) for j in (0, 1))
     return x, x.differs(previous)
@@ -279,7 +286,8 @@ def _emit_count_distinct(f: FunctionBuilder, kind: Type) -> None:
 
 
 def _emit_put_distinct(f: FunctionBuilder, kind: Type) -> None:
-    """Emit `put_<type>(start, count, to)`: store the distinct values among `count` >= 1 sorted elements at `to`; return the number.
+    """Emit `put_<type>(start, count, to)`: store the distinct values among `count` >= 1 sorted elements, in order, at `to`; return their
+    number.
 
     `kind` is the LLVM type of the elements.
     """
@@ -319,7 +327,7 @@ def _emit_put_distinct(f: FunctionBuilder, kind: Type) -> None:
 def _emit_count_runs(f: FunctionBuilder, bits: int) -> None:
     """Emit `runs_<bits>(start, permutation, count)`: return the number of runs of equal elements among `count` >= 1 elements at `start`.
 
-    They are read in the order given by `permutation`, or as they stand if `permutation` is null.
+    The elements are read in the order given by `permutation`, or as they stand if `permutation` is null.
     """
     start, permutation, count = f.arguments
     kind = int_type(bits)
@@ -335,11 +343,12 @@ def _emit_count_runs(f: FunctionBuilder, bits: int) -> None:
 
 
 def _emit_put_runs(f: FunctionBuilder, bits: int) -> None:
-    """Emit `put_runs_<bits>(start, permutation, values, indices, inverse, counts, count)`: store the value of each run of equal elements,
-    among `count` elements at `start`, at `values`, and return true.
+    """Emit `put_runs_<bits>(start, permutation, values, indices, inverse, counts, count)`: store one value for each run of equal elements
+    at `values`; return true.
 
-    Other outputs are stored unless null: the position of the first element of each run (`indices`), the run of each element (`inverse`),
-    and the length of each run (`counts`). `indices` and `inverse` need `permutation`.
+    The `count` elements at `start` are read in the order given by `permutation`, or as they stand if `permutation` is null. Unless null,
+    `counts` takes the length of each run. With a permutation, `inverse` takes the run of each element, and must not be null; `indices`,
+    unless null, takes the position of the first element of each run. `counts`, `inverse` and `indices` are arrays of int64.
     """
     start, permutation, values, indices, inverse, counts, count = f.arguments
     kind = int_type(bits)
@@ -371,10 +380,10 @@ def _emit_put_runs(f: FunctionBuilder, bits: int) -> None:
 
 
 def _emit_unique(f: FunctionBuilder) -> None:
-    """Emit `unique(program, nodes, starts, tables)`: return the distinct values and the other wanted outputs; return null if an element is
-    NaN or a negative zero.
+    """Emit `unique(program, nodes, starts, tables)`: return a new tuple of tensors, or null if an element is NaN or a negative zero.
 
-    A copy of the elements, or a permutation of it if positions are wanted, is sorted by a C function of NumPy.
+    The tensors are the distinct values, followed by the wanted ones of indices, inverse and counts, in this order. The arguments are those
+    of `bincount`. A C function of NumPy sorts a copy of the elements, or a permutation of it if positions are wanted.
     """
     program, nodes, starts, tables = f.arguments
     bits, nan_check, sort, argsort, wanted, n, item_bytes = (f.load_word(program, 8 * k) for k in range(1, 8))

@@ -42,7 +42,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_allocate_block(f: FunctionBuilder) -> None:
-    """Emit `lend(nbytes)`: return a block of at least `nbytes`, a new reference; null beyond the allowed bytes or if memory runs out."""
+    """Emit `lend(nbytes)`: return a block with at least `nbytes` bytes of data, a new reference; null beyond the allowed bytes or if memory
+    runs out.
+    """
     (nbytes,) = f.arguments
     units = (nbytes + (UNIT_BYTES - 1)).logical_shift_right(6)
     units = _round_up_units(f, f.select_value(units.equals(0), f.i64(1), units))
@@ -69,20 +71,19 @@ def _emit_allocate_block(f: FunctionBuilder) -> None:
 
 
 def _round_up_units(f: FunctionBuilder, units: Value) -> Value:
-    """Emit the rounding up of a size, `units` times `UNIT_BYTES` bytes; return the number of units.
+    """Emit the rounding up of a size, `units` times `UNIT_BYTES` bytes. Return the number of units.
 
-    With fewer sizes, a block still in a cache is reused for slightly larger or smaller requests.
+    With fewer sizes, a block still in a processor cache is reused for slightly larger or smaller requests.
     """
     step = f.i64(1) << (f.i64(63 - SIZE_MANTISSA_BITS) - f.call("llvm.ctlz.i64", I64, [units, f.constant(I1, True)]))
     return f.choose(units <= MAX_EXACT_UNITS, lambda: [units], lambda: [(units + step - 1) & -step])[0]
 
 
 def _emit_new_block(f: FunctionBuilder) -> None:
-    """Emit `new_block(units)`: return a new block of `units` times `UNIT_BYTES` bytes, or null if memory runs out.
+    """Emit `new_block(units)`: return a newly allocated block with `units` times `UNIT_BYTES` bytes of data, or null if memory runs out.
 
-    The block holds no reference to its type, which is immortal.
-
-    Large blocks begin at different offsets in their pages (see `block_pool.START_STAGGER_BYTES`).
+    The block holds no reference to its type, which is immortal. Large blocks begin at different offsets in their pages (see
+    `block_pool.START_STAGGER_BYTES`).
     """
     (units,) = f.arguments
     stagger = f.define(POINTER, "getelementptr i8, ptr @shade, i64 0")
@@ -104,8 +105,8 @@ def _emit_new_block(f: FunctionBuilder) -> None:
 
 
 def _emit_block_dealloc(f: FunctionBuilder) -> None:
-    """Emit `block_dies(block)`, the deallocator of a block: put the block into its free list. If more than `MAX_FREE_BYTES` bytes would
-    be kept, all free blocks are released first, as other sizes are needed now.
+    """Emit `block_dies(block)`, the deallocator of a block: put the block into the free list of its size. If more than `MAX_FREE_BYTES`
+    bytes would be kept, all free blocks are released first, as other sizes are needed now.
     """
     (block,) = f.arguments
     units = f.load_word(block, UNITS_OFFSET)
@@ -122,7 +123,7 @@ def _emit_block_dealloc(f: FunctionBuilder) -> None:
 def _emit_block_get_buffer(f: FunctionBuilder) -> None:
     """Emit `block_shows(block, view, flags)`, the buffer protocol of a block: fill the `Py_buffer` at `view`; return 0, or -1 for an error.
 
-    The view keeps the block alive.
+    The view is writable, and keeps the block alive. `flags` are those of `PyObject_GetBuffer`.
     """
     block, view, flags = f.arguments
     size = f.load_word(block, UNITS_OFFSET) * UNIT_BYTES
@@ -130,7 +131,7 @@ def _emit_block_get_buffer(f: FunctionBuilder) -> None:
 
 
 def _emit_release_blocks(f: FunctionBuilder) -> None:
-    """Emit `release_blocks`: return the memory of all free blocks to the system."""
+    """Emit `release_blocks()`: return the memory of all free blocks to the system."""
     f.for_range(f.i64(SIZE_CLASS_COUNT), lambda units: _release_size_class(f, units))
     get_counter_address(f, POOLED_BYTES_OFFSET).store(f.i64(0))
     f.emit("ret void")
@@ -150,15 +151,13 @@ def _release_size_class(f: FunctionBuilder, units: Value) -> None:
 
 
 def _free_memory(f: FunctionBuilder, block: Value) -> None:
-    """Emit the return of the memory of a block to the system."""
+    """Emit the return of the memory of the free block `block` to the system."""
     f.decref(f.address_at(block, ADDRESS_OBJECT_OFFSET).load(POINTER))
     f.call("PyMem_RawFree", VOID, [f.address_at(block, RAW_ADDRESS_OFFSET).load(POINTER)])
 
 
 def get_counter_address(f: FunctionBuilder, counter_offset: int) -> Value:
-    """Return the address of one of the counts, given its offset `counter_offset` in `@counts`, in bytes (`BYTES_IN_USE_OFFSET` to
-    `ALLOWED_BYTES_OFFSET`).
-    """
+    """Return the address of the counter at byte `counter_offset` of `@counts` (`BYTES_IN_USE_OFFSET` to `ALLOWED_BYTES_OFFSET`)."""
     return f.define(POINTER, f"getelementptr i8, ptr @counts, i64 {counter_offset}")
 
 
@@ -168,5 +167,5 @@ def get_data_address(f: FunctionBuilder, block: Value) -> Value:
 
 
 def _get_free_list_head(f: FunctionBuilder, units: Value) -> Value:
-    """Return the address of the head of the free list for blocks of `units` times `UNIT_BYTES` bytes."""
+    """Return the address of the pointer to the first free block of `units` times `UNIT_BYTES` bytes, null for an empty list."""
     return f.define(POINTER, f"getelementptr ptr, ptr @free, i64 {units.text}")

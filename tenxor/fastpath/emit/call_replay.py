@@ -26,7 +26,7 @@ MAX_KEYWORD_CALL_ARGUMENTS = 24  # arguments of a call with keywords, plus the k
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to replay recorded calls, and to build the keys of the calls.
 
-    The functions emitted include `call_again`, `called`, `called_by_name`, `made_for`, `made_of`, `hosted`, `key_of`, `in_steps` and
+    The functions emitted include `call_again`, `called`, `keyword_call`, `made_for`, `made_of`, `hosted`, `key_of`, `in_steps` and
     `view_as`.
     """
     _emit_replay_call(
@@ -38,7 +38,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_find_call_template(FunctionBuilder(module, objects, "made_for", call_parameters))
     _emit_replay_method(FunctionBuilder(module, objects, "called", call_parameters))
     named_call_parameters = [("x", POINTER), ("args", POINTER), ("count", I64), ("size", I64), ("name", POINTER)]
-    _emit_replay_by_name(FunctionBuilder(module, objects, "called_by_name", named_call_parameters))
+    _emit_replay_keyword_call(FunctionBuilder(module, objects, "keyword_call", named_call_parameters))
     _emit_apply_view(FunctionBuilder(module, objects, "view_as", [("x", POINTER), ("made", POINTER)]))
     arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
     _emit_share_copy(FunctionBuilder(module, objects, "copied", [("x", POINTER)]))
@@ -50,29 +50,35 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_replay_call(f: FunctionBuilder) -> None:
-    """Emit `call_again(name, args, named)`, called from Python: replay a recorded call of a function, or return None."""
+    """Emit `call_again(name, args, named)`, called from Python: return the result of a recorded call of a function, or None to decline.
+    `name` is the name under which the call is recorded, `args` the tuple of positional arguments (a tensor first), and `named` the
+    dictionary of keyword arguments.
+    """
     name, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
 
     def call(further_args: Value, count: Value, size: Value) -> Value:
         call_arguments = [f.tuple_item(args, 0), further_args, count]
         call_positional = lambda: [f.call("called", POINTER, [*call_arguments, f.null(), name])]
-        return f.choose(size.equals(0), call_positional, lambda: [f.call("called_by_name", POINTER, [*call_arguments, size, name])])[0]
+        return f.choose(size.equals(0), call_positional, lambda: [f.call("keyword_call", POINTER, [*call_arguments, size, name])])[0]
 
     f.return_or_none(spread_arguments(f, args, named, call))
 
 
-def _emit_replay_by_name(f: FunctionBuilder) -> None:
-    """Emit `called_by_name(x, args, count, size, name)`: replay a method call. `args` has `count` positional arguments, `size` keyword
-    values and `size` keywords.
+def _emit_replay_keyword_call(f: FunctionBuilder) -> None:
+    """Emit `keyword_call(x, args, count, keyword_count, name)`: replay a recorded call of the method `name` of `x`, with keyword
+    arguments.
+
+    `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords. Return the result as a
+    new reference, or null to decline.
     """
-    x, args, count, size, name = f.arguments
-    return_call_by_name(f, args, count, size, lambda names: f.call("called", POINTER, [x, args, count, names, name]))
+    x, args, count, keyword_count, name = f.arguments
+    return_keyword_call(f, args, count, keyword_count, lambda names: f.call("called", POINTER, [x, args, count, names, name]))
 
 
-def return_call_by_name(f: FunctionBuilder, args: Value, count: Value, keyword_count: Value, emit_call: Callable[[Value], Value]) -> None:
-    """Emit the return of `emit_call(names)` for the arguments at `args`: positional values, keyword values, and the keywords themselves.
+def return_keyword_call(f: FunctionBuilder, args: Value, count: Value, keyword_count: Value, emit_call: Callable[[Value], Value]) -> None:
+    """Emit the return of the reference emitted by `emit_call(names)`; `names` is the tuple of keywords. On null, null is returned.
 
-    There are `count` positional arguments and `keyword_count` keywords. `names` is the tuple of keywords.
+    `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords.
     """
     names = f.build_tuple(keyword_count, lambda k: f.incref(args.at(count + keyword_count + k, POINTER).load(POINTER)))
     result = f.require_new(emit_call(names))
@@ -84,11 +90,11 @@ def return_call_by_name(f: FunctionBuilder, args: Value, count: Value, keyword_c
 def spread_arguments(
     f: FunctionBuilder, args: Value, keywords: Value, emit_call: Callable[[Value, Value, Value], Value], first_item: int = 1
 ) -> Value:
-    """Emit `emit_call(arguments, count, size)` for the tuple `args` from item `first_item` on and the dictionary `keywords`. Return its
-    result.
+    """Emit the code of `emit_call(arguments, count, keyword_count)` for the tuple `args` from item `first_item` on, and the dictionary
+    `keywords`. Return the result.
 
-    `arguments` is the address of `count` positional arguments, `size` keyword values and `size` keywords. The result is null for more than
-    `MAX_KEYWORD_CALL_ARGUMENTS` of these in a call with keywords. The caller owns the tuple and the dictionary.
+    `arguments` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords. The result is null
+    for more than `MAX_KEYWORD_CALL_ARGUMENTS` of these in a call with keywords. The caller owns the tuple and the dictionary.
     """
     positional, count = f.address_at(args, TUPLE_ITEMS_OFFSET + 8 * first_item), f.load_word(args, SIZE_OFFSET) - first_item
     size = f.call("PyDict_Size", I64, [keywords])
@@ -113,7 +119,9 @@ def spread_arguments(
 
 
 def _emit_build_key(f: FunctionBuilder) -> None:
-    """Emit `key_of(x)`: return the key of an argument, as `recorder.build_key` does, a new reference; null for types without one."""
+    """Emit `key_of(x)`: return the key of an argument in cache tables, as `recorder.build_key` does, a new reference; null for types
+    without a key.
+    """
     (x,) = f.arguments
     kind = f.type_of(x)
     f.return_if(f.is_instance(x, "Tensor"), lambda: f.incref(load_computed_slot(f, x, "spec")))
@@ -133,8 +141,8 @@ def _emit_build_key(f: FunctionBuilder) -> None:
 
 
 def _emit_is_integer_tuple(f: FunctionBuilder) -> None:
-    """Emit `is_of_integers(x, depth)`: return whether a tuple has only integers and such tuples, nested less than `MAX_TUPLE_DEPTH`
-    deep.
+    """Emit `is_of_integers(x, depth)`: return whether a tuple holds only integers and tuples of them, nested less than `MAX_TUPLE_DEPTH`
+    deep. `depth` is the number of tuples around `x`.
     """
     x, depth = f.arguments
     f.require(depth < MAX_TUPLE_DEPTH)
@@ -150,13 +158,16 @@ def _emit_is_integer_tuple(f: FunctionBuilder) -> None:
 
 
 def count_arguments(f: FunctionBuilder, count: Value, names: Value) -> Value:
-    """Emit the number of arguments: `count` positional ones, and one for each keyword in the tuple `names`, or null."""
+    """Emit the number of arguments of a call: `count` positional ones, and one for each keyword in the tuple `names`, or null."""
     return count + f.choose(f.is_null(names), lambda: [f.i64(0)], lambda: [f.load_word(names, SIZE_OFFSET)])[0]
 
 
 def _emit_find_call_template(f: FunctionBuilder) -> None:
-    """Emit `made_for(x, args, count, names, name)`: return the template (`ResultTemplate`) of a method call, a new reference. Look for
-    equal arguments, then for any value of the one number among them, then for a size-generic template; return null without a template.
+    """Emit `made_for(x, args, count, names, name)`: return the template (`ResultTemplate`) of a call of the method `name` of `x`, a new
+    reference. `args` is the address of `count` positional arguments, then the values for the keywords in the tuple `names`, or null.
+
+    The function looks for equal arguments, then for any value of the only number among them, then for a size-generic template. Return null
+    without a template, or if the call is recorded as impossible to replay.
     """
     x, args, count, names, name = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -201,9 +212,11 @@ def _emit_find_call_template(f: FunctionBuilder) -> None:
 def _instantiate_for_call(
     f: FunctionBuilder, cache_entry: Sequence[Value], x: Value, args: Value, argument_count: Value, names: Value, tape_mask: Value
 ) -> Value:
-    """Emit a call of `made_by_rule`: make the template of a call by a size-generic template and record it at `cache_entry`; null if no rule
-    holds. The call has `x` and `argument_count` arguments at `args`, the last by the keywords `names`; those with a bit in `tape_mask` are
-    on the tape.
+    """Emit a call of `made_by_rule`: make the template of a call by a size-generic template, and record it at `cache_entry`. Return the
+    template, borrowed, or null.
+
+    `cache_entry` is the spec, the slot, the name and the key for `made_by_rule`. The call has `x` and `argument_count` arguments at `args`,
+    the last by the keywords `names`, or null; arguments with a bit in `tape_mask` are on the tape.
     """
     all_arguments = f.local(array(POINTER, MAX_KEYWORD_CALL_ARGUMENTS + 1))
     f.require(argument_count <= MAX_KEYWORD_CALL_ARGUMENTS)
@@ -213,8 +226,9 @@ def _instantiate_for_call(
 
 
 def _find_any_number_template(f: FunctionBuilder, entries: Value, key: Value, args: Value, argument_count: Value) -> Value:
-    """Emit the lookup of a template recorded for any value of the only number among the `argument_count` arguments at `args`; null on a
-    miss. In the dictionary `entries`, the key of such a template is `key`, the key of the call, with the type of the number in its place.
+    """Emit the lookup of a template recorded for any value of the only number among the `argument_count` arguments at `args`. Return the
+    template, borrowed, or null on a miss. In the dictionary `entries`, the template has the key `key` of the call, with the type of the
+    number in place of the number.
     """
     count, number_position = f.local(I64, f.i64(0)), f.local(I64)
 
@@ -244,7 +258,7 @@ def _find_any_number_template(f: FunctionBuilder, entries: Value, key: Value, ar
 
 def _build_tape_mask(f: FunctionBuilder, x: Value, args: Value, argument_count: Value) -> Value:
     """Emit a bit mask of the tensors with a tape node (`TapeNode`): bit 0 for `x`, bit k + 1 for argument k of the `argument_count` ones at
-    `args`.
+    `args`. The emitted function returns null or 0 for `MAX_SOURCES` arguments or more.
     """
     f.require(argument_count < MAX_SOURCES)
     tape_mask = f.local(I64, f.i64(0))
@@ -264,7 +278,9 @@ def _build_tape_mask(f: FunctionBuilder, x: Value, args: Value, argument_count: 
 
 
 def _emit_replay_method(f: FunctionBuilder) -> None:
-    """Emit `called(x, args, count, names, name)`: return the result of a method call, replayed by its template; null without one."""
+    """Emit `called(x, args, count, names, name)`: return the result of a recorded call of the method `name` of `x`, as a new reference;
+    null to decline. The arguments are those of `made_for`.
+    """
     x, args, count, names, _ = f.arguments
     template = f.require_new(f.call("made_for", POINTER, f.arguments))
     argument_count, tensors = count_arguments(f, count, names), f.local(I64, f.i64(1))
@@ -296,7 +312,9 @@ def _emit_replay_method(f: FunctionBuilder) -> None:
 
 
 def _for_each_tensor(f: FunctionBuilder, read: Callable[[Value], object]) -> None:
-    """Emit `read` for the first argument of the function being emitted, and for each tensor among the further arguments."""
+    """Emit the code of `read(tensor)` for the tensor `x`, and for each tensor among the `argument_count` arguments at `args`. The first
+    three arguments of the function being emitted are `x`, `args` and `argument_count`.
+    """
     x, args, argument_count, *_ = f.arguments
 
     def read_if(k: Value) -> None:
@@ -308,8 +326,10 @@ def _for_each_tensor(f: FunctionBuilder, read: Callable[[Value], object]) -> Non
 
 
 def _emit_apply_template(f: FunctionBuilder) -> None:
-    """Emit `made_of(x, args, argument_count, tensors, template)`: return the view of `x`, or the pending result, that
-    `template` describes. `args` is the address of the `argument_count` further arguments; `tensors` counts the tensors, with `x`.
+    """Emit `made_of(x, args, argument_count, tensors, template)`: return the view of `x`, or the pending result, that `template` describes,
+    as a new reference; null to decline.
+
+    `args` is the address of the `argument_count` further arguments; `tensors` counts the tensors, with `x`.
     """
     x, _, _, tensors, template = f.arguments
     f.return_if(~f.has_type(template, "StepsTemplate"), lambda: f.call("view_as", POINTER, [x, template]))
@@ -333,7 +353,7 @@ def _emit_apply_template(f: FunctionBuilder) -> None:
 
 
 def _apply_to_one_tensor(f: FunctionBuilder, x: Value, template: Value) -> Value:
-    """Emit the replay of the steps of the result template `template` for a call with the single tensor `x`. Return the new tensor."""
+    """Emit the replay of the steps of the template `template` for a call with the single tensor `x`. Return the new tensor, not held."""
     _, node, is_node, offset = read_operand(f, x)
     f.require(is_node)
     f.hold_borrowed(node), f.hold_borrowed(offset)
@@ -347,8 +367,10 @@ def _apply_to_one_tensor(f: FunctionBuilder, x: Value, template: Value) -> Value
 
 
 def _emit_replay_steps(f: FunctionBuilder) -> None:
-    """Emit `in_steps(template, operands)`: make the nodes of the steps of a template, mostly one, and return the tensor of the last.
-    `operands` is the address of pairs of a node and an offset, owned by the caller.
+    """Emit `in_steps(template, operands)`: make the nodes of the steps of a `StepsTemplate`, mostly one. Return a new tensor of the last
+    node, or null to decline.
+
+    `operands` is the address of pairs of a node and an offset, owned by the caller, or null without operands.
     """
     template, operands = f.arguments
     recipes, reads, initial_read_count = (
@@ -387,8 +409,9 @@ def _emit_replay_steps(f: FunctionBuilder) -> None:
 
 
 def _emit_call_numpy(f: FunctionBuilder) -> None:
-    """Emit `hosted(x, args, argument_count, tensors, template)`: call the NumPy function of a template with the tensors as arrays; return
-    new tensors.
+    """Emit `hosted(x, args, argument_count, tensors, template)`: return the result of the NumPy function of a `NumpyCallTemplate`, called
+    with the tensors as arrays. The result is a new tensor, or a new tuple of tensors, as the template says; null to decline. The arguments
+    are those of `made_of`.
     """
     *_, tensors, template = f.arguments
     arrays = f.require_new(f.call("PyTuple_New", POINTER, [tensors]))
@@ -416,7 +439,9 @@ def _emit_call_numpy(f: FunctionBuilder) -> None:
 
 
 def _emit_tensor_from_array(f: FunctionBuilder) -> None:
-    """Emit `of_array(array, template)`: return a new tensor with the elements of a NumPy array, and the recipe and spec of a template."""
+    """Emit `of_array(array, template)`: return a new tensor with the elements of a NumPy array, and the recipe and spec of a template.
+    Return null if `array` is null, has another number of bytes, or is not C-contiguous and writable.
+    """
     array, template = f.arguments
     f.decline_if(f.is_null(array))
     tensor = f.require_new(
@@ -430,7 +455,8 @@ def _emit_tensor_from_array(f: FunctionBuilder) -> None:
 
 
 def _build_result_tuple(f: FunctionBuilder, call_arguments: Sequence[Value], template: Value) -> Value:
-    """Emit a tuple of results, one for each item template of `template`, converted to the tuple type of the template if it has one.
+    """Emit the results of a `TupleTemplate`, one for each of its element templates. Return a new reference to a tuple, or to the tuple type
+    of the template; null if its construction fails. The emitted function returns null if a result cannot be made.
 
     `call_arguments` are the arguments of `made_of` before the template.
     """
@@ -457,7 +483,9 @@ def _build_result_tuple(f: FunctionBuilder, call_arguments: Sequence[Value], tem
 
 
 def _emit_apply_view(f: FunctionBuilder) -> None:
-    """Emit `view_as(x, template)`: return the view of a tensor that a template describes, or the tensor itself."""
+    """Emit `view_as(x, template)`: return the view of the tensor `x` that a template describes, or `x` itself for an `OperandTemplate`, as
+    a new reference. Return null if the template is a view chain recorded for another offset.
+    """
     x, template = f.arguments
     f.return_if(f.has_type(template, "OperandTemplate"), lambda: f.incref(x))
     offset = load_computed_slot(f, x, "offset")
@@ -480,8 +508,8 @@ def _emit_apply_view(f: FunctionBuilder) -> None:
 
 
 def _emit_share_copy(f: FunctionBuilder) -> None:
-    """Emit `copied(x)`: return a copy-on-write copy of a tensor: a new storage with the same node. Return null unless the tensor is
-    contiguous, covers its storage, has the dtype of the node, and its buffer is not externally shared.
+    """Emit `copied(x)`: return a copy-on-write copy of a tensor: a new tensor, with a new storage of the same node. Return null unless the
+    tensor is contiguous, covers its storage, has the dtype of the node, and its buffer is not externally shared.
     """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -497,19 +525,20 @@ def _emit_share_copy(f: FunctionBuilder) -> None:
 
 
 def new_view(f: FunctionBuilder, storage: Value, spec: Value, offset: Value) -> Value:
-    """Emit the creation of a tensor on `storage`, with the spec `spec` and the boxed `offset` in elements.
-
-    Return the tensor, which is held (see `FunctionBuilder.hold_owned`). The tensor takes over the held references to the spec and the
-    offset.
+    """Emit the creation of a tensor on `storage`, with the spec `spec` and the offset `offset`, a Python integer, in elements. Return the
+    tensor, which is held (see `FunctionBuilder.hold_owned`). The tensor takes over the references to the spec and the offset; if held, they
+    are held no more.
     """
     f.hold_borrowed(storage)
     return f.new_instance("Tensor", storage=storage, spec=spec, dtype=f.incref(f.get_slot(spec, "Spec.dtype")), offset=offset)
 
 
 def _emit_replay_step(f: FunctionBuilder) -> None:
-    """Emit `step(recipe, reads, operands, earlier_nodes)`: return the node of a step, which reads the operands and the nodes of earlier
-    steps, `earlier_nodes`. In `reads`, a source k >= 0 is operand k, k < 0 is step -1 - k; the offset of an operand is added to the
-    recorded one.
+    """Emit `step(recipe, reads, operands, earlier_nodes)`: return a new pending node with the recipe `recipe`; null to decline. `reads` is
+    an item of `StepsTemplate.step_operands`: sources, offsets, and whether derivatives record the step.
+
+    A source k >= 0 is operand k, and k < 0 the node of step -1 - k, an item of `earlier_nodes`; a scalar is taken as it is. `operands` is
+    the address of pairs of a node and an offset. The offset of an operand is added to the recorded offset.
     """
     recipe, reads, operands, earlier_nodes = f.arguments
     sources, starts, tracks_derivative = (f.tuple_item(reads, k) for k in range(3))

@@ -1,7 +1,7 @@
 """Emitters for the signatures of calls and of graphs: operations, dtypes and arguments, without the sizes of the tensors.
 
-Of shapes and strides the signature (`kind`) says only which entries are equal, 0 or 1. The distinct entries (`get_dim_addresses`) are
-listed beside the signature, each once. Calls of one signature share size-generic templates (`instantiate_templates.py`). The signature
+Of shapes and strides the signature says only which entries are equal, 0 or 1. The distinct entries, the dims, are listed beside the
+signature, each once (`get_dim_addresses`). Calls of one signature share size-generic templates (`instantiate_templates.py`). The signature
 is a sequence of 64-bit words in the global `@kind`, valid until the next signature is written there; no Python code runs while it is
 written.
 """
@@ -50,49 +50,53 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     write_parameters = [("storage", POINTER), ("spec", POINTER), ("value", POINTER)]
     _emit_sign_write(FunctionBuilder(module, objects, "find_kind_of_write", write_parameters, I1))
     _emit_sign_graph(FunctionBuilder(module, objects, "find_kind_of_graph", [("frames", POINTER)], I1))
-    _emit_get_graph_signature(FunctionBuilder(module, objects, "graph_with_numbers", [("frames", POINTER), ("root", POINTER)]))
+    _emit_get_graph_signature(FunctionBuilder(module, objects, "graph_signature", [("frames", POINTER), ("root", POINTER)]))
     entry_parameters = [("self", POINTER), ("args", POINTER), ("count", I64)]
     _emit_python_sign_graph(FunctionBuilder(module, objects, "kind_of_graph", entry_parameters, is_exported=True))
     call_parameters = [(name, POINTER) for name in ("name", "args", "names", "more", "which")]
-    _emit_get_call_signature(FunctionBuilder(module, objects, "kind_with_numbers", call_parameters))
+    _emit_get_call_signature(FunctionBuilder(module, objects, "call_signature", call_parameters))
     _emit_python_sign_call(
         FunctionBuilder(module, objects, "kind_of_call", [("self", POINTER), ("args", POINTER), ("count", I64)], is_exported=True)
     )
 
 
 def _get_signature_address(f: FunctionBuilder, word_index: int) -> Value:
+    """Return the address of 64-bit word `word_index` of `@kind`: the count of words, the count of dims, then the words, then the dims."""
     return f.define(POINTER, f"getelementptr i64, ptr @kind, i64 {word_index}")
 
 
 def _get_word_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
-    """Return the addresses of the count of words of the signature and of the first word."""
+    """Return the address of the count of words of the signature, and the address of the first word."""
     return _get_signature_address(f, 0), _get_signature_address(f, 2)
 
 
 def get_dim_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
-    """Return the addresses of the count of numbers of the present signature and of the first number."""
+    """Return the address of the count of dims of the signature written last, and the address of the first dim."""
     return _get_signature_address(f, 1), _get_signature_address(f, 2 + MAX_SIGNATURE_WORDS)
 
 
 def get_spec_addresses(f: FunctionBuilder) -> tuple[Value, Value]:
-    """Return the addresses of the count of tensors in the present signature and of their first spec. The tensors own the specs."""
+    """Return the address of the count of tensors in the signature written last, and the address of the first spec.
+
+    Only the first `MAX_NOTED_SPECS` specs are listed, though all tensors are counted. The tensors own the specs.
+    """
     count_address = f.define(POINTER, "getelementptr i64, ptr @kind_specs, i64 0")
     return count_address, count_address.at(1, POINTER)
 
 
 def sign_call(f: FunctionBuilder, name: Value, arguments: Value, count: Value, keyword_names: Value, tape_mask: Value) -> Value:
-    """Emit the writing of the signature of a call of `name`, and of the numbers of the call's tensors.
+    """Emit the writing of the signature of a call of `name`, and of the dims of the call's tensors. Return whether both were written: some
+    calls have no signature.
 
-    Return whether both were written; some calls have no signature. `arguments` is the address of all `count` arguments, of which the last
-    have the keywords in the tuple `keyword_names`, or null. Bit k of `tape_mask` is set if argument k is on the autograd tape. The specs of
-    all tensors must be resolved.
+    `arguments` is the address of all `count` arguments, of which the last have the keywords in the tuple `keyword_names`, or null. Bit k of
+    `tape_mask` is set if argument k is on the autograd tape. The specs of all tensors must be resolved.
     """
     return f.call("find_kind", I1, [name, arguments, count, keyword_names, tape_mask])
 
 
 def find_signature_entry(f: FunctionBuilder) -> Value:
-    """Emit the lookup of the present signature in the table of `size_generic.SignatureTemplates`s. Return the entry, borrowed. On a
-    miss the emitted function returns null or 0.
+    """Emit the lookup of the signature written last among the known signatures. Return its `size_generic.SignatureTemplates`, borrowed. On
+    a miss the emitted function returns null or 0.
     """
     entry = f.call("known_of_kind", POINTER, [])
     f.decline_if(f.is_null(entry))
@@ -100,13 +104,13 @@ def find_signature_entry(f: FunctionBuilder) -> Value:
 
 
 def _emit_find_signature_entry(f: FunctionBuilder) -> None:
-    """Emit `known_of_kind()`: look the present signature up and return its `size_generic.SignatureTemplates`, borrowed; null on a
+    """Emit `known_of_kind()`: look up the signature written last, and return its `size_generic.SignatureTemplates`, borrowed; null on a
     miss.
 
-    A direct-mapped cache of `RECENT_SIGNATURES` recent signatures, indexed by a hash of the words, stands before the dictionary in
-    Python. An entry is valid while the dictionary refers to the `SignatureTemplates` too. An entry owned by the cache alone counts as a
-    miss, but is not replaced: releasing the `SignatureTemplates` might run Python code, and this code might write another signature.
-    `forget_kinds` empties the cache.
+    A direct-mapped cache of `RECENT_SIGNATURES` recent signatures, indexed by a hash of the words, stands before the dictionary in Python.
+    An entry is valid while the dictionary refers to the `SignatureTemplates` too. An entry owned by the cache alone counts as a miss, but
+    is not replaced: releasing the `SignatureTemplates` might run Python code, and this code might write another signature. `forget_kinds`
+    empties the cache.
     """
     count_address, words = _get_word_addresses(f)
     count = count_address.load(I64)
@@ -143,13 +147,17 @@ def _emit_find_signature_entry(f: FunctionBuilder) -> None:
 
 
 def _get_recent_addresses(f: FunctionBuilder, k: Value) -> list[Value]:
-    """Return the addresses of the key and of the value of entry `k` in the cache of recent signatures."""
+    """Return the addresses of the two pointers of entry `k` in the cache of recent signatures: the signature as bytes, and the
+    `SignatureTemplates`.
+    """
     key_address = f.define(POINTER, "getelementptr ptr, ptr @kinds_met, i64 0").at(k * 2, POINTER)
     return [key_address, key_address.at(1, POINTER)]
 
 
 def _emit_clear_signatures(f: FunctionBuilder) -> None:
-    """Emit `forget_kinds`: empty the cache of recent signatures. Python calls it after clearing the table of signatures."""
+    """Emit `forget_kinds()`: empty the cache of recent signatures, and return None. Python calls it after clearing the table of
+    signatures.
+    """
 
     def clear_entry(k: Value) -> None:
         recent_addresses = _get_recent_addresses(f, k)
@@ -164,7 +172,9 @@ def _emit_clear_signatures(f: FunctionBuilder) -> None:
 
 
 def signature_to_bytes(f: FunctionBuilder) -> Value:
-    """Emit the creation of a bytes object with the words of the present signature. Return the object, which is held."""
+    """Emit the creation of a bytes object with the words of the signature written last. Return the object, which is held (see
+    `FunctionBuilder.hold_owned`).
+    """
     count, words = _get_word_addresses(f)
     return f.require_new(f.call("PyBytes_FromStringAndSize", POINTER, [words, count.load(I64) * 8]))
 
@@ -181,14 +191,17 @@ def _add_word(f: FunctionBuilder, word: Value | int) -> None:
 
 
 def _add_object(f: FunctionBuilder, x: Value) -> None:
+    """Emit the append of the address of the object `x` to the signature. The `SignatureTemplates` of a signature keep the objects alive."""
     _add_word(f, x.cast("ptrtoint", I64))
 
 
 def _emit_add_dim(f: FunctionBuilder) -> None:
-    """Emit `which_number(number, added)`: return the reference to a number: 0 or 1, or k + 2 for entry k of the list of numbers. A missing
-    number is appended if `added` is true and the list has room; otherwise the result is -1.
+    """Emit `which_number(number, may_add)`: return the reference to a number: 0 or 1 for these numbers, or k + 2 for entry k of the list of
+    dims.
+
+    A missing number is appended to the list if `may_add` is true and the list has room; otherwise the result is -1.
     """
-    number, added = f.arguments
+    number, may_add = f.arguments
     count_address, numbers = get_dim_addresses(f)
     count, index = count_address.load(I64), f.local(I64, f.i64(0))
     f.return_if((number | 1).equals(1), lambda: number)
@@ -197,14 +210,15 @@ def _emit_add_dim(f: FunctionBuilder) -> None:
         lambda: index.store(index.load(I64) + 1),
     )
     f.return_if(index.load(I64) < count, lambda: index.load(I64) + 2)
-    f.return_if(~f.and_then(added, lambda: count < MAX_SIGNATURE_DIMS), lambda: f.i64(-1))
+    f.return_if(~f.and_then(may_add, lambda: count < MAX_SIGNATURE_DIMS), lambda: f.i64(-1))
     numbers.at(count, I64).store(number)
     count_address.store(count + 1)
     f.emit_return(count + 2)
 
 
 def _add_dim(f: FunctionBuilder, number: Value) -> Value:
-    """Emit the reference to `number`, a Python integer, in the list of numbers of the signature; a missing integer is appended.
+    """Emit the reference to `number`, a Python integer, in the list of dims of the signature. Return the reference (see `which_number`). A
+    missing integer is appended.
 
     The emitted function returns null or 0 if the list is full.
     """
@@ -214,7 +228,11 @@ def _add_dim(f: FunctionBuilder, number: Value) -> Value:
 
 
 def _add_axes(f: FunctionBuilder, *tuples: Value) -> None:
-    """Emit the append of one word: the number of axes, followed by references to the entries of these tuples of that length."""
+    """Emit the append of one word to the signature: the number of axes, followed by a reference to each item of `tuples`, dims of equally
+    many axes.
+
+    The emitted function returns null or 0 for more than `MAX_AXES` axes, and if the list of dims is full.
+    """
     word = ndim = f.load_word(tuples[0], SIZE_OFFSET)
     f.require(ndim <= MAX_AXES)
     for items in tuples:
@@ -224,12 +242,15 @@ def _add_axes(f: FunctionBuilder, *tuples: Value) -> None:
 
 
 def _add_tensor(f: FunctionBuilder, x: Value) -> None:
+    """Emit the append of the tensor `x` by `add_seen`. The emitted function returns null or 0 if that fails."""
     f.require(f.call("add_seen", I1, [f.get_slot(x, "Tensor.spec"), f.get_slot(x, "Tensor.storage")]))
 
 
 def _emit_add_view(f: FunctionBuilder) -> None:
-    """Emit `add_seen(spec, storage)`: append a view of a storage to the signature, dtype, shape and strides of `spec`, and list the spec.
-    Return false where the spec has no strides, the storage has no node, or the node has another dtype.
+    """Emit `add_seen(spec, storage)`: append a view of a storage to the signature: dtype, shape and strides of `spec`. Also list the spec
+    (`get_spec_addresses`). Return true.
+
+    Return false where `spec` is null or has no strides, the storage has no node, or the node has another dtype.
     """
     spec, storage = f.arguments
     f.decline_if(f.is_null(spec))
@@ -247,8 +268,10 @@ def _emit_add_view(f: FunctionBuilder) -> None:
 
 
 def _emit_add_integer(f: FunctionBuilder) -> None:
-    """Emit `add_integer(x)`: append an integer argument: a reference if the list of numbers has it, or if it is
-    `MIN_REFERENCED_INTEGER` or more and there is room; otherwise its value, as it may be an axis or a repeat count.
+    """Emit `add_integer(x)`: append an integer argument to the signature. Return true, or false if the integer does not fit into 64 bits.
+
+    A reference is appended if the list of dims has the integer, or if the integer is `MIN_REFERENCED_INTEGER` or more and there is room.
+    Otherwise the value is appended, as the integer may be an axis or a repeat count.
     """
     value, fits = f.unbox_checked(f.arguments[0])
     f.require(fits)
@@ -260,8 +283,8 @@ def _emit_add_integer(f: FunctionBuilder) -> None:
 
 
 def _emit_add_argument(f: FunctionBuilder) -> None:
-    """Emit `add_argument(x)`: append an argument to the signature; a tensor adds only its tag. Return false for types without a place in a
-    signature.
+    """Emit `add_argument(x)`: append an argument to the signature; a tensor adds only its tag. Return true, or false for types without a
+    place in a signature.
     """
     (x,) = f.arguments
     kind = f.type_of(x)
@@ -305,7 +328,9 @@ def _emit_add_argument(f: FunctionBuilder) -> None:
 
 
 def _begin_signature(f: FunctionBuilder, name: Value, count: Value | int) -> None:
-    """Emit the start of a new signature, for a callee `name` with `count` arguments."""
+    """Emit the start of a new signature, for a callee `name` with `count` arguments. Words, dims and specs of the last signature are
+    dropped.
+    """
     for count_address in (_get_word_addresses(f)[0], get_dim_addresses(f)[0], get_spec_addresses(f)[0]):
         count_address.store(f.i64(0))
     _add_object(f, name)
@@ -313,8 +338,10 @@ def _begin_signature(f: FunctionBuilder, name: Value, count: Value | int) -> Non
 
 
 def _emit_sign_call(f: FunctionBuilder) -> None:
-    """Emit `find_kind(name, arguments, count, names, tape_mask)`: write the signature of a call: callee and argument count, views of
-    the tensors, then the arguments and keywords.
+    """Emit `find_kind(name, arguments, count, names, tape_mask)`: write the signature of a call, and return whether the call has one.
+
+    The words are the callee, the argument count and the tape mask; the views of the tensors; the arguments; and the keywords. The arguments
+    are those of `sign_call`.
     """
     name, arguments, count, names, tape_mask = f.arguments
     _begin_signature(f, name, count)
@@ -345,8 +372,10 @@ def _emit_sign_call(f: FunctionBuilder) -> None:
 
 
 def _emit_sign_graph(f: FunctionBuilder) -> None:
-    """Emit `find_kind_of_graph(frames)`: write the signature of the graph visited last (by `key_of_graph`); false if it has none. The
-    signature begins with the address of `frames`, the table for the launch record of the graph.
+    """Emit `find_kind_of_graph(frames)`: write the signature of the graph visited last (by `key_of_graph`), and return whether the graph
+    has one.
+
+    The signature begins with the address of `frames`, the table for the launch record of the graph.
     """
     (frames,) = f.arguments
     _begin_signature(f, frames, load_walk_word(f, NODE_COUNT))
@@ -367,7 +396,8 @@ def _emit_sign_graph(f: FunctionBuilder) -> None:
 def _add_pending(f: FunctionBuilder, node: Value, recipe: Value) -> None:
     """Emit the append of the pending node `node` with the recipe `recipe` to the signature.
 
-    The words are the operation, whether the node is stored, each source with dtype and layout, and the target layout.
+    The words are the operation, whether the node is stored, each source with dtype and layout, and the target layout. The emitted function
+    returns null or 0 for layouts without a place in a signature.
     """
     sources, offsets = f.get_slot(node, "Node.sources"), f.get_slot(node, "Node.offsets")
     _add_object(f, f.get_slot(recipe, "Recipe.op"))
@@ -423,7 +453,7 @@ def _add_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> None:
 def _add_layout_key(f: FunctionBuilder, layout_key: Value) -> None:
     """Emit the append of `layout_key` to the signature: the layouts of the view chain (no layout for None), and a closing 0.
 
-    Offset tables cause an early exit.
+    The emitted function returns null or 0 for offset tables.
     """
     none_object = f.load_object("None")
     has_layout_key = ~f.is_object(layout_key, "None")
@@ -444,7 +474,10 @@ def _add_layout_key(f: FunctionBuilder, layout_key: Value) -> None:
 
 
 def _emit_get_graph_signature(f: FunctionBuilder) -> None:
-    """Emit `graph_with_numbers(frames, root)`: return a tuple: the key of a graph, its signature as bytes, and the numbers of the
+    """Emit `graph_signature(frames, root)`: return a new tuple for the graph of `root`: the key, the signature as bytes, and the tuple of
+    dims.
+
+    `frames` is the table for the launch record of the graph. Return null if the fast path cannot run the graph, or if the graph has no
     signature.
     """
     frames, root = f.arguments
@@ -457,15 +490,16 @@ def _emit_get_graph_signature(f: FunctionBuilder) -> None:
 
 
 def _emit_python_sign_graph(f: FunctionBuilder) -> None:
-    """Emit `kind_of_graph(frames, root)`, called from Python: key, signature and numbers of the graph of `root`; None if it has no
-    signature.
-    """
+    """Emit `kind_of_graph(frames, root)`, called from Python: return the result of `graph_signature`, or None for null."""
     args = f.arguments[1]
-    f.return_or_none(f.call("graph_with_numbers", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(2)]))
+    f.return_or_none(f.call("graph_signature", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(2)]))
 
 
 def _new_dims_tuple(f: FunctionBuilder) -> Value:
-    """Emit the creation of a tuple of the numbers, which is held. They are copied first, as Python may run and write another signature."""
+    """Emit the creation of a tuple of the dims. Return the tuple, which is held (see `FunctionBuilder.hold_owned`).
+
+    The dims are copied first, as Python code may run and write another signature.
+    """
     count_address, numbers = get_dim_addresses(f)
     count, copied_numbers = count_address.load(I64), f.local(array(I64, MAX_SIGNATURE_DIMS))
     f.for_range(count, lambda k: copied_numbers.at(k, I64).store(numbers.at(k, I64).load(I64)))
@@ -473,14 +507,16 @@ def _new_dims_tuple(f: FunctionBuilder) -> Value:
 
 
 def _add_shape(f: FunctionBuilder, shape: Value) -> None:
-    """Emit the append of a shape: the number of axes, and the reference to each size."""
+    """Emit the append of a shape to the signature: the number of axes, and the reference to each size."""
     _add_word(f, f.load_word(shape, SIZE_OFFSET))
     f.for_range(f.load_word(shape, SIZE_OFFSET), lambda k: _add_word(f, _add_dim(f, f.tuple_item(shape, k))))
 
 
 def _emit_sign_write(f: FunctionBuilder) -> None:
-    """Emit `find_kind_of_write(storage, spec, value)`: write the signature of a write of `value` through a view `spec` of `storage`. After
-    the views come the shapes of the whole storages, which the nodes of the write have.
+    """Emit `find_kind_of_write(storage, spec, value)`: write the signature of a write of `value`, a tensor or a number, through a view
+    `spec` of `storage`. Return whether the write has a signature.
+
+    After the views come the shapes of the whole storages, the shapes of the nodes of the write.
     """
     storage, spec, value = f.arguments
     is_tensor = f.is_instance(value, "Tensor")
@@ -500,9 +536,13 @@ def _emit_sign_write(f: FunctionBuilder) -> None:
 
 
 def _emit_get_call_signature(f: FunctionBuilder) -> None:
-    """Emit `kind_with_numbers(name, args, names, further_shapes, tape_mask)`: return a pair, the signature of a call as bytes and a tuple
-    of its numbers. `args` has every argument; the last have the keywords `names`. `further_shapes` is a tuple of shapes to append. Bit k of
-    `tape_mask` is set if argument k is on the tape.
+    """Emit `call_signature(name, args, names, further_shapes, tape_mask)`: return the signature of a call and its dims, as a new pair.
+
+    The signature is a bytes object without sizes: it shows only which dims are equal, 0 or 1. The dims are a tuple of the distinct numbers
+    left out: entries of shapes and strides of the tensors, and larger integer arguments. `name` names the function called. The tuple `args`
+    has every argument; the last ones belong to the keywords in the tuple `names`. The shapes in the tuple `further_shapes` are appended to
+    the signature. Bit k of the Python integer `tape_mask` is set if argument k is on the autograd tape. Return null if an argument cannot
+    be part of a signature, or if the signature is too long.
     """
     name, args, names, further_shapes, tape_mask = f.arguments
     f.require(sign_call(f, name, f.address_at(args, TUPLE_ITEMS_OFFSET), f.load_word(args, SIZE_OFFSET), names, f.unbox_integer(tape_mask)))
@@ -515,8 +555,8 @@ def _emit_get_call_signature(f: FunctionBuilder) -> None:
 
 
 def _emit_python_sign_call(f: FunctionBuilder) -> None:
-    """Emit `kind_of_call(name, args, names, further_shapes, tape_mask)`, called from Python: the signature and the numbers of a call; None
-    if it has none.
+    """Emit `kind_of_call(name, args, names, further_shapes, tape_mask)`, called from Python: return the result of `call_signature`, or None
+    for null.
     """
     args = f.arguments[1]
-    f.return_or_none(f.call("kind_with_numbers", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(5)]))
+    f.return_or_none(f.call("call_signature", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(5)]))

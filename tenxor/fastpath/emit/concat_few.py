@@ -46,8 +46,11 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_replay_join(f: FunctionBuilder) -> None:
-    """Emit `join_again(name, args, named)`, called from Python: replay a call of `concat`, `stack` and the like, whose first argument has
-    the operands; None if the call is not recorded.
+    """Emit `join_again(name, args, named)`, called from Python: replay a call of `concat`, `stack` and the like, recorded under `name`.
+    Return the joined tensor, or None to decline.
+
+    The first item of the tuple `args` holds the operands: a list or tuple of tensors, or one tensor. `named` is the dictionary of keyword
+    arguments.
     """
     op, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
     call = lambda further_args, count, size: f.call("joined", POINTER, [op, f.tuple_item(args, 0), further_args, count + size * 2])
@@ -55,8 +58,10 @@ def _emit_replay_join(f: FunctionBuilder) -> None:
 
 
 def _emit_build_join_key(f: FunctionBuilder) -> None:
-    """Emit `key_of_pieces(pieces, further_args, count)`: return the key of a call, a tuple: the keys of the `count` further arguments at
-    `further_args`, then the specs of the tensors in the tuple `pieces`. Return null without a key.
+    """Emit `key_of_pieces(pieces, further_args, count)`: return the key of a call, a new tuple: the keys (`key_of`) of the `count` further
+    arguments at `further_args`, then the specs of the tensors in the tuple `pieces`.
+
+    Return null if an argument has no key, or an item of `pieces` is no tensor.
     """
     pieces, further_args, count = f.arguments
     size = f.load_word(pieces, SIZE_OFFSET)
@@ -80,8 +85,8 @@ def _emit_build_join_key(f: FunctionBuilder) -> None:
 
 
 def _emit_join(f: FunctionBuilder) -> None:
-    """Emit `joined(op, pieces, further_args, count)`: return a new tensor of the operands put together, as recorded or by a size-generic
-    template.
+    """Emit `joined(op, pieces, further_args, count)`: return a new tensor in memory of the operands put together, as recorded for `op` or
+    by a size-generic template; null to decline.
 
     `pieces` is a list, a tuple or one tensor. `further_args` is the address of the `count` further arguments, keyword values and keywords.
     """
@@ -126,7 +131,9 @@ def _emit_join(f: FunctionBuilder) -> None:
         return []
 
     def copy_without_gil() -> list[Value]:
-        """Emit the copies with the GIL released, under the lock of the runtime: other threads run, but write no tensor."""
+        """Emit the copies with the GIL released, under the lock of the runtime: other threads run, but write no tensor. Return an empty
+        list.
+        """
         f.require(f.is_object(f.call_python("take lock", f.load_object("False")), "True"))
         emit_without_gil(f, copy_all)
         f.call_python("let go of lock")
@@ -141,8 +148,11 @@ def _emit_join(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_join(f: FunctionBuilder) -> None:
-    """Emit `joined_by_rule(spec, slot, op, key, pieces, further_args, count)`: make the template of a call by a size-generic template and
-    record it in the table at `slot` of `spec`, under `op` and `key`. The returned reference is borrowed from the table.
+    """Emit `joined_by_rule(spec, slot, op, key, pieces, further_args, count)`: make the template of a call by a size-generic template, and
+    record it in the table at `slot` of `spec`, under `op` and `key`.
+
+    Return the template, borrowed from the table; null without a size-generic template, or for more than `MAX_JOIN_ARGUMENTS` operands and
+    arguments.
     """
     *cache_entry, pieces, further_args, count = f.arguments
     size = f.load_word(pieces, SIZE_OFFSET)
@@ -156,7 +166,8 @@ def _emit_instantiate_join(f: FunctionBuilder) -> None:
 def _emit_copy_region(f: FunctionBuilder) -> None:
     """Emit `copy_box(source, to, box)`: copy a strided region of elements between two addresses, and return true.
 
-    `box` is the address of the copy descriptor (`fastpath/strided_copy.py`): three nested loops over rows.
+    `box` is the address of the copy descriptor (`fastpath/strided_copy.py`): three nested loops over rows. `source` and `to` are the
+    addresses of the first row.
     """
     source, to, box = f.arguments
     (n, source_stride, to_stride), (m, inner_source_stride, inner_to_stride), row_layout = (

@@ -34,7 +34,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 def _emit_python_entry(f: FunctionBuilder, function: str, numbers: int) -> None:
     """Emit an entry for Python: call the emitted function named `function` with a tuple, an address and `numbers` integers.
 
-    The entry returns the truth value of the call as a bool.
+    The entry takes the address as a Python integer. The entry returns the truth value of the call as a bool, or null if an error is set.
     """
     _, args, _ = f.arguments
     pieces, *boxed_integers = (args.at(k, POINTER).load(POINTER) for k in range(2 + numbers))
@@ -50,7 +50,9 @@ def _is_known_scalar(f: FunctionBuilder, storage: Value) -> Value:
 
 
 def _emit_is_copyable(f: FunctionBuilder) -> None:
-    """Emit `is_there(storage)`: return whether the content is in memory or a known scalar, and no tape has to record the copy."""
+    """Emit `is_there(storage)`: return whether the content of a storage is in memory or a known scalar, and no tape has to record the
+    copy.
+    """
     (storage,) = f.arguments
     f.return_if(_is_known_scalar(f, storage), lambda: f.constant(I1, True))
     f.require(f.or_else(f.is_instance(storage, "Storage"), lambda: f.is_instance(storage, "ScalarStorage")))
@@ -61,9 +63,10 @@ def _emit_is_copyable(f: FunctionBuilder) -> None:
 
 
 def _emit_store_specs(f: FunctionBuilder) -> None:
-    """Emit `specs_into(pieces, table)`: write the address of each tensor's spec into the first column of a table.
+    """Emit `specs_into(pieces, table)`: write the address of the spec of each tensor in the tuple `pieces` into the first column of the
+    array `table`. Return true.
 
-    The function returns false unless each piece is a tensor for which `is_there` holds.
+    Return false unless each piece is a tensor for which `is_there` holds; some addresses may be written then.
     """
     pieces, table = f.arguments
 
@@ -79,10 +82,11 @@ def _emit_store_specs(f: FunctionBuilder) -> None:
 
 
 def _emit_copy_tensors(f: FunctionBuilder) -> None:
-    """Emit `copied_from(pieces, table, rows, stride)`: copy tensors, each in `rows` rows that are `stride` bytes apart in the destination.
+    """Emit `copied_from(pieces, table, rows, stride)`: copy the tensors in the tuple `pieces`, each in `rows` rows. Return true.
 
-    The columns of the table are the spec, the destination, the bytes of a row, and the bytes of an element. The function returns false if a
-    tensor's spec has changed.
+    The rows of a tensor are `stride` bytes apart in the destination. The array `table` has four columns, one after the other, with an entry
+    for each tensor: the spec, the address of the destination, the bytes of a row, and the bytes of an element. Return false if a spec has
+    changed, or `is_there` does not hold any more.
     """
     pieces, table, rows, stride = f.arguments
     count = f.load_word(pieces, SIZE_OFFSET)
@@ -99,9 +103,10 @@ def _emit_copy_tensors(f: FunctionBuilder) -> None:
 
 def _emit_copy_equal_tensors(f: FunctionBuilder) -> None:
     """Emit `copied_alike(pieces, to, width, itemsize, rows, stride)`: copy tensors of one spec to the address `to`, each in `rows` rows of
-    `width` bytes that are `stride` bytes apart there.
+    `width` bytes, `stride` bytes apart there. Return true.
 
-    The function returns false if the specs differ. In each row of the destination, the tensors' rows stand side by side.
+    In each row of the destination, the tensors' rows stand side by side. `itemsize` is the bytes of an element. Return false if the specs
+    differ, or `is_there` does not hold for a tensor.
     """
     pieces, to, width, itemsize, rows, stride = f.arguments
     spec = f.get_slot(f.tuple_item(pieces, 0), "Tensor.spec")
@@ -119,9 +124,10 @@ def _emit_copy_equal_tensors(f: FunctionBuilder) -> None:
 
 
 def _copy_tensor(f: FunctionBuilder, x: Value, to: Value, width: Value, itemsize: Value, rows: Value, stride: Value) -> None:
-    """Emit the copy of tensor `x`, in memory or a known scalar, to the address `to`: `rows` rows of `width` bytes, `stride` bytes apart.
+    """Emit the copy of the contiguous tensor `x` to the address `to`: `rows` rows of `width` bytes, which are `stride` bytes apart at `to`.
 
-    `itemsize` is the size of an element in bytes.
+    `itemsize` is the size of an element in bytes. A known scalar is stored as one element. The emitted function returns null or 0 unless
+    `x` is in memory or a known scalar (`is_there`).
     """
     storage = f.get_slot(x, "Tensor.storage")
 

@@ -7,7 +7,7 @@ from ...codegen.llvm.types import DOUBLE, I1, I32, I64, POINTER, array
 from ...tensor.creation_cache import MAX_CACHE_ENTRIES
 from ..limits import MAX_SMALL_BLOCK_BYTES
 from ..object_layout import TUPLE_ITEMS_OFFSET, ObjectTable
-from .call_replay import count_arguments, return_call_by_name, spread_arguments
+from .call_replay import count_arguments, return_keyword_call, spread_arguments
 from .call_signatures import sign_call
 from .function_builder import FunctionBuilder
 from .instantiate_templates import find_data_recipe, instantiate_signature
@@ -29,7 +29,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     named_call_parameters = [("args", POINTER), ("count", I64), ("size", I64), ("name", POINTER), ("table", POINTER)]
     rule_parameters = [*[(name, POINTER) for name in ("table", "key", "name", "args")], ("given", I64), ("names", POINTER)]
     _emit_instantiate_creation(FunctionBuilder(module, objects, "created_by_rule", rule_parameters))
-    _emit_create_by_name(FunctionBuilder(module, objects, "created_by_name", named_call_parameters))
+    _emit_keyword_creation(FunctionBuilder(module, objects, "keyword_creation", named_call_parameters))
     _emit_new_blank(FunctionBuilder(module, objects, "new_blank", [("recipe", POINTER), ("spec", POINTER)]))
     _emit_fill_row(
         FunctionBuilder(module, objects, "fill_line", [("list", POINTER), ("to", POINTER), ("count", I64), ("are_floats", I1)], I1)
@@ -48,7 +48,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     _emit_python_new_blank(FunctionBuilder(module, objects, "blank", called, is_exported=True))
     _emit_python_from_list(FunctionBuilder(module, objects, "list_again", called, is_exported=True))
     _emit_python_from_array(FunctionBuilder(module, objects, "array_again", called, is_exported=True))
-    _emit_cache_blank(FunctionBuilder(module, objects, "kept_blank", [(name, POINTER) for name in ("table", "key", "dtype", "shape")]))
+    _emit_cache_blank(FunctionBuilder(module, objects, "cache_blank", [(name, POINTER) for name in ("table", "key", "dtype", "shape")]))
     _emit_tensor_from_list(FunctionBuilder(module, objects, "made_of_list", [("list", POINTER), ("table", POINTER)]))
     _emit_tensor_from_numpy(FunctionBuilder(module, objects, "made_of_array", [("array", POINTER), ("table", POINTER)]))
     _emit_python_fill(FunctionBuilder(module, objects, "fill_from_list", called, is_exported=True))
@@ -56,36 +56,43 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _load_arguments(f: FunctionBuilder, count: int) -> list[Value]:
-    """Emit loads of the first `count` arguments of a function called from Python."""
+    """Emit loads of the first `count` arguments of the function being emitted, an entry for Python. Return the objects, borrowed."""
     return [f.arguments[1].at(k, POINTER).load(POINTER) for k in range(count)]
 
 
 def _emit_replay_creation(f: FunctionBuilder) -> None:
-    """Emit `create_again(name, args, named, table)`, called from Python: replay a creation call as recorded in `table`, or return None."""
+    """Emit `create_again(name, args, named, table)`, called from Python: replay a creation call as recorded in the dictionary `table`.
+    Return the tensor, or None to decline.
+
+    `name` is the name of the function, `args` the tuple of positional arguments, and `named` the dictionary of keyword arguments.
+    """
     name, args, named, table = _load_arguments(f, 4)
 
     def call(positional: Value, count: Value, size: Value) -> Value:
         create_positional = lambda: [f.call("created", POINTER, [positional, count, f.null(), name, table])]
         return f.choose(
-            size.equals(0), create_positional, lambda: [f.call("created_by_name", POINTER, [positional, count, size, name, table])]
+            size.equals(0), create_positional, lambda: [f.call("keyword_creation", POINTER, [positional, count, size, name, table])]
         )[0]
 
     f.return_or_none(spread_arguments(f, args, named, call, first_item=0))
 
 
-def _emit_create_by_name(f: FunctionBuilder) -> None:
-    """Emit `created_by_name(args, count, size, name, table)`: replay a creation call. `args` has `count` positional arguments, `size`
-    keyword values and `size` keywords.
+def _emit_keyword_creation(f: FunctionBuilder) -> None:
+    """Emit `keyword_creation(args, count, keyword_count, name, table)`: return the result of `created` for a call with keywords.
+
+    `args` is the address of `count` positional arguments, then `keyword_count` keyword values, then the keywords.
     """
-    args, count, size, name, table = f.arguments
-    return_call_by_name(f, args, count, size, lambda names: f.call("created", POINTER, [args, count, names, name, table]))
+    args, count, keyword_count, name, table = f.arguments
+    return_keyword_call(f, args, count, keyword_count, lambda names: f.call("created", POINTER, [args, count, names, name, table]))
 
 
 def _emit_create(f: FunctionBuilder) -> None:
-    """Emit `created(args, count, names, name, table)`: return the pending tensor of a creation call, recorded in `table` or by a
-    size-generic template.
+    """Emit `created(args, count, names, name, table)`: return a new tensor, the pending result of a call of the creation function `name`;
+    null to decline.
 
-    A tensor without content (`empty`) is pending only if it is large, because all of its memory may never be needed.
+    The template is recorded in the dictionary `table`, or made by a size-generic template. `args` is the address of `count` positional
+    arguments, then the values for the keywords in the tuple `names`, or null. A tensor without content (`empty`) is pending only if it is
+    large, because all of its memory may never be needed.
     """
     args, count, names, name, table = f.arguments
     no_names, argument_count = f.is_null(names), count_arguments(f, count, names)
@@ -117,9 +124,10 @@ def _emit_create(f: FunctionBuilder) -> None:
 
 def _emit_instantiate_creation(f: FunctionBuilder) -> None:
     """Emit `created_by_rule(table, key, name, args, argument_count, names)`: make the template of a creation call by a size-generic
-    template, record it in `table` under `key`, and return it; null without a rule.
+    template, and record it in the dictionary `table` under `key`.
 
-    `args` is the address of the `argument_count` arguments, of which the last have the keywords in the tuple `names`, or null.
+    `args` is the address of the `argument_count` arguments, of which the last have the keywords in the tuple `names`, or null. Return the
+    template as a new reference; null without a size-generic template, or if `table` is full.
     """
     table, key, name, args, argument_count, names = f.arguments
     f.require(f.call("PyDict_Size", I64, [table]) < MAX_CACHE_ENTRIES)
@@ -132,12 +140,15 @@ def _emit_instantiate_creation(f: FunctionBuilder) -> None:
 
 
 def _emit_python_new_blank(f: FunctionBuilder) -> None:
-    """Emit `blank(recipe, spec)`, called from Python: return an uninitialized tensor in memory; None to leave it to the fallback."""
+    """Emit `blank(recipe, spec)`, called from Python: return the tensor of `new_blank`, or None to decline."""
     f.return_or_none(f.call("new_blank", POINTER, _load_arguments(f, 2)))
 
 
 def _emit_new_blank(f: FunctionBuilder) -> None:
-    """Emit `new_blank(recipe, spec)`: return a new tensor in memory, uninitialized."""
+    """Emit `new_blank(recipe, spec)`: return a new tensor of the spec `spec` in new, uninitialized memory; null to decline.
+
+    `recipe` is the recipe of data for this memory, of any size.
+    """
     recipe, spec = f.arguments
     node = new_node_in_memory(f, recipe, f.require_new(f.call("memory_for", POINTER, [recipe])))
     f.hold_borrowed(spec)
@@ -146,18 +157,21 @@ def _emit_new_blank(f: FunctionBuilder) -> None:
 
 
 def _emit_python_from_list(f: FunctionBuilder) -> None:
-    """Emit `list_again(list, table)`, called from Python: return a tensor with the numbers of a list; None for other contents."""
+    """Emit `list_again(list, table)`, called from Python: return the tensor of `made_of_list`, or None to decline."""
     f.return_or_none(f.call("made_of_list", POINTER, _load_arguments(f, 2)))
 
 
 def _emit_python_from_array(f: FunctionBuilder) -> None:
-    """Emit `array_again(array, table)`, called from Python: return a tensor with the elements of a NumPy array, or None."""
+    """Emit `array_again(array, table)`, called from Python: return the tensor of `made_of_array`, or None to decline."""
     f.return_or_none(f.call("made_of_array", POINTER, _load_arguments(f, 2)))
 
 
 def _emit_tensor_from_list(f: FunctionBuilder) -> None:
-    """Emit `made_of_list(list, table)`: return a tensor with the numbers of a list, or of a list of equally long lists: float64 or int64 by
-    the first number. Return null for other contents. `table` caches recipe and spec by the sizes.
+    """Emit `made_of_list(list, table)`: return a new tensor with the numbers of a list, or of a list of equally long lists; null to
+    decline.
+
+    The dtype is float64 or int64 by the first number. Numbers of another type, and no numbers, are declined. The dictionary `table` caches
+    recipe and spec by the sizes.
     """
     numbers, table = f.arguments
     size = f.list_length(numbers)
@@ -185,8 +199,10 @@ def _emit_tensor_from_list(f: FunctionBuilder) -> None:
 
 
 def _emit_tensor_from_numpy(f: FunctionBuilder) -> None:
-    """Emit `made_of_array(array, table)`: return a tensor with the elements of a C-contiguous, writable array. Return null for other
-    arrays. `table` caches recipe and spec by shape and dtype.
+    """Emit `made_of_array(array, table)`: return a new tensor with a copy of the elements of a small, C-contiguous, writable array. Return
+    null for other arrays.
+
+    The dictionary `table` caches recipe and spec by shape and dtype.
     """
     values, table = f.arguments
     shape, dtype = (f.require_new(f.call("PyObject_GetAttr", POINTER, [values, f.load_object(f"'{name}'")])) for name in ("shape", "dtype"))
@@ -201,7 +217,7 @@ def _emit_tensor_from_numpy(f: FunctionBuilder) -> None:
 
 
 def _new_size_tuple(f: FunctionBuilder, *sizes: Value) -> Value:
-    """Emit the creation of a tuple of integers, a new reference that is not held; null if memory runs out."""
+    """Emit the creation of a tuple of Python integers from `sizes`. Return a new reference that is not held; null if memory runs out."""
     size_array = f.local(array(I64, len(sizes)))
     for k, size in enumerate(sizes):
         size_array.at(k, I64).store(size)
@@ -209,11 +225,13 @@ def _new_size_tuple(f: FunctionBuilder, *sizes: Value) -> Value:
 
 
 def _new_cached_blank(f: FunctionBuilder, table: Value, key: Value, dtype: Value, shape: Value) -> Value:
-    """Emit the creation of an uninitialized tensor with the recipe and spec in `table[key]`, which are made if missing. Return the tensor,
-    which is held (see `FunctionBuilder.hold_borrowed`). The held reference to `key` is released.
+    """Emit the creation of an uninitialized tensor with the recipe and spec in `table[key]`, which are made for `dtype` and `shape` if
+    missing. Return the tensor, which is held (see `FunctionBuilder.hold_borrowed`).
+
+    The held reference to `key` is released. The emitted function returns null or 0 where `cache_blank` or `new_blank` gives null.
     """
     cached_pair = f.look_up(table, key)
-    make_pair = lambda: [f.call("kept_blank", POINTER, [table, key, dtype, shape])]
+    make_pair = lambda: [f.call("cache_blank", POINTER, [table, key, dtype, shape])]
     (pair,) = f.choose(f.is_null(cached_pair), make_pair, lambda: [f.incref(cached_pair)], (1, 1000))
     f.require_new(pair)
     f.release_held(key)
@@ -223,7 +241,11 @@ def _new_cached_blank(f: FunctionBuilder, table: Value, key: Value, dtype: Value
 
 
 def _emit_cache_blank(f: FunctionBuilder) -> None:
-    """Emit `kept_blank(table, key, dtype, shape)`: make recipe and spec of a small contiguous tensor; record and return the pair."""
+    """Emit `cache_blank(table, key, dtype, shape)`: store the recipe and the spec of an uninitialized tensor in the dictionary `table`.
+
+    The tensor is contiguous. The pair of recipe and spec becomes `table[key]`, and is returned as a new reference. Return null if the table
+    is full, or if the tensor has more than `MAX_SMALL_BLOCK_BYTES` bytes.
+    """
     table, key, dtype, shape = f.arguments
     f.require(f.call("PyDict_Size", I64, [table]) < MAX_CACHE_ENTRIES)
     spec = f.require_new(f.call("row_major_spec", POINTER, [dtype, shape]))
@@ -237,7 +259,10 @@ def _emit_cache_blank(f: FunctionBuilder) -> None:
 
 def _emit_python_fill(f: FunctionBuilder) -> None:
     """Emit `fill_from_list(list, buffer, rows, count, are_floats)`, called from Python: write a list of `count` numbers, or of `rows` lists
-    of these if `rows` > 0, into a buffer. Return whether every number has the type and every list the length.
+    of them if `rows` > 0, into the memory of a `Buffer`.
+
+    Numbers are written as float64 if `are_floats`, else as int64. Return whether every number has the type and every list the length; if
+    not, some may be written.
     """
     numbers, buffer, *boxed_numbers = _load_arguments(f, 5)
     rows, count, are_floats = (f.unbox_integer(x) for x in boxed_numbers)
@@ -246,8 +271,10 @@ def _emit_python_fill(f: FunctionBuilder) -> None:
 
 
 def _emit_fill_rows(f: FunctionBuilder) -> None:
-    """Emit `fill(list, to, rows, count, are_floats)`: write a list of `count` numbers, or of `rows` such lists, to an address; false for
-    other contents. `rows` is 0 for a flat list.
+    """Emit `fill(list, to, rows, count, are_floats)`: write a list of `count` numbers, or of `rows` such lists, to the address `to`. Return
+    true, or false for other contents.
+
+    `rows` is 0 for a flat list. See `fill_line` for the numbers.
     """
     numbers, to, rows, count, are_floats = f.arguments
     f.return_if(rows.equals(0), lambda: f.call("fill_line", I1, [numbers, to, count, are_floats]))
@@ -263,8 +290,10 @@ def _emit_fill_rows(f: FunctionBuilder) -> None:
 
 
 def _emit_fill_row(f: FunctionBuilder) -> None:
-    """Emit `fill_line(list, to, count, are_floats)`: write a list of floats or 64-bit integers to an address; false for other contents. No
-    Python runs.
+    """Emit `fill_line(list, to, count, are_floats)`: write a list of `count` Python floats, or integers of 64 bits, to the address `to`.
+    Return true, or false for other contents.
+
+    Numbers are written as float64 if `are_floats`, else as int64. No Python code runs.
     """
     numbers, to, count, are_floats = f.arguments
     f.require(f.is_instance(numbers, "list"))
@@ -288,8 +317,8 @@ def _emit_fill_row(f: FunctionBuilder) -> None:
 
 
 def _emit_python_copy(f: FunctionBuilder) -> None:
-    """Emit `fill_from_buffer(source, buffer, nbytes)`, called from Python: copy the bytes of another object's buffer. Return whether that
-    buffer is C-contiguous and writable, and has exactly `nbytes` bytes.
+    """Emit `fill_from_buffer(source, buffer, nbytes)`, called from Python: copy the bytes of another object's buffer into a `Buffer`.
+    Return a bool: whether the buffer of `source` is C-contiguous and writable, and has exactly `nbytes` bytes.
     """
     source, buffer, nbytes = _load_arguments(f, 3)
     success = f.call("copy_buffer", I1, [source, load_data_address(f, buffer), f.unbox_integer(nbytes)])
@@ -297,8 +326,8 @@ def _emit_python_copy(f: FunctionBuilder) -> None:
 
 
 def _emit_copy_buffer(f: FunctionBuilder) -> None:
-    """Emit `copy_buffer(source, to, nbytes)`: copy an object's buffer, if it is C-contiguous, writable and has `nbytes` bytes; else
-    false.
+    """Emit `copy_buffer(source, to, nbytes)`: copy the buffer of the object `source` to the address `to`. Return true, or false unless that
+    buffer is C-contiguous and writable, and has `nbytes` bytes.
     """
     source, to, nbytes = f.arguments
     f.emit_return(use_if_bytes(f, source, nbytes, lambda start: f.call("memcpy", POINTER, [to, start, nbytes])))

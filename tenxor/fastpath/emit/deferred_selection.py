@@ -40,7 +40,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _is_large_mask(f: FunctionBuilder, program: Value) -> Value:
-    """Emit a test whether a key is a mask of a large tensor. `program` is the address of the copy descriptor of the selected rows."""
+    """Emit a test whether a key is a mask of a tensor of `MIN_DEFERRED_BYTES` bytes or more. `program` is the address of the copy
+    descriptor of the selected rows.
+    """
     return f.and_then(
         f.load_word(program, KEY_KIND_OFFSET).equals(MASK_KEY_KIND),
         lambda: f.load_word(program, KEY_COUNT_OFFSET) * f.load_word(program, ROW_BYTES_OFFSET) >= MIN_DEFERRED_BYTES,
@@ -51,21 +53,24 @@ def can_defer(f: FunctionBuilder, descriptor: Value, node: Value, mask: Value) -
     """Emit a test whether a mask selection may be deferred: it is large, neither buffer is externally shared, and no call is being
     recorded.
 
-    `descriptor` is the address of the copy descriptor; `node` and `mask` are the nodes selected from and of the mask, in memory.
+    `descriptor` is the address of the copy descriptor of the selected rows. `node` has the elements selected from, and `mask` the mask,
+    both in memory.
     """
     are_not_shared = lambda: f.and_then(_is_not_shared(f, node), lambda: _is_not_shared(f, mask))
     return f.and_then(f.and_then(_is_large_mask(f, descriptor), lambda: can_evaluate_early(f)), are_not_shared)
 
 
 def _is_not_shared(f: FunctionBuilder, node: Value) -> Value:
-    """Emit a test whether the buffer of a node in memory is not externally shared."""
+    """Emit a test whether the buffer of `node`, a node in memory, is not externally shared."""
     return f.is_object(f.get_slot(f.get_slot(node, "Node.buffer"), "Buffer.externally_shared"), "0")
 
 
 def _emit_defer_selection(f: FunctionBuilder) -> None:
-    """Emit `selected_later(x, key, node, mask, frame, rows)`: return a new tensor of the rows of `x` that the mask `key` selects, deferred.
+    """Emit `selected_later(x, key, node, mask, frame, rows)`: return a new tensor of the rows of `x` that the mask `key` selects, pending;
+    null to decline.
 
-    `node` and `mask` are the nodes of `x` and `key`, `frame` is the copy descriptor, and `rows` the template for the number of rows.
+    `node` and `mask` are the nodes of `x` and `key`, in memory. `frame` is the copy descriptor, a bytes object, and `rows` the template for
+    the number of selected rows.
     """
     x, key, node, mask, frame, rows = f.arguments
     selection_node = f.require_new(f.call("selected_node", POINTER, [x, key, node, mask, frame, f.get_slot(rows, "RecipeTemplate.recipe")]))
@@ -74,10 +79,11 @@ def _emit_defer_selection(f: FunctionBuilder) -> None:
 
 
 def _emit_new_selection_node(f: FunctionBuilder) -> None:
-    """Emit `selected_node(x, key, node, mask, frame, like)`: return a pending node of the rows of `node` that `mask` selects.
+    """Emit `selected_node(x, key, node, mask, frame, like)`: return a new pending node of the rows of `node` that `mask` selects; null to
+    decline.
 
-    The tensors `x` and `key` give the views of these two nodes, and `frame` is the copy descriptor. The new node has the shape and dtype of
-    the recipe `like`.
+    The tensors `x` and `key` give the views of these two nodes, and `frame` is the copy descriptor, a bytes object. The new node has the
+    shape and dtype of the recipe `like`.
     """
     x, key, node, mask, frame, like = f.arguments
     slots = [(x, "spec"), (x, "offset"), (key, "spec"), (key, "offset")]
@@ -97,7 +103,11 @@ def _emit_new_selection_node(f: FunctionBuilder) -> None:
 
 
 def _emit_finish_selection(f: FunctionBuilder) -> None:
-    """Emit `selected_now(node)`: carry out the deferred mask selection of a node; return whether it is computed."""
+    """Emit `selected_now(node)`: carry out the deferred mask selection of the pending `node`. Return true, or false if nothing was done.
+
+    The function returns false for a node in memory or of another operation, without memory for the result, and while another thread holds
+    the lock of the runtime.
+    """
     (node,) = f.arguments
     f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
     sources = f.hold_borrowed(f.get_slot(node, "Node.sources"))
@@ -127,7 +137,9 @@ def _emit_finish_selection(f: FunctionBuilder) -> None:
 
 
 def _emit_python_finish(f: FunctionBuilder) -> None:
-    """Emit `finish_selected(node)`, called from Python: carry out the deferred mask selection of a node. Return whether it is computed."""
+    """Emit `finish_selected(node)`, called from Python: carry out the deferred mask selection of a node. Return the result of
+    `selected_now` as a bool.
+    """
     _, node = f.arguments
     f.return_if(f.call("selected_now", I1, [node]), lambda: f.incref(f.load_object("True")))
     f.propagate_error()
@@ -137,7 +149,8 @@ def _emit_python_finish(f: FunctionBuilder) -> None:
 def try_masked_update(f: FunctionBuilder, x: Value, key: Value, value: Value, descriptor: Value) -> Value:
     """Emit an attempt to do `x[key] = value` by one kernel that computes `value` under the mask `key` (`fused_masked_update.py`).
 
-    Return whether the update was done; `value` must be large and pending. `descriptor` is the copy descriptor of the selected rows.
+    Return an `i1`: whether the update was done. The update is tried only for a large mask and a pending tensor `value`. `descriptor` is the
+    copy descriptor of the selected rows, a bytes object. The emitted function returns null or 0 if an error is set.
     """
 
     def is_value_pending() -> Value:
@@ -155,9 +168,10 @@ def try_masked_update(f: FunctionBuilder, x: Value, key: Value, value: Value, de
 
 
 def _emit_compute_over(f: FunctionBuilder) -> None:
-    """Emit `computed_over(node, reads, may_ask)`: run a pending update in the memory that it overwrites; return whether it ran.
+    """Emit `computed_over(node, reads, may_ask)`: run the pending update `node` in the memory that it overwrites; return whether it ran.
 
-    The old content must have exactly `reads` references, all from the update. If `may_ask`, Python makes a missing launch record.
+    The old content, source 0 of the update, must be in memory and have exactly `reads` references, all from the update. If `may_ask`,
+    Python makes a missing launch record.
     """
     node, reads, may_ask = f.arguments
     f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))

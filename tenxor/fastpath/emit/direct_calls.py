@@ -32,7 +32,10 @@ CONVERTED_LANES = 8  # of the vectors in which floats are converted
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to run C loops on operands and results in memory, with the entry `made_in_place`."""
+    """Emit into `module` the functions to run C loops on operands and results in memory, with the entry `made_in_place`.
+
+    The functions emitted include `call_loop`, `call_loop_apart`, `call_wider`, `widen` and `narrow`.
+    """
     program_parameters = [(name, POINTER) for name in ("program", "nodes", "starts", "found")]
     _emit_call_loop_on_scratch(FunctionBuilder(module, objects, "call_loop_apart", [*program_parameters, ("apart", POINTER)], I1))
     _emit_call_loop(FunctionBuilder(module, objects, FUNCTION_BY_OPCODE[CALL_OPCODE], program_parameters, I1))
@@ -45,9 +48,11 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def get_operand_address(f: FunctionBuilder, nodes: Value, starts: Value, operand_index: Value, byte_offset: Value) -> Value:
-    """Emit an address in operand `operand_index`, `byte_offset` bytes behind its beginning: a tensor in memory, or a number.
+    """Emit an address in operand `operand_index`, a tensor in memory or a number, `byte_offset` bytes behind its beginning. Return the
+    address.
 
-    `nodes` is the tuple of the operands' nodes, None for a number, and `starts` the array of their byte offsets, or a number's address.
+    `nodes` is the tuple of the operands' nodes, with None for a number. `starts` is the array of their byte offsets, with the address of a
+    number in place of its offset.
     """
     node = f.tuple_item(nodes, operand_index)
     (begin,) = f.choose(f.is_object(node, "None"), lambda: [f.null()], lambda: [load_data_address(f, f.get_slot(node, "Node.buffer"))])
@@ -55,8 +60,11 @@ def get_operand_address(f: FunctionBuilder, nodes: Value, starts: Value, operand
 
 
 def load_operand_extent(f: FunctionBuilder, byte_offsets: Sequence[int]) -> list[Value]:
-    """Emit the address, element count and stride in bytes of operands, each described by four words of the program, from the byte offsets
-    `byte_offsets`.
+    """Emit the address, element count and stride in bytes of operands, each described by four words of the program. Return three values for
+    each operand, in one list.
+
+    The description of operand k begins at byte `byte_offsets[k]` of the program. The function being emitted has four arguments, of which
+    the first three are `program`, `nodes` and `starts`.
     """
     program, nodes, starts, _ = f.arguments
     extents: list[Value] = []
@@ -67,7 +75,7 @@ def load_operand_extent(f: FunctionBuilder, byte_offsets: Sequence[int]) -> list
 
 
 def get_result_address(f: FunctionBuilder, results: Value, result_index: int | Value) -> Value:
-    """Emit the address of the data of tensor `result_index` in the tuple `results` of results."""
+    """Return the address of the data of tensor `result_index` in the tuple `results` of result tensors, at the beginning of its memory."""
     node = f.get_slot(f.get_slot(f.tuple_item(results, result_index), "Tensor.storage"), "Storage.node")
     return load_data_address(f, f.get_slot(node, "Node.buffer"))
 
@@ -77,10 +85,12 @@ def collect_operands(
 ) -> tuple[Value, Value]:
     """Emit the collection of the operands of a call: `x`, and the tensors among the `argument_count` arguments at `args`.
 
-    Return a tuple of their nodes, which is held (see `FunctionBuilder.hold_borrowed`), and an array of their byte offsets. The nodes are
-    computed. `tensors` is the number of these tensors. If `number` is a dtype, the only number among the arguments is written to a local in
-    that dtype. Its address then stands last in the array, with None for its node. The emitted function returns null or 0 for tensors with a
-    tape node, and storages without a node.
+    Return a tuple of their nodes, which is held (see `FunctionBuilder.hold_borrowed`), and the address of the array of their byte offsets.
+    The nodes are computed. `tensors` is the number of tensors.
+
+    `number` is a dtype at run time, or Python's None; without `number`, there is no dtype either. With a dtype, the only number among the
+    arguments is stored in that dtype. The address of the number then stands last in the array, with None for its node. The emitted function
+    returns null or 0 for `MAX_HELD_OPERANDS` tensors or more, tensors with a tape node, and storages without a node.
     """
     f.require(tensors < MAX_HELD_OPERANDS)
     is_read = f.constant(I1, False) if number is None else ~f.is_object(number, "None")
@@ -118,9 +128,9 @@ def collect_operands(
 
 
 def _store_scalar(f: FunctionBuilder, argument: Value, dtype: Value, address: Value) -> None:
-    """Emit the store of `argument`, a Python float or integer, at `address`, in the dtype `dtype`.
+    """Emit the store of `argument`, a Python float or integer, at `address`, in the dtype `dtype`: float64, float32 or int64.
 
-    The emitted function returns null or 0 for an integer that would be rounded, and for a float with int64.
+    The emitted function returns null or 0 for an integer that might be rounded or does not fit, and for a float with int64.
     """
 
     def store_float() -> None:
@@ -144,9 +154,10 @@ def _store_scalar(f: FunctionBuilder, argument: Value, dtype: Value, address: Va
 
 
 def pack_results(f: FunctionBuilder, template: Value, results: Value) -> Value:
-    """Emit the return value of a call with the template `template`, given the held tuple `results` of results. Return a new reference.
+    """Emit the return value of a call with the template `template` (`TupleTemplate`), given the held tuple `results` of results, which is
+    released. Return a new reference, not held.
 
-    The value is the only result, or the tuple converted to the tuple type of the template.
+    The value is the only result, or the tuple converted to the tuple type of the template; null if that raises.
     """
     kind = f.get_slot(template, "TupleTemplate.result_constructor")
     take_single = lambda: [f.incref(f.tuple_item(results, f.i64(0)))]
@@ -157,7 +168,10 @@ def pack_results(f: FunctionBuilder, template: Value, results: Value) -> Value:
 
 def _emit_run_program(f: FunctionBuilder) -> None:
     """Emit `made_in_place(x, args, argument_count, tensors, template)`: return the result of a recorded call, computed by the program of
-    its template; return null where the program fails.
+    its `DirectCallTemplate`, as a new reference.
+
+    `args` is the address of the `argument_count` arguments after `x`; `tensors` counts the tensors with `x`. Return null where the program
+    fails.
     """
     x, args, argument_count, tensors, template = f.arguments
     program = f.address_at(f.get_slot(template, "DirectCallTemplate.loop_bytecode"), BYTES_CONTENT_OFFSET)
@@ -197,19 +211,15 @@ def _emit_run_program(f: FunctionBuilder) -> None:
 
 
 def _emit_call_loop(f: FunctionBuilder) -> None:
-    """Emit `call_loop(program, nodes, starts, results)`: run a C loop on operands and results, without scratch memory; return success.
-
-    `nodes` and `starts` are the operands' nodes and byte offsets, and `results` is the tuple of result tensors.
-    """
+    """Emit `call_loop(program, nodes, starts, results)`: run `call_loop_apart` without scratch memory, and return its result."""
     f.emit_return(f.call("call_loop_apart", I1, [*f.arguments, f.null()]))
 
 
 def _emit_call_widened(f: FunctionBuilder) -> None:
-    """Emit `call_wider(program, nodes, starts, result_tensors)`: run a C loop in double precision on data in single precision; return
-    success.
+    """Emit `call_wider(program, nodes, starts, result_tensors)`: run a C loop in double precision on data in single precision. Return true,
+    or false on a failure.
 
-    The operands (`nodes`, byte offsets `starts`) are converted into scratch memory, and the results from there into
-    `result_tensors`.
+    The operands (`nodes`, byte offsets `starts`) are converted into scratch memory, and the results from there into `result_tensors`.
     """
     program, nodes, starts, result_tensors = f.arguments
     size, operands, results, at_program = (f.load_word(program, 8 * k) for k in range(1, 5))
@@ -217,7 +227,7 @@ def _emit_call_widened(f: FunctionBuilder) -> None:
     scratch, words = f.address_at(memory, BYTES_CONTENT_OFFSET), 16 + COPY_DESCRIPTOR_BYTES
 
     def read(k: Value) -> None:
-        """Emit the copy of an operand to the upper half of its scratch memory, and its conversion into the whole."""
+        """Emit the copy of operand `k` to the upper half of its scratch memory, and its conversion into the whole."""
         descriptor = f.address_at(program, 5 * 8).at(k * words, I8)
         to, count, box = scratch.at(f.load_word(descriptor, 0), I8), f.load_word(descriptor, 8), f.address_at(descriptor, 16)
         single_data = to.at(count, FLOAT)
@@ -249,7 +259,7 @@ def _emit_call_widened(f: FunctionBuilder) -> None:
 
 def _emit_convert_floats(f: FunctionBuilder, source_type: Type, result_type: Type) -> None:
     """Emit `widen(start, to, count)` or `narrow`: copy `count` floats of type `source_type`, at `start`, to floats of type `result_type`,
-    at `to`.
+    at `to`. Return true.
 
     They are copied in ascending order, so the source may stand further on in the memory of the result.
     """
@@ -266,12 +276,12 @@ def _emit_convert_floats(f: FunctionBuilder, source_type: Type, result_type: Typ
 
 
 def _emit_call_loop_on_scratch(f: FunctionBuilder) -> None:
-    """Emit `call_loop_apart(program, nodes, starts, results, memory)`: run a C loop of NumPy as the program says; return success.
+    """Emit `call_loop_apart(program, nodes, starts, results, memory)`: run a C loop of NumPy as the program says. Return true, or false on
+    a failure.
 
-    `nodes` and `starts` are the operands' nodes and byte offsets, `results` is the tuple of result tensors, and `memory` the address of
-    scratch memory, or null.
-
-    The function returns false for a non-finite operand if it must be finite, an error of the loop, and a result with the NaN of a failure.
+    `program` is the address of the integers of the program, and `memory` the address of scratch memory, or null. `nodes` and `starts` are
+    the operands' nodes and byte offsets. `results` is the tuple of result tensors. Failures are an error of the loop, a result with the NaN
+    of a failure, and a non-finite operand if it must be finite.
     """
     program, nodes, starts, results, memory = f.arguments
     words = [f.load_word(program, 8 * k) for k in range(1, HEADER_WORDS)]

@@ -18,7 +18,10 @@ MAX_FREE_OBJECTS = 2048  # objects of each class
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to create (`new_CLASS`) and deallocate (`CLASS_dies`) objects of the classes with a free list."""
+    """Emit into `module` the functions to create (`new_CLASS`) and deallocate (`CLASS_dies`) objects of the classes with a free list.
+
+    For further classes in `UNTRACKED_CLASSES`, `new_CLASS` allocates, and CPython deallocates.
+    """
     for cls in REUSED_CLASSES:
         module.define_global(f"dead_{cls}", f"internal global [{1 + MAX_FREE_OBJECTS} x i64] zeroinitializer, align 64")
         _emit_new_object(FunctionBuilder(module, objects, f"new_{cls}", []), cls)
@@ -30,13 +33,13 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _get_free_list(f: FunctionBuilder, cls: str) -> tuple[Value, Value]:
-    """Return the addresses of the length and of the items of a class's free list."""
+    """Return the address of the length of the free list of the class named `cls`, and the address of its first item."""
     length_address = f.define(POINTER, f"getelementptr i64, ptr @dead_{cls}, i64 0")
     return length_address, length_address.at(1, I64)
 
 
 def _emit_new_object(f: FunctionBuilder, cls: str) -> None:
-    """Emit `new_CLASS()`: return an object with empty slots, from the free list or newly allocated."""
+    """Emit `new_CLASS()`: return a new object with empty slots, from the free list or newly allocated; null if memory runs out."""
     length_address, items = _get_free_list(f, cls)
     count = length_address.load(I64)
     f.return_if(count.equals(0), lambda: f.allocate_instance(cls))
@@ -50,7 +53,9 @@ def _emit_new_object(f: FunctionBuilder, cls: str) -> None:
 
 
 def _emit_dealloc(f: FunctionBuilder, cls: str) -> None:
-    """Emit `CLASS_dies(x)`: deallocate an object after its last reference is gone, or put it on the free list."""
+    """Emit `CLASS_dies(x)`: drop the slots of an object after its last reference is gone. Then put the object on the free list, or free its
+    memory if the list is full or the object is of a subclass.
+    """
     (x,) = f.arguments
     f.call("PyObject_GC_UnTrack", VOID, [x])
     if f.objects.get_weakref_offset(cls):

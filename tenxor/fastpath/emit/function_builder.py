@@ -36,8 +36,11 @@ SLOTS_SET_BY_INIT = {"Tensor": ("storage", "dtype"), "Storage": ("node",)}
 class FunctionBuilder(Builder):
     """A builder of one LLVM function, whose arguments and locals are objects (`ptr`) or 64-bit integers.
 
-    The methods emit instructions at the cursor and return the run-time values. A reference is held if every later early exit, taken where
-    the emitted function returns null or 0 to leave the work to the fallback, releases it.
+    The methods emit instructions at the cursor, and return `Value`s: results at run time. A test returns an `i1`. Objects and slots are
+    found in the table `objects`; `result` is the type that the emitted function returns.
+
+    An early exit leaves the work to the caller of the emitted function: it releases the held references, and returns null or 0. A reference
+    is held from the call of `hold_borrowed` or `hold_owned` until that of `transfer_held` or `release_held`, in the order of emission.
     """
 
     def __init__(
@@ -59,7 +62,7 @@ class FunctionBuilder(Builder):
     # Objects and memory
 
     def load_object(self, name: str) -> Value:
-        """Emit a load of the object of this name from the table `@objects`; the reference is borrowed."""
+        """Emit a load of the object called `name` in the table `@objects`. The reference is borrowed."""
         index = self.objects.get_index(name)
         return self.define(POINTER, f"load ptr, ptr getelementptr (ptr, ptr @objects, i64 {index})")
 
@@ -92,7 +95,7 @@ class FunctionBuilder(Builder):
         return self.address_at(items, TUPLE_ITEMS_OFFSET).at(k, POINTER).load(POINTER)
 
     def list_length(self, items: Value) -> Value:
-        """Emit a call for the length of a list."""
+        """Emit a call for the length of a list, an `i64`."""
         return self.call("PyList_Size", I64, [items])
 
     def list_item(self, items: Value, k: Value) -> Value:
@@ -100,10 +103,7 @@ class FunctionBuilder(Builder):
         return self.call("PyList_GetItem", POINTER, [items, k])
 
     def append_to_list(self, items: Value, item: Value) -> None:
-        """Emit an append of `item` to the list `items`, which takes a reference of its own.
-
-        If memory runs out, the emitted function returns null or 0.
-        """
+        """Emit an append of `item` to the list `items`. The list takes a new reference. If memory runs out, an early exit is taken."""
         self.require(self.call("PyList_Append", I32, [items, item]).equals(0))
 
     def type_of(self, x: Value) -> Value:
@@ -111,12 +111,12 @@ class FunctionBuilder(Builder):
         return self.address_at(x, TYPE_OFFSET).load(POINTER)
 
     def has_type(self, x: Value, name: str) -> Value:
-        """Emit a test whether the type of `x` is exactly the class `name`. The slots may be empty: the code called next tests them."""
+        """Emit a test whether the type of `x` is exactly the class called `name`. Slots of `x` may be empty, unlike after `is_instance`."""
         return self.type_of(x).equals(self.load_object(name))
 
     def is_instance(self, x: Value, name: str) -> Value:
-        """Emit a test whether the type of `x` is exactly the class `name`, and, for the classes in `SLOTS_SET_BY_INIT`, whether the
-        slots read later without a test are set.
+        """Emit a test whether the type of `x` is exactly the class called `name`, not a subclass. For the classes in `SLOTS_SET_BY_INIT`,
+        the listed slots must also be set, so that later code need not test them.
         """
         has_class, slots = self.has_type(x, name), SLOTS_SET_BY_INIT.get(name)
 
@@ -127,7 +127,9 @@ class FunctionBuilder(Builder):
         return has_class if slots is None else self.and_then(has_class, lambda: are_set(*slots))
 
     def raise_if_uninitialized(self, x: Value) -> None:
-        """Emit a return with an AttributeError if `x` is an uninitialized tensor. To be emitted before a call of the fallback in Python."""
+        """Emit a return of null with an AttributeError set, if `x` is a tensor without storage or dtype. Emitted before a call of the
+        fallback. Held references are not released.
+        """
         is_bare = self.and_then(self.has_type(x, "Tensor"), lambda: ~self.is_instance(x, "Tensor"))
 
         def set_error() -> Value:
@@ -137,7 +139,7 @@ class FunctionBuilder(Builder):
         self.return_if(is_bare, set_error)
 
     def is_object(self, x: Value, name: str) -> Value:
-        """Emit a test whether `x` is the object of this name in the table `@objects`."""
+        """Emit a test whether `x` is the object called `name` in the table `@objects`."""
         return x.equals(self.load_object(name))
 
     def is_null(self, x: Value) -> Value:
@@ -145,7 +147,9 @@ class FunctionBuilder(Builder):
         return self.define(I1, f"icmp eq ptr {x.text}, null")
 
     def local(self, kind: Type, value: Value | None = None) -> Value:
-        """Emit an `alloca` for a mutable variable of type `kind`, and a store of its initial value if given. Return the address."""
+        """Emit an `alloca` for a mutable variable of type `kind`, and a store of its initial value if given. Return the address. Without
+        `value`, the content is undefined.
+        """
         address = Value(self, POINTER, f"%local{len(self._locals)}")
         self._locals.append(f"  {address.text} = alloca {kind.text}, align 16")
         if value is not None:
@@ -159,7 +163,7 @@ class FunctionBuilder(Builder):
     # References
 
     def incref(self, x: Value) -> Value:
-        """Emit the increment of the reference count of `x`. Return `x`."""
+        """Emit the increment of the reference count of `x`, without holding the new reference. Return `x`."""
         address, count, step = self._load_refcount_word(x)
         address.store(count + step)
         return x
@@ -173,7 +177,7 @@ class FunctionBuilder(Builder):
         return self.address_at(x, REFCOUNT_OFFSET).load(I32)  # since Python 3.12 the upper 32 bits of the word are not part of the count
 
     def decref(self, x: Value) -> None:
-        """Emit the decrement of the reference count of `x`, and the deallocation of `x` if the count was 1."""
+        """Emit the decrement of the reference count of `x`, and the deallocation of `x` if the count was 1. Python code may run."""
         address, count, step = self._load_refcount_word(x)
         address.store(count - step)
         self.only_if_unlikely(count.equals(1), lambda: self.call("_Py_Dealloc", VOID, [x]))
@@ -187,26 +191,28 @@ class FunctionBuilder(Builder):
         return address, count, (count >= 0).cast("zext", I32)
 
     def hold_borrowed(self, x: Value) -> Value:
-        """Emit an increment of the reference count of `x`, released by each later exit until `transfer_held` or `release_held` is
-        called. Return `x`.
+        """Emit an increment of the reference count of `x`, and hold the new reference: early exits release it until `transfer_held` or
+        `release_held` is called. Return `x`.
         """
         self._held.append(self.incref(x))
         return x
 
     def hold_owned(self, x: Value) -> Value:
-        """Have each later exit release a reference that the function owns already, until `transfer_held` or `release_held` is called.
-        Return `x`.
+        """Hold a reference to `x` that the emitted function owns already: early exits release it until `transfer_held` or `release_held` is
+        called. No code is emitted. Return `x`.
         """
         self._held.append(x)
         return x
 
     def transfer_held(self, *xs: Value) -> None:
-        """Forget references that another owner has taken over: later exits release them no more. No code is emitted."""
+        """Hold the references `xs` no longer, because another owner has taken them over. No code is emitted. Raise ValueError if one is not
+        held.
+        """
         for x in xs:
             self._held.remove(x)
 
     def release_held(self, *xs: Value) -> None:
-        """Emit the release of held references; later exits release them no more."""
+        """Emit the release of the held references `xs`, and hold them no longer."""
         self.transfer_held(*xs)
         for x in xs:
             self.decref(x)
@@ -214,27 +220,23 @@ class FunctionBuilder(Builder):
     # Control flow
 
     def require(self, condition: Value) -> None:
-        """Emit an early exit taken unless `condition` holds: release the held references (see `hold_borrowed`) and return null or 0."""
+        """Emit an early exit taken unless `condition` holds: release the held references and return null or 0."""
         next_block = self.block("on")
         self.branch_if(condition, next_block, self._get_exit_block(), (1000, 1))
         self.cursor.block = next_block
 
     def decline_if(self, condition: Value) -> None:
-        """Emit an early exit taken if `condition` holds: release the held references (see `hold_borrowed`) and return null or 0."""
+        """Emit an early exit taken if `condition` holds: release the held references and return null or 0."""
         next_block = self.block("on")
         self.branch_if(condition, self._get_exit_block(), next_block, (1, 1000))
         self.cursor.block = next_block
 
     def decline(self) -> None:
-        """Emit an early exit: release the held references (see `hold_borrowed`) and return null or 0, so that the fallback does the
-        work.
-        """
+        """Emit an early exit, always taken: release the held references and return null or 0. The block ends here."""
         self.branch(self._get_exit_block())
 
     def _get_exit_block(self) -> Block:
-        """Return the block that releases the references held now (see `hold_borrowed`) and returns null or 0. Equal sets of references
-        share it.
-        """
+        """Return the block that releases the references held now, and returns null or 0. Equal sets of held references share a block."""
         held = tuple([x.text for x in self._held])
         exit_block = self._exits.get(held)
         if exit_block is None:
@@ -247,13 +249,11 @@ class FunctionBuilder(Builder):
         return exit_block
 
     def emit_return(self, x: Value) -> None:
-        """Emit a return of `x`."""
+        """Emit a return of `x`. Held references are not released."""
         self.emit(f"ret {x.type.text} {x.text}")
 
     def require_new(self, x: Value) -> Value:
-        """Emit an early exit, returning null or 0, if `x` is null, and hold `x`, a new reference, from here on (see `hold_owned`).
-        Return `x`.
-        """
+        """Emit an early exit if `x` is null, and hold `x`, a new reference, from here on (see `hold_owned`). Return `x`."""
         self.decline_if(self.is_null(x))
         return self.hold_owned(x)
 
@@ -262,7 +262,7 @@ class FunctionBuilder(Builder):
         self.only_if(condition, make)
 
     def return_if(self, condition: Value, make: ValueEmitter) -> None:
-        """Emit a return of the value that `make` emits, taken where `condition` holds."""
+        """Emit a return of the value that `make` emits, taken where `condition` holds. Held references are not released."""
         inside, after = self.block("then"), self.block("after")
         self.branch_if(condition, inside, after)
         self.cursor.block = inside
@@ -270,15 +270,15 @@ class FunctionBuilder(Builder):
         self.cursor.block = after
 
     def and_then(self, condition: Value, emit_other: ValueEmitter) -> Value:
-        """Emit a short-circuit `and`: `emit_other` runs only if `condition` holds."""
+        """Emit a short-circuit `and` of two `i1`: the code of `emit_other` runs only if `condition` holds. Return the result."""
         return self.choose(condition, lambda: [emit_other()], lambda: [self.constant(I1, False)])[0]
 
     def or_else(self, condition: Value, emit_other: ValueEmitter) -> Value:
-        """Emit a short-circuit `or`: `emit_other` runs only if `condition` fails."""
+        """Emit a short-circuit `or` of two `i1`: the code of `emit_other` runs only if `condition` fails. Return the result."""
         return self.choose(condition, lambda: [self.constant(I1, True)], lambda: [emit_other()])[0]
 
     def for_range(self, count: Value, body: Callable[[Value], object]) -> None:
-        """Emit a loop that runs `body` for k = 0, 1, ..., count - 1."""
+        """Emit a loop that runs the code of `body(k)` for k = 0, 1, ..., `count` - 1."""
         entry_block, head, inside, after = self.cursor.block, self.block("next"), self.block("body"), self.block("after")
         self.branch(head)
         self.cursor.block = head
@@ -350,7 +350,9 @@ class FunctionBuilder(Builder):
         return self.choose(head.equals(TWO_DIGIT_SIZE_WORD), read_both, lambda: [self.call("PyLong_AsLongLong", I64, [x])], (99, 1))[0]
 
     def unbox_checked(self, x: Value) -> tuple[Value, Value]:
-        """Emit the value of any Python integer. Return the value and whether it fits into 64 bits."""
+        """Emit the value of any Python integer. Return the value as an `i64`, and an `i1`: whether it fits into 64 bits. If not, the value
+        has no meaning.
+        """
 
         def convert_long() -> list[Value]:
             over = self.local(I32)
@@ -361,7 +363,9 @@ class FunctionBuilder(Builder):
         return value, fits
 
     def _load_digit(self, x: Value, k: int) -> tuple[Value, Value]:
-        """Emit two loads: the size word of a Python integer, with its sign and number of digits, and digit `k`, of 30 bits."""
+        """Emit loads of the size word of a Python integer, with its sign and number of digits, and of digit `k`, of 30 bits. Return both as
+        `i64`.
+        """
         return self.load_word(x, SIZE_OFFSET), self.address_at(x, DIGITS_OFFSET + 4 * k).load(I32).cast("zext", I64)
 
     def _unbox_one_digit(self, x: Value, further_values: Sequence[Value], otherwise: Callable[[], Sequence[Value]]) -> list[Value]:
@@ -389,14 +393,14 @@ class FunctionBuilder(Builder):
         return self.require_new(self.call("PyLong_FromLongLong", POINTER, [x]))
 
     def look_up(self, table: Value, key: Value) -> Value:
-        """Emit a lookup in the dictionary `table`. The reference is borrowed; null if the key is missing, or if the lookup sets an
+        """Emit a lookup in the dictionary `table`. Return the value, borrowed; null if the key is missing, or if the lookup sets an
         error.
         """
         return self.call("PyDict_GetItemWithError", POINTER, [table, key])
 
     def new_instance(self, name: str, **slots: Value) -> Value:
-        """Emit the creation of an instance of a class with values in its slots. Return the instance, which is held (see
-        `hold_owned`). It takes over the reference to each value; a held value is held no more.
+        """Emit the creation of an instance of the class called `name`, with values in its slots. Return the instance, which is held (see
+        `hold_owned`). The instance takes over the reference to each value; a held value is held no more. Further slots are empty.
         """
         instance = self.require_new(
             self.call(f"new_{name}", POINTER, []) if name in (*REUSED_CLASSES, *UNTRACKED_CLASSES) else self.allocate_instance(name)
@@ -428,7 +432,9 @@ class FunctionBuilder(Builder):
             self.call("PyObject_GC_UnTrack", VOID, [x])
 
     def new_tuple(self, *items: Value) -> Value:
-        """Emit the creation of a tuple. Return the tuple, which is held (see `hold_owned`) and takes over the references to the items."""
+        """Emit the creation of a tuple of `items`. Return the tuple, which is held (see `hold_owned`). The tuple takes over the reference
+        to each item; a held item is held no more.
+        """
         tuple_object = self.require_new(self.call("PyTuple_New", POINTER, [self.i64(len(items))]))
         for k, item in enumerate(items):
             self.address_at(tuple_object, TUPLE_ITEMS_OFFSET + 8 * k).store(item)
@@ -452,7 +458,9 @@ class FunctionBuilder(Builder):
         return tuple_object
 
     def return_if_cached(self, table: Value, key: Value) -> None:
-        """Emit a dictionary lookup by `key`, a new tuple; on a hit the emitted function releases `key` and returns the value."""
+        """Emit a dictionary lookup by `key`, a new tuple. On a hit, the emitted function releases `key`, and returns the value as a new
+        reference. Further held references are not released.
+        """
         cached = self.look_up(table, key)
 
         def take_cached() -> Value:
@@ -463,8 +471,8 @@ class FunctionBuilder(Builder):
         self.return_if(~self.is_null(cached), take_cached)
 
     def call_python(self, name: str, *arguments: Value) -> Value:
-        """Emit a call of the Python function of this name; if the call raises, the emitted function returns null or 0. Return the result,
-        which is released at once: the pointer may only be compared with immortal objects.
+        """Emit a call of the Python function called `name` in the table `@objects`; if the call raises, an early exit is taken. Return the
+        result, which is released at once: the pointer may only be compared with immortal objects.
         """
         function = self.load_object(name)
         if len(arguments) < 2:
@@ -479,8 +487,8 @@ class FunctionBuilder(Builder):
         return answer
 
     def look_up_or_call(self, look_up: Callable[[], Value], call: Callable[[], object]) -> Value:
-        """Emit a lookup; where it gives null, `call`, a call of Python that may fill the table, and a second lookup. Return the result,
-        borrowed. If the second lookup fails too, the emitted function returns null or 0.
+        """Emit a lookup. Where `look_up` gives null, the code of `call` runs, which may fill the table, and then `look_up` again. Return
+        the result, borrowed. If the second lookup fails too, an early exit is taken.
         """
 
         def retry() -> list[Value]:
@@ -493,8 +501,10 @@ class FunctionBuilder(Builder):
         return result
 
     def look_up_or_make(self, look_up: Callable[[], Value], make: Callable[[], Value], call: Callable[[], object]) -> Value:
-        """Emit a lookup; where it gives null, `make`; where that gives null without an error, `call` and a second lookup. Return a new
-        reference. If no step gives an object, the emitted function returns null or 0.
+        """Emit a lookup of an object, or the making of it. Return a new reference, not held.
+
+        Where `look_up` gives null (else a borrowed reference), the code of `make` runs. Where `make` gives null without an error (else a
+        new reference), the code of `call` runs, and then `look_up` again. If no step gives an object, an early exit is taken.
         """
 
         def call_unless_error() -> None:
@@ -511,17 +521,21 @@ class FunctionBuilder(Builder):
         return self.choose(self.is_null(cached), make_or_retry, lambda: [self.incref(cached)])[0]
 
     def propagate_error(self) -> None:
-        """Emit an exit where an error other than MemoryError is set, as by a signal handler: the caller raises it. Clear a MemoryError."""
+        """Emit an early exit for a Python error other than MemoryError, such as an error of a signal handler; the error stays set, and is
+        raised. Clear a MemoryError: the fallback tries again.
+        """
         memory = self.call("PyErr_ExceptionMatches", I32, [self.load_object("MemoryError")])
         self.require(self.or_else(self.is_null(self.call("PyErr_Occurred", POINTER, [])), lambda: memory.differs(0)))
         self.call("PyErr_Clear", VOID, [])
 
     def box_bool(self, holds: Value) -> Value:
-        """Emit a choice of Python's True, where `holds`, or False; a new reference."""
+        """Emit a choice of Python's True, where `holds`, or False. Return a new reference."""
         return self.incref(self.select_value(holds, self.load_object("True"), self.load_object("False")))
 
     def return_or_none(self, result: Value) -> None:
-        """Emit the return to Python: `result`, or None where `result` is null. An error other than MemoryError is raised."""
+        """Emit the return to Python of `result`, an owned reference, or of None where `result` is null. Where an error other than
+        MemoryError is set, null is returned instead of None, and Python raises the error.
+        """
         self.return_if(~self.is_null(result), lambda: result)
         self.propagate_error()
         self.emit_return(self.incref(self.load_object("None")))
@@ -531,5 +545,5 @@ class FunctionBuilder(Builder):
         return select(self.is_null(x), fallback, x)
 
     def select_value(self, condition: Value, yes: Value, no: Value) -> Value:
-        """Emit a choice of two values that are both computed: `yes` where `condition` holds, else `no`."""
+        """Emit a choice of two values, both of them computed: `yes` where `condition` holds, else `no`."""
         return select(condition, yes, no)

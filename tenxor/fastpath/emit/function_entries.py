@@ -1,5 +1,5 @@
-"""Emitters of the code called in place of the public functions (`function_entries.py`): an operation of the op table, or a replayed
-call.
+"""Emitters of the code called in place of the public functions (`fastpath/vectorcall_switch.py`): an operation of the op table, or a
+replayed call.
 """
 
 from __future__ import annotations
@@ -17,14 +17,20 @@ FastPathEmitter = Callable[[FunctionBuilder, Value, Value, Value, Value], Value]
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the vectorcall entries of the public functions, one for each function in `_EMITTERS_BY_KIND`."""
+    """Emit into `module` the vectorcall entries of the public functions, one for each kind of functions in `_EMITTERS_BY_KIND`."""
     called = [("self", POINTER), ("args", POINTER), ("flags", I64), ("names", POINTER)]
     for name, fast_path in _EMITTERS_BY_KIND.items():
         _emit_function_entry(FunctionBuilder(module, objects, get_entry_symbol(name), called, is_exported=True), fast_path)
 
 
 def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None:
-    """Emit the vectorcall entry of a public function: `fast_path`, or, where it gives null, a call of the function in Python."""
+    """Emit a vectorcall entry of public functions: return the result of the code of `fast_path`, or, where that is null, of a call of the
+    function in Python.
+
+    `fast_path` gets the operation or name of the function, the address of the arguments, the number of positional arguments, and the tuple
+    of keywords or null. An error other than MemoryError is raised at once. An uninitialized tensor among the arguments raises
+    AttributeError instead of the call of Python.
+    """
     function, args, flags, names = f.arguments
     result = fast_path(f, f.get_slot(function, "PatchableFunction.routine_argument"), args, flags & _ARGUMENT_COUNT_MASK, names)
     f.return_if(~f.is_null(result), lambda: result)
@@ -34,15 +40,17 @@ def _emit_function_entry(f: FunctionBuilder, fast_path: FastPathEmitter) -> None
 
 
 def _call_if_positional(f: FunctionBuilder, expected_count: int, count: Value, names: Value, call: Callable[[], Value]) -> Value:
-    """Emit `call`, run if `count`, the number of positional arguments, is `expected_count`, and `names`, the tuple of keywords, is null.
-    Return its result, or null, so that the function in Python is called.
+    """Emit the code of `call`, run if `count`, the number of positional arguments, is `expected_count`, and `names`, the tuple of keywords,
+    is null.
+
+    Return the result, or null, so that the function in Python is called.
     """
     is_positional = f.and_then(count.equals(expected_count), lambda: f.is_null(names))
     return f.choose(is_positional, lambda: [call()], lambda: [f.null()])[0]
 
 
 def _apply_unary(f: FunctionBuilder, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the operation `op` on one tensor, the only argument at `args`. Return the pending result; null for other arguments.
+    """Emit the operation `op` on one tensor, the only argument at `args`. Return the result, mostly pending; null to decline.
 
     The call has `count` positional arguments, and the keywords in the tuple `names`; null stands for no keywords.
     """
@@ -50,7 +58,7 @@ def _apply_unary(f: FunctionBuilder, op: Value, args: Value, count: Value, names
 
 
 def _apply_binary(f: FunctionBuilder, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the operation `op` on the two operands at `args`. Return the pending result; null for other arguments.
+    """Emit the operation `op` on the two operands at `args`. Return the result, mostly pending; null to decline.
 
     One operand may be a Python number. If it is the first, the second must be a tensor. `count` and `names` are as in `_apply_unary`.
     """
@@ -67,7 +75,7 @@ def _apply_binary(f: FunctionBuilder, op: Value, args: Value, count: Value, name
 
 
 def _apply_ternary(f: FunctionBuilder, op: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the operation `op` on a tensor and two more operands at `args`. Return the pending result; null for other arguments.
+    """Emit the operation `op` on a tensor and two more operands at `args`, tensors or numbers. Return the pending result; null to decline.
 
     `count` and `names` are as in `_apply_unary`.
     """
@@ -77,10 +85,11 @@ def _apply_ternary(f: FunctionBuilder, op: Value, args: Value, count: Value, nam
 
 
 def _replay_call(f: FunctionBuilder, name: Value, args: Value, count: Value, names: Value) -> Value:
-    """Emit the replay of a recorded call of the function `name` with equal specs and arguments (`call_replay.py`). Return the result,
-    or null.
+    """Emit the replay of a recorded call of the function `name` with equal specs and arguments (`call_replay.py`). Return the result, or
+    null to decline.
 
-    `args` is the address of `count` positional arguments and of values for the keywords in the tuple `names`, or null.
+    `args` is the address of `count` positional arguments, a tensor first, then of the values for the keywords in the tuple `names`, or
+    null.
     """
     call = lambda: [f.call("called", POINTER, [args.load(POINTER), args.at(1, POINTER), count - 1, names, name])]
     return f.choose(count > 0, call, lambda: [f.null()])[0]

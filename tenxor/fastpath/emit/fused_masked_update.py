@@ -51,12 +51,12 @@ def _is_pending(f: FunctionBuilder, node: Value) -> Value:
 
 
 def _is_masked_selection(f: FunctionBuilder, node: Value) -> Value:
-    """Emit a test whether a node of a list is a pending masked selection, like `x[mask]`."""
+    """Emit a test whether the pending `node` is a masked selection, like `x[mask]`."""
     return f.is_object(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.op"), "UNFINISHED")
 
 
 def _find_index(f: FunctionBuilder, order: Value, node: Value) -> Value:
-    """Emit the position of `node` in the list `order`; -1 if the node is missing in the list."""
+    """Emit the search for `node` in the list `order`. Return the index, or -1 if the node is not in the list."""
     return f.fold_range(f.list_length(order), f.i64(-1), lambda k, index: f.select_value(f.list_item(order, k).equals(node), k, index))
 
 
@@ -65,10 +65,11 @@ def _find_index(f: FunctionBuilder, order: Value, node: Value) -> Value:
 
 def _emit_collect_update(f: FunctionBuilder) -> None:
     """Emit `order_where(node, x, key, value, old_node, mask, order)`: append a pending node to the list `order`, behind the pending nodes
-    it reads.
+    it reads, unless listed already. Return true, or false for other graphs.
 
-    The operands must be masked selections, scalars, values that are equal for each row, or elementwise operations on these. The function
-    returns false for other graphs. `old_node` and `mask` are the nodes of the tensors `x` and `key`.
+    Each node must have the shape of the assigned tensor `value`. The operands must be masked selections, scalars, values that are equal for
+    each row, or elementwise operations on these. `old_node` and `mask` are the nodes of the tensors `x` and `key`. After false, some nodes
+    may be listed.
     """
     node, x, key, value, old_node, mask, order = f.arguments
     f.require(_is_pending(f, node))
@@ -110,10 +111,10 @@ def _emit_collect_update(f: FunctionBuilder) -> None:
 
 
 def _append_selection(f: FunctionBuilder, node: Value, x: Value, key: Value, old_node: Value, mask: Value, order: Value) -> Value:
-    """Emit code to append `node`, a masked selection, to the list `order`.
+    """Emit the append of `node`, a masked selection, to the list `order`. Return the constant true.
 
-    The emitted function returns null or 0 for a selection by a mask other than the node `mask`, read through the tensor `key`. A selection
-    from `old_node`, which is overwritten, must read the whole tensor `x`, from the same offset.
+    The mask must be the node `mask`, read through the tensor `key`, and the source must be in memory. A selection from `old_node`, which is
+    overwritten, must read the whole tensor `x`, from the same offset. Otherwise the emitted function returns null or 0.
     """
     sources = f.get_slot(node, "Node.sources")
     selection = f.tuple_item(sources, 0)
@@ -141,7 +142,7 @@ def _append_selection(f: FunctionBuilder, node: Value, x: Value, key: Value, old
 
 
 def _count_reads_by(f: FunctionBuilder, node: Value, reader: Value) -> Value:
-    """Emit the number of times that `reader` has `node` as a source."""
+    """Emit the number of times that the node `reader` has `node` as a source, as an `i64`."""
     sources = f.get_slot(reader, "Node.sources")
     return f.fold_range(
         f.load_word(sources, SIZE_OFFSET), f.i64(0), lambda k, n: n + f.tuple_item(sources, k).equals(node).cast("zext", I64)
@@ -149,7 +150,7 @@ def _count_reads_by(f: FunctionBuilder, node: Value, reader: Value) -> Value:
 
 
 def _count_reads(f: FunctionBuilder, node: Value, nodes: Value) -> Value:
-    """Emit the number of times that the nodes of the list `nodes` have `node` as a source, repeated reads included."""
+    """Emit the number of times that the nodes of the list `nodes` have `node` as a source, repeated reads included, as an `i64`."""
     return f.fold_range(f.list_length(nodes), f.i64(0), lambda k, n: n + _count_reads_by(f, node, f.list_item(nodes, k)))
 
 
@@ -171,7 +172,11 @@ def _emit_are_unshared(f: FunctionBuilder) -> None:
 
 
 def _emit_is_profitable(f: FunctionBuilder) -> None:
-    """Emit `is_worth_it(order, size)`: return whether the mask selects enough of `size` elements, and the list has a masked selection."""
+    """Emit `is_worth_it(order, size)`: return whether the list has a masked selection, and the mask selects enough elements of a tensor
+    with `size` elements.
+
+    The last node of the list has as many elements as selected. See `MAX_SPARSITY` for the least share.
+    """
     order, size = f.arguments
 
     def cost_of(node: Value) -> Value:
@@ -191,9 +196,10 @@ def _emit_is_profitable(f: FunctionBuilder) -> None:
 
 
 def _replace_operand(f: FunctionBuilder, contiguous_spec: Value, order: Value, spread: Value, k: Value) -> tuple[Value, Value, Value]:
-    """Emit the replacement of node `k` of the list `order` on whole tensors: the node, the spec through which it is read, and the offset.
+    """Emit the replacement of node `k` of the list `order` on whole tensors. Return the new node, the spec through which it is read, and
+    the offset, a Python integer.
 
-    The node is item `k` of the list `spread`; `contiguous_spec` is the spec of a whole result. The three references are new.
+    The new node is item `k` of the list `spread`; `contiguous_spec` is the spec of a whole result. The three references are new.
     """
     node = f.list_item(order, k)
     f.require(_is_pending(f, node))  # Python code may have run and evaluated the node
@@ -210,7 +216,8 @@ def _replace_operand(f: FunctionBuilder, contiguous_spec: Value, order: Value, s
 
 
 def _find_strided_spec(f: FunctionBuilder, x: Value, stride: Callable[[Value], Value]) -> Value:
-    """Emit the spec with the shape and dtype of tensor `x` and `stride(k)` as the stride of axis `k`, in elements. A new reference.
+    """Emit the spec with the shape and dtype of the tensor `x`, and with `stride(k)` as the stride of axis `k`, in elements. Return a new
+    reference, not held.
 
     The spec is interned: an equal spec is found in the table, or built. The emitted function returns null or 0 if `x` has more than
     `MAX_AXES` axes or no spec can be made.
@@ -230,8 +237,8 @@ def _find_strided_spec(f: FunctionBuilder, x: Value, stride: Callable[[Value], V
 
 
 def _emit_replace_node(f: FunctionBuilder) -> None:
-    """Emit `spread_where(node, x, key, contiguous_spec, order, spread)`: append the replacement of `node`, the next of `order`, to the list
-    `spread`.
+    """Emit `spread_where(node, x, key, contiguous_spec, order, spread)`: append the replacement of `node`, the next of the list `order`, to
+    the list `spread`. Return true, or false on a failure.
 
     `x` is the updated tensor, `key` the mask, and `contiguous_spec` the spec with the shape of `x`. A masked selection is replaced by the
     node it selects from, an operation by the same operation on whole tensors.
@@ -259,7 +266,9 @@ def _emit_replace_node(f: FunctionBuilder) -> None:
         number = _find_index(f, order, source)
 
         def keep_operand() -> list[Value]:
-            """Return a source from outside of the list: a scalar, or a node with equal values for each row."""
+            """Emit the choice of a source from outside of the list: a scalar, or a node with equal values for each row. Return the source,
+            the spec through which it is read (None for a scalar), and the offset, as new references.
+            """
 
             def broadcast_rows() -> list[Value]:
                 strides = load_operand_layout(f, recipe, k).strides
@@ -295,10 +304,11 @@ def _emit_replace_node(f: FunctionBuilder) -> None:
 def _new_pending_node(
     f: FunctionBuilder, op: str, result_types: tuple[Value, Value, Value], operands: tuple[Value, Value, Value], contiguous_spec: Value
 ) -> Value:
-    """Emit a new pending node. The reference is held: each later early exit of the emitted function releases it.
+    """Emit the creation of a pending node of the operation called `op` in the object table. Return the node, which is held (see
+    `FunctionBuilder.hold_owned`).
 
     `result_types` is the shape, dtype and operand dtypes of the operation, and `contiguous_spec` the spec of the result. `operands` is the
-    tuples of sources, of specs (the target's spec last) and of offsets; their references are consumed.
+    tuples of sources, of specs (the target's spec last) and of offsets; their held references are consumed.
     """
     shape, dtype, dtypes = result_types
     sources, through, offsets = operands
@@ -310,11 +320,11 @@ def _new_pending_node(
 
 
 def _emit_new_where(f: FunctionBuilder) -> None:
-    """Emit `chosen_where(x, key, old_node, mask, contiguous_spec, order, spread)`: return the pending node of `where(mask, value, x)`, a
-    new reference.
+    """Emit `chosen_where(x, key, old_node, mask, contiguous_spec, order, spread)`: return a new pending node of `where(mask, value, x)`;
+    null on a failure.
 
-    The value is the replacement, in `spread`, of the last node of `order`. `old_node` and `mask` are the nodes of the tensors `x` and
-    `key`.
+    The value is the replacement, in the list `spread`, of the last node of the list `order`. `old_node` and `mask` are the nodes of the
+    tensors `x` and `key`, and `contiguous_spec` is the spec of the result.
     """
     x, key, old_node, mask, contiguous_spec, order, spread = f.arguments
     spec, mask_spec, dtype = f.get_slot(x, "Tensor.spec"), f.get_slot(key, "Tensor.spec"), f.get_slot(x, "Tensor.dtype")
@@ -342,10 +352,10 @@ def _emit_new_where(f: FunctionBuilder) -> None:
 
 
 def _emit_new_update(f: FunctionBuilder) -> None:
-    """Emit `update_where(x, old_node, contiguous_spec, where_node)`: return the pending node of a write of `where_node` over all of tensor
-    `x`.
+    """Emit `update_where(x, old_node, contiguous_spec, where_node)`: return a new pending node of a write of `where_node` over all of the
+    tensor `x`; null on a failure.
 
-    `old_node` is the node of `x`, and `contiguous_spec` the spec of `where_node`. The reference is new.
+    `old_node` is the node of `x`, and `contiguous_spec` the spec of `where_node`.
     """
     x, old_node, contiguous_spec, where_node = f.arguments
     zero, recipe = f.load_object("0"), find_update_recipe(f, old_node, contiguous_spec, f.get_slot(x, "Tensor.spec"))
@@ -356,7 +366,7 @@ def _emit_new_update(f: FunctionBuilder) -> None:
 
 
 def _is_private(f: FunctionBuilder, node: Value) -> Value:
-    """Emit a test whether a node is in memory that is not externally shared, and has no tape node."""
+    """Emit a test whether `node` is in memory that is not externally shared, and has no tape node."""
     buffer = f.get_slot(node, "Node.buffer")
     is_not_shared = lambda: f.is_object(f.get_slot(buffer, "Buffer.externally_shared"), "0")
     in_memory = f.and_then(~f.is_object(buffer, "None"), is_not_shared)
@@ -364,11 +374,10 @@ def _is_private(f: FunctionBuilder, node: Value) -> Value:
 
 
 def _emit_write_masked(f: FunctionBuilder) -> None:
-    """Emit `written_where(x, key, value, frame)`: do `x[key] = value` as a masked update in place, and return true, or false to leave the
-    work to the fallback.
+    """Emit `written_where(x, key, value, frame)`: do `x[key] = value` as a masked update in place. Return true, or false to decline.
 
-    `value` is pending and made of masked selections. The function returns false, too, if Python code has changed the tensors
-    meanwhile.
+    `value` is pending and made of masked selections, and `frame` is the copy descriptor of the selected rows, a bytes object. Afterwards
+    `value` is a selection from the updated `x`. The function returns false, too, if Python code has changed the tensors meanwhile.
     """
     x, key, value, frame = f.arguments
     storage, value_storage = f.get_slot(x, "Tensor.storage"), f.get_slot(value, "Tensor.storage")

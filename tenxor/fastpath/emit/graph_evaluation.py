@@ -64,9 +64,10 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_compute_fused(f: FunctionBuilder) -> None:
-    """Emit `computed_whole(root)`: compute a pending node with its graph by the kernels of a plan; return success.
+    """Emit `computed_whole(root)`: compute the pending node `root` with its graph by the kernels of a plan. Return true, or false to
+    decline.
 
-    Python makes a missing launch record.
+    Python makes a missing launch record. The caller owns `root`.
     """
     (root,) = f.arguments
     recipe = f.get_slot(root, "Node.recipe")
@@ -92,7 +93,7 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
     (status,) = f.choose(status.equals(NO_RECORD), run_with_new_record, lambda: [status])
 
     def compute_held_first() -> Value:
-        """Emit the computation of a node with readers outside the graph, then of the graph.
+        """Emit the computation of a node with readers outside the graph, then of the graph. Return whether both succeeded.
 
         The emitted function returns false where sums would add in another order.
         """
@@ -122,7 +123,9 @@ def _emit_compute_fused(f: FunctionBuilder) -> None:
 
 
 def _emit_has_usable_record(f: FunctionBuilder) -> None:
-    """Emit `is_framed(root)`: return whether a pending graph has a launch record that can run now; Python makes a missing record."""
+    """Emit `is_framed(root)`: return whether the pending graph of `root` has a launch record that can run now; Python makes a missing
+    record.
+    """
     (root,) = f.arguments
 
     def look_up_record() -> Value:
@@ -138,17 +141,21 @@ def _emit_has_usable_record(f: FunctionBuilder) -> None:
 
 
 def request_record(f: FunctionBuilder, function_name: str, root: Value) -> None:
-    """Emit a call of the Python function named `function_name`, which makes and stores the launch record of the graph of `root`.
+    """Emit a call of the Python function called `function_name` in the object table, which makes and stores the launch record of the graph
+    of `root`.
 
-    The emitted function returns null or 0 if an error is set or the call raises one.
+    The function may leave the record missing. The emitted function returns null or 0 if an error is set or the call raises an error.
     """
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))  # memory for a record may have run out
     f.call_python(function_name, root)
 
 
 def _emit_find_graph_record(f: FunctionBuilder) -> None:
-    """Emit `frame_for(frames, key)`: return the launch record of the graph visited last (by `key_of_graph`), borrowed; null if `frames` has
-    none for its key and no size-generic template makes one. A new record is put into `frames`. No Python runs.
+    """Emit `frame_for(frames, key)`: return the launch record of the graph visited last (by `key_of_graph`), borrowed; null if no record is
+    known.
+
+    `frames` is a dictionary of records, and `key` the key of the graph. A missing record is made by a size-generic template and put into
+    `frames`, if possible. No Python code runs.
     """
     frames, key = f.arguments
     (cached_record,) = f.choose(load_walk_word(f, NEW_RECIPE_COUNT) > 0, lambda: [f.null()], lambda: [f.look_up(frames, key)])
@@ -164,8 +171,9 @@ def _emit_find_graph_record(f: FunctionBuilder) -> None:
 def _derive_record(f: FunctionBuilder, frames: Value) -> tuple[Value, Value, Value]:
     """Emit the making of a launch record for the graph visited last (by `key_of_graph`), by a size-generic template of its signature.
 
-    Return the rule, the record, which is held (see `FunctionBuilder.hold_borrowed`), and the plan with its kernels. `frames` is the
-    table for the record, which is part of the signature. The emitted function returns null or 0 if no rule holds.
+    Return the size-generic template (`SizedRecord`), the record, which is held (see `FunctionBuilder.hold_borrowed`), and the plan with its
+    kernels. `frames` is the table for the record, which is part of the signature. The emitted function returns null or 0 without a valid
+    template.
     """
     f.require(f.call("find_kind_of_graph", I1, [frames]))
     results = f.local(array(I64, MAX_RESULTS))
@@ -176,8 +184,8 @@ def _derive_record(f: FunctionBuilder, frames: Value) -> tuple[Value, Value, Val
 
 
 def _emit_derive_node_record(f: FunctionBuilder) -> None:
-    """Emit `alone_by_rule(node)`: make the launch record of a node with sources in memory by a size-generic template; return whether
-    one holds. Python may run at the end.
+    """Emit `alone_by_rule(node)`: make and store the launch record of a node with sources in memory, by a size-generic template. Return
+    true, or false without a valid template. Python code may run at the end.
     """
     (node,) = f.arguments
     product = select_read_node(f, node)
@@ -196,11 +204,12 @@ def _emit_derive_node_record(f: FunctionBuilder) -> None:
 
 
 def _emit_run_graph(f: FunctionBuilder) -> None:
-    """Emit `run_graph(root, out, frames)`: compute the graph of `root` into the buffer `out`, which the node then owns.
+    """Emit `run_graph(root, out, frames)`: compute the graph of `root` into the buffer `out`, and return a status. `frames` is the
+    dictionary of launch records: of graphs, or of updates.
 
-    The result is `DONE`; `NO_RECORD` without a launch record; `HELD_ELSEWHERE` if a node inside is to be computed first, noted in
-    `HELD_NODE_ADDRESS`: the node has readers outside and the kernels store it or repeat it at a high cost, or an earlier launch marked it
-    as stored; `FAILED` otherwise. No Python runs until the end.
+    The status is `DONE`, and the node owns the buffer; `NO_RECORD` without a launch record; `HELD_ELSEWHERE` if a node inside is to be
+    computed first; or `FAILED`. The node to compute first is noted in `HELD_NODE_ADDRESS`. Either an earlier launch marked the node as
+    stored; or the node has readers outside, and the kernels store or repeat the node at a high cost. No Python code runs until the end.
     """
     root, out, frames = f.arguments
     f.require(is_lock_free(f))
@@ -229,7 +238,8 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
     entries, expensive_node = program.at(3, I64), f.local(I64, f.i64(0))
 
     def for_outside_reader(k: Value, emit_body: Callable[[Value, Value], None]) -> None:
-        """Emit `emit_body(node, role)` for the node of entry `k` of the launch record, if it has references from outside the graph.
+        """Emit the code of `emit_body(node, role)` for the node of entry `k` of the launch record, if it has references from outside the
+        graph.
 
         For a donor without these references an early exit is taken: Python lets the result overwrite its memory.
         """
@@ -268,7 +278,8 @@ def _emit_run_graph(f: FunctionBuilder) -> None:
 
 
 def _compute_first(f: FunctionBuilder, root: Value, node: Value, computed_first: Value | None) -> None:
-    """Emit a note of the pending node at the address `node`, below `root`, in `HELD_NODE_ADDRESS`: it is computed before the graph.
+    """Emit a note in `HELD_NODE_ADDRESS`: the pending node below `root` with the address `node`, an `i64`, is to be computed before the
+    graph.
 
     Nothing is noted if sums in the graph of `root` might add in another order then. `computed_first` is a pending node that other kernels
     than those of the sums compute in any case, or None. The test walks the graph, so the walk for the key is repeated.
@@ -286,7 +297,8 @@ def _mark_stored(f: FunctionBuilder, node: Value) -> None:
 
 
 def _emit_run_kernel(f: FunctionBuilder) -> None:
-    """Emit `run_step(step)`: launch one kernel of a graph; `step` is its address in the launch record.
+    """Emit `run_step(step)`: launch one kernel of the graph visited last; `step` is the address of the kernel in the launch record. Return
+    true.
 
     The function returns false if memory runs out or the kernel finds an index out of range.
     """
@@ -349,13 +361,13 @@ def _load_thread_field(f: FunctionBuilder, word_index: int) -> Value:
 def require_workers(f: FunctionBuilder, record: Value) -> None:
     """Emit an early exit, returning null or 0, if a launch record has a kernel for several threads and the workers are not awake.
 
-    `record` is the address of the record. The fallback in Python wakes the workers.
+    `record` is the address of the integers of the record. The fallback in Python wakes the workers.
     """
     f.emit_if(f.load_word(record, 16).differs(0), lambda: f.require(_are_workers_awake(f)))
 
 
 def _are_workers_awake(f: FunctionBuilder) -> Value:
-    """Emit a test whether there are worker threads, all awake and none busy with another caller's work. Python would wake sleeping ones."""
+    """Emit a test whether there are worker threads, no worker sleeps, and the work queue is free. Python would wake sleeping workers."""
 
     def is_queue_idle() -> Value:
         queue = _load_thread_field(f, QUEUE_WORD).cast("inttoptr", POINTER)
@@ -367,7 +379,7 @@ def _are_workers_awake(f: FunctionBuilder) -> Value:
 def _allocate_block(f: FunctionBuilder, nbytes: Value) -> Value:
     """Emit the allocation of a block of `nbytes` bytes, listed to be released when the graph is computed.
 
-    Return the address of the data as an integer.
+    Return the address of the data as an `i64`. The emitted function returns null or 0 if memory runs out.
     """
     f.require(load_walk_word(f, BLOCK_COUNT) < MAX_BLOCKS)
     block = f.call("lend", POINTER, [nbytes])

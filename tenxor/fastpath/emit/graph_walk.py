@@ -77,14 +77,17 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def load_recipe_number(f: FunctionBuilder, recipe: Value) -> Value:
-    """Emit the serial number of a recipe. No Python code runs."""
+    """Emit a call for the serial number of a recipe. Return the number. No Python code runs.
+
+    The emitted function returns null or 0 if memory runs out.
+    """
     number = f.call("number_had_by", I64, [recipe])
     f.require(number > 0)
     return number
 
 
 def _emit_assign_recipe_number(f: FunctionBuilder) -> None:
-    """Emit `number_had_by(recipe)`: return the serial number of a recipe, assigned on the first call. Return 0 if memory is exhausted."""
+    """Emit `number_had_by(recipe)`: return the serial number of a recipe, assigned on the first call. Return 0 if memory runs out."""
     (recipe,) = f.arguments
     known_number = f.get_slot(recipe, "Recipe._serial")
     f.return_if(~f.is_null(known_number), lambda: f.unbox_integer(known_number))
@@ -97,20 +100,20 @@ def _emit_assign_recipe_number(f: FunctionBuilder) -> None:
 
 
 def get_table_address(f: FunctionBuilder, name: str, byte_offset: int = 0) -> Value:
-    """Return the address of byte `byte_offset` of the table `name`, one of `_TABLE_LENGTHS`, in which a walk through a graph keeps its
-    results.
+    """Return the address of byte `byte_offset` of the table `name`, one of `_TABLE_LENGTHS`. The walk through a graph keeps its results
+    there.
     """
     return f.define(POINTER, f"getelementptr i8, ptr @{name}, i64 {byte_offset}")
 
 
 def load_walk_word(f: FunctionBuilder, word_offset: int) -> Value:
-    """Emit a load of the word at byte `word_offset` of `@walked`, the counts of the walk."""
+    """Emit a load of the word at byte `word_offset` of `@walked`: a count or an address noted by the walk, such as `NODE_COUNT`."""
     return get_table_address(f, "walked", word_offset).load(I64)
 
 
 def append_to_table(f: FunctionBuilder, name: str, length_offset: int, value: Value, max_length: Value | None = None) -> Value:
-    """Emit code to append the word `value` to the table `name`, and return its index. `length_offset` is the byte offset of the length in
-    `@walked`.
+    """Emit the append of the word `value` to the table `name`. Return the index of the word. `length_offset` is the byte offset of the
+    length in `@walked`.
 
     The emitted function returns null or 0 if the table has `max_length` words already (None: its full size).
     """
@@ -122,13 +125,16 @@ def append_to_table(f: FunctionBuilder, name: str, length_offset: int, value: Va
 
 
 def _increment(f: FunctionBuilder, word_offset: int) -> None:
-    """Emit an increment of the word at byte `word_offset` of `@walked`, the counts of the walk."""
+    """Emit an increment of the count at byte `word_offset` of `@walked`."""
     address = get_table_address(f, "walked", word_offset)
     address.store(address.load(I64) + 1)
 
 
 def _emit_begin_walk(f: FunctionBuilder) -> None:
-    """Emit `begin_walk(visit_limit)`: start a new walk through a graph, with empty tables, which may visit up to `visit_limit` nodes."""
+    """Emit `begin_walk(visit_limit)`: start a new walk, with empty tables, through a graph of up to `visit_limit` nodes.
+
+    `visit_limit` is a power of two, at most `MAX_WALKED_NODES`.
+    """
     (visit_limit,) = f.arguments
     for word_offset in (
         NODE_COUNT,
@@ -151,7 +157,11 @@ def _emit_begin_walk(f: FunctionBuilder) -> None:
 
 
 def _emit_find_slot(f: FunctionBuilder) -> None:
-    """Emit `slot_of(node)`: return the hash table slot of a node: the slot of the visited node, or the free slot to write the node to."""
+    """Emit `slot_of(node)`: return the address of the hash table slot of a node: the slot of the visited node, or the free slot to write
+    the node to.
+
+    A slot is occupied if its first word is the number of this walk. Then the address of the node and the number of the node follow.
+    """
     (node,) = f.arguments
     walk, node_address, slot_mask = (
         load_walk_word(f, WALK_NUMBER),
@@ -176,12 +186,15 @@ def is_visited(f: FunctionBuilder, x: Value) -> Value:
 
 
 def load_node_number(f: FunctionBuilder, x: Value) -> Value:
-    """Emit the number that the node `x` got when it was visited, since the last call of `begin_walk`."""
+    """Emit a load of the number of the node `x`, which was visited since the last call of `begin_walk`."""
     return f.call("slot_of", POINTER, [x]).at(2, I64).load(I64)
 
 
 def mark_visited(f: FunctionBuilder, x: Value, number: Value) -> None:
-    """Emit code to mark the node `x` as visited, with the number `number`."""
+    """Emit the marking of the node `x` as visited, with the number `number`, an `i64`.
+
+    The emitted function returns null or 0 if the walk has visited as many nodes as it may.
+    """
     itself = x.cast("ptrtoint", I64)
     append_to_table(f, "nodes", NODE_COUNT, itself, load_walk_word(f, VISIT_LIMIT))
     slot = f.call("slot_of", POINTER, [x])
@@ -190,12 +203,14 @@ def mark_visited(f: FunctionBuilder, x: Value, number: Value) -> None:
 
 
 def key_to_bytes(f: FunctionBuilder) -> Value:
-    """Emit the cache key that the walk has written, as a new bytes object; null if memory is exhausted."""
+    """Emit the creation of a bytes object with the cache key that the walk has written. Return a new reference, not held; null if memory
+    runs out.
+    """
     return f.call("PyBytes_FromStringAndSize", POINTER, [get_table_address(f, "key"), load_walk_word(f, KEY_WORD_COUNT) * 8])
 
 
 def _number_node(f: FunctionBuilder, node: Value, address: Value) -> None:
-    """Emit code to mark `node` as visited, with the next number. `address` is the address of the node's data, or 0 for a pending node."""
+    """Emit the marking of `node` as visited, with the next number. `address` is the address of the node's data, or 0 for a pending node."""
     number = load_walk_word(f, NODE_COUNT)
     mark_visited(f, node, number)
     get_table_address(f, "addresses").at(number, I64).store(address)
@@ -203,8 +218,8 @@ def _number_node(f: FunctionBuilder, node: Value, address: Value) -> None:
 
 
 def _emit_find_place(f: FunctionBuilder) -> None:
-    """Emit `place_of(number, offset)`: return the index of the entry in `places` for a node in memory and an offset, added on the first
-    call.
+    """Emit `place_of(number, offset)`: return the index of the entry in `places` for a read of the node with the number `number`, in
+    memory, at `offset` in elements. The first call adds the entry.
     """
     number, offset = f.arguments
     first_entry = get_table_address(f, "first_place").at(number, I64)
@@ -227,9 +242,11 @@ def _emit_find_place(f: FunctionBuilder) -> None:
 
 
 def _emit_visit_node(f: FunctionBuilder) -> None:
-    """Emit `visited(node, depth)`: visit the sources of a node, then number the node and append it to the key and the tables.
+    """Emit `visited(node, depth)`: visit the sources of a node not visited yet, then number the node and append it to the key and the
+    tables. Return true.
 
-    `depth` is the depth of the recursion. Return false if the fast path cannot run the graph.
+    `depth` is the depth of the recursion. Return false if the fast path cannot run the graph: the graph is too large or too deep, or has
+    traced nodes. An unfinished node also gives false, and is noted in `UNFINISHED_ADDRESS`.
     """
     node, depth = f.arguments
     f.require(depth < MAX_WALK_DEPTH)
@@ -290,7 +307,9 @@ def _emit_visit_node(f: FunctionBuilder) -> None:
 
 
 def _emit_build_graph_key(f: FunctionBuilder) -> None:
-    """Emit `key_of_graph(root)`: visit the graph of `root`, and return its cache key; null if the fast path cannot run the graph."""
+    """Emit `key_of_graph(root)`: visit the graph of `root`, and return its cache key, a new bytes object; null if the fast path cannot run
+    the graph (`visited`).
+    """
     (root,) = f.arguments
     f.call("begin_walk", VOID, [f.i64(MAX_NODES)])
     f.require(f.call("visited", I1, [root, f.i64(0)]))
@@ -298,17 +317,17 @@ def _emit_build_graph_key(f: FunctionBuilder) -> None:
 
 
 def _emit_python_capture(f: FunctionBuilder) -> None:
-    """Emit `take_pattern`, the entry for Python: return the parts of a graph signature (`GraphSignature`), or None if the graph is too
-    large.
-    """
+    """Emit `take_pattern`, the entry for Python of `pattern_of`: it takes the roots as arguments, and returns None for null."""
     _, roots, root_count = f.arguments
     f.return_or_none(f.call("pattern_of", POINTER, [roots, root_count]))
 
 
 def _emit_capture_graph(f: FunctionBuilder) -> None:
-    """Emit `pattern_of(roots, root_count)`: return a tuple for the graph below an array of roots.
+    """Emit `pattern_of(roots, root_count)`: return a new tuple of the arguments of `GraphSignature` for the graph below an array of pending
+    roots.
 
-    It holds the cache key, the numbers of the roots, the nodes, the scalars, the offsets, and the number of pending nodes.
+    The items are the cache key, the numbers of the roots, the nodes, the scalars, the offsets, and the number of pending nodes. A 0 follows
+    the offsets. Return null if a root is in memory, or the walk fails (`visited`).
     """
     roots, root_count = f.arguments
     # before the walk, since an allocation can start a collection, which runs finalizers
@@ -338,6 +357,6 @@ def _emit_capture_graph(f: FunctionBuilder) -> None:
 
 
 def _append_item(f: FunctionBuilder, items: Value, item: Value) -> None:
-    """Emit code to append `item` to the list `items`. The reference to the item is consumed."""
+    """Emit the append of `item` to the list `items`. The held reference to the item is consumed."""
     f.append_to_list(items, item)
     f.release_held(item)
