@@ -30,11 +30,10 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_check_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
-    """Emit `<dtype>_fit(start, count, stride, size)`: return whether `count` indices are in range for an axis of `size`
-    elements.
+    """Emit `<dtype>_fit(start, count, stride, size)`: return whether `count` indices are in range for an axis of `size` elements.
 
-    `kind` is the LLVM type of the indices, and `extend` the instruction that extends them to 64 bits ("zext" or "sext"). `stride` is the
-    stride of the indices in bytes. Negative indices count from the end.
+    `start` is the address of the first index, and `stride` the step between two indices, in bytes. Negative indices count from the end.
+    `kind` is the LLVM type of the indices, and `extend` the instruction that extends them to 64 bits ("zext" or "sext").
     """
     start, count, stride, size = f.arguments
 
@@ -51,7 +50,7 @@ def _emit_check_index_tensor(f: FunctionBuilder) -> None:
     """Emit `looked_at(key, program)`: return whether the indices in the tensor `key` are in range.
 
     `program` is the address of the five words that describe the indices (`DTYPE_OFFSET` to `EXTENT_OFFSET`). The function returns true
-    for a pending tensor: the gather checks its indices.
+    without a check for a pending tensor, since the gather checks its indices, and for an element count of 0.
     """
     key, program = f.arguments
     node = f.get_slot(f.get_slot(key, "Tensor.storage"), "Storage.node")
@@ -65,8 +64,11 @@ def _emit_check_index_tensor(f: FunctionBuilder) -> None:
 
 
 def _emit_gather(f: FunctionBuilder) -> None:
-    """Emit `gathered(x, indexers, count)`: return `x[indexers]`, a pending gather by the template recorded for such indexers; return null
-    without one, or without an array.
+    """Emit `gathered(x, indexers, count)`: return `x[indexers]` as a new tensor with a pending gather, by the template recorded for such a
+    call.
+
+    `indexers` is the address of the `count` items of the index key. Indices in memory are checked at once. The function returns null
+    without a template, without an index tensor among the items, or if an index is out of range.
     """
     x, indexers, count = f.arguments
     template = f.require_new(f.call("made_for", POINTER, [x, indexers, count, f.null(), f.load_object("'__getitem__'")]))
