@@ -82,8 +82,9 @@ def _apply_binary(f: FunctionBuilder, op: str, x: Value, y: Value, comes_last: V
 
 
 def _make_binary_method(op: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a binary operation as a method, like `x.add(y)`. It leaves an argument given by name to the
-    fallback.
+    """Return the emitter of the fast path of a binary operation as a method, like `x.add(y)`.
+
+    Calls with other arguments than a single positional one are left to the fallback.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -127,7 +128,10 @@ def _make_replay(name: str, kind: CallingConvention) -> Callable[[FunctionBuilde
 
 
 def _emit_power(f: FunctionBuilder) -> Value:
-    """Emit `x ** y`. An exponent of 2 gives the operation `square`, except for booleans; otherwise a recorded call is replayed."""
+    """Emit `x ** y`. An exponent of 2 gives the operation `square`, except for booleans; otherwise a recorded call is replayed.
+
+    Return the result, or null to leave the call to the fallback.
+    """
     x, y = f.arguments
     is_square = f.and_then(
         f.is_object(y, "2"), lambda: f.and_then(f.is_instance(x, "Tensor"), lambda: ~f.is_object(f.get_slot(x, "Tensor.dtype"), "bool"))
@@ -183,7 +187,10 @@ def _make_slot_read(name: str, find: Callable[[FunctionBuilder, Value], Value]) 
 
 
 def _make_two_argument(function: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a method with two arguments besides the tensor: a call of the emitted function `function`."""
+    """Return the emitter of the fast path of a method with two arguments besides the tensor: a call of the emitted function `function`.
+
+    Calls with another number of arguments are left to the fallback.
+    """
 
     def emit_call(f: FunctionBuilder) -> Value:
         x, args, count = f.arguments
@@ -194,7 +201,7 @@ def _make_two_argument(function: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _emit_item(f: FunctionBuilder) -> Value:
-    """Emit `item`: the only element, or the element at given coordinates, as a Python number."""
+    """Emit `item(*index)`: the only element, or the element at given coordinates. Return a Python number, or null for the fallback."""
     x, args, count = f.arguments
 
     def read_element() -> list[Value]:
@@ -207,7 +214,10 @@ def _emit_item(f: FunctionBuilder) -> Value:
 
 
 def _emit_index_add(f: FunctionBuilder) -> Value:
-    """Emit `index_add_(0, basic_indexing, source)`: add rows to those at indices along the first axis, and return the tensor itself."""
+    """Emit `index_add_(0, index, source)`: add the rows of `source` to the rows at `index` along the first axis.
+
+    Return the tensor itself, or null for another axis, keyword arguments, and calls that `add_picked` declines.
+    """
     x, args, count, names = f.arguments
     plain = f.and_then(count.equals(3), lambda: f.and_then(f.is_null(names), lambda: f.is_object(args.load(POINTER), "0")))
 
@@ -219,7 +229,9 @@ def _emit_index_add(f: FunctionBuilder) -> Value:
 
 
 def _emit_fill(f: FunctionBuilder) -> Value:
-    """Emit `fill_(value)`: write a number to all elements, and return the tensor itself."""
+    """Emit `fill_(value)`: write a Python float or int to all elements. Return the tensor itself, or null to leave the call to the
+    fallback.
+    """
     x, args, count, names = f.arguments
     value = args.load(POINTER)
     is_number = lambda: f.or_else(f.is_instance(value, "float"), lambda: f.is_instance(value, "int"))
@@ -233,13 +245,14 @@ def _emit_fill(f: FunctionBuilder) -> Value:
 
 
 def _release_and_return(f: FunctionBuilder, result: Value, x: Value) -> Value:
-    """Emit the release of `result`. Return `x`, with a new reference."""
+    """Emit the release of `result`, and return `x` as a new reference."""
     f.decref(result)
     return f.incref(x)
 
 
 def _emit_round(f: FunctionBuilder) -> Value:
-    """Emit `round`: without digits the operation `round`, with digits a recorded call."""
+    """Emit `round`: without arguments the operation `round`, with arguments a recorded call. Return the result, or null for the fallback.
+    """
     x, args, count, names = f.arguments
     plain = f.and_then(count.equals(0), lambda: f.is_null(names))
     to_digits = lambda: [f.call("called", POINTER, [x, args, count, names, f.load_object("'round'")])]
@@ -247,7 +260,9 @@ def _emit_round(f: FunctionBuilder) -> Value:
 
 
 def _emit_with(f: FunctionBuilder) -> Value:
-    """Emit `_emit_with(op, *others)`: apply an operation to the tensor and the other operands."""
+    """Emit `_apply(op, *others)`: apply the operation `op` to the tensor and the other operands. Return the result, or null for the
+    fallback.
+    """
     x, args, count = f.arguments
 
     def load_argument(k: int) -> Value:
@@ -267,7 +282,11 @@ def _emit_with(f: FunctionBuilder) -> Value:
 
 
 def _emit_ufunc(f: FunctionBuilder) -> None:
-    """Emit `ufunc_called`: `__array_ufunc__` for a NumPy ufunc that has a counterpart here and gets only tensors and numbers."""
+    """Emit `ufunc_called(x, args, count, names)`: `__array_ufunc__` for a NumPy ufunc that has a counterpart here.
+
+    `args` is the address of the ufunc, the method and the inputs. Return null unless the method is `"__call__"`, the inputs are only
+    tensors and numbers, and there are no keywords.
+    """
     _, args, count, names = f.arguments
     f.require(f.and_then(count > 2, lambda: f.is_null(names)))
     method = args.at(1, POINTER).load(POINTER)
@@ -306,7 +325,9 @@ _EMITTERS_BY_NAME: dict[str, Callable[[FunctionBuilder], Value]] = {
 
 
 def _find_emitter(method: Method) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of a method's fast path. It takes the function being emitted and returns the result, null for the fallback."""
+    """Return the emitter of a method's fast path. The emitter takes the builder of the method's entry and returns the result: a new
+    reference, or null to leave the call to the fallback.
+    """
     if method.in_place_op:
         return _make_in_place(method.in_place_op)
     if method.op and method.convention is CallingConvention.WITH_KEYWORDS:
@@ -397,8 +418,11 @@ def _emit_method(f: FunctionBuilder, method: Method) -> None:
 
 
 def _emit_call_fallback_short(f: FunctionBuilder) -> None:
-    """Emit `ask_python_briefly(fallback, x, argument)`: call the fallback in Python with the tensor, and with the argument unless it is
-    null.
+    """Emit `ask_python_briefly(fallback, x, argument)`: return the result of the fallback in Python for the tensor and at most one
+    argument.
+
+    `argument` may be null. Return null with an error set if the fast path set an error other than MemoryError, for an uninitialized tensor,
+    and if the fallback raises.
     """
     fallback, x, argument = f.arguments
     f.propagate_error()
@@ -412,7 +436,12 @@ def _emit_call_fallback_short(f: FunctionBuilder) -> None:
 
 
 def _emit_call_fallback(f: FunctionBuilder) -> None:
-    """Emit `ask_python(fallback, x, args, count, names)`: call the fallback in Python with the tensor and an array of arguments."""
+    """Emit `ask_python(fallback, x, args, count, names)`: return the result of the fallback in Python for the tensor and an array of
+    arguments.
+
+    `args` has `count` positional arguments, then the values of the keywords in the tuple `names`, which may be null. Return null with an
+    error set in the same cases as `ask_python_briefly`.
+    """
     fallback, x, args, count, names = f.arguments
     f.propagate_error()
     f.raise_if_uninitialized(x)
@@ -428,9 +457,9 @@ def _emit_call_fallback(f: FunctionBuilder) -> None:
 
 
 def _emit_in_place(f: FunctionBuilder) -> None:
-    """Emit `in_place(x, y, op, point)`: write the result of `op` on `x` and `y` into `x`, and return `x`.
+    """Emit `in_place(x, y, op, point)`: write the result of `op` on `x` and `y` into `x`. Return `x` as a new reference, or null.
 
-    `point` is the result if already known as a scalar, else null.
+    `point` is the result if already known as a scalar, else null. The function takes over the reference to `point`.
     """
     x, y, op, point = f.arguments
 
@@ -447,7 +476,11 @@ def _emit_in_place(f: FunctionBuilder) -> None:
 
 
 def _set_known_scalar(f: FunctionBuilder, x: Value, storage: Value, result: Value) -> Value:
-    """Emit the update of a 0-d tensor with a known scalar: store the scalar of `result` in its storage, and return the tensor."""
+    """Emit the update of the 0-d tensor `x`, whose `storage` holds a known scalar: store the scalar of the tensor `result` there.
+
+    Return `x` as a new reference. The held reference to `result` is released. The emitted function declines if the spec of `result` differs
+    from that of `x`, or if its scalar is not known or has a tape node.
+    """
     held = list(f._held)
     spec = f.get_slot(x, "Tensor.spec")
     f.require(f.get_slot(result, "Tensor.spec").equals(spec))
