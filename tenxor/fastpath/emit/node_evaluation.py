@@ -404,8 +404,9 @@ def _emit_find_sum_record(f: FunctionBuilder) -> None:
 
 
 def _emit_new_buffer(f: FunctionBuilder) -> None:
-    """Emit `new_buffer(recipe)`: return a new buffer for the result of a recipe, of at most `MAX_SMALL_BLOCK_BYTES`; null if memory is
-    short.
+    """Emit `new_buffer(recipe)`: return a new buffer for the result of a recipe; null if small memory is short.
+
+    The result must have at most `MAX_SMALL_BLOCK_BYTES` bytes.
     """
     (recipe,) = f.arguments
     f.emit_return(f.call("buffer_of", POINTER, [f.incref(f.get_slot(recipe, "Recipe.nbytes"))]))
@@ -425,9 +426,9 @@ def _emit_allocate_result(f: FunctionBuilder) -> None:
 
 
 def _emit_new_buffer_of_bytes(f: FunctionBuilder) -> None:
-    """Emit `buffer_of(nbytes)`: return a new buffer of at most `MAX_SMALL_BLOCK_BYTES`; null if memory is short.
+    """Emit `buffer_of(nbytes)`: return a new buffer of `nbytes` bytes; null if small memory is short.
 
-    `nbytes` is a Python integer. The function takes over the reference to it.
+    `nbytes` is a Python integer of at most `MAX_SMALL_BLOCK_BYTES`. The function takes over the reference to it.
     """
     nbytes = f.hold_owned(f.arguments[0])
     block = f.require_new(f.call("lend", POINTER, [f.unbox_integer(nbytes)]))

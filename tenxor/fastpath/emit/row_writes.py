@@ -27,8 +27,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
     """Emit `set_picked(x, key, value)` for `x[key] = value`, or `add_picked` (`adds`), which accumulates rows at indices.
 
-    `value` is as many rows as the key selects, a single row, or a number. The function returns None, or null to leave the work to the
-    fallback.
+    `value` is as many rows as the key selects, a single row, or a number. `add_picked` takes only float64 and int64, and no masks. The
+    function returns None as a new reference, or null to leave the work to the fallback.
     """
     x, key, value = f.arguments
     template = find_selection_template(f, x, key, may_be_pending=adds)
@@ -64,7 +64,9 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
         return [node, get_first_address(f, value, f.get_slot(node, "Node.buffer"), program), width]
 
     def one_row(source: Value, put: Callable[[Value], object]) -> list[Value]:
-        """Emit the allocation of a row, filled by the code of `put`, and the release of `source`. Return block, address and distance 0."""
+        """Emit the allocation of a row, filled by the code of `put`, and the release of `source`. Return the row's block, its address, and
+        the distance 0 to the next row.
+        """
         row = f.require_new(f.call("lend", POINTER, [width]))
         start = get_data_address(f, row)
         put(start)
