@@ -566,10 +566,10 @@ def _emit_new_user_tensor(f: FunctionBuilder) -> None:
 
         f.emit_if(~f.and_then(keeps_order & ~is_fusion_candidate(f, node), computed), lambda: note_pending(f, node))
 
-    def compute_what_it_reads() -> None:
+    def compute_read_sources() -> None:
         f.emit_if(~f.call("has_read_once", I1, [node]), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
 
-    f.emit_if(~must_compute & waits, compute_what_it_reads)
+    f.emit_if(~must_compute & waits, compute_read_sources)
     f.emit_if(~must_compute & waits, compute)
     f.emit_if(~must_compute & ~waits & (weight >= HELD_BYTES_ANY_RESULT), lambda: note_pending(f, node))
     f.transfer_held(node, spec)

@@ -139,8 +139,9 @@ def _emit_run_step(f: FunctionBuilder) -> None:
 
 
 def _needs_value(f: FunctionBuilder, cell: Value) -> Value:
-    """Emit a test whether a cell still needs a value: a plan's own cell (`BufferSlot`), or a pending node whose operands no update has
-    begun to overwrite.
+    """Emit a test whether a cell still needs a value: a plan's own cell (`BufferSlot`), or a pending node that is not `UNFINISHED`.
+
+    A node is `UNFINISHED` after an update has begun to overwrite its operands.
     """
 
     def of_node() -> Value:

@@ -30,8 +30,9 @@ def _is_pending(f: FunctionBuilder, node: Value) -> Value:
 
 
 def _emit_count_pending(f: FunctionBuilder) -> None:
-    """Emit `count_waiting(nodes)`, called from Python: return how many nodes of a list are pending, without begun selections and updates
-    (`UNFINISHED`).
+    """Emit `count_waiting(nodes)`, called from Python: return how many nodes of a list are pending, as a Python integer.
+
+    Nodes whose computation was interrupted or deferred (`UNFINISHED`) do not count.
     """
     nodes = f.arguments[1].load(POINTER)
 
@@ -44,7 +45,7 @@ def _emit_count_pending(f: FunctionBuilder) -> None:
 
 
 def _emit_filter_pending(f: FunctionBuilder) -> None:
-    """Emit `still_waiting(references)`, called from Python: return a list of those weak references whose nodes are alive and pending."""
+    """Emit `still_waiting(references)`, called from Python: return a new list of the weak references whose nodes are alive and pending."""
     references = f.arguments[1].load(POINTER)
 
     def keep_if_pending(k: Value, keep: Callable[[Value], None]) -> None:

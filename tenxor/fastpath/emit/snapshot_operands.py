@@ -27,8 +27,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_build_variant(f: FunctionBuilder) -> None:
-    """Emit `apart_plainly(recipe, source_mask)`: return a pair: the recipe of a node with copied sources, and a tuple of the recipes of the
-    copies, None for a source read directly.
+    """Emit `apart_plainly(recipe, source_mask)`: return a new pair: the recipe of a node with copied sources, and a tuple of the recipes of
+    the copies, None for a source read directly.
 
     Bit k of `source_mask` is set if source k is to be copied. `update_recipes.record_copying_variant` records the same in Python. The
     function returns null for an operation outside `CHEAP_OP_NAMES`, for sources not much smaller than the node, and for view chains and
@@ -76,8 +76,11 @@ def _emit_build_variant(f: FunctionBuilder) -> None:
 
 
 def _emit_build_copy_recipe(f: FunctionBuilder) -> None:
-    """Emit `copied_apart(spec, dtype, size)`: return a pair: the recipe of a contiguous copy of a view without its broadcast repeats, and
-    the spec that reads the copy in place of the view. Return null unless the copy has at most 1 / `MIN_COPY_RATIO` of `size` elements.
+    """Emit `copied_apart(spec, dtype, size)`: return a new pair: the recipe of a contiguous copy of a view, and the spec that reads the
+    copy in place of the view.
+
+    `spec` is the view, read as `dtype`. The copy leaves out broadcast repeats. The function returns null for view chains, offset tables and
+    more than `MAX_AXES` axes, and unless the copy has at most 1 / `MIN_COPY_RATIO` of `size` elements.
     """
     spec, dtype, size = f.arguments
     shape, strides = f.get_slot(spec, "Spec.shape"), f.get_slot(spec, "Spec.strides")
@@ -119,10 +122,12 @@ def _emit_build_copy_recipe(f: FunctionBuilder) -> None:
 
 
 def _find_copying_variant(f: FunctionBuilder, node: Value, recipe: Value, source_mask: Value, number: Value) -> Value:
-    """Emit the lookup of the pair (recipe with copied sources, recipes of the copies) for the pending `node`; a new reference, not held.
+    """Emit the lookup of the pair (recipe with copied sources, recipes of the copies) for the pending `node`. Return a new reference, not
+    held.
 
-    Bit k of `source_mask` is set if source k is to be copied; `number` is `source_mask` as a Python integer. The pair is in a cache of
-    `recipe`, or is made now, here or by Python. The object `never` stands for a node that must not get copies.
+    `recipe` is the recipe of `node`. Bit k of `source_mask` is set if source k is to be copied; `number` is `source_mask` as a Python
+    integer. The pair is in a cache of `recipe`, or is made now, here or by Python. The object `never` stands for a node that must not get
+    copies.
     """
 
     def look_up() -> Value:
@@ -134,10 +139,12 @@ def _find_copying_variant(f: FunctionBuilder, node: Value, recipe: Value, source
 
 
 def _emit_copy_sources(f: FunctionBuilder) -> None:
-    """Emit `made_apart(node, source_mask)`: have a pending node read copies of the sources with a bit in `source_mask`; false if this may
-    not pay.
+    """Emit `made_apart(node, source_mask)`: have a pending node read copies of the sources with a bit in `source_mask`. Return true on
+    success.
 
-    The node must be referenced only by its tensor, by the result made of it, and by the caller. Its value does not change.
+    The value of the node does not change. The function returns false, and changes nothing, if copies may not pay, or if the node has other
+    references than from its tensor, from the result made of it, and from the caller. With a mask of 0, it only tells whether copies may
+    pay.
     """
     node, source_mask = f.arguments
     recipe = f.hold_borrowed(f.get_slot(node, "Node.recipe"))

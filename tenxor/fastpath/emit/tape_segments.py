@@ -41,7 +41,10 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_get_tape_node(f: FunctionBuilder) -> None:
-    """Emit `past_of(residual)`: return the tape node of a node, borrowed; another object, such as a tape node, is returned unchanged."""
+    """Emit `past_of(residual)`: return the content of the slot `tape_node` of a node, borrowed: a tape node, a mark or None.
+
+    Another object, such as a tape node, is returned unchanged.
+    """
     (residual,) = f.arguments
     f.return_if(f.is_instance(residual, "Node"), lambda: f.get_slot(residual, "Node.tape_node"))
     f.emit_return(residual)
@@ -51,10 +54,9 @@ def _emit_collect_tape(f: FunctionBuilder) -> None:
     """Emit `known_pasts(args)`: return the tape nodes that lead to a list of nodes, in no order, with serial numbers from `first_serial`
     on.
 
-    `args` is an array of this list and the Python integer `first_serial`.
-
-    The result is a tuple: the list of tape nodes; a dictionary from a tape node to its node, where the derivative reads the node's value;
-    whether the walk met older tape nodes.
+    `args` is an array of this list and the Python integer `first_serial`. The result is a new tuple: the list of tape nodes; a dictionary
+    from a tape node to its node, where the derivative reads the node's value; whether the walk met older tape nodes. The function returns
+    null if a tape node was freed by an earlier backward pass, or after `MAX_WALKED_NODES` tape nodes.
     """
     (args,) = f.arguments
     roots, first_serial = (args.at(k, POINTER).load(POINTER) for k in range(2))
@@ -92,11 +94,13 @@ def _emit_collect_tape(f: FunctionBuilder) -> None:
 
 
 def _emit_build_segment_key(f: FunctionBuilder) -> None:
-    """Emit `outline_of_pasts(args)`: return a tuple: the signature of a tape segment as bytes, a list of the new inputs of the segment, and
-    a list of its outer tape nodes.
+    """Emit `outline_of_pasts(args)`: return a new tuple: the signature of a tape segment as bytes, a list of the new inputs of the segment,
+    and a list of its outer tape nodes.
 
-    The array `args` holds the segment, the tape nodes that matter for the derivative, the tape nodes asked about, the nodes with values
-    read by a derivative, and the inputs so far. Outer tape nodes are outside of the segment, which reads them.
+    The array `args` holds the list of the segment, the set of the tape nodes that matter for the derivative, the set of the tape nodes
+    asked about, a dictionary from a tape node to the node whose value its derivative reads, and the list of inputs so far. Outer tape nodes
+    are outside of the segment, which reads them. The function returns null if a tape node of the segment is traced, or if the segment is
+    too large.
     """
     (args,) = f.arguments
     segment, depends, requested, nodes, old_inputs = (args.at(k, POINTER).load(POINTER) for k in range(5))
