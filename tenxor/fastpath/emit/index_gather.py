@@ -33,7 +33,7 @@ def _emit_check_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
     """Emit `<dtype>_fit(start, count, stride, size)`: return whether `count` indices are in range for an axis of `size` elements.
 
     `start` is the address of the first index, and `stride` the step between two indices, in bytes. Negative indices count from the end.
-    `kind` is the LLVM type of the indices, and `extend` the instruction that extends them to 64 bits ("zext" or "sext").
+    `kind` is the LLVM type of the indices. `extend`, "zext" or "sext", is the instruction to extend them to 64 bits.
     """
     start, count, stride, size = f.arguments
 
@@ -50,7 +50,7 @@ def _emit_check_index_tensor(f: FunctionBuilder) -> None:
     """Emit `looked_at(key, program)`: return whether the indices in the tensor `key` are in range.
 
     `program` is the address of the five words that describe the indices (`DTYPE_OFFSET` to `EXTENT_OFFSET`). The function returns true
-    without a check for a pending tensor, since the gather checks its indices, and for an element count of 0.
+    without a check for a pending tensor, whose indices the gather checks, and for an element count of 0.
     """
     key, program = f.arguments
     node = f.get_slot(f.get_slot(key, "Tensor.storage"), "Storage.node")
@@ -64,8 +64,7 @@ def _emit_check_index_tensor(f: FunctionBuilder) -> None:
 
 
 def _emit_gather(f: FunctionBuilder) -> None:
-    """Emit `gathered(x, indexers, count)`: return `x[indexers]` as a new tensor with a pending gather, by the template recorded for such a
-    call.
+    """Emit `gathered(x, indexers, count)`: return `x[indexers]` as a new tensor with a pending gather, by the template of a recorded call.
 
     `indexers` is the address of the `count` items of the index key. Indices in memory are checked at once. The function returns null
     without a template, without an index tensor among the items, or if an index is out of range.

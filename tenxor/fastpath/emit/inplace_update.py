@@ -42,9 +42,9 @@ def _emit_update_part(f: FunctionBuilder) -> None:
     """Emit `updated(x, operand, storage, spec, offset, result)`: write `result` over the part `x` of a storage, by one kernel; return
     success.
 
-    `result` is the pending tensor `op(x, operand)`; `operand` is a tensor or a number. `storage`, `spec` and `offset` (in elements) are
-    those of `x`. The storage is evaluated first, and so is `operand` unless it may stay pending (`may_wait`). If the function returns
-    false, nothing is written, and the caller may write in another way.
+    `result` is the pending tensor `op(x, operand)`; `operand` is a tensor or a number. The tensor `x` has `storage`, `spec` and `offset`
+    (in elements). The storage is evaluated first, and so is `operand` unless it may stay pending (`may_wait`). After false without an
+    error, the caller may write in another way.
     """
     x, operand, storage, spec, offset, result = f.arguments
     compute_storage(f, storage)
@@ -72,7 +72,7 @@ def _emit_update_part(f: FunctionBuilder) -> None:
 def _emit_find_update_recipe(f: FunctionBuilder) -> None:
     """Emit `recipe_of_update(x, storage, spec, result)`: return the recipe of the write of `result` over the part `x`, as a new reference.
 
-    `storage` and `spec` are those of `x`. On a cache miss, `recipe_of_plain_update` makes the recipe, or else Python code stores it. The
+    The tensor `x` has `storage` and `spec`. On a cache miss, `recipe_of_plain_update` makes the recipe, or Python code stores it. The
     function returns null if the update is impossible, or if `result` does not read the storage exactly once, at the offset of `x`.
     """
     x, storage, spec, result = f.arguments
@@ -104,9 +104,9 @@ def _emit_find_update_recipe(f: FunctionBuilder) -> None:
 def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
     """Emit `recipe_of_plain_update(x, storage, result)`: return the recipe of the usual update, as a new reference.
 
-    `result` must be a pending, contiguous tensor of an elementwise operation, with the shape and dtype of `x`. It must read the storage
-    only through the layout of `x`. `x` must have at most `MAX_UPDATE_BYTES` bytes, and each element at a place of its own. In other cases
-    the function returns null, and Python code examines them.
+    `result` must be a pending, contiguous tensor of an elementwise operation, with the shape and dtype of `x`. `result` must read the
+    storage only through the layout of `x`. `x` must have at most `MAX_UPDATE_BYTES` bytes, and no element twice. Otherwise the function
+    returns null, and Python code examines the operands.
     """
     x, storage, result = f.arguments
     spec, result_spec = f.hold_borrowed(f.get_slot(x, "Tensor.spec")), f.hold_borrowed(f.get_slot(result, "Tensor.spec"))
@@ -136,10 +136,9 @@ def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
 
 
 def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: Value) -> Value:
-    """Emit the making of the recipe of an in-place update. The update writes a value of the spec `value` over the view `spec` of
-    `old_node`.
+    """Emit the making of the recipe of an in-place update: a write of a value of spec `value` over the view `spec` of `old_node`.
 
-    Return the recipe, which is held (see `FunctionBuilder.hold_owned`). Python code may run.
+    Return the recipe, held (see `FunctionBuilder.hold_owned`). Python code may run.
     """
     size, dtype = f.hold_borrowed(f.get_slot(f.get_slot(old_node, "Node.recipe"), "Recipe.size")), f.get_slot(spec, "Spec.dtype")
     numbers, constant_one = new_dims(f), f.i64(1)
@@ -159,8 +158,8 @@ def _emit_run_update(f: FunctionBuilder) -> None:
     return success.
 
     `recipe` is the recipe of the update. The part is given by `spec` and `offset`, in elements. The storage must be in memory, and only
-    `result` may read its node. If the launch record is missing and `may_ask` is true, the function asks Python code to build it and tries
-    once more. If the function returns false, nothing is written.
+    `result` may read the storage's node. If the launch record is missing and `may_ask` is true, the function asks Python code to build the
+    record and tries once more.
     """
     recipe, storage, spec, offset, result, may_ask = f.arguments
     value = f.hold_borrowed(f.get_slot(f.get_slot(result, "Tensor.storage"), "Storage.node"))
@@ -190,11 +189,11 @@ def _emit_run_update(f: FunctionBuilder) -> None:
 
 
 def return_if_done_in_place(f: FunctionBuilder, node: Value, buffer: Value, *held: Value) -> Value:
-    """Emit the launch of the update `node` in `buffer`, the buffer that it overwrites. On success, the emitted function returns true.
+    """Emit the launch of the update `node` in `buffer`, the overwritten buffer. On success, the emitted function returns true.
 
-    Before that return, the emitted function releases the held references `held`. It declines without a launch if `buffer` has another
-    reference or is read-only, or if another thread holds the lock of the runtime. After a launch without success, the emitted code goes on.
-    The result is the status of that launch, such as `NO_RECORD` (`run_graph`).
+    Before, the emitted function releases the held references `held`. It declines without a launch if `buffer` has another reference or is
+    read-only, or if another thread holds the lock of the runtime. After a launch without success, the emitted code goes on. Return the
+    status of the launch, for example `NO_RECORD` (`run_graph`).
     """
     f.require(f.has_one_reference(buffer))
     f.require(f.is_object(f.get_slot(buffer, "Buffer.is_read_only"), "False"))
@@ -231,7 +230,7 @@ def _emit_can_stay_pending(f: FunctionBuilder) -> None:
     overwritten.
 
     The operation of `node` must be cheap. Pending sources are evaluated first, and must be at least `MIN_COPY_RATIO` times smaller than
-    `node`. Sources that share the memory of the storage are replaced by copies.
+    `node`. Sources in the memory of the storage are replaced by copies.
     """
     node, storage = f.arguments
     element_count, sources = (
@@ -240,7 +239,7 @@ def _emit_can_stay_pending(f: FunctionBuilder) -> None:
     )
 
     def compute(k: Value) -> None:
-        """Emit the evaluation of source `k` if it is small and pending, and an early exit for a large pending source."""
+        """Emit the evaluation of source `k` if the source is small and pending, and an early exit for a large pending source."""
         source = f.tuple_item(sources, k)
 
         def compute_small() -> None:

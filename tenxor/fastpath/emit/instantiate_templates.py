@@ -1,7 +1,7 @@
 """Sized templates (`SizedTemplate`), here called rules: result templates, recipes and launch records for tensors of new sizes.
 
-A rule is found by the signature of a call (`call_signatures.py`). Its size program gives a concrete result template (`ResultTemplate`). The
-template is cached as if the fallback in Python had recorded it."""
+A rule is found by the signature of a call (`call_signatures.py`). The size program of the rule gives a concrete result template
+(`ResultTemplate`). The template is cached as if the fallback in Python had recorded it."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
-    """Emit `recipe_like(op, spec, dtypes, through, spec_indices, keeps_order, residuals)`: return a new recipe, which no cache has. The
-    result is contiguous, with the shape and dtype of `spec`. `through` becomes `Recipe.packed_specs`; the other arguments become the slots
-    named so."""
+    """Emit `recipe_like(op, spec, dtypes, through, spec_indices, keeps_order, residuals)`: return a new recipe, not cached. The result is
+    contiguous, with the shape and dtype of `spec`. `through` becomes `Recipe.packed_specs`; `op` and the arguments after `spec` become the
+    slots named so."""
     op, spec, dtypes, through, spec_indices, keeps_order, residuals = f.arguments
     data_recipe = find_data_recipe(f, spec)
     result_fields = {slot: f.get_slot(data_recipe, f"Recipe.{slot}") for slot in ("shape", "dtype", "size", "nbytes")}
@@ -86,7 +86,7 @@ def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_find_recipe(f: FunctionBuilder) -> None:
-    """Emit `recipe_through(op, shape, dtype, dtypes, through, keeps_order)`: return the recipe of these parts, as a new reference.
+    """Emit `recipe_through(op, shape, dtype, dtypes, through, keeps_order)`: return the recipe with these attributes, as a new reference.
 
     The result is contiguous. `through` is a tuple: the spec of each source or None, then the spec of the write target or None. A new recipe
     goes into the cache `_fast_path_recipes` of `graph/spec.py` alone. A full cache is cleared first, with every result cache."""
@@ -109,7 +109,7 @@ def _emit_find_recipe(f: FunctionBuilder) -> None:
 
 def _emit_next_spec(f: FunctionBuilder) -> None:
     """Emit `spec_at(dtype, ndim, cursor)`: return the spec of a dtype and the next `2 * ndim` integers, the shape and the strides. The new
-    reference may be null. `cursor` is the address of a pointer to the next 64-bit integer, and is advanced."""
+    reference may be null. `cursor` is the address of a pointer to the next 64-bit integer; the pointer is advanced."""
     dtype, ndim, cursor = f.arguments
     words, numbers = skip_words(cursor, ndim * 2), new_dims(f)
 
@@ -122,8 +122,8 @@ def _emit_next_spec(f: FunctionBuilder) -> None:
 
 
 def _emit_next_tuple(f: FunctionBuilder) -> None:
-    """Emit `integers_at(count, cursor)`: return a tuple of the next `count` integers, and advance the cursor. Most are zeros, so `(0,)` and
-    `(0, 0)` are shared objects. The reference is new."""
+    """Emit `integers_at(count, cursor)`: return a tuple of the next `count` integers, a new reference, and advance the cursor. Most are
+    zeros, so `(0,)` and `(0, 0)` are shared objects."""
     count, cursor = f.arguments
     numbers = skip_words(cursor, count)
     for name, size in (("(0,)", 1), ("(0, 0)", 2)):
@@ -141,7 +141,7 @@ def _emit_next_tuple(f: FunctionBuilder) -> None:
 def _emit_instantiate_sources(f: FunctionBuilder) -> None:
     """Emit `sources_like(sources, cursor)`: return the tuple `sources` of a step with the placeholders of scalars filled in, as a new
     reference. A dtype stands for a scalar of this dtype, the next integer at the cursor. A pair `(dtype, dividend)` stands for the dividend
-    divided by the next integer. The other items are taken as they are."""
+    divided by the next integer. Nodes, scalars and numbers of sources stay."""
     sources, cursor = f.arguments
 
     def is_number(k: Value) -> Value:
@@ -177,8 +177,8 @@ def _emit_instantiate_sources(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_step(f: FunctionBuilder) -> None:
-    """Emit `recipe_of_step(step, specs)`: return a new recipe for a step of a rule (`SizedTemplate.steps`). The step reads and writes
-    through specs of the array `specs`, to which it refers by number."""
+    """Emit `recipe_of_step(step, specs)`: return a new recipe for a step of a rule (`SizedTemplate.steps`). The step refers to specs by
+    indices of the array `specs`."""
     step, specs = f.arguments
     op, dtypes, keeps_order, result_index, spec_indices, boxed_common_index, residuals = (f.tuple_item(step, k) for k in range(STEP_ITEMS))
 
@@ -217,8 +217,7 @@ def _emit_instantiate_operands(f: FunctionBuilder) -> None:
 
 def _emit_instantiate_record(f: FunctionBuilder) -> None:
     """Emit `frame_like(words, positions, cursor)`: return a copy of the launch record `words` with the next integers at the words
-    `positions`. Without positions, the record does not depend on sizes, and the function returns the record itself. The reference is new.
-    """
+    `positions`. Without positions, the record does not depend on sizes, and is returned itself. The reference is new."""
     words, positions, cursor = f.arguments
     f.return_if(f.load_word(positions, SIZE_OFFSET).equals(0), lambda: f.incref(words))
     record = f.require_new(
@@ -235,9 +234,9 @@ def _emit_instantiate_record(f: FunctionBuilder) -> None:
 
 
 def _emit_store_record(f: FunctionBuilder) -> None:
-    """Emit `give_frame(recipe, product, frame, plan)`: store the launch record `frame` and retain the plan, which owns the kernel. The
-    record belongs to `recipe`; if `product` is not None, it belongs to the sum `recipe` over `product` and is stored with `product`. An
-    earlier record stays. A shared or empty record needs no plan. Return true, or false if an error is set."""
+    """Emit `give_frame(recipe, product, frame, plan)`: store the launch record `frame` and retain the plan, the owner of the kernel. The
+    record belongs to `recipe`; if `product` is not None, the record belongs to the sum `recipe` over `product` and is stored with
+    `product`. An earlier record stays. A shared or empty record needs no plan. Return true, or false on a failure."""
     recipe, product, frame, plan = f.arguments
     is_alone = f.is_object(product, "None")
 
@@ -296,8 +295,8 @@ def _emit_store_record(f: FunctionBuilder) -> None:
 
 
 def new_template(f: FunctionBuilder, variant: str, **slots: Value) -> Value:
-    """Emit the creation of a result template of the class named `variant`, with the values `slots` of its own slots. Return the template,
-    which is held. It takes references of its own. Its key is None, and its launch record empty, unless `slots` has one."""
+    """Emit the creation of a result template of the class named `variant`. Return the template, held. `slots` are values of slots, to which
+    the template takes references of its own. By default the key is None and the launch record is empty."""
     template = f.new_instance(variant)
     empty_slots = {"operation": f.load_object("None"), "other_key": f.load_object("None"), "launch_record": f.load_object("never")}
     for slot, x in (empty_slots | slots).items():
@@ -306,7 +305,7 @@ def new_template(f: FunctionBuilder, variant: str, **slots: Value) -> Value:
 
 
 def find_data_recipe(f: FunctionBuilder, spec: Value) -> Value:
-    """Emit a call for the recipe of contiguous data in memory, with the shape and dtype of `spec`. Return the recipe, which is held."""
+    """Emit a call for the recipe of contiguous data in memory, with the shape and dtype of `spec`. Return the recipe, held."""
     return f.require_new(f.call("data_of", POINTER, [spec]))
 
 
@@ -339,8 +338,8 @@ def _emit_find_data_recipe(f: FunctionBuilder) -> None:
 
 def _emit_store_data_recipe(f: FunctionBuilder) -> None:
     """Emit `data_of_python(dtype, shape, recipe)`: return the recipe of contiguous data in memory (`DATA`), as a new reference. `shape` is
-    a tuple of integers. If the contiguous spec has no such recipe yet, it keeps `recipe`, or a new one if `recipe` is None. Return null for
-    more than `MAX_AXES` axes and for sizes above the limits of the fast path."""
+    a tuple of integers. If the contiguous spec has no recipe yet, the spec keeps `recipe`, or a new recipe if `recipe` is None. Return null
+    for more than `MAX_AXES` axes and for sizes above the limits of the fast path."""
     dtype, shape, recipe = f.arguments
     ndim, numbers = f.load_word(shape, SIZE_OFFSET), new_dims(f)
     f.require(ndim <= MAX_AXES)
@@ -356,14 +355,15 @@ def _emit_store_data_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_python_data_recipe(f: FunctionBuilder) -> None:
-    """Emit `data_for_python(dtype, shape, recipe)`, the entry for Python of `data_of_python`. It returns None in place of null."""
+    """Emit `data_for_python(dtype, shape, recipe)`, the entry for Python of `data_of_python`; None stands for null."""
     args = f.arguments[1]
     f.return_or_none(f.call("data_of_python", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))
 
 
 def _emit_instantiate_element(f: FunctionBuilder) -> None:
-    """Emit `part_like(element, cursor, specs)`: return the template of one of several results, as a new reference: a `ViewTemplate` or an
-    `InMemoryTemplate`. `element` is an item of `SizedTemplate.element_specs`; one that is no pair is returned itself."""
+    """Emit `part_like(element, cursor, specs)`: return the template of an element of a tuple of results, as a new reference: a
+    `ViewTemplate` or an `InMemoryTemplate`. `element` is an item of `SizedTemplate.element_specs`; a table of templates by size is returned
+    itself."""
     element, cursor, specs = f.arguments
     f.return_if(~f.is_instance(element, "tuple"), lambda: f.incref(element))  # a table of parts by size
     spec_index, memory_spec_index = (f.unbox_integer(f.tuple_item(element, k)) for k in range(2))
@@ -388,9 +388,9 @@ def _emit_instantiate_element(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_template(f: FunctionBuilder) -> None:
-    """Emit `made_like(rule, results, operand_specs)`: return the result template that a rule gives, as a new reference, or null. `results`
-    are the values of the rule's size program, and `operand_specs` the operands' specs, at least `SizedTemplate.given_count` of them. Both
-    are arrays. All specs are kept alive until the template is complete."""
+    """Emit `made_like(rule, results, operand_specs)`: return the result template of a rule, as a new reference, or null. The array
+    `results` has the values of the rule's size program, and the array `operand_specs` the operands' specs, at least
+    `SizedTemplate.given_count` of them. Operand specs and new specs are kept alive until the template is complete."""
     rule, results, operand_specs = f.arguments
     new_spec_patterns, given_count = (
         f.get_slot(rule, "SizedTemplate.new_specs"),
@@ -420,15 +420,16 @@ def _emit_instantiate_template(f: FunctionBuilder) -> None:
 
 
 def _emit_build_template(f: FunctionBuilder) -> None:
-    """Emit `made_with_specs(rule, cursor, specs)`: return the result template of a rule, as a new reference. `specs` is the array of all
-    specs of the rule; the program's remaining values are at the cursor. The launch records of the steps are stored with the new recipes."""
+    """Emit `made_with_specs(rule, cursor, specs)`: return the result template of a rule, as a new reference, or null. The array `specs` has
+    the operand specs, then the new specs; the program's remaining values are at the cursor. The launch records of the steps are stored with
+    the new recipes."""
     rule, cursor, specs = f.arguments
     steps, records = (f.get_slot(rule, f"SizedTemplate.{slot}") for slot in ("steps", "records"))
     shift = f.box_integer(load_next_word(cursor))
     single = f.is_object(f.get_slot(rule, "SizedTemplate.is_single"), "True")
 
     def build_single() -> list[Value]:
-        """Emit the building of the only recipe; return `()` for the recipes of steps, and this recipe. The caller supplies its operands."""
+        """Emit the building of the only recipe; return `()` for the recipes of steps, and this recipe. The caller knows the operands."""
         only_recipe = f.require_new(f.call("recipe_of_step", POINTER, [f.tuple_item(steps, 0), specs]))
         f.transfer_held(only_recipe)
         return [f.incref(f.load_object("()")), only_recipe]
@@ -479,7 +480,7 @@ def _emit_build_template(f: FunctionBuilder) -> None:
     }
 
     def build_variant(number: int) -> list[Value]:
-        """Emit the creation of a template of variant `number`, or of a later one if the rule says so."""
+        """Emit the creation of a template of variant `number`, or of a later variant if the rule says so. Return the template in a list."""
         name = VARIANTS[number].__name__
 
         def build() -> list[Value]:
@@ -527,8 +528,8 @@ def _emit_build_template(f: FunctionBuilder) -> None:
 
 
 def match_template(f: FunctionBuilder, templates: Value, dims: Value, results: Value) -> Value:
-    """Emit a search for the first rule whose guards hold for the array `dims`. Return the rule, borrowed. `templates` is the cache
-    (`GuardedCache`) of one signature. The results of the rule's size program go into the array `results`. Without a match, the emitted
+    """Emit a search for the first rule with guards that hold for the array `dims`. Return the rule, borrowed. `templates` is the cache
+    (`GuardedCache`) of a signature. The results of the rule's size program go into the array `results`. Without a match, the emitted
     function declines."""
     rules = f.get_slot(templates, "GuardedCache.entries")
     position, count, match = f.local(I64, f.i64(0)), f.list_length(rules), f.local(POINTER, f.null())
@@ -549,7 +550,7 @@ def match_template(f: FunctionBuilder, templates: Value, dims: Value, results: V
 
 def _emit_match_signature(f: FunctionBuilder) -> None:
     """Emit `made_of_kind()`: return the result template for a call with the signature written last (`@kind`), as a new reference. Return
-    null if no rule matches its sizes."""
+    null if no rule matches the sizes."""
     results = f.local(array(I64, MAX_RESULTS))
     rule = f.hold_borrowed(match_template(f, call_signatures.find_signature_entry(f), call_signatures.get_dim_addresses(f)[1], results))
     spec_count_address, operand_specs = call_signatures.get_spec_addresses(f)
@@ -561,8 +562,8 @@ def _emit_match_signature(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_for_dims(f: FunctionBuilder) -> None:
-    """Emit `made_of_numbers(rule, numbers, specs)`: return the result template that a rule gives for the sizes `numbers` and the operand
-    specs `specs`, both tuples. The reference is new; it is null if the guards of the rule fail."""
+    """Emit `made_of_numbers(rule, numbers, specs)`: return the result template of a rule for the sizes `numbers` and the operand specs
+    `specs`, both tuples. The result is a new reference, or null if the guards of the rule fail."""
     rule, numbers, specs = f.arguments
     program, results = f.get_slot(rule, "SizedTemplate.bytecode"), f.local(array(I64, MAX_RESULTS))
     f.require(f.call("work_out", I64, [program, unbox_dims(f, program, numbers), results]) > 0)
@@ -571,23 +572,22 @@ def _emit_instantiate_for_dims(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_call(f: FunctionBuilder) -> None:
-    """Emit `made_by_rule(spec, slot, name, other_key, arguments, count, names, tape_mask)`: return the result template that a rule gives
-    for a call. It is cached in the table at byte `slot` of `spec`, under `name` and `other_key`, and borrowed from there. The other
-    arguments describe the call (`call_signatures.sign_call`). Return null if no rule matches."""
+    """Emit `made_by_rule(spec, slot, name, other_key, arguments, count, names, tape_mask)`: return the result template of a rule for a
+    call. The table at byte `slot` of `spec` caches the template under `name` and `other_key`; the result is borrowed. The call is described
+    by the arguments from `arguments` on (`call_signatures.sign_call`). Return null if no rule matches."""
     spec, slot, name, other_key, arguments, count, names, tape_mask = f.arguments
     f.require(call_signatures.sign_call(f, name, arguments, count, names, tape_mask))
     f.emit_return(f.call("made_of_this_kind", POINTER, [spec, slot, name, other_key]))
 
 
 def instantiate_signature(f: FunctionBuilder) -> Value:
-    """Emit a call for the result template of a call with the signature written last. Return the template, which is held."""
+    """Emit a call for the result template of a call with the signature written last. Return the template, held."""
     return f.require_new(f.call("made_of_kind", POINTER, []))
 
 
 def _emit_instantiate_cached(f: FunctionBuilder) -> None:
-    """Emit `made_of_this_kind(spec, slot, name, other_key)`: return the result template that a rule gives for the signature written last.
-    It is cached in the table at byte `slot` of `spec`, under `name` and `other_key`, and borrowed from there. Return null if no rule
-    matches."""
+    """Emit `made_of_this_kind(spec, slot, name, other_key)`: return the result template of a rule for the signature written last. The table
+    at byte `slot` of `spec` caches the template under `name` and `other_key`; the result is borrowed. Return null if no rule matches."""
     template = instantiate_signature(f)
     f.require(f.call("remember", I1, [*f.arguments, template]))
     f.release_held(template)
@@ -595,6 +595,6 @@ def _emit_instantiate_cached(f: FunctionBuilder) -> None:
 
 
 def _emit_python_instantiate(f: FunctionBuilder) -> None:
-    """Emit `made_by(rule, numbers, specs)`, the entry for Python of `made_of_numbers`. It returns None in place of null."""
+    """Emit `made_by(rule, numbers, specs)`, the entry for Python of `made_of_numbers`, with None in place of null."""
     args = f.arguments[1]
     f.return_or_none(f.call("made_of_numbers", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))

@@ -37,9 +37,9 @@ def _emit_launch(f: FunctionBuilder) -> None:
     """Emit `launch(frame, recipe, sources, offsets, out)`: run a kernel by the launch record `frame`. The result goes into the buffer
     `out`.
 
-    `sources` is the tuple of nodes and scalars that the kernel reads, and `offsets` the tuple of offsets, in elements, to which the record
-    refers. Element counts are taken from `recipe`, which is null for a write. The function returns true, or false without a launch if a
-    source is pending. The GIL is released if the record says so.
+    The kernel reads `sources`, a tuple of nodes and scalars. `offsets` is the tuple of the offsets, in elements, that the record refers to.
+    Element counts are taken from `recipe`, null for a write. The function returns true, or false without a launch if a source is pending.
+    The GIL is released if the record says so.
     """
     frame, recipe, sources, offsets, out = f.arguments
     program = f.address_at(frame, BYTES_CONTENT_OFFSET)
@@ -57,9 +57,9 @@ def _emit_launch(f: FunctionBuilder) -> None:
 
 
 def _emit_count_elements(f: FunctionBuilder) -> None:
-    """Emit `size_by(recipe, view_index)`: return an element count of a recipe of the fast path, which has packed specs.
+    """Emit `size_by(recipe, view_index)`: return an element count of a recipe of the fast path, made with packed specs.
 
-    Index 0 means the elements of the result. Index k + 1 means the elements of the view through which the recipe reads source k.
+    Index 0 means the elements of the result. Index k + 1 means the elements of source k as the recipe reads it.
     """
     recipe, view_index = f.arguments
     load_view_size = lambda: [f.get_slot(load_operand_spec(f, recipe, view_index - 1), "Spec.size")]
@@ -67,10 +67,10 @@ def _emit_count_elements(f: FunctionBuilder) -> None:
 
 
 def _evaluate_argument(f: FunctionBuilder, row: Value, recipe: Value, sources: Value, offsets: Value, out: Value) -> Value:
-    """Emit the evaluation of one kernel argument, a 64-bit word: an address, a scalar, a size or a literal.
+    """Emit the evaluation of a kernel argument, a 64-bit word: an address, a scalar, a size or a literal.
 
-    `row` is the address of the argument in the launch record. `sources`, `offsets`, `recipe` (for sizes) and `out` are those of `launch`.
-    The emitted function declines if the argument is the memory of a pending source.
+    `row` is the address of the argument in the launch record. `sources`, `offsets`, `recipe` (for sizes) and `out` are arguments of
+    `launch`. The emitted function declines if the argument is the memory of a pending source.
     """
     kind, extra = row.load(I64), f.load_word(row, 32)
 

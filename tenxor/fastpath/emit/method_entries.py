@@ -1,4 +1,4 @@
-"""The fast paths of `Tensor` methods: emitted code that runs first, with the fallback in Python behind it."""
+"""The fast paths of `Tensor` methods: emitted code that runs first. The fallback in Python follows."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _apply_binary(f: FunctionBuilder, op: str, x: Value, y: Value, comes_last: V
 def _make_binary_method(op: str) -> Callable[[FunctionBuilder], Value]:
     """Return the emitter of the fast path of a binary operation as a method, like `x.add(y)`.
 
-    Calls with other arguments than a single positional one are left to the fallback.
+    Calls without exactly one positional argument, or with keywords, are left to the fallback.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -112,7 +112,9 @@ def _make_forwarding(function: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _make_replay(name: str, kind: CallingConvention) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of the method `name`, called as `kind` says, which replays a recorded call."""
+    """Return the emitter of the fast path of the method `name`: the replay of a recorded call. `kind` is the method's calling
+    convention.
+    """
 
     def emit_call(f: FunctionBuilder) -> Value:
         if kind is CallingConvention.WITH_KEYWORDS:
@@ -146,13 +148,15 @@ def _emit_power(f: FunctionBuilder) -> Value:
 
 
 def _make_copy(name: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of `copy` or `clone`: a new tensor with the same immutable node, or else a recorded call."""
+    """Return the emitter of the fast path of `copy` or `clone`: a new tensor with the same immutable node, or the replay of a recorded
+    call.
+    """
     return lambda f: _share_copy_or(f, lambda: [_make_replay(name, CallingConvention.NO_ARGUMENTS)(f)])[0]
 
 
 def _make_cast(name: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of `astype` or `to`: for the tensor's own dtype a new tensor with the same node, or else a
-    recorded call.
+    """Return the emitter of the fast path of `astype` or `to`: for the tensor's own dtype a new tensor with the same node, otherwise the
+    replay of a recorded call.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -166,8 +170,9 @@ def _make_cast(name: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _share_copy_or(f: FunctionBuilder, replay_call: Callable[[], list[Value]]) -> list[Value]:
-    """Emit a copy of the first argument, a tensor, that shares its node, or else the code of `replay_call`. Return the result, or null, in
-    a list.
+    """Emit a copy of the first argument, a tensor, with the same node. If the copy is declined, the code of `replay_call` runs.
+
+    Return the result, or null, in a list.
     """
     copy = f.call("copied", POINTER, f.arguments[:1])
     declined = f.and_then(f.is_null(copy), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
@@ -216,7 +221,7 @@ def _emit_item(f: FunctionBuilder) -> Value:
 def _emit_index_add(f: FunctionBuilder) -> Value:
     """Emit `index_add_(0, index, source)`: add the rows of `source` to the rows at `index` along the first axis.
 
-    Return the tensor itself, or null for another axis, keyword arguments, and calls that `add_picked` declines.
+    Return the tensor itself, or null for another axis, for keyword arguments, and if `add_picked` declines.
     """
     x, args, count, names = f.arguments
     plain = f.and_then(count.equals(3), lambda: f.and_then(f.is_null(names), lambda: f.is_object(args.load(POINTER), "0")))
@@ -229,7 +234,7 @@ def _emit_index_add(f: FunctionBuilder) -> Value:
 
 
 def _emit_fill(f: FunctionBuilder) -> Value:
-    """Emit `fill_(value)`: write a Python float or int to all elements. Return the tensor itself, or null to leave the call to the
+    """Emit `fill_(value)`: write a Python float or int to every element. Return the tensor itself, or null to leave the call to the
     fallback.
     """
     x, args, count, names = f.arguments
@@ -251,7 +256,9 @@ def _release_and_return(f: FunctionBuilder, result: Value, x: Value) -> Value:
 
 
 def _emit_round(f: FunctionBuilder) -> Value:
-    """Emit `round`: without arguments the operation `round`, with arguments a recorded call. Return the result, or null for the fallback.
+    """Emit `round`: without arguments the operation `round`, with arguments a recorded call.
+
+    Return the result, or null to leave the call to the fallback.
     """
     x, args, count, names = f.arguments
     plain = f.and_then(count.equals(0), lambda: f.is_null(names))
@@ -260,7 +267,7 @@ def _emit_round(f: FunctionBuilder) -> Value:
 
 
 def _emit_with(f: FunctionBuilder) -> Value:
-    """Emit `_apply(op, *others)`: apply the operation `op` to the tensor and the other operands. Return the result, or null for the
+    """Emit `_apply(op, *operands)`: apply the operation `op` to the tensor and further operands. Return the result, or null for the
     fallback.
     """
     x, args, count = f.arguments
@@ -282,10 +289,10 @@ def _emit_with(f: FunctionBuilder) -> Value:
 
 
 def _emit_ufunc(f: FunctionBuilder) -> None:
-    """Emit `ufunc_called(x, args, count, names)`: `__array_ufunc__` for a NumPy ufunc that has a counterpart here.
+    """Emit `ufunc_called(x, args, count, names)`: `__array_ufunc__` for a NumPy ufunc with a counterpart here. Return the result.
 
-    `args` is the address of the ufunc, the method and the inputs. Return null unless the method is `"__call__"`, the inputs are only
-    tensors and numbers, and there are no keywords.
+    `args` is the address of the ufunc, the method and the inputs. The function returns null for keywords, for methods but `"__call__"`, and
+    for inputs but tensors and numbers.
     """
     _, args, count, names = f.arguments
     f.require(f.and_then(count > 2, lambda: f.is_null(names)))
@@ -405,7 +412,7 @@ def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
 
 
 def _emit_method(f: FunctionBuilder, method: Method) -> None:
-    """Emit the entry of a method: the fast path, then, if it gives null, a call of the fallback in Python."""
+    """Emit the entry of a method: the fast path, then, after a null, a call of the fallback in Python."""
     result = _find_emitter(method)(f)
     f.return_if(~f.is_null(result), lambda: result)
     fallback, null = f.load_object(f"own {method.name}"), f.null()
@@ -418,11 +425,10 @@ def _emit_method(f: FunctionBuilder, method: Method) -> None:
 
 
 def _emit_call_fallback_short(f: FunctionBuilder) -> None:
-    """Emit `ask_python_briefly(fallback, x, argument)`: return the result of the fallback in Python for the tensor and at most one
-    argument.
+    """Emit `ask_python_briefly(fallback, x, argument)`: return the result of the fallback in Python for the tensor `x`.
 
-    `argument` may be null. Return null with an error set if the fast path set an error other than MemoryError, for an uninitialized tensor,
-    and if the fallback raises.
+    `argument` is a second argument, or null. The function returns null with an error set if the fast path set another error than
+    MemoryError, for an uninitialized tensor, and if the fallback raises.
     """
     fallback, x, argument = f.arguments
     f.propagate_error()
@@ -439,7 +445,7 @@ def _emit_call_fallback(f: FunctionBuilder) -> None:
     """Emit `ask_python(fallback, x, args, count, names)`: return the result of the fallback in Python for the tensor and an array of
     arguments.
 
-    `args` has `count` positional arguments, then the values of the keywords in the tuple `names`, which may be null. Return null with an
+    `args` has `count` positional arguments, then the values of the keywords in `names`, a tuple or null. The function returns null with an
     error set in the same cases as `ask_python_briefly`.
     """
     fallback, x, args, count, names = f.arguments
@@ -459,7 +465,7 @@ def _emit_call_fallback(f: FunctionBuilder) -> None:
 def _emit_in_place(f: FunctionBuilder) -> None:
     """Emit `in_place(x, y, op, point)`: write the result of `op` on `x` and `y` into `x`. Return `x` as a new reference, or null.
 
-    `point` is the result if already known as a scalar, else null. The function takes over the reference to `point`.
+    `point` is the result if already known as a scalar, otherwise null. The function takes over the reference to `point`.
     """
     x, y, op, point = f.arguments
 
@@ -476,10 +482,10 @@ def _emit_in_place(f: FunctionBuilder) -> None:
 
 
 def _set_known_scalar(f: FunctionBuilder, x: Value, storage: Value, result: Value) -> Value:
-    """Emit the update of the 0-d tensor `x`, whose `storage` holds a known scalar: store the scalar of the tensor `result` there.
+    """Emit the update of the 0-d tensor `x` with a known scalar in `storage`: the scalar of the tensor `result` replaces the old scalar.
 
-    Return `x` as a new reference. The held reference to `result` is released. The emitted function declines if the spec of `result` differs
-    from that of `x`, or if its scalar is not known or has a tape node.
+    Return `x` as a new reference. The held reference to `result` is released. The emitted function declines if `x` and `result` have
+    different specs, or if the scalar of `result` is not known or has a tape node.
     """
     held = list(f._held)
     spec = f.get_slot(x, "Tensor.spec")

@@ -1,7 +1,7 @@
-"""Emitters for small pending graphs, computed node by node with kernels of single operations, which many expressions share.
+"""Emitters for small pending graphs, computed node by node with kernels of single operations, as shared by many expressions.
 
-The bits are those of the fused kernel: every operation rounds its result once, fused or not, and a reduction is computed by itself only
-where it adds in the order of the fused kernel. A launch record tells how to run the kernel of a node (`fastpath/launch_records.py`).
+The bits are the same as by the fused kernel: every operation rounds its result once, fused or not. A reduction is computed by itself only
+where the sum has the order of the fused kernel. A launch record tells how to run the kernel of a node (`fastpath/launch_records.py`).
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_python_entry(f: FunctionBuilder, name: str) -> None:
-    """Emit `python_NAME(node)`, called from Python: call `computed` or `computed_alone` (`name`) for a node, and return its success as a
+    """Emit `python_NAME(node)`, called from Python: call `computed` or `computed_alone` (`name`) for a node, and return the success as a
     bool.
 
-    An error other than MemoryError is raised.
+    Errors but MemoryError are raised.
     """
     _, node = f.arguments
     f.return_if(f.call(name, I1, [node]), lambda: f.incref(f.load_object("True")))
@@ -69,7 +69,7 @@ def _emit_compute_node(f: FunctionBuilder) -> None:
     """Emit `computed(node)`: compute a pending node, node by node if the graph is small, otherwise by the kernels of a plan. Return
     success; a node in memory already is a success.
 
-    Python makes missing launch records. The caller must own a reference to the node; other borrowed references may be invalid afterwards.
+    Python makes missing launch records. The caller must own a reference to the node; borrowed references may be invalid afterwards.
     """
     (node,) = f.arguments
     f.return_if(f.call("computed_alone", I1, [node]), lambda: f.constant(I1, True))
@@ -78,7 +78,7 @@ def _emit_compute_node(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_unfused(f: FunctionBuilder) -> None:
-    """Emit `computed_alone(node)`: compute a node, and first its pending sources, each by a kernel of its own. Return success; a node in
+    """Emit `computed_alone(node)`: compute a pending node after its pending sources, each by a kernel of its own. Return success; a node in
     memory already is a success.
 
     Reductions are checked before anything is computed: later their sources may be in memory, as other nodes read them too. Return false if
@@ -95,7 +95,8 @@ def _emit_compute_unfused(f: FunctionBuilder) -> None:
 def _emit_is_order_stable(f: FunctionBuilder) -> None:
     """Emit `is_as_with_more(node)`: return whether a pending node gets the same bits computed now as within a larger graph.
 
-    The node, and every reduction below, must add in the order of the fused kernel. None below may be a candidate for single-pass fusion.
+    Every reduction, also the node itself, must add in the order of the fused kernel. No reduction below the node may be a candidate for
+    single-pass fusion.
     """
     (node,) = f.arguments
     require_all_stable_orders(f, node)
@@ -103,9 +104,10 @@ def _emit_is_order_stable(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_with_sources(f: FunctionBuilder) -> None:
-    """Emit `computed_below(node)`: compute a node and its pending sources, each by its launch record. Return success.
+    """Emit `computed_below(node)`: compute a node after its pending sources, each by a launch record. Return success.
 
-    The caller has checked the reductions. Return false for a node above `MAX_STANDALONE_BYTES`, and for one without a launch record.
+    The caller has checked the reductions. Return false for a node above `MAX_STANDALONE_BYTES`, and for a node that launch records cannot
+    run.
     """
     (node,) = f.arguments
     exit_block = f.block("done")
@@ -162,17 +164,17 @@ def require_all_stable_orders(f: FunctionBuilder, node: Value, computed_first: V
     """Emit an early exit, returning null or 0, if `node` is, or depends on, a reduction that may add in another order in its own kernel
     than when fused.
 
-    The exit is also taken for a graph with more than `MAX_SEARCHED_NODES` nodes. `computed_first` is a pending node to be treated as if it
-    were in memory, or None.
+    The exit is also taken for a graph with more than `MAX_SEARCHED_NODES` nodes. `computed_first` is None, or a pending node to be treated
+    like a node in memory.
     """
     f.require(are_orders_stable(f, node, computed_first))
 
 
 def are_orders_stable(f: FunctionBuilder, node: Value, computed_first: Value | None = None) -> Value:
-    """Emit a test whether each reduction that `node` is, or depends on, adds in the same order in its own kernel as when fused.
+    """Emit a test that `node` neither is nor depends on a reduction that may add in another order in its own kernel than when fused.
 
-    The test is a walk through the graph, and false for more than `MAX_SEARCHED_NODES` nodes. `computed_first` is a pending node to be
-    treated as if it were in memory, or None.
+    The test is a walk through the graph, and false for more than `MAX_SEARCHED_NODES` nodes. `computed_first` is None, or a pending node to
+    be treated like a node in memory.
     """
     f.call("begin_walk", VOID, [f.i64(MAX_SEARCHED_NODES)])
     _get_candidate_counter(f).store(f.i64(0))
@@ -186,9 +188,10 @@ def are_orders_stable(f: FunctionBuilder, node: Value, computed_first: Value | N
 
 
 def _emit_has_stable_orders(f: FunctionBuilder) -> None:
-    """Emit `are_in_order(node)`: return whether each reduction in a graph adds in one order alone and fused; false for a large graph.
+    """Emit `are_in_order(node)`: return whether each reduction in a graph adds in the same order alone and fused; false for a large graph.
 
-    The walk marks visited nodes, except those with one reference and so one reader. It counts candidates for single-pass fusion.
+    The walk marks visited nodes, except nodes with a single reference and so a single reader. Candidates for single-pass fusion are
+    counted.
     """
     (node,) = f.arguments
     f.return_if(~f.is_instance(node, "Node"), lambda: f.constant(I1, True))
@@ -221,7 +224,7 @@ def _make_missing_record(f: FunctionBuilder, node: Value) -> None:
 
 
 def _get_boundary_address(f: FunctionBuilder) -> Value:
-    """Return the address of the pending node that `order_of` treats as if it were in memory, or null."""
+    """Return the address of a word: null, or the pending node that `order_of` treats like a node in memory."""
     return f.define(POINTER, "getelementptr i8, ptr @computed_first, i64 0")
 
 
@@ -276,7 +279,7 @@ def _emit_can_fuse_inner_sum(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_sources(f: FunctionBuilder) -> None:
-    """Emit `has_read_once(node)`: compute those sources of a new node in whose kernels single-pass fusion computes another sum.
+    """Emit `has_read_once(node)`: compute each source of a new node whose kernel computes another sum by single-pass fusion.
 
     When the outer sum was made, the user's expression still referred to the inner sum. The reference is mostly gone when a reader of the
     outer sum is made, so the plan may fuse the two. Python may run. The function returns true, or false if an error is set.
@@ -320,10 +323,9 @@ def is_read_from_memory(f: FunctionBuilder, source: Value, reader: Value) -> Val
 def _emit_find_loop_order(f: FunctionBuilder) -> None:
     """Emit `order_of(source)`: return the order, a constant, in which the fused kernel would loop over a source of a reduction.
 
-    `reduced_sources.has_memory_order` is the same in Python.
-
-    `MEMORY_ORDER` is the order of reading the source from memory, so both kernels add in one order; `OTHER_ORDER` is another order, or
-    too large a graph; `ANY_ORDER` means that the source is made of numbers alone, and leaves the order open.
+    `MEMORY_ORDER` is the order of reading the source from memory, so both kernels add in one order; `OTHER_ORDER` is another order, or too
+    large a graph; `ANY_ORDER` means a source made of numbers alone, which leaves the order open. `reduced_sources.has_memory_order` is the
+    same in Python.
     """
     (source,) = f.arguments
     f.return_if(~f.is_instance(source, "Node"), lambda: f.i64(MEMORY_ORDER))
@@ -360,7 +362,7 @@ def select_read_node(f: FunctionBuilder, node: Value) -> Value:
     """Emit a choice of the node whose sources the kernel of `node` reads: the pending product that `node` sums, as one kernel computes
     both, or `node` itself.
 
-    Return that node, borrowed. The emitted function returns null or 0 where the sum begins inside the product, at another offset than 0.
+    Return the chosen node, borrowed. The emitted function returns null or 0 if the sum begins inside the product, at another offset than 0.
     """
 
     def select_product() -> list[Value]:
@@ -392,8 +394,8 @@ def find_launch_record(f: FunctionBuilder, node: Value, read_node: Value) -> Val
 
 
 def _emit_find_sum_record(f: FunctionBuilder) -> None:
-    """Emit `frame_of_sum(product, recipe)`: return the launch record of the sum `recipe` of the recipe `product`, borrowed; null if none
-    was made yet.
+    """Emit `frame_of_sum(product, recipe)`: return the launch record of the sum `recipe` of the recipe `product`, borrowed; null if the
+    record was not made yet.
     """
     product, recipe = f.arguments
     summed = f.get_slot(product, "Recipe.sum_launch_records")
@@ -428,7 +430,7 @@ def _emit_allocate_result(f: FunctionBuilder) -> None:
 def _emit_new_buffer_of_bytes(f: FunctionBuilder) -> None:
     """Emit `buffer_of(nbytes)`: return a new buffer of `nbytes` bytes; null if small memory is short.
 
-    `nbytes` is a Python integer of at most `MAX_SMALL_BLOCK_BYTES`. The function takes over the reference to it.
+    The function takes over the reference to `nbytes`, a Python integer of at most `MAX_SMALL_BLOCK_BYTES`.
     """
     nbytes = f.hold_owned(f.arguments[0])
     block = f.require_new(f.call("lend", POINTER, [f.unbox_integer(nbytes)]))
@@ -440,8 +442,9 @@ def _emit_new_buffer_of_bytes(f: FunctionBuilder) -> None:
 
 
 def new_node_in_memory(f: FunctionBuilder, recipe: Value, buffer: Value) -> Value:
-    """Emit the creation of a node in memory, which takes over `buffer`. Return the node, which is held (see
-    `FunctionBuilder.hold_borrowed`).
+    """Emit the creation of a node in memory with the recipe `recipe`. The node takes over the reference to `buffer`.
+
+    Return the node, held (see `FunctionBuilder.hold_owned`).
     """
     number = f.box_integer(f.call("next_node", I64, []))
     node = f.new_instance("Node", recipe=f.incref(recipe), buffer=buffer, oldest_serial=number)
@@ -481,9 +484,9 @@ def _emit_launch_node(f: FunctionBuilder) -> None:
 
 def _emit_launch_without_gil(f: FunctionBuilder) -> None:
     """Emit `run_apart(node, frame, recipe, sources, offsets, out)`: launch a long kernel with the GIL released, under the lock of the
-    runtime, and return whether it ran.
+    runtime. Return whether the kernel ran.
 
-    `frame` is the launch record. `recipe`, `sources` and `offsets` belong to `node` or to the product that it sums. On success the node
+    `frame` is the launch record. `recipe`, `sources` and `offsets` belong to `node` or to the product that `node` sums. On success the node
     takes over the reference to the buffer `out`. If another thread computed the node meanwhile, no kernel runs.
     """
     node, *kernel_operands, out = f.arguments
@@ -504,10 +507,9 @@ def _emit_launch_without_gil(f: FunctionBuilder) -> None:
 
 
 def set_node_buffer(f: FunctionBuilder, node: Value, buffer: Value) -> None:
-    """Emit the assignment of `buffer`, with its result, to the pending `node`. The node takes over the reference, and gives up its recipe
-    and sources.
+    """Emit the assignment of `buffer`, the computed result, to the pending `node`, which gives up its recipe and sources.
 
-    Python may run.
+    The node takes over the reference to `buffer`. Python may run.
     """
     f.set_slot(node, "Node.buffer", buffer)
     f.decref(f.load_object("None"))

@@ -1,4 +1,4 @@
-"""Recording of operations: a pending node in a new storage, seen as a tensor."""
+"""Recording of operations: each gives a tensor with a new storage, which holds a new pending node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_EAGER_ELEMENTS = 1 << 14
 
 
 class Operand(NamedTuple):
-    """An operand of an operation. All references are borrowed.
+    """An operand of an operation. The references are borrowed.
 
     `key` is the operand's key in cache tables: the spec of a tensor, the constant spec of a tensor with a known scalar, or the type of a
     Python number. `node_or_scalar` is a node if `is_node`, otherwise a Python number. `offset` is a Python integer, in elements.
@@ -96,8 +96,8 @@ def load_computed_slot(f: FunctionBuilder, x: Value, name: str) -> Value:
 def read_operand(f: FunctionBuilder, x: Value) -> Operand:
     """Emit the reading of the tensor `x` as an operand: its node, or its known scalar. Return the operand. Python code may run.
 
-    The emitted function declines if the node has another dtype than `x`. It also declines a known scalar of dtype bfloat16, one without a
-    constant spec, and any while a call is recorded.
+    The emitted function declines a node of another dtype than `x`. It also declines every known scalar while a call is recorded, and
+    otherwise a known scalar of dtype bfloat16 or without a constant spec.
     """
     spec, offset, storage = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset"), f.get_slot(x, "Tensor.storage")
     dtype = f.get_slot(spec, "Spec.dtype")
@@ -118,7 +118,7 @@ def read_operand(f: FunctionBuilder, x: Value) -> Operand:
         return [key, number, f.constant(I1, False), f.load_object("0")]
 
     def was_a_number() -> Value:
-        """Test for an element storage whose scalar was already replaced by a node."""
+        """Emit a test for a `ScalarStorage` whose scalar was already replaced by a node."""
         is_element = f.is_instance(storage, "ScalarStorage")
         return f.and_then(is_element, lambda: f.is_object(f.get_slot(storage, "ScalarStorage._number"), "None"))
 
@@ -127,18 +127,17 @@ def read_operand(f: FunctionBuilder, x: Value) -> Operand:
 
 
 def has_node_content(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether a storage is of a class that always holds a node. A `ScalarStorage` may hold a scalar instead."""
+    """Emit a test for a storage of a class that always holds a node. A `ScalarStorage` may hold a scalar instead."""
     return f.or_else(f.is_instance(storage, "Storage"), lambda: f.is_instance(storage, "LeafStorage"))
 
 
 def find_template(
     f: FunctionBuilder, table: CacheTable, operation: Value, other_key: Value, get_arguments: Callable[[], Sequence[Value]]
 ) -> Value:
-    """Emit a lookup of a result template in a cache table; on a miss, a sized template builds it. Return the template, borrowed. Python
-    code may run.
+    """Emit a lookup of a result template in a cache table; on a miss, a sized template builds one. Return the template, borrowed.
 
     `other_key` is the key of the further operands. `get_arguments` returns the operands as the signature of the call sees them
-    (`get_signature_argument`). The emitted function declines if no sized template fits.
+    (`get_signature_argument`). The emitted function declines if no sized template fits. Python code may run.
     """
 
     def instantiate() -> list[Value]:
@@ -152,8 +151,9 @@ def find_template(
 
 
 def get_signature_argument(f: FunctionBuilder, x: Value, operand: Operand) -> Value:
-    """Emit an operand as the signature of a call represents it. A node, or a known scalar with axes, is the tensor `x`; a known scalar
-    without axes is its dtype; a Python number is its type."""
+    """Emit the object that represents an operand in the signature of a call. A node, or a known scalar with axes, is represented by the
+    tensor `x`; a known scalar without axes by its dtype; a Python number by its type.
+    """
 
     def element() -> list[Value]:
         return [f.select_value(f.is_object(f.get_slot(operand.key, "Spec.shape"), "()"), f.get_slot(x, "Tensor.dtype"), x)]
@@ -167,8 +167,8 @@ def find_or_instantiate(
 ) -> Value:
     """Emit a lookup of a result template in a cache table; on a miss, emit the code of `instantiate`. Return the template, borrowed.
 
-    `other_key` is the key of the further operands. `instantiate` returns a list with one template, borrowed or null. The emitted function
-    declines if both give none.
+    `other_key` is the key of the further operands. `instantiate` returns a list with a template, borrowed or null. The emitted function
+    declines if both are null.
     """
     cached_template = find_cached_template(f, table, operation, other_key)
     (template,) = f.choose(f.is_null(cached_template), instantiate, lambda: [cached_template], (1, 1000))
@@ -180,7 +180,7 @@ def _emit_unary(f: FunctionBuilder) -> None:
     """Emit `unary(x, op)`: return the result of the operation `op` on the tensor `x`, as a new reference; null to leave the call to the
     fallback.
 
-    The result is pending, or a known scalar if `x` has one that is covered.
+    The result is pending. Only `abs` or `negative` of a scalar, known or in memory, is computed at once, as a known scalar.
     """
     x, op = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -202,8 +202,8 @@ def _emit_binary(f: FunctionBuilder) -> None:
     """Emit `binary(x, y, op, comes_last)`: return the result of the operation `op` on the tensor `x` and `y`, as a new reference; null to
     leave the call to the fallback.
 
-    `y` is a tensor or a number. With `comes_last`, `y` must be a number, and is the first operand. The result is pending, or a known scalar
-    if both operands are known scalars.
+    `y` is a tensor or a number. With `comes_last`, `y` must be a number, and is the first operand. The result is pending. Only an operation
+    of `SCALAR_OPS` on scalars, known or in memory, is computed at once, as a known scalar.
     """
     x, y, op, comes_last = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -239,7 +239,7 @@ def _emit_binary(f: FunctionBuilder) -> None:
 
 
 def _new_offsets(f: FunctionBuilder, are_zeros: Value, zeros: str, *offsets: Value) -> Value:
-    """Emit the tuple of `offsets`; if `are_zeros` holds, the shared object called `zeros`. Return the tuple, which is held."""
+    """Emit the tuple of `offsets`; if `are_zeros` holds, the shared object called `zeros`. Return the tuple, held."""
     held = list(f._held)
 
     def build_tuple() -> list[Value]:
@@ -256,7 +256,7 @@ def _is_scalar(f: FunctionBuilder, x: Operand) -> Value:
 
 
 def _load_scalar(f: FunctionBuilder, x: Operand) -> Value:
-    """Emit the Python number of an operand without axes, if it is known or in memory. Return a new reference, or null if there is none."""
+    """Emit the Python number of an operand without axes, known or in memory. Return a new reference; null for a pending operand."""
     load_number = lambda: [f.call("number_in_memory", POINTER, [x.node_or_scalar, x.key, x.offset])]
     return f.choose(x.is_node, load_number, lambda: [f.incref(x.node_or_scalar)])[0]
 
@@ -264,11 +264,11 @@ def _load_scalar(f: FunctionBuilder, x: Operand) -> Value:
 def _return_if_known_scalars(
     f: FunctionBuilder, operation: Sequence[Value], operands: Sequence[Operand], is_reversed: Value | None = None
 ) -> None:
-    """Emit an early return of the result of an operation on one or two known scalars, as a tensor with a known scalar.
+    """Emit an early return of the result of an operation on one or two scalars, known or in memory, as a tensor with a known scalar.
 
-    The return is taken only if all operands are known or in memory, and the operation is covered. `operation` is the operation, the recipe
-    and the spec of the result. If `is_reversed` holds, the second operand comes first. The held references to the recipe, the spec and the
-    operands are released before the return.
+    The return is taken only if `of_number` or `of_numbers` covers the operation. `operation` is the operation, the recipe and the spec of
+    the result. If `is_reversed` holds, the second operand comes first. The held references to the recipe, the spec and the operands are
+    released before the return.
     """
     held, y = list(f._held), operands[-1]
     are_points = _is_scalar(f, operands[0]) if len(operands) == 1 else f.and_then(_is_scalar(f, operands[0]), lambda: _is_scalar(f, y))
@@ -306,7 +306,7 @@ def compute_specs(f: FunctionBuilder, *operands: Value) -> None:
 def read_second_operand(f: FunctionBuilder, y: Value) -> Operand:
     """Emit the reading of the second operand of an operation: a tensor, or a Python float or int. Return the operand.
 
-    The emitted function declines for other objects, such as a bool, and in the cases of `read_operand`.
+    The emitted function declines other objects, for example a bool, and the cases of `read_operand`.
     """
     kind = f.type_of(y)
 
@@ -369,13 +369,13 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
 
 
 def require_in_range(f: FunctionBuilder, integer: Value, template: Value, variant: str = "NodeTemplate") -> None:
-    """Emit an early exit, returning null or 0, for a Python integer outside of the range for which the result template `template` is
-    valid. `variant` is its class, with the slots `low` and `high`.
+    """Emit an early exit, returning null or 0, for a Python integer outside of the range of the result template `template`. The class
+    `variant` of the template has the bounds in the slots `low` and `high`.
     """
     low, high = f.get_slot(template, f"{variant}.low"), f.get_slot(template, f"{variant}.high")
 
     def compare_bounds() -> None:
-        """Compare with both bounds as Python does: some integers do not fit in 64 bits."""
+        """Emit a comparison with both bounds as Python does, since not every integer fits in 64 bits."""
         for bound, comparison in ((low, PY_GE), (high, PY_LE)):
             f.require(f.call("PyObject_RichCompareBool", I32, [integer, bound, f.constant(I32, comparison)]).equals(1))
 
@@ -383,7 +383,7 @@ def require_in_range(f: FunctionBuilder, integer: Value, template: Value, varian
 
 
 def make_source(f: FunctionBuilder, node_or_scalar: Value, is_node: Value, dtype: Value) -> Value:
-    """Emit a source of a recipe: a node as it is, or a number as a `Scalar` of `dtype`. Return the source.
+    """Emit a source of a recipe: the node `node_or_scalar` itself, or a `Scalar` of `dtype` with that number. Return the source.
 
     The source takes the place of `node_or_scalar` among the held references.
     """
@@ -414,8 +414,7 @@ def new_result(f: FunctionBuilder, recipe: Value, sources: Value, offsets: Value
 
 
 def load_shared_read_count(f: FunctionBuilder) -> Value:
-    """Emit the number of nodes made so far with an externally shared buffer as a source. A node that raises it must be evaluated at once.
-    """
+    """Emit the number of nodes made so far with an externally shared buffer as a source. Such a node must be evaluated at once."""
     return _get_shared_read_counter(f).load(I64)
 
 
@@ -427,8 +426,8 @@ def _get_shared_read_counter(f: FunctionBuilder) -> Value:
 def _emit_new_user_node(f: FunctionBuilder) -> None:
     """Emit `pending(recipe, sources, offsets, is_followed)`: return a new node of the user's program, as a new reference.
 
-    The function consumes the references. With `is_followed`, the node gets a tape node if a source has one. The function returns null under
-    memory pressure, and where `node_of` with `is_bounded` does.
+    The function consumes the references. With `is_followed`, a node that depends on the tape gets a tape node. The function returns null
+    under memory pressure, and where `node_of` with `is_bounded` does.
     """
     *references, is_followed = f.arguments
     for x in references:
@@ -442,8 +441,8 @@ def _emit_new_pending_node(f: FunctionBuilder) -> None:
     """Emit `node_of(recipe, sources, offsets, is_bounded, is_followed)`: return a new pending node. The function consumes the references.
 
     With `is_bounded`, the function returns null for a traced argument among the sources, and for a graph that the fallback in Python would
-    evaluate or examine. Otherwise it returns null for an externally shared source. With `is_followed`, the node gets a tape node if a
-    source has one.
+    evaluate or examine. Without, it returns null for an externally shared source. With `is_followed`, a node that depends on the tape gets
+    a tape node.
     """
     *references, is_bounded, is_followed = f.arguments
     recipe, sources, offsets = [f.hold_owned(x) for x in references]
@@ -534,7 +533,7 @@ def _emit_new_user_tensor(f: FunctionBuilder) -> None:
 
     With `must_compute`, the node is evaluated now. A small result that keeps much memory alive is evaluated early if it is a reduction or
     has at most one axis: its readers then add in the order of a fused kernel. Further nodes with much memory are noted (`note_pending`),
-    and so are sums that the kernel of their reader may compute.
+    and so are sums for the kernel of their reader.
     """
     *references, must_compute = f.arguments
     node, spec = [f.hold_owned(x) for x in references]

@@ -48,8 +48,8 @@ def load_data_address(f: FunctionBuilder, buffer: Value) -> Value:
 def use_if_bytes(f: FunctionBuilder, x: Value, nbytes: Value, use: Callable[[Value], object]) -> Value:
     """Emit a test whether the writable, C-contiguous buffer of the object `x` has `nbytes` bytes. Return the result of the test.
 
-    If it has, the code emitted by `use` runs first. `use` gets the address of the data; its code must not run Python code. The emitted
-    function returns null or 0 for an object without such a buffer.
+    If the size fits, the code emitted by `use` runs first. `use` gets the address of the data; its code must not run Python code. The
+    emitted function returns null or 0 for an object without a writable, C-contiguous buffer.
     """
     view = f.local(array(I64, PY_BUFFER_WORDS))
     failed = f.call("PyObject_GetBuffer", I32, [x, view, f.constant(I32, WRITABLE_AND_CONTIGUOUS)]).differs(0)
@@ -64,7 +64,7 @@ def use_if_bytes(f: FunctionBuilder, x: Value, nbytes: Value, use: Callable[[Val
 def _emit_load_number(f: FunctionBuilder) -> None:
     """Emit `number_at(buffer, dtype, offset)`: return the element at `offset`, in elements, as a Python number.
 
-    The reference is new; it is null for a dtype that is not covered, such as bfloat16 or a complex dtype.
+    The result is a new reference; null for a dtype that is not covered, like bfloat16 or a complex dtype.
     """
     buffer, dtype, offset = f.arguments
     start = load_data_address(f, buffer)
@@ -89,10 +89,10 @@ def _emit_load_number(f: FunctionBuilder) -> None:
 
 
 def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
-    """Emit the evaluation of the node of a tensor's storage. Return the node, which is held (see `FunctionBuilder.hold_borrowed`).
+    """Emit the evaluation of the node of a tensor's storage. Return the node, held (see `FunctionBuilder.hold_borrowed`).
 
-    The emitted function returns null for a storage that is no `Storage`, for a node of another dtype than the tensor, and for one without a
-    value. It also does if single kernels cannot evaluate a node of the operation `positive`: the node is probably an element of a pending
+    The emitted function returns null or 0 for storages but `Storage`, for a node of another dtype than the tensor, and for a node without a
+    value. It does so too if single kernels cannot evaluate a node of the operation `positive`: the node is probably an element of a pending
     tensor, and the fallback then evaluates the whole tensor.
     """
     storage = f.get_slot(x, "Tensor.storage")
@@ -114,7 +114,7 @@ def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
 
 
 def _emit_realize(f: FunctionBuilder) -> None:
-    """Emit `realized(x)`: evaluate a tensor and return it, as a new reference; null to leave the evaluation to the fallback."""
+    """Emit `realized(x)`: evaluate the tensor `x` and return `x`, as a new reference; null to leave the evaluation to the fallback."""
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     storage = f.get_slot(x, "Tensor.storage")
@@ -131,7 +131,7 @@ def _emit_realize(f: FunctionBuilder) -> None:
 def _emit_load_only_element(f: FunctionBuilder) -> None:
     """Emit `only(x)`: return the only element of the tensor `x` as a Python number, a new reference.
 
-    The function returns null for a tensor without exactly one element, for a view chain, and for a dtype that is not covered.
+    The function returns null for a tensor with no or several elements, for a view chain, and for a dtype that is not covered.
     """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -160,8 +160,7 @@ def _emit_load_only_element(f: FunctionBuilder) -> None:
 def _emit_to_numpy(f: FunctionBuilder) -> None:
     """Emit `to_numpy(x)`: return a new NumPy array with a copy of the elements of a contiguous tensor.
 
-    The function returns null for a tensor that is not contiguous, has more than `MAX_SMALL_BLOCK_BYTES` bytes or no elements, or is
-    bfloat16.
+    The function returns null for other tensors, for more than `MAX_SMALL_BLOCK_BYTES` bytes, without elements, and for bfloat16.
     """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -186,8 +185,8 @@ def _emit_to_numpy(f: FunctionBuilder) -> None:
 def _emit_build_lists(f: FunctionBuilder) -> None:
     """Emit `lists(buffer, dtype, shape, strides, axis, offset)`: return the elements of the axes from `axis` on as nested lists.
 
-    The first of these elements is at `offset` in the buffer, in elements. Without further axes the function returns a number. It returns
-    null for a dtype that is not covered.
+    `offset` is the position of the first element in the buffer, in elements. Without further axes the function returns a number. For a
+    dtype that is not covered, the function returns null.
     """
     buffer, dtype, shape, strides, axis, offset = f.arguments
 
@@ -270,9 +269,10 @@ def _emit_truth(f: FunctionBuilder) -> None:
 
 
 def _emit_convert(f: FunctionBuilder, convert: str, kind: str) -> None:
-    """Emit `as_float(x)` or `as_int(x)`: return the only element of a tensor as a Python float or int; null for other tensors.
+    """Emit `as_float(x)` or `as_int(x)`: return the only element of a tensor as a Python float or int; null where `only` gives no real
+    number.
 
-    `convert` is the C function that converts a number, and `kind` the name of the type of its result. A complex number gives null.
+    `convert` is the C function that converts a number, and `kind` the name of the type of the result.
     """
     (x,) = f.arguments
     number = f.require_new(f.call("only", POINTER, [x]))
