@@ -138,7 +138,7 @@ def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
 def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: Value) -> Value:
     """Emit the making of the recipe of an in-place update: a write of a value of spec `value` over the view `spec` of `old_node`.
 
-    Return the recipe, held (see `FunctionBuilder.hold_owned`). Python code may run.
+    Return the recipe, which is held (see `FunctionBuilder.hold_owned`). Python code may run.
     """
     size, dtype = f.hold_borrowed(f.get_slot(f.get_slot(old_node, "Node.recipe"), "Recipe.size")), f.get_slot(spec, "Spec.dtype")
     numbers, constant_one = new_dims(f), f.i64(1)

@@ -170,7 +170,7 @@ def _make_cast(name: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _share_copy_or(f: FunctionBuilder, replay_call: Callable[[], list[Value]]) -> list[Value]:
-    """Emit a copy of the first argument, a tensor, with the same node. If the copy is declined, the code of `replay_call` runs.
+    """Emit a copy of the first argument, a tensor, with the same node. If no copy can be made so, the code of `replay_call` runs.
 
     Return the result, or null, in a list.
     """
@@ -291,8 +291,8 @@ def _emit_with(f: FunctionBuilder) -> Value:
 def _emit_ufunc(f: FunctionBuilder) -> None:
     """Emit `ufunc_called(x, args, count, names)`: `__array_ufunc__` for a NumPy ufunc with a counterpart here. Return the result.
 
-    `args` is the address of the ufunc, the method and the inputs. The function returns null for keywords, for methods but `"__call__"`, and
-    for inputs but tensors and numbers.
+    `args` is the address of the ufunc, the method and the inputs. The function returns null for keywords, for another method than
+    `"__call__"`, and for inputs other than tensors, floats and ints.
     """
     _, args, count, names = f.arguments
     f.require(f.and_then(count > 2, lambda: f.is_null(names)))
@@ -427,7 +427,7 @@ def _emit_method(f: FunctionBuilder, method: Method) -> None:
 def _emit_call_fallback_short(f: FunctionBuilder) -> None:
     """Emit `ask_python_briefly(fallback, x, argument)`: return the result of the fallback in Python for the tensor `x`.
 
-    `argument` is a second argument, or null. The function returns null with an error set if the fast path set another error than
+    `argument` is a second argument, or null. The function returns null with an error set if the fast path set an error other than
     MemoryError, for an uninitialized tensor, and if the fallback raises.
     """
     fallback, x, argument = f.arguments

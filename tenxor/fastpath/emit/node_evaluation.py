@@ -57,7 +57,7 @@ def _emit_python_entry(f: FunctionBuilder, name: str) -> None:
     """Emit `python_NAME(node)`, called from Python: call `computed` or `computed_alone` (`name`) for a node, and return the success as a
     bool.
 
-    Errors but MemoryError are raised.
+    An error other than MemoryError is raised.
     """
     _, node = f.arguments
     f.return_if(f.call(name, I1, [node]), lambda: f.incref(f.load_object("True")))
@@ -444,7 +444,7 @@ def _emit_new_buffer_of_bytes(f: FunctionBuilder) -> None:
 def new_node_in_memory(f: FunctionBuilder, recipe: Value, buffer: Value) -> Value:
     """Emit the creation of a node in memory with the recipe `recipe`. The node takes over the reference to `buffer`.
 
-    Return the node, held (see `FunctionBuilder.hold_owned`).
+    Return the node, which is held (see `FunctionBuilder.hold_owned`).
     """
     number = f.box_integer(f.call("next_node", I64, []))
     node = f.new_instance("Node", recipe=f.incref(recipe), buffer=buffer, oldest_serial=number)

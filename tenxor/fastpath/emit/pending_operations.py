@@ -239,7 +239,7 @@ def _emit_binary(f: FunctionBuilder) -> None:
 
 
 def _new_offsets(f: FunctionBuilder, are_zeros: Value, zeros: str, *offsets: Value) -> Value:
-    """Emit the tuple of `offsets`; if `are_zeros` holds, the shared object called `zeros`. Return the tuple, held."""
+    """Emit the tuple of `offsets`; if `are_zeros` holds, the shared object called `zeros`. Return the tuple, which is held."""
     held = list(f._held)
 
     def build_tuple() -> list[Value]:

@@ -61,7 +61,7 @@ def _emit_run_steps(f: FunctionBuilder) -> None:
     `stop_step`, not included.
 
     `frame` is the launch record of a plan. `nodes`, `offsets` and `scalars` are the lists of the plan's cells and inputs. The function
-    returns the number of the first step not run, as a Python integer: `stop_step` after success. Errors but MemoryError are raised.
+    returns the number of the first step not run, as a Python integer: `stop_step` after success. An error other than MemoryError is raised.
     """
     _, args, _ = f.arguments
     frame, *plan_lists, first_step, stop_step = (args.at(k, POINTER).load(POINTER) for k in range(6))

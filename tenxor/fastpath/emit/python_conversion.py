@@ -89,11 +89,11 @@ def _emit_load_number(f: FunctionBuilder) -> None:
 
 
 def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
-    """Emit the evaluation of the node of a tensor's storage. Return the node, held (see `FunctionBuilder.hold_borrowed`).
+    """Emit the evaluation of the node of a tensor's storage. Return the node, which is held (see `FunctionBuilder.hold_borrowed`).
 
-    The emitted function returns null or 0 for storages but `Storage`, for a node of another dtype than the tensor, and for a node without a
-    value. It does so too if single kernels cannot evaluate a node of the operation `positive`: the node is probably an element of a pending
-    tensor, and the fallback then evaluates the whole tensor.
+    The emitted function returns null or 0 if the storage is not exactly a `Storage`, or if the node has another dtype than the tensor, or
+    no value. It also does so if single kernels cannot evaluate a node of the operation `positive`: the node is probably an element of a
+    pending tensor, and the fallback then evaluates the whole tensor.
     """
     storage = f.get_slot(x, "Tensor.storage")
     f.require(f.is_instance(storage, "Storage"))

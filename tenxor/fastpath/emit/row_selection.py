@@ -271,11 +271,12 @@ def _emit_copy_rows(f: FunctionBuilder, name: str, towards: AddressOrder) -> Non
 
 
 def _emit_add_rows(f: FunctionBuilder) -> None:
-    """Emit `add_rows(packed_rows, start, row_offsets, mask, frame, count, along, dtype)`: add `count` rows to rows of the tensor at
+    """Emit `add_rows(packed_rows, start, row_offsets, mask, frame, count, along, dtype)`: add `count` packed rows to rows of the tensor at
     `start`; return true.
 
-    The added rows are at `packed_rows`, `along` bytes apart, and the others at the byte offsets in `row_offsets`. Rows are added in order,
-    so repeated rows accumulate. Unless `mask` is null and `dtype` is float64 or int64, the function returns false and does nothing.
+    The packed rows are at `packed_rows`, `along` bytes apart. The rows of the tensor are at the byte offsets in `row_offsets`. Rows are
+    added in order, so repeated rows accumulate. Unless `mask` is null and `dtype` is float64 or int64, the function returns false and does
+    nothing.
     """
     packed_rows, start, row_offsets, mask, frame, count, along, dtype = f.arguments
     f.require(f.is_null(mask))
@@ -336,8 +337,8 @@ def _emit_find_rows_template(f: FunctionBuilder) -> None:
     """Emit `of_rows(template, count)`: return the result template of `count` rows, as a new reference. `template` is the template of the
     selection.
 
-    For indices it is `template` itself. For a mask it is cached by the number of rows; on a miss `rows_anew` builds it, or else the
-    fallback in Python.
+    For indices the function returns `template` itself. For a mask the result is cached by the number of rows; on a miss `rows_anew` builds
+    it, or the fallback in Python does.
     """
     template, count = f.arguments
     f.hold_borrowed(template)
@@ -385,8 +386,8 @@ def _emit_cache_rows_template(f: FunctionBuilder) -> None:
 def _emit_compute_content(f: FunctionBuilder) -> None:
     """Emit `content(x, is_needed)`: evaluate the node of a tensor's storage, and return the node, as a new reference.
 
-    The function returns null for a node of another dtype or with a tape node. If the fast path cannot evaluate the node, Python code does
-    so if `is_needed`; otherwise the function returns null.
+    The function returns null for a node of another dtype than `x`, or with a tape node. If the fast path cannot evaluate the node, Python
+    code does if `is_needed`; otherwise the function returns null.
     """
     x, is_needed = f.arguments
     storage = f.get_slot(x, "Tensor.storage")
@@ -408,11 +409,10 @@ def _emit_compute_content(f: FunctionBuilder) -> None:
 
 
 def find_selection_template(f: FunctionBuilder, x: Value, key: Value, may_be_pending: bool = False) -> Value:
-    """Emit a lookup of the result template for rows of the tensor `x` selected by `key`, a tensor or a list. Return the template, which is
-    held.
+    """Emit a lookup of the result template for rows of the tensor `x` selected by `key`, a tensor or a list.
 
-    On a miss the emitted function returns null or 0. It also does for pending indices unless `may_be_pending` is true; a mask may be
-    pending.
+    Return the template, which is held. The emitted function returns null or 0 on a miss, and for pending indices unless `may_be_pending` is
+    true. A mask may be pending.
     """
     f.require(f.is_instance(x, "Tensor"))
     compute_specs(f, x, key)

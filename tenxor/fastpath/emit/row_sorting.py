@@ -1,5 +1,5 @@
-"""Sorting of rows, by values or by positions, and selection of their extreme elements, as bytecode programs
-(`fastpath/direct_call_programs.py`) ask for them.
+"""Sorting of rows, by values or by positions, and selection of their extreme elements, as described by bytecode programs
+(`fastpath/direct_call_programs.py`).
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def _emit_has_irregular(f: FunctionBuilder, kind: Type) -> None:
 
 
 def _emit_sort_rows(f: FunctionBuilder) -> None:
-    """Emit `sort_rows(program, nodes, starts, results)`: copy rows to the result, and sort each there; return true.
+    """Emit `sort_rows(program, nodes, starts, results)`: copy rows to the result, and sort them there; return true.
 
     `nodes` and `starts` are the operand's node and byte offset, and `results` is the tuple with the result tensor. With NaN or a negative
-    zero among the elements, a stable sort calls the stable function of NumPy; for other sorts the emitted function returns false. It also
+    zero among the elements, a stable sort calls the stable function of NumPy; for another sort the emitted function returns false. It also
     returns false if memory runs out.
     """
     program, nodes, starts, results = f.arguments

@@ -75,7 +75,7 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
         return [row, start, f.i64(0)]
 
     def of_row() -> list[Value]:
-        """Emit a copy of the row, since it may be among the written rows."""
+        """Emit a copy of the single row `value`, since the row may be among the written rows. Return the same as `one_row`."""
         node = of_tensor()
         value_address = get_first_address(f, value, f.get_slot(node, "Node.buffer"), program)
         return one_row(node, lambda start: f.call("memcpy", POINTER, [start, value_address, width]))
@@ -122,7 +122,7 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
 
 
 def _is_single_row(f: FunctionBuilder, x: Value, key: Value, value: Value, program: Value) -> Value:
-    """Emit a test whether `value` is a contiguous vector with the layout of each row that the key selects from `x`.
+    """Emit a test whether `value` is a contiguous vector, and the key selects rows of `x` that are vectors with as many bytes.
 
     `program` is the address of the copy descriptor of the rows.
     """

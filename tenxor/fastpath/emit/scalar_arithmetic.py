@@ -76,16 +76,15 @@ def _emit_scalar_operation(f: FunctionBuilder, op: str) -> None:
     """Emit `OP_of_points(x, y, comes_last)`: apply an operation of `SCALAR_OPS` to known scalars, without a lookup of the result template.
 
     `x` is a 0-d tensor and `y` a 0-d tensor or a Python number. With `comes_last`, `y` is the first operand. The function returns a new
-    tensor, or null unless `x` is float64 or int64 and `y` has the same dtype, or is a number exact in it. It also returns null if an
-    integer overflows.
+    tensor. It returns null unless `x` is float64 or int64, and `y` has the same dtype or is exact in it. It also returns null if an integer
+    overflows, and while a call is recorded.
     """
     x, y, comes_last = f.arguments
     spec = f.get_slot(x, "Tensor.spec")
     f.require(can_evaluate_early(f))
 
     def number_of(t: Value, dtype: str, kind: str) -> Value:
-        """Emit the known scalar of the 0-d tensor `t`, borrowed. Unless it has this dtype and Python type `kind`, an early exit is taken.
-        """
+        """Emit the known scalar of the 0-d tensor `t`, borrowed. Unless it has this dtype and Python type `kind`, an early exit is taken."""
         f.require(f.is_object(f.get_slot(t, "Tensor.spec"), f"point {dtype}"))
         element = f.get_slot(t, "Tensor.storage")
         f.require(f.is_instance(element, "ScalarStorage"))
@@ -165,14 +164,15 @@ def _require_one_element(f: FunctionBuilder, spec: Value) -> None:
 
 
 def _new_boolean(f: FunctionBuilder, holds: Value, spec: Value) -> Value:
-    """Emit a new boolean tensor of this spec, with the truth value of `holds`. Return the tensor, not held."""
+    """Emit a new boolean tensor of the spec `spec`, with the truth value of `holds`. Return the tensor, not held."""
     return new_known_scalar(f, f.hold_owned(f.box_bool(holds)), spec)
 
 
 def _compute_floats(f: FunctionBuilder, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
-    """Emit the operation `op` on two Python floats, `numbers`: a new tensor of this spec, or null if the operation is not covered.
+    """Emit the operation `op` on two Python floats, `numbers`. For a covered operation, the emitted function returns a new tensor of
+    `spec`.
 
-    `op` is the address of the operation, an `Op` object, and `numbers` are addresses of float objects.
+    For other operations the emitted code goes on. Return null for this case. `op` is the address of the operation, an `Op` object.
     """
     a, b = (f.call("PyFloat_AsDouble", DOUBLE, [x]) for x in numbers)
     for name in (*_FLOAT_INSTRUCTIONS, *_COMPARISON_PREDICATES):
@@ -181,7 +181,9 @@ def _compute_floats(f: FunctionBuilder, op: Value, numbers: Sequence[Value], spe
 
 
 def _compute_float(f: FunctionBuilder, name: str, a: Value, b: Value, spec: Value, of_truth: Value) -> Value:
-    """Emit the operation called `name` on two doubles `a` and `b`: a new tensor of spec `spec`, or of spec `of_truth` for a comparison."""
+    """Emit the operation called `name` on two doubles `a` and `b`. Return a new tensor of spec `spec`, or of spec `of_truth` for a
+    comparison.
+    """
     if name in _COMPARISON_PREDICATES:
         return _new_boolean(f, a.compare(_COMPARISON_PREDICATES[name][0], b), of_truth)
     number = f.require_new(f.call("PyFloat_FromDouble", POINTER, [f.binary(_FLOAT_INSTRUCTIONS[name], a, b)]))
@@ -189,7 +191,11 @@ def _compute_float(f: FunctionBuilder, name: str, a: Value, b: Value, spec: Valu
 
 
 def _compute_integers(f: FunctionBuilder, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
-    """Emit the operation `op` on two Python integers, `numbers`: a new tensor of this spec, or null if the operation is not covered."""
+    """Emit the operation `op` on two Python integers, `numbers`. For a covered operation, the emitted function returns a new tensor of
+    `spec`.
+
+    For other operations the emitted code goes on. Return null for this case. `op` is the address of the operation, an `Op` object.
+    """
     left, right = numbers
     for name in (*_INTEGER_INSTRUCTIONS, *_COMPARISON_PREDICATES):
         f.return_if(f.is_object(op, f"op {name}"), lambda name=name: _compute_integer(f, name, left, right, spec, spec))  # type: ignore[misc]
@@ -197,7 +203,7 @@ def _compute_integers(f: FunctionBuilder, op: Value, numbers: Sequence[Value], s
 
 
 def _compute_integer(f: FunctionBuilder, name: str, left: Value, right: Value, spec: Value, of_truth: Value) -> Value:
-    """Emit the operation called `name` on two Python integers: a new tensor of spec `spec`, or of spec `of_truth` for a comparison.
+    """Emit the operation called `name` on two Python integers. Return a new tensor of spec `spec`, or of spec `of_truth` for a comparison.
 
     The emitted function returns null or 0 if an operand or the result does not fit in 64 bits.
     """

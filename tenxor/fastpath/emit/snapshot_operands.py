@@ -1,6 +1,6 @@
 """Emitters for copies of small operands of a pending node, made before the memory of the operands is overwritten.
 
-A pending node may read a part about to be overwritten, as an outer product reads a row and a column. It is then given copies of these
+A pending node may read a part about to be overwritten, as an outer product reads a row and a column. The node is then given copies of such
 operands. Its value stays the same, and it no longer reads the overwritten memory.
 """
 
@@ -28,11 +28,11 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_build_variant(f: FunctionBuilder) -> None:
     """Emit `apart_plainly(recipe, source_mask)`: return a new pair: the recipe of a node with copied sources, and a tuple of the recipes of
-    the copies, None for a source read directly.
+    the copies.
 
-    Bit k of `source_mask` is set if source k is to be copied. `update_recipes.record_copying_variant` records the same in Python. The
-    function returns null for an operation outside `CHEAP_OP_NAMES`, for sources not much smaller than the node, and for view chains and
-    offset tables.
+    Bit k of `source_mask` is set if source k is to be copied; the tuple has None for a source read directly.
+    `update_recipes.record_copying_variant` records the same in Python. The function returns null for an operation outside `CHEAP_OP_NAMES`,
+    for a recipe without packed specs, for sources not much smaller than the node, and for view chains and offset tables.
     """
     recipe, source_mask = f.arguments
     op, sizes = f.get_slot(recipe, "Recipe.op"), f.get_slot(recipe, "Recipe.shape")

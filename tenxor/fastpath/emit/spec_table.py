@@ -71,7 +71,7 @@ def find_spec(f: FunctionBuilder, dtype: Value, ndim: Value, dims: Value) -> Val
 
 
 def load_operand_spec(f: FunctionBuilder, recipe: Value, k: Value) -> Value:
-    """Emit the spec through which a recipe of the fast path reads source `k`; after the last source, the spec of the write target.
+    """Emit the spec through which a recipe of the fast path reads source `k`; for `k` behind the last source, the spec of the write target.
 
     The reference is borrowed. Python's None stands for a scalar source, or for no write target. The recipe must have `Recipe.packed_specs`.
     """

@@ -47,10 +47,10 @@ def record_on_tape(f: FunctionBuilder, node: Value, serial_number: Value) -> Non
 
 
 def _emit_record_on_tape(f: FunctionBuilder) -> None:
-    """Emit `followed(node, number)`: set the slot `tape_node` of a new node to what follows from its sources; return true.
+    """Emit `followed(node, number)`: set the slot `tape_node` of a new node, as the sources of the node require; return true.
 
-    This is a new tape node with the serial number `number` of the node; or a mark, `TRACED` or `CONSTANT`, for a node that depends on a
-    traced argument; or None. The function returns false if `TapeNode.make_tape_node` in Python must do the work.
+    The value is a new tape node with the serial number `number` of the node; or a mark, `TRACED` or `CONSTANT`, for a node that depends on
+    a traced argument; or None. The function returns false if `TapeNode.make_tape_node` in Python must do the work.
     """
     node, number = f.arguments
     recipe, sources, yes = f.get_slot(node, "Node.recipe"), f.get_slot(node, "Node.sources"), f.constant(I1, True)
@@ -128,15 +128,15 @@ def load_tracking(f: FunctionBuilder) -> Value:
 
 
 def is_tape_recorded(f: FunctionBuilder) -> Value:
-    """Emit a test whether the tape is recorded: whether a new node gets a tape node if one of its sources has one."""
+    """Emit a test whether the tape is recorded, so that a new node with a source on the tape gets a tape node."""
     return f.is_object(load_tracking(f), "True")
 
 
 def _select_residual(f: FunctionBuilder, source: Value, needed: Value) -> Value:
-    """Emit a choice of the residual of a source: the object that a new tape node keeps of it. Return the object, borrowed.
+    """Emit a choice of the residual of a source, the object kept by a new tape node. Return the object, borrowed.
 
-    This is a number as it is; the node if its value is needed; otherwise its tape node or None, or the node again if the tape node reads
-    its value. `needed` is Python's True or False. The emitted function returns null or 0 for an externally shared node with a needed value.
+    A number is kept as it is. A node is kept if its value is needed, or if its tape node reads the value; otherwise its tape node is kept,
+    or None. `needed` is Python's True or False. The emitted function returns null or 0 for an externally shared node with a needed value.
     """
 
     def keep_node() -> list[Value]:

@@ -54,9 +54,9 @@ def _emit_collect_tape(f: FunctionBuilder) -> None:
     """Emit `known_pasts(args)`: return the tape nodes that lead to a list of nodes, in no order, with serial numbers from `first_serial`
     on.
 
-    `args` is an array of this list and the Python integer `first_serial`. The result is a new tuple: the list of tape nodes; a dictionary
-    from a tape node to its node, where the derivative reads the node's value; whether the walk met older tape nodes. The function returns
-    null if a tape node was freed by an earlier backward pass, or after `MAX_WALKED_NODES` tape nodes.
+    `args` is an array of this list and the Python integer `first_serial`. The result is a new tuple of three items: the list of tape nodes;
+    a dictionary from a tape node to its node, for tape nodes that read the node's value; and a bool, whether the walk met older tape nodes.
+    The function returns null if a tape node was freed by an earlier backward pass, and for more than `MAX_WALKED_NODES` tape nodes.
     """
     (args,) = f.arguments
     roots, first_serial = (args.at(k, POINTER).load(POINTER) for k in range(2))
@@ -95,12 +95,12 @@ def _emit_collect_tape(f: FunctionBuilder) -> None:
 
 def _emit_build_segment_key(f: FunctionBuilder) -> None:
     """Emit `outline_of_pasts(args)`: return a new tuple: the signature of a tape segment as bytes, a list of the new inputs of the segment,
-    and a list of its outer tape nodes.
+    and a list of the outer tape nodes.
 
-    The array `args` holds the list of the segment, the set of the tape nodes that matter for the derivative, the set of the tape nodes
-    asked about, a dictionary from a tape node to the node whose value its derivative reads, and the list of inputs so far. Outer tape nodes
-    are outside of the segment, which reads them. The function returns null if a tape node of the segment is traced, or if the segment is
-    too large.
+    The array `args` has five items: the list of the segment; the set of the tape nodes that matter for the derivative; the set of the tape
+    nodes asked about; a dictionary from a tape node to the node with a value read by the derivative; and the list of inputs so far. Outer
+    tape nodes are outside of the segment, but read by it. The function returns null if a tape node of the segment is traced, or if the
+    segment is too large.
     """
     (args,) = f.arguments
     segment, depends, requested, nodes, old_inputs = (args.at(k, POINTER).load(POINTER) for k in range(5))
