@@ -17,7 +17,7 @@ DTYPE_OFFSET, COUNT_OFFSET, ITEMSIZE_OFFSET, STRIDE_OFFSET, EXTENT_OFFSET, INDEX
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to check indices in memory (`looked_at`, `DTYPE_fit`) and replay a gather (`gathered`)."""
+    """Emit into `module` the functions to check indices in memory (`check_index_tensor`, `DTYPE_fit`) and replay a gather (`gathered`)."""
     for dtype in INDEX_DTYPES:
         index_parameters = [("start", POINTER), ("count", I64), ("between", I64), ("size", I64)]
         _emit_check_indices(
@@ -25,7 +25,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
             COPY_TYPE_BY_ROW_BYTES[dtype.itemsize],
             "zext" if dtype.kind == "uint" else "sext",
         )
-    _emit_check_index_tensor(FunctionBuilder(module, objects, "looked_at", [("key", POINTER), ("program", POINTER)], I1))
+    _emit_check_index_tensor(FunctionBuilder(module, objects, "check_index_tensor", [("key", POINTER), ("program", POINTER)], I1))
     _emit_gather(FunctionBuilder(module, objects, "gathered", [("x", POINTER), ("parts", POINTER), ("count", I64)]))
 
 
@@ -47,7 +47,7 @@ def _emit_check_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
 
 
 def _emit_check_index_tensor(f: FunctionBuilder) -> None:
-    """Emit `looked_at(key, program)`: return whether the indices in the tensor `key` are in range.
+    """Emit `check_index_tensor(key, program)`: return whether the indices in the tensor `key` are in range.
 
     `program` is the address of the five words that describe the indices (`DTYPE_OFFSET` to `EXTENT_OFFSET`). The function returns true
     without a check for a pending tensor, whose indices the gather checks, and for an element count of 0.
@@ -80,7 +80,7 @@ def _emit_gather(f: FunctionBuilder) -> None:
         def check_indices() -> None:
             load_computed_slot(f, item, "offset")
             f.require(f.is_instance(f.get_slot(item, "Tensor.storage"), "Storage"))
-            f.require(f.call("looked_at", I1, [item, record_cursor.load(POINTER)]))
+            f.require(f.call("check_index_tensor", I1, [item, record_cursor.load(POINTER)]))
             record_cursor.store(f.address_at(record_cursor.load(POINTER), INDEX_ARRAY_BYTES))
             tensors.store(tensors.load(I64) + 1)
 

@@ -23,7 +23,8 @@ from .template_cache import find_cached_template, get_cache_table
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to update a part of a storage in place.
 
-    The functions emitted include `updated`, `run_update`, `recipe_of_update`, `recipe_of_plain_update`, `may_wait` and `which_reads`.
+    The functions emitted include `updated`, `run_update`, `recipe_of_update`, `recipe_of_plain_update`, `can_stay_pending` and
+    `find_aliases`.
     """
     part_parameters = [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("found", POINTER)]
     _emit_update_part(FunctionBuilder(module, objects, "updated", [("x", POINTER), ("beside", POINTER), *part_parameters], I1))
@@ -34,8 +35,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
         FunctionBuilder(module, objects, "recipe_of_plain_update", [(name, POINTER) for name in ("x", "storage", "found")])
     )
     _emit_run_update(FunctionBuilder(module, objects, "run_update", [("recipe", POINTER), *part_parameters, ("asks", I1)], I1))
-    _emit_can_stay_pending(FunctionBuilder(module, objects, "may_wait", [("node", POINTER), ("storage", POINTER)], I1))
-    _emit_find_aliases(FunctionBuilder(module, objects, "which_reads", [("node", POINTER), ("old", POINTER)], I64))
+    _emit_can_stay_pending(FunctionBuilder(module, objects, "can_stay_pending", [("node", POINTER), ("storage", POINTER)], I1))
+    _emit_find_aliases(FunctionBuilder(module, objects, "find_aliases", [("node", POINTER), ("old", POINTER)], I64))
 
 
 def _emit_update_part(f: FunctionBuilder) -> None:
@@ -43,8 +44,8 @@ def _emit_update_part(f: FunctionBuilder) -> None:
     success.
 
     `result` is the pending tensor `op(x, operand)`; `operand` is a tensor or a number. The tensor `x` has `storage`, `spec` and `offset`
-    (in elements). The storage is evaluated first, and so is `operand` unless it may stay pending (`may_wait`). After false without an
-    error, the caller may write in another way.
+    (in elements). The storage is evaluated first, and so is `operand` unless it may stay pending (`can_stay_pending`). After false without
+    an error, the caller may write in another way.
     """
     x, operand, storage, spec, offset, result = f.arguments
     compute_storage(f, storage)
@@ -60,7 +61,7 @@ def _emit_update_part(f: FunctionBuilder) -> None:
             f.require(f.call("computed", I1, [node]))
 
         is_pending = f.is_object(f.get_slot(node, "Node.buffer"), "None")
-        f.emit_if(is_pending, lambda: f.emit_if(~f.call("may_wait", I1, [node, storage]), compute))
+        f.emit_if(is_pending, lambda: f.emit_if(~f.call("can_stay_pending", I1, [node, storage]), compute))
         f.release_held(node)
 
     f.emit_if(f.and_then(f.is_instance(operand, "Tensor"), lambda: f.is_instance(operand_storage, "Storage")), prepare_operand)
@@ -226,8 +227,8 @@ def _has_single_read(f: FunctionBuilder, value: Value, old_node: Value, offset: 
 
 
 def _emit_can_stay_pending(f: FunctionBuilder) -> None:
-    """Emit `may_wait(node, storage)`: return whether the pending `node`, an operand of an update, may stay pending while the storage is
-    overwritten.
+    """Emit `can_stay_pending(node, storage)`: return whether the pending `node`, an operand of an update, may stay pending while the
+    storage is overwritten.
 
     The operation of `node` must be cheap. Pending sources are evaluated first, and must be at least `MIN_COPY_RATIO` times smaller than
     `node`. Sources in the memory of the storage are replaced by copies.
@@ -253,14 +254,14 @@ def _emit_can_stay_pending(f: FunctionBuilder) -> None:
     f.release_held(sources)
     f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
     old_node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
-    alias_mask = f.call("which_reads", I64, [node, old_node])
-    f.require(f.call("made_apart", I1, [node, alias_mask]))
+    alias_mask = f.call("find_aliases", I64, [node, old_node])
+    f.require(f.call("copy_sources", I1, [node, alias_mask]))
     f.release_held(old_node)
     f.emit_return(f.constant(I1, True))
 
 
 def _emit_find_aliases(f: FunctionBuilder) -> None:
-    """Emit `which_reads(node, old_node)`: return a bit mask: bit k is set if source k of the pending `node` shares the buffer of
+    """Emit `find_aliases(node, old_node)`: return a bit mask: bit k is set if source k of the pending `node` shares the buffer of
     `old_node`.
     """
     node, old_node = f.arguments

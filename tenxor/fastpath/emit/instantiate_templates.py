@@ -27,7 +27,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     The functions emitted include `made_of_kind`, `made_like`, `made_by_rule`, `recipe_like`, `frame_like`, `spec_at` and `integers_at`.
     """
     _emit_find_data_recipe(FunctionBuilder(module, objects, "data_of", [("spec", POINTER)]))
-    _emit_store_data_recipe(FunctionBuilder(module, objects, "data_of_python", [(name, POINTER) for name in ("dtype", "shape", "recipe")]))
+    _emit_store_data_recipe(
+        FunctionBuilder(module, objects, "keep_data_recipe", [(name, POINTER) for name in ("dtype", "shape", "recipe")])
+    )
     entry_parameters = [("self", POINTER), ("args", POINTER), ("count", I64)]
     _emit_python_data_recipe(FunctionBuilder(module, objects, "data_for_python", entry_parameters, is_exported=True))
     recipe_parameters = [(name, POINTER) for name in ("op", "spec", "dtypes", "through", "which", "keeps_order", "needs")]
@@ -60,8 +62,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
     """Emit `recipe_like(op, spec, dtypes, through, spec_indices, keeps_order, residuals)`: return a new recipe, not cached. The result is
-    contiguous, with the shape and dtype of `spec`. `through` becomes `Recipe.packed_specs`; `op` and the arguments after `spec` become the
-    slots named so."""
+    contiguous, with the shape and dtype of `spec`. The other arguments become slots; `through` becomes `Recipe.packed_specs`."""
     op, spec, dtypes, through, spec_indices, keeps_order, residuals = f.arguments
     data_recipe = find_data_recipe(f, spec)
     result_fields = {slot: f.get_slot(data_recipe, f"Recipe.{slot}") for slot in ("shape", "dtype", "size", "nbytes")}
@@ -122,8 +123,8 @@ def _emit_next_spec(f: FunctionBuilder) -> None:
 
 
 def _emit_next_tuple(f: FunctionBuilder) -> None:
-    """Emit `integers_at(count, cursor)`: return a tuple of the next `count` integers, a new reference, and advance the cursor. Most are
-    zeros, so `(0,)` and `(0, 0)` are shared objects."""
+    """Emit `integers_at(count, cursor)`: return a tuple of the next `count` integers, a new reference, and advance the cursor. Most tuples
+    are zeros, so `(0,)` and `(0, 0)` are shared objects."""
     count, cursor = f.arguments
     numbers = skip_words(cursor, count)
     for name, size in (("(0,)", 1), ("(0, 0)", 2)):
@@ -177,8 +178,8 @@ def _emit_instantiate_sources(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_step(f: FunctionBuilder) -> None:
-    """Emit `recipe_of_step(step, specs)`: return a new recipe for a step of a rule (`SizedTemplate.steps`). The step refers to specs by
-    indices of the array `specs`."""
+    """Emit `recipe_of_step(step, specs)`: return a new recipe for a step of a rule (`SizedTemplate.steps`). `specs` is the array of
+    specs."""
     step, specs = f.arguments
     op, dtypes, keeps_order, result_index, spec_indices, boxed_common_index, residuals = (f.tuple_item(step, k) for k in range(STEP_ITEMS))
 
@@ -203,8 +204,7 @@ def _emit_instantiate_step(f: FunctionBuilder) -> None:
 
 def _emit_instantiate_operands(f: FunctionBuilder) -> None:
     """Emit `read_like(read, cursor)`: return an item of `StepsTemplate.step_operands`, as a new reference: the sources, offsets and
-    derivative flag of a step. `read` is the pattern in `SizedTemplate.step_operand_patterns`; the missing numbers are the next integers at
-    the cursor."""
+    derivative flag of a step. `read` is the pattern in `SizedTemplate.step_operand_patterns`; missing numbers are read at the cursor."""
     read, cursor = f.arguments
     sources, starts, tracks_derivative = (f.tuple_item(read, k) for k in range(3))
     new_offsets = f.require_new(f.call("integers_at", POINTER, [f.unbox_integer(starts), cursor]))
@@ -274,8 +274,7 @@ def _emit_store_record(f: FunctionBuilder) -> None:
 
     def replace_records(records: Value, *, copies_old: bool = False) -> None:
         """Replace `Recipe.sum_launch_records` of the product by `records`. With `copies_old`, first copy the old pair into `records`, with
-        an early exit if the old value is no pair.
-        """
+        an early exit if the old value is no pair."""
         old_records = f.get_slot(product, "Recipe.sum_launch_records")  # read late: Python code may have run since and changed the slot
         if copies_old:
             f.require(f.is_instance(old_records, "tuple"))
@@ -310,8 +309,8 @@ def find_data_recipe(f: FunctionBuilder, spec: Value) -> Value:
 
 
 def _emit_find_data_recipe(f: FunctionBuilder) -> None:
-    """Emit `data_of(spec)`: return the recipe of contiguous data with this shape and dtype, cached in `Spec.data`, as a new reference.
-    Return null for more than `MAX_ELEMENTS` elements."""
+    """Emit `data_of(spec)`: return the recipe of contiguous data with this shape and dtype, cached in `Spec.data`. The reference is new;
+    null stands for more than `MAX_ELEMENTS` elements."""
     (spec,) = f.arguments
     data_recipe = f.get_slot(spec, "Spec.data")
     f.return_if(~f.is_null(data_recipe), lambda: f.incref(data_recipe))
@@ -337,9 +336,9 @@ def _emit_find_data_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_store_data_recipe(f: FunctionBuilder) -> None:
-    """Emit `data_of_python(dtype, shape, recipe)`: return the recipe of contiguous data in memory (`DATA`), as a new reference. `shape` is
-    a tuple of integers. If the contiguous spec has no recipe yet, the spec keeps `recipe`, or a new recipe if `recipe` is None. Return null
-    for more than `MAX_AXES` axes and for sizes above the limits of the fast path."""
+    """Emit `keep_data_recipe(dtype, shape, recipe)`: return the recipe of contiguous data in memory (`DATA`), as a new reference. `shape`
+    is a tuple of integers. If the contiguous spec has no recipe yet, the spec keeps `recipe`, or a new recipe if `recipe` is None. Return
+    null for more than `MAX_AXES` axes and for sizes above the limits of the fast path."""
     dtype, shape, recipe = f.arguments
     ndim, numbers = f.load_word(shape, SIZE_OFFSET), new_dims(f)
     f.require(ndim <= MAX_AXES)
@@ -355,15 +354,14 @@ def _emit_store_data_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_python_data_recipe(f: FunctionBuilder) -> None:
-    """Emit `data_for_python(dtype, shape, recipe)`, the entry for Python of `data_of_python`; None stands for null."""
+    """Emit `data_for_python(dtype, shape, recipe)`, the entry for Python of `keep_data_recipe`; None stands for null."""
     args = f.arguments[1]
-    f.return_or_none(f.call("data_of_python", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))
+    f.return_or_none(f.call("keep_data_recipe", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))
 
 
 def _emit_instantiate_element(f: FunctionBuilder) -> None:
-    """Emit `part_like(element, cursor, specs)`: return the template of an element of a tuple of results, as a new reference: a
-    `ViewTemplate` or an `InMemoryTemplate`. `element` is an item of `SizedTemplate.element_specs`; a table of templates by size is returned
-    itself."""
+    """Emit `part_like(element, cursor, specs)`: return the template of an element of a tuple of results, as a new reference. `element` is
+    an item of `SizedTemplate.element_specs`: a pair gives a view or a tensor in memory, a table of templates by size is returned itself."""
     element, cursor, specs = f.arguments
     f.return_if(~f.is_instance(element, "tuple"), lambda: f.incref(element))  # a table of parts by size
     spec_index, memory_spec_index = (f.unbox_integer(f.tuple_item(element, k)) for k in range(2))
@@ -421,8 +419,7 @@ def _emit_instantiate_template(f: FunctionBuilder) -> None:
 
 def _emit_build_template(f: FunctionBuilder) -> None:
     """Emit `made_with_specs(rule, cursor, specs)`: return the result template of a rule, as a new reference, or null. The array `specs` has
-    the operand specs, then the new specs; the program's remaining values are at the cursor. The launch records of the steps are stored with
-    the new recipes."""
+    the operand specs, then the new specs; remaining numbers are at the cursor. Launch records of steps are stored with the new recipes."""
     rule, cursor, specs = f.arguments
     steps, records = (f.get_slot(rule, f"SizedTemplate.{slot}") for slot in ("steps", "records"))
     shift = f.box_integer(load_next_word(cursor))
@@ -528,9 +525,9 @@ def _emit_build_template(f: FunctionBuilder) -> None:
 
 
 def match_template(f: FunctionBuilder, templates: Value, dims: Value, results: Value) -> Value:
-    """Emit a search for the first rule with guards that hold for the array `dims`. Return the rule, borrowed. `templates` is the cache
-    (`GuardedCache`) of a signature. The results of the rule's size program go into the array `results`. Without a match, the emitted
-    function declines."""
+    """Emit a search for the first rule with guards that hold for the array `dims`. Return the rule, borrowed; without a match, the emitted
+    function declines. `templates` is the cache (`GuardedCache`) of a signature. The array `results` gets the results of the size program.
+    """
     rules = f.get_slot(templates, "GuardedCache.entries")
     position, count, match = f.local(I64, f.i64(0)), f.list_length(rules), f.local(POINTER, f.null())
 
@@ -549,8 +546,8 @@ def match_template(f: FunctionBuilder, templates: Value, dims: Value, results: V
 
 
 def _emit_match_signature(f: FunctionBuilder) -> None:
-    """Emit `made_of_kind()`: return the result template for a call with the signature written last (`@kind`), as a new reference. Return
-    null if no rule matches the sizes."""
+    """Emit `made_of_kind()`: return the result template for a call with the signature written last (`@kind`), or null if no rule matches.
+    The reference is new."""
     results = f.local(array(I64, MAX_RESULTS))
     rule = f.hold_borrowed(match_template(f, call_signatures.find_signature_entry(f), call_signatures.get_dim_addresses(f)[1], results))
     spec_count_address, operand_specs = call_signatures.get_spec_addresses(f)

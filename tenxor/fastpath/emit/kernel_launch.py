@@ -141,8 +141,8 @@ def emit_without_gil(f: FunctionBuilder, emit_body: Callable[[], object]) -> lis
 
 
 def emit_kernel_call(f: FunctionBuilder, instruction: str, releases_gil: Value) -> None:
-    """Emit the call of a kernel. `instruction` is the text of the LLVM instruction. The GIL is released during the call if
-    `releases_gil` holds.
+    """Emit the call of a kernel. `instruction` is the text of the LLVM instruction. The GIL is released during the call if `releases_gil`
+    holds.
     """
 
     def emit_call() -> list[Value]:

@@ -33,9 +33,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     module.define_global("computed_first", "internal global ptr null")
     _emit_find_loop_order(FunctionBuilder(module, objects, "order_of", [("source", POINTER)], I64))
     _emit_has_stable_orders(FunctionBuilder(module, objects, "are_in_order", [("node", POINTER)], I1))
-    _emit_is_order_stable(FunctionBuilder(module, objects, "is_as_with_more", [("node", POINTER)], I1))
-    _emit_can_fuse_inner_sum(FunctionBuilder(module, objects, "takes_on", [("node", POINTER)], I1))
-    _emit_compute_sources(FunctionBuilder(module, objects, "has_read_once", [("node", POINTER)], I1))
+    _emit_is_order_stable(FunctionBuilder(module, objects, "is_order_stable", [("node", POINTER)], I1))
+    _emit_can_fuse_inner_sum(FunctionBuilder(module, objects, "can_fuse_inner_sum", [("node", POINTER)], I1))
+    _emit_compute_sources(FunctionBuilder(module, objects, "compute_fused_sources", [("node", POINTER)], I1))
     _emit_compute_node(FunctionBuilder(module, objects, "computed", [("node", POINTER)], I1))
     _emit_compute_unfused(FunctionBuilder(module, objects, "computed_alone", [("node", POINTER)], I1))
     _emit_compute_with_sources(FunctionBuilder(module, objects, "computed_below", [("node", POINTER)], I1))
@@ -88,12 +88,12 @@ def _emit_compute_unfused(f: FunctionBuilder) -> None:
     f.return_if(~f.is_object(f.get_slot(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
     is_one = f.unbox_integer(f.get_slot(node, "Node.graph_node_count")).equals(1)
     f.emit_if(is_one, lambda: require_stable_order(f, node))
-    f.emit_if(~is_one, lambda: f.require(f.call("is_as_with_more", I1, [node])))
+    f.emit_if(~is_one, lambda: f.require(f.call("is_order_stable", I1, [node])))
     f.emit_return(f.call("computed_below", I1, [node]))
 
 
 def _emit_is_order_stable(f: FunctionBuilder) -> None:
-    """Emit `is_as_with_more(node)`: return whether a pending node gets the same bits computed now as within a larger graph.
+    """Emit `is_order_stable(node)`: return whether a pending node gets the same bits computed now as within a larger graph.
 
     Every reduction, also the node itself, must add in the order of the fused kernel. No reduction below the node may be a candidate for
     single-pass fusion.
@@ -256,8 +256,8 @@ def is_fusion_candidate(f: FunctionBuilder, node: Value) -> Value:
 
 
 def _emit_can_fuse_inner_sum(f: FunctionBuilder) -> None:
-    """Emit `takes_on(node)`: return whether a node is a pending sum of products over a large operand in memory, in whose kernel single-pass
-    fusion may compute another reduction.
+    """Emit `can_fuse_inner_sum(node)`: return whether a node is a pending sum of products over a large operand in memory, in whose kernel
+    single-pass fusion may compute another reduction.
     """
     (node,) = f.arguments
     f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
@@ -279,7 +279,7 @@ def _emit_can_fuse_inner_sum(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_sources(f: FunctionBuilder) -> None:
-    """Emit `has_read_once(node)`: compute each source of a new node whose kernel computes another sum by single-pass fusion.
+    """Emit `compute_fused_sources(node)`: compute each source of a new node whose kernel computes another sum by single-pass fusion.
 
     When the outer sum was made, the user's expression still referred to the inner sum. The reference is mostly gone when a reader of the
     outer sum is made, so the plan may fuse the two. Python may run. The function returns true, or false if an error is set.
@@ -289,12 +289,12 @@ def _emit_compute_sources(f: FunctionBuilder) -> None:
 
     def compute_source(k: Value) -> None:
         source = f.tuple_item(sources, k)
-        takes_on = f.and_then(f.is_instance(source, "Node"), lambda: f.call("takes_on", I1, [source]))
+        can_fuse = f.and_then(f.is_instance(source, "Node"), lambda: f.call("can_fuse_inner_sum", I1, [source]))
 
         def compute() -> None:
             f.emit_if(~f.call("computed_whole", I1, [source]), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
 
-        f.emit_if(takes_on, compute)
+        f.emit_if(can_fuse, compute)
 
     f.for_range(f.load_word(sources, SIZE_OFFSET), compute_source)
     f.release_held(sources)

@@ -298,7 +298,8 @@ def _return_if_known_scalars(
 
 def compute_specs(f: FunctionBuilder, *operands: Value) -> None:
     """Emit code to compute the spec and the offset of each tensor among `operands`. Python code may run, so borrowed references are invalid
-    afterwards."""
+    afterwards.
+    """
     for x in operands:
         f.emit_if(f.has_type(x, "Tensor"), lambda x=x: (load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")))  # type: ignore[misc]
 
@@ -558,15 +559,15 @@ def _emit_new_user_tensor(f: FunctionBuilder) -> None:
         def computed() -> Value:
             def as_a_whole() -> Value:
                 may_be = f.and_then(is_long, lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-                is_as_with_more = f.and_then(may_be, lambda: f.call("is_as_with_more", I1, [node]))
-                return f.and_then(is_as_with_more, lambda: f.call("computed_whole", I1, [node]))
+                is_order_stable = f.and_then(may_be, lambda: f.call("is_order_stable", I1, [node]))
+                return f.and_then(is_order_stable, lambda: f.call("computed_whole", I1, [node]))
 
             return f.or_else(f.call("computed_alone", I1, [node]), as_a_whole)
 
         f.emit_if(~f.and_then(keeps_order & ~is_fusion_candidate(f, node), computed), lambda: note_pending(f, node))
 
     def compute_read_sources() -> None:
-        f.emit_if(~f.call("has_read_once", I1, [node]), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
+        f.emit_if(~f.call("compute_fused_sources", I1, [node]), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
 
     f.emit_if(~must_compute & waits, compute_read_sources)
     f.emit_if(~must_compute & waits, compute)

@@ -1,8 +1,8 @@
 """Reads of rows at a mask or at indices along the first axis (`x[key]`), and the row copies that writes share (`row_writes.py`).
 
-The layouts of key and rows follow from the specs, as copy descriptors of integers (`fastpath/copy_descriptors.py`). For indices, the
-row offsets are computed first, since an index may be out of range; then the rows are copied. A mask's true elements are counted first,
-and the result template for so many rows is looked up. Rows are then copied by the bits of 64-bit mask words.
+The layouts of key and rows follow from the specs, as copy descriptors of integers (`fastpath/copy_descriptors.py`). For indices, the row
+offsets are computed first, since an index may be out of range; then the rows are copied. A mask's true elements are counted first, and the
+result template for so many rows is looked up. Rows are then copied by the bits of 64-bit mask words.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ COPY_TYPE_BY_ROW_BYTES = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(I64, 2)}  # 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to read rows at a mask or at indices (`picked`), and the row copies shared with writes.
 
-    The functions emitted include `select_rows`, `add_rows`, `of_rows`, `rows_anew`, `content`, `selected`, `count_selected` and `at_list`.
+    The functions emitted include `select_rows`, `add_rows`, `of_rows`, `cache_rows_template`, `content`, `selected`, `count_selected` and
+    `at_list`.
     """
     offset_parameters = [("size", I64), ("step", I64), ("places", POINTER)]
     for dtype in INDEX_DTYPES:
@@ -68,7 +69,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
         word_parameters = [("near", POINTER), ("start", POINTER), ("step", I64), ("width", I64), ("along", I64)]
         _emit_copy_masked_rows(FunctionBuilder(module, objects, f"{name}_selected", [*word_parameters, ("bits", I64)], I1), towards)
     _emit_find_rows_template(FunctionBuilder(module, objects, "of_rows", [("made", POINTER), ("count", I64)]))
-    _emit_cache_rows_template(FunctionBuilder(module, objects, "rows_anew", [("rest", POINTER), ("number", POINTER)], I1))
+    _emit_cache_rows_template(FunctionBuilder(module, objects, "cache_rows_template", [("rest", POINTER), ("number", POINTER)], I1))
     _emit_compute_content(FunctionBuilder(module, objects, "content", [("x", POINTER), ("is_needed", I1)]))
     _emit_select(FunctionBuilder(module, objects, "picked", [("x", POINTER), ("key", POINTER)]))
     _emit_add_rows(FunctionBuilder(module, objects, "add_rows", [*row_parameters, ("count", I64), ("along", I64), ("dtype", POINTER)], I1))
@@ -337,8 +338,8 @@ def _emit_find_rows_template(f: FunctionBuilder) -> None:
     """Emit `of_rows(template, count)`: return the result template of `count` rows, as a new reference. `template` is the template of the
     selection.
 
-    For indices the function returns `template` itself. For a mask the result is cached by the number of rows; on a miss `rows_anew` builds
-    it, or the fallback in Python does.
+    For indices the function returns `template` itself. For a mask the result is cached by the number of rows; on a miss
+    `cache_rows_template` builds it, or the fallback in Python does.
     """
     template, count = f.arguments
     f.hold_borrowed(template)
@@ -353,7 +354,7 @@ def _emit_find_rows_template(f: FunctionBuilder) -> None:
         return find_cached_template(f, get_cache_table(f, row_spec, "call_templates"), f.load_object("'rows'"), number)
 
     def make() -> None:
-        f.emit_if(~f.call("rows_anew", I1, [row_spec, number]), lambda: f.call_python("learn_rows", template, number))
+        f.emit_if(~f.call("cache_rows_template", I1, [row_spec, number]), lambda: f.call_python("learn_rows", template, number))
 
     rows_template = f.incref(f.look_up_or_call(look, make))
     f.release_held(number, row_spec, template)
@@ -361,7 +362,7 @@ def _emit_find_rows_template(f: FunctionBuilder) -> None:
 
 
 def _emit_cache_rows_template(f: FunctionBuilder) -> None:
-    """Emit `rows_anew(row_spec, number)`: cache the result template of `number` rows of the spec `row_spec`; return true.
+    """Emit `cache_rows_template(row_spec, number)`: cache the result template of `number` rows of the spec `row_spec`; return true.
 
     `number` is a Python integer. The function returns false for more than `MAX_SELECTED_BYTES` bytes, and for `MAX_AXES` axes of a row or
     more.

@@ -133,8 +133,8 @@ def _emit_lexsort(f: FunctionBuilder) -> None:
 
 
 def _copy_operand(f: FunctionBuilder, nodes: Value, starts: Value, box: Value, to: Value) -> None:
-    """Emit the copy of an operand's elements to the address `to`. `box` is the address of the copy descriptor
-    (`fastpath/strided_copy.py`), and `nodes` and `starts` are the operands' nodes and byte offsets.
+    """Emit the copy of an operand's elements to the address `to`. `box` is the address of the copy descriptor (`fastpath/strided_copy.py`),
+    and `nodes` and `starts` are the operands' nodes and byte offsets.
     """
     f.call(
         "copy_box",

@@ -84,7 +84,9 @@ def _emit_scalar_operation(f: FunctionBuilder, op: str) -> None:
     f.require(can_evaluate_early(f))
 
     def number_of(t: Value, dtype: str, kind: str) -> Value:
-        """Emit the known scalar of the 0-d tensor `t`, borrowed. Unless it has this dtype and Python type `kind`, an early exit is taken."""
+        """Emit the known scalar of the 0-d tensor `t`, borrowed. Unless it has this dtype and Python type `kind`, an early exit is
+        taken.
+        """
         f.require(f.is_object(f.get_slot(t, "Tensor.spec"), f"point {dtype}"))
         element = f.get_slot(t, "Tensor.storage")
         f.require(f.is_instance(element, "ScalarStorage"))

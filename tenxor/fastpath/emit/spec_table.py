@@ -39,7 +39,7 @@ class OperandLayout(NamedTuple):
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to look up or build interned specs.
 
-    The functions emitted include `spec_with`, `spec_made`, `row_major_spec`, `spec_of_python`, `forget_specs`, `integers` and
+    The functions emitted include `spec_with`, `new_spec`, `row_major_spec`, `spec_of_python`, `forget_specs`, `integers` and
     `has_each_once`.
     """
     module.define_global("specs", f"internal global [{ROW_WORDS << INDEX_BITS} x i64] zeroinitializer, align {8 * ROW_WORDS}")
@@ -48,9 +48,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     module.define_global("rows_filled", "internal global i64 0")
     _emit_find_spec(FunctionBuilder(module, objects, "spec_with", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
     search_parameters = [("at", I64), ("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]
-    _emit_find_position(FunctionBuilder(module, objects, "place_of_spec", search_parameters, I64))
-    _emit_find_or_add_spec(FunctionBuilder(module, objects, "spec_there", search_parameters))
-    _emit_new_spec(FunctionBuilder(module, objects, "spec_made", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
+    _emit_find_position(FunctionBuilder(module, objects, "find_spec_position", search_parameters, I64))
+    _emit_find_or_add_spec(FunctionBuilder(module, objects, "find_or_add_spec", search_parameters))
+    _emit_new_spec(FunctionBuilder(module, objects, "new_spec", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
     _emit_is_injective(FunctionBuilder(module, objects, "has_each_once", [("spec", POINTER)], I1))
     _emit_find_dense_spec(FunctionBuilder(module, objects, "row_major_spec", [("dtype", POINTER), ("shape", POINTER)]))
     spec_parameters = [(name, POINTER) for name in ("dtype", "shape", "strides")]
@@ -256,7 +256,7 @@ def _emit_find_spec(f: FunctionBuilder) -> None:
     position = _compute_start_position(f, words)
     row = _get_indexed_row(f, position)
     f.return_if(_has_key(f, row, words), lambda: f.incref(row.at(SPEC_WORD, POINTER).load(POINTER)))
-    spec = f.call("spec_there", POINTER, [position, *f.arguments])
+    spec = f.call("find_or_add_spec", POINTER, [position, *f.arguments])
 
     def call_python() -> list[Value]:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
@@ -296,7 +296,7 @@ def _has_key(f: FunctionBuilder, row: Value, words: Sequence[Value]) -> Value:
 
 
 def _emit_find_position(f: FunctionBuilder) -> None:
-    """Emit `place_of_spec(start, dtype, ndim, numbers)`: return the index position of a spec; if the spec is missing, the first free
+    """Emit `find_spec_position(start, dtype, ndim, numbers)`: return the index position of a spec; if the spec is missing, the first free
     position.
 
     The search begins at position `start`.
@@ -318,16 +318,16 @@ def _load_indexed_spec(f: FunctionBuilder, position: Value) -> Value:
 
 
 def _emit_find_or_add_spec(f: FunctionBuilder) -> None:
-    """Emit `spec_there(start, dtype, ndim, numbers)`: return the interned spec, built and inserted on a miss, as a new reference.
+    """Emit `find_or_add_spec(start, dtype, ndim, numbers)`: return the interned spec, built and inserted on a miss, as a new reference.
 
     `start` is the index position where the search begins. The function returns null for sizes above `MAX_EXTENT`. Python code may run.
     """
     _, *key = f.arguments
-    interned_spec = _load_indexed_spec(f, f.call("place_of_spec", I64, f.arguments))
+    interned_spec = _load_indexed_spec(f, f.call("find_spec_position", I64, f.arguments))
     f.return_if(~f.is_null(interned_spec), lambda: f.incref(interned_spec))
     f.emit_if(_get_counter_address(f, "rows_filled").load(I64) >= MAX_LAYOUT_KEYS, lambda: f.call_python("clear layout keys"))
-    new_spec = f.require_new(f.call("spec_made", POINTER, key))
-    position = f.call("place_of_spec", I64, f.arguments)
+    new_spec = f.require_new(f.call("new_spec", POINTER, key))
+    position = f.call("find_spec_position", I64, f.arguments)
     # Python code may have run meanwhile and have inserted the same spec.
     f.emit_if(f.is_null(_load_indexed_spec(f, position)), lambda: _insert_spec(f, position, _get_key_words(*key), new_spec))
     spec = f.incref(_load_indexed_spec(f, position))
@@ -360,7 +360,7 @@ def _insert_spec(f: FunctionBuilder, position: Value, words: Sequence[Value], sp
 
 
 def _emit_new_spec(f: FunctionBuilder) -> None:
-    """Emit `spec_made(dtype, ndim, numbers)`: return a new spec, not in the table, with the slots that are always read.
+    """Emit `new_spec(dtype, ndim, numbers)`: return a new spec, not in the table, with the slots that are always read.
 
     The function returns null for sizes, strides or element counts above `MAX_EXTENT`.
     """
@@ -409,8 +409,8 @@ def _emit_find_python_spec(f: FunctionBuilder) -> None:
         unbox_tuple(f, items, ndim, target)
     words = _get_key_words(dtype, ndim, numbers)
     key = [_compute_start_position(f, words), dtype, ndim, numbers]
-    f.return_if(f.is_object(spec, "None"), lambda: f.call("spec_there", POINTER, key))
-    target = f.call("place_of_spec", I64, key)
+    f.return_if(f.is_object(spec, "None"), lambda: f.call("find_or_add_spec", POINTER, key))
+    target = f.call("find_spec_position", I64, key)
     interned_spec = _load_indexed_spec(f, target)
     f.return_if(~f.is_null(interned_spec), lambda: f.incref(interned_spec))
     _insert_spec(f, target, words, spec)

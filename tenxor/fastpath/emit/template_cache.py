@@ -1,7 +1,7 @@
 """Result caches of specs: nested tables by operation or method name, then by the second operand or the arguments.
 
-The first two results that the fast path caches stand in the spec itself, as an inline cache (`spec.INLINE_CACHE_SLOTS`). With many
-sizes, two dictionaries for each spec would take more memory than everything else.
+The first two results that the fast path caches stand in the spec itself, as an inline cache (`spec.INLINE_CACHE_SLOTS`). With many sizes,
+two dictionaries for each spec would take more memory than everything else.
 """
 
 from __future__ import annotations
