@@ -62,12 +62,14 @@ _SPEC_ATTRIBUTE_LOADS: dict[str, Callable[[FunctionBuilder, Value], Value]] = {
 
 
 def _make_unary(op: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a unary operation, given the operation's name."""
+    """Return the emitter of the fast path of a unary operation; `op` is the operation's name."""
     return lambda f: f.call("unary", POINTER, [f.arguments[0], f.load_object(f"op {op}")])
 
 
 def _make_binary(op: str, comes_last: bool = False) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a binary operator. If `comes_last`, the tensor is the second operand, as in `__radd__`."""
+    """Return the emitter of the fast path of a binary operator; `op` is the operation's name. If `comes_last`, the tensor is the second
+    operand, as in `__radd__`.
+    """
     return lambda f: _apply_binary(f, op, f.arguments[0], f.arguments[1], f.constant(I1, comes_last))
 
 
@@ -97,7 +99,7 @@ def _make_binary_method(op: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _make_in_place(op: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of an in-place operator, given the operation's name."""
+    """Return the emitter of the fast path of an in-place operator; `op` is the operation's name."""
 
     def emit_call(f: FunctionBuilder) -> Value:
         x, y = f.arguments[:2]
@@ -180,8 +182,10 @@ def _share_copy_or(f: FunctionBuilder, replay_call: Callable[[], list[Value]]) -
 
 
 def _make_slot_read(name: str, find: Callable[[FunctionBuilder, Value], Value]) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of an attribute, computed by `find` from the slot `name` of the tensor. While the slot is unset,
-    the attribute is left to the fallback.
+    """Return the emitter of the fast path of an attribute of a tensor, computed by `find` from the slot `name`.
+
+    `find` takes the builder and the content of the slot, and returns a new reference. While the slot is unset, the attribute is left to the
+    fallback.
     """
 
     def emit_read(f: FunctionBuilder) -> Value:

@@ -158,8 +158,8 @@ def _for_each_mask_word(
 ) -> Value:
     """Emit a loop over a mask of `count` bytes at the address `mask`, in words of 64 elements. Return the last result of `visit_word`.
 
-    `visit_word` is called with the number of a word, its bits and the result so far, which is `begin` at first. Bit j of a word is element
-    j of its 64 elements.
+    `visit_word` takes the number of a word, the word's bits and the last result, which is `begin` at first; it returns the next result. Bit
+    j of a word is set if element j of its 64 elements is true.
     """
     word_count = count.logical_shift_right(6)
     result = f.fold_range(
@@ -335,10 +335,9 @@ def _emit_copy_masked_rows(f: FunctionBuilder, towards: AddressOrder) -> None:
 
 
 def _emit_find_rows_template(f: FunctionBuilder) -> None:
-    """Emit `of_rows(template, count)`: return the result template of `count` rows, as a new reference. `template` is the template of the
-    selection.
+    """Emit `of_rows(template, count)`: return the result template of `count` rows, as a new reference.
 
-    For indices the function returns `template` itself. For a mask the result is cached by the number of rows; on a miss
+    For indices this is `template`, the template of the selection. For a mask the result is cached by the number of rows; on a miss
     `cache_rows_template` builds it, or the fallback in Python does.
     """
     template, count = f.arguments
