@@ -64,7 +64,7 @@ def _emit_check_index_tensor(f: FunctionBuilder) -> None:
 
 
 def _emit_gather(f: FunctionBuilder) -> None:
-    """Emit `gathered(x, indexers, count)`: return `x[indexers]` as a new tensor with a pending gather, by the template of a recorded call.
+    """Emit `gathered(x, indexers, count)`: return `x[indexers]` as a new tensor, mostly pending, by the template of a recorded call.
 
     `indexers` is the address of the `count` items of the index key. Indices in memory are checked at once. The function returns null
     without a template, without an index tensor among the items, or if an index is out of range.

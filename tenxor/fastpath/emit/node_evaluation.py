@@ -164,8 +164,8 @@ def require_all_stable_orders(f: FunctionBuilder, node: Value, computed_first: V
     """Emit an early exit, returning null or 0, if `node` is, or depends on, a reduction that may add in another order in its own kernel
     than when fused.
 
-    The exit is also taken for a graph with more than `MAX_SEARCHED_NODES` nodes. `computed_first` is None, or a pending node to be treated
-    like a node in memory.
+    The exit is also taken for more than `MAX_SEARCHED_NODES` pending nodes with several references. `computed_first` is None, or a pending
+    node to be treated like a node in memory.
     """
     f.require(are_orders_stable(f, node, computed_first))
 
@@ -173,8 +173,8 @@ def require_all_stable_orders(f: FunctionBuilder, node: Value, computed_first: V
 def are_orders_stable(f: FunctionBuilder, node: Value, computed_first: Value | None = None) -> Value:
     """Emit a test that `node` neither is nor depends on a reduction that may add in another order in its own kernel than when fused.
 
-    The test is a walk through the graph, and false for more than `MAX_SEARCHED_NODES` nodes. `computed_first` is None, or a pending node to
-    be treated like a node in memory.
+    The test is a walk through the graph. It is false for more than `MAX_SEARCHED_NODES` pending nodes with several references.
+    `computed_first` is None, or a pending node to be treated like a node in memory.
     """
     f.call("begin_walk", VOID, [f.i64(MAX_SEARCHED_NODES)])
     _get_candidate_counter(f).store(f.i64(0))
@@ -188,10 +188,10 @@ def are_orders_stable(f: FunctionBuilder, node: Value, computed_first: Value | N
 
 
 def _emit_has_stable_orders(f: FunctionBuilder) -> None:
-    """Emit `are_in_order(node)`: return whether each reduction in a graph adds in the same order alone and fused; false for a large graph.
+    """Emit `are_in_order(node)`: return whether each reduction in the pending graph of `node` adds in the same order alone and fused.
 
-    The walk marks visited nodes, except nodes with a single reference and so a single reader. Candidates for single-pass fusion are
-    counted.
+    The walk marks visited nodes, except nodes with a single reference and so a single reader. The function returns false for more than
+    `MAX_SEARCHED_NODES` marked nodes. Candidates for single-pass fusion are counted (`_get_candidate_counter`).
     """
     (node,) = f.arguments
     f.return_if(~f.is_instance(node, "Node"), lambda: f.constant(I1, True))
@@ -279,7 +279,7 @@ def _emit_can_fuse_inner_sum(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_sources(f: FunctionBuilder) -> None:
-    """Emit `compute_fused_sources(node)`: compute each source of a new node whose kernel computes another sum by single-pass fusion.
+    """Emit `compute_fused_sources(node)`: compute each source of a new node in whose kernel single-pass fusion may compute another sum.
 
     When the outer sum was made, the user's expression still referred to the inner sum. The reference is mostly gone when a reader of the
     outer sum is made, so the plan may fuse the two. Python may run. The function returns true, or false if an error is set.

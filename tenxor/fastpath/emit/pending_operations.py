@@ -180,7 +180,7 @@ def _emit_unary(f: FunctionBuilder) -> None:
     """Emit `unary(x, op)`: return the result of the operation `op` on the tensor `x`, as a new reference; null to leave the call to the
     fallback.
 
-    The result is pending. Only `abs` or `negative` of a scalar, known or in memory, is computed at once, as a known scalar.
+    The result is mostly pending (`given`). Only `abs` or `negative` of a scalar, known or in memory, gives a known scalar at once.
     """
     x, op = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -202,8 +202,8 @@ def _emit_binary(f: FunctionBuilder) -> None:
     """Emit `binary(x, y, op, comes_last)`: return the result of the operation `op` on the tensor `x` and `y`, as a new reference; null to
     leave the call to the fallback.
 
-    `y` is a tensor or a number. With `comes_last`, `y` must be a number, and is the first operand. The result is pending. Only an operation
-    of `SCALAR_OPS` on scalars, known or in memory, is computed at once, as a known scalar.
+    `y` is a tensor or a number. With `comes_last`, `y` must be a number, and is the first operand. The result is mostly pending (`given`).
+    Only an operation of `SCALAR_OPS` on scalars, known or in memory, gives a known scalar at once.
     """
     x, y, op, comes_last = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -319,10 +319,10 @@ def read_second_operand(f: FunctionBuilder, y: Value) -> Operand:
 
 
 def _emit_apply_operation(f: FunctionBuilder) -> None:
-    """Emit `applied(op, x, operands, count)`: return the pending result of an operation on a tensor and further operands, as a new
-    reference.
+    """Emit `applied(op, x, operands, count)`: return the result of the operation `op` on the tensor `x` and further operands.
 
-    `operands` is the address of `count` tensors or numbers. The function returns null to leave the call to the fallback.
+    `operands` is the address of `count` tensors or numbers. The result is a new reference, mostly pending (`given`); null to leave the call
+    to the fallback.
     """
     op, x, operands, count = f.arguments
     f.require(f.is_instance(x, "Tensor"))
@@ -534,7 +534,7 @@ def _emit_new_user_tensor(f: FunctionBuilder) -> None:
 
     With `must_compute`, the node is evaluated now. A small result that keeps much memory alive is evaluated early if it is a reduction or
     has at most one axis: its readers then add in the order of a fused kernel. Further nodes with much memory are noted (`note_pending`),
-    and so are sums for the kernel of their reader.
+    and so are sums that the kernel of their reader may compute.
     """
     *references, must_compute = f.arguments
     node, spec = [f.hold_owned(x) for x in references]

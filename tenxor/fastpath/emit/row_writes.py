@@ -27,8 +27,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
     """Emit `set_picked(x, key, value)` for `x[key] = value`, or `add_picked` (`adds`), which accumulates rows at indices.
 
-    `value` is as many rows as the key selects, a single row, or a number. `add_picked` takes only float64 and int64, and no masks. The
-    function returns None as a new reference, or null to leave the work to the fallback.
+    `value` is as many rows as the key selects, a single row, or a number, also as a tensor with one element. `add_picked` takes only
+    float64 and int64, and no masks. The function returns None as a new reference, or null to leave the work to the fallback.
     """
     x, key, value = f.arguments
     template = find_selection_template(f, x, key, may_be_pending=adds)
