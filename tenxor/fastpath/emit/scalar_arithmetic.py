@@ -171,10 +171,10 @@ def _new_boolean(f: FunctionBuilder, holds: Value, spec: Value) -> Value:
 
 
 def _compute_floats(f: FunctionBuilder, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
-    """Emit the operation `op` on two Python floats, `numbers`. For a covered operation, the emitted function returns a new tensor of
-    `spec`.
+    """Emit the operation `op`, the address of an `Op` object, on two Python floats, `numbers`.
 
-    For other operations the emitted code goes on. Return null for this case. `op` is the address of the operation, an `Op` object.
+    For a covered operation, the emitted function returns a new tensor of `spec`. For another operation the emitted code goes on; return
+    null for this case.
     """
     a, b = (f.call("PyFloat_AsDouble", DOUBLE, [x]) for x in numbers)
     for name in (*_FLOAT_INSTRUCTIONS, *_COMPARISON_PREDICATES):
@@ -193,10 +193,10 @@ def _compute_float(f: FunctionBuilder, name: str, a: Value, b: Value, spec: Valu
 
 
 def _compute_integers(f: FunctionBuilder, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
-    """Emit the operation `op` on two Python integers, `numbers`. For a covered operation, the emitted function returns a new tensor of
-    `spec`.
+    """Emit the operation `op`, the address of an `Op` object, on two Python integers, `numbers`.
 
-    For other operations the emitted code goes on. Return null for this case. `op` is the address of the operation, an `Op` object.
+    For a covered operation, the emitted function returns a new tensor of `spec`. For another operation the emitted code goes on; return
+    null for this case.
     """
     left, right = numbers
     for name in (*_INTEGER_INSTRUCTIONS, *_COMPARISON_PREDICATES):

@@ -36,7 +36,7 @@ def is_valueless(f: FunctionBuilder, tape_node: Value) -> Value:
 def record_on_tape(f: FunctionBuilder, node: Value, serial_number: Value) -> None:
     """Emit the recording of a new node on the tape, by `followed` or else by Python. `serial_number` is the serial number of the node.
 
-    The emitted function returns null or 0 for a node that depends on a traced argument and so has no value.
+    If Python does the recording, the emitted function returns null or 0 for a node that depends on a traced argument and so has no value.
     """
 
     def record_in_python() -> None:
@@ -158,8 +158,10 @@ def _select_residual(f: FunctionBuilder, source: Value, needed: Value) -> Value:
 
 
 def _emit_replay_steps(f: FunctionBuilder) -> None:
-    """Emit `make_again(nodes, steps)`, called from Python: append the node of each step to the list `nodes`, up to the first step that the
-    fallback must make. Return None.
+    """Emit `make_again(nodes, steps)`, called from Python: append the node of each step to the list `nodes`, and return None.
+
+    `steps` is a list of recorded derivative steps (`made_from`). The function stops at the first step that the fallback must make. An error
+    other than MemoryError is raised.
     """
     _, args, _ = f.arguments
     nodes, steps = (args.at(k, POINTER).load(POINTER) for k in range(2))
