@@ -17,7 +17,7 @@ DTYPE_OFFSET, COUNT_OFFSET, ITEMSIZE_OFFSET, STRIDE_OFFSET, EXTENT_OFFSET, INDEX
 
 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
-    """Emit into `module` the functions to check indices in memory (`looked_at`, `DTYPE_fit`) and replay a gather (`gathered`)."""
+    """Emit into `module` the functions to check indices in memory (`check_index_tensor`, `DTYPE_fit`) and replay a gather (`gathered`)."""
     for dtype in INDEX_DTYPES:
         index_parameters = [("start", POINTER), ("count", I64), ("between", I64), ("size", I64)]
         _emit_check_indices(
@@ -25,16 +25,15 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
             COPY_TYPE_BY_ROW_BYTES[dtype.itemsize],
             "zext" if dtype.kind == "uint" else "sext",
         )
-    _emit_check_index_tensor(FunctionBuilder(module, objects, "looked_at", [("key", POINTER), ("program", POINTER)], I1))
+    _emit_check_index_tensor(FunctionBuilder(module, objects, "check_index_tensor", [("key", POINTER), ("program", POINTER)], I1))
     _emit_gather(FunctionBuilder(module, objects, "gathered", [("x", POINTER), ("parts", POINTER), ("count", I64)]))
 
 
 def _emit_check_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
-    """Emit `<dtype>_fit(start, count, stride, size)`: return whether `count` indices are in range for an axis of `size`
-    elements.
+    """Emit `<dtype>_fit(start, count, stride, size)`: return whether `count` indices are in range for an axis of `size` elements.
 
-    `kind` is the LLVM type of the indices, and `extend` the instruction that extends them to 64 bits ("zext" or "sext"). `stride` is the
-    stride of the indices in bytes. Negative indices count from the end.
+    `start` is the address of the first index, and `stride` the step between two indices, in bytes. Negative indices count from the end.
+    `kind` is the LLVM type of the indices. `extend`, "zext" or "sext", is the instruction to extend them to 64 bits.
     """
     start, count, stride, size = f.arguments
 
@@ -48,10 +47,10 @@ def _emit_check_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
 
 
 def _emit_check_index_tensor(f: FunctionBuilder) -> None:
-    """Emit `looked_at(key, program)`: return whether the indices in the tensor `key` are in range.
+    """Emit `check_index_tensor(key, program)`: return whether the indices in the tensor `key` are in range.
 
     `program` is the address of the five words that describe the indices (`DTYPE_OFFSET` to `EXTENT_OFFSET`). The function returns true
-    for a pending tensor: the gather checks its indices.
+    without a check for a pending tensor, whose indices the gather checks, and for an element count of 0.
     """
     key, program = f.arguments
     node = f.get_slot(f.get_slot(key, "Tensor.storage"), "Storage.node")
@@ -65,8 +64,10 @@ def _emit_check_index_tensor(f: FunctionBuilder) -> None:
 
 
 def _emit_gather(f: FunctionBuilder) -> None:
-    """Emit `gathered(x, indexers, count)`: return `x[indexers]`, a pending gather by the template recorded for such indexers; return null
-    without one, or without an array.
+    """Emit `gathered(x, indexers, count)`: return `x[indexers]` as a new tensor, mostly pending, by the template of a recorded call.
+
+    `indexers` is the address of the `count` items of the index key. Indices in memory are checked at once. The function returns null
+    without a template, without an index tensor among the items, or if an index is out of range.
     """
     x, indexers, count = f.arguments
     template = f.require_new(f.call("made_for", POINTER, [x, indexers, count, f.null(), f.load_object("'__getitem__'")]))
@@ -79,7 +80,7 @@ def _emit_gather(f: FunctionBuilder) -> None:
         def check_indices() -> None:
             load_computed_slot(f, item, "offset")
             f.require(f.is_instance(f.get_slot(item, "Tensor.storage"), "Storage"))
-            f.require(f.call("looked_at", I1, [item, record_cursor.load(POINTER)]))
+            f.require(f.call("check_index_tensor", I1, [item, record_cursor.load(POINTER)]))
             record_cursor.store(f.address_at(record_cursor.load(POINTER), INDEX_ARRAY_BYTES))
             tensors.store(tensors.load(I64) + 1)
 

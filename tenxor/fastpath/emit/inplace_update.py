@@ -23,7 +23,8 @@ from .template_cache import find_cached_template, get_cache_table
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to update a part of a storage in place.
 
-    The functions emitted include `updated`, `run_update`, `recipe_of_update`, `recipe_of_plain_update`, `may_wait` and `which_reads`.
+    The functions emitted include `updated`, `run_update`, `recipe_of_update`, `recipe_of_plain_update`, `can_stay_pending` and
+    `find_aliases`.
     """
     part_parameters = [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("found", POINTER)]
     _emit_update_part(FunctionBuilder(module, objects, "updated", [("x", POINTER), ("beside", POINTER), *part_parameters], I1))
@@ -34,16 +35,17 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
         FunctionBuilder(module, objects, "recipe_of_plain_update", [(name, POINTER) for name in ("x", "storage", "found")])
     )
     _emit_run_update(FunctionBuilder(module, objects, "run_update", [("recipe", POINTER), *part_parameters, ("asks", I1)], I1))
-    _emit_can_stay_pending(FunctionBuilder(module, objects, "may_wait", [("node", POINTER), ("storage", POINTER)], I1))
-    _emit_find_aliases(FunctionBuilder(module, objects, "which_reads", [("node", POINTER), ("old", POINTER)], I64))
+    _emit_can_stay_pending(FunctionBuilder(module, objects, "can_stay_pending", [("node", POINTER), ("storage", POINTER)], I1))
+    _emit_find_aliases(FunctionBuilder(module, objects, "find_aliases", [("node", POINTER), ("old", POINTER)], I64))
 
 
 def _emit_update_part(f: FunctionBuilder) -> None:
-    """Emit `updated(x, operand, storage, spec, offset, result)`: write `result`, which is pending, in place over a part. Return true, or
-    false to leave the work to the fallback.
+    """Emit `updated(x, operand, storage, spec, offset, result)`: write `result` over the part `x` of a storage, by one kernel; return
+    success.
 
-    The tensor `x` is the part, given by `storage`, `spec` and `offset`. The second operand, `operand`, a tensor or a number, is evaluated
-    first unless it may stay pending.
+    `result` is the pending tensor `op(x, operand)`; `operand` is a tensor or a number. The tensor `x` has `storage`, `spec` and `offset`
+    (in elements). The storage is evaluated first, and so is `operand` unless it may stay pending (`can_stay_pending`). After false without
+    an error, the caller may write in another way.
     """
     x, operand, storage, spec, offset, result = f.arguments
     compute_storage(f, storage)
@@ -59,7 +61,7 @@ def _emit_update_part(f: FunctionBuilder) -> None:
             f.require(f.call("computed", I1, [node]))
 
         is_pending = f.is_object(f.get_slot(node, "Node.buffer"), "None")
-        f.emit_if(is_pending, lambda: f.emit_if(~f.call("may_wait", I1, [node, storage]), compute))
+        f.emit_if(is_pending, lambda: f.emit_if(~f.call("can_stay_pending", I1, [node, storage]), compute))
         f.release_held(node)
 
     f.emit_if(f.and_then(f.is_instance(operand, "Tensor"), lambda: f.is_instance(operand_storage, "Storage")), prepare_operand)
@@ -69,9 +71,10 @@ def _emit_update_part(f: FunctionBuilder) -> None:
 
 
 def _emit_find_update_recipe(f: FunctionBuilder) -> None:
-    """Emit `recipe_of_update(x, storage, spec, result)`: return the recipe of the write of `result` over the part `x`; null without one.
+    """Emit `recipe_of_update(x, storage, spec, result)`: return the recipe of the write of `result` over the part `x`, as a new reference.
 
-    The recipe is a new reference. On a cache miss, `recipe_of_plain_update` or else Python code finds it.
+    The tensor `x` has `storage` and `spec`. On a cache miss, `recipe_of_plain_update` makes the recipe, or Python code stores it. The
+    function returns null if the update is impossible, or if `result` does not read the storage exactly once, at the offset of `x`.
     """
     x, storage, spec, result = f.arguments
     result_storage = f.get_slot(result, "Tensor.storage")
@@ -102,8 +105,9 @@ def _emit_find_update_recipe(f: FunctionBuilder) -> None:
 def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
     """Emit `recipe_of_plain_update(x, storage, result)`: return the recipe of the usual update, as a new reference.
 
-    The result must be pending and contiguous, and must read the part itself, element by element. In other cases the function returns null,
-    and the fallback in Python examines them.
+    `result` must be a pending, contiguous tensor of an elementwise operation, with the shape and dtype of `x`. `result` must read the
+    storage only through the layout of `x`. `x` must have at most `MAX_UPDATE_BYTES` bytes, and no element twice. Otherwise the function
+    returns null, and Python code examines the operands.
     """
     x, storage, result = f.arguments
     spec, result_spec = f.hold_borrowed(f.get_slot(x, "Tensor.spec")), f.hold_borrowed(f.get_slot(result, "Tensor.spec"))
@@ -133,10 +137,9 @@ def _emit_find_usual_recipe(f: FunctionBuilder) -> None:
 
 
 def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: Value) -> Value:
-    """Emit the recipe of an update in place: a value of spec `value` is written over the view `spec` of `old_node`. Python code may
-    run.
+    """Emit the making of the recipe of an in-place update: a write of a value of spec `value` over the view `spec` of `old_node`.
 
-    The new reference is held: each later early exit of the emitted function releases it.
+    Return the recipe, which is held (see `FunctionBuilder.hold_owned`). Python code may run.
     """
     size, dtype = f.hold_borrowed(f.get_slot(f.get_slot(old_node, "Node.recipe"), "Recipe.size")), f.get_slot(spec, "Spec.dtype")
     numbers, constant_one = new_dims(f), f.i64(1)
@@ -152,10 +155,12 @@ def find_update_recipe(f: FunctionBuilder, old_node: Value, value: Value, spec: 
 
 
 def _emit_run_update(f: FunctionBuilder) -> None:
-    """Emit `run_update(recipe, storage, spec, offset, result, may_ask)`: run the launch record of an update in place. Return true, or false
-    to leave the work to the fallback.
+    """Emit `run_update(recipe, storage, spec, offset, result, may_ask)`: write `result`, pending, over a part of `storage` by one kernel;
+    return success.
 
-    If the launch record is missing and `may_ask` is true, the function asks the fallback in Python to build it and tries once more.
+    `recipe` is the recipe of the update. The part is given by `spec` and `offset`, in elements. The storage must be in memory, and only
+    `result` may read the storage's node. If the launch record is missing and `may_ask` is true, the function asks Python code to build the
+    record and tries once more.
     """
     recipe, storage, spec, offset, result, may_ask = f.arguments
     value = f.hold_borrowed(f.get_slot(f.get_slot(result, "Tensor.storage"), "Storage.node"))
@@ -185,9 +190,11 @@ def _emit_run_update(f: FunctionBuilder) -> None:
 
 
 def return_if_done_in_place(f: FunctionBuilder, node: Value, buffer: Value, *held: Value) -> Value:
-    """Emit code to run the update `node` in `buffer`, the buffer that it overwrites, if the buffer has no other reference.
+    """Emit the launch of the update `node` in `buffer`, the overwritten buffer. On success, the emitted function returns true.
 
-    On success the emitted function drops `held` and returns true. Otherwise return the status of the launch, `NO_RECORD` for example.
+    Before, the emitted function releases the held references `held`. It declines without a launch if `buffer` has another reference or is
+    read-only, or if another thread holds the lock of the runtime. After a launch without success, the emitted code goes on. Return the
+    status of the launch, for example `NO_RECORD` (`run_graph`).
     """
     f.require(f.has_one_reference(buffer))
     f.require(f.is_object(f.get_slot(buffer, "Buffer.is_read_only"), "False"))
@@ -220,10 +227,11 @@ def _has_single_read(f: FunctionBuilder, value: Value, old_node: Value, offset: 
 
 
 def _emit_can_stay_pending(f: FunctionBuilder) -> None:
-    """Emit `may_wait(node, storage)`: return whether the second operand `node` may stay pending while the storage is overwritten.
+    """Emit `can_stay_pending(node, storage)`: return whether the pending `node`, an operand of an update, may stay pending while the
+    storage is overwritten.
 
-    The operation must be cheap. Each source must be in memory or small enough to be evaluated now. Sources in the overwritten memory are
-    replaced by copies.
+    The operation of `node` must be cheap. Pending sources are evaluated first, and must be at least `MIN_COPY_RATIO` times smaller than
+    `node`. Sources in the memory of the storage are replaced by copies.
     """
     node, storage = f.arguments
     element_count, sources = (
@@ -232,7 +240,7 @@ def _emit_can_stay_pending(f: FunctionBuilder) -> None:
     )
 
     def compute(k: Value) -> None:
-        """Emit the evaluation of source `k` if it is small and pending, and an early exit for a large pending source."""
+        """Emit the evaluation of source `k` if the source is small and pending, and an early exit for a large pending source."""
         source = f.tuple_item(sources, k)
 
         def compute_small() -> None:
@@ -246,14 +254,16 @@ def _emit_can_stay_pending(f: FunctionBuilder) -> None:
     f.release_held(sources)
     f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
     old_node = f.hold_borrowed(f.get_slot(storage, "Storage.node"))
-    alias_mask = f.call("which_reads", I64, [node, old_node])
-    f.require(f.call("made_apart", I1, [node, alias_mask]))
+    alias_mask = f.call("find_aliases", I64, [node, old_node])
+    f.require(f.call("copy_sources", I1, [node, alias_mask]))
     f.release_held(old_node)
     f.emit_return(f.constant(I1, True))
 
 
 def _emit_find_aliases(f: FunctionBuilder) -> None:
-    """Emit `which_reads(node, old_node)`: return a bit mask of the sources of a pending node that share the buffer of `old_node`."""
+    """Emit `find_aliases(node, old_node)`: return a bit mask: bit k is set if source k of the pending `node` shares the buffer of
+    `old_node`.
+    """
     node, old_node = f.arguments
     sources, buffer = f.get_slot(node, "Node.sources"), f.get_slot(old_node, "Node.buffer")
 

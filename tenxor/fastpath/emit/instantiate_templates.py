@@ -1,9 +1,7 @@
-"""Rules: result templates for tensors of new sizes, with the recipes and launch records that compute the results.
+"""Sized templates (`SizedTemplate`), here called rules: result templates, recipes and launch records for tensors of new sizes.
 
-A rule (`fastpath/sized_template.py`) is a size-generic result template, found by the signature of a call (`call_signatures.py`). The
-rule's size program gives a concrete result template (`ResultTemplate`). The template is cached as if the fallback in Python had
-recorded it.
-"""
+A rule is found by the signature of a call (`call_signatures.py`). The size program of the rule gives a concrete result template
+(`ResultTemplate`). The template is cached as if the fallback in Python had recorded it."""
 
 from __future__ import annotations
 
@@ -29,7 +27,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     The functions emitted include `made_of_kind`, `made_like`, `made_by_rule`, `recipe_like`, `frame_like`, `spec_at` and `integers_at`.
     """
     _emit_find_data_recipe(FunctionBuilder(module, objects, "data_of", [("spec", POINTER)]))
-    _emit_store_data_recipe(FunctionBuilder(module, objects, "data_of_python", [(name, POINTER) for name in ("dtype", "shape", "recipe")]))
+    _emit_store_data_recipe(
+        FunctionBuilder(module, objects, "keep_data_recipe", [(name, POINTER) for name in ("dtype", "shape", "recipe")])
+    )
     entry_parameters = [("self", POINTER), ("args", POINTER), ("count", I64)]
     _emit_python_data_recipe(FunctionBuilder(module, objects, "data_for_python", entry_parameters, is_exported=True))
     recipe_parameters = [(name, POINTER) for name in ("op", "spec", "dtypes", "through", "which", "keeps_order", "needs")]
@@ -61,9 +61,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
-    """Emit `recipe_like(op, spec, dtypes, through, spec_indices, keeps_order, residuals)`: return a new recipe with a contiguous result of
-    `spec`.
-    """
+    """Emit `recipe_like(op, spec, dtypes, through, spec_indices, keeps_order, residuals)`: return a new recipe, not cached. The result is
+    contiguous, with the shape and dtype of `spec`. The other arguments become slots; `through` becomes `Recipe.packed_specs`."""
     op, spec, dtypes, through, spec_indices, keeps_order, residuals = f.arguments
     data_recipe = find_data_recipe(f, spec)
     result_fields = {slot: f.get_slot(data_recipe, f"Recipe.{slot}") for slot in ("shape", "dtype", "size", "nbytes")}
@@ -88,10 +87,10 @@ def _emit_instantiate_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_find_recipe(f: FunctionBuilder) -> None:
-    """Emit `recipe_through(op, shape, dtype, dtypes, through, keeps_order)`: return the recipe of these parts, with a contiguous
-    result, from the cache `spec._fast_path_recipes` or newly built. No further cache has the recipe. A full cache is cleared, with
-    every result cache, before the insertion. The function returns a new reference.
-    """
+    """Emit `recipe_through(op, shape, dtype, dtypes, through, keeps_order)`: return the recipe with these attributes, as a new reference.
+
+    The result is contiguous. `through` is a tuple: the spec of each source or None, then the spec of the write target or None. A new recipe
+    goes into the cache `_fast_path_recipes` of `graph/spec.py` alone. A full cache is cleared first, with every result cache."""
     recipes = f.load_object("recipes through")
     op, shape, dtype, dtypes, through, keeps_order = f.arguments
     key = f.new_tuple(*[f.incref(x) for x in (op, shape, dtype, dtypes, through)])
@@ -110,8 +109,8 @@ def _emit_find_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_next_spec(f: FunctionBuilder) -> None:
-    """Emit `spec_at(dtype, ndim, cursor)`: return the spec of a dtype and the next `2 * ndim` integers, the shape and the strides. The
-    function advances the cursor and returns a new reference."""
+    """Emit `spec_at(dtype, ndim, cursor)`: return the spec of a dtype and the next `2 * ndim` integers, the shape and the strides. The new
+    reference may be null. `cursor` is the address of a pointer to the next 64-bit integer; the pointer is advanced."""
     dtype, ndim, cursor = f.arguments
     words, numbers = skip_words(cursor, ndim * 2), new_dims(f)
 
@@ -124,8 +123,8 @@ def _emit_next_spec(f: FunctionBuilder) -> None:
 
 
 def _emit_next_tuple(f: FunctionBuilder) -> None:
-    """Emit `integers_at(count, cursor)`: return a tuple of the next `count` integers. Most are zeros, so `(0,)` and `(0, 0)` are shared
-    objects."""
+    """Emit `integers_at(count, cursor)`: return a tuple of the next `count` integers, a new reference, and advance the cursor. Most tuples
+    are zeros, so `(0,)` and `(0, 0)` are shared objects."""
     count, cursor = f.arguments
     numbers = skip_words(cursor, count)
     for name, size in (("(0,)", 1), ("(0, 0)", 2)):
@@ -141,9 +140,9 @@ def _emit_next_tuple(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_sources(f: FunctionBuilder) -> None:
-    """Emit `sources_like(sources, cursor)`: return the sources of a step, with the placeholders of scalars filled in. A dtype among
-    `sources` stands for a scalar of this dtype, the next integer at the cursor. A pair `(dtype, dividend)` stands for the dividend divided
-    by the next integer. The other items are taken as they are. The function returns a new reference."""
+    """Emit `sources_like(sources, cursor)`: return the tuple `sources` of a step with the placeholders of scalars filled in, as a new
+    reference. A dtype stands for a scalar of this dtype, the next integer at the cursor. A pair `(dtype, dividend)` stands for the dividend
+    divided by the next integer. Nodes, scalars and numbers of sources stay."""
     sources, cursor = f.arguments
 
     def is_number(k: Value) -> Value:
@@ -179,9 +178,8 @@ def _emit_instantiate_sources(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_step(f: FunctionBuilder) -> None:
-    """Emit `recipe_of_step(step, specs)`: return a new recipe for a step of a rule (`SizedTemplate.steps`), which reads and writes
-    through `specs`.
-    """
+    """Emit `recipe_of_step(step, specs)`: return a new recipe for a step of a rule (`SizedTemplate.steps`). `specs` is the array of
+    specs."""
     step, specs = f.arguments
     op, dtypes, keeps_order, result_index, spec_indices, boxed_common_index, residuals = (f.tuple_item(step, k) for k in range(STEP_ITEMS))
 
@@ -205,9 +203,8 @@ def _emit_instantiate_step(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_operands(f: FunctionBuilder) -> None:
-    """Emit `read_like(read, cursor)`: return an item of `StepsTemplate.step_operands`: the sources, offsets and derivative flag of a
-    step, with the next integers.
-    """
+    """Emit `read_like(read, cursor)`: return an item of `StepsTemplate.step_operands`, as a new reference: the sources, offsets and
+    derivative flag of a step. `read` is the pattern in `SizedTemplate.step_operand_patterns`; missing numbers are read at the cursor."""
     read, cursor = f.arguments
     sources, starts, tracks_derivative = (f.tuple_item(read, k) for k in range(3))
     new_offsets = f.require_new(f.call("integers_at", POINTER, [f.unbox_integer(starts), cursor]))
@@ -219,9 +216,8 @@ def _emit_instantiate_operands(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_record(f: FunctionBuilder) -> None:
-    """Emit `frame_like(words, positions, cursor)`: return a copy of a launch record with the next integers at `positions`. Without
-    positions, the record does not depend on sizes, and the function returns the record itself.
-    """
+    """Emit `frame_like(words, positions, cursor)`: return a copy of the launch record `words` with the next integers at the words
+    `positions`. Without positions, the record does not depend on sizes, and is returned itself. The reference is new."""
     words, positions, cursor = f.arguments
     f.return_if(f.load_word(positions, SIZE_OFFSET).equals(0), lambda: f.incref(words))
     record = f.require_new(
@@ -238,9 +234,9 @@ def _emit_instantiate_record(f: FunctionBuilder) -> None:
 
 
 def _emit_store_record(f: FunctionBuilder) -> None:
-    """Emit `give_frame(recipe, product, frame, plan)`: store a launch record and retain the plan, which owns the kernel. The record belongs
-    to `recipe`; if `product` is not None, it belongs to the sum `recipe` over `product` and is stored with `product`. An earlier record
-    stays. The function returns true, or false on a failure."""
+    """Emit `give_frame(recipe, product, frame, plan)`: store the launch record `frame` and retain the plan, the owner of the kernel. The
+    record belongs to `recipe`; if `product` is not None, the record belongs to the sum `recipe` over `product` and is stored with
+    `product`. An earlier record stays. A shared or empty record needs no plan. Return true, or false on a failure."""
     recipe, product, frame, plan = f.arguments
     is_alone = f.is_object(product, "None")
 
@@ -278,8 +274,7 @@ def _emit_store_record(f: FunctionBuilder) -> None:
 
     def replace_records(records: Value, *, copies_old: bool = False) -> None:
         """Replace `Recipe.sum_launch_records` of the product by `records`. With `copies_old`, first copy the old pair into `records`, with
-        an early exit if the old value is no pair.
-        """
+        an early exit if the old value is no pair."""
         old_records = f.get_slot(product, "Recipe.sum_launch_records")  # read late: Python code may have run since and changed the slot
         if copies_old:
             f.require(f.is_instance(old_records, "tuple"))
@@ -299,7 +294,8 @@ def _emit_store_record(f: FunctionBuilder) -> None:
 
 
 def new_template(f: FunctionBuilder, variant: str, **slots: Value) -> Value:
-    """Emit a new result template of the class `variant`, with the values `slots` of its own slots. The new reference is held."""
+    """Emit the creation of a result template of the class named `variant`. Return the template, held. `slots` are values of slots, to which
+    the template takes references of its own. By default the key is None and the launch record is empty."""
     template = f.new_instance(variant)
     empty_slots = {"operation": f.load_object("None"), "other_key": f.load_object("None"), "launch_record": f.load_object("never")}
     for slot, x in (empty_slots | slots).items():
@@ -308,12 +304,13 @@ def new_template(f: FunctionBuilder, variant: str, **slots: Value) -> Value:
 
 
 def find_data_recipe(f: FunctionBuilder, spec: Value) -> Value:
-    """Emit the recipe of contiguous data in memory of `spec`. The new reference is held: early exits of the emitted function release it."""
+    """Emit a call for the recipe of contiguous data in memory, with the shape and dtype of `spec`. Return the recipe, held."""
     return f.require_new(f.call("data_of", POINTER, [spec]))
 
 
 def _emit_find_data_recipe(f: FunctionBuilder) -> None:
-    """Emit `data_of(spec)`: return the recipe of contiguous data with this shape and dtype, cached in `Spec.data`, as a new reference."""
+    """Emit `data_of(spec)`: return the recipe of contiguous data with this shape and dtype, cached in `Spec.data`. The reference is new;
+    null stands for more than `MAX_ELEMENTS` elements."""
     (spec,) = f.arguments
     data_recipe = f.get_slot(spec, "Spec.data")
     f.return_if(~f.is_null(data_recipe), lambda: f.incref(data_recipe))
@@ -339,8 +336,9 @@ def _emit_find_data_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_store_data_recipe(f: FunctionBuilder) -> None:
-    """Emit `data_of_python(dtype, shape, recipe)`: return the recipe of contiguous data with a dtype and a shape given by the interpreter.
-    If `recipe` is not None and the spec has no such recipe yet, the spec keeps `recipe`."""
+    """Emit `keep_data_recipe(dtype, shape, recipe)`: return the recipe of contiguous data in memory (`DATA`), as a new reference. `shape`
+    is a tuple of integers. If the contiguous spec has no recipe yet, the spec keeps `recipe`, or a new recipe if `recipe` is None. Return
+    null for more than `MAX_AXES` axes and for sizes above the limits of the fast path."""
     dtype, shape, recipe = f.arguments
     ndim, numbers = f.load_word(shape, SIZE_OFFSET), new_dims(f)
     f.require(ndim <= MAX_AXES)
@@ -356,13 +354,14 @@ def _emit_store_data_recipe(f: FunctionBuilder) -> None:
 
 
 def _emit_python_data_recipe(f: FunctionBuilder) -> None:
-    """Emit `data_for_python`, the entry for Python of `data_of_python`. It returns None where Python code must build the recipe."""
+    """Emit `data_for_python(dtype, shape, recipe)`, the entry for Python of `keep_data_recipe`; None stands for null."""
     args = f.arguments[1]
-    f.return_or_none(f.call("data_of_python", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))
+    f.return_or_none(f.call("keep_data_recipe", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))
 
 
 def _emit_instantiate_element(f: FunctionBuilder) -> None:
-    """Emit `part_like(element, cursor, specs)`: return the template of one element, in memory or a view, of a tuple of results."""
+    """Emit `part_like(element, cursor, specs)`: return the template of an element of a tuple of results, as a new reference. `element` is
+    an item of `SizedTemplate.element_specs`: a pair gives a view or a tensor in memory, a table of templates by size is returned itself."""
     element, cursor, specs = f.arguments
     f.return_if(~f.is_instance(element, "tuple"), lambda: f.incref(element))  # a table of parts by size
     spec_index, memory_spec_index = (f.unbox_integer(f.tuple_item(element, k)) for k in range(2))
@@ -387,10 +386,9 @@ def _emit_instantiate_element(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_template(f: FunctionBuilder) -> None:
-    """Emit `made_like(rule, results, operand_specs)`: return the result template of a rule, as a new reference. `results` are the values of
-    the rule's size program and `operand_specs` the operands' specs, at least `SizedTemplate.given_count` of them. The given and the newly
-    built specs are kept alive until the template is complete.
-    """
+    """Emit `made_like(rule, results, operand_specs)`: return the result template of a rule, as a new reference, or null. The array
+    `results` has the values of the rule's size program, and the array `operand_specs` the operands' specs, at least
+    `SizedTemplate.given_count` of them. Operand specs and new specs are kept alive until the template is complete."""
     rule, results, operand_specs = f.arguments
     new_spec_patterns, given_count = (
         f.get_slot(rule, "SizedTemplate.new_specs"),
@@ -420,15 +418,15 @@ def _emit_instantiate_template(f: FunctionBuilder) -> None:
 
 
 def _emit_build_template(f: FunctionBuilder) -> None:
-    """Emit `made_with_specs(rule, cursor, specs)`: build the result template of a rule from the specs and the program's remaining values.
-    The function also stores the launch records of the rule's steps with the new recipes."""
+    """Emit `made_with_specs(rule, cursor, specs)`: return the result template of a rule, as a new reference, or null. The array `specs` has
+    the operand specs, then the new specs; remaining numbers are at the cursor. Launch records of steps are stored with the new recipes."""
     rule, cursor, specs = f.arguments
     steps, records = (f.get_slot(rule, f"SizedTemplate.{slot}") for slot in ("steps", "records"))
     shift = f.box_integer(load_next_word(cursor))
     single = f.is_object(f.get_slot(rule, "SizedTemplate.is_single"), "True")
 
     def build_single() -> list[Value]:
-        """Build the only recipe. The caller supplies its sources and offsets."""
+        """Emit the building of the only recipe; return `()` for the recipes of steps, and this recipe. The caller knows the operands."""
         only_recipe = f.require_new(f.call("recipe_of_step", POINTER, [f.tuple_item(steps, 0), specs]))
         f.transfer_held(only_recipe)
         return [f.incref(f.load_object("()")), only_recipe]
@@ -479,7 +477,7 @@ def _emit_build_template(f: FunctionBuilder) -> None:
     }
 
     def build_variant(number: int) -> list[Value]:
-        """Emit the creation of a template of variant `number`, or of a later one if the rule says so."""
+        """Emit the creation of a template of variant `number`, or of a later variant if the rule says so. Return the template in a list."""
         name = VARIANTS[number].__name__
 
         def build() -> list[Value]:
@@ -527,8 +525,9 @@ def _emit_build_template(f: FunctionBuilder) -> None:
 
 
 def match_template(f: FunctionBuilder, templates: Value, dims: Value, results: Value) -> Value:
-    """Emit a search for the first rule of a signature whose guards hold for the array `dims`. Return it, borrowed. `templates` is the cache
-    (`GuardedCache`) of the signature. The results of its size program are written to `results`. Without a match, an early exit is taken."""
+    """Emit a search for the first rule with guards that hold for the array `dims`. Return the rule, borrowed; without a match, the emitted
+    function declines. `templates` is the cache (`GuardedCache`) of a signature. The array `results` gets the results of the size program.
+    """
     rules = f.get_slot(templates, "GuardedCache.entries")
     position, count, match = f.local(I64, f.i64(0)), f.list_length(rules), f.local(POINTER, f.null())
 
@@ -547,7 +546,8 @@ def match_template(f: FunctionBuilder, templates: Value, dims: Value, results: V
 
 
 def _emit_match_signature(f: FunctionBuilder) -> None:
-    """Emit `made_of_kind()`: return the result template for a call with the signature recorded last; null if no rule matches its sizes."""
+    """Emit `made_of_kind()`: return the result template for a call with the signature written last (`@kind`), or null if no rule matches.
+    The reference is new."""
     results = f.local(array(I64, MAX_RESULTS))
     rule = f.hold_borrowed(match_template(f, call_signatures.find_signature_entry(f), call_signatures.get_dim_addresses(f)[1], results))
     spec_count_address, operand_specs = call_signatures.get_spec_addresses(f)
@@ -559,8 +559,8 @@ def _emit_match_signature(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_for_dims(f: FunctionBuilder) -> None:
-    """Emit `made_of_numbers(rule, numbers, specs)`: return the result template that a rule gives for these sizes and operand specs. Both
-    arguments are tuples. The function returns null if the guards of the rule fail."""
+    """Emit `made_of_numbers(rule, numbers, specs)`: return the result template of a rule for the sizes `numbers` and the operand specs
+    `specs`, both tuples. The result is a new reference, or null if the guards of the rule fail."""
     rule, numbers, specs = f.arguments
     program, results = f.get_slot(rule, "SizedTemplate.bytecode"), f.local(array(I64, MAX_RESULTS))
     f.require(f.call("work_out", I64, [program, unbox_dims(f, program, numbers), results]) > 0)
@@ -569,23 +569,22 @@ def _emit_instantiate_for_dims(f: FunctionBuilder) -> None:
 
 
 def _emit_instantiate_call(f: FunctionBuilder) -> None:
-    """Emit `made_by_rule(spec, slot, name, other_key, arguments, count, names, tape_mask)`: return the result template that a rule gives
-    for a call, borrowed from the table at `slot` of `spec`, where it is cached under `name` and `other_key`. Return null if no rule
-    matches.
-    """
+    """Emit `made_by_rule(spec, slot, name, other_key, arguments, count, names, tape_mask)`: return the result template of a rule for a
+    call. The table at byte `slot` of `spec` caches the template under `name` and `other_key`; the result is borrowed. The call is described
+    by the arguments from `arguments` on (`call_signatures.sign_call`). Return null if no rule matches."""
     spec, slot, name, other_key, arguments, count, names, tape_mask = f.arguments
     f.require(call_signatures.sign_call(f, name, arguments, count, names, tape_mask))
     f.emit_return(f.call("made_of_this_kind", POINTER, [spec, slot, name, other_key]))
 
 
 def instantiate_signature(f: FunctionBuilder) -> Value:
-    """Emit a call for the result template of the signature recorded last. The new reference is held: early exits release it."""
+    """Emit a call for the result template of a call with the signature written last. Return the template, held."""
     return f.require_new(f.call("made_of_kind", POINTER, []))
 
 
 def _emit_instantiate_cached(f: FunctionBuilder) -> None:
-    """Emit `made_of_this_kind(spec, slot, name, other_key)`: return the result template that a rule gives for the signature recorded last,
-    borrowed from the table at `slot` of `spec`, where it is cached under `name` and `other_key`. Return null if no rule matches."""
+    """Emit `made_of_this_kind(spec, slot, name, other_key)`: return the result template of a rule for the signature written last. The table
+    at byte `slot` of `spec` caches the template under `name` and `other_key`; the result is borrowed. Return null if no rule matches."""
     template = instantiate_signature(f)
     f.require(f.call("remember", I1, [*f.arguments, template]))
     f.release_held(template)
@@ -593,6 +592,6 @@ def _emit_instantiate_cached(f: FunctionBuilder) -> None:
 
 
 def _emit_python_instantiate(f: FunctionBuilder) -> None:
-    """Emit `made_by`, the entry for Python of `made_of_numbers`. It returns None if the guards of the rule fail."""
+    """Emit `made_by(rule, numbers, specs)`, the entry for Python of `made_of_numbers`, with None in place of null."""
     args = f.arguments[1]
     f.return_or_none(f.call("made_of_numbers", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(3)]))

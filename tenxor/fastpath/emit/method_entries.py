@@ -1,4 +1,4 @@
-"""The fast paths of `Tensor` methods: emitted code that runs first, with the fallback in Python behind it."""
+"""The fast paths of `Tensor` methods: emitted code that runs first. The fallback in Python follows."""
 
 from __future__ import annotations
 
@@ -62,12 +62,14 @@ _SPEC_ATTRIBUTE_LOADS: dict[str, Callable[[FunctionBuilder, Value], Value]] = {
 
 
 def _make_unary(op: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a unary operation, given the operation's name."""
+    """Return the emitter of the fast path of a unary operation; `op` is the operation's name."""
     return lambda f: f.call("unary", POINTER, [f.arguments[0], f.load_object(f"op {op}")])
 
 
 def _make_binary(op: str, comes_last: bool = False) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a binary operator. If `comes_last`, the tensor is the second operand, as in `__radd__`."""
+    """Return the emitter of the fast path of a binary operator; `op` is the operation's name. If `comes_last`, the tensor is the second
+    operand, as in `__radd__`.
+    """
     return lambda f: _apply_binary(f, op, f.arguments[0], f.arguments[1], f.constant(I1, comes_last))
 
 
@@ -82,8 +84,9 @@ def _apply_binary(f: FunctionBuilder, op: str, x: Value, y: Value, comes_last: V
 
 
 def _make_binary_method(op: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a binary operation as a method, like `x.add(y)`. It leaves an argument given by name to the
-    fallback.
+    """Return the emitter of the fast path of a binary operation as a method, like `x.add(y)`.
+
+    Calls without exactly one positional argument, or with keywords, are left to the fallback.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -96,7 +99,7 @@ def _make_binary_method(op: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _make_in_place(op: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of an in-place operator, given the operation's name."""
+    """Return the emitter of the fast path of an in-place operator; `op` is the operation's name."""
 
     def emit_call(f: FunctionBuilder) -> Value:
         x, y = f.arguments[:2]
@@ -111,7 +114,9 @@ def _make_forwarding(function: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _make_replay(name: str, kind: CallingConvention) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of the method `name`, called as `kind` says, which replays a recorded call."""
+    """Return the emitter of the fast path of the method `name`: the replay of a recorded call. `kind` is the method's calling
+    convention.
+    """
 
     def emit_call(f: FunctionBuilder) -> Value:
         if kind is CallingConvention.WITH_KEYWORDS:
@@ -127,7 +132,10 @@ def _make_replay(name: str, kind: CallingConvention) -> Callable[[FunctionBuilde
 
 
 def _emit_power(f: FunctionBuilder) -> Value:
-    """Emit `x ** y`. An exponent of 2 gives the operation `square`, except for booleans; otherwise a recorded call is replayed."""
+    """Emit `x ** y`. An exponent of 2 gives the operation `square`, except for booleans; otherwise a recorded call is replayed.
+
+    Return the result, or null to leave the call to the fallback.
+    """
     x, y = f.arguments
     is_square = f.and_then(
         f.is_object(y, "2"), lambda: f.and_then(f.is_instance(x, "Tensor"), lambda: ~f.is_object(f.get_slot(x, "Tensor.dtype"), "bool"))
@@ -142,13 +150,15 @@ def _emit_power(f: FunctionBuilder) -> Value:
 
 
 def _make_copy(name: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of `copy` or `clone`: a new tensor with the same immutable node, or else a recorded call."""
+    """Return the emitter of the fast path of `copy` or `clone`: a new tensor with the same immutable node, or the replay of a recorded
+    call.
+    """
     return lambda f: _share_copy_or(f, lambda: [_make_replay(name, CallingConvention.NO_ARGUMENTS)(f)])[0]
 
 
 def _make_cast(name: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of `astype` or `to`: for the tensor's own dtype a new tensor with the same node, or else a
-    recorded call.
+    """Return the emitter of the fast path of `astype` or `to`: for the tensor's own dtype a new tensor with the same node, otherwise the
+    replay of a recorded call.
     """
 
     def emit_call(f: FunctionBuilder) -> Value:
@@ -162,8 +172,9 @@ def _make_cast(name: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _share_copy_or(f: FunctionBuilder, replay_call: Callable[[], list[Value]]) -> list[Value]:
-    """Emit a copy of the first argument, a tensor, that shares its node, or else the code of `replay_call`. Return the result, or null, in
-    a list.
+    """Emit a copy of the first argument, a tensor, with the same node. If no copy can be made so, the code of `replay_call` runs.
+
+    Return the result, or null, in a list.
     """
     copy = f.call("copied", POINTER, f.arguments[:1])
     declined = f.and_then(f.is_null(copy), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
@@ -171,8 +182,10 @@ def _share_copy_or(f: FunctionBuilder, replay_call: Callable[[], list[Value]]) -
 
 
 def _make_slot_read(name: str, find: Callable[[FunctionBuilder, Value], Value]) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of an attribute, computed by `find` from the slot `name` of the tensor. While the slot is unset,
-    the attribute is left to the fallback.
+    """Return the emitter of the fast path of an attribute of a tensor, computed by `find` from the slot `name`.
+
+    `find` takes the builder and the content of the slot, and returns a new reference. While the slot is unset, the attribute is left to the
+    fallback.
     """
 
     def emit_read(f: FunctionBuilder) -> Value:
@@ -183,7 +196,10 @@ def _make_slot_read(name: str, find: Callable[[FunctionBuilder, Value], Value]) 
 
 
 def _make_two_argument(function: str) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of the fast path of a method with two arguments besides the tensor: a call of the emitted function `function`."""
+    """Return the emitter of the fast path of a method with two arguments besides the tensor: a call of the emitted function `function`.
+
+    Calls with another number of arguments are left to the fallback.
+    """
 
     def emit_call(f: FunctionBuilder) -> Value:
         x, args, count = f.arguments
@@ -194,7 +210,7 @@ def _make_two_argument(function: str) -> Callable[[FunctionBuilder], Value]:
 
 
 def _emit_item(f: FunctionBuilder) -> Value:
-    """Emit `item`: the only element, or the element at given coordinates, as a Python number."""
+    """Emit `item(*index)`: the only element, or the element at given coordinates. Return a Python number, or null for the fallback."""
     x, args, count = f.arguments
 
     def read_element() -> list[Value]:
@@ -207,7 +223,10 @@ def _emit_item(f: FunctionBuilder) -> Value:
 
 
 def _emit_index_add(f: FunctionBuilder) -> Value:
-    """Emit `index_add_(0, basic_indexing, source)`: add rows to those at indices along the first axis, and return the tensor itself."""
+    """Emit `index_add_(0, index, source)`: add the rows of `source` to the rows at `index` along the first axis.
+
+    Return the tensor itself, or null for another axis, for keyword arguments, and if `add_picked` declines.
+    """
     x, args, count, names = f.arguments
     plain = f.and_then(count.equals(3), lambda: f.and_then(f.is_null(names), lambda: f.is_object(args.load(POINTER), "0")))
 
@@ -219,7 +238,9 @@ def _emit_index_add(f: FunctionBuilder) -> Value:
 
 
 def _emit_fill(f: FunctionBuilder) -> Value:
-    """Emit `fill_(value)`: write a number to all elements, and return the tensor itself."""
+    """Emit `fill_(value)`: write a Python float or int to every element. Return the tensor itself, or null to leave the call to the
+    fallback.
+    """
     x, args, count, names = f.arguments
     value = args.load(POINTER)
     is_number = lambda: f.or_else(f.is_instance(value, "float"), lambda: f.is_instance(value, "int"))
@@ -233,13 +254,16 @@ def _emit_fill(f: FunctionBuilder) -> Value:
 
 
 def _release_and_return(f: FunctionBuilder, result: Value, x: Value) -> Value:
-    """Emit the release of `result`. Return `x`, with a new reference."""
+    """Emit the release of `result`, and return `x` as a new reference."""
     f.decref(result)
     return f.incref(x)
 
 
 def _emit_round(f: FunctionBuilder) -> Value:
-    """Emit `round`: without digits the operation `round`, with digits a recorded call."""
+    """Emit `round`: without arguments the operation `round`, with arguments a recorded call.
+
+    Return the result, or null to leave the call to the fallback.
+    """
     x, args, count, names = f.arguments
     plain = f.and_then(count.equals(0), lambda: f.is_null(names))
     to_digits = lambda: [f.call("called", POINTER, [x, args, count, names, f.load_object("'round'")])]
@@ -247,7 +271,9 @@ def _emit_round(f: FunctionBuilder) -> Value:
 
 
 def _emit_with(f: FunctionBuilder) -> Value:
-    """Emit `_emit_with(op, *others)`: apply an operation to the tensor and the other operands."""
+    """Emit `_apply(op, *operands)`: apply the operation `op` to the tensor and further operands. Return the result, or null for the
+    fallback.
+    """
     x, args, count = f.arguments
 
     def load_argument(k: int) -> Value:
@@ -267,7 +293,11 @@ def _emit_with(f: FunctionBuilder) -> Value:
 
 
 def _emit_ufunc(f: FunctionBuilder) -> None:
-    """Emit `ufunc_called`: `__array_ufunc__` for a NumPy ufunc that has a counterpart here and gets only tensors and numbers."""
+    """Emit `ufunc_called(x, args, count, names)`: `__array_ufunc__` for a NumPy ufunc with a counterpart here. Return the result.
+
+    `args` is the address of the ufunc, the method and the inputs. The function returns null for keywords, for another method than
+    `"__call__"`, and for inputs other than tensors, floats and ints.
+    """
     _, args, count, names = f.arguments
     f.require(f.and_then(count > 2, lambda: f.is_null(names)))
     method = args.at(1, POINTER).load(POINTER)
@@ -306,7 +336,9 @@ _EMITTERS_BY_NAME: dict[str, Callable[[FunctionBuilder], Value]] = {
 
 
 def _find_emitter(method: Method) -> Callable[[FunctionBuilder], Value]:
-    """Return the emitter of a method's fast path. It takes the function being emitted and returns the result, null for the fallback."""
+    """Return the emitter of a method's fast path. The emitter takes the builder of the method's entry and returns the result: a new
+    reference, or null to leave the call to the fallback.
+    """
     if method.in_place_op:
         return _make_in_place(method.in_place_op)
     if method.op and method.convention is CallingConvention.WITH_KEYWORDS:
@@ -384,7 +416,7 @@ def emit_module(object_table: ObjectTable, llvm_module: Module) -> Module:
 
 
 def _emit_method(f: FunctionBuilder, method: Method) -> None:
-    """Emit the entry of a method: the fast path, then, if it gives null, a call of the fallback in Python."""
+    """Emit the entry of a method: the fast path, then, after a null, a call of the fallback in Python."""
     result = _find_emitter(method)(f)
     f.return_if(~f.is_null(result), lambda: result)
     fallback, null = f.load_object(f"own {method.name}"), f.null()
@@ -397,8 +429,10 @@ def _emit_method(f: FunctionBuilder, method: Method) -> None:
 
 
 def _emit_call_fallback_short(f: FunctionBuilder) -> None:
-    """Emit `ask_python_briefly(fallback, x, argument)`: call the fallback in Python with the tensor, and with the argument unless it is
-    null.
+    """Emit `ask_python_briefly(fallback, x, argument)`: return the result of the fallback in Python for the tensor `x`.
+
+    `argument` is a second argument, or null. The function returns null with an error set if the fast path set an error other than
+    MemoryError, for an uninitialized tensor, and if the fallback raises.
     """
     fallback, x, argument = f.arguments
     f.propagate_error()
@@ -412,7 +446,12 @@ def _emit_call_fallback_short(f: FunctionBuilder) -> None:
 
 
 def _emit_call_fallback(f: FunctionBuilder) -> None:
-    """Emit `ask_python(fallback, x, args, count, names)`: call the fallback in Python with the tensor and an array of arguments."""
+    """Emit `ask_python(fallback, x, args, count, names)`: return the result of the fallback in Python for the tensor and an array of
+    arguments.
+
+    `args` has `count` positional arguments, then the values of the keywords in `names`, a tuple or null. The function returns null with an
+    error set in the same cases as `ask_python_briefly`.
+    """
     fallback, x, args, count, names = f.arguments
     f.propagate_error()
     f.raise_if_uninitialized(x)
@@ -428,9 +467,9 @@ def _emit_call_fallback(f: FunctionBuilder) -> None:
 
 
 def _emit_in_place(f: FunctionBuilder) -> None:
-    """Emit `in_place(x, y, op, point)`: write the result of `op` on `x` and `y` into `x`, and return `x`.
+    """Emit `in_place(x, y, op, point)`: write the result of `op` on `x` and `y` into `x`. Return `x` as a new reference, or null.
 
-    `point` is the result if already known as a scalar, else null.
+    `point` is the result if already known as a scalar, otherwise null. The function takes over the reference to `point`.
     """
     x, y, op, point = f.arguments
 
@@ -447,7 +486,11 @@ def _emit_in_place(f: FunctionBuilder) -> None:
 
 
 def _set_known_scalar(f: FunctionBuilder, x: Value, storage: Value, result: Value) -> Value:
-    """Emit the update of a 0-d tensor with a known scalar: store the scalar of `result` in its storage, and return the tensor."""
+    """Emit the update of the 0-d tensor `x` with a known scalar in `storage`: the scalar of the tensor `result` replaces the old scalar.
+
+    Return `x` as a new reference. The held reference to `result` is released. The emitted function declines if `x` and `result` have
+    different specs, or if the scalar of `result` is not known or has a tape node.
+    """
     held = list(f._held)
     spec = f.get_slot(x, "Tensor.spec")
     f.require(f.get_slot(result, "Tensor.spec").equals(spec))

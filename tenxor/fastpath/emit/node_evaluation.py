@@ -1,7 +1,7 @@
-"""Emitters for small pending graphs, computed node by node with kernels of single operations, which many expressions share.
+"""Emitters for small pending graphs, computed node by node with kernels of single operations, as shared by many expressions.
 
-The bits are those of the fused kernel: every operation rounds its result once, fused or not, and a reduction is computed by itself only
-where it adds in the order of the fused kernel. A launch record tells how to run the kernel of a node (`fastpath/launch_records.py`).
+The bits are the same as by the fused kernel: every operation rounds its result once, fused or not. A reduction is computed by itself only
+where the sum has the order of the fused kernel. A launch record tells how to run the kernel of a node (`fastpath/launch_records.py`).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     module.define_global("computed_first", "internal global ptr null")
     _emit_find_loop_order(FunctionBuilder(module, objects, "order_of", [("source", POINTER)], I64))
     _emit_has_stable_orders(FunctionBuilder(module, objects, "are_in_order", [("node", POINTER)], I1))
-    _emit_is_order_stable(FunctionBuilder(module, objects, "is_as_with_more", [("node", POINTER)], I1))
-    _emit_can_fuse_inner_sum(FunctionBuilder(module, objects, "takes_on", [("node", POINTER)], I1))
-    _emit_compute_sources(FunctionBuilder(module, objects, "has_read_once", [("node", POINTER)], I1))
+    _emit_is_order_stable(FunctionBuilder(module, objects, "is_order_stable", [("node", POINTER)], I1))
+    _emit_can_fuse_inner_sum(FunctionBuilder(module, objects, "can_fuse_inner_sum", [("node", POINTER)], I1))
+    _emit_compute_sources(FunctionBuilder(module, objects, "compute_fused_sources", [("node", POINTER)], I1))
     _emit_compute_node(FunctionBuilder(module, objects, "computed", [("node", POINTER)], I1))
     _emit_compute_unfused(FunctionBuilder(module, objects, "computed_alone", [("node", POINTER)], I1))
     _emit_compute_with_sources(FunctionBuilder(module, objects, "computed_below", [("node", POINTER)], I1))
@@ -54,7 +54,11 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_python_entry(f: FunctionBuilder, name: str) -> None:
-    """Emit `python_NAME`, called from Python: call `computed` or `computed_alone` (`name`) for a node, and return its success as a bool."""
+    """Emit `python_NAME(node)`, called from Python: call `computed` or `computed_alone` (`name`) for a node, and return the success as a
+    bool.
+
+    An error other than MemoryError is raised.
+    """
     _, node = f.arguments
     f.return_if(f.call(name, I1, [node]), lambda: f.incref(f.load_object("True")))
     f.propagate_error()
@@ -63,9 +67,9 @@ def _emit_python_entry(f: FunctionBuilder, name: str) -> None:
 
 def _emit_compute_node(f: FunctionBuilder) -> None:
     """Emit `computed(node)`: compute a pending node, node by node if the graph is small, otherwise by the kernels of a plan. Return
-    success.
+    success; a node in memory already is a success.
 
-    Python makes missing launch records. The caller owns the node; its other borrowed references may be invalid afterwards.
+    Python makes missing launch records. The caller must own a reference to the node; borrowed references may be invalid afterwards.
     """
     (node,) = f.arguments
     f.return_if(f.call("computed_alone", I1, [node]), lambda: f.constant(I1, True))
@@ -74,23 +78,25 @@ def _emit_compute_node(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_unfused(f: FunctionBuilder) -> None:
-    """Emit `computed_alone(node)`: compute a node, and first its pending sources, each by a kernel of its own. Return success.
+    """Emit `computed_alone(node)`: compute a pending node after its pending sources, each by a kernel of its own. Return success; a node in
+    memory already is a success.
 
-    Reductions are checked before anything is computed: later their sources may be in memory, as other nodes read them too. Return
-    false if a plan may choose single-pass fusion for one of the reductions.
+    Reductions are checked before anything is computed: later their sources may be in memory, as other nodes read them too. Return false if
+    a reduction may add in another order than when fused, or if a plan may choose single-pass fusion for a reduction below the node.
     """
     (node,) = f.arguments
     f.return_if(~f.is_object(f.get_slot(node, "Node.buffer"), "None"), lambda: f.constant(I1, True))
     is_one = f.unbox_integer(f.get_slot(node, "Node.graph_node_count")).equals(1)
     f.emit_if(is_one, lambda: require_stable_order(f, node))
-    f.emit_if(~is_one, lambda: f.require(f.call("is_as_with_more", I1, [node])))
+    f.emit_if(~is_one, lambda: f.require(f.call("is_order_stable", I1, [node])))
     f.emit_return(f.call("computed_below", I1, [node]))
 
 
 def _emit_is_order_stable(f: FunctionBuilder) -> None:
-    """Emit `is_as_with_more(node)`: return whether a pending node gets the same bits computed now as within a larger graph.
+    """Emit `is_order_stable(node)`: return whether a pending node gets the same bits computed now as within a larger graph.
 
-    Every reduction below must add in the order of the fused kernel, and none below may be a candidate for single-pass fusion.
+    Every reduction, also the node itself, must add in the order of the fused kernel. No reduction below the node may be a candidate for
+    single-pass fusion.
     """
     (node,) = f.arguments
     require_all_stable_orders(f, node)
@@ -98,7 +104,11 @@ def _emit_is_order_stable(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_with_sources(f: FunctionBuilder) -> None:
-    """Emit `computed_below(node)`: compute a node and its pending sources, each by its launch record; the caller has checked reductions."""
+    """Emit `computed_below(node)`: compute a node after its pending sources, each by a launch record. Return success.
+
+    The caller has checked the reductions. Return false for a node above `MAX_STANDALONE_BYTES`, and for a node that launch records cannot
+    run.
+    """
     (node,) = f.arguments
     exit_block = f.block("done")
 
@@ -152,13 +162,20 @@ def require_stable_order(f: FunctionBuilder, node: Value) -> None:
 
 def require_all_stable_orders(f: FunctionBuilder, node: Value, computed_first: Value | None = None) -> None:
     """Emit an early exit, returning null or 0, if `node` is, or depends on, a reduction that may add in another order in its own kernel
-    than when fused. `computed_first` is a pending node that is in memory in either case, or None.
+    than when fused.
+
+    The exit is also taken for more than `MAX_SEARCHED_NODES` pending nodes with several references. `computed_first` is None, or a pending
+    node to be treated like a node in memory.
     """
     f.require(are_orders_stable(f, node, computed_first))
 
 
 def are_orders_stable(f: FunctionBuilder, node: Value, computed_first: Value | None = None) -> Value:
-    """Emit the test of `require_all_stable_orders`, a walk through the graph."""
+    """Emit a test that `node` neither is nor depends on a reduction that may add in another order in its own kernel than when fused.
+
+    The test is a walk through the graph. It is false for more than `MAX_SEARCHED_NODES` pending nodes with several references.
+    `computed_first` is None, or a pending node to be treated like a node in memory.
+    """
     f.call("begin_walk", VOID, [f.i64(MAX_SEARCHED_NODES)])
     _get_candidate_counter(f).store(f.i64(0))
     if computed_first is None:
@@ -171,9 +188,10 @@ def are_orders_stable(f: FunctionBuilder, node: Value, computed_first: Value | N
 
 
 def _emit_has_stable_orders(f: FunctionBuilder) -> None:
-    """Emit `are_in_order(node)`: return whether each reduction in a graph adds in one order alone and fused; false for a large graph.
+    """Emit `are_in_order(node)`: return whether each reduction in the pending graph of `node` adds in the same order alone and fused.
 
-    The walk marks visited nodes, except those with one reference and so one reader. It counts candidates for single-pass fusion.
+    The walk marks visited nodes, except nodes with a single reference and so a single reader. The function returns false for more than
+    `MAX_SEARCHED_NODES` marked nodes. Candidates for single-pass fusion are counted (`_get_candidate_counter`).
     """
     (node,) = f.arguments
     f.return_if(~f.is_instance(node, "Node"), lambda: f.constant(I1, True))
@@ -191,7 +209,11 @@ def _emit_has_stable_orders(f: FunctionBuilder) -> None:
 
 
 def _make_missing_record(f: FunctionBuilder, node: Value) -> None:
-    """Emit the making of a missing launch record of a node, by a size-generic template or by Python. Either may leave it missing."""
+    """Emit the making of a missing launch record of `node`, by a size-generic template or by Python. The record may still be missing
+    afterwards.
+
+    The emitted function declines if another thread holds the lock of the runtime, or if an error is set.
+    """
     f.require(is_lock_free(f))
 
     def ask() -> None:
@@ -202,7 +224,7 @@ def _make_missing_record(f: FunctionBuilder, node: Value) -> None:
 
 
 def _get_boundary_address(f: FunctionBuilder) -> Value:
-    """Return the address of the pending node that `order_of` treats as if it were in memory, or null."""
+    """Return the address of a word: null, or the pending node that `order_of` treats like a node in memory."""
     return f.define(POINTER, "getelementptr i8, ptr @computed_first, i64 0")
 
 
@@ -234,8 +256,8 @@ def is_fusion_candidate(f: FunctionBuilder, node: Value) -> Value:
 
 
 def _emit_can_fuse_inner_sum(f: FunctionBuilder) -> None:
-    """Emit `takes_on(node)`: return whether a node is a pending sum of products over a large operand in memory, in whose kernel single-pass
-    fusion may compute another reduction.
+    """Emit `can_fuse_inner_sum(node)`: return whether a node is a pending sum of products over a large operand in memory, in whose kernel
+    single-pass fusion may compute another reduction.
     """
     (node,) = f.arguments
     f.require(f.is_object(f.get_slot(node, "Node.buffer"), "None"))
@@ -257,22 +279,22 @@ def _emit_can_fuse_inner_sum(f: FunctionBuilder) -> None:
 
 
 def _emit_compute_sources(f: FunctionBuilder) -> None:
-    """Emit `has_read_once(node)`: compute those sources of a new node in whose kernels single-pass fusion computes another sum.
+    """Emit `compute_fused_sources(node)`: compute each source of a new node in whose kernel single-pass fusion may compute another sum.
 
     When the outer sum was made, the user's expression still referred to the inner sum. The reference is mostly gone when a reader of the
-    outer sum is made, so the plan may fuse the two. Python may run; its error makes the function return false.
+    outer sum is made, so the plan may fuse the two. Python may run. The function returns true, or false if an error is set.
     """
     (node,) = f.arguments
     sources = f.hold_borrowed(f.get_slot(select_read_node(f, node), "Node.sources"))
 
     def compute_source(k: Value) -> None:
         source = f.tuple_item(sources, k)
-        takes_on = f.and_then(f.is_instance(source, "Node"), lambda: f.call("takes_on", I1, [source]))
+        can_fuse = f.and_then(f.is_instance(source, "Node"), lambda: f.call("can_fuse_inner_sum", I1, [source]))
 
         def compute() -> None:
             f.emit_if(~f.call("computed_whole", I1, [source]), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
 
-        f.emit_if(takes_on, compute)
+        f.emit_if(can_fuse, compute)
 
     f.for_range(f.load_word(sources, SIZE_OFFSET), compute_source)
     f.release_held(sources)
@@ -285,7 +307,7 @@ def _get_candidate_counter(f: FunctionBuilder) -> Value:
 
 
 def load_element_count(f: FunctionBuilder, node: Value) -> Value:
-    """Emit the number of elements of a pending node."""
+    """Emit the number of elements of a node."""
     return f.unbox_integer(f.get_slot(f.get_slot(node, "Node.recipe"), "Recipe.size"))
 
 
@@ -301,10 +323,9 @@ def is_read_from_memory(f: FunctionBuilder, source: Value, reader: Value) -> Val
 def _emit_find_loop_order(f: FunctionBuilder) -> None:
     """Emit `order_of(source)`: return the order, a constant, in which the fused kernel would loop over a source of a reduction.
 
-    `reduced_sources.has_memory_order` is the same in Python.
-
-    `MEMORY_ORDER` is the order of reading the source from memory, so both kernels add in one order; `OTHER_ORDER` is another order, or
-    too large a graph; `ANY_ORDER` means that the source is made of numbers alone, and leaves the order open.
+    `MEMORY_ORDER` is the order of reading the source from memory, so both kernels add in one order; `OTHER_ORDER` is another order, or too
+    large a graph; `ANY_ORDER` means a source made of numbers alone, which leaves the order open. `reduced_sources.has_memory_order` is the
+    same in Python.
     """
     (source,) = f.arguments
     f.return_if(~f.is_instance(source, "Node"), lambda: f.i64(MEMORY_ORDER))
@@ -339,7 +360,9 @@ def _emit_find_loop_order(f: FunctionBuilder) -> None:
 
 def select_read_node(f: FunctionBuilder, node: Value) -> Value:
     """Emit a choice of the node whose sources the kernel of `node` reads: the pending product that `node` sums, as one kernel computes
-    both, or `node` itself. The emitted function returns null or 0 where the sum reads a part of the product.
+    both, or `node` itself.
+
+    Return the chosen node, borrowed. The emitted function returns null or 0 if the sum begins inside the product, at another offset than 0.
     """
 
     def select_product() -> list[Value]:
@@ -354,7 +377,8 @@ def select_read_node(f: FunctionBuilder, node: Value) -> Value:
 
 
 def find_launch_record(f: FunctionBuilder, node: Value, read_node: Value) -> Value:
-    """Emit the lookup of the launch record of `node`, borrowed; None if no record was made yet.
+    """Emit the lookup of the launch record of `node`, borrowed: bytes, empty if the node is not run by a record, or None if no record was
+    made yet.
 
     `read_node` is the node whose sources the kernel reads: `node`, or the product that `node` sums (`select_read_node`).
     """
@@ -370,7 +394,9 @@ def find_launch_record(f: FunctionBuilder, node: Value, read_node: Value) -> Val
 
 
 def _emit_find_sum_record(f: FunctionBuilder) -> None:
-    """Emit `frame_of_sum(product, recipe)`: return the launch record of a sum of a product, borrowed; null if none was made yet."""
+    """Emit `frame_of_sum(product, recipe)`: return the launch record of the sum `recipe` of the recipe `product`, borrowed; null if the
+    record was not made yet.
+    """
     product, recipe = f.arguments
     summed = f.get_slot(product, "Recipe.sum_launch_records")
     f.decline_if(f.is_object(summed, "None"))
@@ -380,7 +406,10 @@ def _emit_find_sum_record(f: FunctionBuilder) -> None:
 
 
 def _emit_new_buffer(f: FunctionBuilder) -> None:
-    """Emit `new_buffer(recipe)`: return a new small buffer for the result of a recipe."""
+    """Emit `new_buffer(recipe)`: return a new buffer for the result of a recipe; null if small memory is short.
+
+    The result must have at most `MAX_SMALL_BLOCK_BYTES` bytes.
+    """
     (recipe,) = f.arguments
     f.emit_return(f.call("buffer_of", POINTER, [f.incref(f.get_slot(recipe, "Recipe.nbytes"))]))
 
@@ -399,7 +428,10 @@ def _emit_allocate_result(f: FunctionBuilder) -> None:
 
 
 def _emit_new_buffer_of_bytes(f: FunctionBuilder) -> None:
-    """Emit `buffer_of(nbytes)`: return a new small buffer of `nbytes`, a Python integer; the function takes over the reference to it."""
+    """Emit `buffer_of(nbytes)`: return a new buffer of `nbytes` bytes; null if small memory is short.
+
+    The function takes over the reference to `nbytes`, a Python integer of at most `MAX_SMALL_BLOCK_BYTES`.
+    """
     nbytes = f.hold_owned(f.arguments[0])
     block = f.require_new(f.call("lend", POINTER, [f.unbox_integer(nbytes)]))
     address = f.hold_borrowed(f.address_at(block, ADDRESS_OBJECT_OFFSET).load(POINTER))
@@ -410,8 +442,9 @@ def _emit_new_buffer_of_bytes(f: FunctionBuilder) -> None:
 
 
 def new_node_in_memory(f: FunctionBuilder, recipe: Value, buffer: Value) -> Value:
-    """Emit the creation of a node in memory, which takes over `buffer`. Return the node, which is held (see
-    `FunctionBuilder.hold_borrowed`).
+    """Emit the creation of a node in memory with the recipe `recipe`. The node takes over the reference to `buffer`.
+
+    Return the node, which is held (see `FunctionBuilder.hold_owned`).
     """
     number = f.box_integer(f.call("next_node", I64, []))
     node = f.new_instance("Node", recipe=f.incref(recipe), buffer=buffer, oldest_serial=number)
@@ -429,9 +462,10 @@ def is_lock_free(f: FunctionBuilder) -> Value:
 
 
 def _emit_launch_node(f: FunctionBuilder) -> None:
-    """Emit `run(node, out)`: launch the kernel of a node with sources in memory, and return whether it ran.
+    """Emit `run(node, out)`: launch the kernel of a pending node with sources in memory. Return whether the kernel ran.
 
-    The kernel writes into the buffer `out`, which the node takes over. No Python code runs before the kernel.
+    The kernel writes into the buffer `out`. On success the node takes over the reference to `out`. Without a launch record, or if another
+    thread holds the lock of the runtime, no kernel runs. No Python code runs before the kernel.
     """
     node, out = f.arguments
     f.require(is_lock_free(f))
@@ -450,10 +484,10 @@ def _emit_launch_node(f: FunctionBuilder) -> None:
 
 def _emit_launch_without_gil(f: FunctionBuilder) -> None:
     """Emit `run_apart(node, frame, recipe, sources, offsets, out)`: launch a long kernel with the GIL released, under the lock of the
-    runtime, and return whether it ran.
+    runtime. Return whether the kernel ran.
 
-    `frame` is the launch record. `recipe`, `sources` and `offsets` belong to `node` or to the product that it sums. The node takes over the
-    buffer `out`. The function holds references to the kernel's operands.
+    `frame` is the launch record. `recipe`, `sources` and `offsets` belong to `node` or to the product that `node` sums. On success the node
+    takes over the reference to the buffer `out`. If another thread computed the node meanwhile, no kernel runs.
     """
     node, *kernel_operands, out = f.arguments
     f.require(f.is_object(f.call_python("take lock", f.load_object("False")), "True"))
@@ -473,7 +507,10 @@ def _emit_launch_without_gil(f: FunctionBuilder) -> None:
 
 
 def set_node_buffer(f: FunctionBuilder, node: Value, buffer: Value) -> None:
-    """Emit the assignment of the buffer `buffer` to a pending node, which takes over the reference. Python may run."""
+    """Emit the assignment of `buffer`, the computed result, to the pending `node`, which gives up its recipe and sources.
+
+    The node takes over the reference to `buffer`. Python may run.
+    """
     f.set_slot(node, "Node.buffer", buffer)
     f.decref(f.load_object("None"))
     f.call("forget_recipe", VOID, [node])

@@ -1,4 +1,4 @@
-"""Recording of operations: a pending node in a new storage, seen as a tensor."""
+"""Recording of operations: each gives a tensor with a new storage, which holds a new pending node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ MAX_EAGER_ELEMENTS = 1 << 14
 
 
 class Operand(NamedTuple):
-    """An operand of an operation: the key in cache tables, the node or number, whether it is a node, and the offset."""
+    """An operand of an operation. The references are borrowed.
+
+    `key` is the operand's key in cache tables: the spec of a tensor, the constant spec of a tensor with a known scalar, or the type of a
+    Python number. `node_or_scalar` is a node if `is_node`, otherwise a Python number. `offset` is a Python integer, in elements.
+    """
 
     key: Value
     node_or_scalar: Value
@@ -59,13 +63,13 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_python_next_number(f: FunctionBuilder, kind: str) -> None:
-    """Emit `node_number` or `recipe_number`, the entry for Python of `next_node` or `next_recipe`."""
+    """Emit `KIND_number`, the entry for Python of `next_KIND`: return the serial number as a Python integer. KIND is "node" or "recipe"."""
     number = f.call(f"next_{kind}", I64, [])
     f.emit_return(f.call("PyLong_FromLongLong", POINTER, [number]))
 
 
 def _emit_next_number(f: FunctionBuilder, kind: str) -> None:
-    """Emit `next_node()` or `next_recipe()`: return the serial number of the next node or recipe."""
+    """Emit `next_KIND()`: return the serial number of the next node or recipe, as an `i64`. KIND is "node" or "recipe"."""
     counter = f.define(POINTER, f"getelementptr i64, ptr @number_of_{kind}, i64 0")
     number = counter.load(I64)
     counter.store(number + 1)
@@ -73,7 +77,10 @@ def _emit_next_number(f: FunctionBuilder, kind: str) -> None:
 
 
 def load_computed_slot(f: FunctionBuilder, x: Value, name: str) -> Value:
-    """Emit a load of the spec or the offset of a tensor (`name`). If the slot is unset, Python code computes it first. Borrowed."""
+    """Emit a load of the slot `name`, "spec" or "offset", of the tensor `x`. If the slot is unset, Python code computes it first.
+
+    The reference is borrowed. The emitted function declines if the Python code raises an error.
+    """
     slot = f"Tensor.{name}"
     slot_value = f.get_slot(x, slot)
 
@@ -87,7 +94,11 @@ def load_computed_slot(f: FunctionBuilder, x: Value, name: str) -> Value:
 
 
 def read_operand(f: FunctionBuilder, x: Value) -> Operand:
-    """Emit the reading of a tensor as an operand: a node of the tensor's dtype, or a known scalar."""
+    """Emit the reading of the tensor `x` as an operand: its node, or its known scalar. Return the operand. Python code may run.
+
+    The emitted function declines a node of another dtype than `x`. It also declines every known scalar while a call is recorded, and
+    otherwise a known scalar of dtype bfloat16 or without a constant spec.
+    """
     spec, offset, storage = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset"), f.get_slot(x, "Tensor.storage")
     dtype = f.get_slot(spec, "Spec.dtype")
 
@@ -107,7 +118,7 @@ def read_operand(f: FunctionBuilder, x: Value) -> Operand:
         return [key, number, f.constant(I1, False), f.load_object("0")]
 
     def was_a_number() -> Value:
-        """Test for an element storage whose scalar was already replaced by a node."""
+        """Emit a test for a `ScalarStorage` whose scalar was already replaced by a node."""
         is_element = f.is_instance(storage, "ScalarStorage")
         return f.and_then(is_element, lambda: f.is_object(f.get_slot(storage, "ScalarStorage._number"), "None"))
 
@@ -116,16 +127,17 @@ def read_operand(f: FunctionBuilder, x: Value) -> Operand:
 
 
 def has_node_content(f: FunctionBuilder, storage: Value) -> Value:
-    """Emit a test whether a storage holds a node. An element storage may hold a scalar instead."""
+    """Emit a test for a storage of a class that always holds a node. A `ScalarStorage` may hold a scalar instead."""
     return f.or_else(f.is_instance(storage, "Storage"), lambda: f.is_instance(storage, "LeafStorage"))
 
 
 def find_template(
     f: FunctionBuilder, table: CacheTable, operation: Value, other_key: Value, get_arguments: Callable[[], Sequence[Value]]
 ) -> Value:
-    """Emit a lookup of a result template in a cache table; on a miss, a rule builds it. Python code may run. `other_key` is the key of
-    the further operands. `get_arguments` returns the operands as the signature of the call sees them (`get_signature_argument`). The
-    template is borrowed.
+    """Emit a lookup of a result template in a cache table; on a miss, a sized template builds one. Return the template, borrowed.
+
+    `other_key` is the key of the further operands. `get_arguments` returns the operands as the signature of the call sees them
+    (`get_signature_argument`). The emitted function declines if no sized template fits. Python code may run.
     """
 
     def instantiate() -> list[Value]:
@@ -139,8 +151,9 @@ def find_template(
 
 
 def get_signature_argument(f: FunctionBuilder, x: Value, operand: Operand) -> Value:
-    """Emit an operand as the signature of a call represents it. A node, or a known scalar with axes, is the tensor `x`; a known scalar
-    without axes is its dtype; a Python number is its type."""
+    """Emit the object that represents an operand in the signature of a call. A node, or a known scalar with axes, is represented by the
+    tensor `x`; a known scalar without axes by its dtype; a Python number by its type.
+    """
 
     def element() -> list[Value]:
         return [f.select_value(f.is_object(f.get_slot(operand.key, "Spec.shape"), "()"), f.get_slot(x, "Tensor.dtype"), x)]
@@ -153,7 +166,9 @@ def find_or_instantiate(
     f: FunctionBuilder, table: CacheTable, operation: Value, other_key: Value, instantiate: Callable[[], Sequence[Value]]
 ) -> Value:
     """Emit a lookup of a result template in a cache table; on a miss, emit the code of `instantiate`. Return the template, borrowed.
-    `other_key` is the key of the further operands. The emitted function returns null or 0 if both give none.
+
+    `other_key` is the key of the further operands. `instantiate` returns a list with a template, borrowed or null. The emitted function
+    declines if both are null.
     """
     cached_template = find_cached_template(f, table, operation, other_key)
     (template,) = f.choose(f.is_null(cached_template), instantiate, lambda: [cached_template], (1, 1000))
@@ -162,7 +177,11 @@ def find_or_instantiate(
 
 
 def _emit_unary(f: FunctionBuilder) -> None:
-    """Emit `unary(x, op)`: return the pending result of an operation on one tensor."""
+    """Emit `unary(x, op)`: return the result of the operation `op` on the tensor `x`, as a new reference; null to leave the call to the
+    fallback.
+
+    The result is mostly pending (`given`). Only `abs` or `negative` of a scalar, known or in memory, gives a known scalar at once.
+    """
     x, op = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     key, node_or_scalar, is_node, offset = read_operand(f, x)
@@ -180,8 +199,12 @@ def _emit_unary(f: FunctionBuilder) -> None:
 
 
 def _emit_binary(f: FunctionBuilder) -> None:
-    """Emit `binary(x, y, op, comes_last)`: return the pending result of an operation on the tensor `x` and `y`, a tensor or a number. With
-    `comes_last`, the number `y` is the first operand."""
+    """Emit `binary(x, y, op, comes_last)`: return the result of the operation `op` on the tensor `x` and `y`, as a new reference; null to
+    leave the call to the fallback.
+
+    `y` is a tensor or a number. With `comes_last`, `y` must be a number, and is the first operand. The result is mostly pending (`given`).
+    Only an operation of `SCALAR_OPS` on scalars, known or in memory, gives a known scalar at once.
+    """
     x, y, op, comes_last = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     f.decline_if(f.and_then(comes_last, lambda: f.has_type(y, "Tensor")))
@@ -216,7 +239,7 @@ def _emit_binary(f: FunctionBuilder) -> None:
 
 
 def _new_offsets(f: FunctionBuilder, are_zeros: Value, zeros: str, *offsets: Value) -> Value:
-    """Emit a tuple of `offsets`; if `are_zeros` holds, the shared object called `zeros`. The new reference is held."""
+    """Emit the tuple of `offsets`; if `are_zeros` holds, the shared object called `zeros`. Return the tuple, which is held."""
     held = list(f._held)
 
     def build_tuple() -> list[Value]:
@@ -228,12 +251,12 @@ def _new_offsets(f: FunctionBuilder, are_zeros: Value, zeros: str, *offsets: Val
 
 
 def _is_scalar(f: FunctionBuilder, x: Operand) -> Value:
-    """Emit a test whether an operand is a number or a tensor without axes."""
+    """Emit a test whether an operand is a number, a known scalar, or a tensor without axes."""
     return f.or_else(~x.is_node, lambda: f.is_object(f.get_slot(x.key, "Spec.shape"), "()"))
 
 
 def _load_scalar(f: FunctionBuilder, x: Operand) -> Value:
-    """Emit the scalar of an operand without axes, known or in memory. A new reference, or null if the scalar is not available."""
+    """Emit the Python number of an operand without axes, known or in memory. Return a new reference; null for a pending operand."""
     load_number = lambda: [f.call("number_in_memory", POINTER, [x.node_or_scalar, x.key, x.offset])]
     return f.choose(x.is_node, load_number, lambda: [f.incref(x.node_or_scalar)])[0]
 
@@ -241,9 +264,12 @@ def _load_scalar(f: FunctionBuilder, x: Operand) -> Value:
 def _return_if_known_scalars(
     f: FunctionBuilder, operation: Sequence[Value], operands: Sequence[Operand], is_reversed: Value | None = None
 ) -> None:
-    """Emit an early return of the result of an operation on known scalars, as a known scalar. `operation` is the operation, recipe and
-    spec. With `is_reversed`, the operands are in reverse order. The held references to the recipe, the spec and the operands are dropped
-    before the return."""
+    """Emit an early return of the result of an operation on one or two scalars, known or in memory, as a tensor with a known scalar.
+
+    The return is taken only if `of_number` or `of_numbers` covers the operation. `operation` is the operation, the recipe and the spec of
+    the result. If `is_reversed` holds, the second operand comes first. The held references to the recipe, the spec and the operands are
+    released before the return.
+    """
     held, y = list(f._held), operands[-1]
     are_points = _is_scalar(f, operands[0]) if len(operands) == 1 else f.and_then(_is_scalar(f, operands[0]), lambda: _is_scalar(f, y))
     are_points = f.and_then(are_points, lambda: can_evaluate_early(f))
@@ -272,13 +298,17 @@ def _return_if_known_scalars(
 
 def compute_specs(f: FunctionBuilder, *operands: Value) -> None:
     """Emit code to compute the spec and the offset of each tensor among `operands`. Python code may run, so borrowed references are invalid
-    afterwards."""
+    afterwards.
+    """
     for x in operands:
         f.emit_if(f.has_type(x, "Tensor"), lambda x=x: (load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")))  # type: ignore[misc]
 
 
 def read_second_operand(f: FunctionBuilder, y: Value) -> Operand:
-    """Emit the second operand of an operation: a tensor, or a Python float or int. For other objects the emitted function returns null."""
+    """Emit the reading of the second operand of an operation: a tensor, or a Python float or int. Return the operand.
+
+    The emitted function declines other objects, for example a bool, and the cases of `read_operand`.
+    """
     kind = f.type_of(y)
 
     def number() -> list[Value]:
@@ -289,7 +319,11 @@ def read_second_operand(f: FunctionBuilder, y: Value) -> Operand:
 
 
 def _emit_apply_operation(f: FunctionBuilder) -> None:
-    """Emit `applied(op, x, operands, count)`: return the pending result of an operation on a tensor and an array of tensors or numbers."""
+    """Emit `applied(op, x, operands, count)`: return the result of the operation `op` on the tensor `x` and further operands.
+
+    `operands` is the address of `count` tensors or numbers. The result is a new reference, mostly pending (`given`); null to leave the call
+    to the fallback.
+    """
     op, x, operands, count = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     compute_specs(f, x)
@@ -320,7 +354,9 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
     sources, offsets = (f.require_new(f.call("PyTuple_New", POINTER, [count + 1])) for _ in range(2))
 
     def read(operand: Operand, k: Value, key: Value) -> None:
-        """Read operand `k`. Python code may have run while the previous operand was built, so the operand's key is checked again."""
+        """Emit the reading of operand `k`. Python code may have run while the previous operand was built, so the operand's key is checked
+        again.
+        """
         f.require(operand.key.equals(key))
         f.address_at(offsets, TUPLE_ITEMS_OFFSET).at(k, POINTER).store(f.incref(operand.offset))
         source = make_source(f, f.hold_borrowed(operand.node_or_scalar), operand.is_node, f.tuple_item(dtypes, k))
@@ -334,13 +370,13 @@ def _emit_apply_operation(f: FunctionBuilder) -> None:
 
 
 def require_in_range(f: FunctionBuilder, integer: Value, template: Value, variant: str = "NodeTemplate") -> None:
-    """Emit an early exit, returning null or 0, for a Python integer outside of the range for which the result template `template` is
-    valid. `variant` is its class, with the slots `low` and `high`.
+    """Emit an early exit, returning null or 0, for a Python integer outside of the range of the result template `template`. The class
+    `variant` of the template has the bounds in the slots `low` and `high`.
     """
     low, high = f.get_slot(template, f"{variant}.low"), f.get_slot(template, f"{variant}.high")
 
     def compare_bounds() -> None:
-        """Compare with both bounds as Python does: some integers do not fit in 64 bits."""
+        """Emit a comparison with both bounds as Python does, since not every integer fits in 64 bits."""
         for bound, comparison in ((low, PY_GE), (high, PY_LE)):
             f.require(f.call("PyObject_RichCompareBool", I32, [integer, bound, f.constant(I32, comparison)]).equals(1))
 
@@ -348,8 +384,10 @@ def require_in_range(f: FunctionBuilder, integer: Value, template: Value, varian
 
 
 def make_source(f: FunctionBuilder, node_or_scalar: Value, is_node: Value, dtype: Value) -> Value:
-    """Emit a source of a recipe: a node as it is, or a number as a `Scalar` of `dtype`. The source replaces `node_or_scalar` among the held
-    references."""
+    """Emit a source of a recipe: the node `node_or_scalar` itself, or a `Scalar` of `dtype` with that number. Return the source.
+
+    The source takes the place of `node_or_scalar` among the held references.
+    """
     f.transfer_held(node_or_scalar)
     held = list(f._held)
 
@@ -364,7 +402,10 @@ def make_source(f: FunctionBuilder, node_or_scalar: Value, is_node: Value, dtype
 
 
 def new_result(f: FunctionBuilder, recipe: Value, sources: Value, offsets: Value, spec: Value) -> Value:
-    """Emit the tensor of a new pending node. The held references to the recipe, sources, offsets and spec are consumed."""
+    """Emit the tensor of a new pending node. Return a new reference, not held, or null.
+
+    The held references to the recipe, sources, offsets and spec are consumed.
+    """
     f.transfer_held(recipe, sources, offsets)
     old_read_count = load_shared_read_count(f)
     node = f.call("pending", POINTER, [recipe, sources, offsets, f.constant(I1, True)])
@@ -374,7 +415,7 @@ def new_result(f: FunctionBuilder, recipe: Value, sources: Value, offsets: Value
 
 
 def load_shared_read_count(f: FunctionBuilder) -> Value:
-    """Emit the number of nodes made so far with an externally shared buffer as a source. Their results must be evaluated at the call."""
+    """Emit the number of nodes made so far with an externally shared buffer as a source. Such a node must be evaluated at once."""
     return _get_shared_read_counter(f).load(I64)
 
 
@@ -384,8 +425,11 @@ def _get_shared_read_counter(f: FunctionBuilder) -> Value:
 
 
 def _emit_new_user_node(f: FunctionBuilder) -> None:
-    """Emit `pending(recipe, sources, offsets, is_followed)`: return a new node of the user's program. The function consumes the references.
-    It returns null under memory pressure, and where `node_of` does."""
+    """Emit `pending(recipe, sources, offsets, is_followed)`: return a new node of the user's program, as a new reference.
+
+    The function consumes the references. With `is_followed`, a node that depends on the tape gets a tape node. The function returns null
+    under memory pressure, and where `node_of` with `is_bounded` does.
+    """
     *references, is_followed = f.arguments
     for x in references:
         f.hold_owned(x)
@@ -396,8 +440,11 @@ def _emit_new_user_node(f: FunctionBuilder) -> None:
 
 def _emit_new_pending_node(f: FunctionBuilder) -> None:
     """Emit `node_of(recipe, sources, offsets, is_bounded, is_followed)`: return a new pending node. The function consumes the references.
-    If `is_bounded`, it returns null for a traced argument among the sources, and a graph that the fallback in Python would evaluate or
-    examine. Only with `is_followed` does the node get a tape node."""
+
+    With `is_bounded`, the function returns null for a traced argument among the sources, and for a graph that the fallback in Python would
+    evaluate or examine. Without, it returns null for an externally shared source. With `is_followed`, a node that depends on the tape gets
+    a tape node.
+    """
     *references, is_bounded, is_followed = f.arguments
     recipe, sources, offsets = [f.hold_owned(x) for x in references]
     count, has_tape_node = f.local(I64, f.i64(1)), f.local(I64, f.i64(0))
@@ -478,15 +525,16 @@ def _emit_new_pending_node(f: FunctionBuilder) -> None:
 
 
 def can_evaluate_early(f: FunctionBuilder) -> Value:
-    """Emit a test whether results may be evaluated early. While a call is recorded, they stay pending."""
+    """Emit a test whether results may be evaluated early. While a call is recorded, they must stay pending."""
     return f.define(POINTER, "load ptr, ptr @patience").load(I64).equals(0)
 
 
 def _emit_new_user_tensor(f: FunctionBuilder) -> None:
-    """Emit `given(node, spec, must_compute)`: return the tensor of a new node for the user. The function consumes the references. With
-    `must_compute`, the node must be evaluated now. A small result that keeps much memory alive is evaluated early if it is a reduction or
-    has at most one axis: its readers then add in the order of a fused kernel. Further nodes with much memory are noted
-    (`note_pending`), and so are sums that the kernel of their reader may compute.
+    """Emit `given(node, spec, must_compute)`: return the tensor of a new node for the user, or null. The function consumes the references.
+
+    With `must_compute`, the node is evaluated now. A small result that keeps much memory alive is evaluated early if it is a reduction or
+    has at most one axis: its readers then add in the order of a fused kernel. Further nodes with much memory are noted (`note_pending`),
+    and so are sums that the kernel of their reader may compute.
     """
     *references, must_compute = f.arguments
     node, spec = [f.hold_owned(x) for x in references]
@@ -499,9 +547,9 @@ def _emit_new_user_tensor(f: FunctionBuilder) -> None:
     )
 
     def compute() -> None:
-        """Evaluate the node by single kernels, or a graph of `MIN_EAGER_NODES` to `MAX_EAGER_NODES` nodes with a small result as a
-        whole. Failing both, note the node. Whole evaluation needs reductions that add in the same order as in a larger graph, since the
-        operands probably have other readers.
+        """Emit the evaluation of the node by single kernels, or of a graph of `MIN_EAGER_NODES` to `MAX_EAGER_NODES` nodes with a small
+        result as a whole. Failing both, the node is noted. Whole evaluation needs reductions that add in the same order as in a larger
+        graph, since the operands probably have other readers.
         """
         is_long = f.and_then(
             (nodes >= MIN_EAGER_NODES) & (nodes <= MAX_EAGER_NODES), lambda: load_element_count(f, node) <= MAX_EAGER_ELEMENTS
@@ -511,17 +559,17 @@ def _emit_new_user_tensor(f: FunctionBuilder) -> None:
         def computed() -> Value:
             def as_a_whole() -> Value:
                 may_be = f.and_then(is_long, lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-                is_as_with_more = f.and_then(may_be, lambda: f.call("is_as_with_more", I1, [node]))
-                return f.and_then(is_as_with_more, lambda: f.call("computed_whole", I1, [node]))
+                is_order_stable = f.and_then(may_be, lambda: f.call("is_order_stable", I1, [node]))
+                return f.and_then(is_order_stable, lambda: f.call("computed_whole", I1, [node]))
 
             return f.or_else(f.call("computed_alone", I1, [node]), as_a_whole)
 
         f.emit_if(~f.and_then(keeps_order & ~is_fusion_candidate(f, node), computed), lambda: note_pending(f, node))
 
-    def compute_what_it_reads() -> None:
-        f.emit_if(~f.call("has_read_once", I1, [node]), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
+    def compute_read_sources() -> None:
+        f.emit_if(~f.call("compute_fused_sources", I1, [node]), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
 
-    f.emit_if(~must_compute & waits, compute_what_it_reads)
+    f.emit_if(~must_compute & waits, compute_read_sources)
     f.emit_if(~must_compute & waits, compute)
     f.emit_if(~must_compute & ~waits & (weight >= HELD_BYTES_ANY_RESULT), lambda: note_pending(f, node))
     f.transfer_held(node, spec)
@@ -529,7 +577,10 @@ def _emit_new_user_tensor(f: FunctionBuilder) -> None:
 
 
 def note_pending(f: FunctionBuilder, node: Value) -> None:
-    """Emit code to note a pending node with much memory kept alive, as `pending_limits.record_pending` does."""
+    """Emit code to note a pending node that keeps much memory alive, as `pending_limits.record_pending` does.
+
+    The emitted function returns null or 0 if an error is set or memory runs out.
+    """
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
     reference = f.require_new(f.call("PyWeakref_NewRef", POINTER, [node, f.null()]))
     f.append_to_list(f.load_object("waiting"), reference)
@@ -538,7 +589,7 @@ def note_pending(f: FunctionBuilder, node: Value) -> None:
 
 
 def _emit_new_tensor(f: FunctionBuilder) -> None:
-    """Emit `tensor(node, spec)`: return a new tensor with its own storage. The function consumes the references."""
+    """Emit `tensor(node, spec)`: return a new tensor with its own storage and offset 0, or null. The function consumes the references."""
     node, spec = [f.hold_owned(x) for x in f.arguments]
     storage = f.new_instance("Storage", node=node)
     f.emit_return(

@@ -1,7 +1,7 @@
-"""Execution of plan steps: each step gets memory, launches its kernel, and stores the result in its cell, as in
-`runtime/plan_execution.py`.
+"""Execution of plan steps: each step gets memory, launches a kernel, and stores the result in a cell, as in `runtime/plan_execution.py`.
 
-The caller holds the lock of the runtime and owns the arguments. A kernel that takes long runs without the GIL.
+The caller holds the lock of the runtime and owns the arguments. A long kernel runs without the GIL. The list `nodes` has the cells of the
+plan: nodes, and `BufferSlot`s for intermediates.
 """
 
 from __future__ import annotations
@@ -57,10 +57,11 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_run_steps(f: FunctionBuilder) -> None:
-    """Emit `run_steps`, the entry for Python: run steps `first_step` to `stop_step - 1` of a plan's launch record with lists of nodes,
-    offsets and scalars.
+    """Emit `run_steps(frame, nodes, offsets, scalars, first_step, stop_step)`, called from Python: run the steps from `first_step` up to
+    `stop_step`, not included.
 
-    The function returns the number of the first step that was not run.
+    `frame` is the launch record of a plan. `nodes`, `offsets` and `scalars` are the lists of the plan's cells and inputs. The function
+    returns the number of the first step not run, as a Python integer: `stop_step` after success. An error other than MemoryError is raised.
     """
     _, args, _ = f.arguments
     frame, *plan_lists, first_step, stop_step = (args.at(k, POINTER).load(POINTER) for k in range(6))
@@ -81,9 +82,11 @@ def _emit_run_steps(f: FunctionBuilder) -> None:
 
 
 def _emit_run_step(f: FunctionBuilder) -> None:
-    """Emit `run_planned(step, nodes, offsets, scalars)`: run one step. Return false if the executor in Python must run the step.
+    """Emit `run_planned(step, nodes, offsets, scalars)`: run a single step. Return true, or false if the executor in Python must run the
+    step.
 
-    Reasons are exhausted fast-path memory and an index out of range, for example.
+    `step` is the address of the step in the launch record. Reasons for false are exhausted fast-path memory and an index out of range, for
+    example.
     """
     step, nodes, offsets, scalars = f.arguments
     cell = f.hold_borrowed(_require_list_item(f, nodes, f.load_word(step, RESULT_CELL_OFFSET)))
@@ -136,8 +139,9 @@ def _emit_run_step(f: FunctionBuilder) -> None:
 
 
 def _needs_value(f: FunctionBuilder, cell: Value) -> Value:
-    """Emit a test whether a cell still needs a value: a plan's own cell, or a pending node whose operands no update has begun to
-    overwrite.
+    """Emit a test whether a cell still needs a value: a plan's own cell (`BufferSlot`), or a pending node that is not `UNFINISHED`.
+
+    A node is `UNFINISHED` after an update has begun to overwrite its operands.
     """
 
     def of_node() -> Value:
@@ -152,7 +156,7 @@ def _needs_value(f: FunctionBuilder, cell: Value) -> Value:
 def _find_overwritable_buffer(f: FunctionBuilder, nodes: Value, cell_index: Value) -> Value:
     """Emit the buffer of cell `cell_index` of the list `nodes`, borrowed, to be overwritten.
 
-    The emitted function returns null or 0 if anything else refers to the buffer.
+    The emitted function returns null or 0 if the buffer has further references, or is externally shared or read-only.
     """
     buffer = _load_cell_buffer(f, _require_list_item(f, nodes, cell_index))
     f.require(_is_unshared(f, buffer))
@@ -160,7 +164,7 @@ def _find_overwritable_buffer(f: FunctionBuilder, nodes: Value, cell_index: Valu
 
 
 def _is_unshared(f: FunctionBuilder, buffer: Value) -> Value:
-    """Emit a test whether a buffer has one reference and is not externally shared."""
+    """Emit a test whether a buffer has one reference, and is neither externally shared nor read-only."""
     is_private = lambda: f.and_then(
         f.is_object(f.get_slot(buffer, "Buffer.externally_shared"), "0"),
         lambda: f.is_object(f.get_slot(buffer, "Buffer.is_read_only"), "False"),
@@ -169,7 +173,7 @@ def _is_unshared(f: FunctionBuilder, buffer: Value) -> Value:
 
 
 def _load_cell_buffer(f: FunctionBuilder, cell: Value) -> Value:
-    """Emit the buffer of a node or of a plan's own cell, borrowed."""
+    """Emit the buffer of a node or of a plan's own cell, borrowed. The emitted function returns null or 0 for a cell without a buffer."""
     of_node, of_cell = lambda: [f.get_slot(cell, "Node.buffer")], lambda: [f.get_slot(cell, "BufferSlot.buffer")]
     (buffer,) = f.choose(f.is_instance(cell, "Node"), of_node, of_cell)
     f.require(f.is_instance(buffer, "Buffer"))
@@ -201,9 +205,10 @@ def _forget_cell_recipe(f: FunctionBuilder, cell: Value) -> None:
 
 
 def _emit_allocate_step_result(f: FunctionBuilder) -> None:
-    """Emit `memory_of_result(step, takes, nodes)`: return a buffer for a result, as a new reference.
+    """Emit `memory_of_result(step, takes, nodes)`: return a buffer for a result of `step`, as a new reference, or null if memory is short.
 
-    The buffer of cell `takes` is reused if it has the right size and no other reference. A negative `takes` means a new buffer.
+    The buffer of cell `takes` is reused if the size is right and no other object refers to the buffer, unless it is externally shared or
+    read-only. A negative `takes` means a new buffer.
     """
     step, takes, nodes = f.arguments
 
@@ -223,9 +228,10 @@ def _emit_allocate_step_result(f: FunctionBuilder) -> None:
 
 
 def _allocate_extra_output(f: FunctionBuilder, step: Value, output_words: Value, nodes: Value) -> None:
-    """Emit the allocation of a buffer for an extra output of a step, stored in the cell for its memory.
+    """Emit the allocation of a buffer for an extra output of a step. The kernel finds the buffer in an additional cell.
 
-    `output_words` is the address of the output's three words in the launch record, and `nodes` the list of nodes and cells.
+    `output_words` is the address of the output's three words in the launch record, and `nodes` the list of cells. The emitted function
+    returns null or 0 if memory is short.
     """
     out = f.call("memory_of_result", POINTER, [step, f.load_word(output_words, 16), nodes])
     f.decline_if(f.is_null(out))
@@ -235,14 +241,14 @@ def _allocate_extra_output(f: FunctionBuilder, step: Value, output_words: Value,
 def _store_extra_output(f: FunctionBuilder, output_words: Value, nodes: Value) -> None:
     """Emit code to store the memory of an extra output in the output's own cell.
 
-    `output_words` is the address of the output's three words in the launch record, and `nodes` the list of nodes and cells.
+    `output_words` is the address of the output's three words in the launch record, and `nodes` the list of cells.
     """
     out = f.incref(f.get_slot(_require_list_item(f, nodes, output_words.load(I64)), "BufferSlot.buffer"))
     _store_cell_buffer(f, _require_list_item(f, nodes, f.load_word(output_words, 8)), out)
 
 
 def _mark_cell_done(f: FunctionBuilder, nodes: Value, k: Value) -> None:
-    """Emit code to replace cell `k` of the list `nodes` by `DONE`: it is not needed afterwards, so its memory can be freed."""
+    """Emit code to replace cell `k` of the list `nodes` by `RELEASED_SLOT`: no later step needs the cell, and the memory can be freed."""
     f.call("PyList_SetItem", I32, [nodes, k, f.incref(f.load_object("DONE"))])
 
 

@@ -46,11 +46,10 @@ def load_data_address(f: FunctionBuilder, buffer: Value) -> Value:
 
 
 def use_if_bytes(f: FunctionBuilder, x: Value, nbytes: Value, use: Callable[[Value], object]) -> Value:
-    """Emit a test whether the writable, C-contiguous buffer of an object has `nbytes` bytes, and return the result of the test.
+    """Emit a test whether the writable, C-contiguous buffer of the object `x` has `nbytes` bytes. Return the result of the test.
 
-    The emitted function returns null or 0 for an object without such a buffer.
-
-    If the size fits, the code emitted by `use` runs first. `use` gets the address of the data; its code must not run Python code.
+    If the size fits, the code emitted by `use` runs first. `use` gets the address of the data; its code must not run Python code. The
+    emitted function returns null or 0 for an object without a writable, C-contiguous buffer.
     """
     view = f.local(array(I64, PY_BUFFER_WORDS))
     failed = f.call("PyObject_GetBuffer", I32, [x, view, f.constant(I32, WRITABLE_AND_CONTIGUOUS)]).differs(0)
@@ -63,8 +62,9 @@ def use_if_bytes(f: FunctionBuilder, x: Value, nbytes: Value, use: Callable[[Val
 
 
 def _emit_load_number(f: FunctionBuilder) -> None:
-    """Emit `number_at(buffer, dtype, offset)`: return an element of a buffer as a Python number. Return null for a dtype that is not
-    covered.
+    """Emit `number_at(buffer, dtype, offset)`: return the element at `offset`, in elements, as a Python number.
+
+    The result is a new reference; null for a dtype that is not covered, like bfloat16 or a complex dtype.
     """
     buffer, dtype, offset = f.arguments
     start = load_data_address(f, buffer)
@@ -89,11 +89,11 @@ def _emit_load_number(f: FunctionBuilder) -> None:
 
 
 def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
-    """Emit the evaluation of the node of a tensor's storage. Return the node, which is held (see `FunctionBuilder.hold_borrowed`); its
-    dtype must be the tensor's.
+    """Emit the evaluation of the node of a tensor's storage. Return the node, which is held (see `FunctionBuilder.hold_borrowed`).
 
-    If single kernels cannot evaluate a node of the operation `positive`, the emitted function returns null: the node is probably an element
-    of a pending tensor, and the fallback then evaluates the whole tensor.
+    The emitted function returns null or 0 if the storage is not exactly a `Storage`, or if the node has another dtype than the tensor, or
+    no value. It also does so if single kernels cannot evaluate a node of the operation `positive`: the node is probably an element of a
+    pending tensor, and the fallback then evaluates the whole tensor.
     """
     storage = f.get_slot(x, "Tensor.storage")
     f.require(f.is_instance(storage, "Storage"))
@@ -114,7 +114,7 @@ def compute_tensor_node(f: FunctionBuilder, x: Value) -> Value:
 
 
 def _emit_realize(f: FunctionBuilder) -> None:
-    """Emit `realized(x)`: evaluate a tensor and return it, as a new reference; null to leave the evaluation to the fallback."""
+    """Emit `realized(x)`: evaluate the tensor `x` and return `x`, as a new reference; null to leave the evaluation to the fallback."""
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     storage = f.get_slot(x, "Tensor.storage")
@@ -129,7 +129,10 @@ def _emit_realize(f: FunctionBuilder) -> None:
 
 
 def _emit_load_only_element(f: FunctionBuilder) -> None:
-    """Emit `only(x)`: return the only element as a Python number. Return null for a tensor with more elements, or without elements."""
+    """Emit `only(x)`: return the only element of the tensor `x` as a Python number, a new reference.
+
+    The function returns null for a tensor with no or several elements, for a view chain, and for a dtype that is not covered.
+    """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     storage = f.get_slot(x, "Tensor.storage")
@@ -155,7 +158,10 @@ def _emit_load_only_element(f: FunctionBuilder) -> None:
 
 
 def _emit_to_numpy(f: FunctionBuilder) -> None:
-    """Emit `to_numpy(x)`: return a new NumPy array with a copy of the elements of a small contiguous tensor; null for other tensors."""
+    """Emit `to_numpy(x)`: return a new NumPy array with a copy of the elements of a contiguous tensor.
+
+    The function returns null for other tensors, for more than `MAX_SMALL_BLOCK_BYTES` bytes, without elements, and for bfloat16.
+    """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     spec, offset = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")
@@ -179,9 +185,8 @@ def _emit_to_numpy(f: FunctionBuilder) -> None:
 def _emit_build_lists(f: FunctionBuilder) -> None:
     """Emit `lists(buffer, dtype, shape, strides, axis, offset)`: return the elements of the axes from `axis` on as nested lists.
 
-    The first of these elements is at `offset` in the buffer, in elements.
-
-    Without further axes the function returns a number; for a dtype that is not covered, null.
+    `offset` is the position of the first element in the buffer, in elements. Without further axes the function returns a number. For a
+    dtype that is not covered, the function returns null.
     """
     buffer, dtype, shape, strides, axis, offset = f.arguments
 
@@ -208,7 +213,11 @@ def _emit_build_lists(f: FunctionBuilder) -> None:
 
 
 def _emit_to_list(f: FunctionBuilder) -> None:
-    """Emit `listed(x)`: return the elements as nested lists. Where `lists` does not apply, NumPy converts an array."""
+    """Emit `listed(x)`: return the elements of a tensor as nested lists, or the number of a 0-d tensor; null to leave the call to the
+    fallback.
+
+    NumPy converts more than `MAX_LISTED_ELEMENTS` elements, and dtypes that `number_at` does not cover.
+    """
     (x,) = f.arguments
     f.require(f.is_instance(x, "Tensor"))
     spec, offset = load_computed_slot(f, x, "spec"), load_computed_slot(f, x, "offset")
@@ -249,7 +258,7 @@ def _emit_iterate(f: FunctionBuilder) -> None:
 
 
 def _emit_truth(f: FunctionBuilder) -> None:
-    """Emit `truth(x)`: return whether the only element of a tensor is true, as a Python bool; null for other tensors."""
+    """Emit `truth(x)`: return whether the only element of a tensor is true, as a Python bool; null where `only` gives no number."""
     (x,) = f.arguments
     number = f.require_new(f.call("only", POINTER, [x]))
     truth = f.call("PyObject_IsTrue", I32, [number])
@@ -260,9 +269,10 @@ def _emit_truth(f: FunctionBuilder) -> None:
 
 
 def _emit_convert(f: FunctionBuilder, convert: str, kind: str) -> None:
-    """Emit `as_float(x)` or `as_int(x)`: return the only element of a tensor as a Python float or int; null for other tensors.
+    """Emit `as_float(x)` or `as_int(x)`: return the only element of a tensor as a Python float or int; null where `only` gives no real
+    number.
 
-    `convert` is the C function that converts a number, and `kind` the name of the type of its result.
+    `convert` is the C function that converts a number, and `kind` the name of the type of the result.
     """
     (x,) = f.arguments
     number = f.require_new(f.call("only", POINTER, [x]))

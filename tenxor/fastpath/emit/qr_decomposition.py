@@ -28,7 +28,8 @@ def _emit_qr(f: FunctionBuilder) -> None:
     """Emit `factor(program, nodes, starts, results)`: run the QR decomposition that `program` describes
     (`fastpath/direct_call_programs.py`); return success.
 
-    `nodes` and `starts` are the operands' nodes and byte offsets. The factors are written into the tensors of the tuple `results`.
+    `nodes` and `starts` are the operands' nodes and byte offsets. The factors are written into the tensors of the tuple `results`. After
+    false, the tensors in `results` may hold anything.
     """
     program, nodes, starts, results = f.arguments
     words = [f.load_word(program, 8 * k) for k in range(1, QR_HEADER_WORDS)]
@@ -63,10 +64,10 @@ def _emit_qr(f: FunctionBuilder) -> None:
 
 
 def _emit_copy_triangles(f: FunctionBuilder, kind: Type) -> None:
-    """Emit `put_triangles_KIND(start, to, batch, height, rows, row, floats)`: copy the upper triangles of `batch` matrices.
+    """Emit `put_triangles_KIND(start, to, batch, height, rows, row, floats)`: copy the upper triangles of `batch` matrices; return true.
 
-    They are copied from `start`, in double precision, to `to`, in precision `kind`, with 0 below the diagonal. A source matrix has `rows`
-    rows, of which `height` are copied; a row has `row` floats, and an element `floats` (2 if complex).
+    The matrices at `start` are in double precision, and the copies at `to` in precision `kind`, with 0 below the diagonal. A source matrix
+    has `rows` rows, of which `height` are copied; a row has `row` floats, and an element `floats` (2 if complex).
     """
     start, to, batch, height, rows, row, floats = f.arguments
 

@@ -30,7 +30,10 @@ def _is_pending(f: FunctionBuilder, node: Value) -> Value:
 
 
 def _emit_count_pending(f: FunctionBuilder) -> None:
-    """Emit `count_waiting(nodes)`, called from Python: return how many nodes of a list are pending and not `UNFINISHED`."""
+    """Emit `count_waiting(nodes)`, called from Python: return how many nodes of a list are pending, as a Python integer.
+
+    Nodes whose computation was interrupted or deferred (`UNFINISHED`) do not count.
+    """
     nodes = f.arguments[1].load(POINTER)
 
     def add_node(k: Value, pending_count: Value) -> Value:
@@ -42,7 +45,7 @@ def _emit_count_pending(f: FunctionBuilder) -> None:
 
 
 def _emit_filter_pending(f: FunctionBuilder) -> None:
-    """Emit `still_waiting(references)`, called from Python: return a list of those weak references whose nodes are alive and pending."""
+    """Emit `still_waiting(references)`, called from Python: return a new list of the weak references whose nodes are alive and pending."""
     references = f.arguments[1].load(POINTER)
 
     def keep_if_pending(k: Value, keep: Callable[[Value], None]) -> None:
@@ -54,9 +57,10 @@ def _emit_filter_pending(f: FunctionBuilder) -> None:
 
 
 def _emit_find_owned(f: FunctionBuilder) -> None:
-    """Emit `held_by_others(nodes, numbers, reads)`, called from Python: return those `numbers` of nodes that are referenced from elsewhere.
+    """Emit `held_by_others(nodes, numbers, reads)`, called from Python: return the `numbers` of nodes that are referenced from elsewhere,
+    as a new list.
 
-    Node `nodes[numbers[k]]` has `reads[k]` references from recipes and one from the list; more references come from elsewhere.
+    Node `nodes[numbers[k]]` has `reads[k]` references from recipes and one from the list `nodes`. More references come from elsewhere.
     """
     nodes, numbers, reads = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
 

@@ -1,8 +1,8 @@
 """Reads of rows at a mask or at indices along the first axis (`x[key]`), and the row copies that writes share (`row_writes.py`).
 
-The layouts of key and rows follow from the specs, as copy descriptors of integers (`fastpath/copy_descriptors.py`). For indices, the
-row offsets are computed first, since an index may be out of range; then the rows are copied. A mask's true elements are counted first,
-and the result template for so many rows is looked up. Rows are then copied by the bits of 64-bit mask words.
+The layouts of key and rows follow from the specs, as copy descriptors of integers (`fastpath/copy_descriptors.py`). For indices, the row
+offsets are computed first, since an index may be out of range; then the rows are copied. A mask's true elements are counted first, and the
+result template for so many rows is looked up. Rows are then copied by the bits of 64-bit mask words.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ COPY_TYPE_BY_ROW_BYTES = {1: I8, 2: I16, 4: I32, 8: I64, 16: vector(I64, 2)}  # 
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to read rows at a mask or at indices (`picked`), and the row copies shared with writes.
 
-    The functions emitted include `select_rows`, `add_rows`, `of_rows`, `rows_anew`, `content`, `selected`, `count_selected` and `at_list`.
+    The functions emitted include `select_rows`, `add_rows`, `of_rows`, `cache_rows_template`, `content`, `selected`, `count_selected` and
+    `at_list`.
     """
     offset_parameters = [("size", I64), ("step", I64), ("places", POINTER)]
     for dtype in INDEX_DTYPES:
@@ -68,7 +69,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
         word_parameters = [("near", POINTER), ("start", POINTER), ("step", I64), ("width", I64), ("along", I64)]
         _emit_copy_masked_rows(FunctionBuilder(module, objects, f"{name}_selected", [*word_parameters, ("bits", I64)], I1), towards)
     _emit_find_rows_template(FunctionBuilder(module, objects, "of_rows", [("made", POINTER), ("count", I64)]))
-    _emit_cache_rows_template(FunctionBuilder(module, objects, "rows_anew", [("rest", POINTER), ("number", POINTER)], I1))
+    _emit_cache_rows_template(FunctionBuilder(module, objects, "cache_rows_template", [("rest", POINTER), ("number", POINTER)], I1))
     _emit_compute_content(FunctionBuilder(module, objects, "content", [("x", POINTER), ("is_needed", I1)]))
     _emit_select(FunctionBuilder(module, objects, "picked", [("x", POINTER), ("key", POINTER)]))
     _emit_add_rows(FunctionBuilder(module, objects, "add_rows", [*row_parameters, ("count", I64), ("along", I64), ("dtype", POINTER)], I1))
@@ -78,12 +79,12 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _emit_convert_indices(f: FunctionBuilder, kind: Type, extend: str) -> None:
-    """Emit `at_DTYPE(start, count, between, size, step, row_offsets)`: write the byte offset of the row for each of `count` indices to
-    `row_offsets`.
+    """Emit `at_DTYPE(start, count, between, size, step, row_offsets)`: write the byte offset of the row for each of `count` indices to the
+    array `row_offsets`.
 
-    The function returns `count`, or 0 if an index is out of range for `size` rows. The indices are `between` bytes apart, the rows `step`
-    bytes. `kind` is the LLVM type of the indices, and `extend` the instruction that extends them to 64 bits. Contiguous indices are checked
-    `CHECKED_INDEX_LANES` at a time.
+    The function returns `count`, or 0 if an index is out of range for `size` rows. The indices at `start` are `between` bytes apart, the
+    rows `step` bytes. `kind` is the LLVM type of the indices, and `extend` the instruction that extends them to 64 bits. Contiguous indices
+    are checked `CHECKED_INDEX_LANES` at a time.
     """
     start, count, between, size, step, row_offsets = f.arguments
     is_contiguous, sizes, steps = between.equals(alignment(kind)), size.splat(CHECKED_INDEX_LANES), step.splat(CHECKED_INDEX_LANES)
@@ -139,8 +140,9 @@ def _store_row_offset(f: FunctionBuilder, index: Value, k: Value, size: Value, s
 
 
 def _emit_load_mask_bits(f: FunctionBuilder) -> None:
-    """Emit `selected(mask, first_element, count)`: return a word with the elements `first_element` to `count - 1` of a mask as bits, fewer
-    than 64.
+    """Emit `selected(mask, first_element, count)`: return a word with the elements `first_element` to `count - 1` of a mask, fewer than 64.
+
+    Bit k is set if element `first_element + k` is true.
     """
     mask, first_element, count = f.arguments
     start = mask.at(first_element, I8)
@@ -156,7 +158,8 @@ def _for_each_mask_word(
 ) -> Value:
     """Emit a loop over a mask of `count` bytes at the address `mask`, in words of 64 elements. Return the last result of `visit_word`.
 
-    The first result so far is `begin`. `visit_word` is called with the number of a word, its bits and the result so far.
+    `visit_word` takes the number of a word, the word's bits and the last result, which is `begin` at first; it returns the next result. Bit
+    j of a word is set if element j of its 64 elements is true.
     """
     word_count = count.logical_shift_right(6)
     result = f.fold_range(
@@ -169,7 +172,7 @@ def _for_each_mask_word(
 
 
 def _emit_count_selected(f: FunctionBuilder) -> None:
-    """Emit `count_selected(mask, count)`: return the number of true elements of a mask."""
+    """Emit `count_selected(mask, count)`: return the number of true elements of a mask of `count` elements at the address `mask`."""
     mask, count = f.arguments
     f.emit_return(_for_each_mask_word(f, mask, count, f.i64(0), lambda _, bits, total: total + intrinsic("ctpop", bits)))
 
@@ -177,8 +180,8 @@ def _emit_count_selected(f: FunctionBuilder) -> None:
 def _emit_select_rows(f: FunctionBuilder) -> None:
     """Emit `select_rows(key, node, frame, row_offsets)`: return the number of rows that a key selects; 0 if an index is out of range.
 
-    `frame` is the copy descriptor. For indices the function writes the byte offsets of the rows to the address `row_offsets`. `node` holds
-    the elements of a key that is a tensor.
+    `key` is a tensor or a list; `node` holds the elements of a tensor. `frame` is the copy descriptor. For indices the function writes the
+    byte offsets of the rows to the address `row_offsets`.
     """
     key, node, frame, row_offsets = f.arguments
     program = f.address_at(frame, BYTES_CONTENT_OFFSET)
@@ -222,9 +225,11 @@ AddressOrder = Callable[[Value, Value], tuple[Value, Value]]  # the pair (writte
 
 
 def emit_by_row_width(f: FunctionBuilder, width: Value, emit_loop: Callable[[Callable[[Value, Value], object]], object]) -> None:
-    """Emit `emit_loop` once for each row width in `COPY_TYPE_BY_ROW_BYTES` and once for other widths, and return true.
+    """Emit `emit_loop` once for each row width in `COPY_TYPE_BY_ROW_BYTES` and once for other widths; `width` chooses one of them at run
+    time.
 
-    `emit_loop` gets a function that copies a row of `width` bytes, given the two addresses.
+    After each loop, the emitted function returns true. `emit_loop` gets a function `copy(to, source)` that copies a row of `width` bytes
+    between two addresses.
     """
 
     def emit_copies(copy: Callable[[Value, Value], object]) -> Value:
@@ -239,7 +244,7 @@ def emit_by_row_width(f: FunctionBuilder, width: Value, emit_loop: Callable[[Cal
 
 def _emit_copy_rows(f: FunctionBuilder, name: str, towards: AddressOrder) -> None:
     """Emit `NAME_rows(packed_rows, start, row_offsets, mask, frame, count, along)`: copy the rows selected by a mask, or, if `mask` is
-    null, the `count` rows at the byte offsets in `row_offsets`.
+    null, the `count` rows at the byte offsets in `row_offsets`; return true.
 
     NAME is "read" or "write": `read_rows` copies from the tensor at `start` to the rows at `packed_rows`, which are `along` bytes apart,
     and `write_rows` back. `towards` orders the two addresses accordingly. `frame` is the copy descriptor.
@@ -267,10 +272,12 @@ def _emit_copy_rows(f: FunctionBuilder, name: str, towards: AddressOrder) -> Non
 
 
 def _emit_add_rows(f: FunctionBuilder) -> None:
-    """Emit `add_rows(packed_rows, start, row_offsets, mask, frame, count, along, dtype)`: add the `count` rows at `packed_rows`, `along`
-    bytes apart, to the rows of the tensor at `start` with the byte offsets in `row_offsets`.
+    """Emit `add_rows(packed_rows, start, row_offsets, mask, frame, count, along, dtype)`: add `count` packed rows to rows of the tensor at
+    `start`; return true.
 
-    Rows are added in order, so repeated rows accumulate. `mask` must be null, and `dtype` float64 or int64; otherwise return false.
+    The packed rows are at `packed_rows`, `along` bytes apart. The rows of the tensor are at the byte offsets in `row_offsets`. Rows are
+    added in order, so repeated rows accumulate. Unless `mask` is null and `dtype` is float64 or int64, the function returns false and does
+    nothing.
     """
     packed_rows, start, row_offsets, mask, frame, count, along, dtype = f.arguments
     f.require(f.is_null(mask))
@@ -291,7 +298,7 @@ def _emit_add_rows(f: FunctionBuilder) -> None:
 
 def _emit_copy_masked_rows(f: FunctionBuilder, towards: AddressOrder) -> None:
     """Emit `read_selected(packed_rows, start, step, width, along, bits)` or `write_selected`: copy the rows, out of 64, with a set bit in
-    `bits`.
+    `bits`; return true.
 
     The 64 rows at `start` have `width` bytes and are `step` bytes apart; the packed rows at `packed_rows` are `along` bytes apart. At least
     one bit must be set. `towards` orders the addresses for a read from, or a write to, the rows at `start`.
@@ -328,11 +335,10 @@ def _emit_copy_masked_rows(f: FunctionBuilder, towards: AddressOrder) -> None:
 
 
 def _emit_find_rows_template(f: FunctionBuilder) -> None:
-    """Emit `of_rows(template, count)`: return the result template of `count` rows, as a new reference. `template` is the template of the
-    selection.
+    """Emit `of_rows(template, count)`: return the result template of `count` rows, as a new reference.
 
-    For indices it is `template` itself. For a mask it is cached by the number of rows; on a miss the fallback in Python builds templates of
-    many rows.
+    For indices this is `template`, the template of the selection. For a mask the result is cached by the number of rows; on a miss
+    `cache_rows_template` builds it, or the fallback in Python does.
     """
     template, count = f.arguments
     f.hold_borrowed(template)
@@ -347,7 +353,7 @@ def _emit_find_rows_template(f: FunctionBuilder) -> None:
         return find_cached_template(f, get_cache_table(f, row_spec, "call_templates"), f.load_object("'rows'"), number)
 
     def make() -> None:
-        f.emit_if(~f.call("rows_anew", I1, [row_spec, number]), lambda: f.call_python("learn_rows", template, number))
+        f.emit_if(~f.call("cache_rows_template", I1, [row_spec, number]), lambda: f.call_python("learn_rows", template, number))
 
     rows_template = f.incref(f.look_up_or_call(look, make))
     f.release_held(number, row_spec, template)
@@ -355,8 +361,10 @@ def _emit_find_rows_template(f: FunctionBuilder) -> None:
 
 
 def _emit_cache_rows_template(f: FunctionBuilder) -> None:
-    """Emit `rows_anew(row_spec, number)`: cache the result template of `number` rows of the spec `row_spec`. Return false if they are too
-    many.
+    """Emit `cache_rows_template(row_spec, number)`: cache the result template of `number` rows of the spec `row_spec`; return true.
+
+    `number` is a Python integer. The function returns false for more than `MAX_SELECTED_BYTES` bytes, and for `MAX_AXES` axes of a row or
+    more.
     """
     row_spec, number = f.arguments
     count, ndim, numbers = f.unbox_integer(number), f.load_word(f.get_slot(row_spec, "Spec.shape"), SIZE_OFFSET), new_dims(f)
@@ -378,7 +386,8 @@ def _emit_cache_rows_template(f: FunctionBuilder) -> None:
 def _emit_compute_content(f: FunctionBuilder) -> None:
     """Emit `content(x, is_needed)`: evaluate the node of a tensor's storage, and return the node, as a new reference.
 
-    The function returns null for a node of another dtype or with a tape node. If `is_needed`, a large node is evaluated by Python code.
+    The function returns null for a node of another dtype than `x`, or with a tape node. If the fast path cannot evaluate the node, Python
+    code does if `is_needed`; otherwise the function returns null.
     """
     x, is_needed = f.arguments
     storage = f.get_slot(x, "Tensor.storage")
@@ -400,12 +409,10 @@ def _emit_compute_content(f: FunctionBuilder) -> None:
 
 
 def find_selection_template(f: FunctionBuilder, x: Value, key: Value, may_be_pending: bool = False) -> Value:
-    """Emit a lookup of the result template for rows of the tensor `x` selected by `key`, a tensor or a list. Return the template.
+    """Emit a lookup of the result template for rows of the tensor `x` selected by `key`, a tensor or a list.
 
-    On a miss the emitted function returns null or 0.
-
-    Indices may be pending only if `may_be_pending` is true. The new reference is held: each later early exit of the emitted function
-    releases it.
+    Return the template, which is held. The emitted function returns null or 0 on a miss, and for pending indices unless `may_be_pending` is
+    true. A mask may be pending.
     """
     f.require(f.is_instance(x, "Tensor"))
     compute_specs(f, x, key)
@@ -446,9 +453,7 @@ def get_first_address(f: FunctionBuilder, x: Value, buffer: Value, descriptor: V
 
 
 def compute_key_node(f: FunctionBuilder, key: Value, list_value: Value) -> Value:
-    """Emit the evaluated node of a key that is a tensor; for a list, `list_value`. The reference is held: each later early exit of the
-    emitted function releases it.
-    """
+    """Emit the evaluated node of a key that is a tensor; for a list, `list_value`. Return the object, which is held."""
     is_list = f.is_instance(key, "list")
     return f.require_new(
         f.choose(is_list, lambda: [f.incref(list_value)], lambda: [f.call("content", POINTER, [key, f.constant(I1, True)])])[0]
@@ -474,7 +479,11 @@ def get_mask_address(f: FunctionBuilder, key: Value, node: Value, descriptor: Va
 
 
 def _emit_select(f: FunctionBuilder) -> None:
-    """Emit `picked(x, key)`: return `x[key]`, a new tensor of the rows that a key selects; null to leave the call to the fallback."""
+    """Emit `picked(x, key)`: return `x[key]`, a new tensor of the rows that `key` selects; null to leave the call to the fallback.
+
+    The rows are copied at once; only a mask of a large tensor gives a pending tensor (`can_defer`). The function returns null if no row is
+    selected.
+    """
     x, key = f.arguments
     template = find_selection_template(f, x, key)
     frame = f.get_slot(template, "ResultTemplate.launch_record")

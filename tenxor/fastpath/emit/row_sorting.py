@@ -1,5 +1,5 @@
-"""Sorting of rows, by values or by positions, and selection of their extreme elements, as bytecode programs
-(`fastpath/direct_call_programs.py`) ask for them.
+"""Sorting of rows, by values or by positions, and selection of their extreme elements, as described by bytecode programs
+(`fastpath/direct_call_programs.py`).
 """
 
 from __future__ import annotations
@@ -58,10 +58,11 @@ def _emit_has_irregular(f: FunctionBuilder, kind: Type) -> None:
 
 
 def _emit_sort_rows(f: FunctionBuilder) -> None:
-    """Emit `sort_rows(program, nodes, starts, results)`: copy rows to the result, and sort each there; return true.
+    """Emit `sort_rows(program, nodes, starts, results)`: copy rows to the result, and sort them there; return true.
 
-    `nodes` and `starts` are the operand's node and byte offset, and `results` is the tuple with the result tensor. Rows with NaN or a
-    negative zero need the stable function of NumPy if the program keeps their bits; otherwise the function returns false for them.
+    `nodes` and `starts` are the operand's node and byte offset, and `results` is the tuple with the result tensor. With NaN or a negative
+    zero among the elements, a stable sort calls the stable function of NumPy; for another sort the emitted function returns false. It also
+    returns false if memory runs out.
     """
     program, nodes, starts, results = f.arguments
     stable, quick, rows, n, item, looked_at, keeps = (f.load_word(program, 8 * k) for k in range(1, 8))
@@ -84,7 +85,7 @@ def _emit_argsort_rows(f: FunctionBuilder) -> None:
     """Emit `sort_places(program, nodes, starts, results)`: write the positions that sort each row (argsort) into the result; return true.
 
     `nodes` and `starts` are the operand's node and byte offset, and `results` is the tuple with the result tensor. Rows that are not
-    contiguous are copied first.
+    contiguous are copied first. The function returns false if memory runs out.
     """
     program, nodes, starts, results = f.arguments
     stable, rows, n, item, is_direct = (f.load_word(program, 8 * k) for k in range(1, 6))
@@ -115,7 +116,8 @@ def _emit_argsort_rows(f: FunctionBuilder) -> None:
 def _emit_lexsort(f: FunctionBuilder) -> None:
     """Emit `sort_by_keys(program, nodes, starts, results)`: write positions sorted by several keys in turn (lexsort); return true.
 
-    `nodes` and `starts` are the keys' nodes and byte offsets, and `results` is the tuple with the result tensor.
+    `nodes` and `starts` are the keys' nodes and byte offsets, and `results` is the tuple with the result tensor. The last key decides
+    first. The function returns false if memory runs out.
     """
     program, nodes, starts, results = f.arguments
     keys, n = f.load_word(program, 8), f.load_word(program, 16)
@@ -131,8 +133,8 @@ def _emit_lexsort(f: FunctionBuilder) -> None:
 
 
 def _copy_operand(f: FunctionBuilder, nodes: Value, starts: Value, box: Value, to: Value) -> None:
-    """Emit the copy of an operand's elements to the address `to`. `box` is the address of the copy descriptor
-    (`fastpath/strided_copy.py`), and `nodes` and `starts` are the operands' nodes and byte offsets.
+    """Emit the copy of an operand's elements to the address `to`. `box` is the address of the copy descriptor (`fastpath/strided_copy.py`),
+    and `nodes` and `starts` are the operands' nodes and byte offsets.
     """
     f.call(
         "copy_box",
@@ -156,11 +158,12 @@ def _get_topk_name(dtype: DType, largest: bool) -> str:
 
 
 def _emit_row_topk(f: FunctionBuilder, dtype: DType, largest: bool) -> None:
-    """Emit `largest_DTYPE(row, size, between, values, positions, count, max_moves)` or `smallest_DTYPE`: write the `count` extreme
-    elements of a row of `size` elements to `values`, the most extreme first, and their positions to `positions`.
+    """Emit `largest_DTYPE(row, size, between, values, positions, count, max_moves)` or `smallest_DTYPE`: write the `count` extreme elements
+    of a row to `values`, the most extreme first, and their positions to `positions`; return true.
 
-    `between` is the stride of the row in bytes. Each element is inserted among the best so far. Elements no better than the last of the
-    best are skipped, several at a time. The function returns false after more than `max_moves` moves.
+    The row has `size` elements, `between` bytes apart, at least `count`. NaN counts as larger than every number. Each element is inserted
+    among the best so far. Elements no better than the last of the best are skipped, several at a time. After more than `max_moves` moves,
+    the function returns false.
     """
     row, size, between, values, positions, count, max_moves = f.arguments
     kind, moved = LLVM_TYPE_BY_DTYPE[dtype.name], f.local(I64, f.i64(0))
@@ -213,10 +216,10 @@ def _emit_row_topk(f: FunctionBuilder, dtype: DType, largest: bool) -> None:
 
 
 def _emit_topk(f: FunctionBuilder) -> None:
-    """Emit `best_of_rows(program, nodes, starts, results)`: write the extreme elements of each row and their positions (topk); return
-    success.
+    """Emit `best_of_rows(program, nodes, starts, results)`: write the extreme elements of each row and their positions (topk); return true.
 
-    `nodes` and `starts` are the operand's node and byte offset, and `results` is the tuple of the two result tensors.
+    `nodes` and `starts` are the operand's node and byte offset, and `results` is the tuple of the two result tensors. The function returns
+    false if a row takes too many moves.
     """
     program, nodes, starts, results = f.arguments
     number, largest, node_index, start, rows, step, n, between, count, max_moves = (f.load_word(program, 8 * k) for k in range(1, 11))

@@ -27,8 +27,8 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
     """Emit `set_picked(x, key, value)` for `x[key] = value`, or `add_picked` (`adds`), which accumulates rows at indices.
 
-    `value` is as many rows as the key selects, a single row, or a number. The function returns None, or null to leave the work to the
-    fallback.
+    `value` is as many rows as the key selects, a single row, or a number, also as a tensor with one element. `add_picked` takes only
+    float64 and int64, and no masks. The function returns None as a new reference, or null to leave the work to the fallback.
     """
     x, key, value = f.arguments
     template = find_selection_template(f, x, key, may_be_pending=adds)
@@ -64,7 +64,9 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
         return [node, get_first_address(f, value, f.get_slot(node, "Node.buffer"), program), width]
 
     def one_row(source: Value, put: Callable[[Value], object]) -> list[Value]:
-        """Emit the allocation of a row, filled by the code of `put`, and the release of `source`. Return block, address and distance 0."""
+        """Emit the allocation of a row, filled by the code of `put`, and the release of `source`. Return the row's block, its address, and
+        the distance 0 to the next row.
+        """
         row = f.require_new(f.call("lend", POINTER, [width]))
         start = get_data_address(f, row)
         put(start)
@@ -73,7 +75,7 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
         return [row, start, f.i64(0)]
 
     def of_row() -> list[Value]:
-        """Emit a copy of the row, since it may be among the written rows."""
+        """Emit a copy of the single row `value`, since the row may be among the written rows. Return the same as `one_row`."""
         node = of_tensor()
         value_address = get_first_address(f, value, f.get_slot(node, "Node.buffer"), program)
         return one_row(node, lambda start: f.call("memcpy", POINTER, [start, value_address, width]))
@@ -120,7 +122,7 @@ def _emit_write_rows(f: FunctionBuilder, adds: bool) -> None:
 
 
 def _is_single_row(f: FunctionBuilder, x: Value, key: Value, value: Value, program: Value) -> Value:
-    """Emit a test whether `value` is a contiguous vector with the layout of each row that the key selects from `x`.
+    """Emit a test whether `value` is a contiguous vector, and the key selects rows of `x` that are vectors with as many bytes.
 
     `program` is the address of the copy descriptor of the rows.
     """

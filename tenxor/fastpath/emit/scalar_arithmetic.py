@@ -42,10 +42,10 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def compute_known_scalars(f: FunctionBuilder, op: str, x: Value, y: Value, comes_last: Value) -> Value:
-    """Emit the operation called `op` on `x`, if its storage is a known scalar, and `y`. Return the new tensor, or null if the operands or
-    the operation are not covered.
+    """Emit the operation called `op` on the tensor `x`, if its storage is a `ScalarStorage`, and `y`, a tensor or a number. With
+    `comes_last`, `y` is the first operand.
 
-    With `comes_last`, `y` is the first operand.
+    Return a new tensor with the known scalar of the result, or null if the operands or the operation are not covered.
     """
     if op not in SCALAR_OPS:
         return f.null()
@@ -61,7 +61,10 @@ def compute_known_scalars(f: FunctionBuilder, op: str, x: Value, y: Value, comes
 
 
 def new_known_scalar(f: FunctionBuilder, scalar: Value, spec: Value) -> Value:
-    """Emit a new tensor of one known scalar, the Python number `scalar`, whose reference is consumed. Return the tensor, not held."""
+    """Emit a new tensor of one known scalar, the Python number `scalar`. Return the tensor, not held.
+
+    `scalar` is a held reference, which the tensor takes over. `spec` must have one element.
+    """
     dtype = f.get_slot(spec, "Spec.dtype")
     storage = f.new_instance("ScalarStorage", _number=scalar, _dtype=f.incref(dtype))
     tensor = f.new_instance("Tensor", storage=storage, spec=f.incref(spec), dtype=f.incref(dtype), offset=f.incref(f.load_object("0")))
@@ -72,14 +75,16 @@ def new_known_scalar(f: FunctionBuilder, scalar: Value, spec: Value) -> Value:
 def _emit_scalar_operation(f: FunctionBuilder, op: str) -> None:
     """Emit `OP_of_points(x, y, comes_last)`: apply an operation of `SCALAR_OPS` to known scalars, without a lookup of the result template.
 
-    `x` is a 0-d tensor and `y` a 0-d tensor or a Python number. With `comes_last`, `y` is the first operand.
+    `x` is a 0-d tensor and `y` a 0-d tensor or a Python number. With `comes_last`, `y` is the first operand. The function returns a new
+    tensor. It returns null unless `x` is float64 or int64, and `y` has the same dtype or is exact in it. It also returns null if an integer
+    overflows, and while a call is recorded.
     """
     x, y, comes_last = f.arguments
     spec = f.get_slot(x, "Tensor.spec")
     f.require(can_evaluate_early(f))
 
     def number_of(t: Value, dtype: str, kind: str) -> Value:
-        """Return the known scalar of the 0-d tensor `t`, borrowed. Unless it has this dtype and Python type `kind`, an early exit is
+        """Emit the known scalar of the 0-d tensor `t`, borrowed. Unless it has this dtype and Python type `kind`, an early exit is
         taken.
         """
         f.require(f.is_object(f.get_slot(t, "Tensor.spec"), f"point {dtype}"))
@@ -129,8 +134,9 @@ def _emit_scalar_operation(f: FunctionBuilder, op: str) -> None:
 
 
 def _unbox_exact_integer(f: FunctionBuilder, number: Value) -> Value:
-    """Emit the value of a Python integer with an exact float64 representation. The emitted function returns null or 0 for other
-    integers.
+    """Emit the value, as an `i64`, of a Python integer from -2**53 to 2**53, which a float64 represents exactly.
+
+    The emitted function returns null or 0 for other integers.
     """
     value, fits = f.unbox_checked(number)
     f.require(f.and_then(fits, lambda: f.and_then(value <= FLOAT64_EXACT_LIMIT, lambda: value >= -FLOAT64_EXACT_LIMIT)))
@@ -138,8 +144,11 @@ def _unbox_exact_integer(f: FunctionBuilder, number: Value) -> Value:
 
 
 def _emit_compute_binary(f: FunctionBuilder) -> None:
-    """Emit `of_numbers(op, recipe, spec, left, right)`: apply an operation to two Python numbers, given the recipe and the spec of its
-    result.
+    """Emit `of_numbers(op, recipe, spec, left, right)`: apply the operation `op` to two Python numbers, and return a new tensor with the
+    known scalar.
+
+    `recipe` and `spec` are those of the result; the operands must both be float64 or both int64. The function returns null for other
+    dtypes, for operations that are not covered, and for a result without exactly one element.
     """
     op, recipe, spec, left, right = f.arguments
     dtypes = f.get_slot(recipe, "Recipe.dtypes")
@@ -157,14 +166,15 @@ def _require_one_element(f: FunctionBuilder, spec: Value) -> None:
 
 
 def _new_boolean(f: FunctionBuilder, holds: Value, spec: Value) -> Value:
-    """Emit a new boolean tensor of this spec, with the truth value of `holds`. Return the tensor, not held."""
+    """Emit a new boolean tensor of the spec `spec`, with the truth value of `holds`. Return the tensor, not held."""
     return new_known_scalar(f, f.hold_owned(f.box_bool(holds)), spec)
 
 
 def _compute_floats(f: FunctionBuilder, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
-    """Emit the operation `op` on two Python floats, `numbers`: a new tensor of this spec, or null if the operation is not covered.
+    """Emit the operation `op`, the address of an `Op` object, on two Python floats, `numbers`.
 
-    `op` is the address of the operation, an `Op` object, and `numbers` are addresses of float objects.
+    For a covered operation, the emitted function returns a new tensor of `spec`. For another operation the emitted code goes on; return
+    null for this case.
     """
     a, b = (f.call("PyFloat_AsDouble", DOUBLE, [x]) for x in numbers)
     for name in (*_FLOAT_INSTRUCTIONS, *_COMPARISON_PREDICATES):
@@ -173,7 +183,9 @@ def _compute_floats(f: FunctionBuilder, op: Value, numbers: Sequence[Value], spe
 
 
 def _compute_float(f: FunctionBuilder, name: str, a: Value, b: Value, spec: Value, of_truth: Value) -> Value:
-    """Emit the operation called `name` on two doubles `a` and `b`: a new tensor of spec `spec`, or of spec `of_truth` for a comparison."""
+    """Emit the operation called `name` on two doubles `a` and `b`. Return a new tensor of spec `spec`, or of spec `of_truth` for a
+    comparison.
+    """
     if name in _COMPARISON_PREDICATES:
         return _new_boolean(f, a.compare(_COMPARISON_PREDICATES[name][0], b), of_truth)
     number = f.require_new(f.call("PyFloat_FromDouble", POINTER, [f.binary(_FLOAT_INSTRUCTIONS[name], a, b)]))
@@ -181,7 +193,11 @@ def _compute_float(f: FunctionBuilder, name: str, a: Value, b: Value, spec: Valu
 
 
 def _compute_integers(f: FunctionBuilder, op: Value, numbers: Sequence[Value], spec: Value) -> Value:
-    """Emit the operation `op` on two Python integers, `numbers`: a new tensor of this spec, or null if the operation is not covered."""
+    """Emit the operation `op`, the address of an `Op` object, on two Python integers, `numbers`.
+
+    For a covered operation, the emitted function returns a new tensor of `spec`. For another operation the emitted code goes on; return
+    null for this case.
+    """
     left, right = numbers
     for name in (*_INTEGER_INSTRUCTIONS, *_COMPARISON_PREDICATES):
         f.return_if(f.is_object(op, f"op {name}"), lambda name=name: _compute_integer(f, name, left, right, spec, spec))  # type: ignore[misc]
@@ -189,7 +205,7 @@ def _compute_integers(f: FunctionBuilder, op: Value, numbers: Sequence[Value], s
 
 
 def _compute_integer(f: FunctionBuilder, name: str, left: Value, right: Value, spec: Value, of_truth: Value) -> Value:
-    """Emit the operation called `name` on two Python integers: a new tensor of spec `spec`, or of spec `of_truth` for a comparison.
+    """Emit the operation called `name` on two Python integers. Return a new tensor of spec `spec`, or of spec `of_truth` for a comparison.
 
     The emitted function returns null or 0 if an operand or the result does not fit in 64 bits.
     """
@@ -204,8 +220,11 @@ def _compute_integer(f: FunctionBuilder, name: str, left: Value, right: Value, s
 
 
 def _emit_compute_unary(f: FunctionBuilder) -> None:
-    """Emit `of_number(op, recipe, spec, number)`: apply `abs` or `negative` to a Python number, given the recipe and the spec of its
-    result.
+    """Emit `of_number(op, recipe, spec, number)`: apply `abs` or `negative` to a Python number, and return a new tensor with the known
+    scalar.
+
+    `recipe` and `spec` are those of the result. The function returns null for other operations, for other dtypes than float64 and int64,
+    and for a result without exactly one element.
     """
     op, recipe, spec, number = f.arguments
     dtype = f.tuple_item(f.get_slot(recipe, "Recipe.dtypes"), 0)
@@ -228,9 +247,10 @@ def _emit_compute_unary(f: FunctionBuilder) -> None:
 
 
 def _emit_load_scalar(f: FunctionBuilder) -> None:
-    """Emit `number_in_memory(node, spec, offset)`: return the element at an offset of a node in memory, as a Python number.
+    """Emit `number_in_memory(node, spec, offset)`: return the element at `offset` of a node in memory, as a Python number, a new reference.
 
-    The function returns null for a pending node, and a node with a tape node.
+    `offset` is a Python integer, in elements. The function returns null for a pending node, for one with a tape node, and for a dtype that
+    `number_at` does not cover.
     """
     node, spec, offset = f.arguments
     buffer = f.get_slot(node, "Node.buffer")

@@ -1,6 +1,6 @@
 """The evaluator of size programs: guards and results that are sums of products of integers, encoded as 64-bit words.
 
-The grammar is written by `symint.SizeTrace.words` and read also in Python by `guards.guards_hold`. A cursor in emitted code is three
+The grammar is described in `symbolic/guards.py`. Programs are written by `symint.SizeTrace.encode`. A cursor in emitted code is three
 64-bit words: the address of the next word, whether an intermediate value overflowed, and the number of atoms so far.
 """
 
@@ -45,7 +45,10 @@ def skip_words(cursor: Value, count: Value | int) -> Value:
 
 
 def _compute_checked(f: FunctionBuilder, instruction: str, a: Value, b: Value, failed: Value) -> Value:
-    """Emit a signed addition (`instruction` is "add") or multiplication ("mul"). An overflow of 64 bits sets the flag at `failed`."""
+    """Emit a signed addition (`instruction` is "add") or multiplication ("mul") of 64-bit integers. Return the result.
+
+    If it overflows, the result is wrapped, and the word at the address `failed` becomes 1.
+    """
     result_and_overflow = f.call(f"llvm.s{instruction}.with.overflow.i64", _CHECKED, [a, b])
     is_beyond = f.define(I1, f"extractvalue {result_and_overflow!r}, 1")
     failed.store(failed.load(I64) | is_beyond.cast("zext", I64))
@@ -80,7 +83,7 @@ def _emit_divide_sums(f: FunctionBuilder) -> None:
     """Emit `divide_at(cursor, atoms)`: divide two sums, encoded at the cursor, as Python does, and append quotient and remainder to
     `atoms`.
 
-    The function returns false for a divisor of 0, for a dividend of -2**63, and if there is no room for two more atoms.
+    The function returns true. It returns false for a divisor of 0, for a dividend of -2**63, and if there is no room for two more atoms.
     """
     cursor, atoms = f.arguments
     dividend, divisor = (f.call("sum_at", I64, [cursor, atoms]) for _ in range(2))
@@ -103,9 +106,10 @@ def _get_atom_count_address(cursor: Value) -> Value:
 
 
 def _emit_evaluate(f: FunctionBuilder) -> None:
-    """Emit `work_out(program, numbers, results)`: evaluate a size program for `numbers`, and write its results to `results`.
+    """Emit `work_out(program, numbers, results)`: evaluate the size program `program`, a bytes object, and return the number of results.
 
-    The function returns the number of results, or 0 if a guard fails or a value overflows.
+    `numbers` is the array of inputs, and `results` the array for up to `MAX_RESULTS` results. The function returns 0 if a guard fails or a
+    value overflows; then `results` may be written in part.
     """
     program, numbers, results = f.arguments
     cursor, atoms = f.local(array(I64, 3)), f.local(array(I64, MAX_ATOMS))
@@ -156,8 +160,9 @@ def _emit_evaluate(f: FunctionBuilder) -> None:
 
 
 def _emit_evaluate_tuple(f: FunctionBuilder) -> None:
-    """Emit `numbers_worked_out(program, numbers)`: evaluate a size program for a tuple of integers. Return a tuple of results, or null if a
-    guard fails.
+    """Emit `numbers_worked_out(program, numbers)`: evaluate a size program for a tuple of integers.
+
+    The function returns a new tuple of results. It returns null if a guard fails, or if the program takes another number of inputs.
     """
     program, numbers = f.arguments
     results = f.local(array(I64, MAX_RESULTS))
@@ -167,9 +172,9 @@ def _emit_evaluate_tuple(f: FunctionBuilder) -> None:
 
 
 def unbox_dims(f: FunctionBuilder, program: Value, dims: Value) -> Value:
-    """Emit code to copy a tuple of integers into a local array, and return the address.
+    """Emit code to copy the tuple of integers `dims` into a local array of 64-bit integers. Return the address of the array.
 
-    The emitted function returns null or 0 if the program does not take as many inputs.
+    The emitted function returns null or 0 if `program`, a size program as bytes, takes another number of inputs.
     """
     numbers, count = f.local(array(I64, MAX_DIMS)), f.load_word(dims, SIZE_OFFSET)
     f.require(f.and_then(count <= MAX_DIMS, lambda: count.equals(f.load_word(program, BYTES_CONTENT_OFFSET))))
@@ -178,6 +183,6 @@ def unbox_dims(f: FunctionBuilder, program: Value, dims: Value) -> Value:
 
 
 def _emit_python_evaluate(f: FunctionBuilder) -> None:
-    """Emit `worked_out`, the entry for Python: evaluate a size program for a tuple of integers. It returns None if a guard fails."""
+    """Emit `worked_out(program, numbers)`, the entry for Python of `numbers_worked_out`. It returns None in place of null."""
     args = f.arguments[1]
     f.return_or_none(f.call("numbers_worked_out", POINTER, [args.at(k, POINTER).load(POINTER) for k in range(2)]))

@@ -1,4 +1,4 @@
-"""Functions for the type slots of `Tensor`. The interpreter calls them for operators (`../slots.py`).
+"""Functions for the type slots of `Tensor`. The interpreter calls them for operators (`fastpath/type_slots.py`).
 
 Each function calls the fast path of a method. It passes operands outside of this path to the function that was in the slot before.
 """
@@ -39,7 +39,7 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def _call_original(f: FunctionBuilder, name: str, result: Any = POINTER) -> Value:
-    """Emit a call, with the arguments of the emitted function, of the function that was in the slot of entry `name` before.
+    """Emit a call of the function that was in the slot of entry `name` before, with the arguments of the emitted function.
 
     Return its result, of LLVM type `result`.
     """
@@ -49,8 +49,9 @@ def _call_original(f: FunctionBuilder, name: str, result: Any = POINTER) -> Valu
 
 
 def _call_method(f: FunctionBuilder, method: str, *arguments: Value) -> Value:
-    """Emit a call of the fast path of a `Tensor` method, which falls back to the method in Python itself. Return its result, null for an
-    error.
+    """Emit a call of the fast path of the `Tensor` method named `method`, which falls back to the method in Python itself.
+
+    Return the result, a new reference, or null with an error set.
     """
     return f.call(f"Tensor.{method}", POINTER, list(arguments))
 
@@ -84,8 +85,9 @@ def _emit_setitem(f: FunctionBuilder) -> None:
 
 
 def _emit_sequence_item(f: FunctionBuilder) -> None:
-    """Emit the slot function of `x[k]` for iteration. Beyond the last element the function raises an IndexError; its message is never
-    read.
+    """Emit the slot function of `x[k]` for iteration; `k` is an `i64`. It returns the item as a new reference.
+
+    Beyond the last element the function raises an IndexError; its message is never read.
     """
     x, k = f.arguments
     f.return_if(~f.is_instance(x, "Tensor"), lambda: _call_original(f, "slot_item"))
@@ -128,7 +130,7 @@ def _emit_bool(f: FunctionBuilder) -> None:
 
 
 def _emit_compare(f: FunctionBuilder) -> None:
-    """Emit the slot function of the six comparisons, like `x < y`; the argument `comparison` numbers them in the order of
+    """Emit the slot function of the six comparisons, like `x < y`. Its argument `comparison` numbers them in the order of
     `COMPARISON_METHODS`.
     """
     x, y, comparison = f.arguments

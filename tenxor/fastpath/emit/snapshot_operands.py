@@ -1,6 +1,6 @@
 """Emitters for copies of small operands of a pending node, made before the memory of the operands is overwritten.
 
-A pending node may read a part about to be overwritten, as an outer product reads a row and a column. It is then given copies of these
+A pending node may read a part about to be overwritten, as an outer product reads a row and a column. The node is then given copies of such
 operands. Its value stays the same, and it no longer reads the overwritten memory.
 """
 
@@ -19,20 +19,20 @@ from .spec_table import box_keeps_order, find_spec, load_operand_spec, new_dims,
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to copy small operands of a pending node before a write.
 
-    The functions emitted include `copied_apart`, `apart_plainly` and `made_apart`.
+    The functions emitted include `build_copy_recipe`, `build_copying_variant` and `copy_sources`.
     """
-    _emit_build_copy_recipe(FunctionBuilder(module, objects, "copied_apart", [("spec", POINTER), ("dtype", POINTER), ("size", I64)]))
-    _emit_build_variant(FunctionBuilder(module, objects, "apart_plainly", [("recipe", POINTER), ("which", I64)]))
-    _emit_copy_sources(FunctionBuilder(module, objects, "made_apart", [("node", POINTER), ("which", I64)], I1))
+    _emit_build_copy_recipe(FunctionBuilder(module, objects, "build_copy_recipe", [("spec", POINTER), ("dtype", POINTER), ("size", I64)]))
+    _emit_build_variant(FunctionBuilder(module, objects, "build_copying_variant", [("recipe", POINTER), ("which", I64)]))
+    _emit_copy_sources(FunctionBuilder(module, objects, "copy_sources", [("node", POINTER), ("which", I64)], I1))
 
 
 def _emit_build_variant(f: FunctionBuilder) -> None:
-    """Emit `apart_plainly(recipe, source_mask)`: return a pair: the recipe of a node with copied sources, and a tuple of the recipes of the
-    copies, None for a source read directly.
+    """Emit `build_copying_variant(recipe, source_mask)`: return a new pair: the recipe of a node with copied sources, and a tuple of the
+    recipes of the copies.
 
-    Bit k of `source_mask` is set if source k is to be copied. `update_recipes.record_copying_variant` records the same in Python. The
-    function returns null for an operation outside `CHEAP_OP_NAMES`, for sources not much smaller than the node, and for view chains and
-    offset tables.
+    Bit k of `source_mask` is set if source k is to be copied; the tuple has None for a source read directly.
+    `update_recipes.record_copying_variant` records the same in Python. The function returns null for an operation outside `CHEAP_OP_NAMES`,
+    for a recipe without packed specs, for sources not much smaller than the node, and for view chains and offset tables.
     """
     recipe, source_mask = f.arguments
     op, sizes = f.get_slot(recipe, "Recipe.op"), f.get_slot(recipe, "Recipe.shape")
@@ -52,7 +52,7 @@ def _emit_build_variant(f: FunctionBuilder) -> None:
 
         def build_copy() -> list[Value]:
             pair = f.require_new(
-                f.call("copied_apart", POINTER, [spec, f.tuple_item(dtypes, k), f.unbox_integer(f.get_slot(recipe, "Recipe.size"))])
+                f.call("build_copy_recipe", POINTER, [spec, f.tuple_item(dtypes, k), f.unbox_integer(f.get_slot(recipe, "Recipe.size"))])
             )
             copy_and_spec = [f.incref(f.tuple_item(pair, j)) for j in range(2)]
             f.release_held(pair)
@@ -76,8 +76,11 @@ def _emit_build_variant(f: FunctionBuilder) -> None:
 
 
 def _emit_build_copy_recipe(f: FunctionBuilder) -> None:
-    """Emit `copied_apart(spec, dtype, size)`: return a pair: the recipe of a contiguous copy of a view without its broadcast repeats, and
-    the spec that reads the copy in place of the view. Return null unless the copy has at most 1 / `MIN_COPY_RATIO` of `size` elements.
+    """Emit `build_copy_recipe(spec, dtype, size)`: return a new pair: the recipe of a contiguous copy of a view, and the spec that reads
+    the copy in place of the view.
+
+    `spec` is the view, read as `dtype`. The copy leaves out broadcast repeats. The function returns null for view chains, offset tables and
+    more than `MAX_AXES` axes, and unless the copy has at most 1 / `MIN_COPY_RATIO` of `size` elements.
     """
     spec, dtype, size = f.arguments
     shape, strides = f.get_slot(spec, "Spec.shape"), f.get_slot(spec, "Spec.strides")
@@ -119,25 +122,29 @@ def _emit_build_copy_recipe(f: FunctionBuilder) -> None:
 
 
 def _find_copying_variant(f: FunctionBuilder, node: Value, recipe: Value, source_mask: Value, number: Value) -> Value:
-    """Emit the lookup of the pair (recipe with copied sources, recipes of the copies) for the pending `node`; a new reference, not held.
+    """Emit the lookup of the pair (recipe with copied sources, recipes of the copies) for the pending `node`. Return a new reference, not
+    held.
 
-    Bit k of `source_mask` is set if source k is to be copied; `number` is `source_mask` as a Python integer. The pair is in a cache of
-    `recipe`, or is made now, here or by Python. The object `never` stands for a node that must not get copies.
+    `recipe` is the recipe of `node`. Bit k of `source_mask` is set if source k is to be copied; `number` is `source_mask` as a Python
+    integer. The pair is in a cache of `recipe`, or is made now, here or by Python. The object `never` stands for a node that must not get
+    copies.
     """
 
     def look_up() -> Value:
         variants = f.get_slot(recipe, "Recipe.copying_variants")
         return f.choose(f.is_object(variants, "None"), lambda: [f.null()], lambda: [f.look_up(variants, number)])[0]
 
-    build_variant = lambda: f.call("apart_plainly", POINTER, [recipe, source_mask])
+    build_variant = lambda: f.call("build_copying_variant", POINTER, [recipe, source_mask])
     return f.look_up_or_make(look_up, build_variant, lambda: f.call_python("have_apart", node, number))
 
 
 def _emit_copy_sources(f: FunctionBuilder) -> None:
-    """Emit `made_apart(node, source_mask)`: have a pending node read copies of the sources with a bit in `source_mask`; false if this may
-    not pay.
+    """Emit `copy_sources(node, source_mask)`: have a pending node read copies of the sources with a bit in `source_mask`. Return true on
+    success.
 
-    The node must be referenced only by its tensor, by the result made of it, and by the caller. Its value does not change.
+    The value of the node does not change. The function returns false, and changes nothing, if copies may not pay, or if the node has other
+    references than from its tensor, from the result made of it, and from the caller. With a mask of 0, it only tells whether copies may
+    pay.
     """
     node, source_mask = f.arguments
     recipe = f.hold_borrowed(f.get_slot(node, "Node.recipe"))

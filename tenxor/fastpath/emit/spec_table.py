@@ -2,7 +2,8 @@
 
 A missing spec is built with few slots; further slots are computed when they are read (`graph/spec.py`). The rows of the table are filled in
 order, and a separate index with open addressing maps a hash to a row number. So a new spec touches memory near the previous row. A row
-chosen by hash would often lie in a fresh page, which the operating system must find and clear.
+chosen by hash would often lie in a fresh page, which the operating system must find and clear. The array `numbers` of the emitted functions
+has `VIEW_DIMS` integers: the shape, and the strides from `MAX_AXES` on.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ HASH_MULTIPLIERS = [(pow(0x9E3779B97F4A7C15, k, 1 << 64) ^ (1 << 63)) - (1 << 63
 
 
 class OperandLayout(NamedTuple):
-    """The layout through which a source is read: a shape and strides."""
+    """The layout through which a source is read: a shape and strides, both Python tuples."""
 
     shape: Value
     strides: Value
@@ -38,7 +39,7 @@ class OperandLayout(NamedTuple):
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to look up or build interned specs.
 
-    The functions emitted include `spec_with`, `spec_made`, `row_major_spec`, `spec_of_python`, `forget_specs`, `integers` and
+    The functions emitted include `spec_with`, `new_spec`, `row_major_spec`, `spec_of_python`, `forget_specs`, `integers` and
     `has_each_once`.
     """
     module.define_global("specs", f"internal global [{ROW_WORDS << INDEX_BITS} x i64] zeroinitializer, align {8 * ROW_WORDS}")
@@ -47,9 +48,9 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
     module.define_global("rows_filled", "internal global i64 0")
     _emit_find_spec(FunctionBuilder(module, objects, "spec_with", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
     search_parameters = [("at", I64), ("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]
-    _emit_find_position(FunctionBuilder(module, objects, "place_of_spec", search_parameters, I64))
-    _emit_find_or_add_spec(FunctionBuilder(module, objects, "spec_there", search_parameters))
-    _emit_new_spec(FunctionBuilder(module, objects, "spec_made", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
+    _emit_find_position(FunctionBuilder(module, objects, "find_spec_position", search_parameters, I64))
+    _emit_find_or_add_spec(FunctionBuilder(module, objects, "find_or_add_spec", search_parameters))
+    _emit_new_spec(FunctionBuilder(module, objects, "new_spec", [("dtype", POINTER), ("ndim", I64), ("numbers", POINTER)]))
     _emit_is_injective(FunctionBuilder(module, objects, "has_each_once", [("spec", POINTER)], I1))
     _emit_find_dense_spec(FunctionBuilder(module, objects, "row_major_spec", [("dtype", POINTER), ("shape", POINTER)]))
     spec_parameters = [(name, POINTER) for name in ("dtype", "shape", "strides")]
@@ -62,16 +63,17 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def find_spec(f: FunctionBuilder, dtype: Value, ndim: Value, dims: Value) -> Value:
-    """Emit a call for the spec of a dtype with `ndim` axes, whose shape and strides are in the array `dims`. Python code may run.
+    """Emit a call for the spec of a dtype with `ndim` axes, whose shape and strides are in the array `dims` (`new_dims`).
 
-    The new reference is held: each later early exit of the emitted function releases it.
+    Return the spec, which is held. Python code may run.
     """
     return f.require_new(f.call("spec_with", POINTER, [dtype, ndim, dims]))
 
 
 def load_operand_spec(f: FunctionBuilder, recipe: Value, k: Value) -> Value:
-    """Emit the spec through which an emitted recipe reads source `k`; after the last source, the spec of the write target. None without a
-    spec.
+    """Emit the spec through which a recipe of the fast path reads source `k`; for `k` behind the last source, the spec of the write target.
+
+    The reference is borrowed. Python's None stands for a scalar source, or for no write target. The recipe must have `Recipe.packed_specs`.
     """
     through, spec_indices = f.get_slot(recipe, "Recipe.packed_specs"), f.get_slot(recipe, "Recipe.spec_indices")
     load_only_spec = lambda: [f.select_value(f.unbox_integer(f.tuple_item(spec_indices, k)) < 0, f.load_object("None"), through)]
@@ -79,7 +81,7 @@ def load_operand_spec(f: FunctionBuilder, recipe: Value, k: Value) -> Value:
 
 
 def load_operand_layout(f: FunctionBuilder, recipe: Value, k: Value) -> OperandLayout:
-    """Emit the layout through which a recipe reads source `k`, a node.
+    """Emit the layout through which a recipe reads source `k`, a node. Return the layout; its references are borrowed.
 
     The emitted function returns null or 0 for view chains and offset tables.
     """
@@ -103,19 +105,19 @@ def has_layout_of(f: FunctionBuilder, operand_layout: OperandLayout, spec: Value
     return f.and_then(f.call("are_alike", I1, [operand_layout.shape, f.get_slot(spec, "Spec.shape")]), strides)
 
 
-def box_keeps_order(f: FunctionBuilder, operand_layout: Value, result_layout: Value) -> Value:
-    """Emit the value of `Recipe.keeps_order`, a new reference to True or False.
+def box_keeps_order(f: FunctionBuilder, specs: Value, result_spec: Value) -> Value:
+    """Emit the value of `Recipe.keeps_order`. Return a new reference to True or False, not held.
 
-    `operand_layout` is a tuple of the sources' specs, then the target's spec; `result_layout` is the contiguous spec of the result. The
-    value is True if each source is a scalar, a single element, or read with the layout of `result_layout`.
+    `specs` is a tuple of the sources' specs, then the target's spec; `result_spec` is the contiguous spec of the result. The value is True
+    if each source is a scalar, a single element, or read with the shape and strides of `result_spec`.
     """
 
     def source_keeps_order(k: Value, keeps_order: Value) -> Value:
-        spec = f.tuple_item(operand_layout, k)
+        spec = f.tuple_item(specs, k)
 
         def keeps() -> Value:
             strides = f.get_slot(spec, "Spec.strides")
-            has_result_layout = has_layout_of(f, OperandLayout(f.get_slot(spec, "Spec.shape"), strides), result_layout)
+            has_result_layout = has_layout_of(f, OperandLayout(f.get_slot(spec, "Spec.shape"), strides), result_spec)
             return f.or_else(has_result_layout, lambda: f.fold_range(f.load_word(strides, SIZE_OFFSET), f.i64(0), combine_steps).equals(0))
 
         def combine_steps(j: Value, steps: Value) -> Value:
@@ -123,17 +125,18 @@ def box_keeps_order(f: FunctionBuilder, operand_layout: Value, result_layout: Va
 
         return keeps_order & f.or_else(f.is_object(spec, "None"), keeps)
 
-    return f.box_bool(f.fold_range(f.load_word(operand_layout, SIZE_OFFSET) - 1, f.constant(I1, True), source_keeps_order))
+    return f.box_bool(f.fold_range(f.load_word(specs, SIZE_OFFSET) - 1, f.constant(I1, True), source_keeps_order))
 
 
 def load_nbytes(f: FunctionBuilder, spec: Value) -> Value:
-    """Emit the number of bytes that the elements of a spec take."""
+    """Emit the number of bytes that the elements of a spec take: their number times the item size."""
     return f.unbox_integer(f.get_slot(spec, "Spec.size")) * f.unbox_integer(f.get_slot(f.get_slot(spec, "Spec.dtype"), "DType.itemsize"))
 
 
 def compute_offset_range(f: FunctionBuilder, spec: Value) -> list[Value]:
-    """Emit the lowest (<= 0) and the highest (>= 0) offset of a view with strides, in elements from its start. Invalid for an empty
-    view.
+    """Emit the lowest (<= 0) and the highest (>= 0) offset of a view, in elements from its start. Return the pair.
+
+    `spec` must have strides. The offsets are invalid for an empty view.
     """
     shape, strides = f.get_slot(spec, "Spec.shape"), f.get_slot(spec, "Spec.strides")
     zero = f.i64(0)
@@ -148,7 +151,8 @@ def compute_offset_range(f: FunctionBuilder, spec: Value) -> list[Value]:
 def _emit_is_injective(f: FunctionBuilder) -> None:
     """Emit `has_each_once(spec)`: return whether each element of a view is known to appear once; if so, set `Spec.is_writable`.
 
-    The test is sufficient, not necessary: each axis must step farther than the axes with shorter or equal steps reach together.
+    The test is sufficient, not necessary: each axis must step farther than the axes with shorter or equal steps reach together. The
+    function returns false for view chains and offset tables.
     """
     (spec,) = f.arguments
     old_flag = f.get_slot(spec, "Spec.is_writable")
@@ -202,8 +206,9 @@ def store_dense_strides(f: FunctionBuilder, ndim: Value, dims: Value) -> None:
 
 
 def unbox_tuple(f: FunctionBuilder, items: Value, count: Value, to: Value) -> None:
-    """Emit a copy of `count` items of a Python tuple to an array of 64-bit integers. The emitted function returns null or 0 for other
-    objects and larger integers.
+    """Emit a copy of the first `count` items of a Python tuple to the array `to` of 64-bit integers.
+
+    The emitted function returns null or 0 for items that are no integers, and for larger integers.
     """
 
     def unbox_item(k: Value) -> None:
@@ -216,7 +221,10 @@ def unbox_tuple(f: FunctionBuilder, items: Value, count: Value, to: Value) -> No
 
 
 def _emit_find_dense_spec(f: FunctionBuilder) -> None:
-    """Emit `row_major_spec(dtype, shape)`: return the spec of a contiguous tensor, as a new reference. `shape` is a Python tuple."""
+    """Emit `row_major_spec(dtype, shape)`: return the spec of a contiguous tensor, as a new reference. `shape` is a Python tuple.
+
+    The function returns null for more than `MAX_AXES` axes, and for sizes above `MAX_EXTENT`.
+    """
     dtype, shape = f.arguments
     ndim, numbers = f.load_word(shape, SIZE_OFFSET), new_dims(f)
     f.require(ndim <= MAX_AXES)
@@ -226,12 +234,12 @@ def _emit_find_dense_spec(f: FunctionBuilder) -> None:
 
 
 def _get_key_words(dtype: Value, ndim: Value, numbers: Value) -> list[Value]:
-    """Return the words of a key: the dtype's address, the number of axes `ndim`, and the integers in the array `numbers`."""
+    """Emit the words of a key: the dtype's address, the number of axes `ndim`, and the integers in the array `numbers`."""
     return [dtype.cast("ptrtoint", I64), ndim, *[numbers.at(k, I64).load(I64) for k in range(VIEW_DIMS)]]
 
 
-def _compute_hash(f: FunctionBuilder, words: Sequence[Value]) -> Value:
-    """Emit the hash of a key: the index position at which the search starts."""
+def _compute_start_position(f: FunctionBuilder, words: Sequence[Value]) -> Value:
+    """Emit the hash of the key `words` (`_get_key_words`), a number of `INDEX_BITS` bits: the index position where a search starts."""
     mixed = f.i64(0)
     for word, times in zip(words, HASH_MULTIPLIERS, strict=True):
         mixed = mixed + word * times
@@ -239,16 +247,16 @@ def _compute_hash(f: FunctionBuilder, words: Sequence[Value]) -> Value:
 
 
 def _emit_find_spec(f: FunctionBuilder) -> None:
-    """Emit `find_spec(dtype, ndim, numbers)`: return the spec of a dtype and integers, as a new reference.
+    """Emit `spec_with(dtype, ndim, numbers)`: return the spec of a dtype and integers, as a new reference.
 
     `numbers` is an array of the shape and, from `MAX_AXES` on, the strides, with zeros for missing axes. The function tries the first
-    position, then the table, then `spec.intern_strided_spec` in Python.
+    position, then the table, then `spec.intern_strided_spec` in Python. It returns null if an error is set.
     """
     words = _get_key_words(*f.arguments)
-    position = _compute_hash(f, words)
+    position = _compute_start_position(f, words)
     row = _get_indexed_row(f, position)
     f.return_if(_has_key(f, row, words), lambda: f.incref(row.at(SPEC_WORD, POINTER).load(POINTER)))
-    spec = f.call("spec_there", POINTER, [position, *f.arguments])
+    spec = f.call("find_or_add_spec", POINTER, [position, *f.arguments])
 
     def call_python() -> list[Value]:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
@@ -288,8 +296,10 @@ def _has_key(f: FunctionBuilder, row: Value, words: Sequence[Value]) -> Value:
 
 
 def _emit_find_position(f: FunctionBuilder) -> None:
-    """Emit `place_of_spec(start, dtype, ndim, numbers)`: search from position `start` for the position of a spec, or for the first free
-    one.
+    """Emit `find_spec_position(start, dtype, ndim, numbers)`: return the index position of a spec; if the spec is missing, the first free
+    position.
+
+    The search begins at position `start`.
     """
     start, *key = f.arguments
     position = f.local(I64, start)
@@ -303,21 +313,21 @@ def _emit_find_position(f: FunctionBuilder) -> None:
 
 
 def _load_indexed_spec(f: FunctionBuilder, position: Value) -> Value:
-    """Emit the spec to which an index position refers, borrowed; null if the position is free."""
+    """Emit the spec to which the index entry at `position` refers, borrowed; null if the position is free."""
     return _get_indexed_row(f, position).at(SPEC_WORD, POINTER).load(POINTER)
 
 
 def _emit_find_or_add_spec(f: FunctionBuilder) -> None:
-    """Emit `spec_there(start, dtype, ndim, numbers)`: return the interned spec, built and inserted on a miss, as a new reference.
+    """Emit `find_or_add_spec(start, dtype, ndim, numbers)`: return the interned spec, built and inserted on a miss, as a new reference.
 
-    The function returns null for sizes above `MAX_EXTENT`.
+    `start` is the index position where the search begins. The function returns null for sizes above `MAX_EXTENT`. Python code may run.
     """
     _, *key = f.arguments
-    interned_spec = _load_indexed_spec(f, f.call("place_of_spec", I64, f.arguments))
+    interned_spec = _load_indexed_spec(f, f.call("find_spec_position", I64, f.arguments))
     f.return_if(~f.is_null(interned_spec), lambda: f.incref(interned_spec))
     f.emit_if(_get_counter_address(f, "rows_filled").load(I64) >= MAX_LAYOUT_KEYS, lambda: f.call_python("clear layout keys"))
-    new_spec = f.require_new(f.call("spec_made", POINTER, key))
-    position = f.call("place_of_spec", I64, f.arguments)
+    new_spec = f.require_new(f.call("new_spec", POINTER, key))
+    position = f.call("find_spec_position", I64, f.arguments)
     # Python code may have run meanwhile and have inserted the same spec.
     f.emit_if(f.is_null(_load_indexed_spec(f, position)), lambda: _insert_spec(f, position, _get_key_words(*key), new_spec))
     spec = f.incref(_load_indexed_spec(f, position))
@@ -333,7 +343,10 @@ def _get_counter_address(f: FunctionBuilder, name: str) -> Value:
 
 
 def _insert_spec(f: FunctionBuilder, position: Value, words: Sequence[Value], spec: Value) -> None:
-    """Emit code to write a spec with the key `words` into the next row, and make the index entry at `position` refer to this row."""
+    """Emit code to write a spec with the key `words` into the next row, and make the index entry at `position` refer to this row.
+
+    The table takes a reference of its own. The emitted function returns null or 0 if all rows are filled.
+    """
     row_count, spec_count = _get_counter_address(f, "rows_filled"), _get_counter_address(f, "specs_kept")
     f.require(row_count.load(I64) < (1 << INDEX_BITS) - 1)
     number = row_count.load(I64) + 1
@@ -347,8 +360,9 @@ def _insert_spec(f: FunctionBuilder, position: Value, words: Sequence[Value], sp
 
 
 def _emit_new_spec(f: FunctionBuilder) -> None:
-    """Emit `spec_made(dtype, ndim, numbers)`: build a spec with the slots that are always read. The function returns null for sizes above
-    `MAX_EXTENT`.
+    """Emit `new_spec(dtype, ndim, numbers)`: return a new spec, not in the table, with the slots that are always read.
+
+    The function returns null for sizes, strides or element counts above `MAX_EXTENT`.
     """
     dtype, ndim, numbers = f.arguments
     size, is_dense = f.local(I64, f.i64(1)), f.local(I64, f.i64(1))
@@ -394,9 +408,9 @@ def _emit_find_python_spec(f: FunctionBuilder) -> None:
     for items, target in ((shape, numbers), (strides, numbers.at(MAX_AXES, I64))):
         unbox_tuple(f, items, ndim, target)
     words = _get_key_words(dtype, ndim, numbers)
-    key = [_compute_hash(f, words), dtype, ndim, numbers]
-    f.return_if(f.is_object(spec, "None"), lambda: f.call("spec_there", POINTER, key))
-    target = f.call("place_of_spec", I64, key)
+    key = [_compute_start_position(f, words), dtype, ndim, numbers]
+    f.return_if(f.is_object(spec, "None"), lambda: f.call("find_or_add_spec", POINTER, key))
+    target = f.call("find_spec_position", I64, key)
     interned_spec = _load_indexed_spec(f, target)
     f.return_if(~f.is_null(interned_spec), lambda: f.incref(interned_spec))
     _insert_spec(f, target, words, spec)
@@ -410,7 +424,7 @@ def _emit_python_find_spec(f: FunctionBuilder) -> None:
 
 
 def _emit_clear_specs(f: FunctionBuilder) -> None:
-    """Emit `forget_specs`: empty the table when Python's cache of layout keys is cleared.
+    """Emit `forget_specs()`, called from Python when the cache of layout keys is cleared: empty the table, and return None.
 
     Rows are filled from the start again, unless a finalizer inserted a spec meanwhile.
     """
@@ -434,7 +448,7 @@ def _emit_clear_specs(f: FunctionBuilder) -> None:
 
 
 def _emit_box_integers(f: FunctionBuilder) -> None:
-    """Emit `integers(numbers, count)`: return a tuple of the first `count` 64-bit integers of an array."""
+    """Emit `integers(numbers, count)`: return a new tuple of the first `count` 64-bit integers of an array, or null if memory runs out."""
     numbers, count = f.arguments
     integers = f.build_tuple(count, lambda k: f.call("PyLong_FromLongLong", POINTER, [numbers.at(k, I64).load(I64)]))
     f.emit_if(count > 0, lambda: f.untrack(integers))  # the collector would untrack this tuple, too: integers refer to no objects

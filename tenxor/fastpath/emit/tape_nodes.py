@@ -34,10 +34,9 @@ def is_valueless(f: FunctionBuilder, tape_node: Value) -> Value:
 
 
 def record_on_tape(f: FunctionBuilder, node: Value, serial_number: Value) -> None:
-    """Emit the recording of a new node on the tape, in the emitted code or else in Python. `serial_number` is the serial number of the
-    node.
+    """Emit the recording of a new node on the tape, by `followed` or else by Python. `serial_number` is the serial number of the node.
 
-    The emitted function returns null or 0 for a node without a value.
+    If Python does the recording, the emitted function returns null or 0 for a node that depends on a traced argument and so has no value.
     """
 
     def record_in_python() -> None:
@@ -48,10 +47,10 @@ def record_on_tape(f: FunctionBuilder, node: Value, serial_number: Value) -> Non
 
 
 def _emit_record_on_tape(f: FunctionBuilder) -> None:
-    """Emit `followed(node, number)`: give a new node its tape node, or the mark or None that follows from its sources in its place.
+    """Emit `followed(node, number)`: set the slot `tape_node` of a new node, as the sources of the node require; return true.
 
-    The tape node gets the serial number `number` of the node. The function returns false if `TapeNode.make_tape_node` in Python must do
-    the work.
+    The value is a new tape node with the serial number `number` of the node; or a mark, `TRACED` or `CONSTANT`, for a node that depends on
+    a traced argument; or None. The function returns false if `TapeNode.make_tape_node` in Python must do the work.
     """
     node, number = f.arguments
     recipe, sources, yes = f.get_slot(node, "Node.recipe"), f.get_slot(node, "Node.sources"), f.constant(I1, True)
@@ -110,7 +109,7 @@ def _emit_record_on_tape(f: FunctionBuilder) -> None:
 
 
 def _set_tape_node(f: FunctionBuilder, node: Value, tape_node: Value) -> Value:
-    """Emit the replacement of the tape node None of a new node by `tape_node`. Return the constant true."""
+    """Emit a store of `tape_node`, a mark or None, in the slot `tape_node` of a new node. Return the constant true."""
     f.decref(f.get_slot(node, "Node.tape_node"))
     f.set_slot(node, "Node.tape_node", f.incref(tape_node))
     return f.constant(I1, True)
@@ -129,14 +128,15 @@ def load_tracking(f: FunctionBuilder) -> Value:
 
 
 def is_tape_recorded(f: FunctionBuilder) -> Value:
-    """Emit a test whether the tape is recorded: whether a node that reads one with a tape node gets a tape node too."""
+    """Emit a test whether the tape is recorded, so that a new node with a source on the tape gets a tape node."""
     return f.is_object(load_tracking(f), "True")
 
 
 def _select_residual(f: FunctionBuilder, source: Value, needed: Value) -> Value:
-    """Emit a choice of what a new tape node keeps of a source, its residual: a number as it is; the node if its value is needed; otherwise
-    its tape node or None, or the node again if the tape node reads its value. `needed` is Python's True or False. The emitted function
-    returns null or 0 for an externally shared node with a needed value.
+    """Emit a choice of the residual of a source, the object kept by a new tape node. Return the object, borrowed.
+
+    A number is kept as it is. A node is kept if its value is needed, or if its tape node reads the value; otherwise its tape node is kept,
+    or None. `needed` is Python's True or False. The emitted function returns null or 0 for an externally shared node with a needed value.
     """
 
     def keep_node() -> list[Value]:
@@ -158,8 +158,10 @@ def _select_residual(f: FunctionBuilder, source: Value, needed: Value) -> Value:
 
 
 def _emit_replay_steps(f: FunctionBuilder) -> None:
-    """Emit `make_again(nodes, steps)`, called from Python: append the node of each step to the list `nodes`, up to the first step that the
-    fallback must make.
+    """Emit `make_again(nodes, steps)`, called from Python: append the node of each step to the list `nodes`, and return None.
+
+    `steps` is a list of recorded derivative steps (`made_from`). The function stops at the first step that the fallback must make. An error
+    other than MemoryError is raised.
     """
     _, args, _ = f.arguments
     nodes, steps = (args.at(k, POINTER).load(POINTER) for k in range(2))
@@ -178,13 +180,16 @@ def _emit_replay_steps(f: FunctionBuilder) -> None:
 
 
 def _append_node(f: FunctionBuilder, nodes: Value, node: Value, goes_on: Value) -> None:
-    """Emit the append of a node to a list, releasing the reference to the node. `goes_on` is set to 0 if memory runs out."""
+    """Emit the append of a node to the list `nodes`, releasing the reference to the node.
+
+    The local at the address `goes_on` becomes 0 if memory runs out, and otherwise 1.
+    """
     goes_on.store(f.call("PyList_Append", I32, [nodes, node]).equals(0).cast("zext", I64))
     f.decref(node)
 
 
 def _emit_replay_step(f: FunctionBuilder) -> None:
-    """Emit `made_from(step, nodes)`: return a new node for a recorded derivative step.
+    """Emit `made_from(step, nodes)`: return a new node for a recorded derivative step, or null if the fallback must make it.
 
     `step` is a tuple of the recipe, the positions of the sources in the list `nodes`, and the offsets.
     """

@@ -28,33 +28,35 @@ NOT_KEPT, NODE_KEPT, SCALAR_KEPT, TAPE_NODE_KEPT, DEPENDS_FLAG = 0, 1, 2, 3, 4
 def emit_functions(module: Module, objects: ObjectTable) -> None:
     """Emit into `module` the functions to collect tape nodes and write the signature of a tape segment.
 
-    The functions emitted include `past_of`, `known_pasts` and `outline_of_pasts`.
+    The functions emitted include `get_tape_node`, `collect_tape` and `build_segment_key`.
     """
     parameters = [("args", POINTER)]
-    _emit_get_tape_node(FunctionBuilder(module, objects, "past_of", [("kept", POINTER)]))
-    _emit_collect_tape(FunctionBuilder(module, objects, "known_pasts", parameters))
-    _emit_build_segment_key(FunctionBuilder(module, objects, "outline_of_pasts", parameters))
+    _emit_get_tape_node(FunctionBuilder(module, objects, "get_tape_node", [("kept", POINTER)]))
+    _emit_collect_tape(FunctionBuilder(module, objects, "collect_tape", parameters))
+    _emit_build_segment_key(FunctionBuilder(module, objects, "build_segment_key", parameters))
     for_python = [("self", POINTER), *parameters, ("count", I64)]
-    for name, function in (("pasts_known", "known_pasts"), ("pasts_outlined", "outline_of_pasts")):
+    for name, function in (("pasts_known", "collect_tape"), ("pasts_outlined", "build_segment_key")):
         f = FunctionBuilder(module, objects, name, for_python, is_exported=True)
         f.return_or_none(f.call(function, POINTER, [f.arguments[1]]))
 
 
 def _emit_get_tape_node(f: FunctionBuilder) -> None:
-    """Emit `past_of(residual)`: return the tape node of a node, borrowed; another object, such as a tape node, is returned unchanged."""
+    """Emit `get_tape_node(residual)`: return the content of the slot `tape_node` of a node, borrowed: a tape node, a mark or None.
+
+    Another object, such as a tape node, is returned unchanged.
+    """
     (residual,) = f.arguments
     f.return_if(f.is_instance(residual, "Node"), lambda: f.get_slot(residual, "Node.tape_node"))
     f.emit_return(residual)
 
 
 def _emit_collect_tape(f: FunctionBuilder) -> None:
-    """Emit `known_pasts(args)`: return the tape nodes that lead to a list of nodes, in no order, with serial numbers from `first_serial`
+    """Emit `collect_tape(args)`: return the tape nodes that lead to a list of nodes, in no order, with serial numbers from `first_serial`
     on.
 
-    `args` is an array of this list and the Python integer `first_serial`.
-
-    The result is a tuple: the list of tape nodes; a dictionary from a tape node to its node, where the derivative reads the node's value;
-    whether the walk met older tape nodes.
+    `args` is an array of this list and the Python integer `first_serial`. The result is a new tuple of three items: the list of tape nodes;
+    a dictionary from a tape node to its node, for tape nodes that read the node's value; and a bool, whether the walk met older tape nodes.
+    The function returns null if a tape node was freed by an earlier backward pass, and for more than `MAX_WALKED_NODES` tape nodes.
     """
     (args,) = f.arguments
     roots, first_serial = (args.at(k, POINTER).load(POINTER) for k in range(2))
@@ -65,7 +67,7 @@ def _emit_collect_tape(f: FunctionBuilder) -> None:
     f.call("begin_walk", VOID, [f.i64(MAX_WALKED_NODES)])
 
     def examine(residual: Value) -> None:
-        tape_node = f.call("past_of", POINTER, [residual])
+        tape_node = f.call("get_tape_node", POINTER, [residual])
 
         def add_tape_node() -> None:
             f.decline_if(f.is_object(f.get_slot(tape_node, "TapeNode.sources"), "GONE"))
@@ -92,11 +94,13 @@ def _emit_collect_tape(f: FunctionBuilder) -> None:
 
 
 def _emit_build_segment_key(f: FunctionBuilder) -> None:
-    """Emit `outline_of_pasts(args)`: return a tuple: the signature of a tape segment as bytes, a list of the new inputs of the segment, and
-    a list of its outer tape nodes.
+    """Emit `build_segment_key(args)`: return a new tuple: the signature of a tape segment as bytes, a list of the new inputs of the
+    segment, and a list of the outer tape nodes.
 
-    The array `args` holds the segment, the tape nodes that matter for the derivative, the tape nodes asked about, the nodes with values
-    read by a derivative, and the inputs so far. Outer tape nodes are outside of the segment, which reads them.
+    The array `args` has five items: the list of the segment; the set of the tape nodes that matter for the derivative; the set of the tape
+    nodes asked about; a dictionary from a tape node to the node with a value read by the derivative; and the list of inputs so far. Outer
+    tape nodes are outside of the segment, but read by it. The function returns null if a tape node of the segment is traced, or if the
+    segment is too large.
     """
     (args,) = f.arguments
     segment, depends, requested, nodes, old_inputs = (args.at(k, POINTER).load(POINTER) for k in range(5))
@@ -125,7 +129,7 @@ def _emit_build_segment_key(f: FunctionBuilder) -> None:
         put_word(load_recipe_number(f, f.get_slot(tape_node, "TapeNode.recipe")))
 
     def put_residual(residual: Value) -> None:
-        tape_node = f.call("past_of", POINTER, [residual])
+        tape_node = f.call("get_tape_node", POINTER, [residual])
         is_tape_node = f.is_instance(tape_node, "TapeNode")
         matters = f.choose(is_tape_node, lambda: [_is_in_set(f, depends, tape_node)], lambda: [f.i64(0)])[0]
         is_node, is_scalar = f.is_instance(residual, "Node"), f.is_instance(residual, "Scalar")

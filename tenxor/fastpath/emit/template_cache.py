@@ -1,7 +1,7 @@
 """Result caches of specs: nested tables by operation or method name, then by the second operand or the arguments.
 
-The first two results that the fast path caches stand in the spec itself, as an inline cache (`spec.INLINE_CACHE_SLOTS`). With many
-sizes, two dictionaries for each spec would take more memory than everything else.
+The first two results that the fast path caches stand in the spec itself, as an inline cache (`spec.INLINE_CACHE_SLOTS`). With many sizes,
+two dictionaries for each spec would take more memory than everything else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from ..object_layout import SIZE_OFFSET, ObjectTable
 from .function_builder import FunctionBuilder
 
 PY_EQ = 2  # Py_EQ
-# The tables whose entries may stand in the inline cache
 
 
 class CacheTable(NamedTuple):
@@ -41,22 +40,24 @@ def emit_functions(module: Module, objects: ObjectTable) -> None:
 
 
 def get_cache_table(f: FunctionBuilder, spec: Value, name: str) -> CacheTable:
-    """Return the cache table of a spec that is called `name`: "templates", "number_first_templates" or "call_templates"."""
+    """Return the cache table of the spec `spec` that is called `name`: "templates", "number_first_templates" or "call_templates"."""
     return CacheTable(spec, f.i64(f.objects.get_slot_offset(f"Spec._{name}")))
 
 
 def find_operation_entries(f: FunctionBuilder, cache_table: CacheTable, operation: Value) -> Value:
-    """Emit a lookup of the entries for an operation or method: a dictionary by the key of the further operands. Borrowed; null on a
-    miss.
+    """Emit a lookup of the entries for an operation or method: a dictionary from the key of the further operands to the template.
+
+    The reference is borrowed; it is null on a miss. The inline cache is not searched.
     """
     table = _get_slot_address(f, cache_table).load(POINTER)
     return f.choose(f.is_null(table), lambda: [f.null()], lambda: [f.look_up(table, operation)])[0]
 
 
 def find_cached_template(f: FunctionBuilder, cache_table: CacheTable, operation: Value, other_key: Value) -> Value:
-    """Emit a lookup of the result template for an operation or method. Borrowed; null on a miss.
+    """Emit a lookup of the result template for an operation or method, in the inline cache and the table. Return the template, borrowed.
 
-    `other_key` is the key of the second operand, or a tuple with the keys of all further operands.
+    The result is null on a miss, and Python's None for a call recorded as not replayable. `other_key` is the key of the second operand, or
+    a tuple with the keys of all further operands.
     """
     return f.call("remembered_at", POINTER, [*cache_table, operation, other_key])
 
@@ -64,7 +65,8 @@ def find_cached_template(f: FunctionBuilder, cache_table: CacheTable, operation:
 def _emit_find_cached(f: FunctionBuilder) -> None:
     """Emit `remembered_at(spec, slot, operation, other_key)`: return a cached result template, borrowed, or null on a miss.
 
-    `slot` is the byte offset of the table in `spec`, and `other_key` the key of the further operands.
+    `slot` is the byte offset of the table in `spec`, and `other_key` the key of the further operands. The inline cache is searched first.
+    The result is Python's None for a call recorded as not replayable.
     """
     spec, slot, operation, other_key = f.arguments
     may_be_near = _can_use_inline_cache(f, slot)
@@ -104,12 +106,14 @@ def _emit_is_same_key(f: FunctionBuilder) -> None:
 
 
 def _get_slot_address(f: FunctionBuilder, table: CacheTable) -> Value:
-    """Return the address of the slot, in the spec, that refers to a table."""
+    """Emit the address of the slot, in the spec, that refers to a table."""
     return f.define(POINTER, f"getelementptr i8, ptr {table.spec.text}, i64 {table.slot.text}")
 
 
 def _emit_get_table(f: FunctionBuilder) -> None:
-    """Emit `table_of(spec, slot)`: return a table of a spec, created if necessary, as a new reference."""
+    """Emit `table_of(spec, slot)`: return the table at byte `slot` of a spec, created if necessary, as a new reference; null if memory runs
+    out.
+    """
     slot_address = _get_slot_address(f, CacheTable(*f.arguments))
     f.return_if(~f.is_null(slot_address.load(POINTER)), lambda: f.incref(slot_address.load(POINTER)))
     new_table = f.require_new(f.call("PyDict_New", POINTER, []))
@@ -123,8 +127,10 @@ def _emit_get_table(f: FunctionBuilder) -> None:
 
 
 def _emit_cache_template(f: FunctionBuilder) -> None:
-    """Emit `remember(spec, slot, operation, other_key, template)`: cache a result template, as `spec.record_template` does. Return true, or
-    false to leave the work to the fallback.
+    """Emit `remember(spec, slot, operation, other_key, template)`: cache a result template, as `spec.record_template` does.
+
+    `slot` is the byte offset of the table in `spec`. The template goes into the inline cache if an entry is free and the template has no
+    key yet. The function returns true, or false if an error is set. Python code may run, which may clear all tables first.
     """
     spec, slot, operation, other_key, template = f.arguments
     count = f.define(POINTER, "getelementptr i64, ptr @counted, i64 0")
@@ -170,9 +176,9 @@ def _is_entry_free(f: FunctionBuilder, spec: Value, slot: str) -> Value:
 
 
 def _emit_write_inline_cache(f: FunctionBuilder) -> None:
-    """Emit `write_near(spec, operation, other_key, template)`: write a result template into a free inline cache entry. Return true, or
-    false to leave the work to the fallback.
+    """Emit `write_near(spec, operation, other_key, template)`: write a result template into a free inline cache entry, with its key.
 
+    The caller has checked that an entry is free and that the template has no key. The function returns true, or false if memory runs out.
     Clearing the result caches also clears this entry.
     """
     spec, operation, other_key, template = f.arguments
