@@ -35,7 +35,7 @@ def _read_default_count() -> int:
 
 
 def _choose_default_count() -> int:
-    """Return the number of threads without `TENXOR_NUM_THREADS`."""
+    """Return the number of threads if `TENXOR_NUM_THREADS` is not set; see `_read_default_count`."""
     omp_setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if omp_setting.isdecimal() and int(omp_setting) > 0:
         return min(int(omp_setting), max_threads())
@@ -65,14 +65,14 @@ def num_threads() -> int:
 
 
 def _determine_count() -> int:
-    """Determine the number of threads of this process, and return it."""
+    """Return the default number of threads (`_read_default_count`), after storing it as the number of this process."""
     global _count
     _count = _read_default_count()
     return _count
 
 
 def store_count(count: int) -> None:
-    """Store `count`, which is valid, as the number of threads; after a change, clear the caches for the old number.
+    """Store `count`, from 1 to `max_threads()`, as the number of threads. If this is a change, clear the caches that depend on the number.
 
     Unless `keep_count_after_fork` was called, forked processes determine their own number.
     """
