@@ -68,8 +68,8 @@ class EvaluationStep(NamedTuple):
 class ExpressionSteps(NamedTuple):
     """The steps to compute expressions, on a list of values.
 
-    The list begins with the values of the `Arg`s and then `constants`; each of `steps` appends its result. `select_results` returns the values of
-    the expressions from the list.
+    The list begins with the values of the `Arg`s and then `constants`; each of `steps` appends its result. `select_results` returns the
+    values of the expressions from the list.
     """
 
     constants: list[ScalarValue]

@@ -19,7 +19,10 @@ _INT64 = struct.Struct("<q")
 
 
 class LinkedCode:
-    """Machine code, in memory as long as this object is referenced: the addresses of its functions, by name."""
+    """Machine code, in memory as long as this object is referenced: the addresses of its functions, by name.
+
+    `memory` is the object that keeps the code in memory.
+    """
 
     __slots__ = ("__weakref__", "_memory", "addresses")
 
@@ -56,7 +59,7 @@ class CodeImage(NamedTuple):
         return cls(*marshal.loads(memoryview(serialized)[len(IMAGE_MAGIC) :]))
 
     def load(self) -> LinkedCode | None:
-        """Copy the image into executable memory; return its functions.
+        """Return the functions of the image, in new executable memory into which the image is copied.
 
         Return None if the process lacks a C function that the code calls, or if the system forbids executable memory.
         """
@@ -78,5 +81,8 @@ class CodeImage(NamedTuple):
 
 
 def load_image(content: bytes) -> LinkedCode | None:
-    """Return the functions of a serialised image, ready to run; None if `content` is no image, or if the image cannot run here."""
+    """Return the functions of a serialised image, ready to run; None if `content` is of another kind, or if the image cannot run here.
+
+    A damaged image may raise any error.
+    """
     return CodeImage.deserialize(content).load() if content.startswith(IMAGE_MAGIC) else None

@@ -51,7 +51,10 @@ def acos(x: Value) -> Value:
 
 
 def near_asin(size: Value, is_small: Value) -> tuple[Value, Value]:
-    """Emit the arcsine, as a large and a small part, of `size` where `is_small`, else of sqrt((1 - size) / 2)."""
+    """Emit the arcsine, as the sum of a large and a small part, of `size` where `is_small`, else of sqrt((1 - size) / 2).
+
+    `size` is in [0, 1], and at most 1/2 where `is_small`.
+    """
     square = select(is_small, size * size, fma(size, -0.5, 0.5))
     root = select(is_small, size, square.sqrt())
     lost = select(is_small | root.equals(0.0), 0.0, fma(-root, root, square) / (root + root))

@@ -94,7 +94,7 @@ def erf(x: Value) -> Value:
 
 
 def erf_from_table(size: Value) -> Value:
-    """Emit erf in float32: a polynomial around the nearest of some centres."""
+    """Emit erf of float32 `size` >= 0, at most `ERF_IS_ONE`: a polynomial around the nearest of some centres."""
     entry = nearest_multiple(size, CENTRES_PER_UNIT)
     d = size - entry(CENTRES)
     slope = entry(ERF_NEAR_CENTRES[-1])
@@ -104,13 +104,13 @@ def erf_from_table(size: Value) -> Value:
 
 
 def erf_in_two_parts(size: Value) -> Value:
-    """Emit erf in float64: a polynomial near 0, and 1 - erfc(size) elsewhere."""
+    """Emit erf of float64 `size` >= 0, at most `ERF_IS_ONE`: a polynomial below 1, and 1 - erfc(size) from there on."""
     near_zero = fma(polynomial(size * size, ERF_TAIL), size, size)
     return select(size < 1.0, near_zero, 1.0 - far_erfc(size))
 
 
 def far_erfc(size: Value) -> Value:
-    """Emit the complementary error function from 1 on, as precise as erf needs it."""
+    """Emit the complementary error function for 1 <= size <= 6 in float64, as precise as 1 - erfc(size) needs it."""
     square, square_low = exact_product(size, size)
     t = (size - ERFC_CENTRE) / (size + ERFC_CENTRE)
     return exp_of_minus(square, square_low) * polynomial(t, SCALED_ERFC)
@@ -123,9 +123,10 @@ def exp_of_minus(high: Value, low: Value) -> Value:
 
 
 def erfinv(x: Value) -> Value:
-    """Emit the inverse error function: x times a polynomial in w = -log(1 - x**2), or in its root where w is large.
+    """Emit the inverse error function: x times a polynomial in w = -log(1 - x**2), or in the root of w where w is large.
 
-    M. Giles, Approximating the erfinv function, 2010. In float32 it is computed in float64 and rounded.
+    The result is infinite at 1 and -1, and NaN beyond. A float32 is computed in float64 and rounded. Source: M. Giles, Approximating the
+    erfinv function, 2010.
     """
     if x.format.bits == 32:
         return erfinv(x.to_double()).to_single()
