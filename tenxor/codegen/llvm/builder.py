@@ -449,8 +449,7 @@ class Builder:
         self.emit(f"br label %{to.name}")
 
     def branch_if(self, condition: Value, yes: Block, no: Block, weights: tuple[int, int] | None = None) -> None:
-        """Append a jump to `yes` if the scalar `condition` holds, else to `no`. `weights` are the relative frequencies of both, for LLVM.
-        """
+        """Append a jump to `yes` if the scalar `condition` holds, else to `no`. `weights` are the relative frequencies of both."""
         metadata = ""
         if weights is not None:
             metadata = self.module.attach_metadata("prof", f'!"branch_weights", i32 {weights[0]}, i32 {weights[1]}')
