@@ -71,7 +71,7 @@ class BufferWindow(NamedTuple):
     nbytes: int
 
     def window(self, iteration: int) -> Buffer:
-        """Return the memory of the value in iteration number `iteration`, as a new buffer that shares the memory of `self.buffer`."""
+        """Return the memory of the value in iteration number `iteration`, as a new buffer on the memory of `self.buffer`."""
         return make_window(self.buffer, int(self.starts[iteration % len(self.starts)]), self.nbytes)
 
 
@@ -95,11 +95,11 @@ class ResumableLaunch(Protocol):
 
     @property
     def is_done(self) -> bool:
-        """True if the launch is done: a signal handler may have done it before the caller begins."""
+        """True if the launch is done, perhaps by a signal handler before the caller begins."""
 
     @property
     def mark_done(self) -> Callable[[], object]:
-        """A C function that marks the launch as done, to be called without arguments as soon as the kernel has run."""
+        """A C function, to be called without arguments as soon as the kernel has run: the launch then counts as done."""
 
     def register_rest(self, rest: Callable[[], object]) -> bool:
         """Register `rest()`, which does the rest of the launch, before the first write. Return whether the caller must now call `rest()`.
@@ -120,7 +120,7 @@ class Launch(Protocol):
 
 
 class ContractionFacts(NamedTuple):
-    """The property of a contraction needed to run it: the index pairs `(left, right)` of values that are equal on both sides.
+    """The property of a contraction needed to run it: pairs `(left, right)` of indices of equal values on both sides.
 
     The values of a pair are equal if both sides read the same memory. Without such pairs, results are never symmetric.
     """
@@ -154,7 +154,7 @@ class KernelFacts(NamedTuple):
 class Compiled(Protocol):
     """A kernel in the form that a back end runs. `origin` is a word for the source of the code, "compiled" or "disk" for instance.
 
-    `kernel` is the kernel itself, or only its facts if another process found the code by them.
+    `kernel` is the kernel itself, or its facts if the code was found by the facts.
     """
 
     @property
@@ -220,14 +220,14 @@ class Backend(ABC):
         return None
 
     def find_compiled(self, facts: KernelFacts) -> Compiled | None:
-        """Return the compiled kernel with these facts; None if it would have to be compiled, which needs the loops.
+        """Return the compiled kernel with the facts `facts`; None if no code is stored, as compilation needs the loops.
 
         The default is None. `kernel` of the result holds the facts alone.
         """
         return None
 
     def read_shipped(self, text: str) -> bytes | None:
-        """Return the data that the package has for the plan with the key `text`; None without data, and by default.
+        """Return the data in the package for the plan with the key `text`; None without data, and by default.
 
         Data is ignored if the code that plans or compiles has changed since the package was built.
         """

@@ -86,7 +86,7 @@ def _make_selector(positions: Sequence[int]) -> Selector:
 
 
 def _order_subexpressions(e: Expr, order: dict[Expr, Expr | None]) -> None:
-    """Append an expression to the keys of `order`, after the expressions needed to compute it; those already there are skipped.
+    """Append an expression to the keys of `order`, after the expressions needed to compute it. Present keys are skipped.
 
     The value in `order` is the formula of a composite operation, and None for any other expression.
     """
@@ -222,7 +222,7 @@ class _KernelRun:
     # Statements
 
     def run_body(self, statements: tuple[Statement, ...]) -> None:
-        """Run the statements of a body in order. Adjacent stores run as one: all their values are computed before the first write."""
+        """Run the statements of a body in order. Adjacent stores run together: the values are computed before the first write."""
         groups = self.statement_groups.get(id(statements))
         if groups is None:
             # The kernel keeps the statements alive, so ids stay unique
@@ -251,7 +251,7 @@ class _KernelRun:
     def state_key(self, accumulator: int) -> tuple[int, int]:
         """Return the key in `self.states` of the current state of the reduction number `accumulator`.
 
-        The key is that number, and the present index along the row of states, or 0 if the reduction has a single state.
+        The key is this number, and the present index along the row of states, or 0 if the reduction has a single state.
         """
         row = self.kernel.accumulators[accumulator].row_axis
         return accumulator, self.loop_index[row] if row >= 0 else 0
@@ -290,7 +290,7 @@ class _KernelRun:
     def evaluate_side(self, side: Side, summed: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[list[Sequence[ScalarValue]]]:
         """Return the values of one side of a contraction: item `[index][step]` has the values at an index of the side's axis, for a step.
 
-        `summed` are the axes that the contraction sums over. An item of `steps` has an index for each of them.
+        `summed` are the summed axes of the contraction. An item of `steps` has an index for each.
         """
         factors: list[list[Sequence[ScalarValue]]] = []
         for index in range(self.extent(side.axis)):
@@ -315,7 +315,7 @@ class _KernelRun:
                 tile[row, column] = complex(raw) if dtype.is_complex else from_memory(raw, dtype)
 
     def run_stores(self, *stores: Store) -> None:
-        """Write the values of adjacent stores, all computed before the first write. A store with a false predicate writes nothing."""
+        """Write the values of adjacent stores, computed before the first write. A store with a false predicate writes nothing."""
         written = [s for s in stores if s.predicate is None or self.evaluate((s.predicate,))[0]]
         for s, values in [(s, self.evaluate(s.values)) for s in written]:
             assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
@@ -394,14 +394,16 @@ class _KernelRun:
         return program.select_results(results)
 
     def find_steps(self, expressions: tuple[Expr, ...], arg_count: int = 0) -> ExpressionSteps:
-        """Return the program that computes `expressions`, which have `arg_count` `Arg`s; the first call for them makes and keeps it."""
+        """Return the cached program to compute `expressions`, with `arg_count` `Arg`s. The first call for these expressions makes the
+        program.
+        """
         program = self.expression_steps.get(expressions)
         if program is None:
             program = self.expression_steps[expressions] = self.order_steps(expressions, arg_count)
         return program
 
     def order_steps(self, expressions: tuple[Expr, ...], arg_count: int) -> ExpressionSteps:
-        """Return a new program that computes `expressions`, which have `arg_count` `Arg`s; composite operations become their formulas."""
+        """Return a new program to compute `expressions`, with `arg_count` `Arg`s; composite operations become their formulas."""
         order: dict[Expr, Expr | None] = {}  # each expression with its formula, or None
         for e in expressions:
             _order_subexpressions(e, order)
@@ -424,7 +426,9 @@ class _KernelRun:
         return ExpressionSteps(constants, steps, _make_selector([position_of[e] for e in expressions]))
 
     def make_step(self, e: Expr) -> Callable[..., ScalarValue]:
-        """Return a function from the values of the operands of `e` to the present value of `e`, which is no `Arg` and no constant."""
+        """Return a function from the values of the operands of `e` to the present value of `e`, an expression other than an `Arg` or a
+        constant.
+        """
         if isinstance(e, Call):
             return get_primitive(e)
         if isinstance(e, Load):

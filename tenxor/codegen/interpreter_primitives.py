@@ -24,7 +24,7 @@ ScalarValue = bool | int | NumpyFloat
 def get_primitive(e: Call) -> Callable[..., ScalarValue]:
     """Return the primitive operation of `e` as a function from the values of the operands to the value of the result.
 
-    Integers are computed exactly and wrapped to the dtype of `e`; floats are rounded to it.
+    Integers are computed exactly and wrapped to the dtype of `e`; floats are rounded.
     """
     name, dtype = e.op.name, e.dtype
     exact = partial(DTYPE_PRIMITIVES[name], dtype) if name in DTYPE_PRIMITIVES else PRIMITIVES[name]

@@ -32,7 +32,7 @@ def describe_bincount(dtype: DType, min_count: int) -> CountingOp | None:
 
 
 def describe_unique(dtype: DType, selected_results: int, size: int) -> CountingOp | None:
-    """Return the description of `unique` for `size` elements of a dtype, or None for a dtype that the fast path cannot sort.
+    """Return the description of `unique` for `size` elements of a dtype, or None for a dtype without C functions for sorting.
 
     `selected_results` says which arrays `unique` returns: see the constants `UNIQUE_...`.
     """

@@ -52,7 +52,7 @@ def det(x: Array) -> Array:
 
 
 def cofactors(x: Array) -> Array:
-    """Return the cofactors of each matrix of a stack, the derivatives of its determinant by its elements, in the shape of `x`.
+    """Return the cofactors of each matrix of a stack, in the shape of `x`: the derivatives of the determinant by the elements.
 
     This is the determinant times the transposed inverse, or the limit of this product for a singular matrix.
     """
@@ -99,7 +99,7 @@ def _products_without_two(values: Array) -> Array:
 
 
 def _slogdet_one(factor: FactorMatrix, x: Array) -> tuple[Any, Any]:
-    """Return the sign of the determinant of one matrix, and the logarithm of the modulus: 0 and minus infinity for a singular matrix.
+    """Return the sign of the determinant of a single matrix, and the logarithm of the modulus: 0 and minus infinity for a singular matrix.
 
     `factor` is the result of `_find_lapack_factor` for the dtype of `x`.
     """

@@ -41,7 +41,7 @@ def try_generated_code(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array
     """Try to compute an operation by generated code, and return whether this was possible.
 
     Only `searchsorted` and `interp` with contiguous results are computed. `arrays` and `options` are the arguments of `HostOp.compute`. The
-    result goes into `outs`, a single array, which is left unchanged if the function returns False.
+    result goes into `outs`, a single array. If the function returns False, `outs` is unchanged.
     """
     if op.name not in ("searchsorted", "interp"):
         return False
@@ -70,8 +70,8 @@ def try_generated_code(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array
 def write_distinct(x: Array, allocate_result: Callable[[int], Array]) -> bool:
     """Try to write the distinct elements of an array, ascending, by generated code, and return whether this was possible.
 
-    `allocate_result(count)` must return an array for the result, which is written without a further copy. It is not called if the function
-    returns False, as for an empty array, a complex one, or without the fast path.
+    `allocate_result(count)` must return an array for the result, written without a further copy. If the function returns False, as for
+    empty or complex arrays or without the fast path, `allocate_result` is not called.
     """
     name = _FLOAT_NAMES.get(x.dtype.char, "" if x.dtype.kind in "fc" else f"i{8 * x.itemsize}")
     count_address, write_address = _find_address(f"distinct_{name}"), _find_address(f"put_{name}")
@@ -102,7 +102,7 @@ def float_to_bits(number: float) -> int:
 @register("generated searches", "a callable search function of the fast path, by address")
 @cache
 def _make_function(address: int, name: str) -> Callable[..., int]:
-    """Return the generated function at `address` as a ctypes function that releases the GIL and returns a 64-bit integer.
+    """Return the generated function at `address` as a ctypes function with a 64-bit integer as the result; calls release the GIL.
 
     `name` is a key of `_ARGUMENT_COUNTS`, for example "search".
     """

@@ -131,7 +131,7 @@ def run_host_op(op: HostOp, operands: Sequence[HostOperand], sizes: Mapping[str,
 
 
 def _is_long(op: HostOp, element_ns: int, count: int) -> bool:
-    """Return whether an operation takes so long that a worker thread must make the call, so that signals are handled meanwhile.
+    """Return whether an operation is long enough for a call in a worker thread, during which signals are handled.
 
     `element_ns` is the estimate per batch element in nanoseconds, and `count` the number of batch elements.
     """
@@ -185,10 +185,10 @@ def has_several_batches(op: HostOp, axes: Sequence[int]) -> bool:
 
 
 def make_small_call(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Callable[..., list[Array] | None]:
-    """Return a function that computes an operation on small NumPy arrays, of which at most one has a batch.
+    """Return a function that computes an operation on small NumPy arrays, at most a single array with a batch.
 
     The function returns a list of row-major arrays of the dtypes `dtypes`, the dtypes of the results, or None for a matrix without a
-    result. An operation with `overwrites_operand` overwrites the operand, which nothing else may refer to, and returns it. `options` are
+    result. An operation with `overwrites_operand` overwrites and returns the operand, which must have no further references. `options` are
     passed to `op.compute` by name.
     """
     call, numpy_dtypes = partial(op.compute, **options) if options else op.compute, [d.numpy for d in dtypes]

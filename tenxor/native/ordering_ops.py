@@ -31,7 +31,8 @@ class OrderingOp(NamedTuple):
 
     `stable_address` and `quick_address` are addresses of C functions, 0 for a search. `quick_address` may reorder zeros of both signs and
     change the bits of NaN. If `is_stable`, rows with zeros or NaN use `stable_address` instead. With `is_right_side`, a search returns
-    positions after equal elements. A top-k selection has `selected_count` elements: the largest with `selects_largest`, else the smallest.
+    positions after equal elements. A top-k selection has `selected_count` elements: the largest with `selects_largest`, otherwise the
+    smallest.
 
     An interpolation has the heights `end_heights` beyond its points, None to continue the last height. `keys` gives a stable function
     and an element size in bytes for each key of a sort by several keys. For an interpolation, `keys` gives only the sizes, for numbers,
@@ -115,7 +116,7 @@ def find_sort_address(name: str, dtype: DType, size: int) -> int:
 
 
 def is_counting_sort_best(dtype: DType, size: int) -> bool:
-    """Return whether NumPy's stable sort is faster than its quicksort for `size` elements: for narrow integers it is a radix sort."""
+    """Return whether NumPy's stable sort, a radix sort for narrow integers, is faster than its quicksort for `size` elements."""
     return dtype.is_integer and dtype.bits <= 16 and size > RADIX_SORT_ELEMENTS
 
 
@@ -161,7 +162,7 @@ def _matches_numpy(name: str, function: int, algorithm: Any, dtype: DType) -> bo
 def _make_sort_type(arguments: int) -> Callable[..., Any]:
     """Return the ctypes type of a C function for sorting with a status as its result, and `arguments` + 1 arguments.
 
-    These are `arguments` - 1 pointers, the element count, and a pointer that is not used.
+    The arguments are `arguments` - 1 pointers, the element count, and an unused pointer.
     """
     pointers = [ctypes.c_void_p] * (arguments - 1)
     return ctypes.CFUNCTYPE(ctypes.c_int, *pointers, ctypes.c_int64, ctypes.c_void_p)

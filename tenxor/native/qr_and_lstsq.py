@@ -131,7 +131,7 @@ def _solve_one_by_one(a: Array, b: Array, rcond: float) -> tuple[Array, Array, A
 @register("ufuncs of linalg", "an inner ufunc of NumPy, by name")
 @cache
 def _find_loop(name: str) -> Any:
-    """Return an inner generalized ufunc of NumPy's `linalg` by name; None if it is missing or its signature differs from `_SIGNATURES`."""
+    """Return an inner generalized ufunc of NumPy's `linalg` by name; None without a ufunc of the signature in `_SIGNATURES`."""
     ufunc = getattr(np.linalg._umath_linalg, name, None)
     return ufunc if getattr(ufunc, "signature", None) == _SIGNATURES.get(name) else None
 

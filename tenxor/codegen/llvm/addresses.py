@@ -32,12 +32,12 @@ def find_lane_term(address: Address, lanes: Lanes | None) -> Term | None:
 
 
 def is_lane_varying(em: Emitter, term: Term, indices: IndexExprs) -> bool:
-    """Return whether the index of a term is an index expression, one of `indices`, with a value of its own in each lane."""
+    """Return whether the index of a term is an index expression, an item of `indices`, with different values in different lanes."""
     return term.axis < 0 and em.value(indices[~term.axis])[0].lanes > 0
 
 
 def load_operand_address(em: Emitter, operand: int) -> Value:
-    """Emit the load of the address of the operand number `operand`; return it as a 64-bit integer."""
+    """Emit the load of the address of the operand number `operand`, a 64-bit integer."""
     return em.argument(operand, f"a{operand}")
 
 
@@ -56,12 +56,12 @@ def pointer_to_table(em: Emitter, table: int) -> Value:
 
 
 def load_scalar_argument(em: Emitter, e: ScalarParameter) -> Value:
-    """Emit the load of a run-time scalar; return its 8 bytes among the arguments as a 64-bit integer, whatever the dtype."""
+    """Emit the load of the 8 bytes of a run-time scalar among the arguments, as a 64-bit integer for every dtype."""
     return em.argument(len(em.kernel.operands) + em.kernel.table_count + e.index, f"c{e.index}")
 
 
 def load_scalar_parameter(em: Emitter, e: ScalarParameter) -> ValueVectors:
-    """Emit the load of a run-time scalar; return it in the dtype of `e`, as a list of one scalar."""
+    """Emit the load of a run-time scalar, in the dtype of `e`, as a list with a single scalar."""
     raw = load_scalar_argument(em, e)
     if e.dtype.kind == "float":
         return [convert_dtype(raw.bitcast(DOUBLE), float64, e.dtype)]
@@ -77,7 +77,7 @@ def _depth_of_term(em: Emitter, term: Term, indices: IndexExprs) -> int:
 
 
 def sum_scalar_terms(em: Emitter, address: Address, terms: Sequence[Term], indices: IndexExprs = ()) -> Value:
-    """Emit the sum of the address's offset and of `terms`, some of its terms, whose indices are scalars; return it, in elements.
+    """Emit the sum, in elements, of the offset of `address` and of `terms`, terms of the address with scalar indices.
 
     Each term is added in the outermost scope that knows its index.
     """
@@ -210,5 +210,5 @@ def _emit_next_view(em: Emitter, outer: Address, inner: Address, positions: Valu
 
 
 def _match_lanes(scalar: Value, value: Value) -> Value:
-    """Emit a vector of as many lanes as `value` has, with `scalar` in every lane; return `scalar` itself if `value` is a scalar."""
+    """Emit a vector with `scalar` in as many lanes as `value` has; return `scalar` itself if `value` is a scalar."""
     return scalar.splat(value.lanes) if value.lanes else scalar

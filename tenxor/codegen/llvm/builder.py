@@ -110,8 +110,8 @@ class Value:
     def with_sign_of(self, sign_source: Value) -> Value:
         """Emit this float with the sign of `sign_source`.
 
-        A float32 is put together from bits. From `copysign`, LLVM might see that this float was rounded from a double, and that the result
-        is rounded to float16. LLVM would then round the double to float16 directly, by a function that a process may lack.
+        A float32 is put together from bits. From `copysign`, LLVM might see a float rounded from a double, and a result rounded to
+        float16. LLVM would then round the double to float16 directly, by a function that a process may lack.
         """
         if self.type.scalar.bits == 32:
             return ((self.as_bits() & 0x7FFFFFFF) | (sign_source.as_bits() & -0x80000000)).as_float()
@@ -162,7 +162,7 @@ class Value:
 
     @property
     def format(self) -> FloatFormat:
-        """The format of one lane of floats, or of floats as wide as these integers: float64 for 64 bits, else float32."""
+        """The format of floats as wide as a lane: float64 for 64 bits, and float32 for less."""
         return float_formats.FLOAT64_FORMAT if self.type.scalar.bits == 64 else float_formats.FLOAT32_FORMAT
 
     def as_bits(self) -> Value:
@@ -198,7 +198,7 @@ class Value:
     def shuffle(self, lanes: Sequence[int], second: Value | None = None) -> Value:
         """Emit a vector of the lanes with the numbers `lanes`, in this order. Numbers from `self.lanes` on are lanes of `second`.
 
-        Lanes of `second` are undefined if it is None.
+        Without `second`, such lanes are undefined.
         """
         kind, order = self.type, vector(I32, len(lanes))
         second_text = "undef" if second is None else second.text
@@ -243,7 +243,7 @@ class Value:
 
 
 def alignment(kind: Type) -> int:
-    """Return the alignment of `kind` in bytes: the size of one number, which is a lane of a vector, or an element of an array."""
+    """Return the alignment of `kind` in bytes: the size of a number, a lane of a vector, or an element of an array."""
     return kind.element.bytes
 
 
@@ -323,7 +323,7 @@ class Builder:
     """A function being written, added to `module` at once. Instructions are appended at the cursor.
 
     `parameters` are pairs of a name and a type. `attributes` and `calling_convention` are text in LLVM IR. The first function of a module
-    is exported; a further one is only if `is_exported`.
+    is exported, and a further function if `is_exported`.
     """
 
     __slots__ = ("_name_counts", "_value_count", "arguments", "blocks", "cursor", "entry", "header", "module")
@@ -381,7 +381,7 @@ class Builder:
     def call(self, name: str, result: Type, args: Sequence[Value]) -> Value:
         """Append a call of the function `name` with a result of type `result`, and return its value, empty for `VOID`.
 
-        A function that is not in the module is declared.
+        An external function is declared.
         """
         module = self.module
         if name not in module.declarations and name not in module.functions:
@@ -410,11 +410,11 @@ class Builder:
         return self.constants(vector(scalar, lanes), range(lanes))
 
     def zeros(self, kind: Type) -> Value:
-        """Return the constant 0 of type `kind`, of any type: in every lane, element or field."""
+        """Return the constant 0 of type `kind`: in every lane, element or field."""
         return Value(self, kind, "zeroinitializer")
 
     def undefined(self, kind: Type) -> Value:
-        """Return an undefined value of type `kind`, of any type."""
+        """Return an undefined value of type `kind`."""
         return Value(self, kind, "undef")
 
     # Blocks
@@ -438,7 +438,7 @@ class Builder:
         return phi
 
     def merge(self, *incoming: tuple[Value, Block]) -> Value:
-        """Append a phi node for values of one type, each paired with the block from which control then comes, and return its value."""
+        """Append a phi node for values of equal type, each paired with the block from which control then comes, and return its value."""
         phi = self.phi(incoming[0][0].type)
         for x, block in incoming:
             phi.add_incoming(x, block)
@@ -502,7 +502,7 @@ def select(condition: Value, yes: Value | Number, no: Value | Number) -> Value:
 def intrinsic(name: str, *args: Value, result: Type | None = None, suffix: str | None = None) -> Value:
     """Emit a call of `llvm.<name>` with `args`; the type of the result is `result`, by default the type of the first argument.
 
-    `suffix` ends the name: the types by which it is overloaded, in LLVM's notation, by default the type of the result.
+    `suffix` ends the name: the overloaded types in LLVM's notation, by default the type of the result.
     """
     kind = args[0].type if result is None else result
     return args[0].builder.call(f"llvm.{name}.{kind.mangled if suffix is None else suffix}", kind, args)

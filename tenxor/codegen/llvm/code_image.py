@@ -21,7 +21,7 @@ _INT64 = struct.Struct("<q")
 class LinkedCode:
     """Machine code, in memory as long as this object is referenced: the addresses of its functions, by name.
 
-    `memory` is the object that keeps the code in memory.
+    `memory` is the owner of the memory.
     """
 
     __slots__ = ("__weakref__", "_memory", "addresses")
@@ -59,7 +59,7 @@ class CodeImage(NamedTuple):
         return cls(*marshal.loads(memoryview(serialized)[len(IMAGE_MAGIC) :]))
 
     def load(self) -> LinkedCode | None:
-        """Return the functions of the image, in new executable memory into which the image is copied.
+        """Return the functions of the image, copied into new executable memory.
 
         Return None if the process lacks a C function that the code calls, or if the system forbids executable memory.
         """
@@ -83,6 +83,6 @@ class CodeImage(NamedTuple):
 def load_image(content: bytes) -> LinkedCode | None:
     """Return the functions of a serialised image, ready to run; None if `content` is of another kind, or if the image cannot run here.
 
-    A damaged image may raise any error.
+    A damaged image may raise an error.
     """
     return CodeImage.deserialize(content).load() if content.startswith(IMAGE_MAGIC) else None

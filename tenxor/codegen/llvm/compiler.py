@@ -88,7 +88,7 @@ class Compiler:
 
     @lazy_attribute
     def identity(self) -> str:
-        """A text of all that machine code depends on, beside the kernel and the sources of the emitter: the target, and versions."""
+        """A text with the target and the versions, on which machine code depends beside the kernel and the sources of the emitter."""
         return get_host_info().make_identity(self.full_target)
 
     @lazy_attribute
@@ -199,7 +199,8 @@ class Compiler:
     def run_on_rows(self, kernel: MachineCode) -> MachineCode:
         """Return new code that runs `kernel`, a kernel for vectors, on each row of operands with several axes (`strided_rows.py`).
 
-        The address of `kernel` is the first size argument of the new code. Its facts have no hash, so other processes cannot find it.
+        The address of `kernel` is the first size argument of the new code. Without a hash in the facts, another process cannot find the
+        code.
         """
         facts = kernel.facts
         rows = self.load_row_loop(len(facts.itemsizes), len(facts.scalar_dtypes))
@@ -256,7 +257,7 @@ class Compiler:
     def make_plan_key(self, text: str, target: Target) -> str | None:
         """Return the file name in the disk cache for data about the plan with the key `text`, made for `target`.
 
-        Return None if the sources that decide about plans could not be read.
+        Return None if the sources of the planner or of the emitter could not be read.
         """
         planner_hashes = get_planner_hashes()
         machine = f"{sys.version}\n{__version__}\n{target.identity}\n{target.threads}"
@@ -326,5 +327,5 @@ def use_compiler(replacement: Compiler) -> Iterator[None]:
 
 
 def count_compilations() -> tuple[int, int]:
-    """Return how many kernels were compiled, and how many found in the package or on disk; (0, 0) without a compiler, which is not made."""
+    """Return how many kernels were compiled, and how many found in the package or on disk; (0, 0) without a compiler."""
     return (_compiler.compiled_count, _compiler.loaded_count) if _compiler else (0, 0)

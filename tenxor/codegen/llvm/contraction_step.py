@@ -12,7 +12,7 @@ MAX_PRODUCT_TERMS = 2  # products of a step, at most, that are added to a state 
 
 
 def emit_next_state(em: Emitter, value: Expr, values: dict[Expr, ValueVectors]) -> ValueVectors:
-    """Emit the next state of one component of a reduction, by its formula `value`, and return the vectors.
+    """Emit the next state of a component of a reduction, by the formula `value`, and return the vectors.
 
     `values` maps the leaves of the formula, but for constants, to their values. If the formula adds or subtracts at most
     `MAX_PRODUCT_TERMS` products of floats, each is rounded once, by a fused multiply-add.
@@ -48,8 +48,8 @@ def _match_product_sum(value: Expr) -> tuple[State, ProductTerms] | None:
 def _collect_products(term: Expr, is_subtracted: bool, products: ProductTerms) -> bool:
     """Append the products in a term to `products`, if the term is a product, or a sum or difference of products, as for complex numbers.
 
-    `is_subtracted` says that the term is subtracted. Return whether the term has this form and `products` is not too long; if not,
-    `products` may hold some of the products.
+    `is_subtracted` says that the term is subtracted. Return whether the term has this form and `products` is not too long;
+    otherwise `products` may be incomplete.
     """
     dtype = term.dtype
     while isinstance(term, Call) and (formula := expand_formula(term)) is not None:

@@ -106,7 +106,7 @@ def _ask_cpuid() -> frozenset[str]:
 
 
 def detect_level() -> CpuLevel | None:
-    """Return the level of the processor; None for less than x86-64-v3, or for a part of AVX-512: no code is shipped for these."""
+    """Return the level of the processor; None for less than x86-64-v3, or for a part of AVX-512: no code is shipped for such processors."""
     present = detect_features()
     v3_features = {*_LEAF_1_ECX, "bmi", "avx2", "bmi2", *_EXTENDED_ECX}
     if not present >= v3_features:

@@ -28,12 +28,12 @@ def memory_type(dtype: DType) -> Type:
 
 
 def register_type(dtype: DType) -> Type:
-    """Return the type of an element in a register; raise LookupError for a complex dtype, or one outside of `dtypes.ALL_DTYPES`."""
+    """Return the type of an element in a register; raise LookupError for a complex dtype, or outside of `dtypes.ALL_DTYPES`."""
     return _IN_REGISTERS[dtype]
 
 
 def make_constant(b: Builder, dtype: DType, number: Number, lanes: int = 0) -> Value:
-    """Return the constant `number` of a real dtype in register form: in all lanes of a vector of `lanes` lanes, or as a scalar for 0."""
+    """Return the constant `number` of a real dtype in register form: in every lane of a vector of `lanes` lanes, or as a scalar for 0."""
     assert not isinstance(number, complex)
     return b.constant(vector(register_type(dtype), lanes), number)
 
@@ -64,14 +64,14 @@ def to_memory(dtype: DType, value: Value) -> Value:
 
 
 def _widen_half(half: Value) -> Value:
-    """Emit the register form of `half`, a float16 in memory form, by an instruction of the processor if it has one."""
+    """Emit the register form of `half`, a float16 in memory form, by an instruction of the processor if possible."""
     if float16_conversions.lacks_conversions(half.builder.module.target):
         return float16_conversions.widen_float16(half.cast("bitcast", I16))
     return half.cast("fpext", FLOAT)
 
 
 def _narrow_to_half(value: Value) -> Value:
-    """Emit `value`, a float16 in register form or any float32, rounded to float16, in memory form."""
+    """Emit `value`, a float32, rounded to float16, in memory form."""
     if float16_conversions.lacks_conversions(value.builder.module.target):
         return float16_conversions.narrow_to_float16(value).cast("bitcast", HALF)
     return value.cast("fptrunc", HALF)
@@ -108,7 +108,7 @@ def from_bits(dtype: DType, bits: Value) -> Value:
 
 
 def round_to_dtype(dtype: DType, value: Value) -> Value:
-    """Emit a float rounded to a narrow dtype, still in a float register. For any other dtype, `value` is returned unchanged."""
+    """Emit a float rounded to a narrow dtype, still in a float register. For a wide dtype, or no float, return `value` unchanged."""
     if dtype is float16:
         return _widen_half(_narrow_to_half(value))
     if dtype is bfloat16:  # to nearest, ties to even, on the bits; NaN stays a NaN
@@ -123,7 +123,7 @@ def round_to_dtype(dtype: DType, value: Value) -> Value:
 def convert_dtype(value: Value, source: DType, target: DType, *, split_halves: bool = False) -> Value:
     """Emit the cast of a value in register form from the real dtype `source` to the real dtype `target`.
 
-    Integers wrap; floats to integers truncate and saturate, and NaN gives 0. All numbers but 0 become True.
+    Integers wrap; floats to integers truncate and saturate, and NaN gives 0. Numbers other than 0 become True.
 
     With `split_halves`, vectors of 64-bit integers become doubles by arithmetic, for processors that would convert lane by lane.
     """

@@ -194,7 +194,7 @@ class _Linker:
     def _write_address(self, position: int, symbol: _Symbol, addend: int) -> None:
         """Write the part of an address known now into the image at `position`, and note the position for loading.
 
-        The address is that of `symbol`, plus `addend`.
+        The address is `addend` behind `symbol`.
         """
         if symbol.offset is None:
             _pack_int64(self.content, position, addend)
@@ -204,7 +204,7 @@ class _Linker:
             self.pointers.append(position)
 
     def _read_symbol(self, table: _Section, number: int) -> _Symbol | None:
-        """Return symbol `number` of the symbol table `table`; None for a symbol outside of the image that names no C function."""
+        """Return symbol `number` of the symbol table `table`; None for a symbol outside of the image, other than a C function."""
         name_offset, section, value = self._unpack_symbol(table, number)
         name = self._read_text(self.sections[table.link], name_offset)
         if section == _UNDEFINED:

@@ -96,7 +96,7 @@ class _ContractionEmitter:
                     side.pack(*em.loop_range(side.axis))
 
     def count_steps(self, outer: int) -> Value:
-        """Emit how many steps belong to each index of the first `outer` summed axes; the number of all steps (K) if `outer` is 0."""
+        """Emit the number of steps at each index of the first `outer` summed axes; K, the number of the whole sum, if `outer` is 0."""
         extents = [self.em.extent(axis) for axis in self.statement.summed_axes[outer:]]
         with self.em.in_scope(0):
             return reduce(mul, extents) if extents else self.em.builder.constant(I64, 1)
@@ -242,13 +242,13 @@ class _ContractionEmitter:
             over_panels(lambda left, right: self.emit_mirror(rows, (left, right)))
 
     def padded_rows(self) -> Value:
-        """Emit the number of rows for which memory is set aside: those of a block, and those of a tile."""
+        """Emit the number of rows with room in memory: the rows of a block plus the rows of a tile."""
         return self.em.size_parameter(self.statement.left.block) + self.tile_height
 
     def rows_to_compute(self, rows: tuple[Value, Value], right: Value) -> tuple[Value, Value]:
         """Emit the begin and the end of the rows to compute for a panel of columns that ends before `right`.
 
-        `rows` are those of the block. If run time finds the results symmetric, only the rows before `right` are computed.
+        `rows` are the rows of the block. If run time finds the results symmetric, only the rows before `right` are computed.
         """
         if self.is_symmetric is None:
             return rows
@@ -263,7 +263,7 @@ class _ContractionEmitter:
             self.em.only_if(self.is_symmetric, lambda: symmetric_results.emit_mirror_copy(self.em, self.statement, upper_rows, columns))
 
     def emit_tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
-        """Emit the steps `steps` of the tiles in a panel of columns, with the epilogue if it is short; the last rows take a lower tile.
+        """Emit the steps `steps` of the tiles in a panel of columns, with a short epilogue; the last rows take a lower tile.
 
         `columns` are the first column of the block, and the begin and the end of the panel.
         """
@@ -351,7 +351,7 @@ class _TileColumns(NamedTuple):
 class _Tile:
     """A tile of a contraction in registers: `mr` rows from row `i` on, of `nr` vectors each, over a range of steps.
 
-    Columns from `right` on are masked off. `height` is the pair of `mr` and a flag: whether all rows of the tile are in the block. `rows`
+    Columns from `right` on are masked off. `height` is the pair of `mr` and a flag: whether the block contains the whole tile. `rows`
     are the begin and the end of the rows of the block, and `steps` the begin and the end of the steps.
     """
 
@@ -523,5 +523,5 @@ class _Tile:
 
 
 def _is_step_invariant(e: Expr) -> bool:
-    """Return whether `e` is a leaf of a step's formula, other than a constant, that has the same value in all steps."""
+    """Return whether `e` is a leaf of a step's formula, other than a constant, with the same value in every step."""
     return not isinstance(e, (Call, Const, Factor, State))

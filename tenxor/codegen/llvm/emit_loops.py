@@ -118,9 +118,9 @@ def _emit_stoppable(em: Emitter, s: For, begin: Value, end: Value, step: int) ->
 
 
 def _polls_stop_flag(em: Emitter, s: For) -> bool:
-    """Return whether the code of a loop reads the stop flag: in a kernel that listens for it, each loop does but the parallel ones.
+    """Return whether the code of a loop reads the stop flag: in a kernel that listens, every loop but a parallel loop.
 
-    A loop that is not parallel may be a single long iteration of a parallel loop.
+    A loop other than a parallel loop may be a single long iteration of a parallel loop.
     """
     return em.listens and not em.kernel.axes[s.axis].parallel
 
@@ -149,7 +149,7 @@ def _emit_steps(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Val
 
 
 def _emit_iteration(em: Emitter, s: For) -> None:
-    """Emit one iteration of a loop, or one step with lanes along it; states of reductions in rows along the loop are loaded and stored."""
+    """Emit an iteration of a loop, or a step with lanes along the loop. Rows of states along the loop are loaded and stored."""
     changed, read = row_buffers.find_row_reductions(em, s)
     row_buffers.load_states(em, read)
     em.emit_body(s.body, partial(_emit_inner_statement, em))
@@ -159,7 +159,7 @@ def _emit_iteration(em: Emitter, s: For) -> None:
 def _emit_inner_statement(em: Emitter, s: Statement) -> None:
     """Emit the statement `s` of a loop's body, with the lanes `em.lanes` or without.
 
-    The loop along which the lanes run may be further inside. Then only a statement that contains that loop keeps the lanes. Another
+    The loop along which the lanes run may be further inside. Then only a statement with this loop inside keeps the lanes. Another
     statement is emitted with `em.lanes` None; a loop in it may choose lanes of its own.
     """
     lanes = em.lanes

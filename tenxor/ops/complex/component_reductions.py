@@ -30,7 +30,7 @@ def _split(r: Reduction, dtype: DType) -> Reduction:
     left = [Arg(k, d) for k, d in enumerate(states)]
 
     def joins(join: Join, operand_dtypes: DTypes) -> tuple[list[Arg], Exprs]:
-        """Return two things: `Arg`s for the second operand of `join`, of the dtypes `operand_dtypes`; and the formulas of the joined state."""
+        """Return `Arg`s of `operand_dtypes` for the second operand of `join`, and the formulas of the joined state."""
         right = [Arg(k, d) for k, d in enumerate(operand_dtypes, start=len(states))]
         return right, join(tuple(left), tuple(right))
 

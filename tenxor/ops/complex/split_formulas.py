@@ -19,7 +19,7 @@ def has_complex(e: Expr) -> bool:
 
 
 def convert(x: Expr, dtype: DType) -> Expr:
-    """Return `x`, real or a `ComplexPair`, converted to `dtype`. A `ComplexPair` can become complex or bool, but not another real number."""
+    """Return `x`, real or a `ComplexPair`, converted to `dtype`. A `ComplexPair` can become complex or bool, but no other real."""
     if x.dtype is dtype:
         return x
     if isinstance(x, ComplexPair):
