@@ -196,7 +196,7 @@ class Backend(ABC):
 
     @abstractmethod
     def count_compilations(self) -> tuple[int, int]:
-        """Return how many kernels this process compiled and how many it loaded, counting a kernel each time; start no compiler."""
+        """Return how many kernels this process compiled, and how many it loaded; start no compiler. A kernel loaded twice counts twice."""
 
     @property
     @abstractmethod
@@ -272,8 +272,8 @@ class Backend(ABC):
     def synchronise(self) -> None:
         """Wait until everything launched has run.
 
-        A launch that has a `once`, or may find an index out of range, is complete when it returns. So is a launch whose result is read
-        through `Buffer.array`.
+        A launch with `once`, or of a kernel that may find an index out of range, is complete when the call returns. To read a result
+        through `Buffer.array` also waits for the launch.
         """
 
 

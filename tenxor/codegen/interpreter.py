@@ -59,7 +59,7 @@ Selector = Callable[[list[ScalarValue]], Sequence[ScalarValue]]
 
 
 class EvaluationStep(NamedTuple):
-    """A step to compute an expression: `compute` of the operands, which `select_operands` picks from the list of values so far."""
+    """A step to compute an expression by `compute`. `select_operands` picks the operands from the list of values so far."""
 
     compute: Callable[..., ScalarValue]
     select_operands: Selector
@@ -192,7 +192,10 @@ def run_kernel(
 
 
 class _KernelRun:
-    """A call of a kernel: its arguments, the current index of each loop, and the states of reductions."""
+    """A call of a kernel: its arguments, the current index of each loop, and the states of reductions.
+
+    In the methods, an axis, an operand or an accumulator is a number in `kernel.axes`, `kernel.operands` or `kernel.accumulators`.
+    """
 
     def __init__(
         self,
@@ -394,16 +397,14 @@ class _KernelRun:
         return program.select_results(results)
 
     def find_steps(self, expressions: tuple[Expr, ...], arg_count: int = 0) -> ExpressionSteps:
-        """Return the cached program to compute `expressions`, with `arg_count` `Arg`s. The first call for these expressions makes the
-        program.
-        """
+        """Return the program that computes `expressions`, which have `arg_count` `Arg`s; the first call for them makes it."""
         program = self.expression_steps.get(expressions)
         if program is None:
             program = self.expression_steps[expressions] = self.order_steps(expressions, arg_count)
         return program
 
     def order_steps(self, expressions: tuple[Expr, ...], arg_count: int) -> ExpressionSteps:
-        """Return a new program to compute `expressions`, with `arg_count` `Arg`s; composite operations become their formulas."""
+        """Return a new program that computes `expressions`, which have `arg_count` `Arg`s. Composite operations become their formulas."""
         order: dict[Expr, Expr | None] = {}  # each expression with its formula, or None
         for e in expressions:
             _order_subexpressions(e, order)
@@ -426,9 +427,7 @@ class _KernelRun:
         return ExpressionSteps(constants, steps, _make_selector([position_of[e] for e in expressions]))
 
     def make_step(self, e: Expr) -> Callable[..., ScalarValue]:
-        """Return a function from the values of the operands of `e` to the present value of `e`, an expression other than an `Arg` or a
-        constant.
-        """
+        """Return a function from the values of the operands of `e` to the present value of `e`, which is no `Arg` and no constant."""
         if isinstance(e, Call):
             return get_primitive(e)
         if isinstance(e, Load):

@@ -50,8 +50,8 @@ class HostOperand(NamedTuple):
 def view_operand(operand: HostOperand) -> tuple[Node, Array]:
     """Return an operand as a node in memory, and a read-only NumPy array of its elements. A pending node is computed.
 
-    The array is the operand's own memory, or a copy made by a kernel if the layout has no strides (tables or view chains). It stays valid
-    while the caller holds the node; the memory is not marked as externally shared.
+    The array is the operand's own memory, or a copy made by a kernel if the layout has no strides (tables or view chains). The array stays
+    valid while the caller holds the node; the memory is not marked as externally shared.
     """
     node, layout, dtype = operand
     if layout.base is not None or layout.tables is not None:

@@ -302,7 +302,7 @@ def apply(op: Op, operands: Sequence[Operand]) -> Expr:
 
 
 def where(condition: Expr, yes: Operand, no: Operand) -> Expr:
-    """Return the expression `yes` where the condition holds, else `no`."""
+    """Return an expression with the value of `yes` where the condition holds, else of `no`; the dtypes are promoted."""
     return call("where", condition, yes, no)
 
 

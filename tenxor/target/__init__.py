@@ -303,9 +303,9 @@ class Target(NamedTuple):
     """A machine for which loops are planned and code is emitted: its vectors, instructions, caches and threads, and the constants for
     these.
 
-    Vectors have `vector_bytes` bytes (0: none, and everything is computed element by element), and there are `register_count` of them.
-    `features` are the processor features that the emitter asks for, by LLVM's names. Wide vectors imply no instructions: those of AVX-512
-    are used if it is among the features.
+    Vectors have `vector_bytes` bytes (0: none, and everything is computed element by element), and the processor has `register_count`
+    vector registers. `features` are the processor features that the emitter asks for, by LLVM's names. Wide vectors imply no instructions:
+    those of AVX-512 are used if it is among the features.
     """
 
     vector_bytes: int

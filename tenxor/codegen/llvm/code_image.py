@@ -37,9 +37,9 @@ class CodeImage(NamedTuple):
     """Linked machine code that runs at any address. Offsets and sizes are in bytes.
 
     In memory the image has `total_bytes` bytes: `code_bytes` bytes of code and constants, a multiple of the page size, and then variables.
-    `content` has the first bytes; the others are zero. `symbols` maps the names of functions
-    and variables to their offsets. `pointers` has the offsets of 64-bit offsets into the image, which become addresses. `externals` maps
-    the name of a C function of the process to the offsets of its addresses.
+    `content` has the first bytes; the others are zero. `symbols` maps the names of functions and variables to their offsets. `pointers` has
+    the offsets of 64-bit offsets into the image, which become addresses when the image is loaded. `externals` maps the name of a C function
+    of the process to the offsets of its addresses.
     """
 
     content: bytes

@@ -42,7 +42,7 @@ class MachineCode:
     """A kernel as machine code: `call_with_gil` holds the GIL, for small work, and `call_without_gil` releases the GIL, so that other
     threads run.
 
-    Both take the packed arguments, the begin and the end of the shared loop, and the number of the thread. `call_with_gil` takes C
+    Both take the packed arguments, the begin and the end of the split loop, and the number of the thread. `call_with_gil` takes C
     integers: to convert Python integers would take longer than the work. The code is unloaded when this object is deallocated, so a
     caller must hold a reference while the code runs.
     """
@@ -83,7 +83,7 @@ class Compiler:
 
     @property
     def full_target(self) -> Target:
-        """The target, with LLVM's name for the processor."""
+        """The target, with LLVM's name for the processor; the first access may ask LLVM."""
         return self.target._replace(processor=get_host_info().processor) if self.target.processor.cpu == NATIVE_CPU else self.target
 
     @lazy_attribute
@@ -317,7 +317,7 @@ def compiler() -> Compiler:
 
 @contextmanager
 def use_compiler(replacement: Compiler) -> Iterator[None]:
-    """Make `replacement` the compiler of this process for the body of a `with` statement."""
+    """Make `replacement` the compiler of this process for the body of a `with` statement, and then the previous one again."""
     global _compiler
     previous, _compiler = _compiler, replacement
     try:

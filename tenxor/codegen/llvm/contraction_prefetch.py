@@ -50,8 +50,8 @@ def _make_prefetcher(
 ) -> EmitPrefetch:
     """Return a function that takes the number of a step, and calls `prefetch_load(load, start, step)` for each value of `side`.
 
-    Values without a stride along `axis` are left out. `start` points to the element at `index` and the first
-    step, at the next index of `axis`.
+    Values without a stride along `axis` are left out. `start` points to the element at `index` and the first step, at the next index of
+    `axis`.
     """
     starts: dict[Load, Value] = {}
     for e in side.side.values:

@@ -216,7 +216,7 @@ class Emitter:
         accumulators: Iterable[int] = (),
         binds_axis: bool = True,
     ) -> Value:
-        """Emit a loop from `begin` on, while at least `min_remaining` indices are left before `end`; return the index where it stops.
+        """Emit a loop from `begin` on, while at least `min_remaining` indices are left before `end`; return the index behind the loop.
 
         `emit_iteration` emits one iteration at an index, and returns the next index. The states of the reductions `accumulators` are
         carried from iteration to iteration. If not `binds_axis`, the loop runs over blocks of the axis, and the code inside must not

@@ -44,7 +44,7 @@ def compare_hypot_by_squares(kernel: Kernel) -> Kernel:
 
 
 def _is_hypot(e: object) -> TypeGuard[Call]:
-    """Return whether an expression is a `hypot` computed in its own dtype."""
+    """Return whether an expression is a `hypot` of float32 or float64: narrow floats are computed in another dtype."""
     return isinstance(e, Call) and e.op.name == "hypot" and e.dtype is e.dtype.compute_dtype
 
 

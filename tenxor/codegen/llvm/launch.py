@@ -210,7 +210,7 @@ class _BoundKernel:
         self.imbalance = 2 if kernel.contraction is not None and kernel.contraction.symmetric_pairs else 1
 
     def launch(self, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
-        """Run the kernel, and return whether it met an index out of range; see `interface.Launch`."""
+        """Run the kernel with results in `out`, and return whether the kernel met an index out of range; see `interface.Launch`."""
         nodes, offsets = given.nodes, given.offsets
         words: list[object] = [out.address + self.out_displacement + offsets[self.out_offset_index] * self.itemsize]
         for k, offset_index, displacement, itemsize in self.sources:

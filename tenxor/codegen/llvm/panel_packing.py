@@ -205,7 +205,7 @@ class Panels:
         return next((t for t in e.address.terms if t.axis == self.axis and t.step_kind == "table"), None)
 
     def pack_runs(self, value_number: int, e: Expr, term: Term, first: Value, last: Value) -> None:
-        """Emit the packing of the value `e` for a block of indices by runs, as the offset table of `term` tells: each is copied as a whole."""
+        """Emit the packing of the value `e` for a block of indices, run by run; the offset table of `term` tells the runs."""
 
         def pack_panel(panel_begin: Value) -> Value:
             self.em.continue_innermost()

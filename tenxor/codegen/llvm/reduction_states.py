@@ -112,7 +112,7 @@ def choose_chunk_steps(em: Emitter, loop: For, accumulators: list[int]) -> int:
 
 
 def find_inner_lane_axis(em: Emitter, loop: For) -> int | None:
-    """Return the axis of a loop with lanes inside `loop` that carries a state that `loop` carries, too; None without such a loop."""
+    """Return the axis of a loop with lanes inside `loop`, if both carry the state of the same reduction; None without such a loop."""
     accumulators = set(find_carried_reductions(loop, em.kernel.accumulators))
     for s in loop.body:
         if isinstance(s, For) and accumulators & set(find_carried_reductions(s, em.kernel.accumulators)):

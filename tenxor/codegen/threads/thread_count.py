@@ -27,8 +27,8 @@ def max_threads() -> int:
 def _read_default_count() -> int:
     """Return the number of threads for a program without a call of `set_num_threads`: the value of `TENXOR_NUM_THREADS`, if set.
 
-    Without this variable, the number is the value of `OMP_NUM_THREADS`, or without both the number of CPUs. A process started by
-    `multiprocessing` has 1 thread if neither variable is set.
+    Without this variable, the number is the value of `OMP_NUM_THREADS`, or without both the number of CPUs that this process may use. A
+    process started by `multiprocessing` has 1 thread if neither variable is set. The number is at most `max_threads()`.
     """
     default = _choose_default_count()
     return environment.read_count("TENXOR_NUM_THREADS", max_threads(), f"the number of threads is {default}") or default

@@ -147,7 +147,7 @@ def parallel_for(
     resumed: LoopProgress | None = None,
     thread_limit: int = 0,
 ) -> None:
-    """Run the shared loop of a kernel over `0..extent`, or from `resumed.begin` on, on all threads or only on the calling thread.
+    """Run the split loop of a kernel over `0..extent`, or from `resumed.begin` on, on all threads or only on the calling thread.
 
     `code` is the kernel, and `args` are the packed arguments. `work` is the approximate cost of the whole loop, in additions. Chunks and
     slices are multiples of `grain`. With `single_threaded`, only the calling thread runs. `thread_limit` is the number of threads for which
@@ -206,7 +206,8 @@ def _run_range(
 ) -> None:
     """Run a kernel for `begin..end`, and then set `progress.begin` to `end`; do nothing if a signal handler has changed it already.
 
-    The arguments are those of `parallel_for`.
+    `progress` is the progress of the whole loop. `runs_once` tells that `parallel_for` was called with `resumed`. The other arguments are
+    those of `parallel_for`.
 
     The workers take part unless `single_threaded` is set, the range is no longer than `grain`, or there are more threads than
     `thread_limit` (if not 0). With `runs_once`, they take part only if the loop is a single C call. The lock `_pool_lock` is held
@@ -243,7 +244,7 @@ NO_WORKERS = WorkerHandle(0, 0, 0)
 def reserve_workers() -> Iterator[WorkerHandle | None]:
     """Reserve the workers for the body of a `with` statement: no other caller uses them meanwhile.
 
-    The context's value tells machine code how to reach the workers. It is None without workers, or with a work queue in Python.
+    The context's value tells machine code how to reach the workers. The value is None without workers, or with a work queue in Python.
     """
     with _pool_lock:
         pool = _get_pool()
@@ -252,7 +253,7 @@ def reserve_workers() -> Iterator[WorkerHandle | None]:
 
 
 def compute_chunk_size(extent: int, grain: int, sharing: ThreadLimits) -> int:
-    """Return how many iterations of a shared loop of `extent` iterations a thread takes at once: a multiple of `grain`."""
+    """Return how many iterations of a shared loop of `extent` iterations a thread takes at once: a multiple of `grain`, at least one."""
     return -(-extent // (num_threads() * sharing.chunks_per_thread * grain)) * grain
 
 
@@ -268,7 +269,7 @@ def _get_pool() -> _WorkerPool:
 
 
 def _make_worker_handle(pool: _WorkerPool) -> WorkerHandle | None:
-    """Return how machine code reaches the workers of a pool; None without workers, or with a work queue in Python."""
+    """Return the handle of the workers of a pool for machine code; None without workers, or with a work queue in Python."""
     from .work_queue import NativeWorkQueue
 
     queue = pool.work_queue

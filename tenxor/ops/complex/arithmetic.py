@@ -48,13 +48,13 @@ def select(condition: Expr, x: Expr, y: Expr) -> ComplexPair:
 
 
 def equal(x: Expr, y: Expr) -> Expr:
-    """Return whether both parts are equal."""
+    """Return whether x and y are equal in both parts."""
     (a, b), (c, d) = x.args, y.args
     return call("equal", a, c) & call("equal", b, d)
 
 
 def not_equal(x: Expr, y: Expr) -> Expr:
-    """Return whether either part differs."""
+    """Return whether x and y differ in either part."""
     (a, b), (c, d) = x.args, y.args
     return call("not_equal", a, c) | call("not_equal", b, d)
 
@@ -84,19 +84,19 @@ def apply_to_components(name: str, x: Expr) -> Expr:
 
 
 def isnan(x: Expr) -> Expr:
-    """Return whether either part is NaN."""
+    """Return whether either part of x is NaN."""
     a, b = x.args
     return call("isnan", a) | call("isnan", b)
 
 
 def isinf(x: Expr) -> Expr:
-    """Return whether either part is infinite."""
+    """Return whether either part of x is infinite."""
     a, b = x.args
     return call("isinf", a) | call("isinf", b)
 
 
 def isfinite(x: Expr) -> Expr:
-    """Return whether both parts are finite."""
+    """Return whether both parts of x are finite."""
     a, b = x.args
     return call("isfinite", a) & call("isfinite", b)
 

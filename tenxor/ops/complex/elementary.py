@@ -319,8 +319,9 @@ def pow(x: Expr, y: Expr) -> Expr:
 
 
 def logaddexp(x: Expr, y: Expr) -> Expr:
-    """Return log(exp(x) + exp(y)), its principal value: the operand with the larger real part, plus log1p(exp(difference of the other to
-    it)).
+    """Return the principal value of log(exp(x) + exp(y)), computed as u + log1p(exp(v - u)).
+
+    Here u is the operand with the larger real part, and v the other operand.
     """
     dtype = x.args[0].dtype
     a, b, c, d = (cast(p, float64) for p in (*x.args, *y.args))

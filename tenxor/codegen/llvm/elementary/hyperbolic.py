@@ -139,7 +139,7 @@ def asinh(x: Value) -> Value:
 
 
 def acosh(x: Value) -> Value:
-    """Emit the inverse hyperbolic cosine: log(1 + w) with t = x - 1 and w = t + sqrt(t (t + 2))."""
+    """Emit the inverse hyperbolic cosine: log(1 + w) with t = x - 1 and w = t + sqrt(t (t + 2)); NaN for x < 1."""
     if x.format.bits == 32:
         return acosh(x.to_double()).to_single()
     t = x - 1.0
@@ -148,7 +148,7 @@ def acosh(x: Value) -> Value:
 
 
 def atanh(x: Value) -> Value:
-    """Emit the inverse hyperbolic tangent: half of log(1 + w) with w = 2|x| / (1 - |x|)."""
+    """Emit the inverse hyperbolic tangent: half of log(1 + w) with w = 2|x| / (1 - |x|); NaN for |x| > 1."""
     if x.format.bits == 32:
         return atanh(x.to_double()).to_single()
     size = x.abs()

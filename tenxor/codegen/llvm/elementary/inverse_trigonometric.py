@@ -26,7 +26,7 @@ HALF_PI, HALF_PI_LOW, _ = PI_HALVES[64]
 
 
 def asin(x: Value) -> Value:
-    """Emit the arcsine in radians: directly up to 1/2, beyond as pi/2 - 2 asin(sqrt((1 - |x|) / 2))."""
+    """Emit the arcsine in radians: directly up to 1/2, beyond as pi/2 - 2 asin(sqrt((1 - |x|) / 2)); NaN for |x| > 1."""
     if x.format.bits == 32:
         return asin(x.to_double()).to_single()
     size = x.abs()
@@ -37,7 +37,7 @@ def asin(x: Value) -> Value:
 
 
 def acos(x: Value) -> Value:
-    """Emit the arccosine in radians."""
+    """Emit the arccosine in radians, from 0 to pi; NaN for |x| > 1."""
     if x.format.bits == 32:
         return acos(x.to_double()).to_single()
     size = x.abs()
@@ -62,7 +62,7 @@ def near_asin(size: Value, is_small: Value) -> tuple[Value, Value]:
 
 
 def atan(x: Value) -> Value:
-    """Emit the arctangent in radians."""
+    """Emit the arctangent in radians, from -pi/2 to pi/2."""
     if x.format.bits == 32:
         return atan(x.to_double()).to_single()
     size = x.abs()

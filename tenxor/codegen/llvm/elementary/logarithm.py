@@ -109,12 +109,12 @@ def log(x: Value) -> Value:
 
 
 def log2(x: Value) -> Value:
-    """Emit the logarithm to base 2; exact for powers of 2."""
+    """Emit the logarithm to base 2, exact for powers of 2: -infinity at 0, NaN below."""
     return log_in_base(x, (1.0, 0.0), PER_LN2[x.format.bits])
 
 
 def log10(x: Value) -> Value:
-    """Emit the logarithm to base 10; exact for powers of 10 that are exact."""
+    """Emit the logarithm to base 10, exact for floats that are powers of 10: -infinity at 0, NaN below."""
     return log_in_base(x, LOG10_2[x.format.bits], PER_LN10[x.format.bits])
 
 
