@@ -112,10 +112,10 @@ def find_sort_address(name: str, dtype: DType, size: int) -> int:
     if explain_abi_mismatch():
         return 0
     stable, quick = _find_functions(name, dtype)
-    return stable if name == "argsort" or is_counting_sort_best(dtype, size) else quick
+    return stable if name == "argsort" or is_radix_sort_best(dtype, size) else quick
 
 
-def is_counting_sort_best(dtype: DType, size: int) -> bool:
+def is_radix_sort_best(dtype: DType, size: int) -> bool:
     """Return whether NumPy's stable sort, a radix sort for narrow integers, is faster than its quicksort for `size` elements."""
     return dtype.is_integer and dtype.bits <= 16 and size > RADIX_SORT_ELEMENTS
 

@@ -150,12 +150,12 @@ def divide_by_precise_sum(x: Value, r: Value, shifted: Value, unit: float = 1.0)
     `r` and `shifted`, which has the integer n in its low bits, are from `reduce_by_ln2`.
     """
     scale, tail = scale_of(shifted, unit), exp_tail(r)
-    divisor = sum_of_products(fast_sum(scale, scale.constant(unit)), scale, r, tail)
+    divisor = add_product(fast_sum(scale, scale.constant(unit)), scale, r, tail)
     inverse = 1.0 / divisor.high
     return correct_quotient(x * inverse, x, divisor, inverse)
 
 
-def sum_of_products(x: Pair, y: Value, z: Value, z_low: Value) -> Pair:
+def add_product(x: Pair, y: Value, z: Value, z_low: Value) -> Pair:
     """Emit x + y (z + z_low) to nearly twice the precision of a float. The product must lie between -x/2 and x.
 
     Then the result lies between x/2 and 2 x, and the rounding error of its first part is exact.

@@ -41,7 +41,7 @@ def steps_of_halves(size: Value, first_magnitude: float) -> Callable[[Sequence[f
     return lambda table: look_up(table, interval)
 
 
-def nearest_multiple(size: Value, per_unit: float) -> Callable[[Sequence[float]], Value]:
+def make_nearest_lookup(size: Value, per_unit: float) -> Callable[[Sequence[float]], Value]:
     """Return a function that takes a table, and emits its entry for the multiple of 1 / `per_unit` nearest to each magnitude in `size`.
 
     Entry k of a table belongs to k / `per_unit`. A table must have 8, 16 or 32 entries. Magnitudes beyond the table get wrong entries,

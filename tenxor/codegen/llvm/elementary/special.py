@@ -7,7 +7,7 @@ from ..float_formats import FLOAT32_FORMAT
 from .exponential import exp_near_zero, reduce_by_ln2, scale_by_power
 from .formula_helpers import exact_product, polynomial
 from .logarithm import log
-from .lookup_tables import nearest_multiple
+from .lookup_tables import make_nearest_lookup
 
 # In float32, magnitudes belong to the nearest multiple of 1 / CENTRES_PER_UNIT: eight, for which a register of AVX2 suffices. The centre of
 # each is a float32 whose erf is very nearly a float32, too; that of the first is 0.
@@ -95,7 +95,7 @@ def erf(x: Value) -> Value:
 
 def erf_from_table(size: Value) -> Value:
     """Emit erf of float32 `size` >= 0, at most `ERF_IS_ONE`: a polynomial around the nearest of some centres."""
-    entry = nearest_multiple(size, CENTRES_PER_UNIT)
+    entry = make_nearest_lookup(size, CENTRES_PER_UNIT)
     d = size - entry(CENTRES)
     slope = entry(ERF_NEAR_CENTRES[-1])
     for table in ERF_NEAR_CENTRES[-2::-1]:
