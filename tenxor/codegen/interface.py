@@ -120,7 +120,7 @@ class Launch(Protocol):
 
 
 class ContractionFacts(NamedTuple):
-    """The property of a contraction needed to run it: pairs `(left, right)` of indices of equal values on both sides.
+    """The property of a contraction needed to run it: the pairs `(left, right)` of indices of values that are equal on both sides.
 
     The values of a pair are equal if both sides read the same memory. Without such pairs, results are never symmetric.
     """
@@ -154,7 +154,7 @@ class KernelFacts(NamedTuple):
 class Compiled(Protocol):
     """A kernel in the form that a back end runs. `origin` is a word for the source of the code, "compiled" or "disk" for instance.
 
-    `kernel` is the kernel itself, or its facts if the code was found by the facts.
+    `kernel` is the kernel itself, or only its facts if they were used to find the code.
     """
 
     @property
@@ -220,7 +220,7 @@ class Backend(ABC):
         return None
 
     def find_compiled(self, facts: KernelFacts) -> Compiled | None:
-        """Return the compiled kernel with the facts `facts`; None if no code is stored, as compilation needs the loops.
+        """Return the compiled kernel with the facts `facts`; None if no code is stored: this function cannot compile it.
 
         The default is None. `kernel` of the result holds the facts alone.
         """

@@ -86,7 +86,8 @@ def _make_selector(positions: Sequence[int]) -> Selector:
 
 
 def _order_subexpressions(e: Expr, order: dict[Expr, Expr | None]) -> None:
-    """Append an expression to the keys of `order`, after the expressions needed to compute it. Present keys are skipped.
+    """Append an expression to the keys of `order`, after the expressions needed to compute it. Expressions that are keys already are
+    skipped.
 
     The value in `order` is the formula of a composite operation, and None for any other expression.
     """
@@ -225,7 +226,7 @@ class _KernelRun:
     # Statements
 
     def run_body(self, statements: tuple[Statement, ...]) -> None:
-        """Run the statements of a body in order. Adjacent stores run together: the values are computed before the first write."""
+        """Run the statements of a body in order. Adjacent stores run together: all their values are computed before the first write."""
         groups = self.statement_groups.get(id(statements))
         if groups is None:
             # The kernel keeps the statements alive, so ids stay unique
@@ -318,7 +319,9 @@ class _KernelRun:
                 tile[row, column] = complex(raw) if dtype.is_complex else from_memory(raw, dtype)
 
     def run_stores(self, *stores: Store) -> None:
-        """Write the values of adjacent stores, computed before the first write. A store with a false predicate writes nothing."""
+        """Write the values of adjacent stores, which are all computed before the first write. A store with a false predicate writes
+        nothing.
+        """
         written = [s for s in stores if s.predicate is None or self.evaluate((s.predicate,))[0]]
         for s, values in [(s, self.evaluate(s.values)) for s in written]:
             assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
