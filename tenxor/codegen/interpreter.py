@@ -86,10 +86,10 @@ def _make_selector(positions: Sequence[int]) -> Selector:
 
 
 def _order_subexpressions(e: Expr, order: dict[Expr, Expr | None]) -> None:
-    """Append an expression to the keys of `order`, after the expressions needed to compute it. Expressions that are keys already are
-    skipped.
+    """Append an expression to the keys of `order`, after the expressions needed to compute it.
 
-    The value in `order` is the formula of a composite operation, and None for any other expression.
+    Expressions that are keys already are skipped. The value in `order` is the formula of a composite operation, and None for any other
+    expression.
     """
     for subexpr in walk_unvisited(e, order):
         formula = expand_formula(subexpr) if isinstance(subexpr, Call) else None

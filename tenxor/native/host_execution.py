@@ -185,10 +185,10 @@ def has_several_batches(op: HostOp, axes: Sequence[int]) -> bool:
 
 
 def make_small_call(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Callable[..., list[Array] | None]:
-    """Return a function that computes an operation on small NumPy arrays, at most a single array with a batch.
+    """Return a function that computes an operation on small NumPy arrays, which must have no further references.
 
-    The function returns a list of row-major arrays of the dtypes `dtypes`, the dtypes of the results, or None for a matrix without a
-    result. An operation with `overwrites_operand` overwrites and returns the operand, which must have no further references. `options` are
+    At most one of the arrays may have a batch. The function returns a list of row-major arrays of the dtypes `dtypes`, the dtypes of the
+    results, or None for a matrix without a result. An operation with `overwrites_operand` overwrites and returns the operand. `options` are
     passed to `op.compute` by name.
     """
     call, numpy_dtypes = partial(op.compute, **options) if options else op.compute, [d.numpy for d in dtypes]

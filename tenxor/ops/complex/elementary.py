@@ -74,10 +74,10 @@ MAX_UNSHIFTED_EXPONENT, EXPONENT_SHIFT = 709.0, 600.0
 
 
 def _powers(name: str, large: float, shift: float, scale: float) -> Callable[[Expr, Expr, RealImag], RealImag]:
-    """Return a function of a real exponent `a`, an angle `b`, and cosine and sine of the angle: the power times both.
+    """Return a function of an exponent `a`, a number `b`, and `cos_sin`, the cosine and the sine of an angle: the power of `a` times both.
 
-    The angle is 0 where `b` is. `name` is "exp" or "exp2". An exponent above `large` is lowered by `shift`, and the result is multiplied by
-    `scale`, the power of `shift`, so that a small cosine or sine prevents overflow.
+    The power is that of e or 2, as `name` is "exp" or "exp2". The angle is 0 where `b` is. An exponent above `large` is lowered by `shift`,
+    and the result is multiplied by `scale`, the power of `shift`, so that a small cosine or sine prevents overflow.
     """
 
     def formula(a: Expr, b: Expr, cos_sin: RealImag) -> RealImag:
@@ -206,8 +206,9 @@ def sqrt_parts(a: Expr, b: Expr) -> RealImag:
 
 
 def _split_digits(x: Expr) -> RealImag:
-    """Return a number as the sum of two numbers of half as many digits (Dekker, "A floating-point technique for extending the available
-    precision", 1971).
+    """Return x, below 2**996 in magnitude, as the sum of two numbers of half as many digits.
+
+    Source: Dekker, "A floating-point technique for extending the available precision", 1971.
     """
     shifted = 134217729.0 * x
     high = shifted - (shifted - x)
