@@ -207,8 +207,8 @@ def _extremum(name: str, op: str, worst: Callable[[DType], Const]) -> Reduction:
 
     `op` is the operation on two values, "maximum" or "minimum". `worst` gives the identity for the dtype of the state.
 
-    Floats are compared by rank (see below), in four fast instructions per element. Comparing the floats themselves, with care for NaN and
-    the signs of zeros, takes seven instructions, each of which waits for the previous one.
+    Floats are compared by rank, an unsigned integer in the order of the floats, in four fast instructions per element. Comparing the floats
+    themselves, with care for NaN and the signs of zeros, takes seven instructions, each of which waits for the previous one.
     """
 
     def lift(x: Expr, position: Expr, states: DTypes) -> Exprs:

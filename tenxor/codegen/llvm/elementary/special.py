@@ -87,7 +87,7 @@ ERF_IS_ONE = {32: 3.93, 64: 6.0}  # here erf rounds to 1, and so do the formulas
 
 
 def erf(x: Value) -> Value:
-    """Emit the error function."""
+    """Emit the error function of a float32 or float64."""
     size = select_smaller(x.abs(), ERF_IS_ONE[x.format.bits])
     magnitude = erf_from_table if x.format.bits == 32 else erf_in_two_parts
     return magnitude(size).with_sign_of(x)
