@@ -27,11 +27,12 @@ interruptible = LazyModule("tenxor._utils.interruptible")
 
 
 class KernelArguments(NamedTuple):
-    """The arguments of a kernel for one set of shapes, without the `LaunchValues` of each launch.
+    """The arguments of a kernel for one set of shapes, without the values of each launch (`LaunchValues`), here called `given`.
 
     Operand 0 is the result, from element `given.offsets[out[0]] + out[1]` of the buffer to fill. Each further operand is an entry `(k, at,
     more)` of `sources`: the buffer of `given.nodes[k]`, from element `given.offsets[at] + more` on. An entry `(k, imag)` of `scalars` is
-    the real part of `given.scalars[k]`, or with `imag` the imaginary part. `tables` and `sizes` are in the kernel's order.
+    the real part of `given.scalars[k]`, or with `imag` the imaginary part. `tables` and `sizes` (sizes, strides and offsets) are in the
+    order of the kernel's parameters.
 
     `split_extent` is the extent of the loop that may run in chunks. `work` is the approximate cost of the kernel, in additions.
     `scratch_bytes` is the size of the scratch memory that each thread may need, in bytes.
@@ -70,12 +71,12 @@ class BufferWindow(NamedTuple):
     nbytes: int
 
     def window(self, iteration: int) -> Buffer:
-        """Return the memory of the value in iteration number `iteration`, as a buffer."""
+        """Return the memory of the value in iteration number `iteration`, as a new buffer on the memory of `self.buffer`."""
         return make_window(self.buffer, int(self.starts[iteration % len(self.starts)]), self.nbytes)
 
 
 class BufferHolder(NamedTuple):
-    """The memory of a value in an iteration of a repeated plan, in the place of a node; None for a value without memory."""
+    """The memory of a value in an iteration of a repeated plan, in the place of a node. `buffer` is None for a value without memory."""
 
     buffer: Buffer | None
 
@@ -94,21 +95,21 @@ class ResumableLaunch(Protocol):
 
     @property
     def is_done(self) -> bool:
-        """True if the launch is done already, by a signal handler."""
+        """True if the launch is done, perhaps by a signal handler before the caller begins."""
 
     @property
     def mark_done(self) -> Callable[[], object]:
-        """The C function to call as soon as the launch is done."""
+        """A C function, to be called without arguments as soon as the kernel has run: the launch then counts as done."""
 
     def register_rest(self, rest: Callable[[], object]) -> bool:
-        """Register `rest()`, which does the rest of the launch, before the first write. Return whether the caller must still call `rest()`.
+        """Register `rest()`, which does the rest of the launch, before the first write. Return whether the caller must now call `rest()`.
 
-        A later call of `rest` may continue after an interrupt. The answer is False if a signal handler has done the launch already.
+        The answer is False if a signal handler has done the launch already. If the call of `rest` is interrupted, a later call continues.
         """
 
 
 class Launch(Protocol):
-    """A function that runs a bound kernel and fills `out`. It returns whether the kernel met an index out of range.
+    """A function that runs a bound kernel, fills `out`, and returns whether the kernel met an index out of range.
 
     The answer concerns this launch alone, also if other threads launch the same kernel. With `once`, the kernel runs in one step that ends
     with the C call `once.mark_done()`: no signal handler runs between the first write to `out` and that call. Or the launch calls
@@ -119,7 +120,10 @@ class Launch(Protocol):
 
 
 class ContractionFacts(NamedTuple):
-    """Of a product, the pairs `(left, right)` of values of both sides that are equal if both sides read the same memory."""
+    """The property of a contraction needed to run it: the pairs `(left, right)` of indices of values that are equal on both sides.
+
+    The values of a pair are equal if both sides read the same memory. Without such pairs, results are never symmetric.
+    """
 
     symmetric_pairs: tuple[tuple[int, int], ...]
 
@@ -148,7 +152,10 @@ class KernelFacts(NamedTuple):
 
 
 class Compiled(Protocol):
-    """A kernel in the form that a back end runs. `origin` is a word for the source of the code, "compiled" or "disk" for instance."""
+    """A kernel in the form that a back end runs. `origin` is a word for the source of the code, "compiled" or "disk" for instance.
+
+    `kernel` is the kernel itself, or only its facts if they were used to find the code.
+    """
 
     @property
     def kernel(self) -> Kernel | KernelFacts: ...
@@ -158,7 +165,7 @@ class Compiled(Protocol):
 
 
 class Backend(ABC):
-    """A back end: it allocates memory, and compiles and launches kernels.
+    """A back end, which allocates memory, and compiles and launches kernels.
 
     All back ends promise the same values, but for the last bits of float sums and products: see `docs/architecture/observable.md`.
     Several Python threads may use one object at a time.
@@ -189,7 +196,7 @@ class Backend(ABC):
 
     @abstractmethod
     def count_compilations(self) -> tuple[int, int]:
-        """Return how many kernels this process compiled and how many it loaded, counting a kernel each time; start no compiler."""
+        """Return how many kernels this process compiled, and how many it loaded; start no compiler. A kernel loaded twice counts twice."""
 
     @property
     @abstractmethod
@@ -201,29 +208,33 @@ class Backend(ABC):
         """Return a kernel ready to be bound. Equal kernels give the same object, which stays in memory as long as it is referenced."""
 
     def run_on_rows(self, compiled: Compiled) -> tuple[Compiled, int]:
-        """Return a kernel that runs `compiled`, a result of `find_compiled`, on each row of the operands, and the first size.
+        """Return a kernel that runs `compiled`, a kernel for vectors, on each row of its operands; and the first size of the new kernel.
 
-        The arguments of the new kernel are described in `codegen/llvm/strided_rows.py`.
+        That size is the address of the code of `compiled`. The arguments of the new kernel are described in
+        `codegen/llvm/strided_rows.py`. Raise NotImplementedError in a back end without machine code.
         """
         raise NotImplementedError
 
     def get_facts(self, compiled: Compiled) -> KernelFacts | None:
-        """Return the facts by which another process finds a compiled kernel (`find_compiled`); None if a process must compile its own."""
+        """Return the facts by which another process finds a compiled kernel (`find_compiled`); None if each process must make its own."""
         return None
 
     def find_compiled(self, facts: KernelFacts) -> Compiled | None:
-        """Return the kernel with these facts, without its loops, which plans do not need; None if the kernel would have to be compiled."""
+        """Return the compiled kernel with the facts `facts`; None if no code is stored: this function cannot compile it.
+
+        The default is None. `kernel` of the result holds the facts alone.
+        """
         return None
 
     def read_shipped(self, text: str) -> bytes | None:
-        """Return the data in the package under the key `text`; None if there is none.
+        """Return the data in the package for the plan with the key `text`; None without data, and by default.
 
         Data is ignored if the code that plans or compiles has changed since the package was built.
         """
         return None
 
     def read_stored(self, text: str) -> bytes | None:
-        """Return the data stored by an earlier process under the key `text`; None if there is none.
+        """Return the data stored by an earlier process under the key `text`; None without data, and by default.
 
         Data is ignored if the code that plans or compiles has changed since.
         """
@@ -235,7 +246,7 @@ class Backend(ABC):
 
     @abstractmethod
     def bind(self, compiled: Compiled, arguments: KernelArguments) -> Launch:
-        """Return a function that launches `compiled`, a kernel of this back end, with the `arguments` for a set of shapes."""
+        """Return a function that launches `compiled`, a result of `compile`, `find_compiled` or `run_on_rows`, with `arguments`."""
 
     @abstractmethod
     def repeat(
@@ -261,8 +272,8 @@ class Backend(ABC):
     def synchronise(self) -> None:
         """Wait until everything launched has run.
 
-        A launch that has a `once`, or may find an index out of range, is complete when it returns. So is a launch whose result is read
-        through `Buffer.array`.
+        A launch with `once`, or of a kernel that may find an index out of range, is complete when the call returns. To read a result
+        through `Buffer.array` also waits for the launch.
         """
 
 

@@ -59,7 +59,7 @@ Selector = Callable[[list[ScalarValue]], Sequence[ScalarValue]]
 
 
 class EvaluationStep(NamedTuple):
-    """A step to compute an expression: `compute` takes the operands that `select_operands` returns from the list of values so far."""
+    """A step to compute an expression by `compute`. `select_operands` picks the operands from the list of values so far."""
 
     compute: Callable[..., ScalarValue]
     select_operands: Selector
@@ -68,8 +68,8 @@ class EvaluationStep(NamedTuple):
 class ExpressionSteps(NamedTuple):
     """The steps to compute expressions, on a list of values.
 
-    The list begins with the values of the `Arg`s and the constants; each step appends its result. `select_results` returns the values of
-    the expressions from the list.
+    The list begins with the values of the `Arg`s and then `constants`; each of `steps` appends its result. `select_results` returns the
+    values of the expressions from the list.
     """
 
     constants: list[ScalarValue]
@@ -86,9 +86,10 @@ def _make_selector(positions: Sequence[int]) -> Selector:
 
 
 def _order_subexpressions(e: Expr, order: dict[Expr, Expr | None]) -> None:
-    """Append an expression to `order`, after the expressions needed to compute it.
+    """Append an expression to the keys of `order`, after the expressions needed to compute it.
 
-    The value in `order` is the formula of a composite operation, and None for any other expression.
+    Expressions that are keys already are skipped. The value in `order` is the formula of a composite operation, and None for any other
+    expression.
     """
     for subexpr in walk_unvisited(e, order):
         formula = expand_formula(subexpr) if isinstance(subexpr, Call) else None
@@ -142,9 +143,10 @@ class Interpreter(HostBackend):
 
 
 def _launch(kernel: Kernel, arguments: KernelArguments, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
-    """Run a kernel, and return whether the kernel met an index out of range; see `interface.Launch`.
+    """Run a kernel with results in `out`, and return whether the kernel met an index out of range; see `interface.Launch`.
 
-    With `once`, the kernel writes to a copy of `out`, and a single call copies the result back. So an interrupt leaves `out` unchanged.
+    `arguments` refer to `given` (`KernelArguments`). With `once`, the kernel writes to a copy of `out`, and a single call copies the
+    result back. So an interrupt leaves `out` unchanged.
     """
     result = out.typed_view(kernel.operands[0].dtype)
     operands, origins = [result if once is None else result.copy()], [given.offsets[arguments.out[0]] + arguments.out[1]]
@@ -167,7 +169,7 @@ def _launch(kernel: Kernel, arguments: KernelArguments, out: Buffer, given: Laun
 
 
 def _scalar_part(scalar: Scalar, imag: bool, dtype: DType) -> bool | int | float:
-    """Return the real part of a scalar for a kernel, or with `imag` the imaginary part: a Python float if `dtype` is a float."""
+    """Return the real part of a scalar, or with `imag` the imaginary part, as an argument of `dtype`: a Python float for a float dtype."""
     component = scalar.value.imag if imag else scalar.value.real
     return float(component) if dtype.is_float else component
 
@@ -191,7 +193,10 @@ def run_kernel(
 
 
 class _KernelRun:
-    """A call of a kernel: its arguments, the current index of each loop, and the states of reductions."""
+    """A call of a kernel: its arguments, the current index of each loop, and the states of reductions.
+
+    In the methods, an axis, an operand or an accumulator is a number in `kernel.axes`, `kernel.operands` or `kernel.accumulators`.
+    """
 
     def __init__(
         self,
@@ -221,7 +226,7 @@ class _KernelRun:
     # Statements
 
     def run_body(self, statements: tuple[Statement, ...]) -> None:
-        """Run statements in order. Stores side by side are a single step: their values are computed before the first write."""
+        """Run the statements of a body in order. Adjacent stores run together: all their values are computed before the first write."""
         groups = self.statement_groups.get(id(statements))
         if groups is None:
             # The kernel keeps the statements alive, so ids stay unique
@@ -248,7 +253,10 @@ class _KernelRun:
                 self.run_stores(s, *adjacent)  # type: ignore[arg-type]
 
     def state_key(self, accumulator: int) -> tuple[int, int]:
-        """Return the key of the current state of reduction number `accumulator`: that number, and the index in a row of states, or 0."""
+        """Return the key in `self.states` of the current state of the reduction number `accumulator`.
+
+        The key is this number, and the present index along the row of states, or 0 if the reduction has a single state.
+        """
         row = self.kernel.accumulators[accumulator].row_axis
         return accumulator, self.loop_index[row] if row >= 0 else 0
 
@@ -257,7 +265,7 @@ class _KernelRun:
         return self.sizes[self.kernel.axes[axis].extent]
 
     def run_loop(self, s: For) -> None:
-        """Run a loop, or a loop over blocks, which sets the range for the loop inside."""
+        """Run a loop over its axis, or over the present block of the axis. A loop over blocks sets the block for the loop inside."""
         begin, end = self.block_ranges.get(s.axis, (0, self.extent(s.axis)))
         for index in range(begin, end, s.block or 1):
             if s.block:
@@ -269,7 +277,7 @@ class _KernelRun:
             del self.block_ranges[s.axis]
 
     def run_contraction(self, s: Contraction) -> None:
-        """Run a product: for every row and every column, the reduction over all steps, and then the statements about the result."""
+        """Run a contraction: for every row and every column, the reduction over all steps, and then the statements about the result."""
         accumulator = self.kernel.accumulators[s.accumulator]
         steps = list(itertools.product(*(range(self.extent(a)) for a in s.summed_axes)))
         left, right = self.evaluate_side(s.left, s.summed_axes, steps), self.evaluate_side(s.right, s.summed_axes, steps)
@@ -284,9 +292,9 @@ class _KernelRun:
             self.run_body(s.body)
 
     def evaluate_side(self, side: Side, summed: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[list[Sequence[ScalarValue]]]:
-        """Return the values of a product's side, as a list for each index of the side's axis with an entry for each step.
+        """Return the values of one side of a contraction: item `[index][step]` has the values at an index of the side's axis, for a step.
 
-        A step is the indices of the `summed` axes.
+        `summed` are the summed axes of the contraction. An item of `steps` has an index for each.
         """
         factors: list[list[Sequence[ScalarValue]]] = []
         for index in range(self.extent(side.axis)):
@@ -298,7 +306,10 @@ class _KernelRun:
         return factors
 
     def fill_tile(self, s: TileLoad) -> None:
-        """Fill a tile with an operand's elements over the present blocks of its two axes."""
+        """Fill the tile of `s` with the elements of an operand over the present blocks of two axes.
+
+        Components of complex elements stay together, as a Python complex number.
+        """
         dtype = self.kernel.operands[s.operand].dtype
         tile = self.tiles[s.tile] = {}
         for row in range(*self.block_ranges[s.contiguous_axis]):
@@ -308,7 +319,9 @@ class _KernelRun:
                 tile[row, column] = complex(raw) if dtype.is_complex else from_memory(raw, dtype)
 
     def run_stores(self, *stores: Store) -> None:
-        """Write values to operands, except for stores with a false predicate."""
+        """Write the values of adjacent stores, which are all computed before the first write. A store with a false predicate writes
+        nothing.
+        """
         written = [s for s in stores if s.predicate is None or self.evaluate((s.predicate,))[0]]
         for s, values in [(s, self.evaluate(s.values)) for s in written]:
             assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
@@ -317,7 +330,7 @@ class _KernelRun:
                 component[position] = to_memory(value, s.value.dtype)
 
     def run_accumulate(self, s: Accumulate) -> None:
-        """Update an element of an operand by a value."""
+        """Replace an element of an operand by `s.new_values`, computed from the old element and the values of `s`."""
         assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
         values, indices = self.evaluate(s.values), [int(i) for i in self.evaluate(s.indices)]
         memory, position = self.operands[s.operand], self.locate_element(s.operand, s.address, indices)
@@ -331,9 +344,9 @@ class _KernelRun:
     # Addresses
 
     def locate_element(self, operand: int, address: Address, indices: Sequence[int] = ()) -> int:
-        """Return the position of an address in operand number `operand`, in elements; raise IndexOutOfRange outside of the operand.
+        """Return the position of an address in the array of operand number `operand`, in elements.
 
-        `indices` are the values of the access's index expressions.
+        `indices` are the values of the access's index expressions. Raise IndexOutOfRange for a position outside of the array.
         """
         loop_index = self.loop_index | {~k: index for k, index in enumerate(indices)} if indices else self.loop_index
         position = self.origins[operand] + self.evaluate_address(address, loop_index)
@@ -341,7 +354,10 @@ class _KernelRun:
         return position
 
     def evaluate_address(self, address: Address, index: dict[int, int]) -> int:
-        """Return the value of an address, in elements. `index` maps each axis, or `~k` for index expression k, to its present index."""
+        """Return the value of an address, in elements. `index` maps each axis, or `~k` for index expression k, to its present index.
+
+        Raise IndexOutOfRange for an index outside of an offset table, or a position outside of a view of a view chain.
+        """
         position = 0 if address.offset is None else self.sizes[address.offset]
         for term in address.terms:
             step = index[term.axis]
@@ -377,21 +393,21 @@ class _KernelRun:
         return self.run_steps(self.find_steps(expressions, len(arg_values)), arg_values)
 
     def run_steps(self, program: ExpressionSteps, arg_values: Sequence[ScalarValue] = ()) -> Sequence[ScalarValue]:
-        """Return the present values of a program's expressions; `Arg` number k has the value `arg_values[k]`."""
+        """Run `program`, and return the present values of its expressions; `Arg` number k has the value `arg_values[k]`."""
         results = [*arg_values, *program.constants]
         for compute, select_operands in program.steps:
             results.append(compute(*select_operands(results)))
         return program.select_results(results)
 
     def find_steps(self, expressions: tuple[Expr, ...], arg_count: int = 0) -> ExpressionSteps:
-        """Return the program that computes expressions with `arg_count` `Arg`s. The first call for these expressions makes the program."""
+        """Return the program that computes `expressions`, which have `arg_count` `Arg`s; the first call for them makes it."""
         program = self.expression_steps.get(expressions)
         if program is None:
             program = self.expression_steps[expressions] = self.order_steps(expressions, arg_count)
         return program
 
     def order_steps(self, expressions: tuple[Expr, ...], arg_count: int) -> ExpressionSteps:
-        """Return the steps to compute expressions with `arg_count` `Arg`s, with composite operations replaced by formulas."""
+        """Return a new program that computes `expressions`, which have `arg_count` `Arg`s. Composite operations become their formulas."""
         order: dict[Expr, Expr | None] = {}  # each expression with its formula, or None
         for e in expressions:
             _order_subexpressions(e, order)
@@ -414,7 +430,7 @@ class _KernelRun:
         return ExpressionSteps(constants, steps, _make_selector([position_of[e] for e in expressions]))
 
     def make_step(self, e: Expr) -> Callable[..., ScalarValue]:
-        """Return a function from the values of the operands of `e` to the present value of `e`."""
+        """Return a function from the values of the operands of `e` to the present value of `e`, which is no `Arg` and no constant."""
         if isinstance(e, Call):
             return get_primitive(e)
         if isinstance(e, Load):
@@ -433,7 +449,10 @@ class _KernelRun:
         return lambda: self.states[self.state_key(e.accumulator)][e.component]
 
     def make_load(self, e: Load) -> Callable[..., ScalarValue]:
-        """Return a function from the values of a load's index expressions to an operand's element, or to a part of a complex element."""
+        """Return a function from the values of the load's index expressions to the element loaded now.
+
+        With `e.component`, the value is the real (0) or the imaginary part (1) of a complex element.
+        """
         operand = self.operands[e.operand]
         memory = operand if e.component is None else (operand.real, operand.imag)[e.component]
 
@@ -445,16 +464,16 @@ class _KernelRun:
         return load
 
     def load_tile_element(self, e: TileElement) -> ScalarValue:
-        """Return the element of a tile at the present indices, or a part of a complex element."""
+        """Return the element of a tile at the present indices; of a complex element the part `e.component`."""
         element = self.tiles[e.tile][self.loop_index[e.contiguous_axis], self.loop_index[e.read_axis]]
         if isinstance(element, complex):
             return cast(element.imag if e.component else element.real, e.dtype)
         return element
 
     def check_index(self, value: int, size: int) -> int:
-        """Return the index `value` of an axis of `size`, counted from 0; a negative `value` counts from the end.
+        """Return the index `value` of an axis of `size` indices, counted from 0; a negative `value` counts from the end.
 
-        Out of range, set the kernel's flag and return 0.
+        If `value` is out of range, set the flag of this launch, and return 0.
         """
         index = value + size if value < 0 else value
         if 0 <= index < size:

@@ -22,7 +22,10 @@ ScalarValue = bool | int | NumpyFloat
 
 
 def get_primitive(e: Call) -> Callable[..., ScalarValue]:
-    """Return a primitive operation as a function of values: exact, then wrapped or rounded to the dtype of its result."""
+    """Return the primitive operation of `e` as a function from the values of the operands to the value of the result.
+
+    Integers are computed exactly and wrapped to the dtype of `e`; floats are rounded.
+    """
     name, dtype = e.op.name, e.dtype
     exact = partial(DTYPE_PRIMITIVES[name], dtype) if name in DTYPE_PRIMITIVES else PRIMITIVES[name]
     if dtype is boolean:
@@ -40,7 +43,7 @@ def get_primitive(e: Call) -> Callable[..., ScalarValue]:
 
 
 def from_memory(raw: Any, dtype: DType) -> ScalarValue:
-    """Return an element `raw` of an array of `dtype` in memory (`bfloat16` as its bits) as a value."""
+    """Return the value of `raw`, an element of an array of `dtype` in memory (`bfloat16` as its bits). `dtype` must be real."""
     if dtype is bfloat16:
         bits = np.uint32(int(raw) << 16)
         return bits.view(np.float32)
@@ -48,7 +51,7 @@ def from_memory(raw: Any, dtype: DType) -> ScalarValue:
 
 
 def to_memory(value: ScalarValue, dtype: DType) -> Any:
-    """Return a value as an element of an array in memory (`bfloat16` as its bits)."""
+    """Return `value`, which fits `dtype`, as an element of an array in memory: a NumPy scalar (`bfloat16` as its bits)."""
     if dtype is bfloat16:
         return np.uint16(int(np.float32(value).view(np.uint32)) >> 16)
     return dtype.numpy.type(value)
@@ -61,7 +64,10 @@ def wrap_integer(value: int, dtype: DType) -> int:
 
 
 def cast(value: Any, dtype: DType) -> ScalarValue:
-    """Return a real number as a value of `dtype`. Integers wrap; floats to integers truncate and saturate, and NaN gives 0."""
+    """Return a real number as a value of the real `dtype`: integers wrap, and bools tell whether the number differs from 0.
+
+    Floats to integers truncate and saturate, and NaN gives 0. Conversions to floats round once.
+    """
     if dtype.compute_dtype is dtype and type(value) is dtype.numpy.type:
         unchanged: NumpyFloat = value
         return unchanged
@@ -78,7 +84,7 @@ def cast(value: Any, dtype: DType) -> ScalarValue:
 
 
 def saturate(value: float, dtype: DType) -> int:
-    """Truncate a float to an integer, limited to the range of an integer dtype; 0 for NaN."""
+    """Return a float truncated to an integer, limited to the range of the integer dtype `dtype`; 0 for NaN."""
     if math.isnan(value):
         return 0
     if math.isinf(value):
@@ -96,7 +102,7 @@ def to_bfloat16(value: Any) -> ScalarValue:
 
 
 def _round_to_odd(value: int | float) -> np.float32:
-    """Round to float32, with the last bit set where the result is inexact (round to odd), so that a second rounding is right."""
+    """Return `value` rounded to float32 so that a second rounding is right: an inexact result is truncated, and its last bit set."""
     nearest = np.float32(value)
     if math.isnan(nearest) or float(nearest) == value:
         return nearest
@@ -108,12 +114,12 @@ def _round_to_odd(value: int | float) -> np.float32:
 
 
 def _round_floats(function: Callable[[Any], Any]) -> Callable[[ScalarValue], Any]:
-    """Return the rounding `function`, with integers left unchanged."""
+    """Return a function that applies `function`, a rounding, to floats, and returns bools and integers unchanged."""
     return lambda x: x if isinstance(x, int) else function(x)
 
 
 def _elementary(name: str) -> Callable[..., Any]:
-    """Return the function `math.<name>` on float64, with NumPy's infinity or NaN where Python raises an error."""
+    """Return a function that computes `math.<name>` in float64, with NumPy's infinity or NaN where Python raises an error."""
     exact, special = getattr(math, name), getattr(np, name, None)
 
     def function(*args: NumpyFloat) -> Any:
@@ -127,7 +133,10 @@ def _elementary(name: str) -> Callable[..., Any]:
 
 
 def _erfinv(x: Any) -> Any:
-    """Return the inverse error function by Newton's method on the C library's erf, or erfc where 1 - x is exact."""
+    """Return the inverse error function of x: infinity at 1 and -1, NaN beyond.
+
+    Newton's method solves for the C library's erf, or for erfc where 1 - |x| is exact.
+    """
     from statistics import NormalDist
 
     magnitude = abs(float(x))
@@ -165,7 +174,7 @@ def _divide_by_one_plus_exp(x: Any, t: Any, t_low: Any = 0) -> Any:
 
 
 def _gelu(x: Any) -> Any:
-    """Return x/2 erfc(y) with y = -x / sqrt(2), corrected for the rounding error of y, which counts where erfc is steep."""
+    """Return gelu(x) = x/2 erfc(y) with y = -x / sqrt(2), corrected for the rounding error of y, which counts where erfc is steep."""
     if x == -np.inf:
         return np.float64(-0.0)
     y = float(x) * -math.sqrt(0.5)
@@ -179,7 +188,7 @@ def _gelu(x: Any) -> Any:
 
 
 def _gelu_tail(x: float) -> Any:
-    """Return gelu(x) where erfc(y) has few bits left, or none, by its asymptotic series.
+    """Return gelu(x) for 26.5 <= y < 30, with y as in `_gelu`, by the asymptotic series: erfc(y) has few bits left, or none.
 
     The factor e**(-y**2) is the square of a root, and is multiplied last.
     """

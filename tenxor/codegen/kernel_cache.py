@@ -19,7 +19,7 @@ MAX_RECENT_KERNELS = 512
 
 
 class _WeakEntry(ref[C]):
-    """A weak reference to a compiled kernel, with the kernel as its key."""
+    """A weak reference to the compiled form of a kernel. `kernel` is the kernel, the key of the entry."""
 
     __slots__ = ("kernel",)
 
@@ -44,7 +44,7 @@ class KernelCache(Generic[C]):
 
     @property
     def live_kernels(self) -> dict[Any, C]:
-        """The kernels in memory now, each with a compiled form."""
+        """A new dict of the kernels in memory now, each with its compiled form."""
         return {kernel: compiled for kernel, entry in list(self._entries.items()) if (compiled := entry()) is not None}
 
     def __len__(self) -> int:
@@ -53,7 +53,7 @@ class KernelCache(Generic[C]):
         return len(self._entries)
 
     def get(self, kernel: Any) -> C:
-        """Return the compiled form of `kernel`, a hashable key, from memory or made by the function of this cache.
+        """Return the compiled form of `kernel`, a hashable key, from memory, or made now by `compile_kernel` of `__init__`.
 
         No lock is held: user code may run while a kernel is compiled, and may want a lock of another thread that waits here. Each step on
         the tables is a single C call. Two threads with requests for the same kernel at the same time may both compile it.

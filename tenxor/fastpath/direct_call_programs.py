@@ -15,7 +15,7 @@ from ..layout.coords import find_constant_step
 from ..native.counting_ops import COUNTABLE_DTYPES, CountingOp
 from ..native.direct_call import DirectCall
 from ..native.generated_searches import encode_ends, float_to_bits
-from ..native.ordering_ops import OrderingOp, is_counting_sort_best
+from ..native.ordering_ops import OrderingOp, is_radix_sort_best
 from ..native.qr_direct_call import QrFunctions
 from ..native.ufunc_loops import CALL_OPCODE, ByteLayout, UfuncLoop, encode_call, encode_call_words
 from .strided_copy import describe_copy
@@ -218,7 +218,7 @@ def _build_sort(operation: OrderingOp, operand: tuple[int, int, ByteLayout]) -> 
         return None
     if operation.name == "argsort":
         return (ARGSORT, operation.stable_address, rows, n, itemsize, int(list(strides) == result_strides), *box)
-    quick = operation.stable_address if is_counting_sort_best(operation.dtype, n) else operation.quick_address
+    quick = operation.stable_address if is_radix_sort_best(operation.dtype, n) else operation.quick_address
     return (
         SORT,
         operation.stable_address,

@@ -14,8 +14,8 @@ class CountingOp(NamedTuple):
     """A counting operation on elements of a dtype, in the form the fast path needs.
 
     The name "bincount" gives at least `min_count` counts, or sums of weights. The name "unique" has `sort_address` and
-    `argsort_address`, the addresses of C functions for sorting the elements and their positions, and `selected_results` selects the
-    results.
+    `argsort_address`, the addresses of C functions for sorting the elements and their positions. `selected_results`, a constant
+    `UNIQUE_...`, selects the results of "unique".
     """
 
     name: str
@@ -32,7 +32,7 @@ def describe_bincount(dtype: DType, min_count: int) -> CountingOp | None:
 
 
 def describe_unique(dtype: DType, selected_results: int, size: int) -> CountingOp | None:
-    """Return the description of `unique` for `size` elements of a dtype, or None if no C functions are known to sort them.
+    """Return the description of `unique` for `size` elements of a dtype, or None for a dtype without C functions for sorting.
 
     `selected_results` says which arrays `unique` returns: see the constants `UNIQUE_...`.
     """

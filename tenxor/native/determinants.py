@@ -27,7 +27,10 @@ FactorMatrix = Callable[[Array], tuple[int, Array]]
 
 
 def slogdet(x: Array) -> tuple[Array, Array]:
-    """Return the signs of determinants, of modulus 1 or 0, and the logarithms of their moduli."""
+    """Return the signs of the determinants of a stack of matrices, of modulus 1 or 0, and the logarithms of the moduli.
+
+    A singular matrix gives the sign 0 and minus infinity.
+    """
     factor = _find_lapack_factor(x.dtype.char) if x.shape[-1] >= MIN_LAPACK_ROWS else None
     if factor is None:
         result: tuple[Array, Array] = np.linalg.slogdet(x)
@@ -49,7 +52,10 @@ def det(x: Array) -> Array:
 
 
 def cofactors(x: Array) -> Array:
-    """Return the gradients of determinants: the determinant times the transposed inverse, or the limit of this for singular matrices."""
+    """Return the cofactors of each matrix of a stack, in the shape of `x`: the derivatives of the determinant by the elements.
+
+    This is the determinant times the transposed inverse, or the limit of this product for a singular matrix.
+    """
     try:
         with np.errstate(all="ignore"):
             result: Array = det(x)[..., None, None] * np.linalg.inv(x).swapaxes(-2, -1)
@@ -63,7 +69,7 @@ def cofactors(x: Array) -> Array:
 
 
 def cofactor_cotangents(x: Array, g: Array) -> Array:
-    """Return the cotangents of the matrices `x`, given the cotangents `g` of their cofactors, for singular matrices too.
+    """Return the cotangents of the matrices `x`, given the cotangents `g` of their cofactors. The matrices may be singular.
 
     These are the second derivatives of determinants. In the coordinates of the singular vectors a matrix is diagonal, `s`. To first order
     in a change `d`, the cofactors change by `sum(p[i, j] * d[j, j])` on the diagonal and by `-p[i, j] * d[j, i]` off the diagonal. Here
@@ -93,7 +99,7 @@ def _products_without_two(values: Array) -> Array:
 
 
 def _slogdet_one(factor: FactorMatrix, x: Array) -> tuple[Any, Any]:
-    """Return the sign of the determinant of a matrix, and the logarithm of the modulus: 0 and minus infinity for a singular matrix.
+    """Return the sign of the determinant of a single matrix, and the logarithm of the modulus: 0 and minus infinity for a singular matrix.
 
     `factor` is the result of `_find_lapack_factor` for the dtype of `x`.
     """
@@ -108,7 +114,7 @@ def _slogdet_one(factor: FactorMatrix, x: Array) -> tuple[Any, Any]:
 @register("factorisations of LAPACK", "a C function, by precision")
 @cache
 def _find_lapack_factor(char: str) -> FactorMatrix | None:
-    """Return a function to factor matrices of the dtype `char` (NumPy's type character) by LAPACK: see `_wrap_lapack`.
+    """Return a function to factor a matrix of the dtype `char` (NumPy's type character) by LAPACK: the result of `_wrap_lapack`.
 
     Return None if LAPACK cannot be called directly, or gives wrong factors for a small matrix.
     """
@@ -128,7 +134,7 @@ def _find_lapack_factor(char: str) -> FactorMatrix | None:
 def _wrap_lapack(function: Any, integer: Any) -> FactorMatrix:
     """Return a function to factor a square matrix by `function`: LAPACK's `getrf`, with integers of the ctypes type `integer`.
 
-    The function returns the number of row exchanges, and the diagonal of the upper triangle.
+    The function leaves the matrix unchanged. It returns the number of row exchanges, and the diagonal of the upper triangular factor.
     """
 
     def factor(x: Array) -> tuple[int, Array]:

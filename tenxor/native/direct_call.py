@@ -23,7 +23,7 @@ GIL_RELEASE_NS = 50_000  # nanoseconds from which the GIL is released meanwhile,
 
 
 def choose_direct_call(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any], rows: int = 0) -> DirectCall | None:
-    """Return the way to compute `op` by direct calls on operands of dtypes `dtypes`, with the options `options` of `op.compute`.
+    """Return the description of a direct call to compute `op` on operands of `dtypes`, with the options `options` of `op.compute`.
 
     `rows` is the number of rows of a matrix, used for `det` and `slogdet` only. Return None if no function is known to equal NumPy, or if
     another way is faster.
@@ -36,10 +36,11 @@ def choose_direct_call(op: HostOp, dtypes: Sequence[DType], options: Mapping[str
 
 
 def accept_direct_call(direct_call: DirectCall, work: int, is_shared: bool) -> DirectCall | None:
-    """Return `direct_call` if a single call may do the whole work without handling signals, or None. NumPy would take `work` nanoseconds.
+    """Return `direct_call` if a single call may do the whole work without handling signals, or None.
 
-    `is_shared` says whether threads might share the work; then the call must end before a second thread could start. A C function of NumPy
-    releases the GIL if the call is long. Generated code holds the GIL, and its time is estimated as a fraction of NumPy's.
+    NumPy would take `work` nanoseconds. `is_shared` says whether threads might share the work; then the call must end before a second
+    thread could start. A call of NumPy's C functions is returned as a copy with `releases_gil` set if the call is long. Generated code and
+    sorts hold the GIL; the time of generated code is estimated as a fraction of NumPy's.
     """
     if isinstance(direct_call, UfuncLoop | QrFunctions):
         releasing = (

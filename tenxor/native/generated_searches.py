@@ -27,7 +27,7 @@ EndHeights = tuple[float | None, float | None]
 
 
 def can_search(dtype: DType) -> bool:
-    """Return whether generated code searches among numbers of a dtype."""
+    """Return whether generated code can search among numbers of a dtype; False while the fast path is not built."""
     return upcalls.installed is not None and dtype in SEARCHABLE_DTYPES
 
 
@@ -40,8 +40,8 @@ def _find_address(name: str) -> int | None:
 def try_generated_code(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: Mapping[str, Any]) -> bool:
     """Try to compute an operation by generated code, and return whether this was possible.
 
-    Only `searchsorted` and `interp` with contiguous results are computed. The arguments are as in `HostOp.compute`; the result goes into
-    `outs`. `outs` is left unchanged if the function returns False.
+    Only `searchsorted` and `interp` with contiguous results are computed. `arrays` and `options` are the arguments of `HostOp.compute`. The
+    result goes into `outs`, a single array. If the function returns False, `outs` is unchanged.
     """
     if op.name not in ("searchsorted", "interp"):
         return False
@@ -70,7 +70,8 @@ def try_generated_code(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array
 def write_distinct(x: Array, allocate_result: Callable[[int], Array]) -> bool:
     """Try to write the distinct elements of an array, ascending, by generated code, and return whether this was possible.
 
-    `allocate_result(count)` must return an array for the result, which is written without a further copy.
+    `allocate_result(count)` must return an array for the result, written without a further copy. If the function returns False, as for
+    empty or complex arrays or without the fast path, `allocate_result` is not called.
     """
     name = _FLOAT_NAMES.get(x.dtype.char, "" if x.dtype.kind in "fc" else f"i{8 * x.itemsize}")
     count_address, write_address = _find_address(f"distinct_{name}"), _find_address(f"put_{name}")
@@ -94,14 +95,17 @@ def encode_ends(ends: EndHeights) -> list[Any]:
 
 
 def float_to_bits(number: float) -> int:
-    """Return the bits of a float as an integer."""
+    """Return the bits of a double as a signed 64-bit integer."""
     return int(struct.unpack("=q", struct.pack("=d", number))[0])
 
 
 @register("generated searches", "a callable search function of the fast path, by address")
 @cache
 def _make_function(address: int, name: str) -> Callable[..., int]:
-    """Return the generated function at `address` as a ctypes function. `name` is a key of `_ARGUMENT_COUNTS`, for example "search"."""
+    """Return the generated function at `address` as a ctypes function with a 64-bit integer as the result; calls release the GIL.
+
+    `name` is a key of `_ARGUMENT_COUNTS`, for example "search".
+    """
     floats = _FLOAT_ARGUMENTS.get(name, ())
     argument_types = [ctypes.c_double if k in floats else ctypes.c_void_p for k in range(_ARGUMENT_COUNTS[name])]
     return ctypes.CFUNCTYPE(ctypes.c_int64, *argument_types)(address)

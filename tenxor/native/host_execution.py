@@ -40,7 +40,7 @@ _COPY_OP = OPS["positive"]
 
 
 class HostOperand(NamedTuple):
-    """An operand of NumPy's: a node read through a layout, in a dtype known to NumPy."""
+    """An operand of a host operation: a node read through a layout, in a dtype known to NumPy."""
 
     node: Node
     layout: Layout
@@ -48,10 +48,10 @@ class HostOperand(NamedTuple):
 
 
 def view_operand(operand: HostOperand) -> tuple[Node, Array]:
-    """Return an operand as a node in memory and a read-only NumPy array of its elements. Pending nodes are computed.
+    """Return an operand as a node in memory, and a read-only NumPy array of its elements. A pending node is computed.
 
-    The array is the operand's own memory, or a copy made by a kernel if the layout has no strides (tables or view chains). It stays valid
-    while the caller holds the node; the memory is not marked as externally shared.
+    The array is the operand's own memory, or a copy made by a kernel if the layout has no strides (tables or view chains). The array stays
+    valid while the caller holds the node; the memory is not marked as externally shared.
     """
     node, layout, dtype = operand
     if layout.base is not None or layout.tables is not None:
@@ -78,18 +78,18 @@ def _view_elements(node: Node, layout: Layout, dtype: DType) -> tuple[Node, Arra
 
 
 def _view_writable(node: Node) -> tuple[Node, Array]:
-    """Return `node`, and its memory as a writable NumPy array. The node must have no further references."""
+    """Return `node`, and its memory as a writable NumPy array. The node must be in memory, row-major, and without further references."""
     assert node.buffer is not None
     return node, np.ndarray(node.shape, node.dtype.numpy, node.buffer.typed_view(node.dtype))
 
 
 def _allocate_result(op: str, shape: Shape, dtype: DType) -> tuple[Node, Array]:
-    """Return new memory for a result of operation `op`, as a node and a writable NumPy array."""
+    """Return new memory for a result of operation `op`, as a node and a writable NumPy array. Errors name `op`."""
     return _view_writable(make_data_node(allocate(prod(shape) * dtype.itemsize, op, shape, dtype), shape, dtype))
 
 
 def run_host_op(op: HostOp, operands: Sequence[HostOperand], sizes: Mapping[str, int], options: Mapping[str, Any]) -> list[Node]:
-    """Return the results of an operation, in memory and in row-major order. `options` are passed to `op.compute` by name.
+    """Return the results of an operation as new nodes, in memory and in row-major order. `options` are passed to `op.compute` by name.
 
     `sizes` maps letters of the signature missing in the operands to sizes (see `host_op_table.py`). Raise ShapeError if batches do not
     broadcast, and LinearAlgebraError for a matrix without a result.
@@ -131,7 +131,7 @@ def run_host_op(op: HostOp, operands: Sequence[HostOperand], sizes: Mapping[str,
 
 
 def _is_long(op: HostOp, element_ns: int, count: int) -> bool:
-    """Return whether a NumPy call is long enough for a worker thread.
+    """Return whether an operation is long enough for a call in a worker thread, during which signals are handled.
 
     `element_ns` is the estimate per batch element in nanoseconds, and `count` the number of batch elements.
     """
@@ -156,7 +156,7 @@ def _estimate_ns(op: HostOp, element_ns: int) -> int:
 def infer_result_types(
     op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: Mapping[str, int]
 ) -> tuple[tuple[Shape, ...], list[DType]]:
-    """Return the shapes and the dtypes of the results for operands of `shapes`, the first of dtype `dtype`.
+    """Return the shapes and the dtypes of the results of `op` for operands of `shapes`, the first of dtype `dtype`.
 
     The shapes are an empty tuple if sizes of results depend on the values. `sizes` are as in `run_host_op`. Raise ShapeError if batches do
     not broadcast.
@@ -185,10 +185,11 @@ def has_several_batches(op: HostOp, axes: Sequence[int]) -> bool:
 
 
 def make_small_call(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Callable[..., list[Array] | None]:
-    """Return a function that computes an operation on small NumPy arrays without outside references, at most one of them with a batch.
+    """Return a function that computes an operation on small NumPy arrays, which must have no further references.
 
-    The function returns a list of row-major arrays of the dtypes `dtypes`, or None for a matrix without a result. An operation with
-    `overwrites_operand` returns the operand. `options` are passed to `op.compute` by name.
+    At most one of the arrays may have a batch. The function returns a list of row-major arrays of the dtypes `dtypes`, the dtypes of the
+    results, or None for a matrix without a result. An operation with `overwrites_operand` overwrites and returns the operand. `options` are
+    passed to `op.compute` by name.
     """
     call, numpy_dtypes = partial(op.compute, **options) if options else op.compute, [d.numpy for d in dtypes]
 

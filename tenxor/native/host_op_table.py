@@ -25,17 +25,20 @@ NO_LIMIT_NS = 1 << 62  # nanoseconds
 
 
 class HostOp:
-    """An operation of NumPy's on the last axes of arrays.
+    """An operation of NumPy's on the last axes of arrays, described by `signature` (see the module).
 
-    `compute` takes arrays, and options by name, and returns an array or a tuple of arrays. With `takes_out`, `compute` also takes
-    `out`, the array or the tuple of arrays for the results. With `overwrites_operand`, the operand is a row-major copy, overwritten
-    with the result. `dtype_rules` gives the dtype of each result: "same" as the first operand, "part" for its real component type,
-    "complex", or "index".
+    `operand_axes` and `result_axes` are the letters of each operand and result. `compute` takes arrays, and options by name, and returns an
+    array or a tuple of arrays. With `takes_out`, `compute` also takes `out`, the array or the tuple of arrays for the results. With
+    `overwrites_operand`, the operand is a row-major copy, overwritten with the result. `dtype_rules` gives the dtype of each result: "same"
+    as the first operand, "part" for its real component type, "complex", or "index".
 
     A matrix, row or signal takes about `unit_ns` nanoseconds times the sizes of the letters in `cost_axes`. Up to `max_shared_ns`
     nanoseconds our threads share a batch; beyond, NumPy's own threads share each batch element. `has_unsized_results` says that sizes
     of results depend on the values. An operation with `is_quiet` emits no warnings: it does no arithmetic, or suppresses them. An operation
     that `may_fail` may raise LinAlgError for a matrix.
+
+    The parameters `dtypes`, `call`, `cost`, `weight`, `most`, `into`, `in_place`, `fails` and `quiet` give `dtype_rules`, `compute`,
+    `unit_ns`, `cost_axes`, `max_shared_ns`, `takes_out`, `overwrites_operand`, `may_fail` and `is_quiet`.
     """
 
     __slots__ = (
@@ -82,7 +85,7 @@ class HostOp:
 
 
 def is_unbatched(letters: str) -> bool:
-    """Return whether an operand with `letters` in the signature, like "=n", never has a batch."""
+    """Return whether an operand with the letters `letters` in the signature never has a batch: the mark `=` comes first, as in "=n"."""
     return letters.startswith("=")
 
 
@@ -96,7 +99,7 @@ HOST_OPS: dict[str, HostOp] = {}
 
 
 def add_entry(name: str, *arguments: Any, **options: Any) -> None:
-    """Add an operation to the table."""
+    """Add the operation `name` to the table; `arguments` and `options` are the further parameters of `HostOp`."""
     HOST_OPS[name] = HostOp(name, *arguments, **options)
 
 
@@ -112,7 +115,7 @@ def _partition(x: Array, *, places: list[int]) -> None:
 
 
 def find_unique(x: Array) -> Array:
-    """Return the distinct elements of a 1-D array, ascending, by sorting.
+    """Return the distinct elements of a 1-D array, ascending, by sorting. Each NaN counts as distinct.
 
     NumPy's own function uses a hash table for integers, which is slower for many elements.
     """

@@ -18,7 +18,10 @@ PANEL_COLUMNS = 32  # columns eliminated one by one; later columns are updated b
 
 
 def lu(x: Array) -> tuple[Array, Array, Array]:
-    """Return L, U and the order of rows, with `x[order] == L @ U` for each matrix: L is unit lower triangular, U upper triangular."""
+    """Return L, U and the order of rows for a stack of matrices, with `x[order]` equal to `L @ U` for each matrix but for rounding.
+
+    L is unit lower triangular and U upper triangular. For m by n matrices, L has min(m, n) columns and U as many rows.
+    """
     rows, columns = x.shape[-2:]
     size = min(rows, columns)
     packed = np.array(x, order="C", copy=True).reshape(prod(x.shape[:-2]), rows, columns)
@@ -58,7 +61,10 @@ def _eliminate(packed: Array, order: Array, column: int, end: int) -> None:
 
 
 def _solve_unit_lower(x: Array, right: Array) -> Array:
-    """Return `y` with `L @ y == right` for stacks of matrices; L is unit lower triangular, with the elements of `x` below the diagonal."""
+    """Return the solution `y` of `L @ y == right` for stacks of matrices.
+
+    L is unit lower triangular, with the elements of `x` below the diagonal.
+    """
     lower = np.tril(x, -1)
     diagonal = np.arange(x.shape[-1])
     lower[:, diagonal, diagonal] = 1

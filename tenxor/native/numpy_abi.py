@@ -18,7 +18,7 @@ refusal_reasons: dict[str, str] = {}  # operation -> why its C function is not c
 
 @cache
 def explain_abi_mismatch() -> str:
-    """Return why NumPy's binary interface cannot be used; an empty string if it is the known interface."""
+    """Return the reason why NumPy's binary interface cannot be used; an empty string for the known interface."""
     try:
         version = _get_api_function(0, ctypes.c_uint)()  # PyArray_GetNDArrayCVersion, the first entry in every version
     except (AttributeError, ImportError, TypeError, ValueError):
@@ -34,7 +34,7 @@ def get_arrfuncs_address(dtype: Any) -> int:
 
 @cache
 def _find_api_table() -> int:
-    """Return the address of NumPy's table of C functions."""
+    """Return the address of NumPy's table of C functions (`_ARRAY_API`); raise AttributeError or ImportError if it has moved."""
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
     address: int = pointer(importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API, None)
     return address

@@ -29,9 +29,10 @@ _ALGORITHMS = {"quicksort": QUICKSORT_INDEX, "stable": STABLE_SORT_INDEX}
 class OrderingOp(NamedTuple):
     """A sorting or searching operation on elements of a dtype, in the form the fast path needs.
 
-    `stable_address` and `quick_address` are addresses of C functions. `quick_address` may reorder zeros of both signs and change the
-    bits of NaN. If `is_stable`, rows with zeros or NaN use `stable_address` instead. With `is_right_side`, a search returns positions
-    after equal elements. A top-k selection has `selected_count` elements: the largest with `selects_largest`, else the smallest.
+    `stable_address` and `quick_address` are addresses of C functions, 0 for a search. `quick_address` may reorder zeros of both signs and
+    change the bits of NaN. If `is_stable`, rows with zeros or NaN use `stable_address` instead. With `is_right_side`, a search returns
+    positions after equal elements. A top-k selection has `selected_count` elements: the largest with `selects_largest`, otherwise the
+    smallest.
 
     An interpolation has the heights `end_heights` beyond its points, None to continue the last height. `keys` gives a stable function
     and an element size in bytes for each key of a sort by several keys. For an interpolation, `keys` gives only the sizes, for numbers,
@@ -77,7 +78,7 @@ def find_ordering_op(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, 
 
 
 def describe_interp(dtypes: Sequence[DType], left: float | None, right: float | None) -> OrderingOp | None:
-    """Return the description of an interpolation of floats; None for other dtypes.
+    """Return the description of an interpolation; None for dtypes other than float32 and float64.
 
     `dtypes` are the dtypes of the numbers, the points and the heights. `left` and `right` are the results before the first and after the
     last point, None for the height of that point.
@@ -106,16 +107,16 @@ def describe_digitize(dtype: DType, is_right_side: bool) -> OrderingOp | None:
 def find_sort_address(name: str, dtype: DType, size: int) -> int:
     """Return the address of the fastest known function that sorts `size` elements of a dtype, or their positions; 0 without a function.
 
-    `name` is "sort" or "argsort".
+    `name` is "sort" or "argsort". Positions are sorted stably.
     """
     if explain_abi_mismatch():
         return 0
     stable, quick = _find_functions(name, dtype)
-    return stable if name == "argsort" or is_counting_sort_best(dtype, size) else quick
+    return stable if name == "argsort" or is_radix_sort_best(dtype, size) else quick
 
 
-def is_counting_sort_best(dtype: DType, size: int) -> bool:
-    """Return whether the stable sort is the faster one for `size` elements, because it counts elements instead of comparing them."""
+def is_radix_sort_best(dtype: DType, size: int) -> bool:
+    """Return whether NumPy's stable sort, a radix sort for narrow integers, is faster than its quicksort for `size` elements."""
     return dtype.is_integer and dtype.bits <= 16 and size > RADIX_SORT_ELEMENTS
 
 
@@ -141,7 +142,7 @@ def _find_functions(name: str, dtype: DType) -> tuple[int, int]:
 def _matches_numpy(name: str, function: int, algorithm: Any, dtype: DType) -> bool:
     """Return whether the C function at address `function` sorts as NumPy's `algorithm` does, for few and for many numbers.
 
-    Equal numbers are among them. `name` is "sort" or "argsort"; an "argsort" function is always compared with the stable algorithm.
+    Some of the numbers are equal. `name` is "sort" or "argsort"; an "argsort" function is always compared with the stable algorithm.
     """
     algorithm = "stable" if name == "argsort" else algorithm
     for count in (5, 300):
@@ -159,6 +160,9 @@ def _matches_numpy(name: str, function: int, algorithm: Any, dtype: DType) -> bo
 
 
 def _make_sort_type(arguments: int) -> Callable[..., Any]:
-    """Return the ctypes type of a C function for sorting, with `arguments` arguments before the last: pointers, then the element count."""
+    """Return the ctypes type of a C function for sorting with a status as its result, and `arguments` + 1 arguments.
+
+    The arguments are `arguments` - 1 pointers, the element count, and an unused pointer.
+    """
     pointers = [ctypes.c_void_p] * (arguments - 1)
     return ctypes.CFUNCTYPE(ctypes.c_int, *pointers, ctypes.c_int64, ctypes.c_void_p)

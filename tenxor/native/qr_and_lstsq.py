@@ -22,7 +22,8 @@ _DOUBLE_CHARS = {"f": "d", "d": "d", "F": "D", "D": "D"}  # the precision of the
 def qr(x: Array, *, mode: str, out: tuple[Array, Array] | None = None) -> tuple[Array, Array]:
     """Return the QR decomposition of a stack of matrices: Q with orthonormal columns and upper triangular R.
 
-    `mode` is "complete" or "reduced". With `out`, write both into these arrays and return `out`.
+    `mode` is "complete" or "reduced". With `out`, write Q and R into these two arrays and return `out`. Without `out`, new arrays are
+    returned, in double precision if the inner loops of NumPy are known.
     """
     rows, columns = x.shape[-2:]
     size = rows if mode == "complete" else min(rows, columns)
@@ -53,7 +54,7 @@ def qr(x: Array, *, mode: str, out: tuple[Array, Array] | None = None) -> tuple[
 
 
 def _copy_upper(out: Array, x: Array) -> None:
-    """Copy upper triangles into `out`, with zeros below.
+    """Copy the upper triangles of the matrices `x` into `out`, with zeros below the diagonal; the shapes are equal.
 
     In double precision this is a bitwise "and" with a mask, which takes less than half the time if the mask is cached.
     """
@@ -93,9 +94,10 @@ def _upper_bits(rows: int, columns: int, words: int) -> Array:
 
 
 def lstsq(a: Array, b: Array, *, rcond: float) -> tuple[Array, Array, Array, Array]:
-    """Return least-squares solutions, sums of squared residuals, ranks and singular values, for a stack of systems.
+    """Return least-squares solutions, sums of squared residuals, ranks and singular values, for a stack of systems `a @ x = b`.
 
-    Singular values up to `rcond` times the largest count as 0. Raise LinAlgError if LAPACK does not converge.
+    Unlike in NumPy, residuals are also returned for deficient ranks, and for fewer rows than columns. Singular values up to `rcond` times
+    the largest count as 0. Raise LinAlgError if LAPACK does not converge.
     """
     rows, columns = a.shape[-2:]
     computed_char, loop = _DOUBLE_CHARS[a.dtype.char], _find_loop("lstsq")
@@ -111,7 +113,7 @@ def lstsq(a: Array, b: Array, *, rcond: float) -> tuple[Array, Array, Array, Arr
 
 
 def _sum_residuals(a: Array, b: Array, x: Array) -> Array:
-    """Return the sums of squared residuals of solutions `x`."""
+    """Return the sums of squared residuals of the solutions `x`, for each system and each column of `b`."""
     errors = a.astype(x.dtype, copy=False) @ x - b
     sums: Array = (errors * errors.conj()).real.sum(-2)
     return sums
@@ -129,7 +131,7 @@ def _solve_one_by_one(a: Array, b: Array, rcond: float) -> tuple[Array, Array, A
 @register("ufuncs of linalg", "an inner ufunc of NumPy, by name")
 @cache
 def _find_loop(name: str) -> Any:
-    """Return an inner generalized ufunc of NumPy's `linalg` by name; None if it is missing or has another signature."""
+    """Return an inner generalized ufunc of NumPy's `linalg` by name; None without a ufunc of the signature in `_SIGNATURES`."""
     ufunc = getattr(np.linalg._umath_linalg, name, None)
     return ufunc if getattr(ufunc, "signature", None) == _SIGNATURES.get(name) else None
 

@@ -23,8 +23,8 @@ class QrFunctions(NamedTuple):
     """The C functions of a QR decomposition.
 
     `factor_loop` overwrites a matrix with R and Householder vectors, and gives the factors of the vectors. `reduced_loop` or
-    `complete_loop` builds Q from both; `complete_loop` is for the complete mode (`is_complete`) with more rows than columns. If
-    `is_widened`, matrices in single precision are computed in double precision.
+    `complete_loop` builds Q from the vectors and their factors; `complete_loop` is for the complete mode (`is_complete`) with more rows
+    than columns. If `is_widened`, matrices in single precision are computed in double precision.
     """
 
     factor_loop: UfuncLoop
@@ -50,7 +50,7 @@ def find_qr_functions(op: HostOp, dtypes: Sequence[DType], options: Mapping[str,
 
 
 def try_qr_functions() -> None:
-    """Try the functions for every dtype and mode, so that `refusal_reasons` is complete."""
+    """Try the QR functions for every dtype and mode, so that `refusal_reasons` is complete."""
     for dtype in (float64, complex128, float32, complex64):
         for is_complete in (False, True):
             _find_verified_qr(dtype, is_complete)

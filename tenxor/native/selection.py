@@ -75,7 +75,7 @@ SAMPLE_ELEMENTS, RANGE_DEVIATIONS = 1 << 11, 4.0  # elements of the sample; half
 
 
 def select_ranks(x: Array, positions: list[int]) -> dict[int, Any] | None:
-    """Map each of `positions` to the element at the position in the sorted order of the long row `x`, with NaN last.
+    """Return a dict from each of `positions` to the element at this position in the sorted order of the long 1-D array `x`, NaN last.
 
     `positions` must ascend strictly. Return None for a short row or without positions, and if a full sort is as fast. Elements far from the
     positions in a sample are only counted. (R. Floyd and R. Rivest, Expected time bounds for selection, 1975.)

@@ -18,6 +18,7 @@ INTEGRAL_KINDS = ("bool", "uint", "int")
 
 
 def _check_kinds(op: str, dtypes: DTypes, accepts: tuple[str, ...]) -> DType:
+    """Return the dtype that all `dtypes` promote to; raise DTypeError without such a dtype, or if its kind is not in `accepts`."""
     common = dtypes[0]
     for d in dtypes[1:]:
         common = d if d is common else promote(common, d, op)
@@ -46,14 +47,17 @@ def same_dtype(accepts: tuple[str, ...] = ALL_KINDS) -> DTypeRule:
 
 
 def floating(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Promote the operands to one real floating-point dtype; bools and integers become the default one. Raises DTypeError if complex."""
+    """Apply the rule that all operands and the result have one real float dtype, the default one for bools and integers.
+
+    Raise DTypeError for complex operands.
+    """
     d = _check_kinds(op, dtypes, ORDERED_KINDS)
     d = d if d.kind == "float" else DEFAULT_FLOAT
     return (d,) * len(dtypes), d
 
 
 def inexact(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Promote the operands to one floating-point dtype, real or complex; bools and integers become the default real one."""
+    """Apply the rule that all operands and the result have one float or complex dtype, the default float dtype for bools and integers."""
     d = _check_kinds(op, dtypes, ALL_KINDS)
     d = d if d.kind in ("float", "complex") else DEFAULT_FLOAT
     return (d,) * len(dtypes), d
@@ -73,7 +77,10 @@ def part_dtype(accepts: tuple[str, ...]) -> DTypeRule:
 
 
 def number_and_float(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Accept a real or complex float and a real float of the dtype of its parts. Raises DTypeError for other dtypes."""
+    """Apply the rule for a real or complex float and a real float of the dtype of its parts, with a result of the first dtype.
+
+    Raise DTypeError for other dtypes.
+    """
     x, y = dtypes
     if y is not x.part or not y.is_float:
         raise DTypeError(f"{op}: takes a number and a float of the dtype of its parts, not {x} and {y}")
@@ -90,23 +97,29 @@ def predicate(accepts: tuple[str, ...] = ALL_KINDS) -> DTypeRule:
 
 
 def logical(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Convert the operands to bool: they count as true where they are not zero."""
+    """Apply the rule that operands of any dtype, and the result, are bool: operands count as true where they are not zero."""
     return (boolean,) * len(dtypes), boolean
 
 
 def conditional(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Promote the second and third operand to one dtype; the first is a condition."""
+    """Apply the rule of `where`: the first operand is a bool, and the other two and the result have one dtype."""
     d = _check_kinds(op, dtypes[1:], ALL_KINDS)
     return (boolean, d, d), d
 
 
 def float_to_bits(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Map a float of 32 or 64 bits to the unsigned integer of as many bits. Raises DTypeError for another dtype."""
+    """Apply the rule for a float32 or float64, with the unsigned integer of as many bits as the result.
+
+    Raise DTypeError for another dtype.
+    """
     return dtypes, _same_width(op, dtypes[0], {float32: uint32, float64: uint64})
 
 
 def bits_to_float(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Map an unsigned integer of 32 or 64 bits to the float of as many bits. Raises DTypeError for another dtype."""
+    """Apply the rule for a uint32 or uint64, with the float of as many bits as the result.
+
+    Raise DTypeError for another dtype.
+    """
     return dtypes, _same_width(op, dtypes[0], {uint32: float32, uint64: float64})
 
 
@@ -128,5 +141,5 @@ def uint64_words(result: DType) -> DTypeRule:
 
 
 def no_rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Raise AssertionError: a cast carries the dtype itself."""
+    """Raise AssertionError, as the rule of an operation without a dtype rule: a cast, for instance, carries the dtype itself."""
     raise AssertionError("cast carries its dtype itself")

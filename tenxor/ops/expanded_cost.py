@@ -23,6 +23,7 @@ def compute_expanded_cost(op: Op, dtypes: DTypes) -> int:
 
 
 def _expand_and_sum(op: Op, dtypes: DTypes) -> int:
+    """Return the result of `compute_expanded_cost` without its cache."""
     if op is OPS["cast"]:  # a cast has no dtype rule
         return op.cost
     if op.uses_complex or any(d.is_complex for d in (*dtypes, op.result_dtype(dtypes))):
@@ -39,5 +40,5 @@ def _expand_and_sum(op: Op, dtypes: DTypes) -> int:
 
 
 def _make_argument(k: int, dtype: DType) -> Expr:
-    """Return an operand as an expression, a complex one as a `ComplexPair` of its parts."""
+    """Return operand number `k` of `dtype` as an `Arg`, or a complex one as a `ComplexPair` of two `Arg`s."""
     return make_pair(Arg(2 * k, dtype.part), Arg(2 * k + 1, dtype.part)) if dtype.is_complex else Arg(2 * k, dtype)

@@ -30,11 +30,12 @@ class Expr:
     digest: bytes
 
     def _set(self, dtype: DType, *fields: object) -> None:
-        """Set dtype and digest. `fields`, for instance operands, distinguish the expressions of a class."""
+        """Set `dtype` and `digest`, and the hash. `fields`, for instance operands, distinguish the expressions of a class and dtype."""
         encoded = [p.digest if isinstance(p, Expr) else repr(p).encode() + _END for p in fields]
         self._set_digest(type(self).__name__.encode() + _END, dtype, encoded)
 
     def _set_digest(self, kind: bytes, dtype: DType, encoded: list[bytes]) -> None:
+        """Set `dtype`, and the digest of the bytes `kind`, the dtype, and the bytes `encoded`, each of known length or with an end."""
         self.dtype = dtype
         self.digest = hashing.blake2b(b"".join((kind, dtype.name.encode(), _END, *encoded)), digest_size=16).digest()
         self._hash = hash(self.digest)
@@ -155,7 +156,7 @@ class Op:
         return self.name
 
     def result_dtype(self, dtypes: DTypes) -> DType:
-        """Return the dtype of the result for operands of these dtypes. Raises DTypeError if there is none."""
+        """Return the dtype of the result for operands of these dtypes. Raise DTypeError if the operation does not accept them."""
         dtype = self._results.get(dtypes)
         if dtype is None:
             dtype = self._results[dtypes] = self.rule(self.name, dtypes)[1]
@@ -174,7 +175,7 @@ OPS: dict[str, Op] = {}  # by name; filled by op_table.py, whose formulas refer 
 
 
 class Arg(Expr):
-    """The `index`-th argument of a formula."""
+    """The argument of a formula with the number `index`, from 0 on."""
 
     __slots__ = ("index",)
 
@@ -272,7 +273,7 @@ def walk(*values: Expr) -> list[Expr]:
 
 
 def cast(x: Expr, dtype: DType) -> Expr:
-    """Return `x` converted to `dtype`."""
+    """Return `x` converted to `dtype`: unchanged if it has the dtype, and a constant as a constant if `dtype` is float or complex."""
     if x.dtype is dtype:
         return x
     if isinstance(x, Const) and dtype.kind == "float":
@@ -284,12 +285,15 @@ def cast(x: Expr, dtype: DType) -> Expr:
 
 
 def call(name: str, *operands: Operand) -> Expr:
-    """Return the operation `name` on expressions and Python numbers, promoted by the dtype rule of the table."""
+    """Return the operation `name` of the op table on expressions and Python numbers; see `apply`."""
     return apply(OPS[name], operands)
 
 
 def apply(op: Op, operands: Sequence[Operand]) -> Expr:
-    """Return `op` on expressions and Python numbers; a number takes the dtype of the last expression among the operands."""
+    """Return `op` on expressions and Python numbers, at least one expression, converted as the dtype rule of `op` says.
+
+    A number takes the dtype of the last expression among the operands. Raise DTypeError for dtypes that `op` does not accept.
+    """
     strong = [x.dtype for x in operands if isinstance(x, Expr)]
     number_dtype = strong[-1]
     typed = tuple(x if isinstance(x, Expr) else Const(x, number_dtype) for x in operands)
@@ -298,7 +302,7 @@ def apply(op: Op, operands: Sequence[Operand]) -> Expr:
 
 
 def where(condition: Expr, yes: Operand, no: Operand) -> Expr:
-    """Return the expression `yes` where the condition holds, else `no`."""
+    """Return an expression with the value of `yes` where the condition holds, else of `no`; the dtypes are promoted."""
     return call("where", condition, yes, no)
 
 
@@ -330,7 +334,7 @@ def rebuild(e: Expr, rebuild_other: Callable[[Expr, tuple[Expr, ...]], Expr], re
 
 
 def replace_subexprs(e: Expr, replacements: Mapping[Expr, Expr]) -> Expr:
-    """Return `e` with the subexpressions that are keys of `replacements` replaced by its values."""
+    """Return `e` with each subexpression that is a key of `replacements` replaced by its value there. Replacements are not searched."""
     return rebuild(e, lambda subexpr, args: subexpr.with_args(args), dict(replacements))
 
 
@@ -340,7 +344,7 @@ def substitute(formula: Expr, args: Sequence[Expr]) -> Expr:
 
 
 def zero(dtype: DType) -> Const:
-    """Return the constant 0 of a numeric dtype."""
+    """Return the constant 0 of `dtype`."""
     return Const(0.0 if dtype.is_float else 0j if dtype.is_complex else 0, dtype)
 
 

@@ -437,7 +437,10 @@ INTERNAL_OPS = (
 
 
 def make_custom_op(name: str, formula: Expr, dtypes: DTypes) -> Op:
-    """Return an operation of the user: `formula` over one `Arg` for each operand, of the dtypes `dtypes`, without an entry in the table."""
+    """Return an operation of the user, without an entry in the table: `formula` over one `Arg` for each operand.
+
+    The operands must have the dtypes `dtypes`. Two operations of equal name and formula are the same operation in expressions.
+    """
     operation = Op(
         name,
         len(dtypes),

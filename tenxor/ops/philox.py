@@ -42,7 +42,7 @@ def _high(x: Expr) -> Expr:
 
 
 def _block(counter: Expr, stream: Expr, key: Expr) -> Exprs:
-    """Return the block of three uint64 words as two expressions of 64 bits each."""
+    """Return the Philox block of three uint64 words, 128 bits, as two uint64 expressions: the first and the second 64 bits."""
     words = [cast(word, uint32) for x in (counter, stream, key) for word in (x, _high(x))]
     c0, c1, c2, c3 = (cast(word, uint64) for word in philox4x32(tuple(words[:4]), tuple(words[4:])))
     return _join_words(c0, c1), _join_words(c2, c3)
@@ -58,7 +58,7 @@ def random_bits(counter: Expr, stream: Expr, key: Expr) -> Expr:
 
 
 def random_below(counter: Expr, stream: Expr, key: Expr, count: Expr) -> Expr:
-    """Return an integer from 0 to `count` - 1: the upper 64 of the 192 bits of the whole block times `count`.
+    """Return a uint64 from 0 to `count` - 1: the upper 64 of the 192 bits of the whole block times `count`, a uint64.
 
     2**128 blocks are dealt to `count` integers, so the probability of each integer differs from 1 / count by less than 2**-128: a relative
     difference below 2**-64 for every count. No draw is rejected, so the number of an element depends on its own block alone.
@@ -84,7 +84,7 @@ def random_single(counter: Expr, stream: Expr, key: Expr) -> Expr:
 
 
 def standard_normal(counter: Expr, stream: Expr, key: Expr) -> Expr:
-    """Return a standard normal number by the Box-Muller transform, with 53 bits for the radius and 53 for the angle."""
+    """Return a standard normal float64 by the Box-Muller transform, with 53 bits for the radius and 53 for the angle."""
     first, second = (cast(call("bitwise_right_shift", bits, 11), float64) for bits in _block(counter, stream, key))
     radius = call("log", (first + 1.0) * 2.0**-53)  # the logarithm of a number in (0, 1]
     return call("sqrt", radius * -2.0) * call("cos", second * (2.0**-53 * 2.0 * pi))

@@ -20,13 +20,15 @@ from .expr import Arg, Const, DTypes, Expr, Exprs, call, cast, substitute, where
 class Reduction:
     """A reduction of many elements to one.
 
-    The state is a tuple of scalars (for argmax: the value and its position). `state_dtypes(dtype)` gives their dtypes for an input
-    dtype; `identity` the state of no elements; `lift(x, position)` the state of one element; `combine(left, right)` the state of both
-    parts, or None if elements can only be taken in order (a user's own reduction). `append`, if given, is a shorter way to add one
-    element that comes after all others; loops that use it must keep the order. `uses_position` tells whether `lift` reads the position;
-    `ordered` whether elements are compared, so complex ones are rejected. The result has the dtype `result_dtype(dtype)`: it is the
-    last part of the state, or `finish(state, result_dtype)`. `binary_op_name` names the operation that reduces two floats to the same
-    result, and is shorter for just two.
+    The state is a tuple of scalars (for argmax: the value and its position). `state_dtypes(dtype)` gives their dtypes, here `dtypes`, for
+    elements of `dtype`. `identity(dtypes)` is the state of no elements, and `lift(x, position, dtypes)` the state of one element.
+    `combine(left, right)` is the state of both parts; `combine` is None if elements can only be taken in order (a user's own reduction).
+    `append(left, element)`, if given, is a shorter way to add one lifted element after all others; loops that use it must keep the order.
+
+    `has_identity` tells whether a reduction of no elements has a result. `uses_position` tells whether `lift` reads the position, and
+    `ordered` whether elements are compared, so that complex ones are rejected. The result has the dtype `result_dtype(dtype)`: the result
+    is the last component of the state, or `finish(state, result_dtype)`. `binary_op_name` names an operation on two floats with the same
+    result, which is shorter for just two.
     """
 
     __slots__ = (
@@ -67,13 +69,16 @@ class Reduction:
         self.kind = "reduce"
 
     def add_element(self, states: Exprs, element: Exprs) -> Exprs:
-        """Return the state after one more element: `states` is the state before, and `element` the lifted element behind it."""
+        """Return the state after one more element: `states` is the state before, and `element` the lifted element."""
         join = self.append or self.combine
         assert join is not None
         return join(states, element)
 
     def is_order_free(self, dtype: DType) -> bool:
-        """Return whether elements of this dtype give the same bits in every order: exact comparisons, or arithmetic modulo 2**bits."""
+        """Return whether elements of this dtype give the same bits in every order: exact comparisons, or arithmetic modulo 2**bits.
+
+        The answer is False for a reduction outside of `REDUCTIONS`.
+        """
         if REDUCTIONS.get(self.name) is not self:
             return False
         return self.ordered or not any([d.is_float or d.is_complex for d in self.state_dtypes(dtype)])
@@ -90,11 +95,12 @@ class Reduction:
 
 
 def _accumulator_dtype(d: DType) -> DType:
-    """Return the dtype of sums: 64 bits for integers (array API), float32 for narrow floats until the end."""
+    """Return the dtype of the state of a sum: 64 bits for integers and bools (array API), float32 for narrow floats, else `d`."""
     return d.compute_dtype if d.is_float else d if d.is_complex else uint64 if d.kind == "uint" else int64
 
 
 def _sum_dtype(d: DType) -> DType:
+    """Return the dtype of the result of a sum: 64 bits for integers and bools (array API), else `d`."""
     return d if d.is_float else _accumulator_dtype(d)
 
 
@@ -128,7 +134,7 @@ class _ExtremumJoin:
         self.better, self.not_better = better, not_better
 
     def combine(self, left: Exprs, right: Exprs) -> Exprs:
-        """Return the state of two parts, in any order."""
+        """Return the state of two parts, given in any order."""
         (a, i), (b, j) = left, right
         tie = call("equal", a, b) | (_is_nan(a) & _is_nan(b))
         wins = self._beats(b, a) | (tie & call("less", j, i))
@@ -151,7 +157,7 @@ def _is_nan(x: Expr) -> Expr:
 
 
 def _position_or_0(states: Exprs, dtype: DType) -> Expr:
-    """Return the position in the final state, or 0 if no element was better than the identity: then all elements are equal to it."""
+    """Return the position in the final state, or 0 if no element was better than the identity: then all elements equal the identity."""
     return where(call("equal", states[1], _no_position(int64)), 0, states[1])
 
 
@@ -174,7 +180,7 @@ def _constant_identity(value: int) -> Callable[[DTypes], Exprs]:
 
 
 def _negative_zero(states: DTypes) -> Exprs:
-    """Return the identity of addition for floats, -0.0: adding 0.0 would change -0.0."""
+    """Return the identity of addition for a state of one number: -0.0 for floats, as adding 0.0 would change -0.0; 0 for integers."""
     (d,) = states
     return (Const(-0.0 if d.is_float else complex(-0.0, -0.0) if d.is_complex else 0, d),)
 
@@ -201,8 +207,8 @@ def _extremum(name: str, op: str, worst: Callable[[DType], Const]) -> Reduction:
 
     `op` is the operation on two values, "maximum" or "minimum". `worst` gives the identity for the dtype of the state.
 
-    Floats are compared by rank (see below), in four fast instructions per element. Comparing the floats themselves, with care for NaN and
-    the signs of zeros, takes seven instructions, each of which waits for the previous one.
+    Floats are compared by rank, an unsigned integer in the order of the floats, in four fast instructions per element. Comparing the floats
+    themselves, with care for NaN and the signs of zeros, takes seven instructions, each of which waits for the previous one.
     """
 
     def lift(x: Expr, position: Expr, states: DTypes) -> Exprs:
@@ -321,8 +327,9 @@ _user_reductions: BoundedCache[Reduction] = register("reductions of users", "a r
 
 
 def make_ordered_reduction(step: Expr, initial: Const) -> Reduction:
-    """Return the reduction that starts from `initial` and takes the elements in order; `step` is over Arg(0), the state, and Arg(1), an
-    element.
+    """Return the reduction that starts from `initial` and takes the elements in order.
+
+    `step` is over Arg(0), the state, and Arg(1), an element. Equal arguments give the same object.
     """
     key = ("in order", step, initial)
     reduction = _user_reductions.get(key)
@@ -344,7 +351,8 @@ def make_ordered_reduction(step: Expr, initial: Const) -> Reduction:
 def make_first_reduction(step: Expr, *, any_order: bool) -> Reduction:
     """Return the reduction that starts from the first element. The state is a flag, whether an element was seen, and the value so far.
 
-    `step` is over Arg(0) and Arg(1). If `any_order`, `step` is associative, and parts may be combined.
+    `step` is over Arg(0), the value so far, and Arg(1), an element. If `any_order`, `step` is associative, and parts may be combined. Equal
+    arguments give the same object.
     """
     key = ("from first", step, any_order)
     reduction = _user_reductions.get(key)

@@ -123,7 +123,7 @@ def squared_abs(g: Expr, r: Expr, x: Expr) -> Cotangents:
 
 
 def sign(g: Expr, r: Expr, x: Expr) -> Cotangents:
-    """Return the cotangent of x / abs(x) for a complex x, which changes with the direction of x alone; None for a real x."""
+    """Return the cotangent of x for a complex x: x / abs(x) changes with the direction of x alone. It is 0 at 0, and None for a real x."""
     if not x.dtype.is_complex:
         return (None,)
     magnitude = call("abs", x)
@@ -181,7 +181,7 @@ def copysign(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
 
 
 def first_operand_only(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
-    """Return the cotangent of the first operand alone: the second only stands for rounding errors."""
+    """Return the cotangent for the first operand unchanged, and None for the second, which has no influence but on rounding."""
     return g, None
 
 

@@ -27,7 +27,7 @@ NATIVE_CPU = "native"  # stands for the CPU of the present machine; LLVM is aske
 
 
 class Processor(NamedTuple):
-    """A machine in the words of LLVM; all empty where only the text of the code is wanted."""
+    """A machine in the words of LLVM; the texts are empty where only LLVM IR is wanted, for no machine in particular."""
 
     triple: str = ""
     cpu: str = ""
@@ -72,8 +72,10 @@ _L2_UNIT_BYTES, _LAST_LEVEL_UNIT_BYTES = 64, 8
 
 
 class Settings(NamedTuple):
-    """The properties of a machine, apart from its instructions, on which plans depend: the tuned sizes of the second and the last cache, in
-    units of `_L2_UNIT_BYTES` and `_LAST_LEVEL_UNIT_BYTES` bytes, and the number of threads.
+    """The properties of a machine, apart from its instructions, on which plans depend: two cache sizes, and the number of threads.
+
+    The sizes are those of the second and the last cache after `Caches.limit_to_measured`, in units of `_L2_UNIT_BYTES` and
+    `_LAST_LEVEL_UNIT_BYTES` bytes.
     """
 
     l2_units: int
@@ -301,9 +303,9 @@ class Target(NamedTuple):
     """A machine for which loops are planned and code is emitted: its vectors, instructions, caches and threads, and the constants for
     these.
 
-    Vectors have `vector_bytes` bytes (0: none, and everything is computed element by element), and there are `register_count` of them.
-    `features` are the processor features that the emitter asks for, by LLVM's names. Wide vectors imply no instructions: those of AVX-512
-    are used if it is among the features.
+    Vectors have `vector_bytes` bytes (0: none, and everything is computed element by element), and the processor has `register_count`
+    vector registers. `features` are the processor features that the emitter asks for, by LLVM's names. Wide vectors imply no instructions:
+    those of AVX-512 are used if it is among the features.
     """
 
     vector_bytes: int
@@ -338,7 +340,7 @@ class Target(NamedTuple):
         return self._planned_for(caches.limit_to_measured())._replace(caches=caches)
 
     def _planned_for(self, tuned: Caches) -> Target:
-        """Return the machine with the constants for the caches `tuned`, and with its own caches."""
+        """Return the machine with the constants that follow from the cache sizes `tuned`; `caches` stays."""
         groups = Loops.of(tuned), Streams.of(tuned), Blocks.of(tuned)
         return self._replace(loops=groups[0], streams=groups[1], blocks=groups[2], single_pass=SinglePass.of(tuned))
 
@@ -353,8 +355,9 @@ class Target(NamedTuple):
         return Settings(tuned.l2_bytes // _L2_UNIT_BYTES, tuned.last_level_bytes // _LAST_LEVEL_UNIT_BYTES, self.threads)
 
     def with_settings(self, settings: Settings) -> Target:
-        """Return the machine with `settings`, as far as plans depend on it. `caches` stay. For the machine's own settings the result equals
-        the machine, unless its constants were changed.
+        """Return the machine with the number of threads in `settings`, and the constants that follow from its cache sizes; `caches` stays.
+
+        For the machine's own settings the result equals the machine, unless its constants were changed.
         """
         tuned = self.caches.limit_to_measured()._replace(
             l2_bytes=settings.l2_units * _L2_UNIT_BYTES, last_level_bytes=settings.last_level_units * _LAST_LEVEL_UNIT_BYTES
@@ -401,8 +404,9 @@ class Target(NamedTuple):
 
     @property
     def short_row_states(self) -> int:
-        """The number of vectors per iteration of a loop along a short row of accumulators. Rows are best read whole, but half of the
-        registers hold sums of the next rows.
+        """The largest number of vectors in an iteration of a loop along a short row of accumulators: half of the registers.
+
+        Rows are best read whole, but the other half of the registers holds sums of the next rows.
         """
         return self.register_count // 2
 
@@ -415,7 +419,7 @@ class Target(NamedTuple):
 
     @property
     def min_streamed_row_bytes(self) -> int:
-        """Bytes of a row from which several rows are best reduced at a time, as they come from memory."""
+        """Bytes of a row from which several rows in memory are best reduced at a time: one row alone does not use its full speed."""
         return self.loops.min_wide_row_bytes if self.vector_bytes >= 64 else self.loops.min_streamed_row_bytes
 
     @property
@@ -492,7 +496,7 @@ def _read_cache_sizes(system: FolderPath) -> tuple[dict[int, int], int]:
 
 
 def _sysconf(name: str) -> int:
-    """Return the value of `name` in `os.sysconf`, or 0 if the system does not tell."""
+    """Return the value of `name` in `os.sysconf`, which is not negative, or 0 if the system does not tell."""
     try:
         return max(os.sysconf(name), 0)
     except (AttributeError, OSError, ValueError):

@@ -32,12 +32,12 @@ def find_lane_term(address: Address, lanes: Lanes | None) -> Term | None:
 
 
 def is_lane_varying(em: Emitter, term: Term, indices: IndexExprs) -> bool:
-    """Return whether a term is an index expression whose value differs from lane to lane."""
+    """Return whether the index of a term is an index expression, an item of `indices`, with different values in different lanes."""
     return term.axis < 0 and em.value(indices[~term.axis])[0].lanes > 0
 
 
 def load_operand_address(em: Emitter, operand: int) -> Value:
-    """Emit the address of the operand number `operand`, as an integer."""
+    """Emit the load of the address of the operand number `operand`, a 64-bit integer."""
     return em.argument(operand, f"a{operand}")
 
 
@@ -56,12 +56,12 @@ def pointer_to_table(em: Emitter, table: int) -> Value:
 
 
 def load_scalar_argument(em: Emitter, e: ScalarParameter) -> Value:
-    """Emit the load of a run-time scalar: its 8 bytes among the arguments, as an integer."""
+    """Emit the load of the 8 bytes of a run-time scalar among the arguments, as a 64-bit integer for every dtype."""
     return em.argument(len(em.kernel.operands) + em.kernel.table_count + e.index, f"c{e.index}")
 
 
 def load_scalar_parameter(em: Emitter, e: ScalarParameter) -> ValueVectors:
-    """Emit the load of a run-time scalar, in the dtype of `e`, as a scalar value."""
+    """Emit the load of a run-time scalar, in the dtype of `e`, as a list with a single scalar."""
     raw = load_scalar_argument(em, e)
     if e.dtype.kind == "float":
         return [convert_dtype(raw.bitcast(DOUBLE), float64, e.dtype)]
@@ -72,12 +72,15 @@ def load_scalar_parameter(em: Emitter, e: ScalarParameter) -> ValueVectors:
 
 
 def _depth_of_term(em: Emitter, term: Term, indices: IndexExprs) -> int:
-    """Return the depth of the innermost scope that the index of a term depends on."""
+    """Return the depth in `em.scopes` of the innermost scope that the index of a term depends on."""
     return em.depth_of_axis(term.axis) if term.axis >= 0 else em.depth_of(indices[~term.axis])
 
 
 def sum_scalar_terms(em: Emitter, address: Address, terms: Sequence[Term], indices: IndexExprs = ()) -> Value:
-    """Emit the sum of the address's offset and the scalar `terms`. Each term is added in the outermost scope that knows its index."""
+    """Emit the sum, in elements, of the offset of `address` and of `terms`, terms of the address with scalar indices.
+
+    Each term is added in the outermost scope that knows its index.
+    """
     sorted_terms = sorted(terms, key=lambda t: _depth_of_term(em, t, indices))
     total = None if address.offset is None else em.size_parameter(address.offset)
     for k, term in enumerate(sorted_terms):
@@ -91,7 +94,7 @@ def sum_scalar_terms(em: Emitter, address: Address, terms: Sequence[Term], indic
 
 
 def emit_term_offset(em: Emitter, term: Term, index: Value) -> Value:
-    """Emit the summand of a term in an address, in elements, at the scalar `index`."""
+    """Emit the summand of a term of an address at the scalar `index`: the index times the step, or an entry of a table, in elements."""
     if term.step_kind == "unit":
         return index
     if term.step_kind == "stride":
@@ -102,10 +105,10 @@ def emit_term_offset(em: Emitter, term: Term, index: Value) -> Value:
 
 
 def locate_row(em: Emitter, address: Address, term: Term, pointer: Value, element: Type, indices: IndexExprs = ()) -> tuple[Value, Value]:
-    """Emit the pointer to the start of a row: the elements along the axis of `term`.
+    """Emit the pointer to the start of a row: the elements along the axis of `term`, the term of the lanes.
 
     `pointer` points to the operand, whose elements have the type `element`. Return the pointer to the row's element 0, and the index in the
-    row of the first lane.
+    row of the first lane, not yet multiplied by the step of `term`.
     """
     fixed_terms = [t for t in address.terms if t is not term]
     index = em.index(term.axis)
@@ -120,7 +123,7 @@ def locate_row(em: Emitter, address: Address, term: Term, pointer: Value, elemen
 
 
 def emit_position_value(em: Emitter, e: Position) -> ValueVectors:
-    """Emit the number of elements that the address of `e` stands for, as a value of the dtype of `e`.
+    """Emit the address of `e` as a number of elements, in the dtype of `e`: a scalar, or vectors with a number for each lane.
 
     A contiguous address of a narrower dtype than 64 bits is counted in that dtype, since narrowing vectors takes several instructions.
     """
@@ -132,7 +135,7 @@ def emit_position_value(em: Emitter, e: Position) -> ValueVectors:
 
 
 def emit_positions(em: Emitter, address: Address, indices: IndexExprs = ()) -> ValueVectors:
-    """Emit an address as a number of elements from the operand's pointer on: a scalar, or vectors with a number for each lane."""
+    """Emit an address as the number of elements behind the operand's pointer: a scalar, or vectors with a number for each lane."""
     term = find_lane_term(address, em.lanes)
     gathered_terms = [t for t in address.terms if is_lane_varying(em, t, indices)]
     scalar = sum_scalar_terms(em, address, [t for t in address.terms if t is not term and t not in gathered_terms], indices)
@@ -160,7 +163,7 @@ def _emit_lane_offsets(em: Emitter, term: Term) -> ValueVectors:
 
 
 def _count_from(em: Emitter, lanes: Lanes, start: Value) -> ValueVectors:
-    """Emit vectors with `start` in the first lane, and 1 more in each next lane."""
+    """Emit the vectors of a step with `start` in the first lane, and 1 more in each next lane."""
     lowest = start.splat(lanes.width) + em.builder.iota(start.type, lanes.width)
     return [lowest + u * lanes.width if u else lowest for u in range(lanes.unroll)]
 
@@ -207,5 +210,5 @@ def _emit_next_view(em: Emitter, outer: Address, inner: Address, positions: Valu
 
 
 def _match_lanes(scalar: Value, value: Value) -> Value:
-    """Return a scalar in as many lanes as a value has."""
+    """Emit a vector with `scalar` in as many lanes as `value` has; return `scalar` itself if `value` is a scalar."""
     return scalar.splat(value.lanes) if value.lanes else scalar

@@ -110,8 +110,8 @@ class Value:
     def with_sign_of(self, sign_source: Value) -> Value:
         """Emit this float with the sign of `sign_source`.
 
-        A single is made of bits: LLVM might see that the other was rounded from a double, and that the result is rounded to float16. LLVM
-        would then round the double to float16 directly, by a function that a process may lack.
+        A float32 is put together from bits. From `copysign`, LLVM might see a float rounded from a double, and a result rounded to
+        float16. LLVM would then round the double to float16 directly, by a function that a process may lack.
         """
         if self.type.scalar.bits == 32:
             return ((self.as_bits() & 0x7FFFFFFF) | (sign_source.as_bits() & -0x80000000)).as_float()
@@ -120,7 +120,7 @@ class Value:
     # Comparison
 
     def compare(self, predicate: str, right: Value | Number) -> Value:
-        """Emit a comparison by an LLVM predicate ("ult", "une", ...)."""
+        """Emit a comparison with `right` by an LLVM predicate ("ult", "une", ...): a bool, or a bool for each lane."""
         kind = "fcmp" if self.type.is_float else "icmp"
         right_text = right.text if isinstance(right, Value) else self.type.literal(right)
         return self.builder.define(vector(I1, self.lanes), f"{kind} {predicate} {self.type.text} {self.text}, {right_text}")
@@ -138,11 +138,11 @@ class Value:
         return self.compare("oge" if self.type.is_float else "sge", other)
 
     def equals(self, right: Value | Number) -> Value:
-        """Emit whether both are equal."""
+        """Emit whether this value equals `right`, lane by lane; false for NaN."""
         return self.compare("oeq" if self.type.is_float else "eq", right)
 
     def differs(self, right: Value | Number) -> Value:
-        """Emit whether both differ or either is NaN."""
+        """Emit whether this value differs from `right`, or either is NaN, lane by lane."""
         return self.compare("une" if self.type.is_float else "ne", right)
 
     def is_nan(self) -> Value:
@@ -162,7 +162,7 @@ class Value:
 
     @property
     def format(self) -> FloatFormat:
-        """The format of one lane of floats, or of floats as wide as these integers."""
+        """The format of floats as wide as a lane: float64 for 64 bits, and float32 for less."""
         return float_formats.FLOAT64_FORMAT if self.type.scalar.bits == 64 else float_formats.FLOAT32_FORMAT
 
     def as_bits(self) -> Value:
@@ -170,11 +170,11 @@ class Value:
         return self.cast("bitcast", int_type(self.type.scalar.bits))
 
     def as_float(self) -> Value:
-        """Emit the floats with these integers as bit patterns."""
+        """Emit the floats with these integers, of 32 or 64 bits, as bit patterns."""
         return self.cast("bitcast", DOUBLE if self.type.scalar.bits == 64 else FLOAT)
 
     def to_float(self) -> Value:
-        """Emit the floats nearest to these signed integers, of the same width."""
+        """Emit the floats nearest to these signed integers, of 32 or 64 bits, in the float type of the same width."""
         return self.cast("sitofp", DOUBLE if self.type.scalar.bits == 64 else FLOAT)
 
     def to_double(self) -> Value:
@@ -196,7 +196,10 @@ class Value:
         )
 
     def shuffle(self, lanes: Sequence[int], second: Value | None = None) -> Value:
-        """Emit a vector of the given lanes, in this order. Lanes from `self.lanes` on are those of `second`."""
+        """Emit a vector of the lanes with the numbers `lanes`, in this order. Numbers from `self.lanes` on are lanes of `second`.
+
+        Without `second`, such lanes are undefined.
+        """
         kind, order = self.type, vector(I32, len(lanes))
         second_text = "undef" if second is None else second.text
         return self.builder.define(
@@ -232,12 +235,15 @@ class Value:
         )
 
     def store(self, x: Value, align: int = 0, metadata: str = "") -> None:
-        """Emit the store of `x` at this pointer. `align` is the alignment in bytes, for 0 the size of a number; `metadata` follows."""
+        """Emit the store of `x` at this pointer. `align` is the alignment in bytes, for 0 the size of a number.
+
+        `metadata` is text behind the instruction (`Module.attach_metadata`).
+        """
         self.builder.emit(f"store {x.type.text} {x.text}, {self.type.text} {self.text}, align {align or alignment(x.type)}{metadata}")
 
 
 def alignment(kind: Type) -> int:
-    """Return the bytes of one number: of a lane of a vector, or of an element of an array."""
+    """Return the alignment of `kind` in bytes: the size of a number, a lane of a vector, or an element of an array."""
     return kind.element.bytes
 
 
@@ -314,7 +320,11 @@ class Module:
 
 
 class Builder:
-    """A function being written. Instructions are appended at the cursor."""
+    """A function being written, added to `module` at once. Instructions are appended at the cursor.
+
+    `parameters` are pairs of a name and a type. `attributes` and `calling_convention` are text in LLVM IR. The first function of a module
+    is exported, and a further function if `is_exported`.
+    """
 
     __slots__ = ("_name_counts", "_value_count", "arguments", "blocks", "cursor", "entry", "header", "module")
 
@@ -369,7 +379,10 @@ class Builder:
         return Value(self, kind, name)
 
     def call(self, name: str, result: Type, args: Sequence[Value]) -> Value:
-        """Append a call of the function `name` with a result of type `result`, and return its value. An external function is declared."""
+        """Append a call of the function `name` with a result of type `result`, and return its value, empty for `VOID`.
+
+        An external function is declared.
+        """
         module = self.module
         if name not in module.declarations and name not in module.functions:
             types = ", ".join([a.type.text for a in args])
@@ -397,11 +410,11 @@ class Builder:
         return self.constants(vector(scalar, lanes), range(lanes))
 
     def zeros(self, kind: Type) -> Value:
-        """Return zeros of any type."""
+        """Return the constant 0 of type `kind`: in every lane, element or field."""
         return Value(self, kind, "zeroinitializer")
 
     def undefined(self, kind: Type) -> Value:
-        """Return an undefined value of any type."""
+        """Return an undefined value of type `kind`."""
         return Value(self, kind, "undef")
 
     # Blocks
@@ -415,14 +428,17 @@ class Builder:
         return new_block
 
     def phi(self, kind: Type, name: str | None = None) -> Phi:
-        """Append a phi node to the present block; its values are given later, by `Phi.add_incoming`."""
+        """Append a phi node of type `kind` to the present block; its values are given later, by `Phi.add_incoming`.
+
+        The name in the LLVM IR begins with `name`, if given.
+        """
         self._value_count += 1
         phi = Phi(self, kind, f"%{name or kind.name_prefix}{'.' if name else ''}{self._value_count}")
         self.cursor.block.phis.append(phi)
         return phi
 
     def merge(self, *incoming: tuple[Value, Block]) -> Value:
-        """Append a phi node for values, each paired with the block from which control comes for this value."""
+        """Append a phi node for values of equal type, each paired with the block from which control then comes, and return its value."""
         phi = self.phi(incoming[0][0].type)
         for x, block in incoming:
             phi.add_incoming(x, block)
@@ -433,7 +449,7 @@ class Builder:
         self.emit(f"br label %{to.name}")
 
     def branch_if(self, condition: Value, yes: Block, no: Block, weights: tuple[int, int] | None = None) -> None:
-        """Append a jump to `yes` if `condition` holds, else to `no`. `weights` tell LLVM how often, relatively, each block is taken."""
+        """Append a jump to `yes` if the scalar `condition` holds, else to `no`. `weights` are the relative frequencies of both."""
         metadata = ""
         if weights is not None:
             metadata = self.module.attach_metadata("prof", f'!"branch_weights", i32 {weights[0]}, i32 {weights[1]}')
@@ -454,9 +470,9 @@ class Builder:
         self.cursor.block = after
 
     def choose(self, condition: Value, yes: EmitValues, no: EmitValues, weights: tuple[int, int] | None = None) -> list[Value]:
-        """Emit two alternatives, and return the values of the alternative that runs: `yes` if `condition` holds, else `no`.
+        """Emit two alternatives, and return the values of the alternative that runs: `yes` if the scalar `condition` holds, else `no`.
 
-        Both emit code and return equally many values. `weights` tell LLVM how often, relatively, each runs.
+        Both emit code and return equally many values, of the same types in this order. `weights` are the relative frequencies of both.
         """
         blocks, after, outcomes = (self.block("yes"), self.block("no")), self.block("after"), []
         self.branch_if(condition, *blocks, weights)
@@ -474,7 +490,7 @@ class Builder:
 
 
 def select(condition: Value, yes: Value | Number, no: Value | Number) -> Value:
-    """Emit `yes` where the condition holds, else `no`; at most one of them is a Python number."""
+    """Emit `yes` where the condition holds, else `no`, lane by lane; at most one of them is a Python number."""
     if not isinstance(yes, Value):
         assert isinstance(no, Value)
         yes = no.constant(yes)
@@ -486,7 +502,7 @@ def select(condition: Value, yes: Value | Number, no: Value | Number) -> Value:
 def intrinsic(name: str, *args: Value, result: Type | None = None, suffix: str | None = None) -> Value:
     """Emit a call of `llvm.<name>` with `args`; the type of the result is `result`, by default the type of the first argument.
 
-    `suffix` are the types by which the name is overloaded, by default the type of the result.
+    `suffix` ends the name: the overloaded types in LLVM's notation, by default the type of the result.
     """
     kind = args[0].type if result is None else result
     return args[0].builder.call(f"llvm.{name}.{kind.mangled if suffix is None else suffix}", kind, args)
@@ -500,12 +516,12 @@ def fma(x: Value, y: Value | Number, z: Value | Number) -> Value:
 
 
 def select_smaller(x: Value, y: Value | Number) -> Value:
-    """Emit the smaller of both; `x` if either is NaN."""
+    """Emit the smaller of `x` and `y`, lane by lane; `x` if either is NaN. Integers are compared as signed."""
     y = y if isinstance(y, Value) else x.constant(y)
     return select(y < x, y, x)
 
 
 def select_larger(x: Value, y: Value | Number) -> Value:
-    """Emit the larger of both; `x` if either is NaN."""
+    """Emit the larger of `x` and `y`, lane by lane; `x` if either is NaN. Integers are compared as signed."""
     y = y if isinstance(y, Value) else x.constant(y)
     return select(y > x, y, x)

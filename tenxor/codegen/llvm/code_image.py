@@ -19,7 +19,10 @@ _INT64 = struct.Struct("<q")
 
 
 class LinkedCode:
-    """Machine code, in memory as long as this object is referenced: the addresses of its functions, by name."""
+    """Machine code, in memory as long as this object is referenced: the addresses of its functions, by name.
+
+    `memory` is the owner of the memory.
+    """
 
     __slots__ = ("__weakref__", "_memory", "addresses")
 
@@ -34,9 +37,9 @@ class CodeImage(NamedTuple):
     """Linked machine code that runs at any address. Offsets and sizes are in bytes.
 
     In memory the image has `total_bytes` bytes: `code_bytes` bytes of code and constants, a multiple of the page size, and then variables.
-    `content` has the first bytes; the others are zero. `symbols` maps the names of functions
-    and variables to their offsets. `pointers` has the offsets of 64-bit offsets into the image, which become addresses. `externals` maps
-    the name of a C function of the process to the offsets of its addresses.
+    `content` has the first bytes; the others are zero. `symbols` maps the names of functions and variables to their offsets. `pointers` has
+    the offsets of 64-bit offsets into the image, which become addresses when the image is loaded. `externals` maps the name of a C function
+    of the process to the offsets of its addresses.
     """
 
     content: bytes
@@ -56,7 +59,7 @@ class CodeImage(NamedTuple):
         return cls(*marshal.loads(memoryview(serialized)[len(IMAGE_MAGIC) :]))
 
     def load(self) -> LinkedCode | None:
-        """Copy the image into executable memory; return its functions.
+        """Return the functions of the image, copied into new executable memory.
 
         Return None if the process lacks a C function that the code calls, or if the system forbids executable memory.
         """
@@ -78,5 +81,8 @@ class CodeImage(NamedTuple):
 
 
 def load_image(content: bytes) -> LinkedCode | None:
-    """Return the functions of a serialised image, ready to run; None if `content` is no image, or if the image cannot run here."""
+    """Return the functions of a serialised image, ready to run; None if `content` is of another kind, or if the image cannot run here.
+
+    A damaged image may raise an error.
+    """
     return CodeImage.deserialize(content).load() if content.startswith(IMAGE_MAGIC) else None

@@ -42,7 +42,7 @@ class MachineCode:
     """A kernel as machine code: `call_with_gil` holds the GIL, for small work, and `call_without_gil` releases the GIL, so that other
     threads run.
 
-    Both take the packed arguments, the begin and the end of the shared loop, and the number of the thread. `call_with_gil` takes C
+    Both take the packed arguments, the begin and the end of the split loop, and the number of the thread. `call_with_gil` takes C
     integers: to convert Python integers would take longer than the work. The code is unloaded when this object is deallocated, so a
     caller must hold a reference while the code runs.
     """
@@ -83,12 +83,12 @@ class Compiler:
 
     @property
     def full_target(self) -> Target:
-        """The target, with LLVM's name for the processor."""
+        """The target, with LLVM's name for the processor; the first access may ask LLVM."""
         return self.target._replace(processor=get_host_info().processor) if self.target.processor.cpu == NATIVE_CPU else self.target
 
     @lazy_attribute
     def identity(self) -> str:
-        """A text of everything that code depends on, beside the kernel and the emitter."""
+        """A text with the target and the versions, on which machine code depends beside the kernel and the sources of the emitter."""
         return get_host_info().make_identity(self.full_target)
 
     @lazy_attribute
@@ -107,7 +107,7 @@ class Compiler:
     def get(self, kernel: Kernel | KernelFacts) -> MachineCode:
         """Return the machine code of a kernel: from memory, from the package, from disk, or compiled now.
 
-        The code for `KernelFacts` is never compiled: raise NotCompiled if the code is not found.
+        The code for `KernelFacts` is never compiled: raise NotCompiled if the code is not found. Equal arguments give the same object.
         """
         return self.kernels.get(kernel)
 
@@ -128,7 +128,10 @@ class Compiler:
         return KernelFacts(kernel_disk_cache.hash_text(text), *fields, twins, min_grain)
 
     def _make_code(self, kernel: Kernel | KernelFacts) -> MachineCode:
-        """Return the machine code of a kernel that is not in memory under this key."""
+        """Return new `MachineCode` for `kernel`, a key that `self.kernels` lacks. Code in memory under another key is shared.
+
+        Raise NotCompiled for `KernelFacts` whose code is not found.
+        """
         if isinstance(kernel, KernelFacts):
             text, facts = "", kernel
         else:
@@ -150,7 +153,10 @@ class Compiler:
         return code
 
     def _load_kernel(self, kernel: Kernel | KernelFacts, text: str) -> tuple[LinkedCode, str]:
-        """Return the linked code of a kernel with the fingerprint `text`, and its origin. Of `KernelFacts`, `text` is not used."""
+        """Return the linked code of a kernel with the fingerprint `text`, and its origin: "shipped", "disk" or "compiled".
+
+        For `KernelFacts`, `text` is not used; raise NotCompiled if their code is not found.
+        """
         if not isinstance(kernel, KernelFacts):
             return self._load_or_compile(kernel.name, text, lambda: self.llvm_ir(kernel), (KERNEL_SYMBOL,))
         stored = self._find_stored(kernel.text_hash, (KERNEL_SYMBOL,))
@@ -170,7 +176,7 @@ class Compiler:
         return self._parallel_for_code
 
     def load_launch_loop(self) -> LaunchLoopCall:
-        """Return the function that runs kernels in turn, repeatedly, with the GIL released (`launch_loop.py`)."""
+        """Return the function that runs kernels in turn, repeatedly, with the GIL released; `launch_loop.py` describes the arguments."""
         if self._launch_loop is None:
             from .launch_loop import LAUNCH_LOOP_SYMBOL as entry
             from .launch_loop import build_launch_loop_ir
@@ -181,7 +187,7 @@ class Compiler:
         return function
 
     def load_row_loop(self, pointers: int, scalars: int) -> LinkedCode:
-        """Return the code that runs a kernel with so many operands and scalars on rows (`strided_rows.py`)."""
+        """Return the code that runs a kernel with `pointers` operands and `scalars` scalar parameters on rows (`strided_rows.py`)."""
         rows = self._row_loops.get((pointers, scalars))
         if rows is None:
             name = f"strided rows of {pointers} operands and {scalars} numbers"
@@ -191,7 +197,11 @@ class Compiler:
         return rows
 
     def run_on_rows(self, kernel: MachineCode) -> MachineCode:
-        """Return code that runs `kernel`, a kernel for vectors, on each row of operands with several axes (`strided_rows.py`)."""
+        """Return new code that runs `kernel`, a kernel for vectors, on each row of operands with several axes (`strided_rows.py`).
+
+        The address of `kernel` is the first size argument of the new code. Without a hash in the facts, another process cannot find the
+        code.
+        """
         facts = kernel.facts
         rows = self.load_row_loop(len(facts.itemsizes), len(facts.scalar_dtypes))
         # The new code keeps both libraries in memory
@@ -240,12 +250,15 @@ class Compiler:
         return None if library is None else (library, "disk")
 
     def _make_disk_key(self, text_hash: str) -> str | None:
-        """Return the file name of code in the disk cache; None if the sources of the emitter cannot be read now."""
+        """Return the file name of code in the disk cache; None if the sources of the emitter could not be read."""
         emitter_hash = get_emitter_hash()
         return kernel_disk_cache.make_key_from_hash(text_hash, self.identity, emitter_hash) if emitter_hash else None
 
     def make_plan_key(self, text: str, target: Target) -> str | None:
-        """Return the file name in the disk cache for data about a plan for a target, by a text; None if our sources cannot be read now."""
+        """Return the file name in the disk cache for data about the plan with the key `text`, made for `target`.
+
+        Return None if the sources of the planner or of the emitter could not be read.
+        """
         planner_hashes = get_planner_hashes()
         machine = f"{sys.version}\n{__version__}\n{target.identity}\n{target.threads}"
         return kernel_disk_cache.make_key_from_hash(kernel_disk_cache.hash_text(text), machine, planner_hashes) if planner_hashes else None
@@ -304,7 +317,7 @@ def compiler() -> Compiler:
 
 @contextmanager
 def use_compiler(replacement: Compiler) -> Iterator[None]:
-    """Make `replacement` the compiler of this process for the body of a `with` statement."""
+    """Make `replacement` the compiler of this process for the body of a `with` statement, and then the previous one again."""
     global _compiler
     previous, _compiler = _compiler, replacement
     try:
@@ -314,5 +327,5 @@ def use_compiler(replacement: Compiler) -> Iterator[None]:
 
 
 def count_compilations() -> tuple[int, int]:
-    """Return how many kernels were compiled and how many were found in the package or on disk, as far as a compiler exists; start none."""
+    """Return how many kernels were compiled, and how many found in the package or on disk; (0, 0) without a compiler."""
     return (_compiler.compiled_count, _compiler.loaded_count) if _compiler else (0, 0)

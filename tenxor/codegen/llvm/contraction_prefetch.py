@@ -1,4 +1,4 @@
-"""Prefetch the operands of the next product in a batch of products, into the second cache, while this product is computed."""
+"""Prefetch the operands of the next contraction in a batch into the second cache, while the present contraction is computed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ EmitPrefetch = Callable[[Value], None]
 
 
 def make_row_prefetcher(em: Emitter, side: Panels, axis: int, index: Value, rows: int) -> EmitPrefetch:
-    """Return a function that emits, for a step of this product, a prefetch of rows of the next product.
+    """Return a function that takes the number of a step, and emits the prefetch of a part of the rows of the next contraction.
 
-    The next product is at the next index of `axis`. Over all steps, the prefetches cover `rows` rows from `index` on, if rows follow one
-    another in memory.
+    The next contraction is at the next index of `axis`. Over all steps, the prefetches cover `rows` rows of `side` from `index` on, if rows
+    follow one another in memory.
     """
     line = em.target.caches.line_bytes
 
@@ -33,9 +33,9 @@ def make_row_prefetcher(em: Emitter, side: Panels, axis: int, index: Value, rows
 
 
 def make_column_prefetcher(em: Emitter, side: Panels, axis: int, index: Value, columns: int) -> EmitPrefetch:
-    """Return a function that emits, for a step of this product, a prefetch of columns of the next product at the same step.
+    """Return a function that takes the number of a step, and emits a prefetch of columns of the next contraction at the same step.
 
-    The next product is at the next index of `axis`. A prefetch covers `columns` columns from `index` on.
+    The next contraction is at the next index of `axis`. A prefetch covers `columns` columns of `side` from `index` on.
     """
 
     def prefetch_load(e: Load, start: Value, k: Value) -> None:
@@ -48,9 +48,10 @@ def make_column_prefetcher(em: Emitter, side: Panels, axis: int, index: Value, c
 def _make_prefetcher(
     em: Emitter, side: Panels, axis: int, index: Value, prefetch_load: Callable[[Load, Value, Value], None]
 ) -> EmitPrefetch:
-    """Return a function that, for a step, calls `prefetch_load(load, start, step)` for each value that a stride moves along `axis`.
+    """Return a function that takes the number of a step, and calls `prefetch_load(load, start, step)` for each value of `side`.
 
-    `start` points to the element at `index` and the first step, at the next index of `axis`.
+    Values without a stride along `axis` are left out. `start` points to the element at `index` and the first step, at the next index of
+    `axis`.
     """
     starts: dict[Load, Value] = {}
     for e in side.side.values:

@@ -1,4 +1,4 @@
-"""A step of a product: the next state of a result, given the elements of a row and a column."""
+"""A step of a contraction: the next state of a result, given the elements of a row and a column."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ MAX_PRODUCT_TERMS = 2  # products of a step, at most, that are added to a state 
 
 
 def emit_next_state(em: Emitter, value: Expr, values: dict[Expr, ValueVectors]) -> ValueVectors:
-    """Emit the next state of a component, by the formula `value` for it. `values` maps the leaves of the formula to their values.
+    """Emit the next state of a component of a reduction, by the formula `value`, and return the vectors.
 
-    If products are added to the state, or subtracted, each is rounded once, by a fused multiply-add.
+    `values` maps the leaves of the formula, but for constants, to their values. If the formula adds or subtracts at most
+    `MAX_PRODUCT_TERMS` products of floats, each is rounded once, by a fused multiply-add.
     """
     products = _match_product_sum(value)
     if products is None:
@@ -31,7 +32,10 @@ ProductTerms = list[tuple[Expr, Expr, bool]]  # the two factors, and whether the
 
 
 def _match_product_sum(value: Expr) -> tuple[State, ProductTerms] | None:
-    """Return the state and the products of floats with `value` as their sum; None for another value."""
+    """Return the state and the products of floats whose sum is `value`, the products in the order of addition.
+
+    Return None for a value of another form, or with more than `MAX_PRODUCT_TERMS` products.
+    """
     if not (isinstance(value, Call) and value.op.name == "add" and value.dtype.is_float):
         return None
     state, term = value.args
@@ -44,8 +48,8 @@ def _match_product_sum(value: Expr) -> tuple[State, ProductTerms] | None:
 def _collect_products(term: Expr, is_subtracted: bool, products: ProductTerms) -> bool:
     """Append the products in a term to `products`, if the term is a product, or a sum or difference of products, as for complex numbers.
 
-    `is_subtracted` says that the term is subtracted. Return whether the term has this form; otherwise `products` may hold some of the
-    products.
+    `is_subtracted` says that the term is subtracted. Return whether the term has this form and `products` is not too long;
+    otherwise `products` may be incomplete.
     """
     dtype = term.dtype
     while isinstance(term, Call) and (formula := expand_formula(term)) is not None:

@@ -37,7 +37,7 @@ _XGETBV = bytes.fromhex("31c9 0f01d0 48c1e220 4809d0 c3")
 
 
 class CpuLevel(NamedTuple):
-    """A level by its name, and the plain machine of exactly this level."""
+    """A level of x86-64: its name, and as `target` the plain machine with exactly the instructions of this level."""
 
     name: str
     target: Target
@@ -75,7 +75,10 @@ def detect_features() -> frozenset[str]:
 
 @cache
 def _ask_cpuid() -> frozenset[str]:
-    """Ask the processor for its features, by a few instructions of machine code."""
+    """Return the features that the processor has and the system allows, asked for by a few instructions of machine code.
+
+    Raise OSError if the system runs only code from files.
+    """
     code = _CPUID.ljust(64, b"\xcc") + _XGETBV.ljust(64, b"\xcc")
     memory = map_executable(len(code), 4096, lambda address: code)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -103,7 +106,7 @@ def _ask_cpuid() -> frozenset[str]:
 
 
 def detect_level() -> CpuLevel | None:
-    """Return the level of the processor; None for less than x86-64-v3, or something between two levels: no code is shipped for these."""
+    """Return the level of the processor; None for less than x86-64-v3, or for a part of AVX-512: no code is shipped for such processors."""
     present = detect_features()
     v3_features = {*_LEAF_1_ECX, "bmi", "avx2", "bmi2", *_EXTENDED_ECX}
     if not present >= v3_features:

@@ -20,17 +20,20 @@ _IN_REGISTERS = {d: I1 if d is boolean else _FLOATS_IN_MEMORY[d.compute_dtype] i
 
 
 def memory_type(dtype: DType) -> Type:
-    """Return the type of an element in memory; LookupError for a dtype outside of `dtypes.ALL_DTYPES`."""
+    """Return the type of an element in memory, an array of both parts for a complex dtype.
+
+    Raise LookupError for a dtype outside of `dtypes.ALL_DTYPES`.
+    """
     return array(_IN_MEMORY[dtype.part], 2) if dtype.is_complex else _IN_MEMORY[dtype]
 
 
 def register_type(dtype: DType) -> Type:
-    """Return the type of an element in a register; LookupError for a dtype outside of `dtypes.ALL_DTYPES`."""
+    """Return the type of an element in a register; raise LookupError for a complex dtype, or outside of `dtypes.ALL_DTYPES`."""
     return _IN_REGISTERS[dtype]
 
 
 def make_constant(b: Builder, dtype: DType, number: Number, lanes: int = 0) -> Value:
-    """Return a constant of a real dtype in register form: a vector of `lanes` lanes, or a scalar for 0."""
+    """Return the constant `number` of a real dtype in register form: in every lane of a vector of `lanes` lanes, or as a scalar for 0."""
     assert not isinstance(number, complex)
     return b.constant(vector(register_type(dtype), lanes), number)
 
@@ -61,21 +64,21 @@ def to_memory(dtype: DType, value: Value) -> Value:
 
 
 def _widen_half(half: Value) -> Value:
-    """Emit the register form of a float16, by an instruction of the processor if possible."""
+    """Emit the register form of `half`, a float16 in memory form, by an instruction of the processor if possible."""
     if float16_conversions.lacks_conversions(half.builder.module.target):
         return float16_conversions.widen_float16(half.cast("bitcast", I16))
     return half.cast("fpext", FLOAT)
 
 
 def _narrow_to_half(value: Value) -> Value:
-    """Emit floats rounded to float16, in memory form."""
+    """Emit `value`, a float32, rounded to float16, in memory form."""
     if float16_conversions.lacks_conversions(value.builder.module.target):
         return float16_conversions.narrow_to_float16(value).cast("bitcast", HALF)
     return value.cast("fptrunc", HALF)
 
 
 def load(pointer: Value, dtype: DType, lanes: int = 0) -> Value:
-    """Emit the load of an element, or unless `lanes` is 0 of a vector of contiguous elements, in register form."""
+    """Emit the load of an element of a real `dtype`, or of `lanes` contiguous elements if `lanes` is not 0; return the register form."""
     return from_memory(dtype, pointer.load(vector(memory_type(dtype), lanes)))
 
 
@@ -91,13 +94,13 @@ def store_masked(x: Value, pointer: Value, mask: Value) -> None:
 
 
 def to_bits(dtype: DType, value: Value) -> Value:
-    """Emit the bits of a float in its own dtype, as an integer of the same width."""
+    """Emit the bits of `value`, a float of `dtype` in register form, as an integer as wide as `dtype`."""
     raw = to_memory(dtype, value)
     return raw if dtype is bfloat16 else raw.as_bits()
 
 
 def from_bits(dtype: DType, bits: Value) -> Value:
-    """Emit the float with these bits."""
+    """Emit the float of `dtype` with the bits `bits`, an integer as wide as `dtype`, in register form: a narrow float is a float32."""
     return from_memory(dtype, bits if dtype is bfloat16 else bits.cast("bitcast", memory_type(dtype)))
 
 
@@ -105,7 +108,7 @@ def from_bits(dtype: DType, bits: Value) -> Value:
 
 
 def round_to_dtype(dtype: DType, value: Value) -> Value:
-    """Emit a float rounded to a narrow dtype, still in a float register; floats of a wide dtype are unchanged."""
+    """Emit a float rounded to a narrow dtype, still in a float register. For a wide dtype, or no float, return `value` unchanged."""
     if dtype is float16:
         return _widen_half(_narrow_to_half(value))
     if dtype is bfloat16:  # to nearest, ties to even, on the bits; NaN stays a NaN
@@ -120,7 +123,7 @@ def round_to_dtype(dtype: DType, value: Value) -> Value:
 def convert_dtype(value: Value, source: DType, target: DType, *, split_halves: bool = False) -> Value:
     """Emit the cast of a value in register form from the real dtype `source` to the real dtype `target`.
 
-    Floats to integers truncate and saturate, and NaN gives 0.
+    Integers wrap; floats to integers truncate and saturate, and NaN gives 0. Numbers other than 0 become True.
 
     With `split_halves`, vectors of 64-bit integers become doubles by arithmetic, for processors that would convert lane by lane.
     """

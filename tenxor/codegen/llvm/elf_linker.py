@@ -39,7 +39,7 @@ _pack_int32, _pack_int64 = struct.Struct("<i").pack_into, struct.Struct("<q").pa
 
 
 class _Section(NamedTuple):
-    """A section header of an ELF file."""
+    """A section header of an ELF file. `begin` is the offset of the content in the file; sizes and offsets are in bytes."""
 
     name: int
     kind: int
@@ -130,7 +130,7 @@ class _Linker:
                 self.content[offset : offset + section.size] = self.object_file[section.begin : section.begin + section.size]
 
     def _count_addressed_symbols(self) -> int:
-        """Return how many symbols may need a stub or a table entry: C functions, and symbols of relocations for the table."""
+        """Return how many symbols may need a stub or a table entry: undefined symbols, and symbols of relocations for the table."""
         return len(
             {
                 (table.link, number)
@@ -192,7 +192,10 @@ class _Linker:
         return self.stubs[symbol]
 
     def _write_address(self, position: int, symbol: _Symbol, addend: int) -> None:
-        """Write the part of an address known now, and note its `position` for loading."""
+        """Write the part of an address known now into the image at `position`, and note the position for loading.
+
+        The address is `addend` behind `symbol`.
+        """
         if symbol.offset is None:
             _pack_int64(self.content, position, addend)
             self.externals.setdefault(symbol.name, []).append(position)
@@ -201,7 +204,7 @@ class _Linker:
             self.pointers.append(position)
 
     def _read_symbol(self, table: _Section, number: int) -> _Symbol | None:
-        """Return symbol `number` of the symbol table `table`; None for a symbol that is neither in a section in memory nor undefined."""
+        """Return symbol `number` of the symbol table `table`; None for a symbol outside of the image, other than a C function."""
         name_offset, section, value = self._unpack_symbol(table, number)
         name = self._read_text(self.sections[table.link], name_offset)
         if section == _UNDEFINED:
@@ -220,7 +223,10 @@ class _Linker:
 
 
 def _region_of(section: _Section) -> int:
-    """Return the part of the image for a section: 0 for code and constants, 1 for variables, 2 for variables that are zero at first."""
+    """Return the part of the image for a section: 0 for code and constants, 1 for variables, 2 for variables that are zero at first.
+
+    Raise `_Unsupported` for a section of another type.
+    """
     if section.kind not in (_PROGBITS, _UNWIND, _ZEROS):
         raise _Unsupported
     return 0 if not section.flags & _WRITABLE else 2 if section.kind == _ZEROS else 1

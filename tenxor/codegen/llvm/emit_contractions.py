@@ -1,4 +1,4 @@
-"""Emit products: blocks of results in registers, from packed pieces of both sides.
+"""Emit contractions: blocks of results in registers, from packed pieces of both sides.
 
 The scheme is that of Goto and van de Geijn ("Anatomy of high-performance matrix multiplication", 2008) as BLIS has it. The results have M
 rows and N columns, and K steps are added up for each. A *tile* of MR x NR results, a few rows of a few vectors, is kept in registers while
@@ -45,12 +45,12 @@ from .vector_access import mask_lanes_before
 
 
 def emit_contraction(em: Emitter, s: Contraction) -> None:
-    """Emit a product: the blocks of columns with the blocks of rows, from packing to the epilogue."""
+    """Emit a contraction: the blocks of columns with the blocks of rows, from packing to the epilogue."""
     _ContractionEmitter(em, s).emit()
 
 
 class _ContractionEmitter:
-    """A product being emitted: the loops, and the epilogue, the statements about the results.
+    """A contraction being emitted: the loops, and the epilogue, the statements about the results.
 
     `rows`, `columns` and `steps` are each a begin and an end: indices of the left axis, of the right axis, and numbers of steps. A block is
     rows or columns computed at a time, and a panel is columns as wide as a tile. The states of a result are the running components of the
@@ -96,13 +96,13 @@ class _ContractionEmitter:
                     side.pack(*em.loop_range(side.axis))
 
     def count_steps(self, outer: int) -> Value:
-        """Emit the number of steps at each index of the first `outer` summed axes; all steps (K) for 0 axes."""
+        """Emit the number of steps at each index of the first `outer` summed axes; K, the number of the whole sum, if `outer` is 0."""
         extents = [self.em.extent(axis) for axis in self.statement.summed_axes[outer:]]
         with self.em.in_scope(0):
             return reduce(mul, extents) if extents else self.em.builder.constant(I64, 1)
 
     def allocate_scratch(self) -> list[Value]:
-        """Emit four pointers: to the waiting states, the left panels, the right panels and the tables of steps.
+        """Emit four pointers: to the waiting states, the left panels, the right panels, and the tables of the offsets of steps.
 
         The memory is this thread's scratch memory, or the stack if only states are needed.
         """
@@ -133,7 +133,7 @@ class _ContractionEmitter:
     # Loops
 
     def emit(self) -> None:
-        """Emit the blocks of columns with the blocks of rows."""
+        """Emit the loops over the blocks of columns and, inside, the blocks of rows, with the packing of each block."""
         em, s = self.em, self.statement
         rows, columns = em.loop_range(s.left.axis), em.loop_range(s.right.axis)
         if s.has_single_block:
@@ -175,7 +175,7 @@ class _ContractionEmitter:
         em.emit_loop(axis, begin, end, emit_block, binds_axis=False)
 
     def emit_unless_stopped(self, make: Callable[[], object]) -> None:
-        """Emit the code of `make`, to run unless the kernel must stop."""
+        """Emit the code that `make` emits, to run unless the stop flag of the kernel is set."""
         self.em.continue_innermost()
         self.em.only_if(self.em.load_stop_flag().equals(0), make)
 
@@ -242,13 +242,13 @@ class _ContractionEmitter:
             over_panels(lambda left, right: self.emit_mirror(rows, (left, right)))
 
     def padded_rows(self) -> Value:
-        """Emit the number of rows of a block, plus those of a tile."""
+        """Emit the number of rows with room in memory: the rows of a block plus the rows of a tile."""
         return self.em.size_parameter(self.statement.left.block) + self.tile_height
 
     def rows_to_compute(self, rows: tuple[Value, Value], right: Value) -> tuple[Value, Value]:
-        """Emit the begin and the end of the rows of a block to compute for a panel of columns that ends before `right`.
+        """Emit the begin and the end of the rows to compute for a panel of columns that ends before `right`.
 
-        With symmetric results, only the rows before `right` are computed.
+        `rows` are the rows of the block. If run time finds the results symmetric, only the rows before `right` are computed.
         """
         if self.is_symmetric is None:
             return rows
@@ -256,14 +256,14 @@ class _ContractionEmitter:
         return rows[0], select(self.is_symmetric, select_smaller(rows[1], right), rows[1])
 
     def emit_mirror(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """Emit the copy of a block's results in the panel `columns` to the other side of the diagonal, if the results are symmetric."""
+        """Emit the copy of a block's results in the panel `columns` to the other side of the diagonal, to run if results are symmetric."""
         if self.is_symmetric is not None:
             self.em.continue_innermost()
             upper_rows = self.rows_to_compute(rows, columns[1])
             self.em.only_if(self.is_symmetric, lambda: symmetric_results.emit_mirror_copy(self.em, self.statement, upper_rows, columns))
 
     def emit_tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
-        """Emit the given steps of the tiles in a panel of columns; the last rows take a lower tile.
+        """Emit the steps `steps` of the tiles in a panel of columns, with a short epilogue; the last rows take a lower tile.
 
         `columns` are the first column of the block, and the begin and the end of the panel.
         """
@@ -297,7 +297,10 @@ class _ContractionEmitter:
             em.continue_innermost()
 
     def state_pointer(self, part_number: int, top: Value, row: Value) -> Value:
-        """Emit the pointer to component `part_number` of the states of row `row` in the present panel. The block begins at row `top`."""
+        """Emit the pointer to component `part_number` of the waiting states of row `row` in the present panel, at the first column.
+
+        The block begins at row `top`.
+        """
         size = self.accumulator.state_dtypes[part_number].itemsize
         bytes_before = self.tile_width * sum(d.itemsize for d in self.accumulator.state_dtypes[:part_number])
         start = self.panel_states
@@ -327,7 +330,7 @@ class _ContractionEmitter:
 
 
 class _PreparedWrite(NamedTuple):
-    """A store of an epilogue whose value is emitted already: `emit` emits the write, for the lanes `lanes`."""
+    """A store of an epilogue whose value is emitted already: `emit` emits the write, when `em.lanes` is `lanes`."""
 
     lanes: Lanes
     emit: Callable[[], None]
@@ -346,10 +349,10 @@ class _TileColumns(NamedTuple):
 
 
 class _Tile:
-    """A range of steps of a tile in registers, with `mr` rows from row `i` on, of `nr` vectors, with columns before `right`.
+    """A tile of a contraction in registers: `mr` rows from row `i` on, of `nr` vectors each, over a range of steps.
 
-    `height` is `mr`, and whether all rows of the tile are in the block. `rows` are the begin and the end of the rows of the block, and
-    `steps` the begin and the end of the steps.
+    Columns from `right` on are masked off. `height` is the pair of `mr` and a flag: whether the block contains the whole tile. `rows`
+    are the begin and the end of the rows of the block, and `steps` the begin and the end of the steps.
     """
 
     def __init__(
@@ -429,7 +432,7 @@ class _Tile:
         em.lanes = None
 
     def emit_epilogue(self) -> None:
-        """Emit the epilogue straight from the registers, vector by vector."""
+        """Emit the epilogue of each row of the tile in the block, straight from the states in registers."""
         em = self.em
         states = em.states[self.statement.accumulator]
         for row in range(self.mr):
@@ -442,7 +445,10 @@ class _Tile:
                 em.only_if(i < self.block_bottom, partial(self.emit_epilogue_row, i, row_states))
 
     def emit_epilogue_row(self, i: Value, states: list[ValueVectors]) -> None:
-        """Emit the epilogue for row `i` with its final `states`. The reads come before the first write, as vectors may overlap."""
+        """Emit the epilogue for row `i` with its final `states`, for each component the vectors of the row.
+
+        The reads come before the first write, as vectors may overlap.
+        """
         em, s = self.em, self.statement
         writes: list[_PreparedWrite] = []
         with em.at_index(s.left.axis, i):
@@ -470,7 +476,7 @@ class _Tile:
         ]
 
     def prefetch_states(self) -> None:
-        """Emit a prefetch of the waiting states, which the steps leave time for."""
+        """Emit a prefetch of the tile's waiting states from memory; the steps take long enough for the states to arrive."""
         for pointer, dtype in zip(self.state_pointers(), self.contraction.accumulator.state_dtypes, strict=True):
             self.em.continue_innermost()
             prefetch(pointer, self.mr * self.contraction.tile_width * dtype.itemsize, I8, to_write=True)
@@ -489,9 +495,9 @@ class _Tile:
                     prefetch_lanes(em, e)
 
     def combine_states(self, start: list[ValueVectors]) -> list[ValueVectors]:
-        """Emit the combination of the states with the states of earlier steps, or with the identity `start` in the first steps.
+        """Emit the combination of `em.states` with the states of earlier steps in memory, or with the identity `start` in the first steps.
 
-        Return pointers to the earlier states: for each component, a pointer for each vector of the tile.
+        The new states are in `em.states`. Return pointers to the earlier states: for each component, a pointer for each vector of the tile.
         """
         em, accumulator = self.em, self.contraction.accumulator
         em.continue_innermost()
@@ -517,5 +523,5 @@ class _Tile:
 
 
 def _is_step_invariant(e: Expr) -> bool:
-    """Return whether a leaf has the same value in all steps."""
+    """Return whether `e` is a leaf of a step's formula, other than a constant, with the same value in every step."""
     return not isinstance(e, (Call, Const, Factor, State))

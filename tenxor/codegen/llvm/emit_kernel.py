@@ -61,7 +61,8 @@ LEAF_EMITTERS: Mapping[type[Expr], EmitLeaf] = {
 def emit_kernel(kernel: Kernel, target: Target) -> str:
     """Return the LLVM module of a kernel, as text, with the function `kernel(arguments, begin, end, worker)`.
 
-    The function runs the kernel's loops, the shared loop from `begin` to `end`. `worker` is the number of the calling thread, from 0 on.
+    The function runs the kernel's loops; of the split axis (`Kernel.split_axis`), it runs the indices from `begin` up to, but without,
+    `end`. `arguments` points to the packed arguments. `worker` is the number of the calling thread, from 0 on.
     """
     kernel = compare_hypot_by_squares(kernel)
     em = Emitter(kernel, target, LEAF_EMITTERS, STATEMENT_EMITTERS)

@@ -28,7 +28,7 @@ ITERATIONS_PER_POLL = 1 << 12  # iterations of an innermost loop between two rea
 
 
 def emit_for(em: Emitter, s: For) -> None:
-    """Emit a loop over the present part of its axis."""
+    """Emit a loop over the present part of its axis (`Emitter.loop_range`)."""
     _emit_range(em, s, *em.loop_range(s.axis))
 
 
@@ -67,7 +67,10 @@ def _emit_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
 
 
 def _emit_in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """Emit a loop in whole steps from `begin` on; return the index where it stops. Sums of floats are taken in chunks."""
+    """Emit a loop in whole steps from `begin` on; return the index where the loop stops, with less than a step left before `end`.
+
+    Sums of floats are taken in chunks.
+    """
     accumulators = find_carried_reductions(s, em.kernel.accumulators)
     chunk = reduction_states.choose_chunk_steps(em, s, accumulators) * step
     if not chunk:
@@ -93,9 +96,9 @@ def _emit_in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) ->
 
 
 def _emit_stoppable(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """Emit a loop in whole steps from `begin` on, and return the index where it stops.
+    """Emit a loop in whole steps from `begin` on, and return the index where the loop stops.
 
-    Under a mask, the last step may reach past `end`. If the kernel is told to stop, the loop ends, and its index is `end`.
+    Under a mask, the last step may reach past `end`. If the kernel is told to stop, the loop ends early, and the index is `end`.
     """
     if not _polls_stop_flag(em, s):
         return _emit_steps(em, s, begin, end, step)
@@ -115,20 +118,23 @@ def _emit_stoppable(em: Emitter, s: For, begin: Value, end: Value, step: int) ->
 
 
 def _polls_stop_flag(em: Emitter, s: For) -> bool:
-    """Return whether a loop reads the stop flag, in a kernel that listens.
+    """Return whether the code of a loop reads the stop flag: in a kernel that listens, every loop but a parallel loop.
 
-    A loop that is not parallel does: it may be a single long iteration of a parallel loop.
+    A loop other than a parallel loop may be a single long iteration of a parallel loop.
     """
     return em.listens and not em.kernel.axes[s.axis].parallel
 
 
 def _is_masked(em: Emitter, s: For) -> bool:
-    """Return whether the lanes run along this loop under a mask."""
+    """Return whether the lanes `em.lanes` run along this loop under a mask."""
     return em.lanes is not None and em.lanes.axis == s.axis and em.lanes.is_masked
 
 
 def _emit_steps(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """Emit a loop in whole steps from `begin` on, without reading the stop flag; return the index where it stops."""
+    """Emit a loop in whole steps from `begin` on, without reading the stop flag; return the index where the loop stops.
+
+    Under a mask, the last step may reach past `end`.
+    """
     masked = _is_masked(em, s)
 
     def emit_step(index: Value) -> Value:
@@ -143,7 +149,7 @@ def _emit_steps(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Val
 
 
 def _emit_iteration(em: Emitter, s: For) -> None:
-    """Emit one iteration of a loop, for the present index or for the present lanes, with the rows of states along the loop."""
+    """Emit an iteration of a loop, or a step with lanes along the loop. Rows of states along the loop are loaded and stored."""
     changed, read = row_buffers.find_row_reductions(em, s)
     row_buffers.load_states(em, read)
     em.emit_body(s.body, partial(_emit_inner_statement, em))
@@ -151,9 +157,10 @@ def _emit_iteration(em: Emitter, s: For) -> None:
 
 
 def _emit_inner_statement(em: Emitter, s: Statement) -> None:
-    """Emit a statement of a loop's body.
+    """Emit the statement `s` of a loop's body, with the lanes `em.lanes` or without.
 
-    Around the loop with lanes, a statement without this loop inside has no lanes, or lanes of its own.
+    The loop along which the lanes run may be further inside. Then only a statement with this loop inside keeps the lanes. Another
+    statement is emitted with `em.lanes` None; a loop in it may choose lanes of its own.
     """
     lanes = em.lanes
     if lanes is None or any(scope.axis == lanes.axis for scope in em.scopes) or has_loop_along(s, lanes.axis):
@@ -165,7 +172,7 @@ def _emit_inner_statement(em: Emitter, s: Statement) -> None:
 
 
 def _emit_with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
-    """Emit a loop with lanes: whole steps of several vectors, then single vectors, masked or not."""
+    """Emit a loop with lanes along its axis: whole steps of several vectors, then single vectors, the last with a mask or by halves."""
     accumulators = find_carried_reductions(s, em.kernel.accumulators)
     if accumulators and em.lanes is None:
         _emit_across_lanes(em, s.axis, accumulators, lambda: _emit_with_lanes(em, s, begin, end))
@@ -224,10 +231,10 @@ def _emit_in_halves(em: Emitter, s: For, begin: Value, end: Value, width: int) -
 
 
 def _emit_across_lanes(em: Emitter, axis: int, accumulators: list[int], run: Callable[[], object]) -> None:
-    """Emit the code of `run`, with a state in each lane along an axis for the reductions `accumulators`; then combine the lanes.
+    """Emit the code of `run`, with a state in each lane along `axis` for the reductions `accumulators`; then combine the lanes.
 
-    The number of lanes depends only on the states of these reductions. So they add in the same order, whatever the rest of the kernel
-    computes.
+    The combined states are joined to those of before, in `em.states` and `em.results`. `em.lanes` must be None. The number of lanes depends
+    only on the states of these reductions. So they add in the same order, whatever the rest of the kernel computes.
     """
     entered = {f: em.states[f] for f in accumulators}
     state_bytes = max(d.itemsize for f in accumulators for d in em.kernel.accumulators[f].state_dtypes)
@@ -245,7 +252,10 @@ def _emit_across_lanes(em: Emitter, axis: int, accumulators: list[int], run: Cal
 
 
 def mask_idle_lanes(em: Emitter, index: Value, end: Value) -> None:
-    """Emit the mask of the vector at `index`, and keep it in `em.lanes`: only the lanes before `end` are active."""
+    """Emit the mask of the vector at `index`, with only the lanes before `end` active, and put it into `em.lanes`.
+
+    If `em.lanes.is_maybe_full`, put the number of indices left before `end` there instead of a mask.
+    """
     lanes = em.lanes
     assert lanes is not None
     em.continue_innermost()

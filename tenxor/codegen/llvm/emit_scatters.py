@@ -20,7 +20,7 @@ from .vector_access import store_vector
 
 
 def emit_accumulate(em: Emitter, s: Accumulate) -> None:
-    """Emit the statement `s`: the update of elements in memory by the values of every lane."""
+    """Emit the statement `s`: the update of elements in memory by the values of every active lane, one lane after the other if need be."""
     values = [em.value(e) for e in s.values]
     for index in s.indices:  # checked even if the address does not depend on the index
         em.value(index)
@@ -46,7 +46,10 @@ def _update_vectors(em: Emitter, s: Accumulate, new_vectors: ValueVectors) -> No
 
 
 def _update_lanes(em: Emitter, s: Accumulate, values: list[ValueVectors]) -> None:
-    """Emit the update of elements lane by lane, or without lanes of an element. `values` has an entry for each component of `s.values`."""
+    """Emit the update of elements, active lane by active lane, or of a single element without lanes.
+
+    `values` has the vectors, or the scalar, of each item of `s.values`.
+    """
     em.continue_innermost()
     lanes, offsets = em.lanes, emit_positions(em, s.address, s.indices)
     if lanes is None:
@@ -63,7 +66,7 @@ def _update_lanes(em: Emitter, s: Accumulate, values: list[ValueVectors]) -> Non
 
 
 def _extract_lane(vectors: ValueVectors, u: int, lane: int) -> Value:
-    """Return the value of a lane of vector `u`; a scalar is the value of every lane."""
+    """Emit the value of lane number `lane` of vector `u`, as a scalar; if `vectors` has a scalar alone, return this scalar."""
     return vectors[u].lane(lane) if vectors[0].lanes else vectors[0]
 
 

@@ -28,7 +28,7 @@ EmitIteration = Callable[[Value], Value]  # emits one iteration of a loop at an 
 
 
 class Emitter:
-    """A kernel being emitted.
+    """A kernel being emitted: the open loops, the lanes, and the values and states emitted so far.
 
     `leaf_emitters` and `statement_emitters` map the classes of leaves and statements to the functions that emit them.
 
@@ -95,14 +95,14 @@ class Emitter:
         self.continue_at(len(self.scopes) - 1)
 
     def depth_of_axis(self, axis: int) -> int:
-        """Return the depth of the innermost open loop over an axis; raise AssertionError without a loop."""
+        """Return the depth of the innermost open loop over an axis, or `at_index` scope; raise AssertionError without either."""
         for depth in range(len(self.scopes) - 1, 0, -1):
             if self.scopes[depth].axis == axis:
                 return depth
         raise AssertionError(f"axis {axis} is used outside its loop")
 
     def index(self, axis: int) -> Value:
-        """Return the present index of the open loop over an axis."""
+        """Return the present index of the open loop over an axis; with lanes along the axis, that of the first lane."""
         index = self.scopes[self.depth_of_axis(axis)].index
         assert index is not None
         return index
@@ -118,7 +118,7 @@ class Emitter:
 
     @contextmanager
     def outside_loops(self) -> Iterator[None]:
-        """Emit the code of the `with` statement's body in front of all loops."""
+        """Emit the code of the `with` statement's body in front of all open loops, which are not in `scopes` meanwhile."""
         inner, self.scopes = self.scopes[1:], self.scopes[:1]
         self.continue_innermost()
         yield
@@ -134,7 +134,7 @@ class Emitter:
         self.continue_at(old_depth)
 
     def emit_once(self, depth: int, key: object, emit_value: Callable[[], T]) -> T:
-        """Return the result of `emit_value()`, which emits code in the scope at `depth`, and must not be None.
+        """Return the result of `emit_value()`, which emits code at the end of the scope at `depth`, and must not return None.
 
         Another call with an equal `key` and the same scope emits nothing, and returns the same result.
 
@@ -171,7 +171,7 @@ class Emitter:
         return flag.load(I64, volatile=True).differs(0)
 
     def extent(self, axis: int) -> Value:
-        """Return the number of indices of an axis."""
+        """Emit the load of the number of indices of an axis."""
         return self.size_parameter(self.kernel.axes[axis].extent)
 
     def loop_range(self, axis: int) -> tuple[Value, Value]:
@@ -187,7 +187,7 @@ class Emitter:
         return self.builder.constant(I64, 0), self.extent(axis)
 
     def scratch_address(self) -> Value:
-        """Return the address of this thread's scratch memory, as an integer."""
+        """Emit the address of this thread's scratch memory, as a 64-bit integer."""
         first_number = self.kernel.size_count + self.listens
         start, size = self.size_parameter(first_number), self.size_parameter(first_number + 1)
         return self.emit_once(0, "scratch", lambda: start + self.worker * size)
@@ -216,7 +216,7 @@ class Emitter:
         accumulators: Iterable[int] = (),
         binds_axis: bool = True,
     ) -> Value:
-        """Emit a loop from `begin` on, while at least `min_remaining` indices are left before `end`; return the index where it stops.
+        """Emit a loop from `begin` on, while at least `min_remaining` indices are left before `end`; return the index behind the loop.
 
         `emit_iteration` emits one iteration at an index, and returns the next index. The states of the reductions `accumulators` are
         carried from iteration to iteration. If not `binds_axis`, the loop runs over blocks of the axis, and the code inside must not
@@ -259,7 +259,7 @@ class Emitter:
         return index
 
     def only_if(self, condition: Value, emit_inner: Callable[[], object], *, inside_branch: bool = False) -> None:
-        """Emit the code that `emit_inner` emits, to run if the condition holds.
+        """Emit the code that `emit_inner` emits, to run if the scalar `condition` holds.
 
         Values that depend on the innermost loop are computed before the branch, or with `inside_branch` inside the branch.
         """
@@ -284,7 +284,7 @@ class Emitter:
     # Expressions
 
     def depth_of(self, e: Expr) -> int:
-        """Return the depth of the innermost scope that an expression depends on."""
+        """Return the depth of the innermost scope that an expression depends on. A running state (`State`) depends on the innermost."""
         axes, accumulators, running = find_dependencies(e, self.dependency_cache)
         if running:
             return len(self.scopes) - 1
@@ -296,7 +296,7 @@ class Emitter:
         return depth
 
     def value(self, e: Expr) -> ValueVectors:
-        """Return the value of an expression, a scalar or vectors, emitted in the outermost loop possible."""
+        """Return the value of an expression, a scalar or the vectors of a step; emit it, if missing, in the outermost loop possible."""
         emitted = self.find_emitted(e)
         if emitted is None:
             for subexpr in walk_unvisited(e, self):
@@ -319,7 +319,7 @@ class Emitter:
         return self.scopes[self.depth_of(e)].emitted_values.get(e)
 
     def emit_operation(self, e: Expr) -> ValueVectors:
-        """Return the value of an expression whose operands have been emitted."""
+        """Emit an expression whose operands have been emitted, in the outermost loop possible, and return its value."""
         if not isinstance(e, Call):
             return self.emit_once(self.depth_of(e), e, lambda: self.leaf_emitters[type(e)](self, e))
         args = [self.value(a) for a in e.args]
@@ -328,7 +328,7 @@ class Emitter:
         return self.emit_once(self.depth_of(e), e, lambda: self.emit_call(e, args))
 
     def vector_value(self, e: Expr) -> ValueVectors:
-        """Return the value of an expression, in vectors if there are lanes."""
+        """Return the value of an expression, in vectors if there are lanes: a scalar is then repeated in every lane."""
         return self.widen(self.value(e), e)
 
     def widen(self, vectors: ValueVectors, e: Expr) -> ValueVectors:

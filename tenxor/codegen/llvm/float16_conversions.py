@@ -20,7 +20,7 @@ ONE_HALF_BITS = 0x3F000000  # the float32 0.5, whose unit in the last place is t
 
 
 def lacks_conversions(target: Target) -> bool:
-    """Return whether a processor has no conversions of float16: one of x86-64 without F16C."""
+    """Return whether `target` is an x86-64 processor without F16C, and so without instructions that convert float16."""
     return target.processor.architecture == X86_64 and not target.has_feature("f16c")
 
 
@@ -35,7 +35,7 @@ def widen_float16(half: Value) -> Value:
 
 
 def narrow_to_float16(value: Value) -> Value:
-    """Emit the bits, as 16-bit integers, of the float16 nearest to each float32 in `value`."""
+    """Emit the bits, as 16-bit integers, of the float16 nearest to each float32 in `value`, ties to even."""
     bits = value.as_bits()
     magnitude, sign = bits & 0x7FFFFFFF, bits.logical_shift_right(16) & 0x8000
     odd = magnitude.logical_shift_right(EXTRA_FRACTION_BITS) & 1

@@ -8,7 +8,7 @@ from ..._utils.records import NamedTuple
 
 
 class FloatFormat(NamedTuple):
-    """An IEEE 754 binary format: width, significand, and constants for formulas."""
+    """An IEEE 754 binary format: its width in bits, the bits of the fraction, the bias of exponents, and constants for formulas."""
 
     bits: int
     fraction_bits: int
@@ -18,16 +18,16 @@ class FloatFormat(NamedTuple):
 
     @property
     def epsilon(self) -> float:
-        """Half a unit in the last place of 1: adding a smaller positive number to 1 gives 1."""
+        """Half a unit in the last place of 1: adding this or a smaller positive number to 1 gives 1."""
         return 0.5 ** (self.fraction_bits + 1)
 
     def to_bits(self, value: float) -> int:
-        """Return the bit pattern of `value`, as a non-negative integer."""
+        """Return the bit pattern of `value`, rounded to this format, as a non-negative integer."""
         code = "<f" if self.bits == 32 else "<d"
         return int.from_bytes(struct.pack(code, value), "little")
 
     def from_bits(self, pattern: int) -> float:
-        """Return the number with this bit pattern."""
+        """Return the number of this format with the bit pattern `pattern`, a non-negative integer."""
         code = "<f" if self.bits == 32 else "<d"
         return float(struct.unpack(code, pattern.to_bytes(self.bits // 8, "little"))[0])
 

@@ -23,7 +23,11 @@ llvmlite = LazyModule("llvmlite")  # imported where shipped code does not suffic
 
 
 class HostInfo(NamedTuple):
-    """LLVM's description of this machine, and LLVM's version. Each field is text of one line."""
+    """LLVM's description of this machine, and LLVM's version. Each field is text of one line.
+
+    `attributes` lists all features as LLVM takes them ("+avx2,-sse4a"). `features` has the names in `CODEGEN_FEATURES` that the
+    processor has, separated by spaces.
+    """
 
     triple: str
     cpu: str
@@ -44,7 +48,7 @@ class HostInfo(NamedTuple):
         return Target.of_host(set(self.features.split()), self.processor)
 
     def make_identity(self, target: Target) -> str:
-        """Return a text of everything that code for a target depends on, beside the kernel and the emitter."""
+        """Return a text of all that machine code for `target` depends on, beside the kernel and the sources of the emitter."""
         return "\n".join((target.identity, self.llvm_version, llvmlite.__version__, __version__))
 
 
@@ -56,8 +60,9 @@ def get_host_info() -> HostInfo:
 
 @cache
 def read_stored_host_info() -> str | None:
-    """Return LLVM's description of this machine as stored by an earlier process; None without one. Then no machine code is on disk
-    either.
+    """Return LLVM's description of this machine as stored by an earlier process, the lines of a `HostInfo`.
+
+    Return None if no description is stored; then no machine code is on disk either.
     """
     return _read_answer(_make_answer_key(_iter_llvm_binaries()))
 
@@ -68,24 +73,34 @@ def has_host_info() -> bool:
 
 
 def get_emitter_hash() -> str | None:
-    """Return a hash of the sources of the emitter; None if they cannot be read now."""
+    """Return a hash of the sources that decide the machine code of a kernel (`EMITTER_SOURCES`), determined once in a process.
+
+    Return None if the sources could not be read at the first request.
+    """
     return _get_source_hashes().partition("\n")[0] or None
 
 
 def get_planner_hashes() -> str | None:
-    """Return a text with the hashes of all sources that decide about plans; None if the sources cannot be read now."""
+    """Return a text with two hashes, for the sources of the emitter and of the planner, which decide about plans.
+
+    The hashes are determined once in a process. Return None if the sources could not be read at the first request.
+    """
     return _get_source_hashes().rpartition("\n")[0] or None
 
 
 def get_fastpath_hash() -> str | None:
-    """Return a hash of the sources of the fast path; None if they cannot be read now."""
+    """Return a hash of the sources of the fast path, determined once in a process.
+
+    Return None if the sources could not be read at the first request.
+    """
     return _get_source_hashes().rpartition("\n")[2] or None
 
 
 @cache
 def _get_source_hashes() -> str:
-    """Return hashes of the sources of the emitter, of the planner beside them, and of the fast path, a line each; empty if they cannot be
-    read now.
+    """Return hashes of the sources of the emitter, of the further sources of the planner, and of the fast path, a line each.
+
+    The text is kept for the process. It is empty if the sources could not be read at the first call.
     """
     answer = read_build_hashes()
     key = None if answer else _make_answer_key(iter_hashed_sources())
@@ -115,10 +130,11 @@ SOURCES_FILE_NAME = "sources"
 
 
 def read_build_hashes() -> str:
-    """Return the answer of `_get_source_hashes` without reading a source; empty if that is not possible.
+    """Return the answer of `_get_source_hashes` without reading a source; an empty text if that is not possible.
 
-    When the files are in place, an installer writes a list with the hash of each file, RECORD ("Recording installed projects", in the
-    specifications of packaging). So a source that was not touched since has the hash in the list.
+    The answer was stored when the package was built. It holds if the installed sources are those of the build, and untouched since. When
+    the files are in place, an installer writes a list with the hash of each file, RECORD ("Recording installed projects", in the
+    specifications of packaging).
     """
     try:
         site = os.path.dirname(os.path.dirname(kernel_disk_cache.PACKAGE_DIR))
@@ -142,7 +158,7 @@ def record_name_of(path: str) -> str:
 
 
 def hash_record_lines(lines: list[str]) -> str:
-    """Return the hash of lines of the installer's list."""
+    """Return one hash of all `lines`, lines of the installer's list."""
     return kernel_disk_cache.hash_text("\n".join(lines))
 
 
@@ -150,7 +166,10 @@ def hash_record_lines(lines: list[str]) -> str:
 
 
 def compute_source_hashes() -> str:
-    """Return the answer of `_get_source_hashes`, computed from the sources; empty if they cannot be read now."""
+    """Return the answer of `_get_source_hashes`, computed from the sources; an empty text if those of the emitter cannot be read now.
+
+    Raise OSError if only a further source cannot be read.
+    """
     emitter = kernel_disk_cache.hash_emitter_sources()
     if not emitter:
         return ""
@@ -165,7 +184,7 @@ def _ask_llvm() -> str:
 
 
 def _make_answer_key(files: Iterable[str]) -> str | None:
-    """Return the name under which an answer from `files` is stored; None if the name cannot be determined.
+    """Return the name under which an answer that depends on `files`, a sequence of paths, is stored; None without a name.
 
     The name is a hash of everything behind the answer: this boot of the system, the versions, and the status of the files.
     """
@@ -177,7 +196,7 @@ def _make_answer_key(files: Iterable[str]) -> str | None:
 
 
 def _file_state(path: str) -> str:
-    """Return a text that changes with a file: the path, inode, size and times."""
+    """Return a text that changes when the file `path` does: the path, inode, size and times. Raise OSError without the file."""
     status = os.stat(path)
     return f"{path} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 

@@ -25,9 +25,9 @@ HYPOT_PREDICATES = {op.name: _LLVM_PREDICATES[name] for name, op in COMPARISON_O
 
 
 def compare_hypot_by_squares(kernel: Kernel) -> Kernel:
-    """Return the kernel with operations on the operands of `hypot` in the place of comparisons of `hypot`.
+    """Return the kernel with each comparison of a `hypot` replaced by one operation on the operands of the `hypot` (`COMPARISON_OPS`).
 
-    A comparison is left alone if the value of the `hypot` is needed for anything else.
+    A comparison is left alone if the value of the `hypot` is needed for anything else. The kernel itself is returned if none changes.
     """
     roots = list(iterate_expressions(kernel.body))
     comparisons: dict[Expr, Expr] = {}
@@ -44,12 +44,15 @@ def compare_hypot_by_squares(kernel: Kernel) -> Kernel:
 
 
 def _is_hypot(e: object) -> TypeGuard[Call]:
-    """Return whether an expression is a `hypot` computed in its own dtype."""
+    """Return whether an expression is a `hypot` of float32 or float64: narrow floats are computed in another dtype."""
     return isinstance(e, Call) and e.op.name == "hypot" and e.dtype is e.dtype.compute_dtype
 
 
 def _match_hypot_comparison(e: Expr) -> Expr | None:
-    """Return a comparison of a `hypot` with another value as an operation on their operands; None for an expression of another kind."""
+    """Return the operation that replaces `e`, a comparison of a `hypot` with another value; None for an expression of another kind.
+
+    Comparisons for equality, and of two `hypot`s, are of another kind.
+    """
     if not isinstance(e, Call) or e.op.name not in _LLVM_PREDICATES:
         return None
     (hypot, bound), name = e.args, e.op.name

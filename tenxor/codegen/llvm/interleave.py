@@ -15,7 +15,10 @@ from .emitter import Emitter
 
 
 def emit_interleaved(em: Emitter, s: For, begin: Value, end: Value) -> Value:
-    """Emit a loop from `begin` on, in steps of `s.jam_factor` iterations. It stops less than a step before `end`; return this index."""
+    """Emit a loop from `begin` on, in steps of `s.jam_factor` iterations; return the index where the loop stops.
+
+    Less than a step is then left before `end`.
+    """
     kernel, spans = em.kernel, em.axis_ranges
     started = [inner.accumulator for inner in iterate_statements(s.body) if isinstance(inner, Init)]
     axes, accumulators, iterations = [*kernel.axes], [*kernel.accumulators], []

@@ -62,7 +62,10 @@ def _python_files(folder: str) -> Iterator[str]:
 
 @cache
 def hash_sources(*paths: str) -> str:
-    """Return a hash of sources of this package: each of `paths` is a file, or a folder with all Python files below."""
+    """Return a hash of sources of this package: each of `paths` is a file, or a folder with all Python files below.
+
+    The hash is kept for the process. Raise OSError if a source cannot be read.
+    """
     digest = blake2b(digest_size=_DIGEST_BYTES)
     for source in iter_source_paths(*paths):
         with open(source, "rb") as file:
@@ -75,7 +78,7 @@ def _hash_emitter_sources() -> str:
 
 
 def hash_emitter_sources() -> str | None:
-    """Return a hash of the sources that decide what code a kernel becomes; None if they cannot be read now."""
+    """Return a hash of `EMITTER_SOURCES`, which decide the machine code of a kernel; None if they cannot be read now."""
     try:
         return _hash_emitter_sources()
     except OSError:
@@ -97,12 +100,15 @@ def hash_text(text: str) -> str:
 
 
 def make_key_from_hash(text_hash: str, machine: str, emitter_hash: str) -> str:
-    """Return the file name for the code of a kernel, by the hash of the IR, the machine, and the hash of the emitter's sources."""
+    """Return the file name for the code of a kernel, or for other data: a hash of the three arguments.
+
+    `text_hash` is the hash of the IR or of another key, `machine` a description of the machine, and `emitter_hash` a hash of the sources.
+    """
     return hash_text("\n".join((text_hash, machine, emitter_hash)))
 
 
 def find_cache_folder() -> str:
-    """Return the path of the cache folder, which may be missing; raise Refused for settings without a disk cache."""
+    """Return the path of the cache folder, which may be missing; raise UntrustedPathError for settings without a disk cache."""
     setting = os.environ.get("TENXOR_CACHE_DIR")
     if setting == "":
         raise UntrustedPathError("TENXOR_CACHE_DIR is empty")
@@ -122,7 +128,7 @@ def _find_home() -> str:
 
 
 def check_setting() -> None:
-    """Warn if `TENXOR_CACHE_DIR` names a folder that cannot be used."""
+    """Warn if `TENXOR_CACHE_DIR` names a folder that cannot be used; an empty value is no reason to warn."""
     setting = os.environ.get("TENXOR_CACHE_DIR")
     reason = explain_refusal(setting) if setting else None
     if reason:
@@ -144,7 +150,7 @@ def explain_refusal(path: str) -> str | None:
 
 
 def explain_uncreatable(path: str) -> str | None:
-    """Return why the missing folder `path` is not created, as a clause; None if it can be.
+    """Return why the missing folder `path` is not created, as a clause; None if it can be created.
 
     A home is never created: it may not be mounted, or be missing on purpose.
     """
@@ -158,7 +164,10 @@ def explain_uncreatable(path: str) -> str | None:
 
 
 def read(key: str) -> bytes | None:
-    """Return the object code stored under a key; None if it is missing or damaged."""
+    """Return the payload stored under a key, such as object code; None if it is missing or damaged, or the folder is not trusted.
+
+    A file not used for an hour is marked as used now.
+    """
     try:
         with PrivateDir(find_cache_folder()) as folder:
             content, status = folder.read(key, MAX_CACHE_BYTES)
@@ -189,7 +198,10 @@ def _make_header(key: str, payload: bytes | memoryview) -> bytes:
 
 
 def write(key: str, payload: bytes) -> None:
-    """Store object code under a key. If the cache cannot be written, do nothing."""
+    """Store `payload`, such as object code, under a key. If the cache cannot be written, do nothing.
+
+    About every 256th write removes old files beyond the limits of the cache.
+    """
     with contextlib.suppress(OSError):
         path = find_cache_folder()
         if not os.path.exists(path) and explain_uncreatable(path) is None:
@@ -201,7 +213,7 @@ def write(key: str, payload: bytes) -> None:
 
 
 def list_files(folder: PrivateDir) -> dict[str, os.stat_result]:
-    """Return the files of the cache: name and status. Other files in the folder are left out, so they are never removed."""
+    """Return the files of the cache, as a dict from name to status. Other files in the folder are left out, so they are never removed."""
     import re
 
     files = {}
@@ -242,7 +254,7 @@ def _evict(folder: PrivateDir) -> None:
 
 
 def _list_sizes() -> list[int]:
-    """Return the bytes of each file of the cache; none if the folder cannot be read."""
+    """Return the bytes of each file of the cache; an empty list if the folder cannot be read."""
     with contextlib.suppress(OSError), PrivateDir(find_cache_folder()) as folder:
         return [status.st_size for status in list_files(folder).values()]
     return []

@@ -43,7 +43,7 @@ RUN_FLAG, STOP_FLAG = bytes(8), b"\1" * 8  # the values of the stop flag, behind
 
 
 class LlvmBackend(HostBackend):
-    """LLVM, for the machine that this process runs on. Operands are addresses in the host's memory."""
+    """The back end that compiles kernels by LLVM for this machine, and launches the code on the host's memory."""
 
     name = "llvm"
 
@@ -210,7 +210,7 @@ class _BoundKernel:
         self.imbalance = 2 if kernel.contraction is not None and kernel.contraction.symmetric_pairs else 1
 
     def launch(self, out: Buffer, given: LaunchValues, once: ResumableLaunch | None = None) -> bool:
-        """Run the kernel, and return whether it met an index out of range; see `interface.Launch`."""
+        """Run the kernel with results in `out`, and return whether the kernel met an index out of range; see `interface.Launch`."""
         nodes, offsets = given.nodes, given.offsets
         words: list[object] = [out.address + self.out_displacement + offsets[self.out_offset_index] * self.itemsize]
         for k, offset_index, displacement, itemsize in self.sources:
@@ -243,7 +243,7 @@ class _BoundKernel:
         return flag is not None and flag.value != 0
 
     def choose_chunk_size(self) -> int:
-        """Return how many iterations of the loop a thread takes at once, if threads share the loop; else 0."""
+        """Return how many iterations of the split loop a thread takes at once; 0 if the calling thread runs the whole loop alone."""
         threads = num_threads()
         if threads == 1 or not self.grain:
             return 0
@@ -295,7 +295,10 @@ class _BoundKernel:
         return rows
 
     def plan_sharing(self, threads: int) -> tuple[int, int, bool]:
-        """Return how `threads` threads share the loop: the time in additions, the grain of the chunks, and whether a thread runs alone."""
+        """Return how `threads` threads share the split loop: its time in additions, the grain of chunks, and whether one thread runs alone.
+
+        The grain is a number of iterations.
+        """
         work, grain, sharing = self.work, self.grain or 1, self.target.thread_limits
         alone = work < sharing.min_shared_work or self.is_sequential
         if self.scratch_bytes:  # each chunk packs its operands anew
@@ -305,7 +308,7 @@ class _BoundKernel:
         return min(work, self.cost), grain, alone  # a product takes a fraction of its work, whether it packs or not
 
     def run_without_gil(self, packed: bytes, threads: int) -> None:
-        """Run the kernel with the GIL released, on `threads` threads if the work is large. `packed` are the arguments."""
+        """Run the kernel with the GIL released, on `threads` threads if the work is large. `packed` are the packed arguments."""
         sharing = self.target.thread_limits
         work, grain, alone = self.plan_sharing(threads)
         block: ArgumentBlock = packed
@@ -326,8 +329,8 @@ class _BoundKernel:
     def run_in_place(self, packed: bytes, once: ResumableLaunch, threads: int, read_buffers: list[Buffer], held: object) -> None:
         """Run a kernel that overwrites memory it reads, with the GIL released, on `threads` threads if the work is large.
 
-        `packed` are the packed arguments, and `once` keeps the launch from running twice. If the run is interrupted, the rest of the loop
-        keeps the memory it needs alive: `read_buffers` and `held`.
+        `packed` are the packed arguments, and `once` keeps the launch from running twice. If the run is interrupted, a later call runs the
+        rest of the loop. Until then, the memory that the rest needs stays alive: `read_buffers`, the buffers of the sources, and `held`.
         """
         work, grain, alone = self.plan_sharing(threads)
         if any(buffer.externally_shared for buffer in read_buffers):

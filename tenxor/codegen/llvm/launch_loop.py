@@ -9,11 +9,12 @@ RECORD_WORDS = 5  # 64-bit words in the record of a kernel
 
 
 def build_launch_loop_ir() -> str:
-    """Return the LLVM module with the function `repeat`, which runs the iterations `%first..%last` of a sequence of kernels.
+    """Return the LLVM module with the function `repeat`, which runs a sequence of kernels for each iteration from `%first` up to `%last`.
 
-    `%kernels` has a record for each kernel, with five words: the address of the code; the extent of the shared loop; the address of the
-    arguments for iteration 0; the distance in bytes between the arguments of consecutive iterations; and the length of a chunk of the loop.
-    With a length of 0, the calling thread runs the whole loop; otherwise worker threads take chunks, too (`parallel_for.py`).
+    Iteration `%last` does not run. `%kernels` has a record for each of `%count` kernels, with five words: the address of the code; the
+    extent of the split loop; the address of the arguments for iteration 0; the distance in bytes between the arguments of consecutive
+    iterations; and the length of a chunk of the loop. With a length of 0, the calling thread runs the whole loop. Otherwise `%helpers`
+    worker threads take chunks, too: by the function `share` of `parallel_for.py` at `%share`, with the work queue `%place`.
     """
     return f"""
 define void @repeat(ptr %kernels, i64 %count, i64 %first, i64 %last, ptr %share, ptr %place, i64 %helpers) {{

@@ -13,7 +13,7 @@ from .cpuid import CpuLevel
 
 
 class LevelCompiler(Compiler):
-    """The compiler for a level; it collects its code images by name.
+    """The compiler for a level of x86-64, which collects all code images by name in `objects`.
 
     The code is loaded but never run, as this processor may lack instructions of the level.
     """
@@ -45,7 +45,7 @@ class LevelCompiler(Compiler):
 
     @property
     def file_name(self) -> str:
-        """The name of the shipped file."""
+        """The name of the shipped file of this level, without a folder."""
         return self.level.name + shipped_code.FILE_SUFFIX
 
     def build_content(self) -> bytes:

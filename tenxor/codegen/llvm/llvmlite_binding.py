@@ -27,9 +27,9 @@ _llvm_lock = make_reentrant_lock()
 
 
 def _in_worker_thread(call: Callable[P, T]) -> Callable[P, T]:
-    """Return the function `call`, changed to run in a worker thread, where no signal handler runs.
+    """Return the function `call`, changed so that a call from the main thread runs in a worker thread, where no signal handler runs.
 
-    LLVM cannot be stopped, so an interrupted caller does not wait for the end of the call.
+    One call runs at a time. LLVM cannot be stopped, so an interrupted caller does not wait for the end of the call.
     """
 
     @wraps(call)
@@ -54,7 +54,7 @@ def describe_host() -> tuple[str, str, str, str, str]:
 
 @_in_worker_thread
 def create_target_machine(target: Target) -> Any:
-    """Return LLVM's code generator for a target. A target without a processor stands for any processor of this machine's family."""
+    """Return LLVM's code generator for a target, an LLVM object. A target without a triple stands for this machine's family."""
     processor = target.processor
     default_triple = binding.get_default_triple()
     if processor.triple in ("", default_triple):
@@ -107,7 +107,7 @@ class _LoadedLibrary(ref[LinkedCode]):
 
 
 class LlvmLinker:
-    """LLVM's own linker, for the object files left to it by `elf_linker.py`.
+    """LLVM's own linker, for the object files that `elf_linker.py` cannot link. `machine` is from `create_target_machine`.
 
     Each call of `link` unloads the libraries that are no longer referenced. Linked code refers to the linker.
     """
@@ -120,9 +120,9 @@ class LlvmLinker:
 
     @_in_worker_thread
     def link(self, image: bytes, symbols: tuple[str, ...]) -> LinkedCode | None:
-        """Return the functions `symbols` of the object file `image`, ready to run; None if LLVM cannot link the image.
+        """Return the functions `symbols` of the object file `image`, ready to run; None if LLVM cannot link the file.
 
-        LLVM cannot link an object file of another machine, for instance.
+        LLVM cannot link a file for another machine, for instance.
         """
         while self.unused_libraries:
             self.loaded_libraries.discard(self.unused_libraries.popleft())

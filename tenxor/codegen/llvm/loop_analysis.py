@@ -27,7 +27,7 @@ from ...ops.expr import Expr, walk_unvisited
 def find_carried_reductions(loop: For, accumulators: Sequence[Accumulator]) -> list[int]:
     """Return the numbers, in `accumulators`, of the reductions with a state that a loop carries from iteration to iteration.
 
-    Such a reduction is updated in the loop, but not started there, and its states are no row along this loop or an inner loop.
+    Such a reduction is updated in the loop or in an inner loop, but not started there, and its states are no row along any of these loops.
     """
     updated: list[int] = []
     for s in loop.body:
@@ -40,14 +40,14 @@ def find_carried_reductions(loop: For, accumulators: Sequence[Accumulator]) -> l
 
 
 def find_touched_reductions(loop: For) -> tuple[set[int], set[int]]:
-    """Return two sets of reductions, by number: started or updated in a loop, and with a state or a result read in the loop."""
+    """Return two sets of numbers of reductions: started or updated in a loop, and with a state or a result read in the loop."""
     changed = {s.accumulator for s in iterate_statements((loop,)) if isinstance(s, (Init, Update))}
     read = {e.accumulator for root in iterate_expressions((loop,)) for e in walk(root) if isinstance(e, (Result, State))}
     return changed, read
 
 
 def has_store(body: tuple[Statement, ...]) -> bool:
-    """Return whether a loop with this body has a `Store`."""
+    """Return whether `body`, or a loop inside, has a `Store`; a scatter (`Accumulate`) is none."""
     return any(isinstance(s, Store) for s in iterate_statements(body))
 
 
@@ -61,9 +61,9 @@ _NO_DEPENDENCIES: Dependencies = (frozenset(), frozenset(), False)
 
 
 def find_dependencies(e: Expr, memo: dict[Expr, Dependencies]) -> Dependencies:
-    """Return the axes and the reductions behind an expression, and whether the expression reads a running state.
+    """Return the axes and the numbers of the reductions that an expression depends on, and whether it reads a running state.
 
-    `memo` holds the answers for subexpressions, and is extended.
+    The reductions are those of `Result`s, which are complete. `memo` holds the answers for subexpressions, and is extended.
     """
     if e in memo:
         return memo[e]

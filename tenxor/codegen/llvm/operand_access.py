@@ -47,7 +47,10 @@ def load(em: Emitter, e: Load) -> ValueVectors:
 
 
 def _load_components(em: Emitter, e: Load) -> ValueVectors:
-    """Emit the load of elements as memory holds them. Return the vectors of the first parts, then those of the second parts, if any."""
+    """Emit the load of elements in memory form. Return the vectors, or the scalar, of the first parts, then those of the second parts.
+
+    Only complex elements have second parts.
+    """
     lanes, term = em.lanes, find_lane_term(e.address, em.lanes)
     element, pointer = memory_type(em.kernel.operands[e.operand].dtype), pointer_to(em, e.operand)
     component_count = count_components(element)
@@ -129,7 +132,7 @@ def prepare_store(em: Emitter, s: Store) -> Callable[[], None]:
 
 
 def prefetch_row(em: Emitter, s: Prefetch) -> None:
-    """Emit a prefetch of the cache lines that the lanes will load one step further along the axis `s.axis`.
+    """Emit a prefetch of the cache lines that the lanes will load at the next index of the axis `s.axis`.
 
     With `s.by_reading`, load the present elements instead, for later loops. A prefetch beyond the end of memory has no effect. Nothing is
     emitted under a mask, or without lanes along the address.
@@ -151,7 +154,10 @@ def prefetch_row(em: Emitter, s: Prefetch) -> None:
 
 
 def prefetch_lanes(em: Emitter, e: Load | Store) -> None:
-    """Emit a prefetch of the cache lines that a load reads or a store writes, if the elements of the lanes are contiguous."""
+    """Emit a prefetch of the cache lines that a load reads or a store writes in the present lanes.
+
+    Nothing is emitted if the elements of the lanes are not contiguous.
+    """
     lanes, term = em.lanes, find_lane_term(e.address, em.lanes)
     if lanes is not None and term is not None and term.step_kind == "unit" and e.address.base is None:
         element = memory_type(em.kernel.operands[e.operand].dtype)

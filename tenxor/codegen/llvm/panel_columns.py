@@ -1,8 +1,8 @@
-"""The vectors for the columns of a panel in a product: as many as a tile is wide, or fewer for the last columns.
+"""The vectors for the columns of a panel in a contraction: as many as a tile is wide, or fewer for the last columns.
 
 Where masked stores cost nothing, the last vector has a mask. Elsewhere a masked store takes a dozen cycles, as long as a row of a small
-product. So vectors without masks cover any number of columns: the last vector begins early enough to end with the last column. It repeats
-some of the work of the vector before, with the same results.
+contraction. So vectors without masks cover any number of columns: the last vector begins early enough to end with the last column. It
+repeats some of the work of the vector before, with the same results.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def cover_columns(em: Emitter, side: Panels, limits: ColumnLimits, panel: tuple[
     """Yield the ways to cover the columns of `panel` (the first column, and the column behind the last) by vectors.
 
     A way is a condition at run time and vectors. The vectors of the ways with a true condition cover each column of the panel. `side`
-    is the right side of the product, and the block of columns that the panel belongs to begins at `block_begin`.
+    is the right side of the contraction, and the block of columns that the panel belongs to begins at `block_begin`.
     """
     em.continue_innermost()
     left, right = panel
@@ -60,8 +60,8 @@ def cover_columns(em: Emitter, side: Panels, limits: ColumnLimits, panel: tuple[
 def _cover_with_mask(limits: ColumnLimits, count: Value) -> Iterator[ColumnCover]:
     """Yield the ways to cover `count` columns of a panel with a mask for the last vector.
 
-    At most one way with full vectors applies. If `limits.remainder_width` is shorter than a vector, the last way covers a small
-    remainder in `half` lanes.
+    At most one way with vectors of full width applies. If `limits.remainder_width` is less than that width, the last way covers a small
+    remainder by one vector of `remainder_width` lanes.
     """
     max_vectors, width, half = limits.max_vectors, limits.width, limits.remainder_width
     for nr in range(max_vectors, 0, -1):
@@ -75,7 +75,7 @@ def _cover_with_mask(limits: ColumnLimits, count: Value) -> Iterator[ColumnCover
 
 
 def _cover_without_masks(limits: ColumnLimits, count: Value, block_columns: Value) -> list[ColumnCover]:
-    """Return the ways to cover `count` columns of a panel without masks; each applies where no earlier one does.
+    """Return the ways to cover `count` columns of a panel without masks. The caller uses the first way whose condition is true.
 
     `block_columns` is the number of columns from the begin of the block to the end of the panel. Fewer columns than a vector's lanes are
     covered by two vectors of half the width, or of a quarter, and so on.

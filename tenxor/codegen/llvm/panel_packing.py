@@ -1,4 +1,4 @@
-"""The two sides of a product as its tiles read them: packed in panels, or where they are stored.
+"""The two sides of a contraction as its tiles read them: packed in panels, or where they are stored.
 
 A panel has as many indices of the side's axis as a tile is high or wide (MR or NR). It holds one step after another, K in all. In each step
 the panel's elements lie side by side, so a tile reads the panel from beginning to end. The last panel may be partly empty; the empty part
@@ -43,16 +43,16 @@ class ColumnVectors(NamedTuple):
 
 
 def count_packed_bytes(side: Side) -> int:
-    """Return how many bytes the values of a side take, packed, for a single index and step."""
+    """Return how many bytes all values of a side take together, packed, for a single index and step."""
     return sum(e.dtype.compute_dtype.itemsize for e in side.values)
 
 
 class Panels:
-    """A side of a product, packed in panels of `panel` indices, or read in place.
+    """A side of a contraction, packed in panels of `panel` indices, or read in place.
 
-    `summed` are the axes that the product sums over. `steps` are the number of all steps (K), and the number of steps in a panel: all, or
-    the most packed at a time. `memory` points to the memory for the panels. A side read in place, but in runs, has memory for some hundred
-    steps of a single panel.
+    `summed` are the axes that the contraction sums over. `steps` are the number of all steps (K), and the number of steps in a panel: all,
+    or the most packed at a time. `memory` points to the memory for the panels. A side read in place, but in runs, has memory for some
+    hundred steps of a single panel.
 
     In the methods, `value_number` is the index of a value in `side.values`, and `e` is a value. `first` is the first index of a block of
     the side's axis, and `last` the index behind the block. A run is a range of indices with contiguous elements in memory.
@@ -81,12 +81,12 @@ class Panels:
                     self.pack_along_panel(value_number, e, first, last)
 
     def is_step_major(self, e: Expr) -> bool:
-        """Return whether more of the loads of a value are contiguous along the steps than along the side's axis."""
+        """Return whether more of the loads in `e` are contiguous along the last summed axis than along the side's axis."""
         units = [t.axis for load in walk_outside_indices(e) if isinstance(load, Load) for t in load.address.terms if t.step_kind == "unit"]
         return units.count(self.summed_axes[-1]) > units.count(self.axis)
 
     def pointer_to_panels(self, value_number: int) -> Value:
-        """Emit the pointer to the panels of the value with number `value_number`."""
+        """Emit the pointer to the first packed panel of the value with number `value_number`."""
         padded = self.em.size_parameter(self.side.block) + self.panel_size
         return self.memory.at(
             padded * (self.panel_steps + self.em.target.loops.register_transpose_side) * self.count_bytes_before(value_number), I8
@@ -117,15 +117,15 @@ class Panels:
         return pointer.at(self.step_range[0] * -self.panel_size, memory_type(self.side.values[value_number].dtype.compute_dtype))
 
     def offset_in_panel(self, block_begin: Value, index: Value) -> Value:
-        """Emit how far `index` is into its panel, in a block from `block_begin` on."""
+        """Emit the distance of `index` from the first index of its panel, in a block from `block_begin` on."""
         self.em.continue_innermost()
         return self.em.builder.binary("srem", index - block_begin, self.panel_size)
 
     def emit_step_loops(self, min_remaining: int, emit_step: Callable[[Value, Value], Value], begin: Value | None = None) -> Value:
-        """Emit loops over the packed steps of a product; return the index where the innermost loop stops.
+        """Emit nested loops over the summed axes, for the packed steps; return the index where the innermost loop stops.
 
-        The innermost loop runs from `begin` on while `min_remaining` steps are left. `emit_step` emits an iteration, given the
-        innermost index and the number of the step among the packed ones, and returns the next index.
+        The innermost loop runs from `begin` on (None: from the first index) while `min_remaining` steps are left. `emit_step` emits an
+        iteration, given the innermost index and the number of the step among the packed ones, and returns the next index.
         """
         em, zero = self.em, self.em.builder.constant(I64, 0)
         stopped: list[Value] = []
@@ -152,7 +152,7 @@ class Panels:
         return stopped[0]
 
     def pack_along_panel(self, value_number: int, e: Expr, first: Value, last: Value) -> None:
-        """Emit the packing of a value for a block of indices, with lanes along the panel."""
+        """Emit the packing of the value `e` for the block of indices from `first` to `last`, with lanes along the panel."""
         em, dtype = self.em, e.dtype.compute_dtype
         width = next(w for w in (em.width, 8, 4, 2, 1) if self.panel_size % w == 0 and w <= em.width)
 
@@ -195,10 +195,9 @@ class Panels:
         em.emit_loop(self.axis, next_index, last, pack_rest)
 
     def find_run_table(self, e: Expr) -> Term | None:
-        """Return the term by which the address of the load `e` depends on the axis of this side, if the term is an offset table.
+        """Return the term by which the address of `e`, a load, depends on the axis of this side, if the term is an offset table.
 
-        The side has the rows or the columns of a contraction. Return None for a side whose tables have no runs, stretches of contiguous
-        indices (`Side.has_runs`), or if the address has no term with a table for the axis.
+        Return None if the address has no such term, or if the tables of the side have no runs (`Side.has_runs`).
         """
         if not self.side.has_runs:
             return None
@@ -206,7 +205,7 @@ class Panels:
         return next((t for t in e.address.terms if t.axis == self.axis and t.step_kind == "table"), None)
 
     def pack_runs(self, value_number: int, e: Expr, term: Term, first: Value, last: Value) -> None:
-        """Emit the packing of a value for a block of indices in runs, by the offset table of `term`: each run is copied as a whole."""
+        """Emit the packing of the value `e` for a block of indices, run by run; the offset table of `term` tells the runs."""
 
         def pack_panel(panel_begin: Value) -> Value:
             self.em.continue_innermost()
@@ -220,7 +219,8 @@ class Panels:
     def copy_runs(self, e: Expr, term: Term, indices: tuple[Value, Value], into: Value, steps: tuple[Value, Value]) -> None:
         """Emit the copy of the runs of a panel to the panel at `into`.
 
-        `indices` and `steps` are the first and the end of the panel's indices and of the steps to copy. `into` points to step 0.
+        `indices` and `steps` are each a begin and an end, of the panel's indices and of the steps to copy. `into` points to step 0, which
+        may be in front of the panel. `term` is from `find_run_table`.
 
         The stores have masks. Where masks cost much, whole vectors are stored, with their neighbours in the panel unchanged.
         """
@@ -281,7 +281,10 @@ class Panels:
         return offset, mask_first_lanes(length, width), length
 
     def pack_transposed(self, value_number: int, e: Expr, first: Value, last: Value) -> None:
-        """Emit the packing of a value for a block of indices, with lanes along the steps: squares are loaded, transposed and stored."""
+        """Emit the packing of the value `e` for a block of indices, with lanes along the steps.
+
+        Squares are loaded, transposed in registers, and stored.
+        """
         em, dtype = self.em, e.dtype.compute_dtype
         max_side = min(em.target.loops.register_transpose_side, em.target.lane_count(dtype.itemsize))
         side = next(n for n in (8, 4, 2, 1) if self.panel_size % n == 0 and n <= max_side)
@@ -326,10 +329,10 @@ class Panels:
     # As tiles read it
 
     def make_row_loader(self, begin: Value, end: Value, mr: int, block_begin: Value, *, has_all_rows: bool) -> LoadRowElement:
-        """Return a function that emits the elements of `mr` rows from row `begin` on, in a block of rows from `block_begin` up to `end`.
+        """Return a function that emits an element of `mr` rows from row `begin` on, in a block of rows from `block_begin` up to `end`.
 
-        With `has_all_rows`, all rows of the tile are before `end`. Otherwise, rows beyond `end` give values without meaning; the reads stay
-        inside the memory.
+        The function takes the number of a step, the number of a value, and a row from 0 to `mr` - 1. With `has_all_rows`, all rows of the
+        tile are before `end`. Otherwise, rows beyond `end` give values without meaning; the reads stay inside the memory.
         """
         em = self.em
         if self.side.is_packed:
@@ -358,9 +361,10 @@ class Panels:
     def make_column_loader(
         self, panel: tuple[Value, Value], columns: ColumnVectors, masks: ColumnMasks, block_begin: Value, steps: tuple[Value, Value]
     ) -> LoadColumnVectors:
-        """Return a function that emits vectors of a panel's columns under `masks`, in a block from `block_begin` on.
+        """Return a function that takes the numbers of a step and of a value, and emits the vectors of a panel's columns under `masks`.
 
-        `panel` is the begin and the end of the columns, and `steps` the begin and the end of the steps to load.
+        `panel` is the begin and the end of the columns, in a block from `block_begin` on, and `steps` the begin and the end of the steps to
+        load. A mask is needed only for a side read in place: in a packed panel, whole vectors are loaded.
         """
         starts = [self.pointer_to_packed(value_number, panel, columns, block_begin, steps) for value_number in range(len(self.side.values))]
         pointer_lists = [
@@ -421,9 +425,9 @@ class Panels:
         return result
 
     def pointers_to_columns(self, e: Expr, panel: Value, columns: ColumnVectors) -> list[Value]:
-        """Emit pointers to the vectors of the columns from column `panel` on, at the first step.
+        """Emit a pointer to each vector of columns of the load `e`, read in place, at the first step.
 
-        Each vector of a value in runs must be one run.
+        `panel` is the first column of the panel. If the side has runs, each vector must be one run.
         """
         em = self.em
         assert isinstance(e, Load)
@@ -437,7 +441,7 @@ class Panels:
         return [base.at(table.at(panel + offset, I64).load(I64), element) for offset in columns.offsets]
 
     def pointer_to_stored(self, e: Expr, index: Value | None) -> Value:
-        """Emit the pointer to the element at `index` of the side's axis, at the first step.
+        """Emit the pointer to the element of the load `e` at `index` of the side's axis, at the first step.
 
         If `index` is None, emit the pointer from which the offsets of the axis count.
         """
@@ -453,9 +457,10 @@ class Panels:
         return pointer.at(total, memory_type(e.dtype))
 
     def store_step_offsets(self, memory: Value) -> Value:
-        """Emit a table of the offsets of all steps, from `memory` on, in front of all loops; return the pointer behind the tables.
+        """Emit for each value a table with the offset of each step, from `memory` on, in front of all loops.
 
-        The table is needed for sums over several axes. An offset is the distance between the elements of a step and of the first step.
+        Return the pointer behind the tables. They are needed for sums over several axes. An offset is the distance, in elements, from the
+        element of the first step to the element of a step.
         """
         em = self.em
         for e in self.side.values:

@@ -29,7 +29,7 @@ OPEN_FLAG, STOPPED_FLAG = 1 << 30, 1 << 29  # flags in `%door`, beside the numbe
 
 
 def build_parallel_for_ir(target: Target) -> str:
-    """Return the LLVM module with the functions `FUNCTION_NAMES`, for a machine with threads."""
+    """Return the LLVM module, as text, with the functions `FUNCTION_NAMES`, for `target`: its system's semaphores, and its processor."""
     relax = PAUSE_INTRINSICS.get(target.processor.architecture)
     declaration = "define internal void @nothing() { ret void }" if relax is None else f"declare void {relax.replace(' 1', '')}"
     triple = target.processor.triple

@@ -28,7 +28,7 @@ def _multiply(dtype: DType, x: Value, y: Value) -> Value:
 
 
 def _compare(relation: str) -> EmitPrimitive:
-    """Return an emitter of a comparison by `relation` ("eq", "ne", "lt", ...), for any dtype; false for NaN, except for "ne"."""
+    """Return an emitter of a comparison by `relation` ("eq", "ne", "lt", ...), for any real dtype; false for NaN, except for "ne"."""
     floats = "une" if relation == "ne" else f"o{relation}"
     signed, unsigned = (relation,) * 2 if relation in ("eq", "ne") else (f"s{relation}", f"u{relation}")
     predicates = {"float": floats, "int": signed, "uint": unsigned, "bool": unsigned}
@@ -70,7 +70,7 @@ def _sign(dtype: DType, x: Value) -> Value:
 
 
 def _safe_divisor(dtype: DType, x: Value, y: Value) -> tuple[Value, Value]:
-    """Emit whether `y` is 0, and a divisor of x that never traps: `y`, but 1 in the place of 0, and of -1 under the lowest integer."""
+    """Emit whether `y` is 0, and a divisor of x that never traps: 1 where `y` is 0, or -1 under the lowest integer, and else `y`."""
     is_zero = y.equals(0)
     safe = select(is_zero, 1, y)
     if dtype.kind == "int":
@@ -111,7 +111,11 @@ def _remainder_floats(x: Value, y: Value) -> Value:
 
 
 def _floor_divide_floats(x: Value, y: Value) -> Value:
-    """Emit floor(x / y), minus 1 where the quotient was rounded up to an integer: there the remainder and `y` have different signs."""
+    """Emit the floor of the exact quotient x / y, or the rounded quotient where that is beyond 2**24 in float32, or 2**53 in float64.
+
+    This is the floor of the rounded quotient, minus 1 where the quotient was rounded up to an integer: there the remainder and `y` have
+    different signs.
+    """
     floored = (x / y).floor()
     remainder = fma(-floored, y, x)
     exact_below = 2.0 ** (x.format.fraction_bits + 1)
@@ -164,7 +168,7 @@ _SMALLEST_SUBNORMALS = {"float16": 2.0**-24, "bfloat16": 2.0**-133, "float32": 2
 
 
 def _nextafter(dtype: DType, x: Value, y: Value) -> Value:
-    """Emit the neighbour of x towards y, by one step on the bits: these are in the order of the magnitudes."""
+    """Emit the neighbour of x towards y in `dtype`, by one step on the bits, which are in the order of the magnitudes."""
     bits = to_bits(dtype, x)
     away = (x < y).equals(x > 0)
     stepped = from_bits(dtype, select(away, bits + 1, bits - 1))
@@ -179,7 +183,7 @@ def _signbit(dtype: DType, x: Value) -> Value:
 
 
 def _float_test(predicate: str, of_integers: bool) -> EmitPrimitive:
-    """Return an emitter of a comparison of |x| with infinity; for integers the answer is the constant `of_integers`."""
+    """Return an emitter of a comparison of |x| with infinity by `predicate`; for other dtypes the answer is the constant `of_integers`."""
 
     def emit(dtype: DType, x: Value) -> Value:
         if dtype.kind != "float":

@@ -28,7 +28,7 @@ def emit_init(em: Emitter, s: Init) -> None:
 
 
 def start_state(em: Emitter, accumulator: int) -> None:
-    """Emit the identity of a reduction as its running state, in `em.states` and `em.results`."""
+    """Emit the identity of a reduction as its running state, in vectors if there are lanes, and put it into `em.states`, `em.results`."""
     f = em.kernel.accumulators[accumulator]
     states = [em.vector_value(e) for e in f.reduction.identity(f.state_dtypes)]
     em.states[accumulator] = states
@@ -36,7 +36,7 @@ def start_state(em: Emitter, accumulator: int) -> None:
 
 
 def emit_update(em: Emitter, s: Update) -> None:
-    """Emit a new state of a reduction, in active lanes only."""
+    """Emit the statement that computes a new state of a reduction; lanes that are not active keep the old state."""
     old = em.states[s.accumulator]
     new = [em.vector_value(e) for e in s.values]
     if em.lanes is not None and em.lanes.mask is not None:
@@ -48,7 +48,10 @@ def emit_update(em: Emitter, s: Update) -> None:
 
 
 def combine_states(em: Emitter, accumulator: int, left: list[ValueVectors], right: list[ValueVectors]) -> list[ValueVectors]:
-    """Emit the combination of two states of a reduction, by the formula `combine(left, right)`, and return the new state."""
+    """Emit the combination of two states of a reduction, by the formula `combine(left, right)`, and return the new state.
+
+    The reduction must have such a formula.
+    """
     f = em.kernel.accumulators[accumulator]
     n = len(f.state_dtypes)
     arguments = tuple(Arg(k, f.state_dtypes[k % n]) for k in range(2 * n))
@@ -59,7 +62,10 @@ def combine_states(em: Emitter, accumulator: int, left: list[ValueVectors], righ
 
 
 def combine_vectors(em: Emitter, accumulator: int, states: list[ValueVectors]) -> list[ValueVectors]:
-    """Emit the combination of the vectors of each component into a single vector, pair by pair. Return the state with single vectors."""
+    """Emit the combination of the vectors of a state, pair by pair, and return the state with a single vector for each component.
+
+    The number of vectors must be a power of two.
+    """
     em.continue_innermost()
     while len(states[0]) > 1:
         states = combine_states(em, accumulator, [p[0::2] for p in states], [p[1::2] for p in states])
@@ -67,7 +73,10 @@ def combine_vectors(em: Emitter, accumulator: int, states: list[ValueVectors]) -
 
 
 def combine_lanes(em: Emitter, accumulator: int, states: list[ValueVectors]) -> list[ValueVectors]:
-    """Emit the combination of the lanes of a state into a single scalar, by halves. Return the state with scalars."""
+    """Emit the combination of the lanes of a state, by halves, and return the state with a scalar for each component.
+
+    Each component of `states` is a single vector.
+    """
     em.continue_innermost()
     width = states[0][0].lanes
     while width > 1:
@@ -79,9 +88,10 @@ def combine_lanes(em: Emitter, accumulator: int, states: list[ValueVectors]) -> 
 
 
 def choose_chunk_steps(em: Emitter, loop: For, accumulators: list[int]) -> int:
-    """Return the number of steps in a chunk of `loop`; 0 if elements are taken in order, without chunks.
+    """Return the number of steps of `loop` in a chunk; 0 if elements are taken in order, without chunks.
 
-    `accumulators` are the reductions whose states the loop carries from step to step.
+    There are chunks only if a reduction rounds (`has_rounding`), all states can be combined, and the loop has no store. `accumulators` are
+    the reductions whose states the loop carries from step to step.
     """
     kinds = [em.kernel.accumulators[f] for f in accumulators]
     if any(f.reduction.combine is None for f in kinds) or not any(map(has_rounding, kinds)) or has_store(loop.body):
@@ -102,7 +112,7 @@ def choose_chunk_steps(em: Emitter, loop: For, accumulators: list[int]) -> int:
 
 
 def find_inner_lane_axis(em: Emitter, loop: For) -> int | None:
-    """Return the axis of an inner loop with lanes that reduces the states carried by this loop, too; None if no inner loop does."""
+    """Return the axis of a loop with lanes inside `loop`, if both carry the state of the same reduction; None without such a loop."""
     accumulators = set(find_carried_reductions(loop, em.kernel.accumulators))
     for s in loop.body:
         if isinstance(s, For) and accumulators & set(find_carried_reductions(s, em.kernel.accumulators)):
@@ -111,7 +121,7 @@ def find_inner_lane_axis(em: Emitter, loop: For) -> int | None:
 
 
 def has_rounding(f: Accumulator) -> bool:
-    """Return whether the combination of states rounds floats."""
+    """Return whether the combination of states adds or multiplies floats, and so rounds."""
     states = tuple(Arg(k, d) for k, d in enumerate(f.state_dtypes))
     combination = f.reduction.combine(states, states) if f.reduction.combine else ()
     calls = [e for root in combination for e in walk(root) if isinstance(e, Call)]

@@ -12,7 +12,7 @@ from .scopes import ValueVectors
 
 
 def find_row_reductions(em: Emitter, loop: For) -> tuple[set[int], set[int]]:
-    """Return two sets of reductions with a row of states along the axis of `loop`: changed in the loop, and changed or read.
+    """Return two sets of reductions with a row of states along the axis of `loop`: changed in the loop, and changed or read there.
 
     The reductions are given as numbers in `em.kernel.accumulators`.
     """
@@ -49,7 +49,7 @@ def _state_pointers(em: Emitter, accumulator: int, part_number: int) -> ValueVec
 
 
 def store_row_value(em: Emitter, s: RowStore) -> None:
-    """Emit the store of a value in a row on the stack, for every lane."""
+    """Emit the store of a value in a row on the stack, for every lane, idle or active: the row has room for idle lanes."""
     vectors = em.vector_value(s.value)
     em.continue_innermost()
     dtype = s.value.dtype
@@ -57,7 +57,7 @@ def store_row_value(em: Emitter, s: RowStore) -> None:
 
 
 def load_row_value(em: Emitter, e: RowLoad) -> ValueVectors:
-    """Emit the load of a value from a row on the stack, for every lane."""
+    """Emit the load of a value from a row on the stack, for every lane. If the lanes run along another axis, the value is a scalar."""
     pointers = emit_row_pointers(em, f"kept{e.row_buffer}", e.dtype, e.size, e.axis)
     if em.lanes is not None and em.lanes.axis != e.axis:
         return [load(pointers[0], e.dtype)]  # one value for all lanes
@@ -85,7 +85,7 @@ def emit_row_pointers(em: Emitter, row: str, dtype: DType, size: int, axis: int,
 
 
 def load_elements(em: Emitter, pointers: ValueVectors, dtype: DType) -> ValueVectors:
-    """Emit the load through each pointer of an element, or with lanes of as many elements as a vector has lanes."""
+    """Emit a load through each pointer: of an element, or with `em.lanes` of a vector. Return the values in register form."""
     return [load(pointer, dtype, 0 if em.lanes is None else em.lanes.width) for pointer in pointers]
 
 

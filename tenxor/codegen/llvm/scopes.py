@@ -15,7 +15,7 @@ ValueVectors = list[Value]  # one scalar, or `unroll` vectors
 class Lanes:
     """The elements computed at once: `unroll` vectors of `width` lanes along `axis`.
 
-    The vectors of a loop with `is_masked` may be partial. Only the lanes in `mask` are active (None: all lanes). `active_count` is the
+    With `is_masked`, the vectors of the loop may be partial. Only the lanes in `mask` are active (None: all lanes). `active_count` is the
     number of active lanes, if known, and these are the first lanes. A number of `width` or more means all lanes, and a number below 1
     means no lane. With `is_maybe_full`, a vector may be whole or partial, as only run time tells: `remaining_count` is the number of
     elements up to the end of the loop.
@@ -41,7 +41,7 @@ class AxisRange(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Scope:
-    """The body of a loop over an axis; -1 stands for a loop over blocks, a branch, or the function itself.
+    """The body of a loop over `axis`. The axis -1 stands for a loop over blocks, a branch, or the function itself.
 
     `cursor` is where the code of the scope goes on, and `index` is the index of the loop. `emitted_values` caches the values emitted in
     the scope.

@@ -36,7 +36,10 @@ def find_shipped_folder() -> str:
 
 
 def make_key_from_hash(text_hash: str, cpu_level: CpuLevel, emitter_hash: str) -> str:
-    """Return the name of an object for the level `cpu_level`, by the hash of the kernel's text and the hash of the emitter's sources."""
+    """Return the name of an object for the level `cpu_level`, by the hash of the kernel's text and the hash of the emitter's sources.
+
+    For other data than code, the arguments are the hash of another text and the hashes of other sources.
+    """
     return kernel_disk_cache.make_key_from_hash(text_hash, f"{cpu_level.name}\n{cpu_level.target.identity}\n{__version__}", emitter_hash)
 
 
@@ -79,14 +82,17 @@ class ShippedObjects:
 
 
 def check_setting(shipped_code: ShippedObjects | None) -> None:
-    """Warn if `TENXOR_SHIPPED` names a folder without `shipped_code` for this machine and version."""
+    """Warn if `TENXOR_SHIPPED` names a folder and `shipped_code`, the result of `find_shipped`, is None."""
     if shipped_code is None and os.environ.get("TENXOR_SHIPPED"):
         reason = "has nothing for this machine and version" if os.path.isdir(find_shipped_folder()) else "is not a folder"
         environment.warn_ignored("TENXOR_SHIPPED", f"is not used: it {reason}", "kernels are compiled, or read from the cache on disk")
 
 
 def find_shipped() -> ShippedObjects | None:
-    """Return the objects shipped for this machine; None without a file, or if the sources of the emitter have changed."""
+    """Return the objects shipped for this machine.
+
+    Return None if the machine is of no level or needs other code, without a readable file, or if the emitter's sources have changed.
+    """
     root = find_shipped_folder()
     cpu_level = detect_level() if root and os.path.isdir(root) else None
     target = Target.of_host(cpu_level.target.features, Processor(cpu_level.target.processor.triple, NATIVE_CPU)) if cpu_level else None
@@ -104,7 +110,10 @@ def find_shipped() -> ShippedObjects | None:
 
 
 def pack_objects(objects: Mapping[str, bytes], emitter_hash: str) -> bytes:
-    """Return the content of a shipped file with `objects`, a map from name to content, for an emitter with the hash `emitter_hash`."""
+    """Return the content of a shipped file with `objects`, a map from name to content.
+
+    `emitter_hash` is the hash of the emitter's sources, a text of 64 characters.
+    """
     begin, entries, payload = _HEADER_FORMAT.size + len(objects) * _ENTRY_FORMAT.size, [], []
     for key, image in sorted(objects.items()):
         content = kernel_disk_cache.seal(key, image)

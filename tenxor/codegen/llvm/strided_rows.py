@@ -7,7 +7,7 @@ STRIDED_ROWS_SYMBOL = "rows"
 
 
 def build_strided_rows_ir(pointers: int, scalars: int) -> str:
-    """Return the LLVM module with the function `rows`, which runs a kernel on the rows `begin..end`.
+    """Return the LLVM module with the function `rows`, which runs a kernel on the rows from `begin` up to, but without, `end`.
 
     `rows` is called as a kernel (`codegen/llvm/README.md`). The first `pointers` words of its arguments are addresses in row 0, and the
     next `scalars` words are numbers. The sizes follow: the address of the kernel for a row, the elements of a row, the number of the
@@ -102,7 +102,7 @@ done:
 
 
 def _copy_word(k: int) -> str:
-    """Return the instructions that copy word `k` of the arguments to the arguments of the kernel for a row."""
+    """Return the text of the instructions that copy word `k` of the arguments to the arguments of the kernel for a row."""
     return f"""
   %word{k}.from = getelementptr i64, ptr %block, i64 {k}
   %word{k} = load i64, ptr %word{k}.from
@@ -111,9 +111,9 @@ def _copy_word(k: int) -> str:
 
 
 def _move_pointer(prefix: str, p: int, steps: str, axis: str = "") -> str:
-    """Return the instructions that move pointer `p` by `steps` steps along the axis whose words begin at `%<axis>.axis`.
+    """Return the text of the instructions that move pointer `p` by `steps` steps along the axis whose words begin at `%<axis>.axis`.
 
-    The names of the new values begin with `prefix`, which is also the axis unless `axis` is given.
+    `steps` is an operand in LLVM IR. The names of the new values begin with `prefix`. An empty `axis` stands for `prefix`.
     """
     return f"""
   %{prefix}.stride{p}.at = getelementptr i64, ptr %{axis or prefix}.axis, i64 {p + 1}

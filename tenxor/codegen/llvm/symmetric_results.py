@@ -1,4 +1,4 @@
-"""Emit symmetric results of a product: those above the diagonal are computed, and copied to their mirror images below.
+"""Emit symmetric results of a contraction: those above the diagonal are computed, and copied to their mirror images below.
 
 Only run time tells whether results are symmetric: both sides must have the same memory, and the same scalars.
 """
@@ -18,7 +18,10 @@ from .vector_access import transpose
 
 
 def emit_sides_equal(em: Emitter, s: Contraction) -> Value | None:
-    """Emit whether both sides of a product read the same memory and numbers, so the results are symmetric; return None if they cannot."""
+    """Emit whether both sides of a contraction read the same memory and the same scalars, so that the results are symmetric.
+
+    Return None, and emit nothing, if results of this contraction are never symmetric.
+    """
     if not s.symmetric_pairs:
         return None
     pairs: list[tuple[Value, Value]] = []
@@ -40,7 +43,7 @@ def emit_sides_equal(em: Emitter, s: Contraction) -> Value | None:
 def emit_mirror_copy(em: Emitter, s: Contraction, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
     """Emit a copy of the results in a block of rows and columns to their mirror images; the diagonal keeps its values.
 
-    `rows` and `columns` are each a begin and an end. The results above the diagonal are read.
+    `rows` and `columns` are each a begin and an end. The block is read above the diagonal, and its mirror images below are written.
     """
     (store,) = s.body
     assert isinstance(store, Store)

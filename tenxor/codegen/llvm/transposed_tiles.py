@@ -17,7 +17,7 @@ from .vector_access import count_components, deinterleave, load_vector, transpos
 
 
 def pointer_to_tile(em: Emitter, tile: int, element: Type, side: int) -> Value:
-    """Return the pointer to tile number `tile` on the stack, a square with `side` rows of `side` elements of type `element`."""
+    """Emit the pointer to tile number `tile` on the stack, a square with `side` rows of `side` elements of type `element`."""
     return em.emit_once(0, ("tile", tile), lambda: em.allocate_on_stack(element, side * side, f"tile{tile}"))
 
 
@@ -44,7 +44,7 @@ def fill_tile(em: Emitter, s: TileLoad) -> None:
 
 
 class _TileSource:
-    """An operand that is copied into a tile: the addresses of element (i, j) in both."""
+    """An operand that is copied into a tile. Element (i, j) is at index i of the contiguous axis, and index j of the axis read along."""
 
     def __init__(self, em: Emitter, s: TileLoad) -> None:
         self.em, self.statement = em, s

@@ -9,7 +9,7 @@ from functools import cache
 
 
 class Type:
-    """An LLVM type: a scalar ("int", "float", "pointer"), a "vector" of lanes, an "array" of elements in memory, or a mere name.
+    """An LLVM type: a scalar ("int", "float", "pointer"), a "vector" of lanes, an "array" of elements in memory, or another kind.
 
     `text` is LLVM's notation, and `mangled` the notation in the names of intrinsics. `lanes` is 0 except for vectors. `scalar` is the type
     of a lane, and `element` the type of an item of a vector or an array. `name_prefix` begins the names of values.
@@ -42,7 +42,7 @@ class Type:
         return self.text
 
     def literal(self, number: float) -> str:
-        """Return the constant with the value `number` in every lane, as LLVM writes it after the type."""
+        """Return the text of the constant with the value `number` in every lane, as LLVM writes it after the type. A float is rounded."""
         if self.kind == "int":
             return str(int(number)) if self.bits > 1 else "true" if number else "false"
         if self.kind == "vector":
@@ -50,7 +50,7 @@ class Type:
         return _float_literal(self.bits, float(number))
 
     def literals(self, numbers: Iterable[float]) -> str:
-        """Return the constant vector or array of the elements `numbers`, as LLVM writes it after the type."""
+        """Return the text of the constant vector or array of the elements `numbers`, as LLVM writes it after the type."""
         element = self.element
         texts = ", ".join([f"{element.text} {element.literal(n)}" for n in numbers])
         return f"<{texts}>" if self.kind == "vector" else f"[{texts}]"

@@ -20,7 +20,7 @@ from .types import I1, I32, I64, POINTER, VOID, Type, vector
 
 
 def count_components(element: Type) -> int:
-    """Return how many numbers an element has side by side."""
+    """Return how many numbers an element of the type `element` has side by side: 2 for a complex element, else 1."""
     return element.bytes // element.element.bytes
 
 
@@ -39,7 +39,7 @@ def mask_lanes_before(end: Value, index: Value, vectors: int, width: int) -> Val
 
 
 def get_active_mask(em: Emitter, width: int) -> Value:
-    """Return the mask of the active lanes of a vector of `width` lanes; all lanes are active without `em.lanes`, or without a mask."""
+    """Return the mask `em.lanes.mask`; without lanes or without a mask, the constant mask of `width` lanes, all active."""
     mask = None if em.lanes is None else em.lanes.mask
     return em.builder.constant(vector(I1, width), True) if mask is None else mask
 
@@ -66,7 +66,7 @@ def emit_masked_or_full(em: Emitter, masked: Callable[[Value], Value | None], un
 
 
 def count_active_lanes(em: Emitter) -> Value | None:
-    """Return how many lanes are active, or a greater number for a full vector; None if unknown, or if masked stores are as fast."""
+    """Return how many lanes are active, or a greater number for a full vector; None if unknown, or if masked stores cost nothing."""
     lanes = em.lanes
     assert lanes is not None
     if em.target.has_cheap_masked_store:
@@ -220,14 +220,14 @@ def scatter_elements(em: Emitter, pointer: Value, offsets: Value, element: Type,
 
 
 def _lane_pointers(pointer: Value, offsets: Value, element: Type) -> Value:
-    """Emit a vector of pointers, to the elements at a vector of `offsets` from `pointer`."""
+    """Emit a vector of pointers to the elements at a vector of `offsets`, in elements, from `pointer`."""
     scaled = offsets * element.bytes
     base = pointer.cast("ptrtoint", I64).splat(offsets.lanes)
     return (base + scaled).cast("inttoptr", POINTER)
 
 
 def load_lane_by_lane(pointer: Value, offsets: Value, element: Type) -> Value:
-    """Emit the load of elements at a vector of offsets, lane by lane."""
+    """Emit the load of elements at a vector of offsets from `pointer`, lane by lane, all lanes; return a vector."""
     loaded = pointer.builder.undefined(vector(element, offsets.lanes))
     for k in range(offsets.lanes):
         loaded = loaded.with_lane(k, pointer.at(offsets.lane(k), element).load(element))
@@ -263,7 +263,10 @@ def load_strided(em: Emitter, start: Value, index: Value, stride: Value, element
 
 
 def _load_strided_pairs(em: Emitter, start: Value, index: Value, stride: Value, pair: Type) -> ValueVectors:
-    """Emit the load of elements of two parts at a constant stride: both parts of an element by one load."""
+    """Emit the load of elements of two parts at a constant stride: both parts of an element by one load.
+
+    Return the vectors of a step as `load_strided` does. `pair` is the type of an element.
+    """
     lanes = em.lanes
     assert lanes is not None
     pointer = start.at(index * stride, pair)

@@ -29,7 +29,7 @@ ARGMAX_STATE_VECTORS = 4  # the same for argmax and argmin, with equal results i
 
 
 def choose_lane_count(kernel: Kernel, target: Target) -> int:
-    """Return how many lanes a vector holds: of the widest state of a reduction.
+    """Return how many lanes the vectors of a kernel have: as many as a vector holds of the widest state of a reduction.
 
     Without reductions, the widest of the result and the values in lanes decides.
     """
@@ -47,12 +47,15 @@ def choose_lane_count(kernel: Kernel, target: Target) -> int:
 
 
 def count_state_vectors(reductions: Iterable[Accumulator]) -> int:
-    """Return the number of vectors of states for the reductions across the lanes of a loop."""
+    """Return how many vectors hold the states of each component, for the reductions across the lanes of a loop.
+
+    The number is greater if all of `reductions` are argmax or argmin.
+    """
     return ARGMAX_STATE_VECTORS if all(f.reduction.uses_position for f in reductions) else STATE_VECTORS
 
 
 def choose_unroll_factors(loop: For, target: Target, *, short_rows: bool) -> tuple[int, ...]:
-    """Return how many vectors a step of the main loop takes, and then the steps of the loops through the rest.
+    """Return how many vectors a step of the main loop takes, and then, if given, a step of each loop through the rest.
 
     The cheaper a vector is, the more vectors a step takes. A long chain of operations also needs several vectors: each operation waits for
     the one before, and the next step is too many instructions ahead to fill the time. `loop` has no reduction across the lanes.
@@ -75,7 +78,7 @@ def choose_unroll_factors(loop: For, target: Target, *, short_rows: bool) -> tup
 
 
 def _estimate_latency(loop: For) -> int:
-    """Return the cost of the longest chain of operations in an element, in additions."""
+    """Return the cost, in additions, of the longest chain of operations in an iteration of `loop`, each of which waits for another."""
     return max(map(estimate_latency, iterate_expressions((loop,))), default=0)
 
 

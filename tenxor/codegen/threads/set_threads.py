@@ -16,7 +16,7 @@ __all__ = ["set_num_threads"]
 def set_num_threads(count: int) -> None:
     """Share large work among `count` threads from now on; results do not depend on the number.
 
-    Raise ArgumentError for a count below 1, or above both 64 and 8 for each CPU of the machine: more threads only take memory.
+    Raise ArgumentError if `count` is no integer, is below 1, or is above both 64 and 8 for each CPU of the machine.
     """
     try:
         count = as_int(count)
@@ -34,7 +34,7 @@ def set_num_threads(count: int) -> None:
 
 
 def use_threads(count: int) -> None:
-    """Set the number of threads of this process to `count`, which is valid; after a change, clear the caches for the old number.
+    """Set the number of threads to `count`, from 1 to `max_threads()`; if this is a change, end the workers, and clear dependent caches.
 
     Unless `set_num_threads` was called, forked processes determine their own number.
     """

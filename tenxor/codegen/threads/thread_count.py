@@ -27,15 +27,15 @@ def max_threads() -> int:
 def _read_default_count() -> int:
     """Return the number of threads for a program without a call of `set_num_threads`: the value of `TENXOR_NUM_THREADS`, if set.
 
-    Without this variable, the number is the value of `OMP_NUM_THREADS`, or without both the number of CPUs. A process started by
-    `multiprocessing` has 1 thread if neither variable is set.
+    Without this variable, the number is the value of `OMP_NUM_THREADS`, or without both the number of CPUs that this process may use. A
+    process started by `multiprocessing` has 1 thread if neither variable is set. The number is at most `max_threads()`.
     """
     default = _choose_default_count()
     return environment.read_count("TENXOR_NUM_THREADS", max_threads(), f"the number of threads is {default}") or default
 
 
 def _choose_default_count() -> int:
-    """Return the number of threads without `TENXOR_NUM_THREADS`."""
+    """Return the number of threads if `TENXOR_NUM_THREADS` is not set; see `_read_default_count`."""
     omp_setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if omp_setting.isdecimal() and int(omp_setting) > 0:
         return min(int(omp_setting), max_threads())
@@ -65,14 +65,14 @@ def num_threads() -> int:
 
 
 def _determine_count() -> int:
-    """Determine the number of threads of this process, and return it."""
+    """Return the default number of threads (`_read_default_count`), after storing it as the number of this process."""
     global _count
     _count = _read_default_count()
     return _count
 
 
 def store_count(count: int) -> None:
-    """Store `count`, which is valid, as the number of threads; after a change, clear the caches for the old number.
+    """Store `count`, from 1 to `max_threads()`, as the number of threads. If this is a change, clear the caches that depend on the number.
 
     Unless `keep_count_after_fork` was called, forked processes determine their own number.
     """

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class WorkQueue(Protocol):
-    """A work queue for one loop at a time. `is_native` tells whether `bind_loop` returns a single C call, in which no signal handler runs.
+    """A work queue for one loop at a time. `is_native` tells whether the function from `bind_loop` is a single C call, in which no signal
+    handler runs.
 
     The caller is thread number 0 of a kernel, and workers have the numbers from 1 on. The range `begin..end` is without `end`.
     """
@@ -29,12 +30,13 @@ class WorkQueue(Protocol):
     ) -> Callable[[], object]:
         """Return a function that runs a kernel for all of `begin..end`, in chunks of `chunk_size` iterations, with `worker_count` workers.
 
-        `code` is the kernel, and `args` are the packed arguments. When the function returns, no worker is still running the kernel.
+        `code` is the kernel, and `args` are the packed arguments. The function takes no arguments, and its result is not used. When the
+        function returns, no worker is still running the kernel.
         """
         ...
 
     def wake_on_other_cpus(self, thread_ids: Iterable[int]) -> None:
-        """Keep the sleeping workers with the native `thread_ids` from waking up on the caller's CPU next time; wake none of them.
+        """Keep the sleeping workers with the native ids `thread_ids` from waking up on the caller's CPU next time; wake none of them.
 
         Do nothing where threads cannot be placed.
         """
@@ -85,11 +87,11 @@ class NativeWorkQueue:
     def bind_loop(
         self, code: MachineCode, args: ArgumentBlock, begin: int, end: int, chunk_size: int, worker_count: int
     ) -> Callable[[], object]:
-        """Return a C call that runs a kernel for all of `begin..end`; see `WorkQueue.bind_loop`."""
+        """Return a function, a single C call, that runs a kernel for all of `begin..end`; see `WorkQueue.bind_loop`."""
         return partial(self.share_loop, self.address, code.address, args, begin, end, chunk_size, worker_count)
 
     def wake_on_other_cpus(self, thread_ids: Iterable[int]) -> None:
-        """Keep the sleeping workers with the native `thread_ids` away from the caller's CPU until they are awake."""
+        """Keep the sleeping workers with the native thread ids `thread_ids` away from the caller's CPU until they are awake."""
         avoid_current_cpu(thread_ids, self._allowed_cpus)
         self._placement_count.value += 1  # counted before the workers wake up; each of them then removes its restriction
 

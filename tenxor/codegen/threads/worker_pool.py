@@ -38,7 +38,7 @@ SLEEP_AFTER_S, MAX_PLACED_WORKERS = 0.001, 8
 
 
 class _StartEvent(threading.Event):
-    """The event awaited by `Thread.start`, with a time limit: a thread without memory for its first steps never sets the event."""
+    """The event that `Thread.start` waits for, with a time limit: a thread without memory for its first steps never sets the event."""
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the event, and return whether it is set.
@@ -61,7 +61,10 @@ class _Worker(threading.Thread):
 
 
 class _WorkerPool:
-    """The worker threads and their work queue. The caller that uses a pool holds the lock `_pool_lock` meanwhile."""
+    """The worker threads and their work queue. The caller that uses a pool holds the lock `_pool_lock` meanwhile.
+
+    A pool for `count` threads has `count` - 1 workers, or fewer if the system starts no more; the caller is the other thread.
+    """
 
     def __init__(self, count: int) -> None:
         self.workers: list[threading.Thread] = []
@@ -85,9 +88,9 @@ class _WorkerPool:
             self.work_queue.close(len(self.workers))  # needed if an error kept the owner from calling `stop`
 
     def wake(self) -> None:
-        """Keep sleeping workers from waking up on the caller's CPU.
+        """Keep sleeping workers from waking up on the caller's CPU, and note the time; wake no worker.
 
-        This is done only if the workers may sleep, and are `MAX_PLACED_WORKERS` or fewer: of many workers some wake up on other CPUs
+        Workers are moved only if the workers may sleep, and are `MAX_PLACED_WORKERS` or fewer: of many workers some wake up on other CPUs
         anyway.
         """
         now = monotonic()
@@ -144,7 +147,7 @@ def parallel_for(
     resumed: LoopProgress | None = None,
     thread_limit: int = 0,
 ) -> None:
-    """Run the shared loop of a kernel over `0..extent`, or from `resumed.begin` on, on all threads or only on the calling thread.
+    """Run the split loop of a kernel over `0..extent`, or from `resumed.begin` on, on all threads or only on the calling thread.
 
     `code` is the kernel, and `args` are the packed arguments. `work` is the approximate cost of the whole loop, in additions. Chunks and
     slices are multiples of `grain`. With `single_threaded`, only the calling thread runs. `thread_limit` is the number of threads for which
@@ -153,7 +156,7 @@ def parallel_for(
 
     The loop runs in slices of about `sharing.slice_seconds` seconds, since Python handles signals, such as Ctrl-C, only between slices.
     The length of a slice follows from the measured speed of the kernel (`code.slice_work`). If `work` is 0, the loop is a single slice.
-    `request_stop`, if given, makes the kernel return early. Then a slice with more work than `sharing.first_slice_work` runs in a
+    `request_stop()`, if given, makes the kernel return early. Then a slice with more work than `sharing.first_slice_work` runs in a
     thread of its own (`interruptible.run_interruptible`).
 
     With `resumed`, the loop must not run twice. After an interrupt, a later call with the same `resumed` runs the rest.
@@ -201,9 +204,10 @@ def _run_range(
     runs_once: bool,
     thread_limit: int,
 ) -> None:
-    """Run a kernel for `begin..end`, and then set `progress.begin` to `end`; do nothing if a signal handler has set it already.
+    """Run a kernel for `begin..end`, and then set `progress.begin` to `end`; do nothing if a signal handler has changed it already.
 
-    The arguments are those of `parallel_for`.
+    `progress` is the progress of the whole loop. `runs_once` tells that `parallel_for` was called with `resumed`. The other arguments are
+    those of `parallel_for`.
 
     The workers take part unless `single_threaded` is set, the range is no longer than `grain`, or there are more threads than
     `thread_limit` (if not 0). With `runs_once`, they take part only if the loop is a single C call. The lock `_pool_lock` is held
@@ -240,7 +244,7 @@ NO_WORKERS = WorkerHandle(0, 0, 0)
 def reserve_workers() -> Iterator[WorkerHandle | None]:
     """Reserve the workers for the body of a `with` statement: no other caller uses them meanwhile.
 
-    The context's value tells machine code how to reach the workers. It is None without workers, or with a work queue in Python.
+    The context's value tells machine code how to reach the workers. The value is None without workers, or with a work queue in Python.
     """
     with _pool_lock:
         pool = _get_pool()
@@ -249,13 +253,13 @@ def reserve_workers() -> Iterator[WorkerHandle | None]:
 
 
 def compute_chunk_size(extent: int, grain: int, sharing: ThreadLimits) -> int:
-    """Return how many iterations of a shared loop of `extent` iterations a thread takes at once: a multiple of `grain`."""
+    """Return how many iterations of a shared loop of `extent` iterations a thread takes at once: a multiple of `grain`, at least one."""
     return -(-extent // (num_threads() * sharing.chunks_per_thread * grain)) * grain
 
 
 def _get_pool() -> _WorkerPool:
     """Return the pool of this process. The first call starts its threads, and tells machine code how to reach them
-    (`thread_count.worker_handle`).
+    (`thread_count.worker_handle`). The caller must hold `_pool_lock`.
     """
     global _pool
     if _pool is None:
@@ -265,7 +269,7 @@ def _get_pool() -> _WorkerPool:
 
 
 def _make_worker_handle(pool: _WorkerPool) -> WorkerHandle | None:
-    """Return how machine code reaches the workers of a pool; None without workers, or with a work queue in Python."""
+    """Return the handle of the workers of a pool for machine code; None without workers, or with a work queue in Python."""
     from .work_queue import NativeWorkQueue
 
     queue = pool.work_queue

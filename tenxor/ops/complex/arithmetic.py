@@ -48,13 +48,13 @@ def select(condition: Expr, x: Expr, y: Expr) -> ComplexPair:
 
 
 def equal(x: Expr, y: Expr) -> Expr:
-    """Return whether both parts are equal."""
+    """Return whether x and y are equal in both parts."""
     (a, b), (c, d) = x.args, y.args
     return call("equal", a, c) & call("equal", b, d)
 
 
 def not_equal(x: Expr, y: Expr) -> Expr:
-    """Return whether either part differs."""
+    """Return whether x and y differ in either part."""
     (a, b), (c, d) = x.args, y.args
     return call("not_equal", a, c) | call("not_equal", b, d)
 
@@ -72,7 +72,7 @@ def squared_abs(x: Expr) -> Expr:
 
 
 def magnitude(x: Expr) -> Expr:
-    """Return the magnitude, without overflow on the way."""
+    """Return the magnitude of x, a real number, without overflow on the way."""
     a, b = x.args
     return call("hypot", a, b)
 
@@ -84,19 +84,19 @@ def apply_to_components(name: str, x: Expr) -> Expr:
 
 
 def isnan(x: Expr) -> Expr:
-    """Return whether either part is NaN."""
+    """Return whether either part of x is NaN."""
     a, b = x.args
     return call("isnan", a) | call("isnan", b)
 
 
 def isinf(x: Expr) -> Expr:
-    """Return whether either part is infinite."""
+    """Return whether either part of x is infinite."""
     a, b = x.args
     return call("isinf", a) | call("isinf", b)
 
 
 def isfinite(x: Expr) -> Expr:
-    """Return whether both parts are finite."""
+    """Return whether both parts of x are finite."""
     a, b = x.args
     return call("isfinite", a) & call("isfinite", b)
 
@@ -129,6 +129,7 @@ def _wide_quotient(x: RealImag, y: RealImag) -> RealImag:
 
 
 def scaled_quotient(x: RealImag, y: RealImag) -> RealImag:
+    """Return both parts of x / y in float64, without overflow or underflow on the way, for finite x and y other than 0."""
     (a, b), (c, d) = x, y
     scale = _reciprocal_power(call("maximum", call("abs", c), call("abs", d)))
     c, d = c * scale, d * scale
@@ -143,7 +144,7 @@ def scaled_quotient(x: RealImag, y: RealImag) -> RealImag:
 
 
 def _reciprocal_power(x: Expr) -> Expr:
-    """Return a power of two by which a positive float64 becomes about 1, or the nearest to this that a float64 can express."""
+    """Return the power of two by which the positive float64 x becomes about 1, or the nearest power that is a normal float64."""
     field = cast(call("bitwise_right_shift", call("float_to_bits", x), 52), int64)
     exponent = call("maximum", MAX_EXPONENT_FIELD - field, 1)
     exponent = call("minimum", exponent, MAX_EXPONENT_FIELD)
@@ -151,7 +152,7 @@ def _reciprocal_power(x: Expr) -> Expr:
 
 
 def _with_infinities(x: RealImag, y: RealImag, quotient: RealImag) -> RealImag:
-    """Return the quotient, corrected where just one of the two numbers is infinite: an infinity, or zeros."""
+    """Return `quotient`, which is x / y, corrected where just one of x and y is infinite: to an infinity, or to zeros."""
     is_infinite = _is_infinite(x) & _is_finite(y)
     is_zero = _is_finite(x) & _is_infinite(y)
     a, b = (where(is_infinite, infinite_unit(component), component) for component in x)

@@ -23,14 +23,14 @@ def split_complex_states(reduction: Reduction, dtype: DType) -> Reduction:
 @register("reductions of components", "a complex reduction as real ones, by reduction and dtype")
 @lru_cache(maxsize=MAX_CACHED_SPLITS)
 def _split(r: Reduction, dtype: DType) -> Reduction:
-    """Return the split reduction; cached, so that equal arguments give one object and its kernels are reused."""
+    """Return the result of `split_complex_states`; cached, so that equal arguments give one object and its kernels are reused."""
     states = r.state_dtypes(dtype)
     value, position = Arg(0, dtype), Arg(1, int64)
     element = r.lift(value, position, states)
     left = [Arg(k, d) for k, d in enumerate(states)]
 
     def joins(join: Join, operand_dtypes: DTypes) -> tuple[list[Arg], Exprs]:
-        """Return the arguments for the second operand of `join`, of the dtypes `operand_dtypes`, and the components of the joined state."""
+        """Return `Arg`s of `operand_dtypes` for the second operand of `join`, and the formulas of the joined state."""
         right = [Arg(k, d) for k, d in enumerate(operand_dtypes, start=len(states))]
         return right, join(tuple(left), tuple(right))
 
@@ -73,13 +73,13 @@ def _split(r: Reduction, dtype: DType) -> Reduction:
 
 
 class _StatePairs:
-    """A converter of the real parts of states to the states, in which complex ones are `ComplexPair`s."""
+    """A converter from real parts of a state to the components of the state, of the dtypes `states`; complex ones are `ComplexPair`s."""
 
     def __init__(self, states: DTypes) -> None:
         self.states = states
 
     def of(self, components: Exprs) -> list[Expr]:
-        """Return the states with the real parts `components`, two in turn for each complex state."""
+        """Return the components of the state with the real parts `components`, two in turn for each complex component."""
         remaining: Iterator[Expr] = iter(components)
         return [ComplexPair(next(remaining), next(remaining), s) if s.is_complex else next(remaining) for s in self.states]
 

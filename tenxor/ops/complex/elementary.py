@@ -23,7 +23,10 @@ LN_2_LOW, LN_2_LEAST = 2.3190468138462996e-17, 5.707708438416212e-34  # the rest
 
 
 def lift_to_complex(function: Callable[[Expr, Expr], RealImag]) -> Callable[[Expr], Expr]:
-    """Return the formula for complex numbers of `function`, from real and imaginary part in float64 to both parts of the result."""
+    """Return `function`, from real and imaginary part in float64 to both parts of the result, as a formula for a complex number.
+
+    The formula takes and returns a `ComplexPair` of the same dtype, with the docstring of `function`.
+    """
 
     def formula(x: Expr) -> Expr:
         a, b = x.args
@@ -35,7 +38,7 @@ def lift_to_complex(function: Callable[[Expr, Expr], RealImag]) -> Callable[[Exp
 
 
 def rotate_argument(function: Callable[[Expr, Expr], RealImag]) -> Callable[[Expr, Expr], RealImag]:
-    """Return the function -i f(i x) for a function f: it turns sinh into sin, and so on."""
+    """Return the function x -> -i f(i x) for f = `function`: sin for sinh, tan for tanh, asin for asinh, and atan for atanh."""
 
     def formula(a: Expr, b: Expr) -> RealImag:
         real, imag = function(-b, a)
@@ -71,10 +74,10 @@ MAX_UNSHIFTED_EXPONENT, EXPONENT_SHIFT = 709.0, 600.0
 
 
 def _powers(name: str, large: float, shift: float, scale: float) -> Callable[[Expr, Expr, RealImag], RealImag]:
-    """Return a function of a real exponent `a`, an angle `b`, and cosine and sine of the angle: the power times both.
+    """Return a function of an exponent `a`, a number `b`, and `cos_sin`, the cosine and the sine of an angle: the power of `a` times both.
 
-    The angle is 0 where `b` is. `name` is "exp" or "exp2". An exponent above `large` is lowered by `shift`, and the result is multiplied by
-    `scale`, the power of `shift`, so that a small cosine or sine prevents overflow.
+    The power is that of e or 2, as `name` is "exp" or "exp2". The angle is 0 where `b` is. An exponent above `large` is lowered by `shift`,
+    and the result is multiplied by `scale`, the power of `shift`, so that a small cosine or sine prevents overflow.
     """
 
     def formula(a: Expr, b: Expr, cos_sin: RealImag) -> RealImag:
@@ -121,9 +124,9 @@ def expm1_parts(a: Expr, b: Expr) -> RealImag:
 
 
 def _scaled_cosh_sinh(a: Expr) -> tuple[Expr, Expr, RealImag]:
-    """Return factors of cosh(a) and sinh(a), and two further factors for each, so that no product of factors overflows too early.
+    """Return cosh(a) and sinh(a) as products: a first factor of each, and a pair of further factors of both.
 
-    The further factors are equal for both functions.
+    A cosine or sine, multiplied between the factors, keeps a product in range that would overflow without it.
     """
     size = absolute(a)
     is_large = size > MAX_UNSHIFTED_EXPONENT
@@ -133,7 +136,7 @@ def _scaled_cosh_sinh(a: Expr) -> tuple[Expr, Expr, RealImag]:
 
 
 def sinh_parts(a: Expr, b: Expr) -> RealImag:
-    """Return the hyperbolic sine."""
+    """Return the hyperbolic sine of a + bi."""
     cosh, sinh, (second_factor, unshift) = _scaled_cosh_sinh(a)
     no_angle = call("logical_not", is_finite(b))
     keeps_real = no_angle & (call("equal", a, 0.0) | call("isinf", a))
@@ -142,7 +145,7 @@ def sinh_parts(a: Expr, b: Expr) -> RealImag:
 
 
 def cosh_parts(a: Expr, b: Expr) -> RealImag:
-    """Return the hyperbolic cosine."""
+    """Return the hyperbolic cosine of a + bi."""
     cosh, sinh, (second_factor, unshift) = _scaled_cosh_sinh(a)
     no_angle = call("logical_not", is_finite(b))
     real = where(no_angle & call("isinf", a), inf, cosh * call("cos", b) * second_factor * unshift)
@@ -151,7 +154,7 @@ def cosh_parts(a: Expr, b: Expr) -> RealImag:
 
 
 def tanh_parts(a: Expr, b: Expr) -> RealImag:
-    """Return the hyperbolic tangent, by the formula of Kahan ("Branch cuts for complex elementary functions", 1987)."""
+    """Return the hyperbolic tangent of a + bi, by the formula of Kahan ("Branch cuts for complex elementary functions", 1987)."""
     size = absolute(a)
     is_large = size > 22.0
     tan, sinh = call("tan", b), call("sinh", where(is_large, float64_const(1.0), a))
@@ -166,7 +169,7 @@ def tanh_parts(a: Expr, b: Expr) -> RealImag:
 
 
 def cos_parts(a: Expr, b: Expr) -> RealImag:
-    """Return the cosine."""
+    """Return the cosine of a + bi."""
     return cosh_parts(-b, a)
 
 
@@ -174,7 +177,7 @@ def cos_parts(a: Expr, b: Expr) -> RealImag:
 
 
 def sign_parts(a: Expr, b: Expr) -> RealImag:
-    """Return a number divided by its magnitude, without overflow or loss of digits on the way; 0 for 0.
+    """Return a + bi divided by its magnitude, without overflow or loss of digits on the way; 0 for 0.
 
     If one part is infinite, the other part is negligible. If both are, the angle is undefined and the result is NaN.
     """
@@ -187,7 +190,7 @@ def sign_parts(a: Expr, b: Expr) -> RealImag:
 
 
 def sqrt_parts(a: Expr, b: Expr) -> RealImag:
-    """Return the square root with a real part of at least 0."""
+    """Return the square root of a + bi with a real part of at least 0."""
     largest = call("maximum", absolute(a), absolute(b))
     is_huge, is_tiny = largest > 2.0**1000, largest < 2.0**-900
     scale_before = where(is_huge, 2.0**-4, where(is_tiny, 2.0**200, float64_const(1.0)))
@@ -203,8 +206,9 @@ def sqrt_parts(a: Expr, b: Expr) -> RealImag:
 
 
 def _split_digits(x: Expr) -> RealImag:
-    """Return a number as the sum of two numbers of half as many digits (Dekker, "A floating-point technique for extending the available
-    precision", 1971).
+    """Return x, below 2**996 in magnitude, as the sum of two numbers of half as many digits.
+
+    Source: Dekker, "A floating-point technique for extending the available precision", 1971.
     """
     shifted = 134217729.0 * x
     high = shifted - (shifted - x)
@@ -212,7 +216,7 @@ def _split_digits(x: Expr) -> RealImag:
 
 
 def _two_square(x: Expr) -> RealImag:
-    """Return x * x, rounded, and the rounding error."""
+    """Return x * x, rounded, and the rounding error, exactly, for moderate x."""
     high, low = _split_digits(x)
     square = x * x
     return square, ((high * high - square) + 2.0 * high * low) + low * low
@@ -257,6 +261,7 @@ def _log_near_one(excess: Expr, name: str) -> Expr:
 
 
 def _logarithm(name: str) -> Callable[[Expr, Expr], RealImag]:
+    """Return the function of the logarithm `name` ("log", "log2" or "log10") of a + bi, precise also for magnitudes near 1."""
     angle_factor = {"log": 1.0, "log2": LOG2_E, "log10": LOG10_E}[name]
 
     def formula(a: Expr, b: Expr) -> RealImag:
@@ -315,8 +320,9 @@ def pow(x: Expr, y: Expr) -> Expr:
 
 
 def logaddexp(x: Expr, y: Expr) -> Expr:
-    """Return log(exp(x) + exp(y)), its principal value: the operand with the larger real part, plus log1p(exp(difference of the other to
-    it)).
+    """Return the principal value of log(exp(x) + exp(y)), computed as u + log1p(exp(v - u)).
+
+    Here u is the operand with the larger real part, and v the other operand.
     """
     dtype = x.args[0].dtype
     a, b, c, d = (cast(p, float64) for p in (*x.args, *y.args))
@@ -331,7 +337,7 @@ def logaddexp(x: Expr, y: Expr) -> Expr:
 
 
 def _integer_power(a: Expr, b: Expr, n: Expr) -> RealImag:
-    """Return a power by repeated squaring."""
+    """Return a + bi to the integer power n by repeated squaring. |n| must be below 2**INTEGER_POWER_BITS."""
     count = call("abs", n)
     result: RealImag = float64_const(1.0), float64_const(0.0)
     factor: RealImag = a, b

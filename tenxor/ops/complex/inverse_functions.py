@@ -33,8 +33,9 @@ def _sqrt(x: Expr) -> Expr:
 
 
 class _QuadrantParts(NamedTuple):
-    """For x + yi in the first quadrant, the real part of asinh, and for the angle in its imaginary part the sine, or the opposite and
-    adjacent sides.
+    """The parts of asinh(x + yi), for x + yi in the first quadrant: the real part, and the imaginary part as an angle.
+
+    The angle is the arcsine of `sine` where `usable`, and else the arctangent of `opposite` / `adjacent`.
     """
 
     real: Expr
@@ -45,6 +46,7 @@ class _QuadrantParts(NamedTuple):
 
 
 def _quadrant_parts(x: Expr, y: Expr) -> _QuadrantParts:
+    """Return the parts of asinh(x + yi) for x and y from 0 to `LARGE_ARGUMENT`, not both below `SMALL_ARGUMENT`."""
     up, down = call("hypot", x, y + 1.0), call("hypot", x, y - 1.0)
     a = call("maximum", (up + down) * 0.5, 1.0)
     is_wide = call("greater_equal", x, EPSILON * absolute(y - 1.0))
@@ -91,7 +93,7 @@ def _is_nan(a: Expr, b: Expr) -> Expr:
 
 
 def asinh_parts(a: Expr, b: Expr) -> RealImag:
-    """Return the inverse hyperbolic sine."""
+    """Return the inverse hyperbolic sine of a + bi, the principal value."""
     x, y = absolute(a), absolute(b)
     h = _quadrant_parts(x, y)
     angle = where(h.usable, call("asin", h.sine), call("atan2", h.opposite, h.adjacent))
@@ -106,7 +108,7 @@ def asinh_parts(a: Expr, b: Expr) -> RealImag:
 
 
 def acos_parts(a: Expr, b: Expr) -> RealImag:
-    """Return the inverse cosine."""
+    """Return the inverse cosine of a + bi, the principal value."""
     x, y = absolute(a), absolute(b)
     h = _quadrant_parts(y, x)
     is_left_half = call("signbit", a)
@@ -129,13 +131,13 @@ def acos_parts(a: Expr, b: Expr) -> RealImag:
 
 
 def acosh_parts(a: Expr, b: Expr) -> RealImag:
-    """Return the inverse hyperbolic cosine."""
+    """Return the inverse hyperbolic cosine of a + bi, the principal value."""
     angle, imag = acos_parts(a, b)
     return absolute(imag), where(call("isnan", angle), angle, copy_sign(angle, b))
 
 
 def atanh_parts(a: Expr, b: Expr) -> RealImag:
-    """Return the inverse hyperbolic tangent."""
+    """Return the inverse hyperbolic tangent of a + bi, the principal value."""
     x, y = absolute(a), absolute(b)
     x_minus_1 = x - 1.0
     squared_distance = x_minus_1 * x_minus_1 + where(y < 2.0**-511, 0.0, y * y)

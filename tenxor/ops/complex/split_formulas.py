@@ -19,7 +19,7 @@ def has_complex(e: Expr) -> bool:
 
 
 def convert(x: Expr, dtype: DType) -> Expr:
-    """Return `x`, real or a `ComplexPair`, converted to `dtype`."""
+    """Return `x`, real or a `ComplexPair`, converted to `dtype`. A `ComplexPair` can become complex or bool, but no other real."""
     if x.dtype is dtype:
         return x
     if isinstance(x, ComplexPair):
@@ -32,7 +32,10 @@ def convert(x: Expr, dtype: DType) -> Expr:
 
 
 def apply_op(op: Op, args: Sequence[Expr], dtype: DType) -> Expr:
-    """Return `op` on operands that are real or `ComplexPair`s, with a result of `dtype`, as a real expression or a `ComplexPair`."""
+    """Return `op` on operands that are real or `ComplexPair`s, as a real expression or a `ComplexPair`.
+
+    `dtype` is the dtype of the result; it is read for a cast alone.
+    """
     if op.name == "cast":
         return convert(args[0], dtype)
     operand_dtypes, result = op.rule(op.name, tuple(x.dtype for x in args))
@@ -47,8 +50,9 @@ def apply_op(op: Op, args: Sequence[Expr], dtype: DType) -> Expr:
 
 
 def split_formula(formula: Expr, arguments: Mapping[Expr, Expr]) -> Expr:
-    """Return a formula as a real expression or a `ComplexPair`. `arguments` maps the arguments of the formula to real expressions or
-    `ComplexPair`s.
+    """Return `formula` without complex subexpressions, as a real expression or a `ComplexPair`.
+
+    `arguments` maps each `Arg` of the formula, or another leaf, to a real expression or a `ComplexPair`.
     """
     results = dict(arguments)
     for e in walk_unvisited(formula, results):

@@ -137,29 +137,38 @@ def divide_by_any_sum(x: Value, v: Value, v_low: Value | None) -> Value:
 
 
 def low_part(v: Value, v_low: Value | None, bounded: Value) -> Value | None:
-    """Emit the small part of -v, or 0 where `bounded`, v within limits, differs from v; None if `v_low`, the small part of v, is None."""
+    """Emit -`v_low`, where `v_low` is the small part of `v`; 0 where `bounded`, which is `v` held within limits, differs from `v`.
+
+    Return None if `v_low` is None.
+    """
     return None if v_low is None else select(bounded.equals(v), -v_low, 0.0)
 
 
 def divide_by_precise_sum(x: Value, r: Value, shifted: Value, unit: float = 1.0) -> Value:
     """Emit x / (1 + 2**n e**r) divided by `unit`, a power of two, with a divisor of nearly twice the precision.
 
-    The integer n is in the low bits of `shifted`.
+    `r` and `shifted`, which has the integer n in its low bits, are from `reduce_by_ln2`.
     """
     scale, tail = scale_of(shifted, unit), exp_tail(r)
-    divisor = sum_of_products(fast_sum(scale, scale.constant(unit)), scale, r, tail)
+    divisor = add_product(fast_sum(scale, scale.constant(unit)), scale, r, tail)
     inverse = 1.0 / divisor.high
     return correct_quotient(x * inverse, x, divisor, inverse)
 
 
-def sum_of_products(x: Pair, y: Value, z: Value, z_low: Value) -> Pair:
-    """Emit x + y (z + z_low) to nearly twice the precision, for a product between -x/2 and x."""
+def add_product(x: Pair, y: Value, z: Value, z_low: Value) -> Pair:
+    """Emit x + y (z + z_low) to nearly twice the precision of a float. The product must lie between -x/2 and x.
+
+    Then the result lies between x/2 and 2 x, and the rounding error of its first part is exact.
+    """
     high = fma(y, z + z_low, x.high)
     return Pair(high, fma(y, z_low, fma(y, z, x.high - high)) + x.low)
 
 
 def correct_quotient(quotient: Value, x: Value, divisor: Pair, inverse: Value, x_low: Value | None = None) -> Value:
-    """Emit x / divisor, or (x + x_low) / divisor, given `quotient` and `inverse`, 1 / divisor, within a few units in the last place."""
+    """Emit x / divisor, or (x + x_low) / divisor, given approximations within a few units in the last place.
+
+    `quotient` approximates the result, and `inverse` 1 / divisor.
+    """
     remainder = fma(-quotient, divisor.high, x)
     if x_low is not None:
         remainder = remainder + x_low
@@ -167,9 +176,9 @@ def correct_quotient(quotient: Value, x: Value, divisor: Pair, inverse: Value, x
 
 
 def gelu(x: Value) -> Value:
-    """Emit x times the normal distribution's cumulative probability at x.
+    """Emit x times the normal distribution's cumulative probability at x, for a float32 or float64.
 
-    This is max(x, 0) + gelu(-|x|), where gelu(-|x|) is 0 from |x| = GELU_IS_0 on.
+    This is max(x, 0) + gelu(-|x|), where gelu(-|x|) rounds to 0 from |x| = GELU_IS_0 on.
     """
     return (gelu_from_tables if x.format.bits == 32 else gelu_by_division)(x)
 
@@ -195,9 +204,9 @@ def gelu_from_tables(x: Value) -> Value:
 
 
 def power_by_eighths(size: Value, times: float) -> tuple[Value, Value]:
-    """Emit 2**(-size**2 / HALVING_DISTANCE) times `times`, a power of 2, in float32, as two values.
+    """Emit 2**(-size**2 / HALVING_DISTANCE) times `times`, a power of 2, in float32, as two values p and c: the power is p (1 + c).
 
-    These are the power of 2 with the exponent rounded to eighths, and the relative change from it.
+    The first value is the power of 2 with the exponent rounded to eighths, times `times`; the second is the relative change from it.
     """
     rounder = FLOAT32_FORMAT.rounder / len(EIGHTH_POWERS)  # adding it rounds to eighths, which are the lowest bits of the sum
     shifted = fma(size * size, -1 / HALVING_DISTANCE, rounder)

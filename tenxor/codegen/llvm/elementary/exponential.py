@@ -32,14 +32,17 @@ EXPM1_RANGE = -38.0, 710.0
 
 
 class Reduced(NamedTuple):
-    """An exponent as n ln2 + r, with the integer n in the low bits of `shifted`."""
+    """A number as n ln2 + r. `shifted` is the integer n plus the format's `rounder`, so its low bits are those of n."""
 
     r: Value
     shifted: Value
 
 
 def reduce_by_ln2(x: Value, x_low: Value | None = None) -> Reduced:
-    """Emit moderate x, or x + `x_low` for a small `x_low`, as n ln2 + r, with an integer n and |r| <= ln2/2."""
+    """Emit x, or x + `x_low` for a small `x_low`, as n ln2 + r, with an integer n and |r| <= ln2/2.
+
+    x must be moderate, as in `EXP_RANGE`.
+    """
     rounder = x.format.rounder
     high, low = LN2[x.format.bits]
     shifted = fma(x, LOG2_E, rounder)
@@ -61,13 +64,16 @@ def reduce_by_ln2_exactly(x: Value, x_low: Value) -> tuple[Pair, Value]:
 
 
 def scale_of(shifted: Value, times: float = 1.0) -> Value:
-    """Emit 2**n times the power of two `times`, for the integer n in the low bits of `shifted`; the result must be a normal number."""
+    """Emit 2**n times the power of two `times`, for `shifted`, which is the integer n plus the format's `rounder`.
+
+    The result must be a normal number.
+    """
     format = shifted.format
     return ((shifted.as_bits() << format.fraction_bits) + format.to_bits(times)).as_float()
 
 
 def extract_integer(shifted: Value) -> Value:
-    """Emit the integer in the low bits of `shifted`, a number plus the format's `rounder`; any integer for NaN."""
+    """Emit the integer n, where `shifted` is the float n plus the format's `rounder`; any integer for NaN."""
     return shifted.as_bits() - shifted.format.to_bits(shifted.format.rounder)
 
 
@@ -90,7 +96,7 @@ def scale_by_power(x: Value, shifted: Value, rounder: float | None = None) -> Va
 
 
 def scale_by_avx512(x: Value, exponents: Value) -> Value:
-    """Emit x times 2 to the power of `exponents`, rounded down: a single rounding, and a single instruction of AVX-512.
+    """Emit x times 2 to the power of the floor of `exponents`, rounded once, by a single instruction of AVX-512 on vectors of 64 bytes.
 
     On other processors this is a library call; there, `scale_by_power` multiplies twice, and the first product is exact.
     """
@@ -100,9 +106,9 @@ def scale_by_avx512(x: Value, exponents: Value) -> Value:
 
 
 def clamp_to_range(x: Value, limits: dict[int, tuple[float, float]]) -> tuple[Value, Value]:
-    """Emit where x is below the limits of its format, so that the function is 0; and x within the limits, with 0 in those places.
+    """Emit a mask of the lanes where x is below the limits, so that a function of x is 0; and x, with 0 in these lanes.
 
-    `limits` maps the bits of a format to the lowest and the highest number.
+    `limits` maps the bits of a format to the lowest and the highest number. A larger x becomes the highest.
 
     Some processors take a hundred cycles to find that a number is too small. NaN stays NaN.
     """
@@ -117,20 +123,20 @@ def exp_tail(r: Value) -> Value:
 
 
 def exp_near_zero(r: Value, precision: int | None = None) -> Value:
-    """Emit e**r for |r| <= ln2/2, to the precision of r's format or of `precision` bits."""
+    """Emit e**r for |r| <= ln2/2, with the precision of the format of `precision` bits (32 or 64), by default r's own."""
     tail = polynomial(r, EXP_TAIL[precision or r.format.bits])
     return fma(fma(tail, r, 1.0), r, 1.0)
 
 
 def exp(x: Value) -> Value:
-    """Emit e**x."""
+    """Emit e**x for a float32 or float64: 0 or infinity where the result is out of range, NaN for NaN."""
     vanishes, x = clamp_to_range(x, EXP_RANGE)
     r, shifted = reduce_by_ln2(x)
     return select(vanishes, 0.0, scale_by_power(exp_near_zero(r), shifted))
 
 
 def exp2(x: Value) -> Value:
-    """Emit 2**x."""
+    """Emit 2**x for a float32 or float64: 0 or infinity where the result is out of range, NaN for NaN."""
     high, low = LN2[x.format.bits]
     vanishes, x = clamp_to_range(x, EXP2_RANGE)
     rounder = x.format.rounder

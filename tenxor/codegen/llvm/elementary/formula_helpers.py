@@ -13,9 +13,9 @@ def any_lane(mask: Value) -> Value:
 
 
 def unless_rare(rare: Value, usual: Sequence[Value], instead: Callable[[], Sequence[Value]]) -> list[Value]:
-    """Return the values `usual`, or if any lane is `rare` the values of `instead()` in all lanes.
+    """Return the values `usual`, or if any lane of the mask `rare` is true the values of `instead()`, in all lanes.
 
-    The code emitted by `instead` is out of line. The code continues in a new block.
+    `instead` emits code out of line, and returns values of the same types. The code continues in a new block.
     """
     b = rare.builder
     entry = b.cursor.block
@@ -39,7 +39,7 @@ def polynomial(x: Value, coefficients: Sequence[Value | Number]) -> Value:
 
 
 def split_polynomial(x: Value, square: Value, coefficients: Sequence[float]) -> Value:
-    """Emit the polynomial with two or more `coefficients`, from the constant term up, given x and `square`, x**2.
+    """Emit the polynomial in x with two or more `coefficients`, from the constant term up, given x and `square`, x**2.
 
     Even and odd terms are computed side by side, which takes one more operation than Horner's rule and half the time.
     """
@@ -48,7 +48,7 @@ def split_polynomial(x: Value, square: Value, coefficients: Sequence[float]) -> 
 
 
 def power_of_two(exponent: Value) -> Value:
-    """Emit 2 to integer powers, which must be exponents of normal numbers."""
+    """Emit the floats 2**`exponent` for integers of 32 or 64 bits; each result must be a normal number."""
     format = exponent.format
     return ((exponent + format.bias) << format.fraction_bits).as_float()
 

@@ -63,7 +63,9 @@ def tanh(x: Value) -> Value:
 
 
 def tanh_from_table(size: Value) -> Value:
-    """Emit tanh of `size` = centre + d >= 0 as T + (1 - T**2) tanh(d) / (1 + T tanh(d)) in float32; T is the tanh of the centre.
+    """Emit tanh of `size` = centre + d >= 0 as T + (1 - T**2) tanh(d) / (1 + T tanh(d)) in float32.
+
+    Here T is the tanh of the centre of the table's interval with `size`.
 
     The exact tanh is very nearly T, so 1 - T**2 is precise where both are very nearly 1, too.
     """
@@ -137,7 +139,7 @@ def asinh(x: Value) -> Value:
 
 
 def acosh(x: Value) -> Value:
-    """Emit the inverse hyperbolic cosine: log(1 + w) with t = x - 1 and w = t + sqrt(t (t + 2))."""
+    """Emit the inverse hyperbolic cosine: log(1 + w) with t = x - 1 and w = t + sqrt(t (t + 2)); NaN for x < 1."""
     if x.format.bits == 32:
         return acosh(x.to_double()).to_single()
     t = x - 1.0
@@ -146,7 +148,7 @@ def acosh(x: Value) -> Value:
 
 
 def atanh(x: Value) -> Value:
-    """Emit the inverse hyperbolic tangent: half of log(1 + w) with w = 2|x| / (1 - |x|)."""
+    """Emit the inverse hyperbolic tangent: half of log(1 + w) with w = 2|x| / (1 - |x|); NaN for |x| > 1."""
     if x.format.bits == 32:
         return atanh(x.to_double()).to_single()
     size = x.abs()
@@ -160,7 +162,10 @@ def atanh(x: Value) -> Value:
 
 
 def log_one_plus(w: Pair, x: Value) -> Value:
-    """Emit log(1 + w) for w >= 0, or log(2x) for a large x, since w comes near 2x there and may have overflowed."""
+    """Emit log(1 + w) for w >= 0, the value of asinh or acosh at x; log(2x) for x > LARGE_ARGUMENT.
+
+    There w comes near 2x, and may have overflowed.
+    """
     high, low = exact_sum(x.constant(1.0), w.high)
     is_large = x > LARGE_ARGUMENT
     doublings = select(is_large, x.constant(1.0), 0.0)

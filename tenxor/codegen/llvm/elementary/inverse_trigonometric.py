@@ -26,7 +26,7 @@ HALF_PI, HALF_PI_LOW, _ = PI_HALVES[64]
 
 
 def asin(x: Value) -> Value:
-    """Emit the arcsine in radians: directly up to 1/2, beyond as pi/2 - 2 asin(sqrt((1 - |x|) / 2))."""
+    """Emit the arcsine in radians: directly up to 1/2, beyond as pi/2 - 2 asin(sqrt((1 - |x|) / 2)); NaN for |x| > 1."""
     if x.format.bits == 32:
         return asin(x.to_double()).to_single()
     size = x.abs()
@@ -37,7 +37,7 @@ def asin(x: Value) -> Value:
 
 
 def acos(x: Value) -> Value:
-    """Emit the arccosine in radians."""
+    """Emit the arccosine in radians, from 0 to pi; NaN for |x| > 1."""
     if x.format.bits == 32:
         return acos(x.to_double()).to_single()
     size = x.abs()
@@ -51,7 +51,10 @@ def acos(x: Value) -> Value:
 
 
 def near_asin(size: Value, is_small: Value) -> tuple[Value, Value]:
-    """Emit the arcsine, as a large and a small part, of `size` where `is_small`, else of sqrt((1 - size) / 2)."""
+    """Emit the arcsine, as the sum of a large and a small part, of `size` where `is_small`, else of sqrt((1 - size) / 2).
+
+    `size` is in [0, 1], and at most 1/2 where `is_small`.
+    """
     square = select(is_small, size * size, fma(size, -0.5, 0.5))
     root = select(is_small, size, square.sqrt())
     lost = select(is_small | root.equals(0.0), 0.0, fma(-root, root, square) / (root + root))
@@ -59,7 +62,7 @@ def near_asin(size: Value, is_small: Value) -> tuple[Value, Value]:
 
 
 def atan(x: Value) -> Value:
-    """Emit the arctangent in radians."""
+    """Emit the arctangent in radians, from -pi/2 to pi/2."""
     if x.format.bits == 32:
         return atan(x.to_double()).to_single()
     size = x.abs()

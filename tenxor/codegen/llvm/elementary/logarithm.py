@@ -52,14 +52,14 @@ def split_bits(bits: Value) -> Split:
 
 
 def needs_special_log(x: Value) -> Value:
-    """Emit where x is not positive and normal, so that its logarithm needs special treatment."""
+    """Emit a mask of the lanes where x is not positive and normal, so that its logarithm needs special treatment."""
     format = x.format
     smallest = format.to_bits(format.smallest_normal)
     return (x.as_bits() - smallest).compare("ugt", format.to_bits(inf) - smallest - 1)
 
 
 def normalize_bits(x: Value) -> Value:
-    """Emit the bits of positive x, as they would be if all exponents were those of normal numbers."""
+    """Emit the bits of positive x, as they would be if all exponents were those of normal numbers: a subnormal x is lifted."""
     format = x.format
     lift = format.fraction_bits + 1
     lifted = (x * 2.0**lift).as_bits() - (lift << format.fraction_bits)
@@ -79,7 +79,7 @@ def log_of(x: Value, formula: Callable[[Value, Value], Value]) -> Value:
 
 
 def log1p_tail(f: Value, precision: int | None = None) -> Value:
-    """Emit log(1 + f) - f for 1 + f in [sqrt(1/2), sqrt(2)), to the precision of f's format or of `precision` bits."""
+    """Emit log(1 + f) - f for 1 + f in [sqrt(1/2), sqrt(2)), with the precision of the format of `precision` bits, by default f's own."""
     if (precision or f.format.bits) == 32:
         return fma(f * -0.5, f, polynomial(f, LOG1P_TAIL) * f * (f * f))
     s = f / (f + 2.0)
@@ -95,7 +95,7 @@ def with_special_values(x: Value, result: Value) -> Value:
 
 
 def log(x: Value) -> Value:
-    """Emit the natural logarithm."""
+    """Emit the natural logarithm: -infinity at 0, NaN below."""
     high, low = LN2[x.format.bits]
 
     def formula(exponent: Value, f: Value) -> Value:
@@ -109,12 +109,12 @@ def log(x: Value) -> Value:
 
 
 def log2(x: Value) -> Value:
-    """Emit the logarithm to base 2; exact for powers of 2."""
+    """Emit the logarithm to base 2, exact for powers of 2: -infinity at 0, NaN below."""
     return log_in_base(x, (1.0, 0.0), PER_LN2[x.format.bits])
 
 
 def log10(x: Value) -> Value:
-    """Emit the logarithm to base 10; exact for powers of 10 that are exact."""
+    """Emit the logarithm to base 10, exact for floats that are powers of 10: -infinity at 0, NaN below."""
     return log_in_base(x, LOG10_2[x.format.bits], PER_LN10[x.format.bits])
 
 
@@ -135,7 +135,10 @@ def log_in_base(x: Value, of_two: tuple[float, float], of_e: tuple[float, float]
 
 
 def log_of_sum(high: Value, low: Value, doublings: Value | float = 0.0) -> Value:
-    """Emit log((high + low) 2**doublings), precise near 0 too, for `low` small beside `high`, which is normal."""
+    """Emit log((high + low) 2**doublings), for `low` small beside `high`, also precise where the logarithm is near 0.
+
+    A positive `high` must be a normal number; 0, infinity, NaN and negative numbers give the special values of a logarithm.
+    """
     exponent, f = split(high)
     exponent = exponent + doublings
     ln2_high, ln2_low = LN2[high.format.bits]
@@ -144,7 +147,7 @@ def log_of_sum(high: Value, low: Value, doublings: Value | float = 0.0) -> Value
 
 
 def log1p(x: Value) -> Value:
-    """Emit log(1 + x), precise near 0."""
+    """Emit log(1 + x), precise for x near 0; -infinity at -1, NaN below."""
     return select(x.equals(0.0), x, log_of_sum(*exact_sum(x.constant(1.0), x)))
 
 

@@ -16,10 +16,11 @@ HALF_BITS = QUARTER_BITS + 1
 
 
 def intervals(size: Value, first_bits: int) -> Callable[[Sequence[float]], Value]:
-    """Return a function that emits look-ups for the float32 magnitudes `size`, in a table with four intervals to a doubling.
+    """Return a function that takes a table, and emits its entry for each of the float32 magnitudes `size`.
 
-    The first interval begins with the bits `first_bits`, and also serves smaller magnitudes. Intervals are numbered by their bits, and a
-    table is rotated until these numbers are indices into it.
+    A table has four intervals to a doubling: entry k belongs to interval k, and the first interval begins with the bits `first_bits`.
+    Smaller magnitudes get entry 0, and magnitudes beyond the table wrong entries. A table must have 8, 16 or 32 entries. Intervals are
+    numbered by their bits, and a table is rotated until these numbers are indices into it.
     """
     interval = select_larger(size.as_bits(), first_bits) >> QUARTER_BITS
 
@@ -31,18 +32,20 @@ def intervals(size: Value, first_bits: int) -> Callable[[Sequence[float]], Value
 
 
 def steps_of_halves(size: Value, first_magnitude: float) -> Callable[[Sequence[float]], Value]:
-    """Return a function that emits look-ups for the float32 magnitudes `size`, in a table with two intervals to a doubling.
+    """Return a function that takes a table, and emits its entry for each of the float32 magnitudes `size`.
 
-    The first interval begins with `first_magnitude`; no magnitude may be smaller.
+    A table has two intervals to a doubling: entry k belongs to interval k, and the first interval begins with `first_magnitude`. No
+    magnitude may be smaller; magnitudes beyond the table get wrong entries. A table must have 8, 16 or 32 entries.
     """
     interval = (size.as_bits() - FLOAT32_FORMAT.to_bits(first_magnitude)) >> HALF_BITS
     return lambda table: look_up(table, interval)
 
 
-def nearest_multiple(size: Value, per_unit: float) -> Callable[[Sequence[float]], Value]:
-    """Return a function that emits look-ups for the magnitudes `size`, in a table with an entry for each multiple of 1 / `per_unit`.
+def make_nearest_lookup(size: Value, per_unit: float) -> Callable[[Sequence[float]], Value]:
+    """Return a function that takes a table, and emits its entry for the multiple of 1 / `per_unit` nearest to each magnitude in `size`.
 
-    The entry for a magnitude is that of the nearest multiple.
+    Entry k of a table belongs to k / `per_unit`. A table must have 8, 16 or 32 entries. Magnitudes beyond the table get wrong entries,
+    since an index is taken modulo the length.
     """
     multiple = fma(size, per_unit, size.format.rounder).as_bits()  # the lowest bits are the nearest integer
     return lambda table: look_up(table, multiple)
@@ -58,7 +61,10 @@ def look_up(table: Sequence[float], indices: Value) -> Value:
 
 
 def permute(table: Sequence[float], indices: Value) -> Value:
-    """Emit the entries of a table in registers at `indices`. The instructions ignore the higher bits of an index."""
+    """Emit the entries of a table in registers at `indices`, modulo the length. The instructions ignore the higher bits of an index.
+
+    Vectors must have 64 bytes and AVX-512, or 32 bytes of 32-bit indices and AVX2.
+    """
     b, lanes = indices.builder, indices.lanes
     wide, letter = indices.type.bits == 512, "s" if indices.format.bits == 32 else "d"
     if len(table) > (2 * lanes if wide else lanes):

@@ -52,9 +52,9 @@ def reduce_by_half_pi(x: Value) -> Quadrant:
 
 
 def cody_waite(x: Value) -> Quadrant:
-    """Emit moderate x as quarter turns and a remainder.
+    """Emit x as quarter turns and a remainder, for |x| up to `CODY_WAITE_LIMIT`.
 
-    The product of the turns with the first part of pi/2 is subtracted exactly, those with the other parts nearly so.
+    The product of the turns with the first part of pi/2 is subtracted exactly, the products with the other parts nearly so.
     """
     high_part, middle_part, low_part = PI_HALVES[x.format.bits]
     rounder = x.format.rounder
@@ -68,7 +68,7 @@ def cody_waite(x: Value) -> Quadrant:
 
 
 def reduce_each_lane(x: Value) -> Quadrant:
-    """Emit large x as quarter turns and a remainder, in a loop over the lanes."""
+    """Emit x as quarter turns and a remainder, in a loop over the lanes if x is a vector. Only large lanes get the right result."""
     if not x.lanes:
         return reduce_lane(x)
     b, start = x.builder, x.builder.cursor.block
@@ -93,7 +93,7 @@ def reduce_each_lane(x: Value) -> Quadrant:
 
 
 def reduce_lane(x: Value) -> Quadrant:
-    """Emit a single large x as quarter turns and a remainder, by a call of the helper function."""
+    """Emit a large scalar x, a float32 or float64, as quarter turns and a remainder, by a call of the helper function."""
     b = x.builder
     single = x.format.bits == 32
     result = b.call(helper_name(b.module), REDUCED_TYPE, [x.to_double() if single else x])

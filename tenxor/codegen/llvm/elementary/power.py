@@ -22,20 +22,20 @@ FIRST_BITS = {format.bits: format.to_bits(1.0) - (2 * 18 + 1 << STEP_BITS[format
 
 
 def round_to_digits(value: Decimal, count: int) -> float:
-    """Return `value` with `count` binary digits after the point."""
+    """Return `value` rounded to `count` binary digits after the point."""
     return int((value * (1 << count)).to_integral_value()) / (1 << count)
 
 
 def interval_edges(number: int) -> tuple[float, float]:
-    """Return the begin and the end of interval number `number`, as floats."""
+    """Return the begin and the end of interval number `number`, from 0 to INTERVALS - 1, as floats: they lie around 1."""
     begin_bits = FIRST_BITS[32] + (number << STEP_BITS[32])
     return FLOAT32_FORMAT.from_bits(begin_bits), FLOAT32_FORMAT.from_bits(begin_bits + (1 << STEP_BITS[32]))
 
 
 def short_inverse(low: float, high: float) -> float:
-    """Return about 2 / (low + high), with so few digits that m times it, less 1, is a float for every m between.
+    """Return about 2 / (low + high) with so few digits that m * inverse - 1 is exactly a float, for every float m from `low` to `high`.
 
-    The magnitude of that float is at most 0.0198.
+    The magnitude of that float is at most 0.0198. `low` and `high` are the edges of an interval.
     """
     spare = 0 if low < 1 else 1  # the digits by which m has fewer after the point
     for count in (7, 6, 5):
@@ -46,7 +46,7 @@ def short_inverse(low: float, high: float) -> float:
 
 
 def compute_low_parts(values: list[Decimal], high_parts: list[float]) -> list[float]:
-    """Return what remains of each of `values` after the float in `high_parts`, rounded to a float."""
+    """Return each of `values` minus the float at the same index in `high_parts`, rounded to a float."""
     return [float(value - Decimal(high)) for value, high in zip(values, high_parts, strict=True)]
 
 
@@ -175,7 +175,7 @@ def hypot(x: Value, y: Value) -> Value:
 
 
 def compare_hypot(predicate: str, x: Value, y: Value, bound: Value, square: Value, margin: Value) -> Value:
-    """Emit the comparison `predicate` ("olt", ...) of `hypot(x, y)` with `bound`, given `square`, the square of the bound.
+    """Emit the comparison `predicate` ("olt", ...) of `hypot(x, y)` with `bound`, given `square`, which is `bound` * |`bound`|.
 
     If the sum of squares is further from `square` than `margin`, no root is needed, as no rounding of it would lead to the other side. In
     other cases, and with NaN, the root is computed and compared.
@@ -187,7 +187,7 @@ def compare_hypot(predicate: str, x: Value, y: Value, bound: Value, square: Valu
 
 
 def hypot_of_singles(x: Value, y: Value) -> Value:
-    """Emit `hypot` of doubles that hold singles: they have room for the squares."""
+    """Emit `hypot`, as a double, of doubles whose values are singles: the squares do not overflow or underflow."""
     root = fma(x, x, y * y).sqrt()
     return select(x.abs().equals(inf) | y.abs().equals(inf), inf, root)
 
@@ -220,7 +220,7 @@ def hypot_of_any(a: Value, b: Value) -> Value:
 
 
 def rsqrt(x: Value) -> Value:
-    """Emit 1 / sqrt(x). In float32, where this loses up to 1.5 units, with one step of Newton's method."""
+    """Emit 1 / sqrt(x). In float32 this quotient is off by up to 1.5 units, so one step of Newton's method follows."""
     root = 1.0 / x.sqrt()
     if x.format.bits == 64:
         return root

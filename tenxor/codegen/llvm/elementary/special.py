@@ -7,7 +7,7 @@ from ..float_formats import FLOAT32_FORMAT
 from .exponential import exp_near_zero, reduce_by_ln2, scale_by_power
 from .formula_helpers import exact_product, polynomial
 from .logarithm import log
-from .lookup_tables import nearest_multiple
+from .lookup_tables import make_nearest_lookup
 
 # In float32, magnitudes belong to the nearest multiple of 1 / CENTRES_PER_UNIT: eight, for which a register of AVX2 suffices. The centre of
 # each is a float32 whose erf is very nearly a float32, too; that of the first is 0.
@@ -87,15 +87,15 @@ ERF_IS_ONE = {32: 3.93, 64: 6.0}  # here erf rounds to 1, and so do the formulas
 
 
 def erf(x: Value) -> Value:
-    """Emit the error function."""
+    """Emit the error function of a float32 or float64."""
     size = select_smaller(x.abs(), ERF_IS_ONE[x.format.bits])
     magnitude = erf_from_table if x.format.bits == 32 else erf_in_two_parts
     return magnitude(size).with_sign_of(x)
 
 
 def erf_from_table(size: Value) -> Value:
-    """Emit erf in float32: a polynomial around the nearest of some centres."""
-    entry = nearest_multiple(size, CENTRES_PER_UNIT)
+    """Emit erf of float32 `size` >= 0, at most `ERF_IS_ONE`: a polynomial around the nearest of some centres."""
+    entry = make_nearest_lookup(size, CENTRES_PER_UNIT)
     d = size - entry(CENTRES)
     slope = entry(ERF_NEAR_CENTRES[-1])
     for table in ERF_NEAR_CENTRES[-2::-1]:
@@ -104,13 +104,13 @@ def erf_from_table(size: Value) -> Value:
 
 
 def erf_in_two_parts(size: Value) -> Value:
-    """Emit erf in float64: a polynomial near 0, and 1 - erfc(size) elsewhere."""
+    """Emit erf of float64 `size` >= 0, at most `ERF_IS_ONE`: a polynomial below 1, and 1 - erfc(size) from there on."""
     near_zero = fma(polynomial(size * size, ERF_TAIL), size, size)
     return select(size < 1.0, near_zero, 1.0 - far_erfc(size))
 
 
 def far_erfc(size: Value) -> Value:
-    """Emit the complementary error function from 1 on, as precise as erf needs it."""
+    """Emit the complementary error function for 1 <= size <= 6 in float64, as precise as 1 - erfc(size) needs it."""
     square, square_low = exact_product(size, size)
     t = (size - ERFC_CENTRE) / (size + ERFC_CENTRE)
     return exp_of_minus(square, square_low) * polynomial(t, SCALED_ERFC)
@@ -123,9 +123,10 @@ def exp_of_minus(high: Value, low: Value) -> Value:
 
 
 def erfinv(x: Value) -> Value:
-    """Emit the inverse error function: x times a polynomial in w = -log(1 - x**2), or in its root where w is large.
+    """Emit the inverse error function: x times a polynomial in w = -log(1 - x**2), or in the root of w where w is large.
 
-    M. Giles, Approximating the erfinv function, 2010. In float32 it is computed in float64 and rounded.
+    The result is infinite at 1 and -1, and NaN beyond. A float32 is computed in float64 and rounded. Source: M. Giles, Approximating the
+    erfinv function, 2010.
     """
     if x.format.bits == 32:
         return erfinv(x.to_double()).to_single()

@@ -24,7 +24,7 @@ COS_TAIL = {
 
 
 def near_sin(angle: Quadrant) -> Value:
-    """Emit the sine of the remainder of an angle after its quarter turns."""
+    """Emit the sine of the remainder of an angle after its quarter turns, which lies between about -pi/4 and pi/4."""
     r, low = angle.high, angle.low
     z = r * r
     tail = polynomial(z, SIN_TAIL[r.format.bits])
@@ -32,7 +32,7 @@ def near_sin(angle: Quadrant) -> Value:
 
 
 def near_cos(angle: Quadrant) -> Value:
-    """Emit the cosine of the remainder of an angle after its quarter turns."""
+    """Emit the cosine of the remainder of an angle after its quarter turns, which lies between about -pi/4 and pi/4."""
     r, low = angle.high, angle.low
     z = r * r
     tail = polynomial(z, COS_TAIL[r.format.bits])
@@ -48,7 +48,7 @@ def negate_if_bit(x: Value, bits: Value, position: int) -> Value:
 
 
 def sin(x: Value) -> Value:
-    """Emit the sine of x in radians."""
+    """Emit the sine of x in radians; NaN for infinities."""
     angle = reduce_by_half_pi(x)
     odd = (angle.quarters & 1).differs(0)
     result = negate_if_bit(select(odd, near_cos(angle), near_sin(angle)), angle.quarters, 1)
@@ -56,14 +56,14 @@ def sin(x: Value) -> Value:
 
 
 def cos(x: Value) -> Value:
-    """Emit the cosine of x in radians."""
+    """Emit the cosine of x in radians; NaN for infinities."""
     angle = reduce_by_half_pi(x)
     odd = (angle.quarters & 1).differs(0)
     return negate_if_bit(select(odd, near_sin(angle), near_cos(angle)), angle.quarters + 1, 1)
 
 
 def tan(x: Value) -> Value:
-    """Emit the tangent of x in radians."""
+    """Emit the tangent of x in radians; NaN for infinities."""
     if x.format.bits == 32:
         return tan(x.to_double()).to_single()
     angle = reduce_by_half_pi(x)
